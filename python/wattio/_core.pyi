@@ -1,0 +1,103 @@
+"""The native module of wattio: simulator, control laws and trace readers.
+
+Every structured argument and result crosses as JSON text; long series cross as NumPy arrays.
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+class InputError(ValueError):
+    """Input that cannot be used: says the file, line or key, what was wrong and what is allowed."""
+
+def version() -> str:
+    """The version of the native module."""
+
+def parse_quantity(text: str, kind: str) -> float:
+    """Read `"10 ms"` into its SI base unit.
+
+    `kind` is one of "power", "energy", "frequency", "time", "data size". Raises InputError.
+    """
+
+def check_server(text: str) -> str:
+    """Validate a server description (TOML text); return it resolved, as JSON. Raises InputError."""
+
+def policies() -> str:
+    """All policies as JSON: `{name: {"doc": str, "parameters": [{name, unit, default, minimum,
+    maximum, source, published, doc}]}}`."""
+
+def check_policy(name: str, settings: str) -> str:
+    """Validate the settings (JSON object) of a policy; return all its parameters as a JSON object.
+
+    Raises InputError for an unknown policy, an unknown parameter or a value out of range.
+    """
+
+def saturated_iops(server: str, pattern: str, clients: int, seed: int) -> float:
+    """Highest rate, in I/Os per second, that `clients` closed-loop clients reach at full speed.
+
+    `server` is TOML text, `pattern` a JSON object `{read_fraction, random_fraction, io_bytes}`.
+    """
+
+class Simulation:
+    """One simulated run: a server under a load with a policy.
+
+    `spec` is a JSON object:
+
+        {"server": "<TOML text>",
+         "policy": {"name": "pacer", "settings": {"plf": 0.2}},
+         "load": {"kind": "phases", "mode": "clients" | "open", "clients": 900,
+                  "phases": [{"span_s": 60.0, "iops": 60000.0 | null,
+                              "pattern": {"read_fraction": 0.7, "random_fraction": 1.0,
+                                          "io_bytes": 8192}}]}
+               | {"kind": "trace", "path": "...", "rate_scale": 1.0, "time_scale": 1.0},
+         "warmup_s": 10.0, "duration_s": 60.0 | null, "window_s": 0.5, "seed": 1}
+
+    `iops: null` means as fast as the clients go. The warm-up runs the first phase (or the trace's
+    beginning) and is not counted. Time and energy are counted from its end on.
+    """
+
+    def __init__(self, spec: str) -> None: ...
+    def advance(self, seconds: float) -> float:
+        """Simulate that many seconds more; return the share done, 1.0 at the end.
+
+        Releases the interpreter lock. Raises InputError where a trace turns out to be damaged.
+        """
+
+    def summary(self) -> str:
+        """Totals of the run as a JSON object (names of `wattio simulate --json`)."""
+
+    def windows(self) -> dict[str, NDArray[np.float64]]:
+        """One row per latency window, a column per quantity; an absent value is NaN here.
+
+        Columns: `start_s`, `span_s`, `ios`, `latency_us_mean`, `latency_us_p99`, `energy_j`,
+        `energy_cores_j`, `energy_drives_j`, `energy_rest_j`, `cores_active_mean`,
+        `frequency_hz_mean`, `utilisation`, `background_rate` (core-seconds at full speed per
+        second), `state` (0 unstable, 1 stable, 2 idle, 3 the policy has no states), and
+        `cores_<group>` for each core group.
+        """
+
+    def window_histograms(
+        self,
+    ) -> tuple[NDArray[np.uint64], NDArray[np.float64], NDArray[np.uint64]]:
+        """Latency histogram of each window, flattened: `(offsets, latency_us, count)`.
+
+        Window i has the buckets `offsets[i]:offsets[i + 1]`; `offsets` has one entry more than
+        there are windows; `latency_us` is the upper edge of a bucket.
+        """
+
+    def latency_histogram(self) -> tuple[NDArray[np.float64], NDArray[np.uint64]]:
+        """Latency histogram of the whole run: `(latency_us, count)`, upper edges of the buckets."""
+
+def trace_info(path: str, progress: Callable[[float], bool] | None = None) -> str:
+    """What a trace holds, as a JSON object. `progress` gets the share read and returns False to stop."""
+
+def trace_convert(
+    source: str,
+    target: str,
+    form: str,
+    rate_scale: float = 1.0,
+    time_scale: float = 1.0,
+    progress: Callable[[float], bool] | None = None,
+) -> int:
+    """Write a trace in another form; return the number of records. Raises InputError."""
