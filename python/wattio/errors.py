@@ -1,0 +1,21 @@
+"""Errors that wattio raises on purpose; the command line turns each into one message.
+
+`InputError` says which file, line or key cannot be used, what was wrong and what is allowed. It
+comes from the native module, so that Rust and Python refuse input in the same way.
+"""
+
+from wattio._core import InputError
+
+__all__ = ["Cancelled", "InputError", "ResultError", "WattioError"]
+
+
+class WattioError(Exception):
+    """Root of the errors that are raised by wattio's Python code."""
+
+
+class Cancelled(WattioError):  # noqa: N818 (an outcome that was asked for, not a fault)
+    """The work was stopped on request; what was done until then is kept."""
+
+
+class ResultError(WattioError):
+    """A result folder is incomplete, damaged or does not belong to the study at hand."""

@@ -1,0 +1,1 @@
+"""Studies: study file -> plan -> run -> result folder."""

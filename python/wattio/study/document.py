@@ -1,0 +1,178 @@
+"""Reading of TOML files into pydantic models, with errors that name file, line and key."""
+
+from __future__ import annotations
+
+import difflib
+import re
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar, get_args
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from wattio.errors import InputError
+
+Place = tuple[str | int, ...]
+"""Where a value stands in a document: keys, and indices of arrays of tables."""
+
+Model = TypeVar("Model", bound=BaseModel)
+
+_HEADER = re.compile(r"^\s*(\[\[?)\s*([^\]]+?)\s*\]\]?\s*(#.*)?$")
+_KEY = re.compile(r"""^\s*((?:[A-Za-z0-9_-]+|"[^"]*"|'[^']*')(?:\s*\.\s*[A-Za-z0-9_-]+)*)\s*=""")
+
+
+class Strict(BaseModel):
+    """Base of every model read from a file: unknown keys are refused, values never change."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+
+@dataclass(frozen=True)
+class Document:
+    """A TOML file as read: its path, its text and its parsed content."""
+
+    path: Path
+    text: str
+    content: Mapping[str, Any]
+
+    def line_of(self, place: Place) -> int | None:
+        """The line of a key, or of the nearest table around it; None where neither is found."""
+        lines = _locate(self.text)
+        for length in range(len(place), 0, -1):
+            if place[:length] in lines:
+                return lines[place[:length]]
+        return None
+
+    def error(self, place: Place, message: str) -> InputError:
+        """An InputError that names this file, the line and the key."""
+        line = self.line_of(place)
+        where = f"{self.path}:{line}" if line else f"{self.path}"
+        key = spell(place)
+        return InputError(f"{where}: {key}: {message}" if key else f"{where}: {message}")
+
+
+def read(path: Path) -> Document:
+    """Read a TOML file. Raises InputError where it cannot be read or is not TOML."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path}: is not text in UTF-8 (byte {error.start})") from error
+    return parse(path, text)
+
+
+def parse(path: Path, text: str) -> Document:
+    """Parse the text of a TOML file. Raises InputError where it is not TOML."""
+    try:
+        return Document(path, text, tomllib.loads(text))
+    except tomllib.TOMLDecodeError as error:
+        raise InputError(f"{path}: is not valid TOML: {error}") from error
+
+
+def validate(model: type[Model], document: Document) -> Model:
+    """Turn a document into a model. Raises InputError for the first thing that is wrong."""
+    try:
+        return model.model_validate(document.content)
+    except ValidationError as error:
+        # An unknown key is often the cause of a missing one, so it is named first.
+        problems = sorted(error.errors(), key=lambda item: item["type"] != "extra_forbidden")
+        first = problems[0]
+        more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
+        message = _explain(model, dict(first)) + more
+        raise document.error(tuple(first["loc"]), message) from None
+
+
+def spell(place: Place) -> str:
+    """A place as a reader would write it: `load[1].pattern`, counted from 1."""
+    text = ""
+    for part in place:
+        if isinstance(part, int):
+            text += f"[{part + 1}]"
+        else:
+            text += f".{part}" if text else part
+    return text
+
+
+def nearest(word: str, known: Sequence[str]) -> str:
+    """The end of a message about an unknown word: the nearest known one, and all of them."""
+    close = difflib.get_close_matches(word, known, n=1, cutoff=0.5)
+    hint = f'did you mean "{close[0]}"? ' if close else ""
+    return f"{hint}allowed: {', '.join(known)}"
+
+
+def _explain(model: type[BaseModel], problem: Mapping[str, Any]) -> str:
+    """What is wrong and what is allowed, in one sentence."""
+    kind, place, given = problem["type"], tuple(problem["loc"]), problem.get("input")
+    if kind == "extra_forbidden":
+        owner = _model_at(model, place[:-1])
+        known = list(owner.model_fields) if owner else []
+        return "unknown key; " + nearest(str(place[-1]), known)
+    if kind == "missing":
+        return "is required"
+    if kind == "value_error":
+        return str(problem["ctx"]["error"])
+    if kind == "literal_error" and isinstance(given, str):
+        known = re.findall(r"'([^']*)'", problem["ctx"]["expected"])
+        return f'"{given}" is not known; ' + nearest(given, known)
+    message = problem["msg"]
+    text = message[0].lower() + message[1:]
+    return f"{given!r}: {text}" if not isinstance(given, dict | list) else text
+
+
+def _model_at(model: type[BaseModel], place: Place) -> type[BaseModel] | None:
+    """The model that describes the table at a place."""
+    current: type[BaseModel] | None = model
+    for part in place:
+        if isinstance(part, int) or current is None:
+            continue
+        field = current.model_fields.get(part)
+        current = _inner_model(field.annotation) if field else None
+    return current
+
+
+def _inner_model(annotation: object) -> type[BaseModel] | None:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return annotation
+    return next((found for part in get_args(annotation) if (found := _inner_model(part))), None)
+
+
+def _locate(text: str) -> dict[Place, int]:
+    """Line numbers of tables and keys, found by scanning for headers and `key =`.
+
+    Keys inside inline tables and multi-line arrays are not told apart: their line is that of the
+    key that holds them.
+    """
+    lines: dict[Place, int] = {}
+    counts: dict[Place, int] = {}
+    table: Place = ()
+    for number, line in enumerate(text.splitlines(), start=1):
+        if header := _HEADER.match(line):
+            names: Place = tuple(_keys(header[2]))
+            table = _indexed(names[:-1], counts)
+            if header[1] == "[[":
+                index = counts[names] = counts.get(names, -1) + 1
+                lines.setdefault((*table, names[-1]), number)
+                table = (*table, names[-1], index)
+            else:
+                table = (*table, names[-1])
+            lines.setdefault(table, number)
+        elif key := _KEY.match(line):
+            lines.setdefault((*table, *_keys(key[1])), number)
+    return lines
+
+
+def _indexed(names: Place, counts: Mapping[Place, int]) -> Place:
+    """A header's names with the index of the newest element of each array of tables."""
+    place: Place = ()
+    for length in range(1, len(names) + 1):
+        place = (*place, names[length - 1])
+        if names[:length] in counts:
+            place = (*place, counts[names[:length]])
+    return place
+
+
+def _keys(dotted: str) -> list[str]:
+    return [part.strip().strip("\"'") for part in dotted.split(".")]
