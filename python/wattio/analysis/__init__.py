@@ -1,0 +1,1 @@
+"""Energy, efficiency, histograms and statistics: pure functions over arrays."""

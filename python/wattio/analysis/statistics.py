@@ -1,0 +1,109 @@
+"""Spread and confidence: means, deviations and bootstrap intervals, seeded."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+Values = NDArray[np.float64]
+
+RESAMPLES = 2000
+"""How often a bootstrap draws, where nothing else is said."""
+
+
+@dataclass(frozen=True)
+class Interval:
+    """An estimate with its confidence interval, in the estimate's unit."""
+
+    estimate: float
+    low: float
+    high: float
+    confidence: float
+
+
+def sample_deviation(values: Sequence[float]) -> float | None:
+    """Standard deviation of a sample (n - 1 in the denominator); None for fewer than two values."""
+    return float(np.std(values, ddof=1)) if len(values) > 1 else None
+
+
+def geometric_mean(values: Sequence[float]) -> float:
+    """Geometric mean of ratios. Raises ValueError for no values or a value that is not above 0."""
+    if not values:
+        raise ValueError("a geometric mean needs a value")
+    if not all(value > 0 for value in values):
+        raise ValueError("a geometric mean needs values above 0")
+    return math.exp(math.fsum(math.log(value) for value in values) / len(values))
+
+
+def bootstrap_mean(
+    values: Sequence[float], seed: int, confidence: float = 0.95, resamples: int = RESAMPLES
+) -> Interval:
+    """Percentile bootstrap of the mean over independent values (seeds or repetitions).
+
+    One value gives an interval of no width. Raises ValueError for no values.
+    Source: Efron and Tibshirani, An Introduction to the Bootstrap, section 13.3.
+    """
+    if not values:
+        raise ValueError("a mean needs a value")
+    sample = np.asarray(values, dtype=np.float64)
+    return bootstrap(
+        lambda weights: float(weights @ sample / weights.sum()),
+        independent_weights(sample.size, seed, resamples),
+        sample.size,
+        confidence,
+    )
+
+
+def bootstrap(
+    statistic: Callable[[Values], float],
+    weights: Iterator[Values],
+    size: int,
+    confidence: float = 0.95,
+) -> Interval:
+    """Percentile bootstrap of any statistic of weighted observations.
+
+    `statistic` takes how often each of the `size` observations counts; `weights` yields one such
+    array for each resample. Resamples whose statistic is not finite are left out.
+    """
+    if not 0 < confidence < 1:
+        raise ValueError(f"confidence {confidence} is not between 0 and 1")
+    estimate = statistic(np.ones(size))
+    drawn = np.array([statistic(weight) for weight in weights])
+    drawn = drawn[np.isfinite(drawn)]
+    if drawn.size == 0:
+        return Interval(estimate, estimate, estimate, confidence)
+    tail = (1 - confidence) / 2
+    low, high = np.quantile(drawn, [tail, 1 - tail])
+    return Interval(estimate, float(low), float(high), confidence)
+
+
+def independent_weights(size: int, seed: int, resamples: int = RESAMPLES) -> Iterator[Values]:
+    """Weights of the ordinary bootstrap: `size` draws with replacement, each time."""
+    generator = np.random.default_rng(seed)
+    for _ in range(resamples):
+        yield np.bincount(generator.integers(size, size=size), minlength=size).astype(np.float64)
+
+
+def moving_block_weights(
+    size: int, seed: int, resamples: int = RESAMPLES, block: int | None = None
+) -> Iterator[Values]:
+    """Weights of the moving-block bootstrap, for observations in time that depend on each other.
+
+    Blocks of `block` neighbours (default: size to the power 1/3, rounded up) are drawn with
+    replacement and cut to `size` observations. Raises ValueError for a block outside 1 to size.
+    Source: Kuensch, Annals of Statistics 17 (1989), 1217-1241.
+    """
+    length = math.ceil(size ** (1 / 3)) if block is None else block
+    if not 1 <= length <= size:
+        raise ValueError(f"block of {length} in {size} observations")
+    generator = np.random.default_rng(seed)
+    blocks = math.ceil(size / length)
+    within = np.arange(length)
+    for _ in range(resamples):
+        starts = generator.integers(size - length + 1, size=blocks)
+        chosen = (starts[:, None] + within).ravel()[:size]
+        yield np.bincount(chosen, minlength=size).astype(np.float64)
