@@ -1,0 +1,199 @@
+"""The catalog of a result folder: runs, iterations, phases, verdicts and metrics, in SQLite.
+
+An iteration becomes part of the catalog in one transaction, when it has ended; whatever kills the
+process before leaves no trace of it here.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from wattio.errors import ResultError
+from wattio.study.plan import Iteration, Run
+
+_TABLES = """
+CREATE TABLE IF NOT EXISTS runs (
+    run TEXT PRIMARY KEY, load TEXT NOT NULL, server TEXT NOT NULL, policy TEXT NOT NULL,
+    label TEXT NOT NULL, settings TEXT NOT NULL, plf REAL NOT NULL,
+    sweep_of TEXT, sweep_setting TEXT, position INTEGER NOT NULL) STRICT;
+CREATE TABLE IF NOT EXISTS iterations (
+    iteration TEXT PRIMARY KEY, run TEXT NOT NULL REFERENCES runs, seed INTEGER NOT NULL,
+    repetition INTEGER NOT NULL, derived_seed INTEGER NOT NULL, kind TEXT NOT NULL) STRICT;
+CREATE TABLE IF NOT EXISTS phases (
+    iteration TEXT NOT NULL REFERENCES iterations, name TEXT NOT NULL,
+    start_utc_ns INTEGER NOT NULL, end_utc_ns INTEGER NOT NULL,
+    start_monotonic_ns INTEGER NOT NULL, end_monotonic_ns INTEGER NOT NULL,
+    PRIMARY KEY (iteration, name)) STRICT;
+CREATE TABLE IF NOT EXISTS verdicts (
+    iteration TEXT NOT NULL REFERENCES iterations, verdict TEXT NOT NULL, reason TEXT NOT NULL,
+    PRIMARY KEY (iteration, reason)) STRICT;
+CREATE TABLE IF NOT EXISTS metrics (
+    iteration TEXT NOT NULL REFERENCES iterations, name TEXT NOT NULL, value REAL NOT NULL,
+    unit TEXT NOT NULL, PRIMARY KEY (iteration, name)) STRICT;
+"""
+
+Metrics = dict[str, tuple[float, str]]
+"""Value and unit of each metric, by name."""
+
+
+@dataclass(frozen=True)
+class Phase:
+    """A stretch of an iteration on both clocks of the machine that ran it."""
+
+    name: str
+    start_utc_ns: int
+    end_utc_ns: int
+    start_monotonic_ns: int
+    end_monotonic_ns: int
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """VALID, WARN or INVALID, with the reason."""
+
+    verdict: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """An iteration as the catalog holds it."""
+
+    identity: str
+    run: Run
+    seed: int
+    repetition: int
+    derived_seed: int
+    verdicts: tuple[Verdict, ...]
+    metrics: Metrics
+
+    @property
+    def usable(self) -> bool:
+        """Whether means may be taken over it: every verdict but INVALID."""
+        return all(verdict.verdict != "INVALID" for verdict in self.verdicts)
+
+
+class Catalog:
+    """One open catalog; for one thread."""
+
+    def __init__(self, path: Path) -> None:
+        """Open a catalog, or begin one. Raises ResultError where the file is something else."""
+        try:
+            self._connection = sqlite3.connect(path, isolation_level=None)
+            self._connection.execute("PRAGMA journal_mode = WAL")
+            self._connection.execute("PRAGMA foreign_keys = ON")
+            self._connection.executescript(_TABLES)
+        except sqlite3.Error as error:
+            raise ResultError(f"{path}: is not a usable catalog: {error}") from error
+
+    def close(self) -> None:
+        """Fold the write-ahead log into the file and close it."""
+        self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        self._connection.close()
+
+    def add_runs(self, runs: Iterable[Run]) -> None:
+        """Enter runs that are not there yet."""
+        rows = [
+            (
+                *(run.name, run.load, run.server, run.policy, run.label),
+                *(json.dumps(run.settings, sort_keys=True), run.plf),
+                *(run.sweep_of, run.sweep_setting, position),
+            )
+            for position, run in enumerate(runs)
+        ]
+        with _transaction(self._connection) as connection:
+            connection.executemany(
+                "INSERT OR IGNORE INTO runs VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", rows
+            )
+
+    def add_iteration(
+        self,
+        iteration: Iteration,
+        phases: Sequence[Phase],
+        verdicts: Sequence[Verdict],
+        metrics: Mapping[str, tuple[float, str]],
+    ) -> None:
+        """Enter an iteration that has ended, with all that belongs to it, or nothing of it."""
+        key = iteration.identity
+        head = (key, iteration.run.name, iteration.seed, iteration.repetition)
+        with _transaction(self._connection) as connection:
+            connection.execute(
+                "INSERT INTO iterations VALUES (?, ?, ?, ?, ?, ?)",
+                (*head, iteration.request.seed, "simulation"),
+            )
+            connection.executemany(
+                "INSERT INTO phases VALUES (?, ?, ?, ?, ?, ?)",
+                [(key, *phase.__dict__.values()) for phase in phases],
+            )
+            connection.executemany(
+                "INSERT INTO verdicts VALUES (?, ?, ?)",
+                [(key, verdict.verdict, verdict.reason) for verdict in verdicts],
+            )
+            _insert_metrics(connection, key, metrics)
+
+    def put_metrics(self, identity: str, metrics: Mapping[str, tuple[float, str]]) -> None:
+        """Enter metrics of an iteration that is there already; equal names are replaced."""
+        with _transaction(self._connection) as connection:
+            _insert_metrics(connection, identity, metrics)
+
+    def done(self) -> set[str]:
+        """Identities of the iterations that are there."""
+        return {row[0] for row in self._connection.execute("SELECT iteration FROM iterations")}
+
+    def iterations(self) -> list[Recorded]:
+        """Every iteration, in the order of the study's runs, then by seed and repetition."""
+        runs = {row[0]: _run(row) for row in self._connection.execute("SELECT * FROM runs")}
+        metrics: dict[str, Metrics] = {}
+        for key, name, value, unit in self._connection.execute(
+            "SELECT * FROM metrics ORDER BY iteration, name"
+        ):
+            metrics.setdefault(key, {})[name] = (value, unit)
+        verdicts: dict[str, list[Verdict]] = {}
+        for key, verdict, reason in self._connection.execute(
+            "SELECT * FROM verdicts ORDER BY iteration, reason"
+        ):
+            verdicts.setdefault(key, []).append(Verdict(verdict, reason))
+        rows = self._connection.execute(
+            "SELECT iteration, run, seed, repetition, derived_seed FROM iterations"
+            " JOIN runs USING (run) ORDER BY position, seed, repetition"
+        )
+        return [
+            Recorded(
+                key, runs[run], seed, again, derived, tuple(verdicts[key]), metrics.get(key, {})
+            )
+            for key, run, seed, again, derived in rows
+        ]
+
+
+def _run(row: Sequence[str | float | None]) -> Run:
+    _, load, server, policy, label, settings, plf, sweep_of, sweep_setting, _ = row
+    return Run(
+        *(str(load), str(server), str(policy), str(label)),
+        *(json.loads(str(settings)), float(plf or 0.0)),
+        *(sweep_of if sweep_of is None else str(sweep_of),),
+        *(sweep_setting if sweep_setting is None else str(sweep_setting),),
+    )
+
+
+def _insert_metrics(
+    connection: sqlite3.Connection, key: str, metrics: Mapping[str, tuple[float, str]]
+) -> None:
+    rows = [(key, name, float(value), unit) for name, (value, unit) in sorted(metrics.items())]
+    connection.executemany("INSERT OR REPLACE INTO metrics VALUES (?, ?, ?, ?)", rows)
+
+
+@contextmanager
+def _transaction(connection: sqlite3.Connection) -> Iterator[sqlite3.Connection]:
+    """Everything inside is committed together, or not at all."""
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        yield connection
+    except BaseException:
+        connection.execute("ROLLBACK")
+        raise
+    connection.execute("COMMIT")

@@ -1,0 +1,107 @@
+"""Running of a study into its result folder, from the start or from where it stopped."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from wattio.errors import InputError, ResultError
+from wattio.study import document, metrics, plan, schema
+from wattio.study.catalog import Metrics, Recorded
+from wattio.study.execution import Executor, Finished
+from wattio.study.plan import BOUND_BY, REFERENCE, Iteration, Plan
+from wattio.study.result import ResultFolder
+from wattio.study.simulator import Simulator
+
+
+def prepare(source: document.Document, simulator: Simulator) -> Plan:
+    """Plan the study in a document. Raises InputError, also for a measurement."""
+    study = schema.from_document(source)
+    if isinstance(study, schema.MeasurementStudy):
+        message = "measurements are not in this version: it runs studies of kind simulation"
+        raise source.error(("study", "kind"), message)
+    return plan.make(source, study, simulator)
+
+
+def resume(folder: ResultFolder, simulator: Simulator) -> Plan:
+    """Plan a stopped study again. Raises ResultError where it is no longer the same study."""
+    source = folder.study_source()
+    try:
+        current = source.path.read_text(encoding="utf-8")
+    except OSError:
+        current = source.text
+    if current != source.text:
+        raise ResultError(
+            f"{source.path}: has changed since {folder.path} was begun; run it as a new study,"
+            " or put the file back as it was (the folder keeps it as study.toml)"
+        )
+    again = prepare(source, simulator)
+    if [iteration.identity for iteration in again.iterations] != folder.machine()["plan"]:
+        raise ResultError(
+            f"{folder.path}: a server, trace, profile or wattio itself has changed since it was"
+            " begun; its iterations would not belong together; run the study anew"
+        )
+    return again
+
+
+def remaining(plan_: Plan, folder: ResultFolder) -> list[Iteration]:
+    """The iterations of a plan that the folder does not hold yet."""
+    done = {item.identity for item in folder.iterations()}
+    return [iteration for iteration in plan_.iterations if iteration.identity not in done]
+
+
+def execute(
+    iterations: list[Iteration],
+    folder: ResultFolder,
+    executor: Executor,
+    simulator: Simulator,
+    ended: Callable[[Iteration], None] = lambda _: None,
+) -> None:
+    """Run iterations, keep each as it ends, and relate them to their native twins.
+
+    However it ends, what is done is kept and the folder can be reported on and resumed. `ended`
+    is called for each iteration once it is kept.
+    """
+    catalog = folder.catalog()
+
+    def keep(iteration: Iteration, finished: Finished) -> None:
+        outcome = finished.outcome
+        folder.write_outcome(iteration.identity, outcome)
+        found = metrics.of_outcome(outcome)
+        catalog.add_iteration(iteration, finished.phases, metrics.verdicts(outcome), found)
+        ended(iteration)
+
+    try:
+        executor.run(iterations, keep)
+    finally:
+        try:
+            for identity, found in relations(folder, simulator).items():
+                catalog.put_metrics(identity, found)
+        finally:
+            catalog.close()
+
+
+def relations(folder: ResultFolder, simulator: Simulator) -> dict[str, Metrics]:
+    """Metrics of every iteration against its native twin and the oracle, from the files kept."""
+    found: dict[str, Metrics] = {}
+    groups: dict[tuple[str, int, int], list[Recorded]] = {}
+    for item in folder.iterations():
+        groups.setdefault((item.run.load, item.seed, item.repetition), []).append(item)
+    for group in groups.values():
+        native = next((item for item in group if item.run.policy == REFERENCE), None)
+        if native is None:
+            continue
+        twin = folder.read_outcome(native)
+        oracle_w = {item.run.plf: _power_w(item) for item in group if item.run.policy == BOUND_BY}
+        for item in group:
+            outcome = twin if item is native else folder.read_outcome(item)
+            relation = simulator.relate(outcome, twin, item.run.plf)
+            powers = (_power_w(item), _power_w(native), oracle_w.get(item.run.plf))
+            found[item.identity] = metrics.of_relation(relation) | metrics.of_powers(*powers)
+    return found
+
+
+def _power_w(item: Recorded) -> float:
+    try:
+        return item.metrics["power_w_mean"][0]
+    except KeyError:
+        raise InputError(f"{item.run.name}: gave no mean power") from None

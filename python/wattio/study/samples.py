@@ -1,0 +1,93 @@
+"""Samples of an iteration as Parquet: one row for each latency window, with its histogram.
+
+The columns are those of `wattio._core.Simulation.windows`, then `histogram_latency_us` and
+`histogram_count` (lists: upper edges and counts of the buckets that hold something). `start_s` and
+`span_s` are on the simulation's clock, which starts at the end of the warm-up. An absent value is
+NULL.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import duckdb
+import numpy as np
+from numpy.typing import NDArray
+
+from wattio.analysis.histogram import WindowHistograms
+from wattio.errors import ResultError
+
+Windows = dict[str, NDArray[np.float64]]
+
+_EDGES, _COUNTS = "histogram_latency_us", "histogram_count"
+
+_COPY = """COPY (
+    SELECT {columns},
+        coalesce(edges, []) AS histogram_latency_us, coalesce(counts, []) AS histogram_count
+    FROM windows LEFT JOIN (
+        SELECT row, list(edge ORDER BY edge) AS edges, list(amount ORDER BY edge) AS counts
+        FROM buckets GROUP BY row
+    ) USING (row)
+    ORDER BY row
+) TO '{target}' (FORMAT parquet, COMPRESSION zstd)"""
+
+
+def write(path: Path, windows: Windows, histograms: WindowHistograms) -> None:
+    """Write one file; it appears under its name when it is whole."""
+    count = histograms.windows
+    for name, column in windows.items():
+        if len(column) != count:
+            raise ResultError(f"{path}: column {name} has {len(column)} rows, not {count}")
+    starts = histograms.offsets.astype(np.int64)
+    row = np.arange(count, dtype=np.int64)
+    flat = {
+        "row": np.repeat(row, starts[1:] - starts[:-1]),
+        "edge": np.ascontiguousarray(histograms.edge, dtype=np.float64),
+        "amount": np.ascontiguousarray(histograms.count, dtype=np.uint64),
+    }
+    table = {f"c{index}": np.ascontiguousarray(c) for index, c in enumerate(windows.values())}
+    names = list(windows)
+    columns = ", ".join(
+        f"CASE WHEN isnan(c{index}) THEN NULL ELSE c{index} END AS {_quoted(name)}"
+        for index, name in enumerate(names)
+    )
+    part = path.with_name(f".{path.name}.part")
+    with duckdb.connect() as connection:
+        # One thread keeps the file the same, byte for byte, wherever it is written.
+        connection.execute("SET threads = 1")
+        connection.register("windows", {"row": row, **table})
+        connection.register("buckets", flat)
+        connection.execute(_COPY.format(columns=columns, target=_escaped(part)))
+    part.replace(path)
+
+
+def read(path: Path) -> tuple[Windows, WindowHistograms]:
+    """Read one file back; NULL becomes NaN. Raises ResultError where it cannot be read."""
+    try:
+        with duckdb.connect() as connection:
+            connection.execute("SET threads = 1")
+            # The file's own order is the order of the windows.
+            source = f"FROM read_parquet('{_escaped(path)}')"
+            columns = connection.execute(f"SELECT * EXCLUDE ({_EDGES}, {_COUNTS}) {source}")
+            windows = {
+                name: np.ma.filled(column.astype(np.float64), np.nan)
+                for name, column in columns.fetchnumpy().items()
+            }
+            lengths = connection.execute(f"SELECT len({_COUNTS}) AS n {source}").fetchnumpy()["n"]
+            flat = connection.execute(
+                f"SELECT unnest({_EDGES}) AS edge, unnest({_COUNTS}) AS amount {source}"
+            ).fetchnumpy()
+    except (duckdb.Error, OSError, KeyError) as error:
+        raise ResultError(f"{path}: cannot be read: {error}") from error
+    offsets = np.concatenate([[0], np.cumsum(np.asarray(lengths))]).astype(np.uint64)
+    edge = np.asarray(flat["edge"], dtype=np.float64)
+    return windows, WindowHistograms(offsets, edge, np.asarray(flat["amount"], dtype=np.uint64))
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _escaped(path: os.PathLike[str]) -> str:
+    return str(path).replace("'", "''")

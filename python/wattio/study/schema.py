@@ -1,0 +1,263 @@
+"""The study file: what to run, in TOML.
+
+A simulation study has named loads, policies and, where wanted, sweeps of one setting:
+
+    [study]
+    name = "quickstart"
+    kind = "simulation"
+    seeds = [1]
+
+    [[load]]
+    name = "day"
+    server = "dorado6000"         # built in, or the path of a server description
+    profile = "day.toml"          # or: trace = "...", or: pattern = "Rand_RW", pressure = 0.1
+
+    [[policy]]
+    name = "pacer"
+    settings = { plf = 0.2 }
+
+    [[sweep]]
+    policy = "pacer"              # the label of a policy above
+    setting = "plf"
+    values = [0.05, 0.1, 0.4]
+    loads = ["day"]
+
+Paths are relative to the file. The policy `native` is the reference of every comparison and is
+added where the file does not name it.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, model_validator
+
+from wattio.errors import InputError
+from wattio.study import document
+from wattio.study.document import Document, Strict, nearest
+from wattio.study.profile import PatternName, Pressure, Rate
+from wattio.study.quantity import Seconds, SecondsOrZero
+
+Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._+=, -]{0,63}$")]
+Scale = Annotated[float, Field(gt=0, le=1e6)]
+Plf = Annotated[float, Field(gt=0, le=10)]
+Setting = float | int | bool | str
+Seed = Annotated[int, Field(ge=0, lt=2**63)]
+
+KINDS = ("simulation", "measurement")
+
+
+class SimulationHead(Strict):
+    """`[study]` of a simulation study."""
+
+    name: Name
+    kind: Literal["simulation"]
+    description: str = ""
+    seeds: list[Seed] = Field(default=[1], min_length=1)
+    # A repetition is another draw: it runs under a seed of its own, derived from the given one.
+    repetitions: int = Field(default=1, ge=1, le=1000)
+    window: Seconds = 0.5
+    # The bound by which a policy without a plf of its own is judged, and the oracle's.
+    plf: Plf = 0.2
+
+
+_KEYS_OF_SOURCE = {
+    "pattern": {"pressure", "iops", "open", "clients"},
+    "trace": {"rate_scale", "time_scale"},
+    "profile": {"open", "clients"},
+}
+
+
+def _foreign_keys(source: str) -> set[str]:
+    """The keys of a load that say nothing about a load from this source."""
+    return set().union(*_KEYS_OF_SOURCE.values()) - _KEYS_OF_SOURCE[source]
+
+
+class LoadEntry(Strict):
+    """`[[load]]`: one server under one load; one of pattern, trace and profile is given."""
+
+    name: Name
+    server: str
+    pattern: PatternName | None = None
+    pressure: Pressure | None = None
+    iops: Rate | None = None
+    open: bool = False
+    clients: int | None = Field(default=None, ge=1, le=1_000_000)
+    trace: str | None = None
+    rate_scale: Scale = 1.0
+    time_scale: Scale = 1.0
+    profile: str | None = None
+    warmup: SecondsOrZero = 10.0
+    duration: Seconds | None = None
+
+    @model_validator(mode="after")
+    def _consistent(self) -> LoadEntry:
+        sources = [key for key in _KEYS_OF_SOURCE if getattr(self, key)]
+        if len(sources) != 1:
+            given = " and ".join(sources) or "none"
+            raise ValueError(f"needs just one of {', '.join(_KEYS_OF_SOURCE)}; got {given}")
+        source = sources[0]
+        for key in sorted(_foreign_keys(source) & self.model_fields_set):
+            raise ValueError(f"{key} does not go with {source}")
+        if source == "pattern":
+            if (self.pressure is None) == (self.iops is None):
+                raise ValueError("a pattern needs just one of pressure and iops")
+            if self.duration is None:
+                raise ValueError("a pattern has no end of its own: duration is required")
+        return self
+
+    @property
+    def source(self) -> str:
+        """Which of pattern, trace and profile it is."""
+        return next(key for key in _KEYS_OF_SOURCE if getattr(self, key))
+
+    def filled(self) -> dict[str, Any]:
+        """The entry as plain data with every default; what does not go with it is left out."""
+        foreign = _foreign_keys(self.source)
+        shown = self.model_dump(mode="json", exclude_none=True)
+        return {key: value for key, value in shown.items() if key not in foreign}
+
+
+class PolicyEntry(Strict):
+    """`[[policy]]`: a policy with its settings, under a label that reports show."""
+
+    name: str
+    label: Name | None = None
+    settings: dict[str, Setting] = Field(default_factory=dict)
+    loads: list[str] | None = None
+
+    @property
+    def shown(self) -> str:
+        """The label, or the name where no label is given."""
+        return self.label or self.name
+
+
+class SweepEntry(Strict):
+    """`[[sweep]]`: one setting of one policy over several values."""
+
+    policy: str
+    setting: str
+    values: list[Setting] = Field(min_length=1, max_length=1000)
+    loads: list[str] | None = None
+
+
+class SimulationStudy(Strict):
+    """A study file of kind "simulation"."""
+
+    study: SimulationHead
+    load: list[LoadEntry] = Field(min_length=1)
+    policy: list[PolicyEntry] = Field(min_length=1)
+    sweep: list[SweepEntry] = Field(default_factory=list)
+
+
+class MeasurementHead(Strict):
+    """`[study]` of a measurement study."""
+
+    name: Name
+    kind: Literal["measurement"]
+    description: str = ""
+    repetitions: int = Field(default=3, ge=1, le=1000)
+    order: Literal["sequential", "random", "interleaved"] = "interleaved"
+    # Decides the order where that is random.
+    seed: Seed = 1
+
+
+class SystemEntry(Strict):
+    """`[[system]]`: a storage system under test, with its own options."""
+
+    name: Name
+    options: dict[str, Any] = Field(default_factory=dict)
+
+
+class WorkloadEntry(Strict):
+    """`[[workload]]`: what is run on it."""
+
+    name: Name
+    options: dict[str, Any] = Field(default_factory=dict)
+
+
+class KnobEntry(Strict):
+    """`[[knob]]`: something that is set before an iteration, and the values to try."""
+
+    name: Name
+    values: list[Setting] = Field(min_length=1)
+
+
+class MeterEntry(Strict):
+    """`[[meter]]`: a power meter by its URL-shaped name, and the devices it covers."""
+
+    name: Annotated[str, Field(pattern=r"^[a-z0-9]+:")]
+    covers: list[str] = Field(min_length=1)
+    accuracy_class: str = "unknown"
+
+
+class PhaseEntry(Strict):
+    """`[[phase]]`: a named stretch of an iteration."""
+
+    name: Name
+    duration: Seconds | None = None
+    measured: bool = False
+
+
+class MeasurementStudy(Strict):
+    """A study file of kind "measurement"."""
+
+    study: MeasurementHead
+    system: list[SystemEntry] = Field(min_length=1)
+    workload: list[WorkloadEntry] = Field(min_length=1)
+    knob: list[KnobEntry] = Field(default_factory=list)
+    meter: list[MeterEntry] = Field(min_length=1)
+    phase: list[PhaseEntry] = Field(min_length=1)
+
+
+Study = SimulationStudy | MeasurementStudy
+
+
+def load(path: Path) -> tuple[Document, Study]:
+    """Read a study file. Raises InputError that names file, line and key."""
+    source = document.read(path)
+    return source, from_document(source)
+
+
+def from_document(source: Document) -> Study:
+    """Make a study of a TOML document. Raises InputError that names file, line and key."""
+    head = source.content.get("study")
+    kind = head.get("kind") if isinstance(head, dict) else None
+    if head is None:
+        raise InputError(f"{source.path}: is not a study: it has no table [study]")
+    if kind not in KINDS:
+        what = "is required; " if kind is None else f"{kind!r} is not known; "
+        raise source.error(("study", "kind"), what + nearest(str(kind or ""), KINDS))
+    if kind == "measurement":
+        return document.validate(MeasurementStudy, source)
+    study = document.validate(SimulationStudy, source)
+    _check_names(study, source)
+    return study
+
+
+def _check_names(study: SimulationStudy, source: Document) -> None:
+    """Names are unique, and every reference to a load or policy leads somewhere."""
+    loads = [entry.name for entry in study.load]
+    labels = [entry.shown for entry in study.policy]
+    for kind, names in (("load", loads), ("policy", labels)):
+        for index, name in enumerate(names):
+            if name in names[:index]:
+                raise source.error((kind, index), f'"{name}" is already taken by another {kind}')
+    references = [
+        (kind, index, name)
+        for kind, lists in (
+            ("policy", [entry.loads for entry in study.policy]),
+            ("sweep", [entry.loads for entry in study.sweep]),
+        )
+        for index, names in enumerate(lists)
+        for name in names or []
+    ]
+    for kind, index, name in references:
+        if name not in loads:
+            message = f'no load is called "{name}"; ' + nearest(name, loads)
+            raise source.error((kind, index, "loads"), message)
+    for index, entry in enumerate(study.sweep):
+        if entry.policy not in labels:
+            message = f'no policy is called "{entry.policy}"; ' + nearest(entry.policy, labels)
+            raise source.error(("sweep", index, "policy"), message)
