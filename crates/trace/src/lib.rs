@@ -1,7 +1,34 @@
-//! Block traces: readers that stream records with bounded memory.
+//! Block traces: readers that stream records with bounded memory, and what is done with a trace
+//! as a whole: scale, describe, convert.
 //!
 //! This crate is apart from `sim` so that the simulator itself touches no files.
+//!
+//! ```
+//! let text = "1,host,0,Read,4096,512,0\n11,host,0,Write,0,512,0\n";
+//! let records: Result<Vec<_>, _> = wattio_trace::Reader::from_bytes(text)?.collect();
+//! assert_eq!(records?[1].time_ns, 1_000);
+//! # Ok::<(), wattio_trace::TraceError>(())
+//! ```
 
+mod convert;
+mod error;
+mod form;
+mod formats;
+mod info;
+mod input;
+mod order;
+mod reader;
 mod record;
+mod scale;
+mod sink;
+mod source;
 
+pub use convert::{convert, write};
+pub use error::{Position, TraceError};
+pub use form::Form;
+pub use info::{IdleGaps, Info, Rate, SizeCount, Sizes, info, info_json};
+pub(crate) use input::Input;
+pub use reader::{Reader, open};
 pub use record::{Kind, Record};
+pub use scale::Scaled;
+pub use sink::Skipped;
