@@ -41,7 +41,8 @@ class WindowHistograms:
     def matrix(self) -> tuple[Edges, NDArray[np.float64]]:
         """Edges (m) and counts (windows x m), for sums over any selection of windows."""
         edge, column = np.unique(self.edge, return_inverse=True)
-        row = np.repeat(np.arange(self.windows), np.diff(self.offsets.astype(np.int64)))
+        starts = self.offsets.astype(np.int64)
+        row = np.repeat(np.arange(self.windows), starts[1:] - starts[:-1])
         matrix = np.zeros((self.windows, edge.size))
         np.add.at(matrix, (row, column), self.count.astype(np.float64))
         return edge, matrix

@@ -6,6 +6,7 @@ Exit codes: 0 done, 1 the command found a problem, 2 input that cannot be used, 
 from __future__ import annotations
 
 import sys
+from difflib import get_close_matches
 
 from cyclopts import App, CycloptsError
 
@@ -67,8 +68,14 @@ app = build()
 def main(arguments: list[str] | None = None) -> None:
     """Entry point of the console command; always leaves through SystemExit."""
     words = sys.argv[1:] if arguments is None else arguments
+    called = words[0] if words and not words[0].startswith("-") else None
+    if called is not None and called not in _COMMANDS:
+        close = get_close_matches(called, _COMMANDS, n=1)
+        hint = f'did you mean "{close[0]}"? ' if close else ""
+        known = ", ".join(_COMMANDS)
+        sys.exit(_complain(f'unknown command "{called}"; {hint}allowed: {known}', EXIT_BAD_INPUT))
     try:
-        code = build(called=words[0] if words else None)(words)
+        code = build(called)(words)
     except InputError as error:
         sys.exit(_complain(str(error), EXIT_BAD_INPUT))
     except (KeyboardInterrupt, Cancelled) as stop:

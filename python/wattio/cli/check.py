@@ -1,0 +1,77 @@
+"""`wattio check`: study, server, policy and profile files, without running anything."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import App, Parameter
+
+from wattio.cli import output
+from wattio.errors import InputError
+
+app = App(
+    name="check",
+    help_format="markdown",
+    help_epilogue="""**Examples**
+
+```
+wattio check studies/quickstart/study.toml
+wattio check my-server.toml my-policy.toml
+wattio check studies --json
+```
+
+Exit code 2 where a file cannot be used.""",
+)
+
+
+@app.default
+def check(*files: Path, as_json: Annotated[bool, Parameter("--json", negative="")] = False) -> int:
+    """Check files without running them; what a file is shows by its content.
+
+    A study has [study], a profile [profile], a policy file [policy] with a name and [settings],
+    a server description [cores].
+
+    Parameters
+    ----------
+    files
+        TOML files; a folder stands for all TOML files below it.
+    as_json
+        Print one JSON object.
+    """
+    from wattio.study.checking import check_file
+    from wattio.study.simulator import NativeSimulator
+
+    simulator = NativeSimulator()
+    rows = []
+    for path in _expanded(files):
+        try:
+            rows.append({"file": str(path), "ok": True, "message": check_file(path, simulator)})
+        except InputError as error:
+            rows.append({"file": str(path), "ok": False, "message": str(error)})
+    bad = [row for row in rows if not row["ok"]]
+    if as_json:
+        output.write_json({"files": rows})
+        return 2 if bad else 0
+    good, wrong = output.console(), output.messages()
+    for row in rows:
+        if row["ok"]:
+            text = f"ok: {row['file']}: {row['message']}"
+            good.print(text, markup=False, highlight=False, soft_wrap=True)
+        else:
+            text = f"wattio: {row['message']}"
+            wrong.print(text, markup=False, highlight=False, soft_wrap=True)
+    return 2 if bad else 0
+
+
+def _expanded(files: tuple[Path, ...]) -> list[Path]:
+    """Files as given, and those below folders."""
+    if not files:
+        raise InputError("wattio check needs a file or a folder")
+    found: list[Path] = []
+    for path in files:
+        below = sorted(path.rglob("*.toml")) if path.is_dir() else [path]
+        if not below:
+            raise InputError(f"{path}: holds no TOML file")
+        found += below
+    return found

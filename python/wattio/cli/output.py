@@ -1,0 +1,104 @@
+"""How commands print: tables on the terminal, numbers as people read them, JSON for programs."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+
+from rich.console import Console
+from rich.table import Table
+
+from wattio.study.summary import Row
+
+ABSENT = "-"
+
+
+def write_json(content: object) -> None:
+    """Print one JSON value on standard output."""
+    sys.stdout.write(json.dumps(content, indent=2, allow_nan=False) + "\n")
+
+
+def console() -> Console:
+    """Standard output for tables; wide enough for them where it is no terminal."""
+    wide = Console()
+    return wide if wide.is_terminal else Console(width=132)
+
+
+def messages() -> Console:
+    """Standard error, for progress and what is not the result."""
+    return Console(stderr=True)
+
+
+def share(value: float | None) -> str:
+    """A share as per cent."""
+    return ABSENT if value is None else f"{100 * value:.1f} %"
+
+
+def ratio(value: float | None) -> str:
+    """A ratio to native."""
+    return ABSENT if value is None else f"{value:.3f}x"
+
+
+def number(value: float | None) -> str:
+    """A quantity with four significant digits, never in powers of ten."""
+    if value is None:
+        return ABSENT
+    if value == 0 or abs(value) >= 1000:
+        return f"{value:,.0f}"
+    return f"{value:.4g}" if abs(value) >= 0.001 else f"{value:.2e}"
+
+
+def bound(row: Row) -> str:
+    """Whether the bound on mean latency was kept, and the share of windows above it."""
+    if row.bound_kept is None or row.run.policy == "native":
+        return ABSENT
+    over = row.get("bound_violation_share")
+    return ("kept" if row.bound_kept else "BROKEN") + (f" ({share(over)} over)" if over else "")
+
+
+def summary_table(rows: Sequence[Row]) -> Table:
+    """Each policy against native, load by load."""
+    table = Table(title="Simulated; ratios are to native", title_justify="left", box=None)
+    table.add_column("load")
+    table.add_column("policy")
+    for column in ("watts", "saving", "IOPS/W", "mean lat.", "p99 lat.", "backgr.", "of oracle"):
+        table.add_column(column, justify="right")
+    table.add_column("bound on mean")
+    before = None
+    for row in rows:
+        table.add_row(
+            row.run.load if row.run.load != before else "",
+            row.run.label,
+            number(row.get("power_w_mean")),
+            share(row.get("saving_share")),
+            ratio(row.get("relative_iops_per_watt")),
+            ratio(row.get("relative_latency_us_mean")),
+            ratio(row.get("relative_latency_us_p99")),
+            ratio(row.get("relative_background_rate")),
+            share(row.get("captured_share")),
+            bound(row),
+        )
+        before = row.run.load
+    return table
+
+
+def summary_json(rows: Sequence[Row]) -> list[dict[str, object]]:
+    """The summary as plain data: means and intervals of every metric."""
+    return [
+        {
+            "load": row.run.load,
+            "server": row.run.server,
+            "policy": row.run.policy,
+            "label": row.run.label,
+            "settings": dict(row.run.settings),
+            "iterations": {"used": row.iterations, "warned": row.warned, "invalid": row.invalid},
+            "bound_kept": row.bound_kept,
+            "metrics": row.values,
+            "intervals": {
+                name: {"low": i.low, "high": i.high, "confidence": i.confidence}
+                for name, i in row.intervals.items()
+            },
+        }
+        for row in rows
+    ]

@@ -1,0 +1,85 @@
+"""Progress of many iterations: a bar on a terminal, plain lines elsewhere."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Self
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+
+from wattio.study.plan import BOUND_BY, Iteration
+
+ORACLE_WEIGHT = 8.0
+"""How many plain simulations an oracle's search takes, about; only the bar depends on it."""
+
+
+class RunProgress:
+    """Progress over all iterations of a study, with the remaining time."""
+
+    def __init__(self, console: Console, iterations: Sequence[Iteration]) -> None:
+        """The total is known from the start, so the remaining time is over all of them."""
+        self._console = console
+        self._weight = {item.identity: _weight(item) for item in iterations}
+        self._share = dict.fromkeys(self._weight, 0.0)
+        self._lock = threading.Lock()
+        self._begun_s = time.monotonic()
+        self._ended = 0
+        self._bar = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            TaskProgressColumn(),
+            TimeRemainingColumn(compact=True),
+            console=console,
+            transient=True,
+            disable=not console.is_terminal,
+        )
+        total = sum(self._weight.values())
+        self._task = self._bar.add_task(self._description(), total=total or 1.0)
+
+    def __enter__(self) -> Self:
+        """Show the bar."""
+        self._bar.start()
+        return self
+
+    def __exit__(
+        self, _: type[BaseException] | None, __: BaseException | None, ___: TracebackType | None
+    ) -> None:
+        """Take the bar away."""
+        self._bar.stop()
+
+    def watch(self, iteration: Iteration, share: float) -> None:
+        """Note how far an iteration is; may be called from any thread."""
+        with self._lock:
+            self._share[iteration.identity] = min(max(share, 0.0), 1.0)
+            self._bar.update(self._task, completed=self._done())
+
+    def ended(self, iteration: Iteration) -> None:
+        """Note that an iteration has ended; where there is no bar, say so in a line."""
+        self.watch(iteration, 1.0)
+        with self._lock:
+            self._ended += 1
+            self._bar.update(self._task, description=self._description())
+            if not self._console.is_terminal:
+                line = f"[{self._ended}/{len(self._weight)}] {iteration.name}{self._left()}"
+                self._console.print(line, markup=False, highlight=False, soft_wrap=True)
+
+    def _done(self) -> float:
+        return sum(self._share[key] * weight for key, weight in self._weight.items())
+
+    def _description(self) -> str:
+        return f"{self._ended} of {len(self._weight)} runs"
+
+    def _left(self) -> str:
+        done, total = self._done(), sum(self._weight.values())
+        if self._ended == len(self._weight) or done <= 0:
+            return ""
+        left_s = (time.monotonic() - self._begun_s) * (total - done) / done
+        return f", about {left_s:.0f} s left"
+
+
+def _weight(iteration: Iteration) -> float:
+    return ORACLE_WEIGHT if iteration.run.policy == BOUND_BY else 1.0

@@ -1,0 +1,141 @@
+"""`wattio run`: run a study into a result folder."""
+
+from __future__ import annotations
+
+import os
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import App, Parameter
+
+from wattio.cli import output
+from wattio.cli.progress import RunProgress
+from wattio.errors import Cancelled, InputError
+from wattio.study import document, running, summary
+from wattio.study.execution import SimulationExecutor
+from wattio.study.plan import Plan
+from wattio.study.result import ResultFolder
+from wattio.study.simulator import Simulator
+
+app = App(
+    name="run",
+    help_format="markdown",
+    help_epilogue="""**Examples**
+
+```
+wattio run studies/quickstart/study.toml
+wattio run studies/pacer/study.toml --jobs 8 --results /data/results
+wattio run --resume results/pacer/20260102T030405Z-1a2b3c4
+wattio run studies/quickstart/study.toml --json
+```
+
+Ctrl-C keeps what is done and says how to go on.""",
+)
+
+
+@app.default
+def run(
+    study: Path | None = None,
+    *,
+    resume: Path | None = None,
+    results: Path = Path("results"),
+    jobs: int | None = None,
+    report: bool = True,
+    as_json: Annotated[bool, Parameter("--json", negative="")] = False,
+) -> int:
+    """Run a study: every load under every policy and seed, into a result folder of its own.
+
+    Parameters
+    ----------
+    study
+        Study file in TOML; `wattio check` tells whether it is one.
+    resume
+        Result folder of a run that stopped; at most the iterations in flight were lost.
+    results
+        Folder in which the result folder is made.
+    jobs
+        Simulations at a time; as many as there are cores where it is not given. Results do not
+        depend on it.
+    report
+        Make the report at the end.
+    as_json
+        Print the summary as one JSON object.
+    """
+    from wattio.study.simulator import NativeSimulator
+
+    if jobs is not None and jobs < 1:
+        raise InputError(f"--jobs {jobs}: must be 1 or more")
+    simulator = NativeSimulator()
+    folder, plan = begin(study, resume, results, simulator)
+    carry_out(folder, plan, jobs or os.cpu_count() or 1, simulator)
+    return show(folder, report, as_json)
+
+
+def begin(
+    study: Path | None, resume: Path | None, results: Path, simulator: Simulator
+) -> tuple[ResultFolder, Plan]:
+    """The folder to work in, new or resumed, and the plan. Raises InputError or ResultError."""
+    if resume is not None:
+        folder = ResultFolder(resume)
+        if study is not None and document.read(study).text != folder.study_text():
+            raise InputError(f"{study}: is not the study that {resume} was begun with")
+        return folder, running.resume(folder, simulator)
+    if study is None:
+        raise InputError("wattio run needs a study file, or --resume with a result folder")
+    plan = running.prepare(document.read(study), simulator)
+    return ResultFolder.create(plan, results, datetime.now(UTC)), plan
+
+
+def carry_out(folder: ResultFolder, plan: Plan, jobs: int, simulator: Simulator) -> None:
+    """Run what is left of a plan. Raises Cancelled on Ctrl-C, with how to go on."""
+    messages = output.messages()
+    waiting = running.remaining(plan, folder)
+    for line in compressions(folder):
+        messages.print(line, markup=False, highlight=False, soft_wrap=True)
+    try:
+        with RunProgress(messages, waiting) as progress:
+            executor = SimulationExecutor(simulator, jobs, progress.watch)
+            running.execute(waiting, folder, executor, simulator, progress.ended)
+    except (KeyboardInterrupt, Cancelled):
+        done = len(plan.iterations) - len(running.remaining(plan, folder))
+        raise Cancelled(
+            f"stopped; {done} of {len(plan.iterations)} runs are kept in {folder.path};"
+            f" go on with: wattio run --resume {folder.path}"
+        ) from None
+
+
+def compressions(folder: ResultFolder) -> list[str]:
+    """For each load from a profile: how much time one simulated second stands for."""
+    return [
+        f"load {name}: {facts['profile']['span_s'] / 3600:g} h of profile"
+        f" {facts['profile']['name']} in {facts['profile']['simulated_s']:g} s;"
+        f" one simulated second stands for {facts['profile']['compression']:g} s"
+        for name, facts in folder.inputs()["loads"].items()
+        if facts["kind"] == "profile"
+    ]
+
+
+def show(folder: ResultFolder, report: bool, as_json: bool) -> int:
+    """Print the summary and where everything is; make the report where it is wanted."""
+    rows = summary.rows(folder.iterations())
+    page = None
+    if report:
+        from wattio.report import make
+
+        page = make(folder.path)
+    if as_json:
+        content = {
+            "result": str(folder.path),
+            "report": str(page) if page else None,
+            "complete": folder.complete(),
+            "summary": output.summary_json(rows),
+        }
+        output.write_json(content)
+        return 0
+    console = output.console()
+    console.print(output.summary_table(rows))
+    for name, path in (("result", folder.path), ("report", page)):
+        if path:
+            console.print(f"{name}: {path}", markup=False, highlight=False, soft_wrap=True)
+    return 0

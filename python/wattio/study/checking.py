@@ -1,0 +1,76 @@
+"""Checking of files that users write: what they are shows by their content."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from pydantic import Field
+
+from wattio.errors import InputError
+from wattio.study import document, profile, running, schema
+from wattio.study.document import Document, Strict
+from wattio.study.schema import Setting
+from wattio.study.simulator import Simulator
+
+
+class _PolicyHead(Strict):
+    name: str
+
+
+class PolicyFile(Strict):
+    """A policy file: `[policy]` with a name, `[settings]` with what differs from the defaults."""
+
+    policy: _PolicyHead
+    settings: dict[str, Setting] = Field(default_factory=dict)
+
+
+def check_file(path: Path, simulator: Simulator) -> str:
+    """Say in a few words what a file is. Raises InputError where it cannot be used."""
+    source = document.read(path)
+    # A study holds [[policy]] too, as an array; it is asked for first.
+    for key, check in _CHECKS.items():
+        if isinstance(source.content.get(key), dict):
+            return check(source, simulator)
+    kinds = ", ".join(f"[{key}]" for key in _CHECKS)
+    raise InputError(
+        f"{path}: is no study, profile, policy or server: it has none of the tables {kinds}"
+    )
+
+
+def _study(source: Document, simulator: Simulator) -> str:
+    study = schema.from_document(source)
+    if isinstance(study, schema.MeasurementStudy):
+        return "measurement study; this version does not run it yet"
+    count = len(running.prepare(source, simulator).iterations)
+    return f"simulation study of {count} runs"
+
+
+def _profile(source: Document, _: Simulator) -> str:
+    day = profile.from_document(source)
+    return (
+        f"profile of {day.span_s / 3600:g} h in {len(day.segments)} segments,"
+        f" {day.simulated_s:g} s to simulate"
+    )
+
+
+def _policy(source: Document, simulator: Simulator) -> str:
+    parsed = document.validate(PolicyFile, source)
+    try:
+        settings = simulator.settings(parsed.policy.name, parsed.settings)
+    except InputError as error:
+        raise source.error(("policy", "name"), str(error)) from None
+    return f"settings of policy {parsed.policy.name}, {len(settings)} with defaults"
+
+
+def _server(source: Document, simulator: Simulator) -> str:
+    try:
+        description: dict[str, Any] = simulator.server(str(source.path))
+    except InputError as error:
+        text = str(error)
+        raise InputError(text if str(source.path) in text else f"{source.path}: {text}") from None
+    return f"server description {description.get('name', '')}".rstrip()
+
+
+_CHECKS = {"study": _study, "profile": _profile, "policy": _policy, "cores": _server}
+"""What checks a file, by the table that only such a file has."""
