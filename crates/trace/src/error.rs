@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use crate::Form;
 
@@ -36,6 +36,14 @@ pub enum TraceError {
         path: PathBuf,
         /// What the system said.
         source: io::Error,
+    },
+    /// Something is wrong with the trace in this file.
+    #[error("{}: {error}", path.display())]
+    InFile {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        error: Box<TraceError>,
     },
     /// The source of the bytes failed before a format was known.
     #[error("the trace cannot be read: {0}")]
@@ -75,6 +83,16 @@ pub enum TraceError {
     /// The caller asked to stop.
     #[error("stopped on request")]
     Stopped,
+}
+
+impl TraceError {
+    /// The same error, said to be about `path` where the trace came from a file.
+    pub(crate) fn within(self, path: Option<&Path>) -> Self {
+        match path {
+            Some(path) => Self::InFile { path: path.to_owned(), error: Box::new(self) },
+            None => self,
+        }
+    }
 }
 
 /// A fault as a format's parser sees it; the reader adds the format and the record's number.

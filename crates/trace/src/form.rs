@@ -104,6 +104,9 @@ impl Serialize for Form {
 /// Bytes looked at to find the format; the formats are plain within their first lines.
 pub(crate) const SNIFF_BYTES: usize = 64 * 1024;
 
+/// Whether a beginning looks like a format, and which version of it.
+type Recognise = fn(&[u8]) -> Option<Form>;
+
 /// Find the format by the beginning of the content.
 pub(crate) fn detect(input: &mut Input) -> Result<Form, TraceError> {
     let head = input.fill(SNIFF_BYTES).map_err(TraceError::Source)?;
@@ -111,7 +114,7 @@ pub(crate) fn detect(input: &mut Input) -> Result<Form, TraceError> {
         return Err(TraceError::Empty);
     }
     // Order matters: a magic word is certain, a shape of columns is the last resort.
-    let tests: [fn(&[u8]) -> Option<Form>; 9] = [
+    let tests: [Recognise; 9] = [
         formats::wtrace::recognise,
         formats::srt::recognise,
         formats::fio::recognise,

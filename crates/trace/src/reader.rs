@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io::{self, Cursor, Read};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -34,6 +34,8 @@ pub struct Reader {
     failure: Option<TraceError>,
     bytes_read: Arc<AtomicU64>,
     bytes_total: Option<u64>,
+    /// For messages.
+    path: Option<PathBuf>,
 }
 
 /// Open a trace of any known format, compressed or not; both are found by the content.
@@ -49,7 +51,10 @@ pub fn open(path: &Path) -> Result<Reader, TraceError> {
     }
     // A pipe has no length to measure progress by.
     let bytes_total = metadata.is_file().then_some(metadata.len());
-    Reader::from_reader(file, bytes_total)
+    let mut reader =
+        Reader::from_reader(file, bytes_total).map_err(|error| error.within(Some(path)))?;
+    reader.path = Some(path.to_owned());
+    Ok(reader)
 }
 
 impl Reader {
@@ -86,6 +91,7 @@ impl Reader {
             failure: None,
             bytes_read,
             bytes_total,
+            path: None,
         })
     }
 
@@ -145,7 +151,8 @@ impl Reader {
 
     fn damaged(&self, fault: Fault) -> TraceError {
         let at = Position { record: self.sink.seen + 1, byte: fault.byte, line: fault.line };
-        TraceError::Damaged { form: self.form, at, problem: fault.problem }
+        let error = TraceError::Damaged { form: self.form, at, problem: fault.problem };
+        error.within(self.path.as_deref())
     }
 }
 

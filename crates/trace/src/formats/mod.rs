@@ -71,7 +71,7 @@ pub(crate) fn decoder(form: Form) -> Box<dyn Decode> {
 pub(crate) fn encoder(form: Form) -> Option<Box<dyn Encode>> {
     Some(match form {
         Form::Vscsi => Box::new(vscsi::Encoder::default()),
-        Form::Msr => Box::new(msr::Encoder::default()),
+        Form::Msr => Box::new(msr::Encoder),
         Form::Fio2 | Form::Fio3 => Box::new(fio::Encoder::new(form)),
         Form::Wtrace => Box::new(wtrace::Encoder::default()),
         Form::Vscsi2
