@@ -1,1 +1,19 @@
-//! placeholder
+//! The control laws: pure steps from observation to action.
+//!
+//! No clock, no input or output, no threads, no logging. Every hyperparameter stands in a TOML
+//! file under `parameters/` with its unit, range, default and source; [`policies`] lists them and
+//! [`build`] makes a law by its name.
+
+mod native;
+mod ondemand;
+mod pacer;
+mod parameters;
+mod registry;
+mod schedutil;
+
+pub use native::Native;
+pub use ondemand::{Ondemand, OndemandSettings, OndemandVariant};
+pub use pacer::{Pacer, PacerSettings};
+pub use parameters::{Parameter, ParameterTable, SettingError, Settings, Value};
+pub use registry::{Policy, build, policies, policy};
+pub use schedutil::{Schedutil, SchedutilSettings};

@@ -1,1 +1,24 @@
-//! placeholder
+//! Models of a storage server's parts: what they draw and how long they take. Pure arithmetic.
+//!
+//! A server is described in TOML ([`Server::from_toml`]); the two descriptions that come with
+//! wattio are [`DORADO6000`] and [`SMALL`]. How the parts play together over time is `sim`'s.
+
+mod cores;
+mod description;
+mod drives;
+mod load_error;
+mod server;
+
+pub use cores::{Cores, IdleKind};
+pub use description::{Background, Cache, Group, Path, PathKind, Sizing, Stage, Work};
+pub use drives::{Drives, LoadPoint, SleepState, WriteLayout};
+pub use load_error::{DescriptionError, read_toml};
+pub use server::{GROUPS_MAX, Server};
+
+/// The document's storage server (seed 002), as calibrated from its Table I and sections III, V.
+pub const DORADO6000: &str = include_str!("../../../servers/dorado6000.toml");
+/// A small x86 server with NVMe drives.
+pub const SMALL: &str = include_str!("../../../servers/small.toml");
+
+/// The descriptions that come with wattio: name and TOML text.
+pub const BUILT_IN: [(&str, &str); 2] = [("dorado6000", DORADO6000), ("small", SMALL)];

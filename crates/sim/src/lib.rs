@@ -1,1 +1,28 @@
-//! placeholder
+//! A storage server, simulated event by event.
+//!
+//! [`Run`] plays a [`Load`] against a server description with a law that is handed in; this crate
+//! names none. It has no clock and touches no file: traces come as iterators of records.
+//!
+//! What is modelled: core groups with a queue each and tasks that run to completion, frequency
+//! and gating with their costs, a read cache, drives with parallelism and sleep states,
+//! background work that waits for idle cores, clients that wait for their answers. What is not:
+//! contention for memory, locks or the network, writes that outgrow the persistent memory, and
+//! anything that wears.
+
+mod background;
+mod drive;
+mod engine;
+mod group;
+mod load;
+mod observe;
+mod program;
+mod queue;
+mod rows;
+mod run;
+mod sender;
+mod summary;
+
+pub use load::{Load, LoadError, Pattern, Phase, Senders, TraceSource};
+pub use rows::Row;
+pub use run::{Run, RunSettings, limits};
+pub use summary::{EnergyByComponent, StateShare, Summary};

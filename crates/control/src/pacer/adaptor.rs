@@ -1,0 +1,150 @@
+//! The core adaptor and the frequency adaptor (section IV-C).
+//!
+//! In print both integrate the same error at the same time; where they settle depends on their
+//! gains. Here one acts at a time. When there is room, the adaptor that saves more goes first, and
+//! the other one when it has come to rest: cores first where idle cores poll (the document's
+//! server), the frequency first where they sleep. The frequency only falls as long as that does
+//! not ask for cores back. When there is no room, they give back in the reverse order.
+//! `coordinated = false` gives the printed behaviour (with the sign of the frequency's step put
+//! right: printed with plus, it would speed up when there is room).
+
+use super::settings::PacerSettings;
+use wattio_law::{Action, BackgroundDirective, GroupAction, GroupObservation, Limits, Observation};
+use wattio_units::Hertz;
+
+/// The two adaptors of all groups.
+#[derive(Clone, Debug)]
+pub struct Adaptor {
+    /// `u_des` of each group.
+    utilisation_desired: Vec<f64>,
+    /// Frequency as a share of each group's highest.
+    frequency_share: f64,
+}
+
+impl Adaptor {
+    pub fn new(groups: usize) -> Self {
+        Self { utilisation_desired: vec![0.0; groups], frequency_share: 1.0 }
+    }
+
+    /// Begins at full speed: the desired utilisation is the one that is seen.
+    pub fn begin(&mut self, seen: &Observation, limits: &Limits) {
+        self.frequency_share = 1.0;
+        self.utilisation_desired.clear();
+        self.utilisation_desired.extend(seen.groups.iter().map(GroupObservation::utilisation));
+        self.utilisation_desired.resize(limits.groups.len(), 0.0);
+    }
+
+    /// One step at a loss distance.
+    pub fn step(
+        &mut self,
+        distance: f64,
+        seen: &Observation,
+        limits: &Limits,
+        settings: &PacerSettings,
+    ) -> Action {
+        let cores_first = !limits.groups.iter().all(|group| group.idle_cores_sleep);
+        if !settings.coordinated {
+            self.step_cores(distance, settings);
+            self.step_frequency(distance, limits, settings);
+        } else if distance >= 0.0 {
+            if cores_first && !self.cores_at_rest(seen, limits, settings) {
+                self.step_cores(distance, settings);
+            } else if !self.lower_frequency(distance, seen, limits, settings) {
+                self.step_cores(distance, settings);
+            }
+        } else if self.gives_back_frequency(cores_first, seen, settings) {
+            self.step_frequency(distance, limits, settings);
+        } else {
+            self.step_cores(distance, settings);
+        }
+        self.action(seen, limits, settings)
+    }
+
+    /// Lowers the frequency, unless it is at its end or cores would have to come back for it.
+    fn lower_frequency(
+        &mut self,
+        distance: f64,
+        seen: &Observation,
+        limits: &Limits,
+        settings: &PacerSettings,
+    ) -> bool {
+        let before = self.frequency_share;
+        self.step_frequency(distance, limits, settings);
+        let fits = fits(seen, before / self.frequency_share, limits, settings);
+        if !fits {
+            self.frequency_share = before;
+        }
+        fits && self.frequency_share < before
+    }
+
+    /// Whether it is the frequency that gives back: what went last comes back first.
+    fn gives_back_frequency(
+        &self,
+        cores_first: bool,
+        seen: &Observation,
+        settings: &PacerSettings,
+    ) -> bool {
+        let lowered = settings.adapt_frequency && self.frequency_share < 1.0;
+        let gated = |(group, &desired): (&GroupObservation, &f64)| desired > group.utilisation();
+        let cores_gave =
+            settings.adapt_cores && seen.groups.iter().zip(&self.utilisation_desired).any(gated);
+        lowered && (cores_first || !cores_gave)
+    }
+
+    /// `u_des = u_des_old + beta d`.
+    fn step_cores(&mut self, distance: f64, settings: &PacerSettings) {
+        for desired in &mut self.utilisation_desired {
+            *desired = (*desired + settings.beta * distance).clamp(0.01, settings.utilisation_max);
+        }
+    }
+
+    /// `f_des = f_cur - gamma d`.
+    fn step_frequency(&mut self, distance: f64, limits: &Limits, settings: &PacerSettings) {
+        if settings.adapt_frequency {
+            let least = limits.groups.iter().map(|group| group.frequency_min / group.frequency_max);
+            let least = least.fold(1.0, f64::min);
+            let share = self.frequency_share - settings.gamma * distance;
+            self.frequency_share = share.clamp(least, 1.0);
+        }
+    }
+
+    /// Whether more room would take no more cores away.
+    fn cores_at_rest(&self, seen: &Observation, limits: &Limits, settings: &PacerSettings) -> bool {
+        if !settings.adapt_cores {
+            return true;
+        }
+        let at_limit = |(at, group): (usize, &GroupObservation)| {
+            self.utilisation_desired[at] >= settings.utilisation_max
+                || group.cores <= limits.groups[at].cores_min
+        };
+        seen.groups.iter().enumerate().all(at_limit)
+    }
+
+    /// `n_des = ceil(alpha n u / u_des)` for each group, and the frequency.
+    fn action(&self, seen: &Observation, limits: &Limits, settings: &PacerSettings) -> Action {
+        let groups = limits.groups.iter().enumerate().map(|(at, limits)| {
+            let cores = match seen.groups.get(at) {
+                Some(group) if settings.adapt_cores => {
+                    let work = settings.alpha * f64::from(group.cores) * group.utilisation();
+                    (work / self.utilisation_desired[at]).ceil() as u32
+                }
+                _ => limits.cores_max,
+            };
+            let frequency = Hertz(limits.frequency_max.0 * self.frequency_share);
+            limits.clamp(GroupAction { cores, frequency })
+        });
+        Action { groups: groups.collect(), background: BackgroundDirective::AS_DUE }
+    }
+}
+
+/// Whether every group's utilisation stays within limits when tasks take `stretch` times as long.
+fn fits(seen: &Observation, stretch: f64, limits: &Limits, settings: &PacerSettings) -> bool {
+    seen.groups.iter().zip(&limits.groups).all(|(group, limits)| {
+        let margin = if settings.adapt_cores && group.cores > limits.cores_min {
+            settings.alpha
+        } else {
+            1.0
+        };
+        group.utilisation() * stretch * margin <= settings.utilisation_max
+    })
+}

@@ -1,0 +1,228 @@
+//! PACER (seed 002, section IV), with the flaws of the printed law mended.
+//!
+//! What differs from print, and why, is said where it stands: the baseline is learned at full
+//! speed only and kept for each load level ([`baseline`]); one error drives one adaptor at a time
+//! ([`adaptor`]); background work is put off but not dropped ([`background`]); a missing latency
+//! means full speed; a burst closes the window early (`alarm_requests`).
+
+mod adaptor;
+mod background;
+mod baseline;
+mod settings;
+mod stability;
+
+pub use settings::PacerSettings;
+
+use adaptor::Adaptor;
+use background::BackgroundKeeper;
+use baseline::{Baselines, Level};
+use stability::Stability;
+use wattio_law::{Action, LatencyObservation, Law, Limits, Observation, OperatingState};
+use wattio_units::Seconds;
+
+/// The law and its state.
+#[derive(Clone, Debug)]
+pub struct Pacer {
+    settings: PacerSettings,
+    limits: Limits,
+    state: OperatingState,
+    stability: Stability,
+    baselines: Baselines,
+    adaptor: Adaptor,
+    background: BackgroundKeeper,
+    /// The baseline in force while stable.
+    level: Option<(Level, f64)>,
+    /// Time since the last client request.
+    quiet: Seconds,
+    /// Whether the running window began at full speed, so that it may teach the baseline.
+    at_full_speed: bool,
+    held: Action,
+    alarm: Option<u64>,
+}
+
+impl Pacer {
+    /// For a server of these limits.
+    #[must_use]
+    pub fn new(settings: PacerSettings, limits: Limits) -> Self {
+        let held = limits.full_speed();
+        Self {
+            state: OperatingState::Unstable,
+            stability: Stability::new(settings.windows, settings.requests_min),
+            baselines: Baselines::new(settings.baseline_octaves, settings.baseline_age_max),
+            adaptor: Adaptor::new(limits.groups.len()),
+            background: BackgroundKeeper::default(),
+            level: None,
+            quiet: Seconds(0.0),
+            at_full_speed: true,
+            alarm: None,
+            held,
+            settings,
+            limits,
+        }
+    }
+
+    /// Back to full speed: nothing is known about the load.
+    fn destabilise(&mut self) -> Action {
+        self.at_full_speed = self.state == OperatingState::Unstable;
+        self.state = OperatingState::Unstable;
+        self.stability.clear();
+        self.level = None;
+        self.limits.full_speed()
+    }
+
+    fn step_unstable(
+        &mut self,
+        seen: &Observation,
+        latency: &LatencyObservation,
+        dt: Seconds,
+    ) -> Action {
+        let full = self.limits.full_speed();
+        if !self.at_full_speed {
+            // The first window after speeding up mixes both speeds and teaches nothing.
+            self.at_full_speed = true;
+            return full;
+        }
+        if self.stability.push(latency, dt).is_none() {
+            return full;
+        }
+        let Some(mean) = self.stability.over_all_windows() else { return full };
+        if self.stability.divergence() >= self.settings.stable_threshold {
+            return full;
+        }
+        let level = self.baselines.level_of(&mean);
+        self.baselines.learn(level, mean.latency_us_mean);
+        self.level = Some((level, mean.latency_us_mean));
+        self.state = OperatingState::Stable;
+        self.adaptor.begin(seen, &self.limits);
+        full
+    }
+
+    fn step_stable(
+        &mut self,
+        seen: &Observation,
+        latency: &LatencyObservation,
+        dt: Seconds,
+    ) -> Action {
+        let Some((_, baseline_us)) = self.level else { return self.destabilise() };
+        if self.is_burst(seen, latency, baseline_us) {
+            return self.destabilise();
+        }
+        let Some(sample) = self.stability.push(latency, dt) else {
+            let mut action = self.held.clone();
+            action.background = self.background.directive(&self.settings);
+            return action;
+        };
+        if self.stability.divergence() > self.settings.unstable_threshold {
+            return self.destabilise();
+        }
+        let Some(baseline_us) = self.baseline_for_load() else { return self.destabilise() };
+        let distance = self.settings.loss_distance(sample.latency_us_mean, baseline_us);
+        let mut action = self.adaptor.step(distance, seen, &self.limits, &self.settings);
+        action.background = self.background.directive(&self.settings);
+        action
+    }
+
+    /// The baseline of the load's present level; `None` when it has to be learned.
+    fn baseline_for_load(&mut self) -> Option<f64> {
+        let (held_level, held_us) = self.level?;
+        let Some(mean) = self.stability.over_all_windows() else { return Some(held_us) };
+        if self.baselines.still_at(held_level, &mean) {
+            return self.baselines.known(held_level);
+        }
+        let level = self.baselines.level_of(&mean);
+        let known = self.baselines.known(level)?;
+        self.level = Some((level, known));
+        Some(known)
+    }
+
+    /// Section IV-B: latency or utilisation leaps within one window, or more requests came than
+    /// the active cores can take.
+    fn is_burst(&self, seen: &Observation, latency: &LatencyObservation, baseline_us: f64) -> bool {
+        let slow = latency.requests >= self.settings.requests_min
+            && latency.latency_us_mean.is_some_and(|mean| {
+                mean > baseline_us * (1.0 + self.settings.plf + self.settings.burst_margin)
+            });
+        let busy = busiest(seen, &self.background) > self.settings.burst_utilisation;
+        slow || busy || self.alarm.is_some_and(|alarm| latency.requests >= alarm)
+    }
+
+    /// The number of requests in a window that would load the active cores beyond
+    /// `burst_utilisation`, and that is no mere fluctuation.
+    fn requests_of_a_burst(&self, seen: &Observation) -> Option<u64> {
+        let mean = self.stability.over_all_windows()?;
+        let expected = mean.requests as f64 * (self.settings.window.0 / mean.span.0);
+        let mut factor = f64::INFINITY;
+        for group in &seen.groups {
+            let rest = self.settings.burst_utilisation
+                - group.utilisation_background * self.background.due_share();
+            let clients = group.utilisation_clients;
+            if clients > 0.0 {
+                factor = factor.min(rest / clients);
+            }
+        }
+        let least = expected * (1.0 + self.settings.rate_change);
+        let noise = expected + 5.0 * expected.sqrt();
+        let alarm =
+            (expected * factor).max(least).max(noise).max(self.settings.requests_min as f64);
+        alarm.is_finite().then_some(alarm.ceil() as u64)
+    }
+}
+
+/// The utilisation of the busiest group, with background work counted as far as it became due: a
+/// backlog that is being worked off is no burst.
+fn busiest(seen: &Observation, background: &BackgroundKeeper) -> f64 {
+    let utilisation = seen.groups.iter().map(|group| {
+        group.utilisation_clients + group.utilisation_background * background.due_share()
+    });
+    utilisation.fold(0.0, f64::max)
+}
+
+impl Law for Pacer {
+    fn step(&mut self, seen: &Observation, dt: Seconds) -> Action {
+        self.baselines.grow_older(dt);
+        let at_full_speed = self.state == OperatingState::Unstable;
+        self.background.account(seen.background.as_ref(), at_full_speed, &self.settings, dt);
+        let action = match &seen.latency {
+            // Silent or stale: nobody knows what clients experience, so they get full speed.
+            None => {
+                self.quiet = Seconds(0.0);
+                self.destabilise()
+            }
+            Some(latency) => {
+                self.quiet = if latency.requests == 0 { self.quiet + dt } else { Seconds(0.0) };
+                let idle = self.quiet >= self.settings.idle_after;
+                match (self.state, idle) {
+                    (_, true) => {
+                        if self.state != OperatingState::Idle {
+                            self.destabilise();
+                            self.state = OperatingState::Idle;
+                        }
+                        self.background.while_idle(&self.limits, &self.settings)
+                    }
+                    (OperatingState::Idle, false) => self.destabilise(),
+                    (OperatingState::Unstable, _) => self.step_unstable(seen, latency, dt),
+                    (OperatingState::Stable, _) => self.step_stable(seen, latency, dt),
+                }
+            }
+        };
+        self.alarm = match self.state {
+            OperatingState::Idle => Some(1),
+            OperatingState::Stable => self.requests_of_a_burst(seen),
+            OperatingState::Unstable => None,
+        };
+        self.held = action.clone();
+        action
+    }
+
+    fn period(&self) -> Seconds {
+        self.settings.window
+    }
+
+    fn state(&self) -> Option<OperatingState> {
+        Some(self.state)
+    }
+
+    fn alarm_requests(&self) -> Option<u64> {
+        self.alarm
+    }
+}

@@ -1,0 +1,84 @@
+//! The hyperparameters, typed. Units, ranges and sources stand in `parameters/pacer.toml`.
+
+use crate::parameters::{Settings, flag, number};
+use wattio_units::Seconds;
+
+/// All hyperparameters of the law.
+#[derive(Clone, Debug, PartialEq)]
+#[allow(missing_docs, reason = "each is documented in parameters/pacer.toml")]
+pub struct PacerSettings {
+    pub plf: f64,
+    pub window: Seconds,
+    pub windows: usize,
+    pub stable_threshold: f64,
+    pub unstable_threshold: f64,
+    pub burst_margin: f64,
+    pub burst_utilisation: f64,
+    pub rate_change: f64,
+    pub idle_after: Seconds,
+    pub requests_min: u64,
+    pub alpha: f64,
+    pub beta: f64,
+    pub utilisation_max: f64,
+    pub gamma: f64,
+    pub loss_distance_min: f64,
+    pub bound_headroom: f64,
+    pub baseline_octaves: f64,
+    pub baseline_age_max: Seconds,
+    pub background_floor: f64,
+    pub background_pace: f64,
+    pub background_pace_max: f64,
+    pub background_horizon: Seconds,
+    pub idle_pace: f64,
+    pub idle_batch: Seconds,
+    pub adapt_cores: bool,
+    pub adapt_frequency: bool,
+    pub adapt_background: bool,
+    pub coordinated: bool,
+}
+
+impl PacerSettings {
+    pub(crate) fn from_resolved(settings: &Settings) -> Self {
+        let number = |name| number(settings, name);
+        let seconds = |name| Seconds(number(name));
+        let flag = |name| flag(settings, name);
+        Self {
+            plf: number("plf"),
+            window: seconds("window"),
+            windows: number("windows") as usize,
+            stable_threshold: number("stable_threshold"),
+            unstable_threshold: number("unstable_threshold").max(number("stable_threshold")),
+            burst_margin: number("burst_margin"),
+            burst_utilisation: number("burst_utilisation"),
+            rate_change: number("rate_change"),
+            idle_after: seconds("idle_after"),
+            requests_min: number("requests_min") as u64,
+            alpha: number("alpha"),
+            beta: number("beta"),
+            utilisation_max: number("utilisation_max"),
+            gamma: number("gamma"),
+            loss_distance_min: number("loss_distance_min"),
+            bound_headroom: number("bound_headroom"),
+            baseline_octaves: number("baseline_octaves"),
+            baseline_age_max: seconds("baseline_age_max"),
+            background_floor: number("background_floor"),
+            background_pace: number("background_pace"),
+            background_pace_max: number("background_pace_max"),
+            background_horizon: seconds("background_horizon"),
+            idle_pace: number("idle_pace"),
+            idle_batch: seconds("idle_batch"),
+            adapt_cores: flag("adapt_cores"),
+            adapt_frequency: flag("adapt_frequency"),
+            adapt_background: flag("adapt_background"),
+            coordinated: flag("coordinated"),
+        }
+    }
+
+    /// Section IV-C: `loss = (l - l_base) / l_base`, `d = (plf - loss) / plf`, with plf less the
+    /// headroom; between `loss_distance_min` and 1.
+    pub(crate) fn loss_distance(&self, latency_us: f64, baseline_us: f64) -> f64 {
+        let tolerated = self.plf * (1.0 - self.bound_headroom);
+        let loss = (latency_us - baseline_us) / baseline_us;
+        ((tolerated - loss) / tolerated).clamp(self.loss_distance_min, 1.0)
+    }
+}

@@ -1,0 +1,147 @@
+//! The stability check: how far the latency of the last k windows diverges.
+
+use std::collections::VecDeque;
+use wattio_law::LatencyObservation;
+use wattio_units::Seconds;
+
+/// The requests of one window, or of several merged ones.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Sample {
+    pub requests: u64,
+    pub latency_us_mean: f64,
+    pub bytes_mean: Option<f64>,
+    pub read_share: Option<f64>,
+    pub span: Seconds,
+}
+
+impl Sample {
+    /// This sample and another one as one.
+    fn merge(self, other: Self) -> Self {
+        let requests = self.requests + other.requests;
+        let share = other.requests as f64 / requests as f64;
+        let blend = |a: f64, b: f64| a + (b - a) * share;
+        let blend_known = |a: Option<f64>, b: Option<f64>| Some(blend(a?, b?));
+        Self {
+            requests,
+            latency_us_mean: blend(self.latency_us_mean, other.latency_us_mean),
+            bytes_mean: blend_known(self.bytes_mean, other.bytes_mean),
+            read_share: blend_known(self.read_share, other.read_share),
+            span: self.span + other.span,
+        }
+    }
+
+    /// Requests a second.
+    pub fn rate(&self) -> f64 {
+        self.requests as f64 / self.span.0
+    }
+}
+
+/// The last k windows. Windows with few requests are merged until they have enough for a mean.
+#[derive(Clone, Debug)]
+pub struct Stability {
+    windows: usize,
+    requests_min: u64,
+    samples: VecDeque<Sample>,
+    growing: Option<Sample>,
+    /// Time without any request since the last window that had one.
+    empty: Seconds,
+}
+
+impl Stability {
+    pub fn new(windows: usize, requests_min: u64) -> Self {
+        Self {
+            windows,
+            requests_min,
+            samples: VecDeque::with_capacity(windows),
+            growing: None,
+            empty: Seconds(0.0),
+        }
+    }
+
+    pub fn clear(&mut self) {
+        self.samples.clear();
+        self.growing = None;
+        self.empty = Seconds(0.0);
+    }
+
+    /// Adds a window; returns the sample that it completes, if it does.
+    pub fn push(&mut self, latency: &LatencyObservation, dt: Seconds) -> Option<Sample> {
+        let Some(latency_us_mean) = latency.latency_us_mean.filter(|_| latency.requests > 0) else {
+            self.empty = self.empty + dt;
+            return None;
+        };
+        let window = Sample {
+            requests: latency.requests,
+            latency_us_mean,
+            bytes_mean: latency.bytes_mean,
+            read_share: latency.read_share,
+            span: dt + self.empty,
+        };
+        self.empty = Seconds(0.0);
+        let sample = self.growing.take().map_or(window, |growing| growing.merge(window));
+        if sample.requests < self.requests_min {
+            self.growing = Some(sample);
+            return None;
+        }
+        if self.samples.len() == self.windows {
+            self.samples.pop_front();
+        }
+        self.samples.push_back(sample);
+        Some(sample)
+    }
+
+    /// `max |l_i - l_avg| / l_avg`, with `l_avg = (1/k) sum l_i` (section IV-B; the equation of
+    /// the divergence is lost in print, this is our reading).
+    pub fn divergence(&self) -> f64 {
+        let count = self.samples.len() as f64;
+        let average = self.samples.iter().map(|s| s.latency_us_mean).sum::<f64>() / count;
+        let off = self.samples.iter().map(|s| (s.latency_us_mean - average).abs() / average);
+        off.fold(0.0, f64::max)
+    }
+
+    /// All k windows as one sample, once there are k.
+    pub fn over_all_windows(&self) -> Option<Sample> {
+        let full = self.samples.len() == self.windows;
+        full.then(|| self.samples.iter().copied().reduce(Sample::merge)).flatten()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn window(requests: u64, latency_us: f64) -> LatencyObservation {
+        LatencyObservation {
+            requests,
+            latency_us_mean: (requests > 0).then_some(latency_us),
+            bytes_mean: Some(8192.0),
+            read_share: None,
+            age: Seconds(0.0),
+        }
+    }
+
+    #[test]
+    fn sparse_windows_are_merged_and_their_time_is_kept() {
+        let mut stability = Stability::new(2, 10);
+        let half = Seconds(0.5);
+        assert_eq!(stability.push(&window(4, 100.0), half), None);
+        assert_eq!(stability.push(&window(0, 0.0), half), None);
+        let sample = stability.push(&window(6, 200.0), half).unwrap();
+        assert_eq!((sample.requests, sample.span), (10, Seconds(1.5)));
+        assert!((sample.latency_us_mean - 160.0).abs() < 1e-9);
+        assert_eq!(sample.read_share, None);
+    }
+
+    #[test]
+    fn divergence_is_the_farthest_window_over_the_average() {
+        let mut stability = Stability::new(3, 1);
+        for latency_us in [90.0, 100.0, 140.0] {
+            stability.push(&window(5, latency_us), Seconds(0.5));
+        }
+        assert!((stability.divergence() - 30.0 / 110.0).abs() < 1e-12);
+        stability.push(&window(5, 100.0), Seconds(0.5));
+        stability.push(&window(5, 100.0), Seconds(0.5));
+        stability.push(&window(5, 100.0), Seconds(0.5));
+        assert_eq!(stability.divergence(), 0.0, "only the last three count");
+    }
+}

@@ -1,0 +1,126 @@
+//! Laws by name.
+
+use crate::native::Native;
+use crate::ondemand::{Ondemand, OndemandSettings, OndemandVariant};
+use crate::pacer::{Pacer, PacerSettings};
+use crate::parameters::{ParameterTable, SettingError, Settings, nearest, number};
+use crate::schedutil::{Schedutil, SchedutilSettings};
+use wattio_law::{Fixed, Law, Limits};
+use wattio_units::Seconds;
+
+/// A law that can be named.
+#[derive(Clone, Debug)]
+pub struct Policy {
+    /// Its name.
+    pub name: &'static str,
+    /// Its hyperparameters.
+    pub table: ParameterTable,
+}
+
+const FILES: [(&str, &str); 6] = [
+    ("native", include_str!("../parameters/native.toml")),
+    ("ondemand", include_str!("../parameters/ondemand.toml")),
+    ("ondemand-document", include_str!("../parameters/ondemand-document.toml")),
+    ("schedutil", include_str!("../parameters/schedutil.toml")),
+    ("fixed", include_str!("../parameters/fixed.toml")),
+    ("pacer", include_str!("../parameters/pacer.toml")),
+];
+
+/// All policies.
+#[must_use]
+pub fn policies() -> Vec<Policy> {
+    let read = |&(name, text): &(&'static str, &str)| {
+        let table = toml::from_str(text)
+            .unwrap_or_else(|error| unreachable!("parameters/{name}.toml is built in: {error}"));
+        Policy { name, table }
+    };
+    FILES.iter().map(read).collect()
+}
+
+/// The policy of that name.
+///
+/// # Errors
+/// [`SettingError::Policy`] with the names that exist.
+pub fn policy(name: &str) -> Result<Policy, SettingError> {
+    policies().into_iter().find(|policy| policy.name == name).ok_or_else(|| {
+        let known: Vec<_> = FILES.iter().map(|&(known, _)| known).collect();
+        SettingError::Policy {
+            name: name.to_owned(),
+            nearest: nearest(name, &known),
+            known: known.join(", "),
+        }
+    })
+}
+
+/// Makes a law by its name.
+///
+/// # Errors
+/// For an unknown name, an unknown parameter or a value out of range.
+pub fn build(
+    name: &str,
+    settings: &Settings,
+    limits: &Limits,
+) -> Result<Box<dyn Law>, SettingError> {
+    let resolved = policy(name)?.table.resolve(name, settings)?;
+    let limits = limits.clone();
+    Ok(match name {
+        "ondemand" | "ondemand-document" => {
+            let variant =
+                if name == "ondemand" { OndemandVariant::Linux } else { OndemandVariant::Document };
+            Box::new(Ondemand::new(OndemandSettings::from_resolved(&resolved, variant), limits))
+        }
+        "schedutil" => {
+            Box::new(Schedutil::new(SchedutilSettings::from_resolved(&resolved), limits))
+        }
+        "pacer" => Box::new(Pacer::new(PacerSettings::from_resolved(&resolved), limits)),
+        "fixed" => Box::new(fixed(&resolved, &limits)),
+        _ => Box::new(Native::new(limits)),
+    })
+}
+
+fn fixed(resolved: &Settings, limits: &Limits) -> Fixed {
+    let mut action = limits.full_speed();
+    for group in &mut action.groups {
+        group.cores = (number(resolved, "cores_share") * f64::from(group.cores)).ceil() as u32;
+        group.frequency = group.frequency * number(resolved, "frequency_share");
+    }
+    Fixed { action: limits.clamp(&action), period: Seconds(0.5) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::parameters::Value;
+
+    #[test]
+    fn every_default_is_within_its_own_range_and_names_its_source() {
+        for policy in policies() {
+            policy.table.resolve(policy.name, &Settings::new()).unwrap();
+            for parameter in &policy.table.parameters {
+                assert!(parameter.source.len() > 10, "{}.{}", policy.name, parameter.name);
+                assert!(!parameter.doc.is_empty());
+                let unpublished = parameter.source.contains("not published");
+                assert_ne!(parameter.published, unpublished, "{}", parameter.name);
+            }
+        }
+    }
+
+    #[test]
+    fn wrong_names_and_values_say_what_would_do() {
+        let resolve = |name: &str, value: Value| {
+            let settings = Settings::from([(name.to_owned(), value)]);
+            policy("pacer").unwrap().table.resolve("pacer", &settings)
+        };
+        let unknown = resolve("betta", Value::Number(1.0)).unwrap_err().to_string();
+        assert!(unknown.contains("did you mean \"beta\"?"), "{unknown}");
+        let range = resolve("plf", Value::Number(-1.0)).unwrap_err().to_string();
+        assert!(range.contains("plf = -1: allowed is 0.001 to 10"), "{range}");
+        assert!(resolve("adapt_cores", Value::Number(1.0)).is_err());
+        assert!(resolve("plf", Value::Number(f64::NAN)).is_err());
+        assert!(resolve("windows", Value::Number(2.5)).is_err());
+        let window = resolve("window", Value::Text("250 ms".into())).unwrap();
+        assert_eq!(window["window"], Value::Number(0.25));
+        let policy = policy("pacerr").unwrap_err().to_string();
+        assert!(policy.contains("did you mean \"pacer\"?"), "{policy}");
+    }
+}

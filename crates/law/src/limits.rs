@@ -1,0 +1,124 @@
+//! What an action may ask for.
+
+use crate::action::{Action, BackgroundDirective, GroupAction};
+use wattio_units::Hertz;
+
+/// The limits of one core group.
+#[derive(Clone, Debug, PartialEq)]
+pub struct GroupLimits {
+    /// The fewest cores that may stay on.
+    pub cores_min: u32,
+    /// All cores of the group.
+    pub cores_max: u32,
+    /// The lowest frequency.
+    pub frequency_min: Hertz,
+    /// The highest frequency.
+    pub frequency_max: Hertz,
+    /// The frequencies that the cores can run at, ascending; empty where any within the limits is.
+    pub frequency_steps: Vec<Hertz>,
+    /// Whether a core without a task sleeps and draws little; taking it off then saves little.
+    pub idle_cores_sleep: bool,
+}
+
+/// The limits of all groups.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Limits {
+    /// One entry for each core group.
+    pub groups: Vec<GroupLimits>,
+}
+
+impl GroupLimits {
+    /// All cores at the highest frequency.
+    #[must_use]
+    pub fn full(&self) -> GroupAction {
+        GroupAction { cores: self.cores_max, frequency: self.frequency_max }
+    }
+
+    /// The fewest cores at the lowest frequency.
+    #[must_use]
+    pub fn least(&self) -> GroupAction {
+        GroupAction { cores: self.cores_min, frequency: self.frequency_min }
+    }
+
+    /// The nearest permitted setting that is no slower than `wanted`, where there is one. A
+    /// frequency that is not a number fails towards full speed.
+    #[must_use]
+    pub fn clamp(&self, wanted: GroupAction) -> GroupAction {
+        let asked = if wanted.frequency.0.is_nan() { self.frequency_max } else { wanted.frequency };
+        let within = asked.0.clamp(self.frequency_min.0, self.frequency_max.0);
+        // A hair of tolerance, so that a step computed as 0.3 * 2.6 GHz is met by its own value.
+        let reached = |step: &&Hertz| step.0 >= within * (1.0 - 1e-9);
+        let frequency = self.frequency_steps.iter().find(reached).copied().unwrap_or(Hertz(within));
+        GroupAction { cores: wanted.cores.clamp(self.cores_min, self.cores_max), frequency }
+    }
+}
+
+impl Limits {
+    /// All cores at the highest frequency, background work as it becomes due.
+    #[must_use]
+    pub fn full_speed(&self) -> Action {
+        Action {
+            groups: self.groups.iter().map(GroupLimits::full).collect(),
+            background: BackgroundDirective::AS_DUE,
+        }
+    }
+
+    /// The nearest permitted action. Groups that the action does not name run at full speed.
+    #[must_use]
+    pub fn clamp(&self, wanted: &Action) -> Action {
+        let groups = self.groups.iter().enumerate().map(|(at, limits)| {
+            wanted.groups.get(at).map_or_else(|| limits.full(), |&group| limits.clamp(group))
+        });
+        let pace = wanted.background.pace;
+        let pace = if pace.is_finite() && pace >= 0.0 { pace } else { 1.0 };
+        Action {
+            groups: groups.collect(),
+            background: BackgroundDirective { pace, ..wanted.background },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn limits() -> GroupLimits {
+        GroupLimits {
+            cores_min: 2,
+            cores_max: 16,
+            frequency_min: Hertz(0.8e9),
+            frequency_max: Hertz(2.6e9),
+            frequency_steps: vec![Hertz(0.8e9), Hertz(1.7e9), Hertz(2.6e9)],
+            idle_cores_sleep: false,
+        }
+    }
+
+    #[test]
+    fn a_frequency_between_two_steps_goes_to_the_faster_one() {
+        let clamped = limits().clamp(GroupAction { cores: 5, frequency: Hertz(0.9e9) });
+        assert_eq!(clamped, GroupAction { cores: 5, frequency: Hertz(1.7e9) });
+    }
+
+    #[test]
+    fn what_is_not_a_number_or_not_named_runs_at_full_speed() {
+        let whole = Limits { groups: vec![limits(), limits()] };
+        let odd = Action {
+            groups: vec![GroupAction { cores: 4, frequency: Hertz(f64::NAN) }],
+            background: BackgroundDirective { pace: f64::NAN, ..BackgroundDirective::AS_DUE },
+        };
+        let clamped = whole.clamp(&odd);
+        assert_eq!(clamped.groups[0].frequency, Hertz(2.6e9));
+        assert_eq!(clamped.groups[1], limits().full());
+        assert_eq!(clamped.background.pace, 1.0);
+    }
+
+    proptest! {
+        #[test]
+        fn every_action_ends_within_the_limits(cores: u32, frequency in -1e12f64..1e12) {
+            let clamped = limits().clamp(GroupAction { cores, frequency: Hertz(frequency) });
+            prop_assert!((2..=16).contains(&clamped.cores));
+            prop_assert!(limits().frequency_steps.contains(&clamped.frequency));
+        }
+    }
+}

@@ -1,0 +1,87 @@
+//! Background work of one core group: how much is due, how much may begin.
+
+use crate::queue::Nanoseconds;
+
+/// Work becomes due at a steady rate and is released at `pace` times that rate while there is
+/// any; released work begins whenever a core is free. Amounts are tasks ("slices") of one length
+/// at the highest frequency.
+#[derive(Debug)]
+pub struct BackgroundWork {
+    /// Tasks that become due per nanosecond.
+    due_rate: f64,
+    pace: f64,
+    /// Due and not begun.
+    due: f64,
+    due_limit: f64,
+    /// Released and not begun, in a bucket of limited depth so that a starved group does not save
+    /// up a flood.
+    released: f64,
+    updated: Nanoseconds,
+    /// Tasks that became due since the start.
+    pub offered: f64,
+    /// Tasks that ended since the start.
+    pub done: u64,
+}
+
+/// Depth of the bucket of released work, in nanoseconds' worth at the released rate.
+const RELEASE_DEPTH_NS: f64 = 1e6;
+
+impl BackgroundWork {
+    /// `cores` is the work due in cores' worth, `slice_ns` the length of a task, `limit_s` how
+    /// many seconds' worth of due work is remembered.
+    pub fn new(cores: f64, slice_ns: f64, limit_s: f64) -> Self {
+        let due_rate = cores / slice_ns;
+        Self {
+            due_rate,
+            pace: 1.0,
+            due: 0.0,
+            due_limit: due_rate * limit_s * 1e9,
+            released: 0.0,
+            updated: 0,
+            offered: 0.0,
+            done: 0,
+        }
+    }
+
+    /// Whether there is any background work in this group at all.
+    pub fn exists(&self) -> bool {
+        self.due_rate > 0.0
+    }
+
+    /// Tasks that are due and not begun.
+    pub fn backlog(&self) -> f64 {
+        self.due
+    }
+
+    /// Changes the pace from `now` on.
+    pub fn set_pace(&mut self, pace: f64, now: Nanoseconds) {
+        self.update(now);
+        self.pace = pace;
+        if pace == 0.0 {
+            self.released = 0.0;
+        }
+    }
+
+    /// Takes one task to begin now, if one is due and released.
+    #[inline]
+    pub fn take(&mut self, now: Nanoseconds) -> bool {
+        self.update(now);
+        let ready = self.due >= 1.0 && self.released >= 1.0;
+        if ready {
+            self.due -= 1.0;
+            self.released -= 1.0;
+        }
+        ready
+    }
+
+    /// Brings the amounts up to `now`.
+    #[inline]
+    pub fn update(&mut self, now: Nanoseconds) {
+        let became_due = (now - self.updated) as f64 * self.due_rate;
+        self.updated = now;
+        self.offered += became_due;
+        self.due = (self.due + became_due).min(self.due_limit);
+        let depth = (self.pace * self.due_rate * RELEASE_DEPTH_NS).max(1.0);
+        self.released = (self.released + became_due * self.pace).min(depth);
+    }
+}

@@ -1,0 +1,104 @@
+//! What a law sees: differences between two readings of the engine's counters.
+
+use crate::engine::{Engine, Totals};
+use crate::queue::Nanoseconds;
+use wattio_law::{BackgroundObservation, GroupObservation, LatencyObservation, Observation};
+use wattio_units::Seconds;
+
+/// A reading of every counter.
+#[derive(Clone, Debug)]
+pub struct Reading {
+    pub at: Nanoseconds,
+    pub totals: Totals,
+    pub groups: Vec<GroupReading>,
+    pub background_done: f64,
+    pub background_offered: f64,
+    pub energy_drives_j: f64,
+}
+
+/// The counters of a core group.
+#[derive(Clone, Copy, Debug)]
+pub struct GroupReading {
+    pub clients_ns: u64,
+    pub background_ns: u64,
+    pub powered_ns: u64,
+    pub energy_j: f64,
+    pub frequency_time: f64,
+}
+
+impl Reading {
+    /// Reads the engine; `slice_s` turns background tasks into core-seconds.
+    pub fn take(engine: &mut Engine, slice_s: f64) -> Self {
+        engine.settle();
+        Self {
+            at: engine.now,
+            totals: engine.totals.clone(),
+            groups: engine
+                .groups
+                .iter()
+                .map(|group| GroupReading {
+                    clients_ns: group.clients.read(engine.now),
+                    background_ns: group.background.read(engine.now),
+                    powered_ns: group.powered_ns(engine.now),
+                    energy_j: group.energy_j,
+                    frequency_time: group.frequency_time,
+                })
+                .collect(),
+            background_done: engine.background.iter().map(|work| work.done as f64).sum::<f64>()
+                * slice_s,
+            background_offered: engine.background.iter().map(|work| work.offered).sum::<f64>()
+                * slice_s,
+            energy_drives_j: engine.drives.energy_j,
+        }
+    }
+
+    /// Seconds from an earlier reading to this one.
+    pub fn since(&self, earlier: &Self) -> f64 {
+        (self.at - earlier.at) as f64 * 1e-9
+    }
+
+    /// Energy of all cores since an earlier reading, in joules.
+    pub fn energy_cores_j(&self, earlier: &Self) -> f64 {
+        self.groups
+            .iter()
+            .zip(&earlier.groups)
+            .map(|(now, then)| now.energy_j - then.energy_j)
+            .sum()
+    }
+}
+
+/// What a law sees of the window between two readings.
+pub fn observe(engine: &Engine, before: &Reading, now: &Reading, slice_s: f64) -> Observation {
+    let requests = now.totals.answered - before.totals.answered;
+    let mean = |sum: u64| (requests > 0).then(|| sum as f64 / requests as f64);
+    let arrivals = now.totals.arrivals - before.totals.arrivals;
+    let reads = (now.totals.reads - before.totals.reads) as f64;
+    let latency = LatencyObservation {
+        requests,
+        latency_us_mean: mean(now.totals.latency_ns - before.totals.latency_ns)
+            .map(|nanoseconds| nanoseconds / 1e3),
+        bytes_mean: mean(now.totals.bytes - before.totals.bytes),
+        read_share: (arrivals > 0).then(|| reads / arrivals as f64),
+        age: Seconds(0.0),
+    };
+    let waited = now.totals.drive_requests > before.totals.drive_requests;
+    let groups = engine.groups.iter().enumerate().map(|(at, group)| {
+        let (now, before) = (&now.groups[at], &before.groups[at]);
+        let powered = now.powered_ns.wrapping_sub(before.powered_ns).max(1) as f64;
+        let share = |now_ns: u64, before_ns: u64| now_ns.wrapping_sub(before_ns) as f64 / powered;
+        GroupObservation {
+            cores: group.setting.cores,
+            frequency: group.setting.frequency,
+            utilisation_clients: share(now.clients_ns, before.clients_ns),
+            utilisation_background: share(now.background_ns, before.background_ns),
+            waited_for_drives: waited,
+        }
+    });
+    let has_background = engine.background.iter().any(|work| work.exists());
+    let background = has_background.then(|| BackgroundObservation {
+        done_core_s: now.background_done - before.background_done,
+        offered_core_s: now.background_offered - before.background_offered,
+        backlog_core_s: engine.background.iter().map(|work| work.backlog()).sum::<f64>() * slice_s,
+    });
+    Observation { latency: Some(latency), groups: groups.collect(), background }
+}

@@ -1,0 +1,180 @@
+//! The engine against results that are known on paper, and against its own balances.
+
+use wattio_law::{BackgroundDirective, Fixed, Law};
+use wattio_plant::{DORADO6000, Server};
+use wattio_sim::{Load, Pattern, Phase, Run, RunSettings, Senders, Summary, limits};
+use wattio_units::Seconds;
+
+/// A server of one group of `cores` cores with tasks of 1 ms and nothing else.
+fn queue(cores: u32, variation: f64) -> Server {
+    let text = format!(
+        r#"
+        name = "queue"
+        title = "one station"
+        assumptions = []
+        rest_power = "0 W"
+        network = "0 s"
+        clients = 100
+        cache = {{ hit_random = 0.0, hit_sequential = 0.0 }}
+        sizing = {{ reference = "8 KiB", core_share = 0.0 }}
+        group = [{{ name = "only", cores = {cores}, cores_min = 1 }}]
+        path = [
+          {{ kind = "read", stages = [{{ on = {{ group = "only" }}, time = "1 ms" }}] }},
+          {{ kind = "write", stages = [{{ on = {{ group = "only" }}, time = "1 ms" }}] }},
+        ]
+        [cores]
+        frequency_min = "1 GHz"
+        frequency_max = "1 GHz"
+        idle = "c-states"
+        idle_power = "1 W"
+        static_power = "3 W"
+        dynamic_power = "0 W"
+        frequency_bound_share = 1.0
+        gate_off = "0 s"
+        gate_on = "0 s"
+        migrate = "0 s"
+        frequency_change = "0 s"
+        time_variation = {variation}
+        "#
+    );
+    Server::from_toml(&text).unwrap()
+}
+
+const PATTERN: Pattern = Pattern { read_fraction: 0.5, random_fraction: 1.0, io_bytes: 8192 };
+
+fn full_speed(server: &Server) -> Box<dyn Law> {
+    Box::new(Fixed { action: limits(server).full_speed(), period: Seconds(0.5) })
+}
+
+fn simulate(server: &Server, iops: Option<f64>, senders: Senders, span_s: f64, seed: u64) -> Run {
+    let phases = vec![Phase { span_s, iops, pattern: PATTERN }];
+    let settings = RunSettings { warmup_s: 2.0, duration_s: None, window_s: 0.5, seed };
+    let load = Load::Phases { senders, phases };
+    let mut run = Run::new(server, full_speed(server), load, settings).unwrap();
+    run.finish().unwrap();
+    run
+}
+
+fn open(server: &Server, iops: f64, span_s: f64) -> Summary {
+    simulate(server, Some(iops), Senders::Open, span_s, 7).summary()
+}
+
+/// Probability that an arrival waits in M/M/c (Erlang C), by the defining sums.
+fn erlang_c(servers: u32, offered: f64) -> f64 {
+    let mut term = 1.0;
+    let mut sum = 0.0;
+    for k in 0..servers {
+        sum += term;
+        term *= offered / f64::from(k + 1);
+    }
+    let last = term / (1.0 - offered / f64::from(servers));
+    last / (sum + last)
+}
+
+fn assert_near(ours: f64, theirs: f64, tolerance: f64, what: &str) {
+    let deviation = (ours / theirs - 1.0).abs();
+    assert!(deviation < tolerance, "{what}: {ours} against {theirs}, off by {deviation:.4}");
+}
+
+#[test]
+fn one_exponential_server_waits_as_m_m_1_does() {
+    let summary = open(&queue(1, 1.0), 700.0, 2000.0);
+    assert_near(summary.latency_us_mean.unwrap(), 1e3 / (1.0 - 0.7), 0.02, "mean");
+    // The time in an M/M/1 system is exponential: p99 = mean ln 100.
+    assert_near(summary.latency_us_p99.unwrap(), 1e3 / 0.3 * 100f64.ln(), 0.03, "p99");
+}
+
+#[test]
+fn many_exponential_servers_wait_as_erlang_c_says() {
+    for (servers, load) in [(2, 0.8), (16, 0.9), (96, 0.95)] {
+        let offered = f64::from(servers) * load;
+        let summary = open(&queue(servers, 1.0), offered * 1e3, 40_000.0 / offered);
+        let wait_ms = erlang_c(servers, offered) / (f64::from(servers) - offered);
+        assert_near(summary.latency_us_mean.unwrap(), 1e3 * (1.0 + wait_ms), 0.02, "mean");
+    }
+}
+
+#[test]
+fn one_server_of_any_variation_waits_as_pollaczek_and_khinchine_say() {
+    for variation in [0.0, 0.3, 0.7, 1.0] {
+        let load: f64 = 0.8;
+        let summary = open(&queue(1, variation), load * 1e3, 2000.0);
+        let wait_ms = load * (1.0 + variation * variation) / (2.0 * (1.0 - load));
+        assert_near(summary.latency_us_mean.unwrap(), 1e3 * (1.0 + wait_ms), 0.02, "mean");
+    }
+}
+
+#[test]
+fn requests_in_the_system_are_rate_times_latency() {
+    let server = Server::from_toml(DORADO6000).unwrap();
+    for (iops, senders) in [
+        (Some(20_000.0), Senders::Open),
+        (Some(200_000.0), Senders::Clients(900)),
+        (None, Senders::Clients(900)),
+    ] {
+        let summary = simulate(&server, iops, senders, 3.0, 3).summary();
+        let in_server_s = (summary.latency_us_mean.unwrap() - server.network.0 * 1e6) * 1e-6;
+        assert_near(summary.requests_in_system_mean, summary.iops_mean * in_server_s, 2e-3, "L");
+    }
+}
+
+#[test]
+fn a_closed_loop_keeps_each_client_at_one_request() {
+    let server = Server::from_toml(DORADO6000).unwrap();
+    let summary = simulate(&server, None, Senders::Clients(900), 3.0, 3).summary();
+    assert_near(summary.iops_mean * summary.latency_us_mean.unwrap() * 1e-6, 900.0, 2e-3, "N");
+}
+
+#[test]
+fn energy_is_the_sum_of_its_parts_and_of_its_windows() {
+    let server = Server::from_toml(DORADO6000).unwrap();
+    let run = simulate(&server, Some(60_000.0), Senders::Clients(900), 3.3, 5);
+    let summary = run.summary();
+    let parts = summary.energy_by_component_j;
+    assert_near(parts.cores + parts.drives + parts.rest, summary.energy_j, 1e-12, "components");
+    let windows: f64 = run.rows().iter().map(|row| row.energy_j()).sum();
+    assert_near(windows, summary.energy_j, 1e-9, "windows");
+    let ios: u64 = run.rows().iter().map(|row| row.ios).sum();
+    assert_eq!(ios, summary.ios);
+    assert_eq!(run.rows().len(), 7, "3.3 s are six windows and a rest");
+}
+
+#[test]
+fn sleeping_cores_draw_by_the_exact_time_they_work() {
+    let server = queue(4, 0.0);
+    let summary = open(&server, 2000.0, 100.0);
+    // Four cores at 1 W; a task of 1 ms adds 2 W for its time.
+    let expected = 4.0 + 2.0 * summary.iops_mean * 1e-3;
+    assert_near(summary.power_w_mean, expected, 1e-3, "power");
+}
+
+#[test]
+fn one_seed_is_one_result() {
+    let server = Server::from_toml(DORADO6000).unwrap();
+    let once = simulate(&server, Some(60_000.0), Senders::Clients(900), 1.0, 11);
+    let again = simulate(&server, Some(60_000.0), Senders::Clients(900), 1.0, 11);
+    let other = simulate(&server, Some(60_000.0), Senders::Clients(900), 1.0, 12);
+    assert_eq!(once.summary(), again.summary());
+    assert_eq!(once.rows(), again.rows());
+    assert_ne!(once.summary().latency_us_mean, other.summary().latency_us_mean);
+}
+
+#[test]
+fn paused_background_work_is_remembered_and_worked_off() {
+    let server = Server::from_toml(DORADO6000).unwrap();
+    let rate = |pace: f64| {
+        let mut action = limits(&server).full_speed();
+        action.background = BackgroundDirective { pace, ..BackgroundDirective::AS_DUE };
+        let law = Box::new(Fixed { action, period: Seconds(0.5) });
+        let phases = vec![Phase { span_s: 4.0, iops: Some(0.0), pattern: PATTERN }];
+        let load = Load::Phases { senders: Senders::Open, phases };
+        let settings = RunSettings { warmup_s: 0.0, duration_s: None, window_s: 0.5, seed: 1 };
+        let mut run = Run::new(&server, law, load, settings).unwrap();
+        run.finish().unwrap();
+        // The first window passes before the law first speaks.
+        run.rows().last().unwrap().background_rate
+    };
+    assert_near(rate(1.0), 30.0, 0.01, "as due");
+    assert_near(rate(0.5), 15.0, 0.01, "half");
+    assert_eq!(rate(0.0), 0.0);
+}
