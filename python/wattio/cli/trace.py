@@ -1,0 +1,285 @@
+"""`wattio trace`: what a block trace holds, the same trace in another form, and recording one."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import FrameType
+from typing import Annotated, Any, Literal
+
+from cyclopts import App, Parameter
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+from wattio import _core
+from wattio.errors import Cancelled, InputError
+
+EXIT_DONE = 0
+EXIT_PROBLEM = 1
+EXIT_BAD_INPUT = 2
+
+Form = Literal["wtrace", "msr", "vscsi", "fio2", "fio3"]
+
+app = App(
+    name="trace",
+    help="Look into block traces, convert and record them.",
+    help_format="markdown",
+    help_epilogue="""Read are CloudPhysics vscsi, MSR Cambridge, DiskSim, HP SRT, Alibaba, Tencent,
+fio iolog 2 and 3, blkparse text and wattio's own wtrace; plain or compressed with gz, xz or zst.
+The format is found by the content.
+
+**Examples**
+
+```
+wattio trace info web.csv.gz
+wattio trace convert web.csv.gz web.wtrace --rate-scale 2
+sudo wattio trace record --device vda --duration "3 min" --out load.wtrace
+```""",
+)
+
+_INFO_EXAMPLES = """**Examples**
+
+```
+wattio trace info traces/pgbench.wtrace
+wattio trace info web.csv.gz --json
+```"""
+
+_CONVERT_EXAMPLES = """**Examples**
+
+```
+wattio trace convert web.csv.gz web.wtrace
+wattio trace convert load.wtrace load.log --to fio3
+wattio trace convert load.wtrace half.csv.gz --to msr --rate-scale 0.5
+wattio trace convert week.wtrace hour.wtrace --time-scale 0.006
+```"""
+
+_RECORD_EXAMPLES = """**Examples**
+
+```
+sudo wattio trace record --device vda --duration "3 min" --out load.wtrace
+sudo wattio trace record --device nvme0n1 --duration "30 s" --out load.csv --to msr
+```"""
+
+
+@app.command(help_epilogue=_INFO_EXAMPLES)
+def info(
+    file: Path, /, *, as_json: Annotated[bool, Parameter("--json", negative="")] = False
+) -> int:
+    """Show what a trace holds: requests, span, sizes, rates, idle gaps.
+
+    Exit code 2 where the trace is damaged or of no known format; the message names the record and
+    its byte.
+
+    Parameters
+    ----------
+    file
+        The trace, in any known format, compressed or not.
+    as_json
+        Print one JSON object instead of a table.
+    """
+    with _bar(f"reading {file.name}") as progress:
+        text = _core.trace_info(str(file), progress)
+    if as_json:
+        sys.stdout.write(text + "\n")
+    else:
+        Console().print(_table(file, json.loads(text)))
+    return EXIT_DONE
+
+
+@app.command(help_epilogue=_CONVERT_EXAMPLES)
+def convert(
+    source: Path,
+    target: Path,
+    /,
+    *,
+    to: Form = "wtrace",
+    rate_scale: float = 1.0,
+    time_scale: float = 1.0,
+) -> int:
+    """Write a trace in another form, at another rate or speed.
+
+    The target appears only when it is complete, and replaces a file of that name. It is compressed
+    if its name ends in .gz.
+
+    Parameters
+    ----------
+    source
+        The trace, in any known format, compressed or not.
+    target
+        The file to write.
+    to
+        Form of the target.
+    rate_scale
+        Requests for each request of the source: below 1 a random share of them is kept, above 1
+        copies follow at random within 100 ms, on further devices. The same each time.
+    time_scale
+        Factor on all times: 2 makes the trace take twice as long.
+    """
+    with _bar(f"writing {target.name}") as progress:
+        ios = _core.trace_convert(str(source), str(target), to, rate_scale, time_scale, progress)
+    _say(f"{ios:,} requests, {target.stat().st_size:,} bytes: {target}")
+    return EXIT_DONE
+
+
+@app.command(help_epilogue=_RECORD_EXAMPLES)
+def record(*, device: str, duration: str, out: Path, to: Form = "wtrace") -> int:
+    """Record the block requests that reach a disk, through the kernel's tracepoints.
+
+    Needs root. A request's time is when it was queued at the disk. Flushes and discards are
+    counted, not recorded; wattio's own requests are left out. If the kernel lost events, nothing is
+    written and the exit code is 1. Ctrl-C ends the recording and keeps it.
+
+    Parameters
+    ----------
+    device
+        A whole disk, such as vda or /dev/nvme0n1.
+    duration
+        How long, such as "3 min".
+    out
+        The file to write, at the end.
+    to
+        Form of the file.
+    """
+    from wattio.tracing import RecordingError
+    from wattio.tracing import record as record_trace
+    from wattio.tracing.tracefs import TracefsError
+
+    duration_s = _core.parse_quantity(duration, "time")
+    if duration_s <= 0:
+        raise InputError(f"--duration {duration!r}: more than 0 s is needed")
+    if not out.resolve().parent.is_dir():
+        raise InputError(f"--out {str(out)!r}: the folder {out.resolve().parent} does not exist")
+    if os.geteuid() != 0:
+        raise InputError(
+            "recording reads the kernel's tracepoints, which only root may: run it again with sudo"
+        )
+    try:
+        with _recording_bar(device, duration_s) as watch:
+            done = record_trace(device, duration_s, out, to, watch)
+    except (RecordingError, TracefsError) as error:
+        _say(f"wattio: {error}")
+        return EXIT_PROBLEM
+    if done.stopped:
+        _say(f"stopped after {done.elapsed_s:.1f} s of {duration_s:g} s; what came is kept")
+    apart = f"{done.flushes:,} flushes, {done.discards:,} discards, {done.others:,} others"
+    _say(f"{done.ios:,} requests in {done.elapsed_s:.1f} s ({apart} left out): {out}")
+    return EXIT_DONE
+
+
+def _say(message: str) -> None:
+    Console(stderr=True, highlight=False, soft_wrap=True).print(message, markup=False)
+
+
+@contextlib.contextmanager
+def _bar(description: str) -> Iterator[Callable[[float], bool]]:
+    """A progress bar for native work, which asks it now and then whether to go on.
+
+    Ctrl-C is answered by telling the native side to stop, so that it removes what it had begun.
+    """
+    stopped = False
+
+    def note(_: int, __: FrameType | None) -> None:
+        nonlocal stopped
+        stopped = True
+
+    console = Console(stderr=True)
+    columns = (
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        TaskProgressColumn(),
+        TimeRemainingColumn(compact=True),
+    )
+    bar = Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
+    task = bar.add_task(description, total=1.0)
+
+    def progress(share: float) -> bool:
+        bar.update(task, completed=share)
+        return not stopped
+
+    before = signal.signal(signal.SIGINT, note)
+    try:
+        with bar:
+            yield progress
+    except InputError:
+        if stopped:
+            raise Cancelled("stopped; nothing was written") from None
+        raise
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+@contextlib.contextmanager
+def _recording_bar(device: str, duration_s: float) -> Iterator[Callable[[float, int], None]]:
+    console = Console(stderr=True)
+    columns = (
+        TextColumn("recording {task.description}", markup=False),
+        BarColumn(),
+        TextColumn("{task.completed:.0f} of {task.total:.0f} s, {task.fields[ios]:,} requests"),
+    )
+    disable = not console.is_terminal
+    with Progress(*columns, console=console, transient=True, disable=disable) as bar:
+        task = bar.add_task(device, total=duration_s, ios=0)
+        yield lambda elapsed_s, ios: bar.update(task, completed=elapsed_s, ios=ios)
+
+
+def _table(file: Path, found: dict[str, Any]) -> Table:
+    """What `_core.trace_info` tells, for people."""
+    table = Table(title=str(file), title_justify="left", box=None, show_header=False)
+    table.add_column(style="bold")
+    table.add_column()
+    for name, value in _rows(found):
+        table.add_row(name, value)
+    return table
+
+
+def _rows(found: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    yield "format", found["format"]
+    yield "requests", f"{found['ios']:,}"
+    yield "span", _span(found["span_s"])
+    yield "devices", f"{found['devices']:,}"
+    yield "read", f"{_bytes(found['read_bytes'])}, {_share(found['read_share'])} of the requests"
+    yield "written", _bytes(found["write_bytes"])
+    yield "sequential", f"{_share(found['sequential_share'])} of the requests"
+    if sizes := found["size_bytes"]:
+        yield (
+            "size",
+            f"p50 {_bytes(sizes['p50'])}, p95 {_bytes(sizes['p95'])},"
+            f" max {_bytes(sizes['max'])}, mean {_bytes(sizes['mean'])}",
+        )
+        common = (f"{_bytes(one['bytes'])} {_share(one['share'])}" for one in sizes["common"])
+        yield "common sizes", ", ".join(common)
+    if rate := found["rate_per_s"]:
+        mean = "-" if rate["mean"] is None else f"{rate['mean']:,.1f}"
+        counts = f"p50 {rate['p50']:,}, p95 {rate['p95']:,}, max {rate['max']:,}"
+        yield "requests per second", f"{counts}, mean {mean}"
+    gaps = found["idle_gaps"]
+    longest = f", longest {_span(gaps['longest_s'])}, {_share(gaps['share'])} of the span"
+    yield "idle gaps over 30 s", f"{gaps['count']:,}" + (longest if gaps["count"] else "")
+    skipped = {name.replace("_", " "): n for name, n in found["skipped"].items() if n}
+    yield "left out", ", ".join(f"{n:,} {name}" for name, n in skipped.items()) or "nothing"
+    if found["clamped"]:
+        yield "late in the file", f"{found['clamped']:,} requests, their times clamped"
+
+
+def _share(value: float | None) -> str:
+    return "-" if value is None else f"{100 * value:.1f} %"
+
+
+def _span(seconds: float) -> str:
+    for limit_s, unit_s, unit in ((172_800, 86_400, "days"), (7_200, 3_600, "h"), (120, 60, "min")):
+        if seconds >= limit_s:
+            return f"{seconds / unit_s:.2f} {unit} ({seconds:,.1f} s)"
+    return f"{seconds:.3f} s"
+
+
+def _bytes(count: float) -> str:
+    for power, unit in ((40, "TiB"), (30, "GiB"), (20, "MiB"), (10, "KiB")):
+        if count >= 1 << power:
+            return f"{count / (1 << power):.4g} {unit}"
+    return f"{count:.4g} B"

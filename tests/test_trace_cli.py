@@ -1,0 +1,159 @@
+"""`wattio trace info`, `convert` and what `record` refuses."""
+
+import json
+import os
+import signal
+from pathlib import Path
+
+import pytest
+from wattio import _core
+from wattio.cli import main
+from wattio.errors import InputError
+from wattio.tracing import RecordingError
+from wattio.tracing.recorder import device_number
+from wattio.tracing.tracefs import remove_stale
+
+TRACES = Path(__file__).parent / "data" / "traces"
+FIXTURES = sorted(TRACES.glob("synthetic.*"))
+REQUESTS = 40
+
+
+def run(*words: str | Path) -> int:
+    with pytest.raises(SystemExit) as left:
+        main([str(word) for word in words])
+    return int(left.value.code or 0)
+
+
+@pytest.mark.parametrize("path", FIXTURES, ids=lambda path: path.name)
+def test_info_knows_every_format(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("trace", "info", path, "--json") == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["format"] == path.name.split(".")[1]
+    assert (found["ios"], found["idle_gaps"]["count"]) == (REQUESTS, 1)
+    assert found["read_share"] == 0.75
+
+
+def test_there_are_fixtures() -> None:
+    assert len(FIXTURES) >= 14
+
+
+def test_info_prints_a_table(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("trace", "info", TRACES / "synthetic.msr.gz") == 0
+    shown = capsys.readouterr().out
+    for part in ("msr", "40", "75.0 %", "idle gaps over 30 s", "64 KiB"):
+        assert part in shown
+
+
+@pytest.mark.parametrize("form", ["wtrace", "msr", "fio2", "fio3"])
+def test_convert_keeps_the_requests(
+    form: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    target = tmp_path / "target"
+    assert run("trace", "convert", TRACES / "synthetic.msr", target, "--to", form) == 0
+    capsys.readouterr()
+    assert run("trace", "info", target, "--json") == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["format"], found["ios"], found["devices"]) == (form, REQUESTS, 2)
+    assert [path.name for path in tmp_path.iterdir()] == ["target"]
+
+
+def test_convert_scales(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    target = tmp_path / "target.wtrace"
+    source = TRACES / "synthetic.wtrace"
+    scales = ("--rate-scale", "3", "--time-scale", "0.5")
+    assert run("trace", "convert", source, target, *scales) == 0
+    capsys.readouterr()
+    assert run("trace", "info", target, "--json") == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["ios"] == 3 * REQUESTS
+    assert found["span_s"] < 25
+
+
+def test_bad_input_is_exit_code_2_and_names_the_place(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cut = tmp_path / "cut.vscsi"
+    cut.write_bytes((TRACES / "synthetic.vscsi").read_bytes()[:-1])
+    for words in (("info", cut), ("convert", cut, tmp_path / "target")):
+        assert run("trace", *words) == 2
+        message = capsys.readouterr().err
+        assert "cut.vscsi" in message
+        assert "record 40 (byte 1248)" in message
+    assert [path.name for path in tmp_path.iterdir()] == ["cut.vscsi"]
+
+
+def test_a_missing_file_and_two_devices_for_vscsi_are_exit_code_2(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run("trace", "info", tmp_path / "missing") == 2
+    assert "missing" in capsys.readouterr().err
+    source = TRACES / "synthetic.msr"
+    assert run("trace", "convert", source, tmp_path / "target", "--to", "vscsi") == 2
+    assert "devices 0 and 1" in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
+
+
+def test_ctrl_c_stops_the_native_work(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupted(*words: object) -> int:
+        progress = words[-1]
+        assert callable(progress)
+        assert progress(0.1) is True
+        os.kill(os.getpid(), signal.SIGINT)
+        assert progress(0.2) is False
+        raise InputError("stopped on request")
+
+    before = signal.getsignal(signal.SIGINT)
+    monkeypatch.setattr(_core, "trace_convert", interrupted)
+    assert run("trace", "convert", TRACES / "synthetic.msr", tmp_path / "target") == 130
+    assert "nothing was written" in capsys.readouterr().err
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+@pytest.mark.parametrize(
+    ("duration", "out", "part"),
+    [
+        ("0 s", "trace", "more than 0 s"),
+        ("3 parsecs", "trace", "parsec"),
+        ("3 s", "missing/trace", "does not exist"),
+        ("3 s", "trace", "only root"),
+    ],
+)
+def test_record_refuses(
+    duration: str,
+    out: str,
+    part: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    words = ("--device", "vda", "--duration", duration, "--out", tmp_path / out)
+    assert run("trace", "record", *words) == 2
+    assert part in capsys.readouterr().err
+
+
+def fake_disk(root: Path, name: str, number: str) -> None:
+    folder = root / "block" / name
+    folder.mkdir(parents=True)
+    (folder / "dev").write_text(number + "\n")
+
+
+def test_a_device_is_found_by_name_or_path(tmp_path: Path) -> None:
+    fake_disk(tmp_path, "vda", "254:0")
+    assert device_number("vda", tmp_path) == (254, 0)
+    assert device_number("/dev/vda", tmp_path) == (254, 0)
+    for wrong in ("vdb", "", "..", "/dev/", "vda/dev"):
+        with pytest.raises(RecordingError, match="there are vda"):
+            device_number(wrong, tmp_path)
+
+
+def test_instances_of_dead_processes_are_removed(tmp_path: Path) -> None:
+    (tmp_path / "proc" / "77").mkdir(parents=True)
+    names = ("wattio-77", "wattio-78", f"wattio-{os.getpid()}", "other-78")
+    for name in names:
+        (tmp_path / "instances" / name).mkdir(parents=True)
+    remove_stale(tmp_path, tmp_path / "proc")
+    left = sorted(path.name for path in (tmp_path / "instances").iterdir())
+    assert left == ["other-78", "wattio-77"]
