@@ -68,7 +68,7 @@ def run(
         raise InputError(f"--jobs {jobs}: must be 1 or more")
     simulator = NativeSimulator()
     folder, plan = begin(study, resume, results, simulator)
-    carry_out(folder, plan, jobs or os.cpu_count() or 1, simulator)
+    carry_out(folder, plan, jobs or len(os.sched_getaffinity(0)), simulator)
     return show(folder, report, as_json)
 
 

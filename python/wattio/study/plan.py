@@ -24,6 +24,10 @@ BOUND_BY = "oracle"
 """The policy that no other one can beat under the same bound."""
 
 
+_FILES = ("trace", "profile")
+"""Keys of a load whose value is the path of a file."""
+
+
 @dataclass(frozen=True)
 class Run:
     """One load under one policy; its iterations differ by seed and repetition only."""
@@ -204,7 +208,8 @@ def _iteration(
         key: value for key, value in asdict(request).items() if key not in ("server", "load")
     }
     content["server"] = servers[facts["server"]]
-    content["load"] = {**facts["request"], **facts["identity"]}
+    asked = {key: value for key, value in facts["request"].items() if key not in _FILES}
+    content["load"] = asked | facts["identity"]
     content["wattio"] = version("wattio")
     # The same request may stand in a study twice, under two labels or seeds.
     content["run"] = [run.load, run.label, seed, repetition]

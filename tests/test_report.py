@@ -1,0 +1,220 @@
+"""The report: the same bytes each time, nothing from outside, every number beside it as CSV.
+
+The golden page is compared without its images, which depend on the version of Matplotlib. Set
+WATTIO_UPDATE_GOLDEN=1 to write it anew, and look at it before committing.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+from study_fake import FakeSimulator
+from test_study_run import carried_out
+from wattio.errors import ResultError
+from wattio.report import gathering, make, phrases
+from wattio.study import document, running
+from wattio.study.result import ResultFolder
+
+GOLDEN = Path(__file__).parent / "golden" / "report.html"
+
+STUDY = """\
+[study]
+name = "golden"
+kind = "simulation"
+seeds = [1, 2]
+
+[[load]]
+name = "day"
+server = "dorado6000"
+profile = "day.toml"
+
+[[load]]
+name = "trace 1"
+server = "small"
+trace = "a.bin"
+
+[[policy]]
+name = "ondemand"
+[[policy]]
+name = "pacer"
+label = "PACER"
+[[policy]]
+name = "oracle"
+loads = ["day"]
+
+[[sweep]]
+policy = "PACER"
+setting = "plf"
+values = [0.05, 0.1, 0.2, 0.3]
+loads = ["day"]
+"""
+
+PROFILE = (
+    """\
+[profile]
+name = "day"
+represent = "15 s"
+"""
+    + 4 * ('[[segment]]\nspan = "6 h"\npattern = "Rand_RW"\npressure = 0.04\n')
+)
+
+MACHINE = {
+    "processor": "Test CPU",
+    "cores": 2,
+    "kernel": "Linux 6.1",
+    "python": "3.11.0",
+    "wattio": "0.1.0",
+    "git_commit": None,
+    "started_utc": "2026-01-02T03:04:05+00:00",
+    "study_file": "study.toml",
+}
+
+
+@pytest.fixture(scope="module")
+def result(tmp_path_factory: pytest.TempPathFactory) -> ResultFolder:
+    place = tmp_path_factory.mktemp("report")
+    (place / "a.bin").write_bytes(b"a trace")
+    (place / "day.toml").write_text(PROFILE)
+    study = place / "study.toml"
+    study.write_text(STUDY)
+    folder = carried_out(study, place / "results")
+    facts = folder.machine() | MACHINE
+    (folder.path / "machine.json").write_text(json.dumps(facts))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def page(result: ResultFolder) -> str:
+    return make(result.path).read_text(encoding="utf-8")
+
+
+def test_page_matches_the_golden_one(page: str, result: ResultFolder) -> None:
+    text = re.sub(r"base64,[A-Za-z0-9+/=]+", "base64,...", page)
+    text = text.replace(result.name, "TIME-HASH")
+    if os.environ.get("WATTIO_UPDATE_GOLDEN"):
+        GOLDEN.write_text(text, encoding="utf-8")
+    assert text == GOLDEN.read_text(encoding="utf-8")
+
+
+def test_made_again_every_file_is_the_same(result: ResultFolder, page: str) -> None:
+    assert page
+    files = {path: path.read_bytes() for path in (result.path / "report").iterdir()}
+    make(result.path)
+    assert {path: path.read_bytes() for path in (result.path / "report").iterdir()} == files
+    names = {path.name for path in files}
+    for name in ("power-latency", "cores-frequency", "latency-distribution", "power-components"):
+        for load in ("day", "trace-1"):
+            assert {f"{load}-{name}.svg", f"{load}-{name}.csv"} <= names
+    assert {"day-sweep.svg", "day-sweep.csv", "day-table.csv", "trace-1-table.csv"} <= names
+
+
+def test_page_stands_alone(page: str) -> None:
+    assert "<script" not in page
+    assert "<link" not in page
+    assert "@import" not in page
+    addresses = re.findall(r"""(?:src|href)=["']([^"']+)""", page)
+    assert all(not re.match(r"[a-z]+:", a) or a.startswith("data:") for a in addresses)
+    for image in re.findall(r"<img[^>]*>", page):
+        assert re.search(r'alt="[^"]{20,}"', image)
+
+
+def test_links_lead_to_files_beside_it(page: str, result: ResultFolder) -> None:
+    for address in re.findall(r'href="([^"#]+)"', page):
+        assert (result.path / "report" / address).is_file()
+
+
+def test_headline_says_it_plainly(result: ResultFolder) -> None:
+    part = gathering.gather(result.path).loads[0]
+    text = phrases.headline(part).replace("\N{NO-BREAK SPACE}", " ")
+    assert re.fullmatch(
+        r"On day \(dorado6000\), PACER would save \d+\.\d % of the power"
+        r" \(\d+ to \d+ W, simulated\) at 1\.10. the mean latency, within its 20 % bound\."
+        r" That is 60 % of the saving that the oracle finds possible\.",
+        text,
+    ), text
+    assert "ondemand saves" in phrases.others(part)
+    assert "outside its 20" in phrases.others(part)
+
+
+def test_table_as_csv_holds_the_catalog_s_numbers(result: ResultFolder, page: str) -> None:
+    assert page
+    with (result.path / "report" / "day-table.csv").open(newline="") as file:
+        rows = {row["policy"]: row for row in csv.DictReader(file)}
+    assert list(rows) == [
+        *("native", "ondemand", "PACER", "oracle"),
+        *("PACER plf=0.05", "PACER plf=0.1", "PACER plf=0.3"),
+    ]
+    powers = [
+        item.metrics["power_w_mean"][0]
+        for item in result.iterations()
+        if item.run.name == "day/PACER"
+    ]
+    assert float(rows["PACER"]["power_w_mean"]) == pytest.approx(np.mean(powers))
+
+
+def test_binning_keeps_energy_and_weighs_latency() -> None:
+    count = 1001
+    draw = np.random.default_rng(1)
+    windows = {
+        "start_s": np.arange(count) * 0.5,
+        "span_s": np.full(count, 0.5),
+        "ios": np.floor(draw.random(count) * 10),
+        "energy_j": draw.random(count),
+        "cores_active_mean": np.full(count, 8.0),
+        "frequency_hz_mean": np.full(count, 2e9),
+    }
+    windows["latency_us_mean"] = np.where(windows["ios"] > 0, draw.random(count), np.nan)
+    series, point_s = gathering.binned(windows)
+    assert len(series["start_s"]) <= gathering.POINTS
+    assert point_s == 2.5
+    energy_j = np.sum(series["power_w"] * series["span_s"])
+    assert energy_j == pytest.approx(windows["energy_j"].sum())
+    first = slice(0, 5)
+    weights = windows["ios"][first]
+    slow = np.nansum(weights * windows["latency_us_mean"][first]) / weights.sum()
+    assert series["latency_us_mean"][0] == pytest.approx(slow)
+    assert series["cores_active_mean"].tolist() == [8.0] * len(series["start_s"])
+
+
+def test_an_unfinished_study_is_called_so(tmp_path: Path) -> None:
+    (tmp_path / "a.bin").write_bytes(b"a trace")
+    (tmp_path / "day.toml").write_text(PROFILE)
+    study = tmp_path / "study.toml"
+    study.write_text(STUDY)
+    simulator = FakeSimulator(stop_after=6)
+    with pytest.raises(KeyboardInterrupt):
+        carried_out(study, tmp_path / "results", simulator, jobs=1)
+    path = next((tmp_path / "results" / "golden").iterdir())
+    assert "This study is not complete" in make(path).read_text(encoding="utf-8")
+
+
+def test_nothing_done_is_nothing_to_report(tmp_path: Path) -> None:
+    (tmp_path / "a.bin").write_bytes(b"a trace")
+    (tmp_path / "day.toml").write_text(PROFILE)
+    study = tmp_path / "study.toml"
+    study.write_text(STUDY)
+    with pytest.raises(KeyboardInterrupt):
+        carried_out(study, tmp_path / "results", FakeSimulator(stop_after=0), jobs=1)
+    path = next((tmp_path / "results" / "golden").iterdir())
+    with pytest.raises(ResultError, match="nothing to report"):
+        make(path)
+
+
+def test_names_from_files_are_escaped(tmp_path: Path) -> None:
+    (tmp_path / "a.bin").write_bytes(b"a trace")
+    (tmp_path / "day.toml").write_text(PROFILE)
+    study = tmp_path / "study.toml"
+    study.write_text(
+        STUDY.replace('name = "golden"', 'name = "golden"\ndescription = "<b>bold</b> & more"')
+    )
+    folder = carried_out(study, tmp_path / "results")
+    assert running.prepare(document.read(study), FakeSimulator()).study.study.description
+    page = make(folder.path).read_text(encoding="utf-8")
+    assert "&lt;b&gt;bold&lt;/b&gt; &amp; more" in page
+    assert "<b>bold" not in page

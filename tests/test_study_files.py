@@ -1,0 +1,231 @@
+"""Study and profile files: what is read, and what is refused with file, line and key."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from study_fake import FakeSimulator
+from wattio.errors import InputError
+from wattio.study import document, plan, profile, running, schema, toml_text
+
+STUDY = """\
+[study]
+name = "small"
+kind = "simulation"
+seeds = [1, 2]
+
+[[load]]
+name = "steady"
+server = "dorado6000"
+pattern = "Rand_RW"
+pressure = 0.1
+duration = "40 s"
+
+[[policy]]
+name = "pacer"
+label = "PACER"
+settings = { plf = 0.2 }
+
+[[sweep]]
+policy = "PACER"
+setting = "plf"
+values = [0.1, 0.2]
+"""
+
+PROFILE = """\
+[profile]
+name = "day"
+represent = "12.5 s"
+
+[[segment]]
+span = "1 h"
+pattern = "Rand_RW"
+pressure = 0.04
+
+[[segment]]
+span = "3 h"
+pattern = "Seq_W"
+pressure = 0.5
+io_bytes = "64 KiB"
+"""
+
+
+def made(tmp_path: Path, text: str) -> plan.Plan:
+    path = tmp_path / "study.toml"
+    path.write_text(text)
+    return running.prepare(document.read(path), FakeSimulator())
+
+
+def refused(tmp_path: Path, text: str) -> str:
+    with pytest.raises(InputError) as caught:
+        made(tmp_path, text)
+    return str(caught.value).removeprefix(str(tmp_path))
+
+
+def test_plan_adds_native_and_leaves_out_the_sweep_point_that_is_the_policy(
+    tmp_path: Path,
+) -> None:
+    found = made(tmp_path, STUDY)
+    names = list(dict.fromkeys(iteration.run.name for iteration in found.iterations))
+    assert names == ["steady/native", "steady/PACER", "steady/PACER plf=0.1"]
+    assert [iteration.seed for iteration in found.iterations[:2]] == [1, 2]
+    assert len({iteration.identity for iteration in found.iterations}) == 6
+    assert found.iterations[-1].run.plf == 0.1
+
+
+def test_resolved_study_has_every_default_and_is_itself_a_study(tmp_path: Path) -> None:
+    (tmp_path / "day.toml").write_text(PROFILE)
+    text = STUDY + '[[load]]\nname = "day"\nserver = "small"\nprofile = "day.toml"\n'
+    first = made(tmp_path, text)
+    resolved = toml_text.dump(first.resolved)
+    assert 'window = "0.5 s"' in resolved
+    assert 'warmup = "10.0 s"' in resolved
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    again = made(elsewhere, resolved)
+    assert toml_text.dump(again.resolved) == resolved
+    assert [i.identity for i in again.iterations] == [i.identity for i in first.iterations]
+
+
+def test_identity_follows_content_not_place(tmp_path: Path) -> None:
+    text = STUDY.replace('pattern = "Rand_RW"\npressure = 0.1\n', 'trace = "a.bin"\n')
+    folders = [tmp_path / name for name in ("one", "two")]
+    for folder in folders:
+        folder.mkdir()
+        (folder / "a.bin").write_bytes(b"same")
+    first, second = (made(folder, text).short_hash for folder in folders)
+    assert first == second
+    (folders[1] / "a.bin").write_bytes(b"other")
+    assert made(folders[1], text).short_hash != first
+
+
+def test_repetitions_are_draws_of_their_own(tmp_path: Path) -> None:
+    found = made(tmp_path, STUDY.replace("seeds = [1, 2]", "seeds = [1]\nrepetitions = 3"))
+    seeds = [iteration.request.seed for iteration in found.iterations[:3]]
+    assert seeds[0] == 1
+    assert len(set(seeds)) == 3
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        (
+            "pressure =",
+            "presure =",
+            '/study.toml:10: load[1].presure: unknown key; did you mean "pressure"?',
+        ),
+        ('"40 s"', "40", "/study.toml:11: load[1].duration: 40 has no unit"),
+        ('"40 s"', '"40 parsecs"', "/study.toml:11: load[1].duration: "),
+        ('duration = "40 s"', "", "/study.toml:6: load[1]: a pattern has no end"),
+        (
+            '"Rand_RW"',
+            '"Rand_WR"',
+            '/study.toml:9: load[1].pattern: "Rand_WR" is not known; did you mean',
+        ),
+        ("0.1\n", "1.5\n", "/study.toml:10: load[1].pressure: 1.5: input should be less"),
+        (
+            '"simulation"',
+            '"simulatoin"',
+            "/study.toml:3: study.kind: 'simulatoin' is not known; did you",
+        ),
+        (
+            'server = "dorado6000"',
+            'server = "nonesuch"',
+            "/study.toml:8: load[1].server: no server",
+        ),
+        ('name = "pacer"', 'name = "pacr"', "/study.toml:13: policy[1]: unknown policy 'pacr'"),
+        ("{ plf", "{ pfl", "/study.toml:13: policy[1]: pacer has no setting 'pfl'"),
+        (
+            'policy = "PACER"',
+            'policy = "PACR"',
+            "/study.toml:19: sweep[1].policy: no policy is called",
+        ),
+        ('setting = "plf"', 'setting = "pfl"', "/study.toml:20: sweep[1].setting: pacer has no"),
+        ("[study]\n", "[study\n", "/study.toml: is not valid TOML: "),
+        ("[[load]]", "[[laod]]", '/study.toml:6: laod: unknown key; did you mean "load"?'),
+        ('name = "small"\n', "", "/study.toml:1: study.name: is required"),
+    ],
+)
+def test_refusals_name_line_and_key(tmp_path: Path, old: str, new: str, message: str) -> None:
+    assert refused(tmp_path, STUDY.replace(old, new, 1)).startswith(message)
+
+
+def test_a_load_has_one_source(tmp_path: Path) -> None:
+    message = refused(tmp_path, STUDY.replace("pressure", 'trace = "x"\npressure'))
+    assert "needs just one of pattern, trace, profile; got pattern and trace" in message
+
+
+def test_keys_of_another_source_are_refused(tmp_path: Path) -> None:
+    message = refused(tmp_path, STUDY.replace("pressure", "rate_scale = 2.0\npressure"))
+    assert "rate_scale does not go with pattern" in message
+
+
+def test_names_are_taken_once(tmp_path: Path) -> None:
+    again = '[[policy]]\nname = "oracle"\nlabel = "PACER"\n'
+    assert '"PACER" is already taken by another policy' in refused(tmp_path, STUDY + again)
+
+
+def test_measurement_is_a_kind_that_does_not_run_yet(tmp_path: Path) -> None:
+    text = """\
+[study]
+name = "disks"
+kind = "measurement"
+order = "random"
+[[system]]
+name = "ext4"
+[[workload]]
+name = "fio"
+options = { rw = "randread", size = "4 GiB" }
+[[knob]]
+name = "scheduler"
+values = ["none", "mq-deadline"]
+[[meter]]
+name = "rapl:"
+covers = ["cpu", "memory"]
+[[phase]]
+name = "run"
+duration = "60 s"
+measured = true
+"""
+    path = tmp_path / "study.toml"
+    path.write_text(text)
+    _, study = schema.load(path)
+    assert isinstance(study, schema.MeasurementStudy)
+    assert study.phase[0].duration == 60
+    assert "/study.toml:3: study.kind: measurements are not in this version" in refused(
+        tmp_path, text
+    )
+
+
+def test_profile_totals(tmp_path: Path) -> None:
+    path = tmp_path / "day.toml"
+    path.write_text(PROFILE)
+    day = profile.load(path)
+    assert day.span_s == 4 * 3600
+    assert day.simulated_s == 25
+    assert day.compression == 576
+    assert day.segments[0].pattern == profile.PATTERNS["Rand_RW"]
+    assert day.segments[1].pattern.io_bytes == 65536
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("pressure = 0.5", "", "/day.toml:10: segment[2]: needs just one of pressure and iops"),
+        ('"64 KiB"', "65536", "/day.toml:14: segment[2].io_bytes: 65536 has no unit"),
+        ("represent", "represents", "/day.toml:3: profile.represents: unknown key; did you mean"),
+        ('"3 h"', '"0 h"', "/day.toml:11: segment[2].span: "),
+    ],
+)
+def test_profile_refusals(tmp_path: Path, old: str, new: str, message: str) -> None:
+    path = tmp_path / "day.toml"
+    path.write_text(PROFILE.replace(old, new))
+    with pytest.raises(InputError) as caught:
+        profile.load(path)
+    assert str(caught.value).removeprefix(str(tmp_path)).startswith(message)
+
+
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"nowhere\.toml: cannot be read"):
+        document.read(tmp_path / "nowhere.toml")

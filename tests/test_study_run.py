@@ -1,0 +1,325 @@
+"""Running of studies: what is kept, what a stop loses, and that jobs do not change results."""
+
+from __future__ import annotations
+
+import sqlite3
+import subprocess
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+
+import numpy as np
+import pytest
+from study_fake import FakeSimulator, outcome
+from wattio.analysis.histogram import WindowHistograms
+from wattio.analysis.statistics import Interval
+from wattio.errors import InputError, ResultError
+from wattio.simulation import Outcome, Request
+from wattio.study import comparing, document, metrics, recomputing, running, samples, summary
+from wattio.study.execution import SimulationExecutor
+from wattio.study.result import ResultFolder
+
+STUDY = """\
+[study]
+name = "small"
+kind = "simulation"
+seeds = [1, 2]
+
+[[load]]
+name = "steady"
+server = "dorado6000"
+pattern = "Rand_RW"
+pressure = 0.1
+duration = "40 s"
+
+[[load]]
+name = "recorded"
+server = "small"
+trace = "a.bin"
+
+[[policy]]
+name = "pacer"
+label = "PACER"
+
+[[policy]]
+name = "oracle"
+loads = ["steady"]
+
+[[sweep]]
+policy = "PACER"
+setting = "plf"
+values = [0.1, 0.2]
+loads = ["steady"]
+"""
+
+NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+
+
+@pytest.fixture
+def study(tmp_path: Path) -> Path:
+    (tmp_path / "a.bin").write_bytes(b"a trace")
+    path = tmp_path / "study.toml"
+    path.write_text(STUDY)
+    return path
+
+
+def carried_out(
+    study: Path, results: Path, simulator: FakeSimulator | None = None, jobs: int = 2
+) -> ResultFolder:
+    simulator = simulator or FakeSimulator()
+    plan = running.prepare(document.read(study), simulator)
+    folder = ResultFolder.create(plan, results, NOW)
+    executor = SimulationExecutor(simulator, jobs, lambda *_: None)
+    running.execute(running.remaining(plan, folder), folder, executor, simulator)
+    return folder
+
+
+def content(folder: ResultFolder) -> dict[str, object]:
+    """Everything of a result that must not depend on when and how it was run."""
+    connection = sqlite3.connect(folder.path / "catalog.sqlite")
+    rows: dict[str, object] = {
+        table: sorted(connection.execute(f"SELECT * FROM {table}").fetchall())
+        for table in ("runs", "iterations", "verdicts", "metrics")
+    }
+    connection.close()
+    files: dict[str, object] = {
+        path.name: path.read_bytes() for path in (folder.path / "samples").iterdir()
+    }
+    return rows | files
+
+
+def test_result_folder_holds_what_it_should(study: Path, tmp_path: Path) -> None:
+    folder = carried_out(study, tmp_path / "results")
+    assert folder.path.parent == tmp_path / "results" / "small"
+    assert folder.name.startswith("20260102T030405Z-")
+    assert sorted(path.name for path in folder.path.iterdir()) == [
+        "catalog.sqlite",
+        "inputs.json",
+        "machine.json",
+        "raw",
+        "report",
+        "resolved.toml",
+        "samples",
+        "study.toml",
+    ]
+    assert (folder.path / "study.toml").read_text() == STUDY
+    assert len(list((folder.path / "raw").iterdir())) == 12
+    assert len(list((folder.path / "samples").iterdir())) == 12
+    assert folder.complete()
+    connection = sqlite3.connect(folder.path / "catalog.sqlite")
+    phases = connection.execute("SELECT * FROM phases").fetchall()
+    connection.close()
+    assert len(phases) == 12
+    for _, name, start_utc, end_utc, start, end in phases:
+        assert name == "simulate"
+        assert start_utc <= end_utc
+        assert start <= end
+
+
+def test_jobs_do_not_change_results(study: Path, tmp_path: Path) -> None:
+    one = carried_out(study, tmp_path / "one", jobs=1)
+    many = carried_out(study, tmp_path / "many", jobs=7)
+    assert content(one) == content(many)
+
+
+def test_summary_compares_twins(study: Path, tmp_path: Path) -> None:
+    rows = summary.rows(carried_out(study, tmp_path).iterations())
+    assert [row.run.name for row in rows] == [
+        "steady/native",
+        "steady/PACER",
+        "steady/oracle",
+        "steady/PACER plf=0.1",
+        "recorded/native",
+        "recorded/PACER",
+    ]
+    native, pacer, oracle, swept, _, other = rows
+    assert native.values["saving_share"] == 0
+    assert oracle.values["captured_share"] == 1
+    assert pacer.values["relative_latency_us_mean"] == pytest.approx(1.1, abs=1e-3)
+    assert pacer.bound_kept
+    assert 0 < pacer.values["captured_share"] < 1
+    # The oracle was searched for another bound, or not at all: there is no share to give.
+    assert "captured_share" not in swept.values
+    assert "captured_share" not in other.values
+    assert pacer.iterations == 2
+    assert pacer.intervals["saving_share"].low <= pacer.values["saving_share"]
+
+
+def test_ctrl_c_keeps_what_is_done_and_resume_does_the_rest(study: Path, tmp_path: Path) -> None:
+    whole = carried_out(study, tmp_path / "whole")
+    stopped = FakeSimulator(stop_after=5)
+    plan = running.prepare(document.read(study), stopped)
+    folder = ResultFolder.create(plan, tmp_path / "stopped", NOW)
+    executor = SimulationExecutor(stopped, 1, lambda *_: None)
+    with pytest.raises(KeyboardInterrupt):
+        running.execute(running.remaining(plan, folder), folder, executor, stopped)
+    assert len(folder.iterations()) == 5
+    assert not folder.complete()
+
+    rest = FakeSimulator()
+    plan = running.resume(folder, rest)
+    executor = SimulationExecutor(rest, 2, lambda *_: None)
+    running.execute(running.remaining(plan, folder), folder, executor, rest)
+    assert len(rest.simulated) == 7
+    assert content(folder) == content(whole)
+
+
+KILLED = """
+import os, sys, threading
+from pathlib import Path
+from study_fake import FakeSimulator
+from test_study_run import carried_out
+
+class Killed(FakeSimulator):
+    def simulate(self, request, **rest):
+        if len(self.simulated) == 4:
+            os._exit(9)
+        return super().simulate(request, **rest)
+
+carried_out(Path(sys.argv[1]), Path(sys.argv[2]), Killed(), jobs=1)
+"""
+
+
+def test_a_killed_run_loses_only_what_was_in_flight(study: Path, tmp_path: Path) -> None:
+    results = tmp_path / "killed"
+    command = [sys.executable, "-c", KILLED, str(study), str(results)]
+    done = subprocess.run(command, cwd=Path(__file__).parent, check=False, capture_output=True)
+    assert done.returncode == 9, done.stderr.decode()
+    folder = ResultFolder(next((results / "small").iterdir()))
+    assert len(folder.iterations()) == 4
+    simulator = FakeSimulator()
+    plan = running.resume(folder, simulator)
+    executor = SimulationExecutor(simulator, 2, lambda *_: None)
+    running.execute(running.remaining(plan, folder), folder, executor, simulator)
+    assert len(simulator.simulated) == 8
+    assert content(folder) == content(carried_out(study, tmp_path / "whole"))
+
+
+def test_resume_of_a_changed_study_is_refused(study: Path, tmp_path: Path) -> None:
+    folder = carried_out(study, tmp_path / "results")
+    study.write_text(STUDY.replace("0.1\n", "0.2\n"))
+    with pytest.raises(ResultError, match="has changed since"):
+        running.resume(folder, FakeSimulator())
+
+
+def test_resume_with_a_changed_trace_is_refused(study: Path, tmp_path: Path) -> None:
+    folder = carried_out(study, tmp_path / "results")
+    (tmp_path / "a.bin").write_bytes(b"another trace")
+    with pytest.raises(ResultError, match="would not belong together"):
+        running.resume(folder, FakeSimulator())
+
+
+def test_an_error_in_one_run_stops_the_study_and_keeps_the_others(
+    study: Path, tmp_path: Path
+) -> None:
+    class Damaged(FakeSimulator):
+        def simulate(self, request: Request, **rest: object) -> Outcome:
+            if "trace" in request.load:
+                raise InputError("a.bin: record 3 at byte 96 is cut off")
+            return outcome(request)
+
+    with pytest.raises(InputError, match="record 3"):
+        carried_out(study, tmp_path / "results", Damaged(), jobs=1)
+    folder = ResultFolder(next((tmp_path / "results" / "small").iterdir()))
+    assert {item.run.load for item in folder.iterations()} == {"steady"}
+
+
+def test_recompute_agrees_with_an_untouched_result(study: Path, tmp_path: Path) -> None:
+    folder = carried_out(study, tmp_path)
+    compared, found = recomputing.differences(folder, FakeSimulator())
+    assert compared > 200
+    assert found == []
+
+
+def test_recompute_finds_a_changed_metric(study: Path, tmp_path: Path) -> None:
+    folder = carried_out(study, tmp_path)
+    connection = sqlite3.connect(folder.path / "catalog.sqlite")
+    connection.execute(
+        "UPDATE metrics SET value = value * 1.00000001 WHERE name = 'energy_j' AND iteration ="
+        " (SELECT iteration FROM iterations WHERE run = 'steady/PACER' AND seed = 2)"
+    )
+    connection.commit()
+    connection.close()
+    _, found = recomputing.differences(folder, FakeSimulator())
+    assert {(item.run, item.seed, item.metric) for item in found} == {
+        ("steady/PACER", 2, "energy_j")
+    }
+
+
+def test_recompute_finds_a_changed_window(study: Path, tmp_path: Path) -> None:
+    folder = carried_out(study, tmp_path)
+    item = folder.iterations()[0]
+    path = folder.path / "samples" / f"{item.identity}.parquet"
+    windows, histograms = samples.read(path)
+    windows["energy_j"][3] += 1.0
+    samples.write(path, windows, histograms)
+    _, found = recomputing.differences(folder, FakeSimulator())
+    assert {"energy_j", "power_w_mean"} <= {difference.metric for difference in found}
+
+
+def test_unbalanced_energy_makes_a_run_invalid() -> None:
+    request = Request("dorado6000", "native", {"pattern": "Rand_RW", "pressure": 0.1})
+    run = outcome(request)
+    assert [verdict.verdict for verdict in metrics.verdicts(run)] == ["VALID"]
+    run.windows["energy_cores_j"][0] *= 1.001
+    assert [verdict.verdict for verdict in metrics.verdicts(run)] == ["INVALID"]
+
+
+def test_short_runs_are_marked() -> None:
+    load = {"pattern": "Rand_RW", "pressure": 0.1}
+    run = outcome(Request("dorado6000", "native", load, duration_s=3.0))
+    assert {verdict.reason.split(":")[0] for verdict in metrics.verdicts(run)} == {"LOW_N"}
+
+
+def test_samples_keep_absent_values_and_histograms(tmp_path: Path) -> None:
+    path = tmp_path / "it's one.parquet"
+    windows = {"start_s": np.array([0.0, 0.5, 1.0]), "latency_us_mean": np.array([1.0, np.nan, 3])}
+    histograms = WindowHistograms(
+        np.array([0, 2, 2, 3], dtype=np.uint64),
+        np.array([1.0, 2.0, 3.0]),
+        np.array([4, 2**63, 6], dtype=np.uint64),
+    )
+    samples.write(path, windows, histograms)
+    first = path.read_bytes()
+    found, again = samples.read(path)
+    for name, column in windows.items():
+        np.testing.assert_array_equal(found[name], column)
+    np.testing.assert_array_equal(again.offsets, histograms.offsets)
+    np.testing.assert_array_equal(again.edge, histograms.edge)
+    np.testing.assert_array_equal(again.count, histograms.count)
+    samples.write(path, found, again)
+    assert path.read_bytes() == first
+
+
+def test_compare_draws_seeds_where_there_are_several(study: Path, tmp_path: Path) -> None:
+    folder = carried_out(study, tmp_path)
+    sides = [comparing.Side.parse(f"{folder.path}:steady/{name}") for name in ("native", "PACER")]
+    found = {ratio.metric: ratio for ratio in comparing.compare(*sides)}
+    assert found["power_w_mean"].drawn == "2 pairs of seeds"
+    estimate = found["power_w_mean"].second / found["power_w_mean"].first
+    assert found["power_w_mean"].ratio.estimate == pytest.approx(estimate)
+    assert found["latency_us_mean"].ratio.estimate == pytest.approx(1.1, abs=1e-3)
+
+
+def test_compare_draws_windows_where_there_is_one_run(study: Path, tmp_path: Path) -> None:
+    study.write_text(STUDY.replace("[1, 2]", "[1]"))
+    folder = carried_out(study, tmp_path)
+    side = comparing.Side.parse(str(folder.path))
+    same = comparing.compare(side, side)
+    assert {ratio.ratio for ratio in same} == {Interval(1.0, 1.0, 1.0, 0.95)}
+    sides = [comparing.Side.parse(f"{folder.path}:steady/{name}") for name in ("native", "PACER")]
+    found = {ratio.metric: ratio for ratio in comparing.compare(*sides)}
+    power = found["power_w_mean"].ratio
+    assert found["power_w_mean"].drawn == "blocks of windows, one run each"
+    assert power.low < power.estimate < power.high < 1
+
+
+def test_compare_names_the_nearest_run(study: Path, tmp_path: Path) -> None:
+    folder = carried_out(study, tmp_path)
+    with pytest.raises(InputError, match='did you mean "steady/PACER"'):
+        comparing.Side.parse(f"{folder.path}:steady/PACR")
+
+
+def test_a_folder_that_is_no_result_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ResultError, match="is not a result folder"):
+        ResultFolder(tmp_path)
