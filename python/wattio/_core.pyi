@@ -8,6 +8,8 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
+__file__: str
+
 class InputError(ValueError):
     """Input that cannot be used: says the file, line or key, what was wrong and what is allowed."""
 
@@ -19,6 +21,9 @@ def parse_quantity(text: str, kind: str) -> float:
 
     `kind` is one of "power", "energy", "frequency", "time", "data size". Raises InputError.
     """
+
+def built_in_servers() -> dict[str, str]:
+    """The server descriptions that come with wattio: `{name: TOML text}`."""
 
 def check_server(text: str) -> str:
     """Validate a server description (TOML text); return it resolved, as JSON. Raises InputError."""

@@ -28,8 +28,8 @@ def _plain(error: CycloptsError) -> str:
 
 
 _COMMANDS = {
-    "simulate": ("simulate:simulate", "Simulate one server under one load with one policy."),
-    "oracle": ("oracle:oracle", "Find the least power that any policy could reach on a load."),
+    "simulate": ("simulate:app", "Simulate one server under one load with one policy."),
+    "oracle": ("oracle:app", "Find the least power that any policy could reach on a load."),
     "run": ("run:app", "Run a study; its results go into a folder of their own."),
     "report": ("report:app", "Make the report of a result folder: one HTML page, SVG and CSV."),
     "compare": ("compare:app", "Compare two results, or two runs: ratios with intervals."),

@@ -1,0 +1,151 @@
+"""The options that name a load, shared by `wattio simulate` and `wattio oracle`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+
+from wattio import _core
+from wattio.cli import output
+from wattio.errors import InputError
+from wattio.simulation import Request, Setting
+
+Quantity = str
+"""A time with its unit as written on the command line, such as "60 s"."""
+
+
+@dataclass(frozen=True)
+class LoadOptions:
+    """What clients ask for: a pattern at a pressure, a trace or a day profile.
+
+    Parameters
+    ----------
+    pattern
+        Access pattern of the document's Table II.
+    pressure
+        Share of the rate at which 900 clients (or the server's number) saturate the server, above
+        0 to 1; 1 is as fast as they go. 0.10 where neither a rate nor another load is given.
+    iops
+        Requests a second, instead of a pressure.
+    read_fraction
+        Share of reads, instead of the pattern's.
+    io_size
+        Size of a request, such as "32 KiB", instead of the pattern's.
+    open
+        Poisson arrivals whatever the server does, instead of clients that wait for answers.
+    clients
+        Client threads, instead of the server description's.
+    trace
+        Block trace to replay; `wattio trace info` shows what is in it.
+    rate_scale
+        Multiply a trace's requests by this, in the same time.
+    time_scale
+        Multiply a trace's times by this.
+    profile
+        Day profile in TOML.
+    duration
+        Counted time; 60 s, or to the end of a trace or profile.
+    """
+
+    pattern: Literal["Rand_R", "Rand_W", "Seq_R", "Seq_W", "Rand_RW"] = "Rand_RW"
+    pressure: float | None = None
+    iops: float | None = None
+    read_fraction: float | None = None
+    io_size: Quantity | None = None
+    open: bool = False
+    clients: int | None = None
+    trace: Path | None = None
+    rate_scale: float = 1.0
+    time_scale: float = 1.0
+    profile: Path | None = None
+    duration: Quantity | None = None
+
+    def request(
+        self,
+        server: str,
+        policy: str,
+        settings: Mapping[str, Setting],
+        seed: int,
+        warmup: Quantity | None,
+    ) -> Request:
+        """The run that these options ask for. Raises InputError."""
+        if not 0 <= seed < 2**64:
+            raise InputError(f"--seed {seed}: allowed is 0 to {2**64 - 1}")
+        duration_s = None if self.duration is None else seconds("--duration", self.duration)
+        before_s = 0.0 if self.trace is not None else 10.0
+        return Request(
+            server=server,
+            policy=policy,
+            settings=settings,
+            load=self._load(),
+            duration_s=duration_s,
+            warmup_s=before_s if warmup is None else seconds("--warmup", warmup),
+            seed=seed,
+        )
+
+    def _load(self) -> dict[str, Any]:
+        rates = {"--pressure": self.pressure, "--iops": self.iops}
+        loads = {"--trace": self.trace, "--profile": self.profile, **rates}
+        given = [name for name, value in loads.items() if value is not None]
+        if len(given) > 1:
+            raise InputError(f"{' and '.join(given)} exclude each other: a run has one load")
+        if self.trace is not None:
+            scales = {"rate_scale": self.rate_scale, "time_scale": self.time_scale}
+            return {"trace": str(self.trace), **scales}
+        if self.clients is not None and self.clients < 1:
+            raise InputError(f"--clients {self.clients}: must be 1 or more")
+        who: dict[str, Any] = {"open": self.open}
+        if self.clients is not None:
+            who["clients"] = self.clients
+        if self.profile is not None:
+            return {"profile": str(self.profile), **who}
+        if self.iops is not None:
+            return {"pattern": self.pattern, "iops": self.iops, **who, **self._mix()}
+        pressure = 0.10 if self.pressure is None else self.pressure
+        return {"pattern": self.pattern, "pressure": pressure, **who, **self._mix()}
+
+    def _mix(self) -> dict[str, Any]:
+        mix: dict[str, Any] = {}
+        if self.read_fraction is not None:
+            mix["read_fraction"] = self.read_fraction
+        if self.io_size is not None:
+            mix["io_bytes"] = round(quantity("--io-size", self.io_size, "data size"))
+        return mix
+
+
+def quantity(option: str, text: Quantity, kind: str) -> float:
+    """A quantity off the command line in its base unit. Raises InputError naming the option."""
+    try:
+        return _core.parse_quantity(text, kind)
+    except InputError as error:
+        raise InputError(f"{option}: {error}") from error
+
+
+def seconds(option: str, text: Quantity) -> float:
+    """A time off the command line in seconds. Raises InputError naming the option."""
+    return quantity(option, text, "time")
+
+
+@contextmanager
+def progress_of(
+    names: Sequence[str], *, quiet: bool
+) -> Iterator[Callable[[int], Callable[[float], None]]]:
+    """Bars for a few runs side by side on standard error; gives each run's callback."""
+    console = output.messages()
+    bar = Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TaskProgressColumn(),
+        TimeRemainingColumn(compact=True),
+        console=console,
+        transient=True,
+        disable=quiet or not console.is_terminal,
+    )
+    with bar:
+        tasks = [bar.add_task(name, total=1.0) for name in names]
+        yield lambda at: lambda share: bar.update(tasks[at], completed=share)

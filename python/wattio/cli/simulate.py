@@ -1,0 +1,224 @@
+"""`wattio simulate`: one server, one load, one policy, and its native twin."""
+
+from __future__ import annotations
+
+import json
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from typing import Annotated, Any, Literal
+
+from cyclopts import App, Parameter
+
+from wattio import _core, simulation
+from wattio.cli import output
+from wattio.cli.load_options import LoadOptions, Quantity, progress_of
+from wattio.errors import InputError
+from wattio.simulation import Outcome, Request, Setting, relate
+
+app = App(
+    name="simulate",
+    help_format="markdown",
+    help_epilogue="""**Examples**
+
+```
+wattio simulate --server dorado6000 --policy pacer --plf 0.2 --pressure 0.10
+wattio simulate --policy pacer --without frequency --pattern Seq_W --pressure 0.03 --json
+wattio simulate --server small --trace traces/pgbench.wtrace --policy ondemand
+wattio simulate --profile studies/quickstart/day.toml --policy pacer --set window="250 ms"
+wattio simulate --policy fixed --set cores_share=0.63 --pressure 0.10
+wattio simulate --list
+```
+
+Power is simulated from the server's description, not measured.""",
+)
+
+
+@dataclass(frozen=True)
+class PolicyOptions:
+    """Which law, and how it is set.
+
+    Parameters
+    ----------
+    policy
+        Name of a policy; `--list` shows them all.
+    plf
+        Performance-loss factor: tolerated growth of the mean latency; 0.2 where none is given.
+    without
+        Adaptor of PACER to switch off; may be given more than once.
+    set
+        A parameter of the policy as key=value; may be given more than once.
+    """
+
+    policy: str = "pacer"
+    plf: float | None = None
+    without: Annotated[
+        tuple[Literal["cores", "frequency", "background"], ...], Parameter(negative="")
+    ] = ()
+    set: Annotated[tuple[str, ...], Parameter(negative="")] = ()
+
+    def settings(self) -> dict[str, Setting]:
+        """The policy's settings. Raises InputError."""
+        settings: dict[str, Setting] = {}
+        for text in self.set:
+            key, sign, value = text.partition("=")
+            if not sign:
+                raise InputError(f'--set "{text}": allowed is key=value')
+            settings[key.strip()] = _value(value.strip())
+        if self.without and self.policy != "pacer":
+            raise InputError(f"--without is for the policy pacer, not for {self.policy}")
+        settings.update({f"adapt_{adaptor}": False for adaptor in self.without})
+        if self.plf is not None and self.policy in ("pacer", "oracle"):
+            settings["plf"] = self.plf
+        return settings
+
+    def bound(self) -> float:
+        """The tolerated loss that the run is held against."""
+        if self.plf is not None:
+            return self.plf
+        plf = self.settings().get("plf", 0.2)
+        return float(plf)
+
+
+def _value(text: str) -> Setting:
+    if text in ("true", "false"):
+        return text == "true"
+    try:
+        return float(text)
+    except ValueError:
+        return text
+
+
+@app.default
+def simulate(
+    *,
+    server: str = "dorado6000",
+    chosen: Annotated[PolicyOptions, Parameter(name="*")] = PolicyOptions(),
+    load: Annotated[LoadOptions, Parameter(name="*")] = LoadOptions(),  # noqa: B008
+    warmup: Quantity | None = None,
+    seed: int = 1,
+    listing: Annotated[bool, Parameter("--list", negative="")] = False,
+    as_json: Annotated[bool, Parameter("--json", negative="")] = False,
+) -> int:
+    """Simulate one server under one load with one policy, beside a native twin.
+
+    Parameters
+    ----------
+    server
+        Built-in description (dorado6000, small) or a TOML file.
+    warmup
+        Simulated first and not counted; 10 s, or nothing before a trace.
+    seed
+        Seed of all random numbers; one seed is one result.
+    listing
+        Show all servers and policies with their parameters.
+    as_json
+        Print one JSON object.
+    """
+    if listing:
+        return _list(as_json)
+    request = load.request(server, chosen.policy, chosen.settings(), seed, warmup)
+    if chosen.policy != "oracle":
+        _core.check_policy(chosen.policy, json.dumps(dict(request.settings)))
+    outcome, native = run_with_twin(request, quiet=as_json)
+    result = {**outcome.summary, **relate(outcome, native, chosen.bound())}
+    if as_json:
+        output.write_json(result)
+    else:
+        show(result, native.summary)
+    return 0
+
+
+def run_with_twin(request: Request, *, quiet: bool) -> tuple[Outcome, Outcome]:
+    """Simulate a request and its native twin side by side, with a progress bar."""
+    twin = replace(request, policy="native", settings={})
+    cancelled = threading.Event()
+    with (
+        progress_of(("policy", "native twin"), quiet=quiet) as watch,
+        ThreadPoolExecutor(2) as pool,
+    ):
+        futures = [
+            pool.submit(simulation.simulate, each, progress=watch(at), cancelled=cancelled)
+            for at, each in enumerate((request, twin))
+        ]
+        try:
+            outcome, native = (future.result() for future in futures)
+        except BaseException:
+            cancelled.set()
+            raise
+    return outcome, native
+
+
+def show(result: dict[str, Any], native: dict[str, Any]) -> None:
+    """Print a run beside its twin as a table, with the bound in words."""
+    from rich.table import Table
+
+    table = Table(
+        title=f"{result['policy']} on {result['server']}, simulated", title_justify="left"
+    )
+    for heading in ("", "native", result["policy"], "ratio"):
+        table.add_column(heading, justify="left" if not heading else "right")
+    for name, key, digits in _ROWS:
+        ours, theirs = result.get(key), native.get(key)
+        cells = [_number(theirs, digits), _number(ours, digits)]
+        ratio = ours / theirs if ours is not None and theirs else None
+        table.add_row(name, *cells, _number(ratio, 3))
+    output.console().print(table)
+    states = result.get("state_share")
+    if states:
+        shares = ", ".join(f"{name} {share:.0%}" for name, share in states.items())
+        output.console().print(f"time in states: {shares}")
+    bound = result["bound"]
+    kept = {True: "kept", False: "NOT kept", None: "nothing to hold it against"}
+    share = bound["violation_share"]
+    windows = "" if share is None else f"; {share:.1%} of the windows above it"
+    output.console().print(
+        f"bound of mean latency, {1 + bound['plf']:g} x native: "
+        f"{kept[bound['latency_us_mean_ok']]}{windows}"
+    )
+
+
+_ROWS = (
+    ("power, W", "power_w_mean", 1),
+    ("energy, J", "energy_j", 0),
+    ("I/Os a second", "iops_mean", 0),
+    ("I/Os a second and watt", "iops_per_watt", 2),
+    ("mean latency, us", "latency_us_mean", 1),
+    ("99 % latency, us", "latency_us_p99", 1),
+    ("99.9 % latency, us", "latency_us_p999", 1),
+    ("background work, cores' worth", "background_rate_mean", 2),
+    ("active cores", "cores_active_mean", 1),
+    ("frequency, Hz", "frequency_hz_mean", 0),
+)
+
+
+def _number(value: float | None, digits: int) -> str:
+    return "-" if value is None else f"{value:,.{digits}f}"
+
+
+def _list(as_json: bool) -> int:
+    from rich.table import Table
+
+    servers = {
+        name: json.loads(_core.check_server(text))["title"]
+        for name, text in _core.built_in_servers().items()
+    }
+    policies = json.loads(_core.policies())
+    if as_json:
+        output.write_json({"servers": servers, "policies": policies})
+        return 0
+    console = output.console()
+    for name, title in servers.items():
+        console.print(f"server [bold]{name}[/]: {title}")
+    for name, policy in policies.items():
+        console.print(f"\npolicy [bold]{name}[/]: {policy['doc']}")
+        if not policy["parameters"]:
+            continue
+        table = Table("parameter", "default", "range", "unit", "meaning", "source")
+        for item in policy["parameters"]:
+            ends = (item["minimum"], item["maximum"])
+            span = "" if ends == (None, None) else f"{ends[0]} to {ends[1]}"
+            default = str(item["default"]).lower()
+            table.add_row(item["name"], default, span, item["unit"], item["doc"], item["source"])
+        console.print(table)
+    return 0
