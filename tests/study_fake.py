@@ -14,7 +14,7 @@ from wattio.analysis.histogram import WindowHistograms, percentile
 from wattio.errors import Cancelled, InputError
 from wattio.simulation import Outcome, Request, Setting
 
-SPANS_S = {"pattern": 40.0, "profile": 60.0, "trace": 45.0}
+SPANS_S = {"phases": 40.0, "pattern": 40.0, "profile": 60.0, "trace": 45.0}
 DEFAULTS: dict[str, dict[str, Setting]] = {
     "native": {},
     "ondemand": {"up_threshold": 0.8},
@@ -92,7 +92,7 @@ class FakeSimulator:
 
 def outcome(request: Request) -> Outcome:
     """A made-up run whose totals follow from its windows."""
-    kind = next(key for key in ("pattern", "profile", "trace") if key in request.load)
+    kind = next(key for key in SPANS_S if key in request.load)
     count = round((request.duration_s or SPANS_S[kind]) / request.window_s)
     draw = np.random.default_rng(request.seed)
     phase = np.linspace(0, 6 * np.pi, count)

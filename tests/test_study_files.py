@@ -100,6 +100,30 @@ def test_identity_follows_content_not_place(tmp_path: Path) -> None:
     assert made(folders[1], text).short_hash != first
 
 
+def test_phases_become_a_request(tmp_path: Path) -> None:
+    text = STUDY.replace(
+        'pattern = "Rand_RW"\npressure = 0.1\nduration = "40 s"\n',
+        'phases = [\n  { span = "20 s", pattern = "Rand_RW", pressure = 0.03 },\n'
+        '  { span = "20 s", pattern = "Rand_RW", pressure = 1.0, io_bytes = "32 KiB" },\n]\n',
+    )
+    found = made(tmp_path, text)
+    assert found.iterations[0].request.load == {
+        "phases": [
+            {"span_s": 20.0, "pattern": "Rand_RW", "pressure": 0.03},
+            {"span_s": 20.0, "pattern": "Rand_RW", "pressure": 1.0, "io_bytes": 32768.0},
+        ]
+    }
+    resolved = toml_text.dump(found.resolved)
+    assert toml_text.dump(made(tmp_path, resolved).resolved) == resolved
+
+
+def test_a_trace_has_no_warmup_of_its_own_accord(tmp_path: Path) -> None:
+    (tmp_path / "a.bin").write_bytes(b"trace")
+    text = STUDY.replace('pattern = "Rand_RW"\npressure = 0.1\n', 'trace = "a.bin"\n')
+    assert made(tmp_path, text).iterations[0].request.warmup_s == 0
+    assert made(tmp_path, STUDY).iterations[0].request.warmup_s == 10
+
+
 def test_repetitions_are_draws_of_their_own(tmp_path: Path) -> None:
     found = made(tmp_path, STUDY.replace("seeds = [1, 2]", "seeds = [1]\nrepetitions = 3"))
     seeds = [iteration.request.seed for iteration in found.iterations[:3]]
@@ -153,7 +177,7 @@ def test_refusals_name_line_and_key(tmp_path: Path, old: str, new: str, message:
 
 def test_a_load_has_one_source(tmp_path: Path) -> None:
     message = refused(tmp_path, STUDY.replace("pressure", 'trace = "x"\npressure'))
-    assert "needs just one of pattern, trace, profile; got pattern and trace" in message
+    assert "needs just one of pattern, trace, profile, phases; got pattern and trace" in message
 
 
 def test_keys_of_another_source_are_refused(tmp_path: Path) -> None:

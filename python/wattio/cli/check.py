@@ -51,7 +51,7 @@ def check(*files: Path, as_json: Annotated[bool, Parameter("--json", negative=""
             rows.append({"file": str(path), "ok": False, "message": str(error)})
     bad = [row for row in rows if not row["ok"]]
     if as_json:
-        output.write_json({"files": rows})
+        output.print_json({"files": rows})
         return 2 if bad else 0
     good, wrong = output.console(), output.messages()
     for row in rows:

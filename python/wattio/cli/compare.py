@@ -44,7 +44,7 @@ def compare(
     found = comparing.compare(comparing.Side.parse(first), comparing.Side.parse(second))
     if as_json:
         rows = [ratio.__dict__ | {"ratio": ratio.ratio.__dict__} for ratio in found]
-        output.write_json({"first": first, "second": second, "ratios": rows})
+        output.print_json({"first": first, "second": second, "ratios": rows})
         return 0
     console = output.console()
     for names in dict.fromkeys((ratio.first_run, ratio.second_run) for ratio in found):

@@ -14,7 +14,7 @@ from wattio.study.summary import Row
 ABSENT = "-"
 
 
-def write_json(content: object) -> None:
+def print_json(content: object) -> None:
     """Print one JSON value on standard output."""
     sys.stdout.write(json.dumps(content, indent=2, allow_nan=False) + "\n")
 

@@ -47,7 +47,7 @@ def recompute(
     compared, found = recomputing.differences(ResultFolder(result), NativeSimulator())
     if as_json:
         rows = [difference.__dict__ for difference in found]
-        output.write_json({"result": str(result), "compared": compared, "differences": rows})
+        output.print_json({"result": str(result), "compared": compared, "differences": rows})
         return 1 if found else 0
     console = output.console()
     if not found:

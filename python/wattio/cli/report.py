@@ -42,7 +42,7 @@ def report(
     page = make(result)
     if as_json:
         files = sorted(str(path) for path in page.parent.iterdir() if path != page)
-        output.write_json({"report": str(page), "files": files})
+        output.print_json({"report": str(page), "files": files})
     else:
         output.console().print(f"report: {page}", markup=False, highlight=False, soft_wrap=True)
     return 0

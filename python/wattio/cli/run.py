@@ -131,7 +131,7 @@ def show(folder: ResultFolder, report: bool, as_json: bool) -> int:
             "complete": folder.complete(),
             "summary": output.summary_json(rows),
         }
-        output.write_json(content)
+        output.print_json(content)
         return 0
     console = output.console()
     console.print(output.summary_table(rows))

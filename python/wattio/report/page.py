@@ -155,11 +155,19 @@ def _load_text(name: str, result: Result) -> str:
         )
         if len({segment["span_s"] for segment in profile["segments"]}) > 1:
             text += "; segments span unequal times, so means are over simulated time, not the day"
+    elif facts["kind"] == "phases":
+        text += "phases of " + ", ".join(_phase_text(phase) for phase in request["phases"])
     else:
         level = f"pressure {request['pressure']:g}" if "pressure" in request else ""
         text += f"pattern {request['pattern']}, {level or format(request['iops'], 'g') + ' IOPS'}"
         text += ", open arrivals" if request.get("open") else ", closed-loop clients"
     return f"{text}; warm-up {entry['warmup']}, not counted"
+
+
+def _phase_text(phase: dict[str, Any]) -> str:
+    rate = f"pressure {phase['pressure']:g}" if "pressure" in phase else f"{phase['iops']:g} IOPS"
+    size = f" of {phase['io_bytes'] / 1024:g} KiB" if "io_bytes" in phase else ""
+    return f"{phase['span_s']:g} s of {phase['pattern']}{size} at {rate}"
 
 
 def _table(part: LoadPart) -> figures.Table:

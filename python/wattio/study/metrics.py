@@ -16,6 +16,7 @@ UNITS = {
     "duration_s": "s",
     "ios": "1",
     "iops_mean": "1/s",
+    "throughput_mib_s": "MiB/s",
     "latency_us_mean": "us",
     "latency_us_p50": "us",
     "latency_us_p99": "us",
@@ -24,8 +25,13 @@ UNITS = {
     "energy_j": "J",
     "iops_per_watt": "1/J",
     "background_rate_mean": "core-s/s",
+    "background_rate_due": "core-s/s",
     "cores_active_mean": "1",
     "frequency_hz_mean": "Hz",
+    "utilisation_mean": "1",
+    "requests_in_system_mean": "1",
+    "state_changes": "1",
+    "knob_changes": "1",
     "events": "1",
 }
 """Metrics that a summary holds under the same name, with their units."""

@@ -14,6 +14,7 @@ from wattio.errors import InputError
 from wattio.simulation import Request, Setting
 from wattio.study import profile
 from wattio.study.document import Document, nearest
+from wattio.study.profile import SegmentEntry
 from wattio.study.schema import LoadEntry, PolicyEntry, SimulationStudy
 from wattio.study.simulator import Simulator
 
@@ -199,7 +200,7 @@ def _iteration(
         load=facts["request"],
         settings=dict(run.settings),
         duration_s=entry.duration,
-        warmup_s=entry.warmup,
+        warmup_s=entry.warmup_s,
         window_s=study.study.window,
         seed=derived_seed(seed, repetition),
     )
@@ -226,6 +227,9 @@ def _load_facts(base: Path, entry: LoadEntry, source: Document, index: int) -> d
         rate = entry.pressure if entry.pressure is not None else entry.iops
         request = {"pattern": entry.pattern, key: rate, **clients}
         return {"kind": "pattern", "request": request, "identity": {}}
+    if entry.phases is not None:
+        phases = [_phase(segment) for segment in entry.phases]
+        return {"kind": "phases", "request": {"phases": phases, **clients}, "identity": {}}
     path = _located(base, str(entry.trace or entry.profile))
     if entry.trace:
         try:
@@ -245,6 +249,15 @@ def _load_facts(base: Path, entry: LoadEntry, source: Document, index: int) -> d
     facts["segments"] = [asdict(segment) for segment in day.segments]
     request = {"profile": path, **clients}
     return {"kind": "profile", "request": request, "identity": facts, "profile": facts}
+
+
+def _phase(entry: SegmentEntry) -> dict[str, Any]:
+    """A phase as `simulation.Request` takes it."""
+    optional = {"pressure": entry.pressure, "iops": entry.iops}
+    optional["read_fraction"] = entry.read_fraction
+    optional["io_bytes"] = None if entry.io_bytes is None else round(entry.io_bytes)
+    given = {key: value for key, value in optional.items() if value is not None}
+    return {"span_s": entry.span, "pattern": entry.pattern, **given}
 
 
 def _absolute(base: Path, entry: LoadEntry, server: str) -> dict[str, Any]:

@@ -95,7 +95,9 @@ class _Head(Strict):
     represent: Seconds
 
 
-class _SegmentEntry(Strict):
+class SegmentEntry(Strict):
+    """`[[segment]]` of a profile, or a phase of a load."""
+
     span: Seconds
     pattern: PatternName
     pressure: Pressure | None = None
@@ -104,12 +106,13 @@ class _SegmentEntry(Strict):
     read_fraction: Fraction | None = None
 
     @model_validator(mode="after")
-    def _one_rate(self) -> _SegmentEntry:
+    def _one_rate(self) -> SegmentEntry:
         if (self.pressure is None) == (self.iops is None):
             raise ValueError("needs just one of pressure and iops")
         return self
 
     def resolved(self) -> Segment:
+        """The segment with its pattern filled in."""
         base = PATTERNS[self.pattern]
         pattern = Pattern(
             base.read_fraction if self.read_fraction is None else self.read_fraction,
@@ -121,7 +124,7 @@ class _SegmentEntry(Strict):
 
 class _ProfileFile(Strict):
     profile: _Head
-    segment: list[_SegmentEntry] = Field(min_length=1, max_length=100_000)
+    segment: list[SegmentEntry] = Field(min_length=1, max_length=100_000)
 
 
 def load(path: Path) -> Profile:

@@ -10,7 +10,8 @@ A simulation study has named loads, policies and, where wanted, sweeps of one se
     [[load]]
     name = "day"
     server = "dorado6000"         # built in, or the path of a server description
-    profile = "day.toml"          # or: trace = "...", or: pattern = "Rand_RW", pressure = 0.1
+    profile = "day.toml"          # or: trace = "...", or: pattern = "Rand_RW", pressure = 0.1,
+                                  # or: phases = [{ span = "20 s", pattern = ..., pressure = ... }]
 
     [[policy]]
     name = "pacer"
@@ -36,7 +37,7 @@ from pydantic import Field, model_validator
 from wattio.errors import InputError
 from wattio.study import document
 from wattio.study.document import Document, Strict, nearest
-from wattio.study.profile import PatternName, Pressure, Rate
+from wattio.study.profile import PatternName, Pressure, Rate, SegmentEntry
 from wattio.study.quantity import Seconds, SecondsOrZero
 
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._+=, -]{0,63}$")]
@@ -66,6 +67,7 @@ _KEYS_OF_SOURCE = {
     "pattern": {"pressure", "iops", "open", "clients"},
     "trace": {"rate_scale", "time_scale"},
     "profile": {"open", "clients"},
+    "phases": {"open", "clients"},
 }
 
 
@@ -75,7 +77,7 @@ def _foreign_keys(source: str) -> set[str]:
 
 
 class LoadEntry(Strict):
-    """`[[load]]`: one server under one load; one of pattern, trace and profile is given."""
+    """`[[load]]`: one server under one load; just one of pattern, trace, profile, phases."""
 
     name: Name
     server: str
@@ -88,7 +90,9 @@ class LoadEntry(Strict):
     rate_scale: Scale = 1.0
     time_scale: Scale = 1.0
     profile: str | None = None
-    warmup: SecondsOrZero = 10.0
+    phases: list[SegmentEntry] | None = Field(default=None, min_length=1)
+    # 10 s, but nothing before a trace, whose beginning would be lost to it.
+    warmup: SecondsOrZero | None = None
     duration: Seconds | None = None
 
     @model_validator(mode="after")
@@ -109,13 +113,21 @@ class LoadEntry(Strict):
 
     @property
     def source(self) -> str:
-        """Which of pattern, trace and profile it is."""
+        """Which of pattern, trace, profile and phases it is."""
         return next(key for key in _KEYS_OF_SOURCE if getattr(self, key))
+
+    @property
+    def warmup_s(self) -> float:
+        """The warm-up, with its default."""
+        if self.warmup is None:
+            return 0.0 if self.source == "trace" else 10.0
+        return self.warmup
 
     def filled(self) -> dict[str, Any]:
         """The entry as plain data with every default; what does not go with it is left out."""
         foreign = _foreign_keys(self.source)
-        shown = self.model_dump(mode="json", exclude_none=True)
+        whole = self.model_copy(update={"warmup": self.warmup_s})
+        shown = whole.model_dump(mode="json", exclude_none=True)
         return {key: value for key, value in shown.items() if key not in foreign}
 
 
