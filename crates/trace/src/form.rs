@@ -127,9 +127,17 @@ pub(crate) fn detect(input: &mut Input) -> Result<Form, TraceError> {
     ];
     tests.iter().find_map(|test| test(head)).ok_or_else(|| {
         let shown = head.len().min(40);
-        TraceError::UnknownForm { problem: format!("it begins with {}", show(&head[..shown])) }
+        let mut problem = format!("it begins with {}", show(&head[..shown]));
+        if head.get(TAR_MAGIC_AT..).is_some_and(|rest| rest.starts_with(TAR_MAGIC)) {
+            problem += ", a tar archive, which must be unpacked first";
+        }
+        TraceError::UnknownForm { problem }
     })
 }
+
+/// Tencent's traces come as tar archives; the magic word stands after the first file's name.
+const TAR_MAGIC: &[u8] = b"ustar";
+const TAR_MAGIC_AT: usize = 257;
 
 /// Bytes of a trace in a message: printable, cut, quoted.
 pub(crate) fn show(bytes: &[u8]) -> String {
