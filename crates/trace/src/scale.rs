@@ -4,8 +4,9 @@ use std::collections::VecDeque;
 
 use crate::{Record, TraceError};
 
-/// Largest and smallest rate and time scale taken.
-const SCALE_MAX: f64 = 1e6;
+/// Rates are multiplied by at most this: every copy of a request is held at once.
+const RATE_SCALE_MAX: f64 = 1e4;
+const TIME_SCALE_MAX: f64 = 1e6;
 const SCALE_MIN: f64 = 1e-6;
 /// Most that a copy of a request is later than the request: short against an idle gap, long
 /// against the service of a request, so that copies do not arrive as one batch.
@@ -25,8 +26,8 @@ const COPY_DEVICE_STEP: u32 = 1 << 24;
 ///   rate), 0.5 half as long. It stretches gaps and the spread of the copies alike.
 ///
 /// The random numbers are SplitMix64 of `seed` and the number of the request in the trace: the same
-/// seed gives the same requests, wherever reading began to be observed. With both scales 1 every
-/// record passes unchanged. Time is not counted anew when thinning drops the first request.
+/// seed gives the same requests. With both scales 1 every record passes unchanged. Time is not
+/// counted anew when thinning drops the first request.
 #[derive(Debug)]
 pub struct Scaled<I> {
     inner: I,
@@ -45,15 +46,19 @@ pub struct Scaled<I> {
 }
 
 impl<I: Iterator<Item = Result<Record, TraceError>>> Scaled<I> {
-    /// Scale `inner`; both scales from 1e-6 to 1e6.
+    /// Scale `inner`: the rate by 1e-6 to 1e4, the time by 1e-6 to 1e6.
     ///
     /// # Errors
     /// A scale is out of range or not a number.
     pub fn new(inner: I, rate_scale: f64, time_scale: f64, seed: u64) -> Result<Self, TraceError> {
-        for (name, scale) in [("rate scale", rate_scale), ("time scale", time_scale)] {
-            if !(SCALE_MIN..=SCALE_MAX).contains(&scale) {
+        let limits = [
+            ("rate scale", rate_scale, RATE_SCALE_MAX),
+            ("time scale", time_scale, TIME_SCALE_MAX),
+        ];
+        for (name, scale, max) in limits {
+            if !(SCALE_MIN..=max).contains(&scale) {
                 return Err(TraceError::Setting(format!(
-                    "{name} is {scale}; {SCALE_MIN} to {SCALE_MAX} are allowed"
+                    "{name} is {scale}; {SCALE_MIN} to {max} are allowed"
                 )));
             }
         }

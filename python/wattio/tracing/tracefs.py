@@ -121,8 +121,12 @@ class Instance:
         return sum(dropped_in(text) for text in stats)
 
     def remove(self) -> None:
-        """Remove the instance with its buffers."""
-        _remove(self.path)
+        """Remove the instance with its buffers.
+
+        If somebody else has opened it, it stays until the next recording: no reason to lose this.
+        """
+        with contextlib.suppress(OSError):
+            _remove(self.path)
 
 
 def dropped_in(stats: str) -> int:
@@ -138,7 +142,8 @@ def remove_stale(root: Path, proc: Path = Path("/proc")) -> None:
     for path in root.glob(f"instances/{PREFIX}*"):
         owner = path.name.removeprefix(PREFIX)
         if owner == str(os.getpid()) or not (proc / owner).exists():
-            _remove(path)
+            with contextlib.suppress(OSError):
+                _remove(path)
 
 
 def _remove(path: Path) -> None:
