@@ -69,6 +69,13 @@ class Simulation:
         Releases the interpreter lock. Raises InputError where a trace turns out to be damaged.
         """
 
+    def record_steps(self) -> None:
+        """Keep every step of the law from now on."""
+
+    def steps(self) -> str:
+        """The recorded steps as a JSON array of `{dt_s, observation, action, state}`; the
+        observation is what `Law.step` takes, action and state are what it returns."""
+
     def summary(self) -> str:
         """Totals of the run as a JSON object (names of `wattio simulate --json`)."""
 
@@ -93,6 +100,34 @@ class Simulation:
 
     def latency_histogram(self) -> tuple[NDArray[np.float64], NDArray[np.uint64]]:
         """Latency histogram of the whole run: `(latency_us, count)`, upper edges of the buckets."""
+
+class Law:
+    """A control law by itself, for a server's limits; `settings` is a JSON object."""
+
+    def __init__(self, server: str, name: str, settings: str) -> None: ...
+    def step(self, observation: str, dt_s: float) -> str:
+        """One step. `observation` is a JSON object
+
+            {"latency": {"requests", "latency_us_mean", "bytes_mean", "read_share", "age_s"} | null,
+             "groups": [{"cores", "frequency_hz", "utilisation_clients",
+                         "utilisation_background", "waited_for_drives"}],
+             "background": {"done_core_s", "offered_core_s", "backlog_core_s"} | null}
+
+        and the result one of `{"action": {"groups": [{"cores", "frequency_hz"}], "pace"},
+        "state": "unstable" | "stable" | "idle" | null, "alarm_requests": int | null}`.
+        """
+
+def oracle(
+    spec: str, options: str, progress: Callable[[float], bool] | None = None
+) -> tuple[Simulation, str] | None:
+    """Plan the best constant setting for each segment of a load that is known beforehand.
+
+    `spec` is that of `Simulation` (its policy is not looked at), `options` a JSON object `{"plf":
+    0.2, "statistic": "mean" | "p99", "floor": 0.98, "slice_s": 10.0, "trial_s": 1.0}`. Returns the
+    run that follows the plan at no switching cost, and the plan as a JSON array of `{start_s,
+    span_s, cores, frequency_hz, power_w_mean, power_w_native, latency_ratio, simulated}`; None
+    when `progress` returned False. Raises InputError.
+    """
 
 def trace_info(path: str, progress: Callable[[float], bool] | None = None) -> str:
     """What a trace holds, as a JSON object. `progress` gets the share read and returns False to stop."""

@@ -2,6 +2,8 @@
 
 mod columns;
 mod error;
+mod oracle;
+mod probe;
 mod spec;
 
 use error::Fault;
@@ -151,6 +153,14 @@ mod core {
             Ok(py.detach(|| self.run().advance(seconds)).map_err(Fault::from)?)
         }
 
+        fn record_steps(&self) {
+            self.run().record_steps();
+        }
+
+        fn steps(&self) -> PyResult<String> {
+            Ok(super::probe::steps_json(&self.run())?)
+        }
+
         fn summary(&self) -> PyResult<String> {
             Ok(serde_json::to_string(&self.run().summary()).map_err(Fault::from)?)
         }
@@ -175,6 +185,36 @@ mod core {
         ) -> (Bound<'py, PyArray1<f64>>, Bound<'py, PyArray1<u64>>) {
             columns::histogram(py, &self.run())
         }
+    }
+
+    /// A control law by itself: observations in, actions out.
+    #[pyclass]
+    struct Law(super::probe::Probe);
+
+    #[pymethods]
+    impl Law {
+        #[new]
+        fn new(server: &str, name: &str, settings: &str) -> PyResult<Self> {
+            Ok(Self(super::probe::Probe::new(server, name, settings)?))
+        }
+
+        fn step(&mut self, observation: &str, dt_s: f64) -> PyResult<String> {
+            Ok(self.0.step(observation, dt_s)?)
+        }
+    }
+
+    /// Plans the best settings for a load that is known beforehand; returns the run that follows
+    /// the plan, and the plan as JSON; nothing when `progress` returned False.
+    #[pyfunction]
+    #[pyo3(name = "oracle", signature = (spec, options, progress=None))]
+    fn plan_by_oracle(
+        py: Python<'_>,
+        spec: &str,
+        options: &str,
+        progress: Option<Py<PyAny>>,
+    ) -> PyResult<Option<(Simulation, String)>> {
+        let planned = watched(py, progress, |watch| super::oracle::plan(spec, options, watch))?;
+        Ok(planned.map(|(run, groups, plan)| (Simulation { run: run.into(), groups }, plan)))
     }
 
     /// What a trace holds, as a JSON object.

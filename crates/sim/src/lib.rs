@@ -15,6 +15,7 @@ mod engine;
 mod group;
 mod load;
 mod observe;
+pub mod oracle;
 mod program;
 mod queue;
 mod rows;
@@ -24,5 +25,5 @@ mod summary;
 
 pub use load::{Load, LoadError, Pattern, Phase, Senders, TraceSource};
 pub use rows::Row;
-pub use run::{Run, RunSettings, limits};
+pub use run::{Run, RunSettings, Step, limits};
 pub use summary::{EnergyByComponent, StateShare, Summary};

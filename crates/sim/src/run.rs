@@ -8,7 +8,9 @@ use crate::rows::Row;
 use crate::sender::Sender;
 use crate::summary::Summary;
 use hdrhistogram::Histogram;
-use wattio_law::{GroupLimits, Law, Limits, Loop, LoopSettings};
+use wattio_law::{
+    Action, GroupLimits, Law, Limits, Loop, LoopSettings, Observation, OperatingState,
+};
 use wattio_plant::{IdleKind, Server};
 use wattio_units::Seconds;
 
@@ -42,7 +44,21 @@ pub struct Run {
     rows: Vec<Row>,
     histograms: Vec<Vec<(u64, u32)>>,
     whole: Histogram<u64>,
+    steps: Option<Vec<Step>>,
     finished: bool,
+}
+
+/// One step of the law: what it saw, and what the loop made of its answer.
+#[derive(Clone, Debug)]
+pub struct Step {
+    /// Length of the window.
+    pub dt: Seconds,
+    /// What the law saw.
+    pub observation: Observation,
+    /// What was put into force.
+    pub action: Action,
+    /// The law's state afterwards.
+    pub state: Option<OperatingState>,
 }
 
 /// The limits of a server's core groups.
@@ -100,6 +116,7 @@ impl Run {
             rows: Vec::new(),
             histograms: Vec::new(),
             whole: Histogram::new_from(&new_histogram()),
+            steps: None,
             finished: false,
             engine,
             control,
@@ -132,6 +149,17 @@ impl Run {
     pub fn finish(&mut self) -> Result<(), LoadError> {
         while self.advance(3600.0)? < 1.0 {}
         Ok(())
+    }
+
+    /// Keeps every step of the law from now on, for [`Run::steps`].
+    pub fn record_steps(&mut self) {
+        self.steps.get_or_insert_default();
+    }
+
+    /// The recorded steps.
+    #[must_use]
+    pub fn steps(&self) -> &[Step] {
+        self.steps.as_deref().unwrap_or_default()
     }
 
     /// The rows of the latency windows so far.
@@ -186,8 +214,12 @@ impl Run {
             let observation = observe(&self.engine, &self.law_reading, &reading, self.slice_s);
             let dt = Seconds(reading.since(&self.law_reading));
             self.law_reading = reading;
+            let seen = self.steps.is_some().then(|| observation.clone());
             let action = self.control.step(observation, dt);
             self.engine.apply(&action);
+            if let (Some(steps), Some(observation)) = (&mut self.steps, seen) {
+                steps.push(Step { dt, observation, action, state: self.control.state() });
+            }
             self.next_law = now + (self.control.period().0 * 1e9).round().max(1.0) as u64;
         }
         if self.end_ns.is_none() && self.engine.exhausted_at().is_some() {

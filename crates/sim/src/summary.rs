@@ -64,6 +64,8 @@ pub struct Summary {
     pub frequency_hz_mean: Option<f64>,
     /// Share of powered core time in tasks.
     pub utilisation_mean: f64,
+    /// Cores of each group busy with clients' tasks, on average.
+    pub cores_busy_clients: Vec<f64>,
     /// Requests in the system, on average (Little's law: rate times latency, less the network).
     pub requests_in_system_mean: f64,
     /// Time in the law's states; absent for laws without.
@@ -123,6 +125,9 @@ impl Summary {
             cores_active_mean: powered_s / duration_s,
             frequency_hz_mean: (powered_s > 0.0).then(|| frequency / powered_s),
             utilisation_mean: if powered_s > 0.0 { busy_s / powered_s } else { 0.0 },
+            cores_busy_clients: pairs()
+                .map(|(n, b)| n.clients_ns.wrapping_sub(b.clients_ns) as f64 * 1e-9 / duration_s)
+                .collect(),
             requests_in_system_mean: in_system_ns as f64 * 1e-9 / duration_s,
             state_share: accounting.state_share().map(|share| StateShare {
                 unstable: share[OperatingState::Unstable as usize],

@@ -123,7 +123,7 @@ def simulate(
     outcome, native = run_with_twin(request, quiet=as_json)
     result = {**outcome.summary, **relate(outcome, native, chosen.bound())}
     if as_json:
-        output.write_json(result)
+        output.print_json(result)
     else:
         show(result, native.summary)
     return 0
@@ -205,7 +205,7 @@ def _list(as_json: bool) -> int:
     }
     policies = json.loads(_core.policies())
     if as_json:
-        output.write_json({"servers": servers, "policies": policies})
+        output.print_json({"servers": servers, "policies": policies})
         return 0
     console = output.console()
     for name, title in servers.items():
