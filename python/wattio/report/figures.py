@@ -175,56 +175,41 @@ def power_by_component(part: LoadPart) -> Drawn:
 
 
 def sweep(part: LoadPart) -> Drawn:
-    """Saving against latency over the values of one setting; other policies as single points."""
+    """Saving and latency over the values of one setting, one above the other."""
     run = next(row.run for row in part.sweep if row.run.sweep_setting)
     setting, base = str(run.sweep_setting), str(run.sweep_of)
-    drawn, (axis,) = drawing.figure(WIDTH, 4.0)
-    table: Table = [["policy", setting, "relative_latency_us_mean", "saving_share"]]
-    places = []
-    for row in part.sweep:
-        place = _place(row)
-        if place:
-            places.append(place)
-            table.append([base, row.run.settings[setting], *place])
-            axis.annotate(
-                f"{row.run.settings[setting]:g}"
-                if isinstance(row.run.settings[setting], float)
-                else str(row.run.settings[setting]),
-                (place[0], 100 * place[1]),
-                xytext=(5, -12),
-                textcoords="offset points",
-                color="#0072B2",
-            )
-    stroke = drawing.strokes([run.policy])[0]
-    x, y = [place[0] for place in places], [100 * place[1] for place in places]
-    axis.plot(x, y, color=stroke.colour, marker=stroke.marker, linewidth=1.4)
-    handles = [
-        Line2D([], [], color=stroke.colour, marker=stroke.marker, label=f"{base}, {setting} beside")
+    names = ("saving_share", "relative_latency_us_mean", "relative_latency_us_p99")
+    table: Table = [["policy", setting, *names]]
+    points = [
+        (row.run.settings[setting], row) for row in part.sweep if row.get(names[0]) is not None
     ]
-    for curve, other in _styled(part):
-        place = _place(curve.row)
-        if curve.label == base or not place:
-            continue
-        table.append([curve.label, "", *place])
-        axis.plot(
-            [place[0]], [100 * place[1]], color=other.colour, marker=other.marker, markersize=8
-        )
-        handles.append(
-            Line2D([], [], color=other.colour, marker=other.marker, linestyle="", label=curve.label)
-        )
-    axis.margins(x=0.08, y=0.14)
-    axis.set_xlabel("mean latency, relative to native")
-    axis.set_ylabel("power saved (% of native)")
-    drawn.legend(handles=handles, loc="outside upper left", ncols=4)
-    text = f"{len(places)} values of {setting}; up (more saved) and left (faster) is better."
-    alternative = f"Power saved against relative latency on {part.name} for values of {setting}."
+    for value, row in points:
+        table.append([base, value, *(row.get(name) for name in names)])
+    numeric = all(isinstance(value, int | float) for value, _ in points)
+    x: list[Any] = [value if numeric else str(value) for value, _ in points]
+    drawn, axes = drawing.figure(WIDTH, 4.6, panels=2)
+    stroke = drawing.strokes([run.policy])[0]
+    style: dict[str, Any] = {"color": stroke.colour, "marker": stroke.marker, "linewidth": 1.6}
+    savings = [100 * row.values[names[0]] for _, row in points]
+    axes[0].plot(x, savings, **style)
+    axes[0].set_ylabel("power saved (%)")
+    axes[0].set_ylim(min(0.0, 1.2 * min(savings)), 1.2 * max(*savings, 1.0))
+    axes[1].plot(x, [row.values.get(names[1], np.nan) for _, row in points], **style)
+    p99: dict[str, Any] = {"color": "#D55E00", "marker": "v", "linestyle": "--", "linewidth": 1.2}
+    axes[1].plot(x, [row.values.get(names[2], np.nan) for _, row in points], **p99)
+    axes[1].set_ylabel("latency, relative to native")
+    axes[1].set_xlabel(f"{setting} of {base}")
+    handles = [Line2D([], [], label=f"{base}: saving, mean latency", **style)]
+    handles.append(Line2D([], [], label="p99 latency", **p99))
+    if setting == "plf" and numeric:
+        bound: dict[str, Any] = {"color": "#555555", "linestyle": ":", "linewidth": 1.2}
+        axes[1].plot(x, [1 + value for value in x], **bound)
+        handles.append(Line2D([], [], label="bound on the mean, 1 + plf", **bound))
+    drawn.legend(handles=handles, loc="outside upper left", ncols=3, handlelength=3.2)
+    text = f"{len(points)} values of {setting}, everything else unchanged."
+    alternative = f"Power saved and relative latency on {part.name} over values of {setting}."
     title = f"Sweep of {setting}"
     return Drawn("sweep", title, text, alternative, drawing.svg(drawn), table)
-
-
-def _place(row: Row) -> tuple[float, float] | None:
-    latency, saving = row.get("relative_latency_us_mean"), row.get("saving_share")
-    return None if latency is None or saving is None else (latency, saving)
 
 
 def _component_w(row: Row, name: str) -> float:
@@ -267,13 +252,15 @@ def _bound_line(axis: Axes, part: LoadPart) -> list[Line2D]:
 
 
 def _fit(axis: Axes, part: LoadPart) -> None:
-    """Latency from zero; single spikes may leave the top, so that the rest can be read."""
+    """Latency in view: single spikes may leave the top, so that the rest can be read."""
     values = np.concatenate([curve.series["latency_us_mean"] for curve in part.curves])
     values = values[np.isfinite(values)]
     if not len(values):
         return
     usual, most = float(np.quantile(values, 0.98)), float(values.max())
-    axis.set_ylim(0, 1.08 * most if most < 2.5 * usual else 1.6 * usual)
+    top = 1.08 * most if most < 2.5 * usual else 1.6 * usual
+    least = float(values.min())
+    axis.set_ylim(0.93 * least if least > 0.6 * top else 0, top)
     if most >= 2.5 * usual:
         text = f"peaks up to {number(most)} µs are cut off"
         axis.text(0.995, 0.97, text, transform=axis.transAxes, ha="right", va="top", fontsize=8.5)
