@@ -50,6 +50,12 @@ def test_a_loss_is_seen() -> None:
     assert tally.lost == 3
 
 
+def test_the_largest_request_fits() -> None:
+    tally = Tally()
+    tally.add(LINE.replace("2048 + 16", f"{2**64 - 1} + {2**32 - 1}"))
+    assert (tally.sectors[0], tally.lengths[0]) == (2**64 - 1, 2**32 - 1)
+
+
 def test_comments_and_empty_lines_are_nothing() -> None:
     assert parse("") is None
     assert parse("#           TASK-PID     CPU#  |||||  TIMESTAMP  FUNCTION") is None
@@ -62,6 +68,8 @@ def test_comments_and_empty_lines_are_nothing() -> None:
         LINE.replace("254,0", "254"),
         LINE.replace("5012.250411", "5012.25"),
         LINE.replace("block_bio_queue", "block_rq_issue"),
+        LINE.replace("2048 + 16", f"{2**64} + 16"),
+        LINE.replace("2048 + 16", f"2048 + {2**32}"),
         "CPU:x [LOST 3 EVENTS]",
     ],
 )

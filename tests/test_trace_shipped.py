@@ -4,7 +4,6 @@ import json
 from pathlib import Path
 
 import pytest
-
 from wattio import _core
 
 FILE = Path(__file__).parent.parent / "traces" / "pgbench.wtrace"

@@ -23,7 +23,8 @@ use crate::{Input, Record, TraceError};
 /// - Requests without data (zero bytes, flushes, discards) are left out and counted
 ///   ([`Reader::skipped`]).
 /// - A damaged or cut file ends in one error that names the record and its byte; the records
-///   before it are given out first. After the error there is nothing more.
+///   before it are given out first. After the error there is nothing more. Only a plain text that
+///   is cut at the end of a line, or within a last number, cannot be told from a shorter trace.
 pub struct Reader {
     form: Form,
     decoder: Box<dyn Decode>,

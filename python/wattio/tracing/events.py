@@ -14,8 +14,9 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 EVENT = "block_bio_queue"
-SECTOR_BYTES = 512
 
+_SECTOR_MAX = 2**64 - 1
+_SECTORS_MAX = 2**32 - 1
 _SEPARATOR = f": {EVENT}: "
 # A task's name has at most 15 characters, so it cannot hold the separator and deceive the split.
 _STAMP = re.compile(r"\s(\d{1,12})\.(\d{6})\Z", re.ASCII)
@@ -73,14 +74,16 @@ def parse(line: str) -> Event | Lost | None:
     stamp, request = _STAMP.search(head), _REQUEST.match(tail)
     if stamp is None or request is None:
         raise UnreadableEvent(f"{EVENT} in a form that is not known: {line[:120]!r}")
-    major, minor, flags, sector, sectors = request.groups()
+    major, minor, sector, sectors = map(int, request.group(1, 2, 4, 5))
+    if sector > _SECTOR_MAX or sectors > _SECTORS_MAX:
+        raise UnreadableEvent(f"a request larger than the kernel can make: {line[:120]!r}")
     return Event(
         time_us=int(stamp[1]) * 1_000_000 + int(stamp[2]),
-        major=int(major),
-        minor=int(minor),
-        kind=kind_of(flags, int(sectors)),
-        sector=int(sector),
-        sectors=int(sectors),
+        major=major,
+        minor=minor,
+        kind=kind_of(request[3], sectors),
+        sector=sector,
+        sectors=sectors,
     )
 
 
@@ -104,7 +107,7 @@ class Tally:
 
     times_us: array[int] = field(default_factory=lambda: array("Q"))
     sectors: array[int] = field(default_factory=lambda: array("Q"))
-    lengths: array[int] = field(default_factory=lambda: array("L"))
+    lengths: array[int] = field(default_factory=lambda: array("I"))
     reads: array[int] = field(default_factory=lambda: array("B"))
     flushes: int = 0
     discards: int = 0

@@ -12,8 +12,9 @@
 //! 6 bytes                          13 queue length (version 4); 14 only in type 2
 //! ```
 //!
-//! The unit of word 7 is the `sectorsize` of the header (256 bytes on the HP 2200 family: the
-//! cylinder of word 10 only fits that), 512 where the header is silent. Type 2 records are those
+//! The unit of word 7 is the `sectorsize` of the header, 512 bytes where the header is silent. (In
+//! the known traces it is 256: only so do block and cylinder, word 10, agree with the geometry that
+//! the header gives. DiskSim takes 512.) Type 2 records are those
 //! the tracer called suspect; DiskSim drops them and so do we, counted among the skipped.
 
 use super::{BATCH, Decode};
