@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from rich.console import Console
 from rich.table import Table
 
+from wattio.study.plan import REFERENCE
 from wattio.study.summary import Row
 
 ABSENT = "-"
@@ -51,7 +52,7 @@ def number(value: float | None) -> str:
 
 def bound(row: Row) -> str:
     """Whether the bound on mean latency was kept, and the share of windows above it."""
-    if row.bound_kept is None or row.run.policy == "native":
+    if row.bound_kept is None or row.run.policy == REFERENCE:
         return ABSENT
     over = row.get("bound_violation_share")
     return ("kept" if row.bound_kept else "BROKEN") + (f" ({share(over)} over)" if over else "")
@@ -76,7 +77,7 @@ def summary_table(rows: Sequence[Row]) -> Table:
             ratio(row.get("relative_latency_us_mean")),
             ratio(row.get("relative_latency_us_p99")),
             ratio(row.get("relative_background_rate")),
-            share(row.get("captured_share")),
+            ABSENT if row.run.policy == REFERENCE else share(row.get("captured_share")),
             bound(row),
         )
         before = row.run.load

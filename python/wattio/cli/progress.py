@@ -13,7 +13,7 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, T
 
 from wattio.study.plan import BOUND_BY, Iteration
 
-ORACLE_WEIGHT = 8.0
+ORACLE_WEIGHT = 2.0
 """How many plain simulations an oracle's search takes, about; only the bar depends on it."""
 
 

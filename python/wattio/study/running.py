@@ -91,7 +91,12 @@ def relations(folder: ResultFolder, simulator: Simulator) -> dict[str, Metrics]:
         if native is None:
             continue
         twin = folder.read_outcome(native)
-        oracle_w = {item.run.plf: _power_w(item) for item in group if item.run.policy == BOUND_BY}
+        # Shares are of what is possible under the same bound on the same statistic, the mean.
+        oracle_w = {
+            item.run.plf: _power_w(item)
+            for item in group
+            if item.run.policy == BOUND_BY and item.run.settings.get("statistic", "mean") == "mean"
+        }
         for item in group:
             outcome = twin if item is native else folder.read_outcome(item)
             relation = simulator.relate(outcome, twin, item.run.plf)

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
-from wattio import _core, simulation
+from wattio import _core, oracle, simulation
 from wattio.simulation import Outcome, Request, Setting
 
 
@@ -57,7 +57,7 @@ class NativeSimulator:
 
     def settings(self, policy: str, given: Mapping[str, Setting]) -> dict[str, Setting]:
         """All settings of a policy, defaults filled in. Raises InputError."""
-        if policy == "oracle":
-            return {"plf": 0.2, **given}
+        if policy == simulation.ORACLE:
+            return oracle.check(dict(given))
         resolved: dict[str, Setting] = json.loads(_core.check_policy(policy, json.dumps(given)))
         return resolved
