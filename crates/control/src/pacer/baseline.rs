@@ -4,21 +4,20 @@
 //! in some of the loss, and latency drifts past plf without end. Here only windows at full speed
 //! teach it.
 
+use super::expectation::Mix;
 use super::stability::Sample;
 use std::collections::BTreeMap;
 use wattio_units::Seconds;
 
-/// A load level: octaves of the request rate and of the size, quarters of the share of reads.
+/// A load level: a number of widths of a level on the logarithm of the request rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Level {
-    rate: i32,
-    size: i32,
-    reads: i32,
-}
+pub struct Level(i32);
 
-#[derive(Clone, Copy, Debug)]
-struct Baseline {
-    latency_us: f64,
+/// The latency at full speed, of the mix of requests that it was learned with.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Baseline {
+    pub latency_us: f64,
+    pub mix: Option<Mix>,
     age: Seconds,
 }
 
@@ -40,30 +39,26 @@ impl Baselines {
 
     /// The level of a load.
     pub fn level_of(&self, load: &Sample) -> Level {
-        let place = self.place(load);
-        Level {
-            rate: place[0].round() as i32,
-            size: place[1].round() as i32,
-            reads: place[2].round() as i32,
-        }
+        Level(self.place(load).round() as i32)
     }
 
     /// Whether a load is still at a level, with some overlap so that it does not flap.
     pub fn still_at(&self, level: Level, load: &Sample) -> bool {
-        let centre = [level.rate, level.size, level.reads];
-        let near = |(place, centre): (f64, i32)| (place - f64::from(centre)).abs() <= 0.5 + OVERLAP;
-        self.place(load).into_iter().zip(centre).all(near)
+        (self.place(load) - f64::from(level.0)).abs() <= 0.5 + OVERLAP
     }
 
     /// Keeps a latency that was measured at full speed.
-    pub fn learn(&mut self, level: Level, latency_us: f64) {
-        self.learned.insert(level, Baseline { latency_us, age: Seconds(0.0) });
+    pub fn learn(&mut self, load: &Sample) -> Level {
+        let level = self.level_of(load);
+        let baseline =
+            Baseline { latency_us: load.latency_us_mean, mix: load.mix(), age: Seconds(0.0) };
+        self.learned.insert(level, baseline);
+        level
     }
 
     /// The latency at full speed of a level, unless it is unknown or too old.
-    pub fn known(&self, level: Level) -> Option<f64> {
-        let fresh = self.learned.get(&level).filter(|baseline| baseline.age <= self.age_max);
-        fresh.map(|baseline| baseline.latency_us)
+    pub fn known(&self, level: Level) -> Option<Baseline> {
+        self.learned.get(&level).filter(|baseline| baseline.age <= self.age_max).copied()
     }
 
     /// Lets time pass.
@@ -74,10 +69,7 @@ impl Baselines {
     }
 
     /// Where a load lies, in widths of a level.
-    fn place(&self, load: &Sample) -> [f64; 3] {
-        let rate = load.rate().max(f64::MIN_POSITIVE).log2() / self.octaves;
-        let size = load.bytes_mean.map_or(0.0, |bytes| bytes.max(1.0).log2());
-        let reads = load.read_share.map_or(0.0, |share| share * 4.0);
-        [rate, size, reads]
+    fn place(&self, load: &Sample) -> f64 {
+        load.rate().max(f64::MIN_POSITIVE).log2() / self.octaves
     }
 }

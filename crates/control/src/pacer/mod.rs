@@ -8,6 +8,7 @@
 mod adaptor;
 mod background;
 mod baseline;
+mod expectation;
 mod settings;
 mod stability;
 
@@ -16,6 +17,7 @@ pub use settings::PacerSettings;
 use adaptor::Adaptor;
 use background::BackgroundKeeper;
 use baseline::{Baselines, Level};
+use expectation::{Expectation, Mix};
 use stability::Stability;
 use wattio_law::{Action, LatencyObservation, Law, Limits, Observation, OperatingState};
 use wattio_units::Seconds;
@@ -28,10 +30,11 @@ pub struct Pacer {
     state: OperatingState,
     stability: Stability,
     baselines: Baselines,
+    expectation: Expectation,
     adaptor: Adaptor,
     background: BackgroundKeeper,
     /// The baseline in force while stable.
-    level: Option<(Level, f64)>,
+    level: Option<Level>,
     /// Time since the last client request.
     quiet: Seconds,
     /// Whether the running window began at full speed, so that it may teach the baseline.
@@ -49,6 +52,7 @@ impl Pacer {
             state: OperatingState::Unstable,
             stability: Stability::new(settings.windows, settings.requests_min),
             baselines: Baselines::new(settings.baseline_octaves, settings.baseline_age_max),
+            expectation: Expectation::default(),
             adaptor: Adaptor::new(limits.groups.len()),
             background: BackgroundKeeper::default(),
             level: None,
@@ -82,16 +86,18 @@ impl Pacer {
             self.at_full_speed = true;
             return full;
         }
+        let mix = Mix::of(latency.read_share, latency.bytes_mean);
+        if let (Some(mix), Some(latency_us)) = (mix, latency.latency_us_mean) {
+            self.expectation.learn(mix, latency_us, latency.requests);
+        }
         if self.stability.push(latency, dt).is_none() {
             return full;
         }
         let Some(mean) = self.stability.over_all_windows() else { return full };
-        if self.stability.divergence() >= self.settings.stable_threshold {
+        if self.stability.divergence(&self.expectation) >= self.settings.stable_threshold {
             return full;
         }
-        let level = self.baselines.level_of(&mean);
-        self.baselines.learn(level, mean.latency_us_mean);
-        self.level = Some((level, mean.latency_us_mean));
+        self.level = Some(self.baselines.learn(&mean));
         self.state = OperatingState::Stable;
         self.adaptor.begin(seen, &self.limits);
         full
@@ -103,8 +109,7 @@ impl Pacer {
         latency: &LatencyObservation,
         dt: Seconds,
     ) -> Action {
-        let Some((_, baseline_us)) = self.level else { return self.destabilise() };
-        if self.is_burst(seen, latency, baseline_us) {
+        if self.is_burst(seen, latency) {
             return self.destabilise();
         }
         let Some(sample) = self.stability.push(latency, dt) else {
@@ -112,36 +117,41 @@ impl Pacer {
             action.background = self.background.directive(&self.settings);
             return action;
         };
-        if self.stability.divergence() > self.settings.unstable_threshold {
+        if self.stability.divergence(&self.expectation) > self.settings.unstable_threshold {
             return self.destabilise();
         }
-        let Some(baseline_us) = self.baseline_for_load() else { return self.destabilise() };
+        self.level = self.level_of_load();
+        let Some(baseline_us) = self.baseline_us(sample.mix()) else { return self.destabilise() };
         let distance = self.settings.loss_distance(sample.latency_us_mean, baseline_us);
-        let mut action = self.adaptor.step(distance, seen, &self.limits, &self.settings);
+        let merged = (sample.span / self.settings.window).clamp(1.0, self.settings.merged_gain_max);
+        let mut action = self.adaptor.step(distance * merged, seen, &self.limits, &self.settings);
         action.background = self.background.directive(&self.settings);
         action
     }
 
-    /// The baseline of the load's present level; `None` when it has to be learned.
-    fn baseline_for_load(&mut self) -> Option<f64> {
-        let (held_level, held_us) = self.level?;
-        let Some(mean) = self.stability.over_all_windows() else { return Some(held_us) };
-        if self.baselines.still_at(held_level, &mean) {
-            return self.baselines.known(held_level);
-        }
-        let level = self.baselines.level_of(&mean);
-        let known = self.baselines.known(level)?;
-        self.level = Some((level, known));
-        Some(known)
+    /// The level that the load is at now: the one in force until the load has left it.
+    fn level_of_load(&self) -> Option<Level> {
+        let held = self.level?;
+        let Some(mean) = self.stability.over_all_windows() else { return Some(held) };
+        let stays = self.baselines.still_at(held, &mean);
+        Some(if stays { held } else { self.baselines.level_of(&mean) })
+    }
+
+    /// The latency that a mix of requests would have at full speed; `None` when the level's
+    /// baseline has to be learned.
+    fn baseline_us(&self, mix: Option<Mix>) -> Option<f64> {
+        let baseline = self.baselines.known(self.level?)?;
+        Some(baseline.latency_us * self.expectation.translation(baseline.mix, mix))
     }
 
     /// Section IV-B: latency or utilisation leaps within one window, or more requests came than
     /// the active cores can take.
-    fn is_burst(&self, seen: &Observation, latency: &LatencyObservation, baseline_us: f64) -> bool {
+    fn is_burst(&self, seen: &Observation, latency: &LatencyObservation) -> bool {
+        let mix = Mix::of(latency.read_share, latency.bytes_mean);
+        let worst = 1.0 + self.settings.plf + self.settings.burst_margin;
+        let pair = latency.latency_us_mean.zip(self.baseline_us(mix));
         let slow = latency.requests >= self.settings.requests_min
-            && latency.latency_us_mean.is_some_and(|mean| {
-                mean > baseline_us * (1.0 + self.settings.plf + self.settings.burst_margin)
-            });
+            && pair.is_some_and(|(mean_us, baseline_us)| mean_us > baseline_us * worst);
         let busy = busiest(seen, &self.background) > self.settings.burst_utilisation;
         slow || busy || self.alarm.is_some_and(|alarm| latency.requests >= alarm)
     }

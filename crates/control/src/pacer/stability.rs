@@ -1,5 +1,6 @@
 //! The stability check: how far the latency of the last k windows diverges.
 
+use super::expectation::{Expectation, Mix};
 use std::collections::VecDeque;
 use wattio_law::LatencyObservation;
 use wattio_units::Seconds;
@@ -28,6 +29,11 @@ impl Sample {
             read_share: blend_known(self.read_share, other.read_share),
             span: self.span + other.span,
         }
+    }
+
+    /// The mix of requests, where the source tells it.
+    pub fn mix(&self) -> Option<Mix> {
+        Mix::of(self.read_share, self.bytes_mean)
     }
 
     /// Requests a second.
@@ -91,11 +97,14 @@ impl Stability {
     }
 
     /// `max |l_i - l_avg| / l_avg`, with `l_avg = (1/k) sum l_i` (section IV-B; the equation of
-    /// the divergence is lost in print, this is our reading).
-    pub fn divergence(&self) -> f64 {
+    /// the divergence is lost in print, this is our reading), each l_i translated to the mix of
+    /// the last window.
+    pub fn divergence(&self, expectation: &Expectation) -> f64 {
+        let mix = self.samples.back().and_then(Sample::mix);
+        let translated = |s: &Sample| s.latency_us_mean * expectation.translation(s.mix(), mix);
         let count = self.samples.len() as f64;
-        let average = self.samples.iter().map(|s| s.latency_us_mean).sum::<f64>() / count;
-        let off = self.samples.iter().map(|s| (s.latency_us_mean - average).abs() / average);
+        let average = self.samples.iter().map(translated).sum::<f64>() / count;
+        let off = self.samples.iter().map(|s| (translated(s) - average).abs() / average);
         off.fold(0.0, f64::max)
     }
 
@@ -138,10 +147,10 @@ mod tests {
         for latency_us in [90.0, 100.0, 140.0] {
             stability.push(&window(5, latency_us), Seconds(0.5));
         }
-        assert!((stability.divergence() - 30.0 / 110.0).abs() < 1e-12);
+        assert!((stability.divergence(&Expectation::default()) - 30.0 / 110.0).abs() < 1e-12);
         stability.push(&window(5, 100.0), Seconds(0.5));
         stability.push(&window(5, 100.0), Seconds(0.5));
         stability.push(&window(5, 100.0), Seconds(0.5));
-        assert_eq!(stability.divergence(), 0.0, "only the last three count");
+        assert_eq!(stability.divergence(&Expectation::default()), 0.0, "only the last three count");
     }
 }
