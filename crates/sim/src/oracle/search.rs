@@ -6,7 +6,7 @@ use crate::load::{Load, LoadError, Pattern, Phase, Senders};
 use crate::run::{Run, RunSettings, limits};
 use crate::summary::Summary;
 use std::collections::BTreeMap;
-use wattio_law::{Action, BackgroundDirective, Fixed, GroupAction, Limits};
+use wattio_law::{Action, BackgroundDirective, Fixed, GroupAction, GroupLimits, Limits};
 use wattio_plant::Server;
 use wattio_units::{Hertz, Seconds};
 
@@ -50,6 +50,18 @@ pub struct Candidate {
     pub power_w: f64,
     /// Latency over native's; `None` where there were no requests.
     pub latency_ratio: Option<f64>,
+}
+
+/// Cores of each group, and what they give.
+type Found = (Vec<u32>, Candidate);
+
+/// What the trials of one frequency have in common.
+struct Trials<'a> {
+    segment: &'a Segment,
+    native: &'a Summary,
+    frequency: Hertz,
+    /// The cores of each group without which the work does not fit.
+    least: Vec<u32>,
 }
 
 /// Looks for settings; remembers what it found for segments that are alike.
@@ -105,83 +117,94 @@ impl<'a> Search<'a> {
             power_w: native.power_w_mean,
             latency_ratio: native.latency_us_mean.map(|_| 1.0),
         };
+        let mut start: Option<(Hertz, Found)> = None;
+        let mut worse = 0;
         for frequency in self.frequencies() {
             let least = self.least_cores(native, frequency);
             if self.power_at_least(native, &least, frequency) >= best.power_w {
                 continue;
             }
-            let most = self.limits.full_speed().groups.iter().map(|group| group.cores).collect();
-            let Some(found) = self.best_at(segment, native, frequency, &least, most)? else {
+            let guess =
+                start.as_ref().map(|(faster, found)| self.scaled(found, *faster, frequency));
+            let trials = Trials { segment, native, frequency, least };
+            let Some(found) = self.best_at(&trials, guess)? else {
                 // Every task takes longer at a lower frequency: none below can keep the bound.
                 break;
             };
-            if found.power_w < best.power_w {
-                best = found;
+            // Power over frequency has one valley; two steps up its far side are enough.
+            let rises =
+                start.as_ref().is_some_and(|(_, before)| found.1.power_w > before.1.power_w);
+            worse = if rises { worse + 1 } else { 0 };
+            if found.1.power_w < best.power_w {
+                best = found.1.clone();
+            }
+            start = Some((frequency, found));
+            if worse == 2 {
+                break;
             }
         }
         Ok(best)
     }
 
+    /// The cores that do at a lower frequency what `found` did at a higher one, about.
+    fn scaled(&self, found: &Found, faster: Hertz, slower: Hertz) -> Vec<u32> {
+        let cores = &self.server.cores;
+        let longer = cores.stretch(slower) / cores.stretch(faster);
+        let scale = |(&count, limits): (&u32, &GroupLimits)| {
+            ((f64::from(count) * longer).ceil() as u32).min(limits.cores_max)
+        };
+        found.0.iter().zip(&self.limits.groups).map(scale).collect()
+    }
+
     /// The best number of cores at a frequency; `None` when all cores are too few.
     fn best_at(
         &mut self,
-        segment: &Segment,
-        native: &Summary,
-        frequency: Hertz,
-        least: &[u32],
-        most: Vec<u32>,
-    ) -> Result<Option<Candidate>, LoadError> {
-        let Some(mut best) = self.confirm(segment, native, frequency, &most)? else {
-            return Ok(None);
-        };
-        let mut cores = most;
-        // All groups together, by bisection between the least and the most ...
-        let (mut fails, mut holds) = (-1.0 / 32.0, 1.0_f64);
-        while holds - fails > 1.0 / 32.0 {
-            let share = (holds + fails) / 2.0;
-            let between = |(&low, &high): (&u32, &u32)| {
-                low + ((f64::from(high - low)) * share.max(0.0)).round() as u32
-            };
-            let full = self.limits.groups.iter().map(|group| group.cores_max).collect::<Vec<_>>();
-            let tried: Vec<u32> = least.iter().zip(&full).map(between).collect();
-            match self.confirm(segment, native, frequency, &tried)? {
-                Some(found) => {
-                    holds = share;
-                    cores = tried;
-                    best = found;
+        trials: &Trials<'_>,
+        guess: Option<Vec<u32>>,
+    ) -> Result<Option<Found>, LoadError> {
+        let full: Vec<u32> = self.limits.groups.iter().map(|group| group.cores_max).collect();
+        let guess = guess.unwrap_or_else(|| trials.least.clone());
+        let mut found = self.confirm(trials, &guess)?.map(|candidate| (guess.clone(), candidate));
+        if found.is_none() {
+            let Some(candidate) = self.confirm(trials, &full)? else { return Ok(None) };
+            found = Some((full.clone(), candidate));
+            // All groups together, by bisection between the guess and all cores ...
+            let (mut fails, mut holds) = (0.0, 1.0_f64);
+            while holds - fails > 1.0 / 32.0 {
+                let share = f64::midpoint(holds, fails);
+                let between = |(&low, &high): (&u32, &u32)| {
+                    low + (f64::from(high - low) * share).round() as u32
+                };
+                let tried: Vec<u32> = guess.iter().zip(&full).map(between).collect();
+                match self.confirm(trials, &tried)? {
+                    Some(candidate) => {
+                        holds = share;
+                        found = Some((tried, candidate));
+                    }
+                    None => fails = share,
                 }
-                None => fails = share,
             }
         }
         // ... then core by core, group by group, while one can still go.
-        let mut open: Vec<bool> = vec![true; cores.len()];
-        while let Some(group) = open.iter().position(|&open| open) {
-            let mut tried = cores.clone();
-            tried[group] -= 1;
-            let found = if tried[group] < least[group] {
-                None
-            } else {
-                self.confirm(segment, native, frequency, &tried)?
-            };
-            match found {
-                Some(found) => {
-                    cores = tried;
-                    best = found;
-                }
-                None => open[group] = false,
+        let Some(mut found) = found else { return Ok(None) };
+        for group in 0..full.len() {
+            while found.0[group] > trials.least[group] {
+                let mut tried = found.0.clone();
+                tried[group] -= 1;
+                let Some(candidate) = self.confirm(trials, &tried)? else { break };
+                found = (tried, candidate);
             }
         }
-        Ok(Some(best))
+        Ok(Some(found))
     }
 
     /// Simulates a setting; `None` when it breaks the bound or does too little work.
     fn confirm(
         &mut self,
-        segment: &Segment,
-        native: &Summary,
-        frequency: Hertz,
+        trials: &Trials<'_>,
         cores: &[u32],
     ) -> Result<Option<Candidate>, LoadError> {
+        let Trials { segment, native, frequency, .. } = *trials;
         let pace = if self.server.background.is_some() {
             // A little above the floor, which noise would else break.
             (self.settings.floor + 0.005).min(1.0)
