@@ -1,5 +1,6 @@
 //! The engine against results that are known on paper, and against its own balances.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot set up its server has failed")]
 use wattio_law::{BackgroundDirective, Fixed, Law};
 use wattio_plant::{DORADO6000, Server};
 use wattio_sim::{Load, Pattern, Phase, Run, RunSettings, Senders, Summary, limits};

@@ -47,9 +47,8 @@ impl Adaptor {
             self.step_cores(distance, settings);
             self.step_frequency(distance, limits, settings);
         } else if distance >= 0.0 {
-            if cores_first && !self.cores_at_rest(seen, limits, settings) {
-                self.step_cores(distance, settings);
-            } else if !self.lower_frequency(distance, seen, limits, settings) {
+            let cores_go = cores_first && !self.cores_at_rest(seen, limits, settings);
+            if cores_go || !self.lower_frequency(distance, seen, limits, settings) {
                 self.step_cores(distance, settings);
             }
         } else if self.gives_back_frequency(cores_first, seen, settings) {
