@@ -58,6 +58,14 @@ def bound(row: Row) -> str:
     return ("kept" if row.bound_kept else "BROKEN") + (f" ({share(over)} over)" if over else "")
 
 
+def captured(row: Row) -> str:
+    """Share of the oracle's saving; in brackets where it was had by breaking the bound."""
+    value = row.get("captured_share")
+    if value is None or row.run.policy == REFERENCE:
+        return ABSENT
+    return f"({share(value)})" if row.bound_kept is False else share(value)
+
+
 def summary_table(rows: Sequence[Row]) -> Table:
     """Each policy against native, load by load."""
     table = Table(title="Simulated; ratios are to native", title_justify="left", box=None)
@@ -77,7 +85,7 @@ def summary_table(rows: Sequence[Row]) -> Table:
             ratio(row.get("relative_latency_us_mean")),
             ratio(row.get("relative_latency_us_p99")),
             ratio(row.get("relative_background_rate")),
-            ABSENT if row.run.policy == REFERENCE else share(row.get("captured_share")),
+            captured(row),
             bound(row),
         )
         before = row.run.load

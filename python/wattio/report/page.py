@@ -68,6 +68,7 @@ def _render(result: Result, parts: list[dict[str, Any]]) -> str:
         "number": phrases.number,
         "percent": phrases.percent,
         "times": phrases.times,
+        "setting": phrases.setting,
     }
     return environment.get_template("page.html.j2").render(
         study=result.resolved["study"],

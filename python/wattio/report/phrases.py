@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from wattio.report.gathering import LoadPart
 from wattio.study.plan import BOUND_BY, REFERENCE
 from wattio.study.summary import Row
@@ -10,14 +12,13 @@ DASH = "\N{EN DASH}"
 
 
 def number(value: float | None) -> str:
-    """Three to four significant digits, thousands apart, never a power of ten."""
+    """Three significant digits or all before the point, thousands apart, no power of ten."""
     if value is None:
         return DASH
     size = abs(value)
     if size >= 1000 or value == 0:
         return f"{value:,.0f}".replace(",", "\N{NARROW NO-BREAK SPACE}")
-    decimals = 0 if size >= 100 else 1 if size >= 10 else 2 if size >= 1 else 3
-    return f"{value:.{decimals}f}"
+    return f"{value:.{max(0, 2 - math.floor(math.log10(size)))}f}"
 
 
 def percent(share: float | None, decimals: int | None = None) -> str:
@@ -27,6 +28,11 @@ def percent(share: float | None, decimals: int | None = None) -> str:
     value = 100 * share
     places = decimals if decimals is not None else (0 if abs(value - round(value)) < 1e-9 else 1)
     return f"{value:.{places}f}\N{NO-BREAK SPACE}%"
+
+
+def setting(value: object) -> str:
+    """The value of a setting as a study file has it."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def times(ratio: float | None) -> str:
