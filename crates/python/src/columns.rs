@@ -43,15 +43,20 @@ type Histograms<'py> =
 
 /// The windows' histograms, flattened: offsets, upper edges in microseconds, counts.
 pub fn window_histograms<'py>(py: Python<'py>, run: &Run) -> Histograms<'py> {
-    let mut offsets = vec![0u64];
-    for window in run.histograms() {
-        offsets.push(offsets.last().copied().unwrap_or_default() + window.len() as u64);
+    let histograms = run.histograms();
+    let mut offsets = Vec::with_capacity(histograms.len() + 1);
+    let mut total = 0;
+    offsets.push(total);
+    for buckets in histograms.bucket_counts() {
+        total += u64::from(buckets);
+        offsets.push(total);
     }
-    let flat = || run.histograms().iter().flatten();
+    let edges_us = histograms.buckets().map(|bucket| bucket.latency_ns as f64 / 1e3);
+    let counts = histograms.buckets().map(|bucket| bucket.count);
     (
         PyArray1::from_vec(py, offsets),
-        PyArray1::from_iter(py, flat().map(|&(edge_ns, _)| edge_ns as f64 / 1e3)),
-        PyArray1::from_iter(py, flat().map(|&(_, count)| u64::from(count))),
+        PyArray1::from_vec(py, edges_us.collect()),
+        PyArray1::from_vec(py, counts.collect()),
     )
 }
 

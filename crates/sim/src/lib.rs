@@ -13,6 +13,7 @@ mod background;
 mod drive;
 mod engine;
 mod group;
+mod histograms;
 mod load;
 mod observe;
 pub mod oracle;
@@ -23,6 +24,7 @@ mod run;
 mod sender;
 mod summary;
 
+pub use histograms::{Bucket, WindowHistograms};
 pub use load::{Load, LoadError, Pattern, Phase, Senders, TraceSource};
 pub use rows::Row;
 pub use run::{Run, RunSettings, Step, limits};

@@ -1,6 +1,7 @@
 //! A run: the engine, the loop around a law, and what they leave behind.
 
 use crate::engine::{Engine, Stopped, new_histogram};
+use crate::histograms::{Bucket, WindowHistograms};
 use crate::load::{Load, LoadError};
 use crate::observe::{Reading, observe};
 use crate::queue::Nanoseconds;
@@ -42,7 +43,7 @@ pub struct Run {
     row_reading: Reading,
     base: Option<Reading>,
     rows: Vec<Row>,
-    histograms: Vec<Vec<(u64, u32)>>,
+    histograms: WindowHistograms,
     whole: Histogram<u64>,
     steps: Option<Vec<Step>>,
     finished: bool,
@@ -114,7 +115,7 @@ impl Run {
             base: (warmup_ns == 0).then(|| start.clone()),
             row_reading: start,
             rows: Vec::new(),
-            histograms: Vec::new(),
+            histograms: WindowHistograms::default(),
             whole: Histogram::new_from(&new_histogram()),
             steps: None,
             finished: false,
@@ -168,9 +169,9 @@ impl Run {
         &self.rows
     }
 
-    /// For each row, its histogram: pairs of a bucket's upper edge in nanoseconds and a count.
+    /// The histogram of each row.
     #[must_use]
-    pub fn histograms(&self) -> &[Vec<(u64, u32)>] {
+    pub fn histograms(&self) -> &WindowHistograms {
         &self.histograms
     }
 
@@ -241,17 +242,15 @@ impl Run {
             let state = self.control.state();
             let mut row = Row::between(&self.row_reading, &reading, window, self.rest_w, state);
             row.start_s = (self.row_reading.at - self.warmup_ns) as f64 * 1e-9;
-            let mut buckets = Vec::new();
-            if row.ios > 0 {
-                buckets.extend(window.iter_recorded().map(|bucket| {
-                    let count = u32::try_from(bucket.count_since_last_iteration());
-                    (bucket.value_iterated_to(), count.unwrap_or(u32::MAX))
-                }));
-                for &(value, count) in &buckets {
-                    self.whole.saturating_record_n(value, u64::from(count));
-                }
-            }
-            self.histograms.push(buckets);
+            // A histogram has thousands of buckets: an empty one is not worth looking through.
+            let recorded = (row.ios > 0).then(|| window.iter_recorded());
+            let whole = &mut self.whole;
+            self.histograms.push(recorded.into_iter().flatten().map(|recorded| {
+                let latency_ns = recorded.value_iterated_to();
+                let count = recorded.count_since_last_iteration();
+                whole.saturating_record_n(latency_ns, count);
+                Bucket { latency_ns, count }
+            }));
             self.rows.push(row);
         }
         if !self.engine.latencies.is_empty() {
