@@ -8,8 +8,6 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-__file__: str
-
 class InputError(ValueError):
     """Input that cannot be used: says the file, line or key, what was wrong and what is allowed."""
 
@@ -111,7 +109,8 @@ class Law:
             {"latency": {"requests", "latency_us_mean", "bytes_mean", "read_share", "age_s"} | null,
              "groups": [{"cores", "frequency_hz", "utilisation_clients",
                          "utilisation_background", "waited_for_drives"}],
-             "background": {"done_core_s", "offered_core_s", "backlog_core_s"} | null}
+             "background": {"done_core_s", "offered_core_s", "backlog_core_s"} | null,
+             "alarm": bool}
 
         and the result one of `{"action": {"groups": [{"cores", "frequency_hz"}], "pace"},
         "state": "unstable" | "stable" | "idle" | null, "alarm_requests": int | null}`.

@@ -126,6 +126,14 @@ def play(
         "warmup_s": request.warmup_s,
         **json.loads(run.summary()),
     }
+    if "profile" in request.load:
+        day = profiles.load(Path(request.load["profile"]))
+        summary["profile"] = {
+            "name": day.name,
+            "span_s": day.span_s,
+            "simulated_s": day.simulated_s,
+            "compression": day.compression,
+        }
     summary["events_per_s"] = summary["events"] / wall_s if wall_s > 0 else None
     summary["wall_s"] = wall_s
     return Outcome(

@@ -58,10 +58,15 @@ pub trait Law: Send {
         None
     }
 
-    /// The number of client requests within the running window at which the law wants to be
-    /// stepped at once instead of at the window's end, so that a burst is not seen a window late.
+    /// The number of client requests within an [`Law::alarm_span`] at which the law wants to be
+    /// stepped at once instead of at its window's end, so that a burst is not seen a window late.
     fn alarm_requests(&self) -> Option<u64> {
         None
+    }
+
+    /// The short stretches of time that requests are counted over for the alarm.
+    fn alarm_span(&self) -> Seconds {
+        self.period()
     }
 }
 
@@ -77,6 +82,9 @@ impl<L: Law + ?Sized> Law for Box<L> {
     }
     fn alarm_requests(&self) -> Option<u64> {
         (**self).alarm_requests()
+    }
+    fn alarm_span(&self) -> Seconds {
+        (**self).alarm_span()
     }
 }
 

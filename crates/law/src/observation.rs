@@ -12,6 +12,8 @@ pub struct Observation {
     pub groups: Vec<GroupObservation>,
     /// The work that no client waits for; `None` where the server does not tell.
     pub background: Option<BackgroundObservation>,
+    /// Whether the window was closed early because the law's alarm went off.
+    pub alarm: bool,
 }
 
 /// Client requests completed in a window.
@@ -43,6 +45,19 @@ pub struct GroupObservation {
     pub utilisation_background: f64,
     /// Whether tasks of this group waited for a drive during the window (for laws that boost).
     pub waited_for_drives: bool,
+}
+
+/// A mean latency above this (eleven days) was not measured.
+const LATENCY_US_MAX: f64 = 1e12;
+
+impl LatencyObservation {
+    /// Whether the sample says how clients fare: it counted no request, or has a mean latency that
+    /// can be one. A sample that does not is as good as missing.
+    #[must_use]
+    pub fn is_plausible(&self) -> bool {
+        let possible = |mean_us: f64| mean_us > 0.0 && mean_us <= LATENCY_US_MAX;
+        self.requests == 0 || self.latency_us_mean.is_some_and(possible)
+    }
 }
 
 impl GroupObservation {

@@ -44,7 +44,8 @@ impl<L: Law> Loop<L> {
     pub fn step(&mut self, mut observation: Observation, dt: Seconds) -> Action {
         let oldest = self.law.period() * self.settings.stale_after_windows;
         // Written so that an age that is not a number counts as too old.
-        observation.latency = observation.latency.filter(|sample| sample.age <= oldest);
+        observation.latency =
+            observation.latency.filter(|sample| sample.age <= oldest && sample.is_plausible());
         self.accounting.steps += 1;
         self.accounting.missing += u64::from(observation.latency.is_none());
         let before = self.law.state();
@@ -77,6 +78,11 @@ impl<L: Law> Loop<L> {
     /// See [`Law::alarm_requests`].
     pub fn alarm_requests(&self) -> Option<u64> {
         self.law.alarm_requests()
+    }
+
+    /// See [`Law::alarm_span`].
+    pub fn alarm_span(&self) -> Seconds {
+        self.law.alarm_span()
     }
 
     /// The account so far.
@@ -157,7 +163,7 @@ mod tests {
             read_share: None,
             age: Seconds(age),
         };
-        Observation { latency: Some(latency), groups: vec![], background: None }
+        Observation { latency: Some(latency), groups: vec![], background: None, alarm: false }
     }
 
     #[test]
@@ -168,6 +174,22 @@ mod tests {
         }
         assert_eq!(looped.law.saw_latency, [true, false, false]);
         assert_eq!(looped.accounting().missing, 2);
+    }
+
+    /// A mean of zero or of no number made the law see no loss at all, and save without end.
+    #[test]
+    fn a_latency_that_cannot_be_is_missing_and_no_request_is_not() {
+        let mut looped = looped(&[8; 6], 0.0);
+        for latency_us_mean in [Some(0.0), Some(f64::NAN), Some(f64::INFINITY), Some(-1.0), None] {
+            let mut seen = observed(0.0);
+            seen.latency = seen.latency.map(|l| LatencyObservation { latency_us_mean, ..l });
+            looped.step(seen, Seconds(0.5));
+        }
+        let mut quiet = observed(0.0);
+        quiet.latency =
+            quiet.latency.map(|l| LatencyObservation { requests: 0, latency_us_mean: None, ..l });
+        looped.step(quiet, Seconds(0.5));
+        assert_eq!(looped.law.saw_latency, [false, false, false, false, false, true]);
     }
 
     #[test]

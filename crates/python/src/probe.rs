@@ -17,6 +17,8 @@ struct ObservationJson {
     latency: Option<LatencyJson>,
     groups: Vec<GroupJson>,
     background: Option<BackgroundJson>,
+    #[serde(default)]
+    alarm: bool,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -133,6 +135,7 @@ impl From<ObservationJson> for Observation {
                 offered_core_s: background.offered_core_s,
                 backlog_core_s: background.backlog_core_s,
             }),
+            alarm: seen.alarm,
         }
     }
 }
@@ -163,6 +166,7 @@ impl From<&Observation> for ObservationJson {
                 offered_core_s: background.offered_core_s,
                 backlog_core_s: background.backlog_core_s,
             }),
+            alarm: seen.alarm,
         }
     }
 }

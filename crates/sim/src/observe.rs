@@ -67,8 +67,14 @@ impl Reading {
     }
 }
 
-/// What a law sees of the window between two readings.
-pub fn observe(engine: &Engine, before: &Reading, now: &Reading, slice_s: f64) -> Observation {
+/// What a law sees of the window between two readings, closed by an alarm or not.
+pub fn observe(
+    engine: &Engine,
+    before: &Reading,
+    now: &Reading,
+    slice_s: f64,
+    alarm: bool,
+) -> Observation {
     let requests = now.totals.answered - before.totals.answered;
     let mean = |sum: u64| (requests > 0).then(|| sum as f64 / requests as f64);
     let arrivals = now.totals.arrivals - before.totals.arrivals;
@@ -100,5 +106,5 @@ pub fn observe(engine: &Engine, before: &Reading, now: &Reading, slice_s: f64) -
         offered_core_s: now.background_offered - before.background_offered,
         backlog_core_s: engine.background.iter().map(|work| work.backlog()).sum::<f64>() * slice_s,
     });
-    Observation { latency: Some(latency), groups: groups.collect(), background }
+    Observation { latency: Some(latency), groups: groups.collect(), background, alarm }
 }

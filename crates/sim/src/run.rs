@@ -38,6 +38,8 @@ pub struct Run {
     window_ns: Nanoseconds,
     end_ns: Option<Nanoseconds>,
     next_law: Nanoseconds,
+    /// Until when requests are counted for the law's alarm.
+    next_count: Nanoseconds,
     next_row: Nanoseconds,
     law_reading: Reading,
     row_reading: Reading,
@@ -110,6 +112,7 @@ impl Run {
             window_ns,
             end_ns: duration_s.map(|span| warmup_ns + nanoseconds(span)),
             next_law: nanoseconds(control.period().0),
+            next_count: 0,
             next_row: if warmup_ns > 0 { warmup_ns } else { window_ns },
             law_reading: start.clone(),
             base: (warmup_ns == 0).then(|| start.clone()),
@@ -137,7 +140,11 @@ impl Run {
             let end = self.end_ns.unwrap_or(Nanoseconds::MAX);
             let until = self.next_law.min(self.next_row).min(end);
             let alarm = self.control.alarm_requests();
-            let stopped = self.engine.run(until, alarm)?;
+            if alarm.is_some() && self.engine.now >= self.next_count {
+                self.next_count = self.engine.now + self.alarm_span_ns();
+            }
+            let counted = if alarm.is_some() { until.min(self.next_count) } else { until };
+            let stopped = self.engine.run(counted, alarm)?;
             self.close_windows(stopped == Stopped::Alarm);
         }
         Ok(self.share_done())
@@ -205,6 +212,10 @@ impl Run {
         share.min(0.999)
     }
 
+    fn alarm_span_ns(&self) -> Nanoseconds {
+        (self.control.alarm_span().0 * 1e9).round().max(1.0) as u64
+    }
+
     fn close_windows(&mut self, alarm: bool) {
         let now = self.engine.now;
         if now == self.next_row || Some(now) == self.end_ns {
@@ -212,7 +223,8 @@ impl Run {
         }
         if alarm || now >= self.next_law {
             let reading = Reading::take(&mut self.engine, self.slice_s);
-            let observation = observe(&self.engine, &self.law_reading, &reading, self.slice_s);
+            let observation =
+                observe(&self.engine, &self.law_reading, &reading, self.slice_s, alarm);
             let dt = Seconds(reading.since(&self.law_reading));
             self.law_reading = reading;
             let seen = self.steps.is_some().then(|| observation.clone());

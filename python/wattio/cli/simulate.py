@@ -164,6 +164,12 @@ def show(result: dict[str, Any], native: dict[str, Any]) -> None:
         ratio = ours / theirs if ours is not None and theirs else None
         table.add_row(name, *cells, _number(ratio, 3))
     output.console().print(table)
+    if "profile" in result:
+        day = result["profile"]
+        output.console().print(
+            f"profile {day['name']}: {day['span_s'] / 3600:g} h in {day['simulated_s']:g} s; "
+            f"one simulated second stands for {day['compression']:g} s"
+        )
     states = result.get("state_share")
     if states:
         shares = ", ".join(f"{name} {share:.0%}" for name, share in states.items())

@@ -30,7 +30,8 @@ impl Adaptor {
     pub fn begin(&mut self, seen: &Observation, limits: &Limits) {
         self.frequency_share = 1.0;
         self.utilisation_desired.clear();
-        self.utilisation_desired.extend(seen.groups.iter().map(GroupObservation::utilisation));
+        let utilisation = |group: &GroupObservation| group.utilisation().max(0.0);
+        self.utilisation_desired.extend(seen.groups.iter().map(utilisation));
         self.utilisation_desired.resize(limits.groups.len(), 0.0);
     }
 
@@ -124,8 +125,14 @@ impl Adaptor {
         let groups = limits.groups.iter().enumerate().map(|(at, limits)| {
             let cores = match seen.groups.get(at) {
                 Some(group) if settings.adapt_cores => {
-                    let work = settings.alpha * f64::from(group.cores) * group.utilisation();
-                    (work / self.utilisation_desired[at]).ceil() as u32
+                    let work = settings.alpha * f64::from(group.cores);
+                    let for_all = work * group.utilisation() / self.utilisation_desired[at];
+                    let for_clients =
+                        work * group.utilisation_clients / settings.utilisation_clients_max;
+                    // Sums with what is not a number are none, and fail towards all cores.
+                    let desired = (for_all + (for_clients - for_all).max(0.0)).ceil();
+                    // A utilisation that cannot be must not look like no work at all.
+                    if desired >= 0.0 { desired as u32 } else { limits.cores_max }
                 }
                 _ => limits.cores_max,
             };
@@ -145,5 +152,6 @@ fn fits(seen: &Observation, stretch: f64, limits: &Limits, settings: &PacerSetti
             1.0
         };
         group.utilisation() * stretch * margin <= settings.utilisation_max
+            && group.utilisation_clients * stretch * margin <= settings.utilisation_clients_max
     })
 }

@@ -15,8 +15,6 @@ pub struct BackgroundKeeper {
     /// Work that becomes due in a second.
     due_rate: f64,
     backlog_core_s: f64,
-    /// Share of the work done in the last window that became due in it, at most 1.
-    due_share: f64,
     /// Whether an idle server is working its backlog off.
     draining: bool,
 }
@@ -39,21 +37,17 @@ impl BackgroundKeeper {
         settings: &PacerSettings,
         dt: Seconds,
     ) {
-        let Some(seen) = seen else {
-            *self = Self { due_share: 1.0, ..Self::default() };
+        let possible = |core_s: f64| core_s.is_finite() && core_s >= 0.0;
+        let Some(seen) = seen.filter(|seen| {
+            [seen.done_core_s, seen.offered_core_s, seen.backlog_core_s].into_iter().all(possible)
+        }) else {
+            *self = Self::default();
             return;
         };
         let full_speed = if at_full_speed { seen.done_core_s } else { seen.offered_core_s };
         self.owed_core_s += aim(settings) * full_speed - seen.done_core_s;
         self.due_rate = if dt.0 > 0.0 { seen.offered_core_s / dt.0 } else { self.due_rate };
         self.backlog_core_s = seen.backlog_core_s;
-        let share = seen.offered_core_s / seen.done_core_s;
-        self.due_share = if share.is_finite() { share.min(1.0) } else { 1.0 };
-    }
-
-    /// See [`BackgroundKeeper::due_share`].
-    pub fn due_share(&self) -> f64 {
-        self.due_share
     }
 
     /// While stable: the floor's pace, slower with a credit and faster with a debt.

@@ -13,6 +13,8 @@ pub struct Mix {
 }
 
 const SIZE_UNIT_BYTES: f64 = 65536.0;
+/// No request is larger than a gibibyte.
+const BYTES_MAX: f64 = 1_073_741_824.0;
 /// Weight of the past that is kept with each window.
 const MEMORY: f64 = 0.999;
 /// Windows before slopes are used at all.
@@ -24,9 +26,12 @@ const RIDGE: [f64; 2] = [0.02 * 0.02, 0.01 * 0.01];
 const TRANSLATION_MAX: f64 = 4.0;
 
 impl Mix {
-    /// The mix that a source tells; `None` where it does not tell all of it.
+    /// The mix that a source tells; `None` where it does not tell all of it, or what cannot be:
+    /// one such value in the sums would stay there.
     pub fn of(read_share: Option<f64>, bytes_mean: Option<f64>) -> Option<Self> {
-        Some(Self { read_share: read_share?, size: bytes_mean? / SIZE_UNIT_BYTES })
+        let read_share = read_share.filter(|share| (0.0..=1.0).contains(share))?;
+        let bytes_mean = bytes_mean.filter(|bytes| (0.0..=BYTES_MAX).contains(bytes))?;
+        Some(Self { read_share, size: bytes_mean / SIZE_UNIT_BYTES })
     }
 
     fn as_array(self) -> [f64; 2] {

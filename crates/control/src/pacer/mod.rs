@@ -87,7 +87,8 @@ impl Pacer {
             return full;
         }
         let mix = Mix::of(latency.read_share, latency.bytes_mean);
-        if let (Some(mix), Some(latency_us)) = (mix, latency.latency_us_mean) {
+        if let (Some(mix), Some(latency_us), 1..) = (mix, latency.latency_us_mean, latency.requests)
+        {
             self.expectation.learn(mix, latency_us, latency.requests);
         }
         if self.stability.push(latency, dt).is_none() {
@@ -145,46 +146,35 @@ impl Pacer {
     }
 
     /// Section IV-B: latency or utilisation leaps within one window, or more requests came than
-    /// the active cores can take.
+    /// the active cores can take. Background tasks wait for idle cores, so a core that is busy with
+    /// them is no sign of a burst.
     fn is_burst(&self, seen: &Observation, latency: &LatencyObservation) -> bool {
         let mix = Mix::of(latency.read_share, latency.bytes_mean);
         let worst = 1.0 + self.settings.plf + self.settings.burst_margin;
         let pair = latency.latency_us_mean.zip(self.baseline_us(mix));
         let slow = latency.requests >= self.settings.requests_min
             && pair.is_some_and(|(mean_us, baseline_us)| mean_us > baseline_us * worst);
-        let busy = busiest(seen, &self.background) > self.settings.burst_utilisation;
-        slow || busy || self.alarm.is_some_and(|alarm| latency.requests >= alarm)
+        let clients = seen.groups.iter().map(|group| group.utilisation_clients);
+        let busy = clients.fold(0.0, f64::max) > self.settings.burst_utilisation;
+        seen.alarm || slow || busy
     }
 
-    /// The number of requests in a window that would load the active cores beyond
+    /// The number of requests in an alarm span that would load the active cores beyond
     /// `burst_utilisation`, and that is no mere fluctuation.
     fn requests_of_a_burst(&self, seen: &Observation) -> Option<u64> {
         let mean = self.stability.over_all_windows()?;
-        let expected = mean.requests as f64 * (self.settings.window.0 / mean.span.0);
+        let expected = mean.requests as f64 * (self.settings.burst_window.0 / mean.span.0);
         let mut factor = f64::INFINITY;
         for group in &seen.groups {
-            let rest = self.settings.burst_utilisation
-                - group.utilisation_background * self.background.due_share();
-            let clients = group.utilisation_clients;
-            if clients > 0.0 {
-                factor = factor.min(rest / clients);
+            if group.utilisation_clients > 0.0 {
+                factor = factor.min(self.settings.burst_utilisation / group.utilisation_clients);
             }
         }
         let least = expected * (1.0 + self.settings.rate_change);
         let noise = expected + 5.0 * expected.sqrt();
-        let alarm =
-            (expected * factor).max(least).max(noise).max(self.settings.requests_min as f64);
+        let alarm = (expected * factor).max(least).max(noise);
         alarm.is_finite().then_some(alarm.ceil() as u64)
     }
-}
-
-/// The utilisation of the busiest group, with background work counted as far as it became due: a
-/// backlog that is being worked off is no burst.
-fn busiest(seen: &Observation, background: &BackgroundKeeper) -> f64 {
-    let utilisation = seen.groups.iter().map(|group| {
-        group.utilisation_clients + group.utilisation_background * background.due_share()
-    });
-    utilisation.fold(0.0, f64::max)
 }
 
 impl Law for Pacer {
@@ -192,8 +182,9 @@ impl Law for Pacer {
         self.baselines.grow_older(dt);
         let at_full_speed = self.state == OperatingState::Unstable;
         self.background.account(seen.background.as_ref(), at_full_speed, &self.settings, dt);
-        let action = match &seen.latency {
-            // Silent or stale: nobody knows what clients experience, so they get full speed.
+        let action = match seen.latency.as_ref().filter(|latency| latency.is_plausible()) {
+            // Silent, stale or impossible: nobody knows what clients experience, so they get full
+            // speed.
             None => {
                 self.quiet = Seconds(0.0);
                 self.destabilise()
@@ -234,5 +225,9 @@ impl Law for Pacer {
 
     fn alarm_requests(&self) -> Option<u64> {
         self.alarm
+    }
+
+    fn alarm_span(&self) -> Seconds {
+        self.settings.burst_window
     }
 }

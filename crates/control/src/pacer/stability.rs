@@ -18,7 +18,7 @@ pub struct Sample {
 impl Sample {
     /// This sample and another one as one.
     fn merge(self, other: Self) -> Self {
-        let requests = self.requests + other.requests;
+        let requests = self.requests.saturating_add(other.requests);
         let share = other.requests as f64 / requests as f64;
         let blend = |a: f64, b: f64| a + (b - a) * share;
         let blend_known = |a: Option<f64>, b: Option<f64>| Some(blend(a?, b?));
