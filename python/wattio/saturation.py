@@ -30,7 +30,8 @@ def saturated_iops(server: str, pattern: Pattern, clients: int) -> float:
             "io_bytes": pattern.io_bytes,
         }
     )
-    stamp = Path(_core.__file__ or __file__).stat().st_mtime_ns  # another build may simulate otherwise
+    # Another build of the simulator may give another rate.
+    stamp = Path(_core.__file__ or __file__).stat().st_mtime_ns
     text = f"{stamp}\n{clients}\n{described}\n{server}"
     key = hashlib.sha256(text.encode()).hexdigest()[:32]
     with _lock:
