@@ -4,7 +4,8 @@
 //! each group, one frequency) that draws the least power while the latency stays within the bound,
 //! I/O and background work keep 98 % of native's, and switching costs nothing. Candidates are
 //! shortlisted by the work that must fit on the cores and confirmed by simulation, so what is
-//! found is the "best found" and not a proof. A policy that varies its setting within a segment,
+//! found is the "best found" and not a proof. Settings for a slice of a trace are tried on its
+//! busiest half minute. A policy that varies its setting within a segment,
 //! as one does that lets an idle server sleep between batches of background work, can do better.
 
 mod search;

@@ -232,12 +232,13 @@ impl<'a> Search<'a> {
         let (load, warmup_s, duration_s) = match segment {
             Segment::Phase { .. } => (segment.load(), WARMUP_S, self.settings.trial_s),
             // A trace without a request would end before it began.
-            Segment::Records { records, span_s } if records.is_empty() => {
+            Segment::Records { records, .. } if records.is_empty() => {
                 let pattern = Pattern { read_fraction: 1.0, random_fraction: 1.0, io_bytes: 4096 };
-                let phases = vec![Phase { span_s: *span_s, iops: Some(0.0), pattern }];
+                let phases =
+                    vec![Phase { span_s: self.settings.trial_s, iops: Some(0.0), pattern }];
                 (Load::Phases { senders: Senders::Open, phases }, WARMUP_S, self.settings.trial_s)
             }
-            Segment::Records { span_s, .. } => (segment.load(), 0.0, *span_s),
+            Segment::Records { trial_s, .. } => (segment.load(), 0.0, *trial_s),
         };
         let settings = RunSettings {
             warmup_s,

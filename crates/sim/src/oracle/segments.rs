@@ -13,14 +13,19 @@ pub enum Segment {
         /// What.
         phase: Phase,
     },
-    /// A slice of a trace, its times counted from the slice's start.
+    /// A slice of a trace.
     Records {
-        /// Length in seconds.
+        /// Length of the slice in seconds.
         span_s: f64,
-        /// The requests.
+        /// Length of the excerpt that settings are tried on, in seconds.
+        trial_s: f64,
+        /// Its requests, their times counted from its start.
         records: Vec<Record>,
     },
 }
+
+/// Settings are tried on the busiest stretch of this length of a slice of a trace, in seconds.
+const TRIAL_S_MAX: f64 = 30.0;
 
 /// Cuts a load: phases as they are, traces into slices of equal length.
 pub struct SegmentSource {
@@ -88,7 +93,10 @@ impl SegmentSource {
                     *next = records.next().transpose()?;
                 }
                 *start_ns = end_ns;
-                Ok(Some(Segment::Records { span_s: *slice_ns as f64 * 1e-9, records: slice }))
+                let span_s = *slice_ns as f64 * 1e-9;
+                let trial_s = span_s.min(TRIAL_S_MAX);
+                let records = busiest(&slice, *slice_ns, (trial_s * 1e9) as u64);
+                Ok(Some(Segment::Records { span_s, trial_s, records }))
             }
         }
     }
@@ -108,6 +116,25 @@ impl SegmentSource {
     }
 }
 
+/// The stretch of `stretch_ns` with the most requests, its times counted from its start.
+fn busiest(slice: &[Record], slice_ns: u64, stretch_ns: u64) -> Vec<Record> {
+    let latest_start_ns = slice_ns - stretch_ns;
+    let mut best = 0..0;
+    let mut end = 0;
+    for start in 0..slice.len() {
+        let start_ns = slice[start].time_ns.min(latest_start_ns);
+        while end < slice.len() && slice[end].time_ns < start_ns + stretch_ns {
+            end += 1;
+        }
+        if end - start > best.len() {
+            best = start..end;
+        }
+    }
+    let start_ns = slice.get(best.start).map_or(0, |first| first.time_ns.min(latest_start_ns));
+    let rebased = |record: &Record| Record { time_ns: record.time_ns - start_ns, ..*record };
+    slice[best].iter().map(rebased).collect()
+}
+
 impl Segment {
     /// Length in seconds.
     pub fn span_s(&self) -> f64 {
@@ -117,7 +144,7 @@ impl Segment {
         }
     }
 
-    /// The load of a simulation of the segment, of at most `span_s` for steady phases.
+    /// The load of a simulation of the segment.
     pub fn load(&self) -> Load {
         match self {
             Self::Phase { senders, phase } => {
@@ -135,10 +162,29 @@ impl Segment {
             Self::Phase { senders, phase } => {
                 Some(format!("{senders:?} {:?} {:?}", phase.iops, phase.pattern))
             }
-            Self::Records { records, span_s } if records.is_empty() => {
+            Self::Records { records, span_s, .. } if records.is_empty() => {
                 Some(format!("empty {span_s}"))
             }
             Self::Records { .. } => None,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use wattio_trace::Kind;
+
+    #[test]
+    fn the_busiest_stretch_is_found_and_counted_from_its_start() {
+        let record =
+            |time_ns| Record { time_ns, offset_bytes: 0, bytes: 4096, device: 0, kind: Kind::Read };
+        let slice: Vec<_> = [0, 40, 50, 55, 59, 80, 99].map(record).to_vec();
+        let times = |stretch| -> Vec<u64> {
+            busiest(&slice, 100, stretch).iter().map(|record| record.time_ns).collect()
+        };
+        assert_eq!(times(20), [0, 10, 15, 19]);
+        assert_eq!(times(100), [0, 40, 50, 55, 59, 80, 99]);
+        assert!(busiest(&[], 100, 20).is_empty());
     }
 }
