@@ -17,6 +17,30 @@ pub struct Policy {
     pub table: ParameterTable,
 }
 
+impl Policy {
+    /// Every parameter's value: as set, or its default.
+    ///
+    /// # Errors
+    /// For an unknown name, a value out of range, or two values that contradict each other.
+    pub fn resolve(&self, settings: &Settings) -> Result<Settings, SettingError> {
+        let resolved = self.table.resolve(self.name, settings)?;
+        if self.name == "pacer" {
+            let (stable, unstable) =
+                (number(&resolved, "stable_threshold"), number(&resolved, "unstable_threshold"));
+            // Seed 002, section IV-B: enforced to achieve hysteresis.
+            if unstable <= stable {
+                return Err(SettingError::Value {
+                    policy: self.name.to_owned(),
+                    name: "unstable_threshold".to_owned(),
+                    value: unstable.to_string(),
+                    allowed: format!("above stable_threshold, which is {stable}"),
+                });
+            }
+        }
+        Ok(resolved)
+    }
+}
+
 const FILES: [(&str, &str); 6] = [
     ("native", include_str!("../parameters/native.toml")),
     ("ondemand", include_str!("../parameters/ondemand.toml")),
@@ -61,7 +85,7 @@ pub fn build(
     settings: &Settings,
     limits: &Limits,
 ) -> Result<Box<dyn Law>, SettingError> {
-    let resolved = policy(name)?.table.resolve(name, settings)?;
+    let resolved = policy(name)?.resolve(settings)?;
     let limits = limits.clone();
     Ok(match name {
         "ondemand" | "ondemand-document" => {
@@ -95,7 +119,7 @@ mod tests {
     #[test]
     fn every_default_is_within_its_own_range_and_names_its_source() {
         for policy in policies() {
-            policy.table.resolve(policy.name, &Settings::new()).unwrap();
+            policy.resolve(&Settings::new()).unwrap();
             for parameter in &policy.table.parameters {
                 assert!(parameter.source.len() > 10, "{}.{}", policy.name, parameter.name);
                 assert!(!parameter.doc.is_empty());
@@ -109,7 +133,7 @@ mod tests {
     fn wrong_names_and_values_say_what_would_do() {
         let resolve = |name: &str, value: Value| {
             let settings = Settings::from([(name.to_owned(), value)]);
-            policy("pacer").unwrap().table.resolve("pacer", &settings)
+            policy("pacer").unwrap().resolve(&settings)
         };
         let unknown = resolve("betta", Value::Number(1.0)).unwrap_err().to_string();
         assert!(unknown.contains("did you mean \"beta\"?"), "{unknown}");
@@ -120,6 +144,8 @@ mod tests {
         assert!(resolve("windows", Value::Number(2.5)).is_err());
         let window = resolve("window", Value::Text("250 ms".into())).unwrap();
         assert_eq!(window["window"], Value::Number(0.25));
+        let flipped = resolve("stable_threshold", Value::Number(0.5)).unwrap_err().to_string();
+        assert!(flipped.contains("above stable_threshold, which is 0.5"), "{flipped}");
         let policy = policy("pacerr").unwrap_err().to_string();
         assert!(policy.contains("did you mean \"pacer\"?"), "{policy}");
     }

@@ -63,7 +63,9 @@ impl Law for Schedutil {
                 (true, false) => 0.0,
             };
             let relative = group.frequency / limits.frequency_max;
-            let wanted = (self.settings.headroom * group.utilisation() * relative).max(*boost);
+            let demand = self.settings.headroom * group.utilisation() * relative;
+            // What is no number must not look like an idle core.
+            let wanted = if demand.is_nan() { 1.0 } else { demand.max(*boost) };
             let frequency = Hertz(limits.frequency_max.0 * wanted.min(1.0));
             groups.push(limits.clamp(GroupAction { cores: limits.cores_max, frequency }));
         }

@@ -109,7 +109,7 @@ mod core {
         let settings: Settings = serde_json::from_str(settings)
             .map_err(|error| Fault::new(format!("settings of {name}: {error}")))?;
         let policy = wattio_control::policy(name).map_err(Fault::from)?;
-        let resolved = policy.table.resolve(name, &settings).map_err(Fault::from)?;
+        let resolved = policy.resolve(&settings).map_err(Fault::from)?;
         Ok(serde_json::to_string(&resolved).map_err(Fault::from)?)
     }
 
@@ -223,6 +223,21 @@ mod core {
     fn trace_info(py: Python<'_>, path: PathBuf, progress: Option<Py<PyAny>>) -> PyResult<String> {
         watched(py, progress, |watch| {
             wattio_trace::info_json(&path, watch).map_err(|error| Fault::in_file(&path, &error))
+        })
+    }
+
+    /// Rate and mix of requests of each segment of a trace, as a JSON array.
+    #[pyfunction]
+    #[pyo3(signature = (path, segment_s, progress=None))]
+    fn trace_segments(
+        py: Python<'_>,
+        path: PathBuf,
+        segment_s: f64,
+        progress: Option<Py<PyAny>>,
+    ) -> PyResult<String> {
+        watched(py, progress, |watch| {
+            wattio_trace::segments_json(&path, segment_s, watch)
+                .map_err(|error| Fault::in_file(&path, &error))
         })
     }
 

@@ -33,6 +33,7 @@ pub struct Run {
     engine: Engine,
     control: Loop<Box<dyn Law>>,
     rest_w: f64,
+    network_s: f64,
     slice_s: f64,
     warmup_ns: Nanoseconds,
     window_ns: Nanoseconds,
@@ -107,6 +108,7 @@ impl Run {
         let window_ns = nanoseconds(settings.window_s);
         let mut run = Self {
             rest_w: server.rest_power.0,
+            network_s: server.network.0,
             slice_s,
             warmup_ns,
             window_ns,
@@ -197,6 +199,7 @@ impl Run {
             &self.row_reading,
             &self.whole,
             self.rest_w,
+            self.network_s,
             self.control.accounting(),
         )
     }

@@ -68,6 +68,9 @@ pub struct Summary {
     pub cores_busy_clients: Vec<f64>,
     /// Requests in the system, on average (Little's law: rate times latency, less the network).
     pub requests_in_system_mean: f64,
+    /// How far the run is from Little's law: `|L - rate x time in the server| / L`; requests on
+    /// their way when the count begins and ends leave about `2 L / ios`.
+    pub littles_law_deviation: Option<f64>,
     /// Time in the law's states; absent for laws without.
     pub state_share: Option<StateShare>,
     /// Changes of state.
@@ -84,6 +87,7 @@ impl Summary {
         now: &Reading,
         latencies: &Histogram<u64>,
         rest_w: f64,
+        network_s: f64,
         accounting: &Accounting,
     ) -> Self {
         let duration_s = now.since(base);
@@ -104,7 +108,8 @@ impl Summary {
         let busy_s = sum(|group| group.clients_ns) + sum(|group| group.background_ns);
         let frequency: f64 =
             pairs().map(|(n, b)| (n.frequency_time - b.frequency_time) * 1e-9).sum();
-        let in_system_ns = now.totals.in_system_ns.wrapping_sub(base.totals.in_system_ns);
+        let in_system_ns = now.totals.in_system_ns.wrapping_sub(base.totals.in_system_ns) as f64;
+        let in_server_ns = latency_ns - ios as f64 * network_s * 1e9;
         Self {
             duration_s,
             ios,
@@ -128,7 +133,9 @@ impl Summary {
             cores_busy_clients: pairs()
                 .map(|(n, b)| n.clients_ns.wrapping_sub(b.clients_ns) as f64 * 1e-9 / duration_s)
                 .collect(),
-            requests_in_system_mean: in_system_ns as f64 * 1e-9 / duration_s,
+            requests_in_system_mean: in_system_ns * 1e-9 / duration_s,
+            littles_law_deviation: (in_system_ns > 0.0)
+                .then(|| (in_system_ns - in_server_ns).abs() / in_system_ns),
             state_share: accounting.state_share().map(|share| StateShare {
                 unstable: share[OperatingState::Unstable as usize],
                 stable: share[OperatingState::Stable as usize],

@@ -45,6 +45,9 @@ STATES = ("unstable", "stable", "idle")
 RELATIVE = ("iops", "iops_per_watt", "latency_us_mean", "latency_us_p99", "background_rate")
 """Metrics that are also given as a ratio to the native twin."""
 
+LITTLE_LIMIT = 1e-3
+"""Deviation from Little's law beyond what the ends of a run explain."""
+
 BALANCE_LIMIT = 1e-9
 """Largest relative difference between sums that should be equal."""
 
@@ -118,6 +121,20 @@ def from_windows(outcome: Outcome) -> Metrics:
     return found
 
 
+def _littles_law(summary: Mapping[str, Any]) -> list[Verdict]:
+    """Requests in the server must be rate times time in it, but for those cut off at the ends."""
+    deviation = summary.get("littles_law_deviation")
+    if deviation is None:
+        return []
+    allowed = LITTLE_LIMIT + 2 * float(summary["requests_in_system_mean"]) / max(
+        int(summary["ios"]), 1
+    )
+    if deviation <= allowed:
+        return []
+    text = f"LITTLES_LAW: off by {deviation:.1e}, where the ends allow {allowed:.1e}"
+    return [Verdict("INVALID", text)]
+
+
 def verdicts(outcome: Outcome) -> list[Verdict]:
     """Whether the run may be averaged with others, and why not."""
     found = []
@@ -132,6 +149,7 @@ def verdicts(outcome: Outcome) -> list[Verdict]:
     if worst > BALANCE_LIMIT:
         text = f"ENERGY_BALANCE: components, windows and total differ by {worst:.1e} of the total"
         found.append(Verdict("INVALID", text))
+    found.extend(_littles_law(outcome.summary))
     ios = int(outcome.summary["ios"])
     if ios < 1000:
         text = f"FEW_IOS: {ios} I/Os; the 99th percentile rests on fewer than ten of them"

@@ -113,11 +113,10 @@ impl Adaptor {
         if !settings.adapt_cores {
             return true;
         }
-        let at_limit = |(at, group): (usize, &GroupObservation)| {
-            self.utilisation_desired[at] >= settings.utilisation_max
-                || group.cores <= limits.groups[at].cores_min
-        };
-        seen.groups.iter().enumerate().all(at_limit)
+        let pairs = seen.groups.iter().zip(&limits.groups).zip(&self.utilisation_desired);
+        pairs.into_iter().all(|((group, limits), &desired)| {
+            desired >= settings.utilisation_max || group.cores <= limits.cores_min
+        })
     }
 
     /// `n_des = ceil(alpha n u / u_des)` for each group, and the frequency.

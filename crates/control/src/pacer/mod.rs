@@ -190,7 +190,9 @@ impl Law for Pacer {
                 self.destabilise()
             }
             Some(latency) => {
-                self.quiet = if latency.requests == 0 { self.quiet + dt } else { Seconds(0.0) };
+                // A request that raised the alarm has arrived, even if none is answered yet.
+                let asked = latency.requests > 0 || seen.alarm;
+                self.quiet = if asked { Seconds(0.0) } else { self.quiet + dt };
                 let idle = self.quiet >= self.settings.idle_after;
                 match (self.state, idle) {
                     (_, true) => {

@@ -50,7 +50,7 @@ impl PacerSettings {
             window: seconds("window"),
             windows: number("windows") as usize,
             stable_threshold: number("stable_threshold"),
-            unstable_threshold: number("unstable_threshold").max(number("stable_threshold")),
+            unstable_threshold: number("unstable_threshold"),
             burst_margin: number("burst_margin"),
             burst_utilisation: number("burst_utilisation"),
             burst_window: seconds("burst_window"),
