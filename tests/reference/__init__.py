@@ -1,0 +1,1 @@
+"""Slow, equation-shaped references that the fast code is compared with."""

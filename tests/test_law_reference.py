@@ -1,0 +1,258 @@
+"""The laws against their slow references, step by step on the same observations.
+
+`reference/pacer_law.py` is written from the document's text and the project's documentation; where
+the two differ in any step, one of them is wrong.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from reference.governors import Schedutil, ondemand, ondemand_document
+from reference.limits import limits_of
+from reference.pacer_law import Pacer
+from wattio import _core
+
+SERVERS = _core.built_in_servers()
+TRACE = Path(__file__).parent.parent / "traces" / "pgbench.wtrace"
+
+Settings = Mapping[str, float | bool]
+Observation = dict[str, Any]
+
+
+def phase(span_s: float, iops: float | None, reads: float = 0.7, kib: int = 8) -> dict[str, Any]:
+    pattern = {"read_fraction": reads, "random_fraction": 1.0, "io_bytes": kib * 1024}
+    return {"span_s": span_s, "iops": iops, "pattern": pattern}
+
+
+def phases(*parts: dict[str, Any], mode: str = "clients") -> dict[str, Any]:
+    return {"kind": "phases", "mode": mode, "clients": 900, "phases": list(parts)}
+
+
+LOADS: dict[str, tuple[str, dict[str, Any]]] = {
+    "steady": ("small", phases(phase(40.0, 6000.0))),
+    "steady, polling cores": ("dorado6000", phases(phase(12.0, 18000.0))),
+    "burst of the document": (
+        "dorado6000",
+        phases(phase(6.0, 18000.0), phase(0.7, 590000.0, kib=32), phase(5.0, 18000.0)),
+    ),
+    "idle and back": (
+        "small",
+        phases(phase(10.0, 3000.0), phase(70.0, 0.0), phase(10.0, 3000.0), mode="open"),
+    ),
+    "changing mix": (
+        "small",
+        phases(
+            *(
+                phase(1.5, 4000.0, reads=0.2 + 0.15 * (at % 5), kib=4 << (at % 4))
+                for at in range(24)
+            )
+        ),
+    ),
+    "few requests": ("small", phases(phase(120.0, 40.0), mode="open")),
+    "trace": ("small", {"kind": "trace", "path": str(TRACE), "rate_scale": 1.0, "time_scale": 1.0}),
+}
+
+SETTINGS: dict[str, Settings] = {
+    "defaults": {},
+    "as printed": {"coordinated": False},
+    "no floor": {"background_floor": 0.0},
+    "without cores": {"adapt_cores": False},
+    "without frequency": {"adapt_frequency": False},
+    "without background": {"adapt_background": False, "idle_after": 5.0},
+    "other numbers": {
+        "plf": 0.05,
+        "windows": 7,
+        "beta": 0.3,
+        "gamma": 0.1,
+        "idle_after": 4.0,
+        "baseline_age_max": 12.0,
+        "baseline_octaves": 0.2,
+        "stable_threshold": 0.05,
+        "unstable_threshold": 0.1,
+    },
+}
+
+
+def record(server: str, policy: str, given: Settings, load: dict[str, Any]) -> list[dict[str, Any]]:
+    """The steps of a law in a simulated run."""
+    simulation = _core.Simulation(
+        json.dumps(
+            {
+                "server": SERVERS[server],
+                "policy": {"name": policy, "settings": given},
+                "load": load,
+                "warmup_s": 0.0,
+                "duration_s": None,
+                "window_s": 0.5,
+                "seed": 7,
+            }
+        )
+    )
+    simulation.record_steps()
+    while simulation.advance(600.0) < 1.0:
+        pass
+    steps: list[dict[str, Any]] = json.loads(simulation.steps())
+    return steps
+
+
+def assert_same(at: int, seen: Observation, ours: dict[str, Any], theirs: dict[str, Any]) -> None:
+    told = f"step {at}: law {ours}, reference {theirs}, on {seen}"
+    assert ours["state"] == theirs["state"], told
+    assert ours["alarm_requests"] == theirs["alarm_requests"], told
+    assert math.isclose(ours["action"]["pace"], theirs["action"]["pace"], rel_tol=1e-9), told
+    for mine, other in zip(ours["action"]["groups"], theirs["action"]["groups"], strict=True):
+        assert mine["cores"] == other["cores"], told
+        assert math.isclose(mine["frequency_hz"], other["frequency_hz"], rel_tol=1e-9), told
+
+
+def compare(server: str, given: Settings, steps: Sequence[tuple[Observation, float]]) -> list[str]:
+    """Feeds law and reference with the same observations; returns the states they went through."""
+    resolved = json.loads(_core.check_policy("pacer", json.dumps(given)))
+    law = _core.Law(SERVERS[server], "pacer", json.dumps(given))
+    reference = Pacer(limits_of(SERVERS[server]), resolved)
+    states = []
+    for at, (seen, dt_s) in enumerate(steps):
+        ours = json.loads(law.step(json.dumps(seen), dt_s))
+        assert_same(at, seen, ours, reference.step(seen, dt_s))
+        states.append(ours["state"])
+    return states
+
+
+@pytest.mark.parametrize("load", LOADS)
+@pytest.mark.parametrize("given", SETTINGS)
+def test_recorded_observations(load: str, given: str) -> None:
+    server, described = LOADS[load]
+    steps = record(server, "pacer", SETTINGS[given], described)
+    states = compare(server, SETTINGS[given], [(s["observation"], s["dt_s"]) for s in steps])
+    assert states == [step["state"] for step in steps]
+    assert {"unstable", "stable"} <= set(states)
+    if load in ("idle and back", "trace"):
+        assert "idle" in states
+
+
+def test_a_burst_closes_a_window_early_in_the_recordings() -> None:
+    server, described = LOADS["burst of the document"]
+    steps = record(server, "pacer", {}, described)
+    assert any(step["observation"]["alarm"] for step in steps)
+
+
+# Observations that no run would show.
+
+Floats = st.SearchStrategy[float]
+
+finite = st.floats(allow_nan=False, allow_infinity=False)
+share = st.floats(0.0, 1.0) | finite
+core_s = st.floats(0.0, 50.0) | finite
+
+absurd_latency = st.fixed_dictionaries(
+    {
+        "requests": st.integers(0, 10**15),
+        "latency_us_mean": st.none() | st.floats(0.0, 1e13) | finite,
+        "bytes_mean": st.none() | st.floats(0.0, 4e6) | st.sampled_from([-1.0, 1e300]),
+        "read_share": st.none() | share,
+        "age_s": finite,
+    }
+)
+calm_latency = st.fixed_dictionaries(
+    {
+        "requests": st.just(0) | st.integers(80, 30_000),
+        "latency_us_mean": st.floats(190.0, 210.0) | st.floats(100.0, 400.0),
+        "bytes_mean": st.just(8192.0) | st.floats(4096.0, 262_144.0),
+        "read_share": st.just(0.7) | st.floats(0.0, 1.0),
+        "age_s": st.just(0.0),
+    }
+)
+
+
+def group(shares: Floats) -> st.SearchStrategy[dict[str, Any]]:
+    return st.fixed_dictionaries(
+        {
+            "cores": st.integers(0, 64),
+            "frequency_hz": st.floats(0.5e9, 4e9),
+            "utilisation_clients": shares,
+            "utilisation_background": shares,
+            "waited_for_drives": st.booleans(),
+        }
+    )
+
+
+def observation(
+    latency: st.SearchStrategy[Any], shares: Floats, work: Floats
+) -> st.SearchStrategy[Any]:
+    background = {"done_core_s": work, "offered_core_s": work, "backlog_core_s": work}
+    return st.fixed_dictionaries(
+        {
+            "latency": latency,
+            "groups": st.lists(group(shares), max_size=4),
+            "background": st.none() | st.fixed_dictionaries(background),
+            "alarm": st.sampled_from([False] * 19 + [True]),
+        }
+    )
+
+
+calm = observation(calm_latency, st.floats(0.0, 0.45), st.floats(0.0, 20.0))
+absurd = observation(st.none() | absurd_latency, share, core_s)
+spans_s = st.just(0.5) | st.floats(0.0, 40.0)
+histories = st.lists(
+    st.tuples(calm, spans_s) | st.tuples(calm, st.just(0.5)) | st.tuples(absurd, spans_s),
+    max_size=40,
+)
+
+
+@pytest.mark.parametrize("server", ["small", "dorado6000"])
+@settings(max_examples=60, deadline=None, derandomize=True)
+@given(history=histories, coordinated=st.booleans(), windows=st.integers(2, 4))
+def test_random_observations(
+    server: str, history: list[tuple[Observation, float]], coordinated: bool, windows: int
+) -> None:
+    excitable: Settings = {
+        "coordinated": coordinated,
+        "windows": windows,
+        "stable_threshold": 0.5,
+        "unstable_threshold": 0.8,
+        "idle_after": 2.0,
+    }
+    compare(server, excitable, history)
+
+
+# Linux's governors.
+
+
+@settings(max_examples=60, deadline=None, derandomize=True)
+@given(history=st.lists(st.lists(group(st.floats(-0.2, 1.2)), min_size=2, max_size=2), max_size=8))
+def test_governors(history: list[list[dict[str, Any]]]) -> None:
+    limits = limits_of(SERVERS["small"])
+    boosted = {"io_wait_boost": True}
+    laws = {
+        "ondemand": _core.Law(SERVERS["small"], "ondemand", "{}"),
+        "ondemand-document": _core.Law(SERVERS["small"], "ondemand-document", "{}"),
+        "schedutil": _core.Law(SERVERS["small"], "schedutil", json.dumps(boosted)),
+    }
+    reference = Schedutil(limits, headroom=1.25, io_wait_boost=True)
+    for at, groups in enumerate(history):
+        pairs = list(zip(limits, groups, strict=True))
+        expected = {
+            "ondemand": [ondemand(limit, group, 0.8) for limit, group in pairs],
+            "ondemand-document": [ondemand_document(limit, group) for limit, group in pairs],
+            "schedutil": reference.step(groups),
+        }
+        seen = {"latency": None, "groups": groups, "background": None, "alarm": False}
+        for name, law in laws.items():
+            ours = json.loads(law.step(json.dumps(seen), 0.01))
+            theirs = {
+                "action": {
+                    "groups": [{"cores": n, "frequency_hz": f} for n, f in expected[name]],
+                    "pace": 1.0,
+                },
+                "state": None,
+                "alarm_requests": None,
+            }
+            assert_same(at, seen, ours, theirs)
