@@ -131,6 +131,18 @@ def oracle(
 def trace_info(path: str, progress: Callable[[float], bool] | None = None) -> str:
     """What a trace holds, as a JSON object. `progress` gets the share read and returns False to stop."""
 
+def trace_segments(
+    path: str, segment_s: float, progress: Callable[[float], bool] | None = None
+) -> str:
+    """Rate and mix of requests of each segment of a trace, empty ones included, as a JSON array.
+
+    Its objects hold `{start_s, span_s, ios, iops_mean, read_share, random_share, size_bytes: {p50,
+    p95, max, mean, common: [{bytes, ios, share}]}}`; shares and sizes are null in a segment without
+    requests. A segment lasts `segment_s`; the last one ends with the last request, and a remainder
+    of less than a tenth of a segment belongs to the one before it. `progress` is that of
+    `trace_info`. Raises InputError, also where there would be more than 100,000 segments.
+    """
+
 def trace_convert(
     source: str,
     target: str,

@@ -6,17 +6,14 @@ use std::path::Path;
 use serde::Serialize;
 
 use crate::sink::Skipped;
+use crate::sizes::{SizeTally, Sizes, quantile};
 use crate::{Form, Kind, Reader, TraceError, open};
 
 const SECOND_NS: u64 = 1_000_000_000;
 /// A gap as the pacing law sees it: after 30 s without a request the server is idle.
 const IDLE_GAP_NS: u64 = 30 * SECOND_NS;
-/// Sizes listed as the most common ones.
-const COMMON_SIZES: usize = 8;
-/// Different sizes kept apart; further ones are rounded up to a power of two.
-const SIZES_MAX: usize = 65_536;
 /// Records between two calls of `progress`: a few milliseconds.
-const PROGRESS_RECORDS: u64 = 65_536;
+pub(crate) const PROGRESS_RECORDS: u64 = 65_536;
 
 /// What a trace holds.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -47,32 +44,6 @@ pub struct Info {
     pub skipped: Skipped,
     /// Requests whose time was clamped because they stood too far out of order.
     pub clamped: u64,
-}
-
-/// Sizes of requests, in bytes. A quantile is the smallest size that enough requests do not exceed.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Sizes {
-    /// Median.
-    pub p50: u32,
-    /// Exceeded by at most 5 % of the requests.
-    pub p95: u32,
-    /// Largest.
-    pub max: u32,
-    /// Mean.
-    pub mean: f64,
-    /// The most common sizes, the commonest first.
-    pub common: Vec<SizeCount>,
-}
-
-/// How often a size occurs.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct SizeCount {
-    /// Size of the request.
-    pub bytes: u32,
-    /// Requests of that size.
-    pub ios: u64,
-    /// Their share of all requests.
-    pub share: f64,
 }
 
 /// Requests per second.
@@ -137,7 +108,7 @@ struct Tally {
     read_bytes: u64,
     write_bytes: u64,
     last_ns: u64,
-    sizes: HashMap<u32, u64>,
+    sizes: SizeTally,
     second: u64,
     in_second: u64,
     /// How many seconds had that many requests.
@@ -160,18 +131,12 @@ impl Tally {
             }
             Kind::Write => self.write_bytes = self.write_bytes.saturating_add(bytes),
         }
-        self.add_size(record.bytes);
+        self.sizes.add(record.bytes);
         self.add_time(record.time_ns);
         let end = record.offset_bytes.wrapping_add(bytes);
         if self.ends.insert(record.device, end) == Some(record.offset_bytes) {
             self.sequential += 1;
         }
-    }
-
-    fn add_size(&mut self, bytes: u32) {
-        let known = self.sizes.len() < SIZES_MAX || self.sizes.contains_key(&bytes);
-        let key = if known { bytes } else { bytes.checked_next_power_of_two().unwrap_or(u32::MAX) };
-        *self.sizes.entry(key).or_default() += 1;
     }
 
     fn add_time(&mut self, time_ns: u64) {
@@ -213,33 +178,13 @@ impl Tally {
             read_share,
             read_bytes: self.read_bytes,
             write_bytes: self.write_bytes,
-            size_bytes: some.then(|| self.sizes()),
+            size_bytes: self.sizes.sizes(),
             rate_per_s: some.then(|| self.rate(span_s)),
             idle_gaps,
             devices: self.ends.len() as u64,
             sequential_share,
             skipped: reader.skipped(),
             clamped: reader.clamped(),
-        }
-    }
-
-    fn sizes(&self) -> Sizes {
-        let mut counts: Vec<(u32, u64)> = self.sizes.iter().map(|(&b, &n)| (b, n)).collect();
-        counts.sort_unstable();
-        let (p50, p95, max) =
-            (quantile(&counts, 0.5), quantile(&counts, 0.95), quantile(&counts, 1.0));
-        // The commonest first, the smaller one among equals: the order must not depend on hashing.
-        counts.sort_by_key(|&(bytes, ios)| (std::cmp::Reverse(ios), bytes));
-        let ios_total = self.ios as f64;
-        let common = counts.iter().take(COMMON_SIZES);
-        Sizes {
-            p50,
-            p95,
-            max,
-            mean: (self.read_bytes as f64 + self.write_bytes as f64) / ios_total,
-            common: common
-                .map(|&(bytes, ios)| SizeCount { bytes, ios, share: ios as f64 / ios_total })
-                .collect(),
         }
     }
 
@@ -253,20 +198,6 @@ impl Tally {
             mean: (span_s > 0.0).then(|| self.ios as f64 / span_s),
         }
     }
-}
-
-/// The smallest value that at least `share` of the counted things do not exceed.
-fn quantile<T: Copy + Default>(sorted: &[(T, u64)], share: f64) -> T {
-    let total: u64 = sorted.iter().map(|&(_, count)| count).sum();
-    let wanted = (total as f64 * share).ceil() as u64;
-    let mut passed = 0;
-    for &(value, count) in sorted {
-        passed += count;
-        if passed >= wanted {
-            return value;
-        }
-    }
-    sorted.last().map(|&(value, _)| value).unwrap_or_default()
 }
 
 #[cfg(test)]
