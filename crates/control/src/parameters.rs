@@ -51,7 +51,7 @@ pub struct ParameterTable {
     /// What the law is.
     pub doc: String,
     /// Its hyperparameters.
-    #[serde(rename = "parameter", default)]
+    #[serde(rename(deserialize = "parameter"), default)]
     pub parameters: Vec<Parameter>,
 }
 

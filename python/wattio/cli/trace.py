@@ -1,4 +1,4 @@
-"""`wattio trace`: what a block trace holds, the same trace in another form, and recording one."""
+"""`wattio trace`: what a block trace holds, how hard it presses, another form of it, a new one."""
 
 from __future__ import annotations
 
@@ -8,17 +8,23 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Iterator
+from datetime import timedelta
 from pathlib import Path
 from types import FrameType
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import App, Parameter
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 from rich.table import Table
+from rich.text import Text
 
 from wattio import _core
+from wattio.cli import output
 from wattio.errors import Cancelled, InputError
+
+if TYPE_CHECKING:
+    from wattio.tracing.pressure import Pressure
 
 EXIT_DONE = 0
 EXIT_PROBLEM = 1
@@ -38,6 +44,7 @@ The format is found by the content.
 
 ```
 wattio trace info web.csv.gz
+wattio trace pressure web.csv.gz --server small
 wattio trace convert web.csv.gz web.wtrace --rate-scale 2
 sudo wattio trace record --device vda --duration "3 min" --out load.wtrace
 ```""",
@@ -48,6 +55,13 @@ _INFO_EXAMPLES = """**Examples**
 ```
 wattio trace info traces/pgbench.wtrace
 wattio trace info web.csv.gz --json
+```"""
+
+_PRESSURE_EXAMPLES = """**Examples**
+
+```
+wattio trace pressure traces/pgbench.wtrace --server small --segment "30 s"
+wattio trace pressure week.srt --server dorado6000 --json
 ```"""
 
 _CONVERT_EXAMPLES = """**Examples**
@@ -89,6 +103,52 @@ def info(
         sys.stdout.write(text + "\n")
     else:
         Console().print(_table(file, json.loads(text)))
+    return EXIT_DONE
+
+
+@app.command(help_epilogue=_PRESSURE_EXAMPLES)
+def pressure(
+    file: Path,
+    /,
+    *,
+    server: str = "small",
+    segment: str = "20 min",
+    as_json: Annotated[bool, Parameter("--json", negative="")] = False,
+) -> int:
+    """Show how hard a trace presses a server: its rate, as a share of the rate that is possible.
+
+    The trace is cut into segments. Each one's mix of requests is replayed on the simulated server
+    by the clients of its description, at the trace's mean rate and as fast as they go; pressure is
+    100 times the sum of what the first achieves over the sum of what the second does (seed 002,
+    section III-A3). A segment's sizes are replayed as their mean. A segment without requests has
+    pressure 0.
+
+    Parameters
+    ----------
+    file
+        The trace, in any known format, compressed or not.
+    server
+        Built-in server, or a description in TOML.
+    segment
+        Length of a segment; the document's is 20 minutes.
+    as_json
+        Print one JSON object, with a row for each segment, instead of tables.
+    """
+    from wattio import simulation
+    from wattio.cli.load_options import seconds
+    from wattio.tracing.pressure import measure, read_segments
+
+    segment_s = seconds("--segment", segment)
+    simulation.server_text(server)  # a server that is not known is told before a long read
+    with _bar(f"reading {file.name}") as progress:
+        found = read_segments(file, segment_s, progress)
+    with _bar(f"replaying on {server}") as progress:
+        result = measure(found, server, segment_s, progress)
+    if as_json:
+        output.print_json({"file": str(file), **result.as_json()})
+    else:
+        for table in _pressure_tables(file, result):
+            output.console().print(table)
     return EXIT_DONE
 
 
@@ -265,6 +325,45 @@ def _rows(found: dict[str, Any]) -> Iterator[tuple[str, str]]:
     yield "left out", ", ".join(f"{n:,} {name}" for name, n in skipped.items()) or "nothing"
     if found["clamped"]:
         yield "late in the file", f"{found['clamped']:,} requests, their times clamped"
+
+
+def _pressure_tables(file: Path, found: Pressure) -> Iterator[Table]:
+    """The segments, and below them the trace as a whole."""
+    title = Text(f"{file} on {found.server}")
+    rows = Table(title=title, title_justify="left", box=None)
+    names = ("from", "requests", "IOPS", "achieved", "possible", "read", "random", "mean size")
+    for column in names:
+        rows.add_column(column, justify="right")
+    rows.add_column("pressure", justify="right", style="bold")
+    for one in found.segments:
+        rows.add_row(
+            str(timedelta(seconds=one.start_s)),
+            f"{one.ios:,}",
+            output.number(one.iops_mean),
+            output.number(one.iops_achieved),
+            output.number(one.iops_possible),
+            _share(one.read_share),
+            _share(one.random_share),
+            output.ABSENT if one.size_bytes is None else _bytes(one.size_bytes["mean"]),
+            _percent(one.pressure_percent),
+        )
+    yield rows
+    whole = Table(box=None, show_header=False)
+    whole.add_column(style="bold")
+    whole.add_column()
+    p50, p95, most = (_percent(found.percentile(share)) for share in (0.5, 0.95, 1.0))
+    below = (f"{output.share(found.time_share_below(at))} under {at:g} %" for at in (1, 10, 50))
+    empty = sum(one.ios == 0 for one in found.segments)
+    whole.add_row("pressure", _percent(found.percent))
+    whole.add_row("over time", f"p50 {p50}, p95 {p95}, max {most}")
+    whole.add_row("share of time", ", ".join(below))
+    whole.add_row("segments", f"{len(found.segments):,}, {empty:,} of them without requests")
+    whole.add_row("clients", f"{found.clients:,}")
+    yield whole
+
+
+def _percent(value: float) -> str:
+    return "< 0.001 %" if 0 < value < 0.001 else f"{value:.3f} %"
 
 
 def _share(value: float | None) -> str:

@@ -1,0 +1,160 @@
+"""`wattio simulate` and `wattio oracle` from the command line, on short loads."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from wattio import _core, oracle, simulation
+from wattio.errors import InputError
+from wattio.simulation import Outcome, Request
+
+ROOT = Path(__file__).parent.parent
+SHORT = ("--pressure", "0.05", "--duration", "2 s", "--warmup", "4 s")
+REQUIRED = {
+    *("policy", "seed", "duration_s", "ios", "iops_mean", "latency_us_mean", "latency_us_p50"),
+    *("latency_us_p99", "latency_us_p999", "power_w_mean", "energy_j", "iops_per_watt"),
+    *("background_rate_mean", "cores_active_mean", "frequency_hz_mean", "state_share"),
+    *("relative_to_native", "bound", "events", "events_per_s", "wall_s"),
+}
+
+
+def wattio(*words: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-c", "from wattio.cli import main; main()", *words]
+    return subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
+
+
+def answer(*words: str) -> dict[str, Any]:
+    done = wattio(*words, "--json")
+    assert done.returncode == 0, done.stderr
+    content: dict[str, Any] = json.loads(done.stdout)
+    return content
+
+
+def test_one_object_with_everything_that_is_promised() -> None:
+    result = answer("simulate", "--policy", "pacer", "--plf", "0.2", *SHORT)
+    assert result.keys() >= REQUIRED
+    assert set(result["state_share"]) == {"unstable", "stable", "idle"}
+    relative = {"iops", "iops_per_watt", "latency_us_mean", "latency_us_p99", "background_rate"}
+    assert result["relative_to_native"].keys() >= relative
+    assert set(result["bound"]) == {"plf", "latency_us_mean_ok", "violation_share"}
+    assert result["relative_to_native"]["iops_per_watt"] > 1.1
+    parts = result["energy_by_component_j"]
+    assert sum(parts.values()) == pytest.approx(result["energy_j"], rel=1e-12)
+
+
+def test_one_seed_is_one_result_but_for_the_clock() -> None:
+    words = ("simulate", "--policy", "ondemand", "--server", "small", *SHORT)
+    results = [answer(*words, "--seed", seed) for seed in ("3", "3", "4")]
+    for result in results:
+        del result["wall_s"], result["events_per_s"]
+    assert results[0] == results[1]
+    assert results[0]["latency_us_mean"] != results[2]["latency_us_mean"]
+
+
+def test_an_adaptor_that_is_switched_off_never_moves() -> None:
+    without_cores = answer("simulate", "--without", "cores", *SHORT)
+    assert without_cores["cores_active_mean"] == 96.0
+    assert without_cores["frequency_hz_mean"] < 2.6e9
+    without_frequency = answer("simulate", "--without", "frequency", *SHORT)
+    assert without_frequency["frequency_hz_mean"] == pytest.approx(2.6e9, rel=1e-12)
+    assert without_frequency["cores_active_mean"] < 96.0
+
+
+def test_the_oracle_saves_at_least_as_much_and_keeps_the_bound() -> None:
+    found = answer("oracle", "--server", "small", *SHORT)
+    pacer = answer("simulate", "--server", "small", *SHORT)
+    assert found["power_w_mean"] <= pacer["power_w_mean"]
+    assert found["bound"]["latency_us_mean_ok"]
+    assert found["relative_to_native"]["background_rate"] > 0.97
+    assert len(found["segments"]) == 1
+    assert len(found["segments"][0]["cores"]) == 2
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("--policy", "pacerr"), 'did you mean "pacer"?'),
+        (("--server", "nowhere.toml"), "nowhere.toml"),
+        (("--pressure", "2"), "allowed is above 0 and at most 1"),
+        (("--pressure", "0.1", "--iops", "5"), "exclude each other"),
+        (("--duration", "10"), "it has no unit"),
+        (("--set", "beta"), "allowed is key=value"),
+        (("--set", "beta=x"), "allowed is 0 to 1"),
+        (("--set", "unstable_threshold=0.01"), "above stable_threshold"),
+        (("--policy", "native", "--without", "cores"), "is for the policy pacer"),
+        (("--io-size", "8 ms"), "--io-size"),
+        (("--trace", "README.md"), "README.md"),
+        (("--profile", "README.md"), "README.md"),
+        (("--seed", "-1"), "--seed"),
+        (("--nonsense",), "Unknown option"),
+    ],
+)
+def test_bad_input_is_one_message_and_exit_2(words: tuple[str, ...], says: str) -> None:
+    done = wattio("simulate", *words)
+    assert done.returncode == 2, done.stderr
+    assert done.stdout == ""
+    assert says in done.stderr
+    assert "Traceback" not in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1
+
+
+def outcome(latency_us: list[float]) -> Outcome:
+    """An outcome of which only what `relate` reads is there."""
+    means = np.array(latency_us)
+    mean_us = float(np.nanmean(means)) if np.isfinite(means).any() else None
+    summary = {
+        "iops_mean": 10.0,
+        "iops_per_watt": 0.1,
+        "power_w_mean": 100.0,
+        "latency_us_mean": mean_us,
+        "latency_us_p99": mean_us,
+        "background_rate_mean": 0.0,
+    }
+    windows = {"start_s": np.arange(len(means)) * 0.5, "latency_us_mean": means}
+    empty = np.array([], dtype=np.uint64), np.array([]), np.array([], dtype=np.uint64)
+    request = Request("small", "native", {"pattern": "Rand_R", "iops": 10.0})
+    return Outcome(request, summary, windows, empty, (empty[1], empty[2]))
+
+
+def test_windows_above_the_bound_are_counted_where_both_answered() -> None:
+    nan = float("nan")
+    related = simulation.relate(
+        outcome([130.0, 110.0, nan, 500.0, 121.0]), outcome([100.0, 100.0, 100.0, nan, 100.0]), 0.2
+    )
+    assert related["bound"]["violation_share"] == pytest.approx(2 / 3)
+    assert related["relative_to_native"]["background_rate"] is None
+
+
+def test_without_requests_there_is_no_ratio_and_no_verdict() -> None:
+    nan = float("nan")
+    related = simulation.relate(outcome([nan, nan]), outcome([nan, nan]), 0.2)
+    assert related["bound"] == {"plf": 0.2, "latency_us_mean_ok": None, "violation_share": None}
+
+
+def test_a_hyperparameter_says_what_it_is_and_where_it_comes_from() -> None:
+    policies = json.loads(_core.policies())
+    assert {"native", "ondemand", "ondemand-document", "schedutil", "pacer"} <= policies.keys()
+    for parameter in policies["pacer"]["parameters"]:
+        assert parameter["unit"]
+        assert parameter["source"]
+        assert isinstance(parameter["published"], bool)
+
+
+def test_the_list_shows_every_server_policy_and_parameter() -> None:
+    done = wattio("simulate", "--list")
+    assert done.returncode == 0, done.stderr
+    for name in ("dorado6000", "small", "schedutil", "background_floor"):
+        assert name in done.stdout
+
+
+def test_the_oracle_refuses_settings_it_does_not_know() -> None:
+    with pytest.raises(InputError, match="unknown parameter"):
+        oracle.check({"beta": 0.1})
+    with pytest.raises(InputError, match="allowed are mean, p99"):
+        oracle.check({"statistic": "max"})
