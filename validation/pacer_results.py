@@ -1,0 +1,292 @@
+"""Entries that compare what the simulation gave, each with the reason why it differs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pacer_data as data
+import pacer_reasons as reasons
+from pacer_data import ONDEMAND, ONDEMAND_PRINTED, PACER, PRINTED, fixed, interval, load_name
+from pacer_entries import Entry, Evidence, Reading, exact
+from wattio.analysis.statistics import Interval
+from wattio.study.plan import REFERENCE
+
+IPW, LATENCY = "iops_per_watt", "latency_us_mean"
+GATED_SHARE = 0.63
+ASSUMED = "ASSUMED pressure"
+
+Read = Callable[[Evidence], list[Reading]]
+
+
+def entries() -> list[Entry]:
+    """Every number that a simulated run answers."""
+    return [*_server(), *_idle_savings(), *_day(), *_patterns(), *_mlperf(), *_typical(), *_knobs()]
+
+
+def _server() -> list[Entry]:
+    def share(seen: Evidence) -> list[Reading]:
+        loads = [load_name("Rand_RW", pressure) for pressure in (0.03, 0.10, 1.00)]
+        value = data.core_and_drive_percent
+        return [Reading(load, seen.study.mean(load, REFERENCE, value)) for load in loads]
+
+    def rate(pressure: float) -> Read:
+        load = load_name("Rand_RW", pressure)
+        return lambda seen: [Reading(load, seen.study.mean(load, REFERENCE, "iops_mean"))]
+
+    where, quantity = "section III-B1", "IOPS at {} % pressure"
+    key = "testbed.cpu_and_ssd_share_of_power_percent"
+    what = "CPUs and SSDs of the server's power"
+    drawn = "section III-A1, observation 1, fig. 2"
+    return [
+        Entry(
+            "testbed.iops_at_10_percent_pressure",
+            where,
+            quantity.format(10),
+            "IOPS",
+            "fitted",
+            rate(0.10),
+        ),
+        Entry(
+            "testbed.iops_at_100_percent_pressure",
+            where,
+            quantity.format(100),
+            "IOPS",
+            "fitted",
+            rate(1.00),
+        ),
+        Entry(f"{key}[0]", drawn, f"{what}, from", "%", "result", share, reasons.contradiction),
+        Entry(f"{key}[1]", drawn, f"{what}, to", "%", "result", share, reasons.contradiction),
+    ]
+
+
+def _idle_savings() -> list[Entry]:
+    def read(state: str) -> Read:
+        def found(seen: Evidence) -> list[Reading]:
+            value = seen.idle_saving_percent.get(state)
+            return [Reading("idle server", None if value is None else exact(value))]
+
+        return found
+
+    return [
+        Entry(
+            f"ssd_power.{state}.system_saving_percent",
+            "Table I",
+            f"whole system's saving, {name}",
+            "%",
+            "fitted",
+            read(state),
+            reasons.idle_saving,
+        )
+        for state, name in (("idle0", "Idle-0"), ("idle1", "Idle-1"))
+    ]
+
+
+def _day() -> list[Entry]:
+    def read(metric: str, *labels: str) -> Read:
+        return lambda seen: [Reading(own, seen.study.ratio("day", own, metric)) for own in labels]
+
+    gain, latency = "results.trace_iops_per_watt", "results.trace_average_latency"
+    text = "abstract, section V-B1, fig. {}"
+    both = (ONDEMAND, ONDEMAND_PRINTED)
+    return [
+        Entry(
+            f"{gain}.pacer",
+            text.format(18),
+            "day, IOPS/W of PACER",
+            "x",
+            "result",
+            read(IPW, PACER, PRINTED),
+            reasons.day_gain,
+        ),
+        Entry(
+            f"{gain}.ondemand",
+            text.format(18),
+            "day, IOPS/W of ondemand",
+            "x",
+            "fitted",
+            read(IPW, *both),
+            reasons.ondemand_gain,
+        ),
+        Entry(
+            f"{latency}.pacer",
+            text.format(17),
+            "day, mean latency of PACER",
+            "x",
+            "result",
+            read(LATENCY, PACER, PRINTED),
+            reasons.day_latency,
+        ),
+        Entry(
+            f"{latency}.ondemand",
+            text.format(17),
+            "day, mean latency of ondemand",
+            "x",
+            "result",
+            read(LATENCY, *both),
+            reasons.ondemand_latency,
+        ),
+    ]
+
+
+def _patterns() -> list[Entry]:
+    def read(label: str) -> Read:
+        def found(seen: Evidence) -> list[Reading]:
+            return [
+                Reading(f"at {100 * p:.0f} %", seen.study.geometric_mean(p, label, IPW))
+                for p in data.LOW_PRESSURES
+            ]
+
+        return found
+
+    key = "results.access_patterns_iops_per_watt_geomean"
+    where, what = "section V-A2, fig. 13", "five access patterns, geometric mean of IOPS/W"
+    return [
+        Entry(
+            f"{key}.pacer",
+            where,
+            f"{what}, PACER",
+            "x",
+            "result",
+            read(PACER),
+            reasons.pattern_gain,
+        ),
+        Entry(
+            f"{key}.ondemand",
+            where,
+            f"{what}, ondemand",
+            "x",
+            "fitted",
+            read(ONDEMAND),
+            reasons.ondemand_gain,
+        ),
+    ]
+
+
+def _mlperf() -> list[Entry]:
+    def read(load: str, label: str) -> Read:
+        return lambda seen: [Reading(ASSUMED, seen.study.saving_percent(load, label))]
+
+    found = []
+    for name, load in data.MLPERF.items():
+        key = f"results.mlperf_power_reduction_percent_{name.lower().replace('-', '')}"
+        for label in (PACER, ONDEMAND):
+            found.append(
+                Entry(
+                    f"{key}.{label.lower()}",
+                    "section V-B2, fig. 19",
+                    f"MLPerf {name}, power saved by {label}",
+                    "%",
+                    "result",
+                    read(load, label),
+                    reasons.mlperf,
+                )
+            )
+    return found
+
+
+def _typical() -> list[Entry]:
+    loads = [load_name("Rand_RW", pressure) for pressure in data.LOW_PRESSURES]
+    runs = [(load, label) for label in (PACER, PRINTED) for load in loads]
+
+    def named(load: str, label: str) -> str:
+        return load.removeprefix("Rand_RW ") + ("" if label == PACER else ", as printed")
+
+    def latency(seen: Evidence) -> list[Reading]:
+        found = []
+        for load, label in runs:
+            ratios = seen.study.ratios(load, label, LATENCY)
+            grown = interval([100 * (ratio - 1) for ratio in ratios])
+            found.append(Reading(named(load, label), grown))
+        return found
+
+    def saving(seen: Evidence) -> list[Reading]:
+        return [
+            Reading(named(load, label), seen.study.saving_percent(load, label))
+            for load, label in runs
+        ]
+
+    where = "section V-A1, fig. {}"
+    return [
+        Entry(
+            "results.rand_rw_max_latency_increase_percent",
+            where.format(10),
+            "Rand_RW, typical pressures, plf 0.2: mean latency, most",
+            "%",
+            "result",
+            latency,
+            reasons.typical_latency,
+        ),
+        Entry(
+            "results.rand_rw_power_saving_percent",
+            where.format(11),
+            "Rand_RW, typical pressures, plf 0.2: power saved",
+            "%",
+            "result",
+            saving,
+            reasons.typical_saving,
+        ),
+    ]
+
+
+def _knobs() -> list[Entry]:
+    low, full = load_name("Rand_RW", 0.10), load_name("Rand_RW", 1.00)
+    slowest = fixed("frequency_share", 0.3)
+
+    def gated(seen: Evidence) -> list[Reading]:
+        label = fixed("cores_share", GATED_SHARE)
+        measured = seen.study.ratio(low, label, IPW)
+        cores = seen.study.mean(low, label, "cores_active_mean")
+        shown = "63 % rounded up by group" if cores is None else f"{cores.estimate:.0f} cores"
+        return [Reading(shown, measured), Reading("60.5 cores, interpolated", _at_share(seen))]
+
+    def dvfs(metric: str) -> Read:
+        return lambda seen: [Reading(full, seen.study.ratio(full, slowest, metric))]
+
+    key = "results.dvfs_at_30_percent_frequency_full_pressure"
+    return [
+        Entry(
+            "results.gating_iops_per_watt_at_63_percent_cores",
+            "section III-B1, fig. 7",
+            "gating to 63 % of the cores, 10 % pressure, IOPS/W",
+            "x",
+            "fitted",
+            gated,
+            reasons.gating,
+        ),
+        Entry(
+            f"{key}_iops_per_watt",
+            "section III-B1, fig. 6",
+            "30 % frequency, full pressure, IOPS/W",
+            "x",
+            "result",
+            dvfs(IPW),
+            reasons.dvfs,
+        ),
+        Entry(
+            f"{key}_latency",
+            "section III-B1, fig. 6 (printed '2.5 %')",
+            "30 % frequency, full pressure, mean latency",
+            "x",
+            "fitted",
+            dvfs(LATENCY),
+            reasons.dvfs,
+        ),
+    ]
+
+
+def _at_share(seen: Evidence) -> Interval | None:
+    """IOPS/W over native at just 63 % of the cores, between the simulated numbers of cores."""
+    load, points = load_name("Rand_RW", 0.10), []
+    for share in (0.45, 0.5, 0.56, 0.63, 0.7, 0.8, 0.9, 1.0):
+        label = fixed("cores_share", share)
+        cores = seen.study.mean(load, label, "cores_active_mean")
+        gain = seen.study.ratio(load, label, IPW)
+        if cores is not None and gain is not None:
+            points.append((cores.estimate, gain))
+    if len(points) < 2:
+        return None
+    wanted, cores_at = GATED_SHARE * 96, [cores for cores, _ in points]
+    parts = [[getattr(gain, end) for _, gain in points] for end in ("estimate", "low", "high")]
+    estimate, low, high = (float(np.interp(wanted, cores_at, part)) for part in parts)
+    return Interval(estimate, low, high, points[0][1].confidence)
