@@ -184,9 +184,9 @@ impl Tally {
 
     fn segment(&self, segment_ns: u64, span_ns: u64) -> Segment {
         let share = |count: u64| (self.ios > 0).then(|| count as f64 / self.ios as f64);
-        let span_s = span_ns as f64 * 1e-9;
+        let span_s = span_ns as f64 / 1e9;
         Segment {
-            start_s: (self.index * segment_ns) as f64 * 1e-9,
+            start_s: (self.index * segment_ns) as f64 / 1e9,
             span_s,
             ios: self.ios,
             iops_mean: (span_ns > 0).then(|| self.ios as f64 / span_s),
