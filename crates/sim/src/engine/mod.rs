@@ -1,16 +1,20 @@
 //! The event-driven server: requests walk their steps, cores and drives serve them.
 
+mod job;
+mod service;
+
+pub use job::Totals;
+
 use crate::background::BackgroundWork;
 use crate::drive::DriveArray;
 use crate::group::{CoreGroup, Gating};
 use crate::load::LoadError;
-use crate::program::{Program, Step};
+use crate::program::Program;
 use crate::queue::{EventQueue, Nanoseconds};
-use crate::sender::{Arrival, Sender};
+use crate::sender::Sender;
 use hdrhistogram::Histogram;
-use rand::RngExt;
+use job::{Job, Spread};
 use rand::SeedableRng;
-use rand_distr::Exp1;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use wattio_law::{Action, BackgroundPriority, Limits};
 use wattio_plant::Server;
@@ -42,38 +46,6 @@ pub enum What {
     SettleDrives,
     /// The caller wants control at this time; void when its epoch has passed.
     Stop { epoch: u32 },
-}
-
-/// A request on its way.
-#[derive(Clone, Copy, Debug)]
-struct Job {
-    started: Nanoseconds,
-    core_factor: f32,
-    drive_factor: f32,
-    bytes: u32,
-    drive: u16,
-    step: u16,
-}
-
-/// Sums since the start of the run; differences of two copies describe what lies between them.
-#[derive(Clone, Debug, Default)]
-pub struct Totals {
-    /// Requests that arrived.
-    pub arrivals: u64,
-    /// Requests answered.
-    pub answered: u64,
-    /// Reads among them.
-    pub reads: u64,
-    /// Their latencies in nanoseconds.
-    pub latency_ns: u64,
-    /// Their bytes.
-    pub bytes: u64,
-    /// Requests that went to a drive.
-    pub drive_requests: u64,
-    /// Integral of requests in the system, in request nanoseconds (for Little's law).
-    pub in_system_ns: u64,
-    /// Events of the kernel.
-    pub events: u64,
 }
 
 /// Why [`Engine::run`] came back.
@@ -115,20 +87,6 @@ pub struct Engine {
 const SETTLE_DRIVES_NS: u64 = 100_000_000;
 /// Latencies up to 1000 s are told apart; longer ones count as that.
 const LATENCY_NS_MAX: u64 = 1_000_000_000_000;
-
-/// A shifted exponential factor with mean 1: constant at variation 0, exponential at 1.
-#[derive(Clone, Copy, Debug)]
-struct Spread {
-    variation: f64,
-}
-
-impl Spread {
-    #[inline]
-    fn sample(self, rng: &mut Xoshiro256PlusPlus) -> f64 {
-        let exponential: f64 = rng.sample(Exp1);
-        1.0 - self.variation + self.variation * exponential
-    }
-}
 
 impl Engine {
     pub fn new(server: &Server, limits: &Limits, mut sender: Sender, seed: u64) -> Self {
@@ -284,221 +242,6 @@ impl Engine {
     /// When the last request of a trace arrived, once it has.
     pub fn exhausted_at(&self) -> Option<Nanoseconds> {
         self.sender.exhausted_at()
-    }
-
-    /// A request arrives; returns whether the alarm goes off.
-    #[inline]
-    fn arrival(&mut self, epoch: u32) -> Result<bool, LoadError> {
-        if let Some(arrival) = self.sender.arrive(epoch, self.now, &mut self.queue)? {
-            self.enter(arrival);
-        }
-        Ok(self.totals.arrivals >= self.alarm_arrivals)
-    }
-
-    #[inline]
-    fn enter(&mut self, arrival: Arrival) {
-        let step = match (arrival.read, arrival.hit) {
-            (false, _) => self.program.write,
-            (true, false) => self.program.read,
-            (true, true) => self.program.read_hit,
-        };
-        let job = Job {
-            started: self.now,
-            core_factor: arrival.core_factor,
-            drive_factor: arrival.drive_factor,
-            bytes: arrival.bytes,
-            drive: arrival.drive,
-            step,
-        };
-        self.totals.arrivals += 1;
-        self.totals.reads += u64::from(arrival.read);
-        self.in_system.start(self.now);
-        let slot = match self.free_jobs.pop() {
-            Some(slot) => {
-                self.jobs[slot as usize] = job;
-                slot
-            }
-            None => {
-                self.jobs.push(job);
-                u32::try_from(self.jobs.len() - 1).unwrap_or(u32::MAX)
-            }
-        };
-        self.walk(slot);
-    }
-
-    #[inline]
-    fn next_step(&mut self, job: u32) {
-        self.jobs[job as usize].step += 1;
-        self.walk(job);
-    }
-
-    /// Takes a job as far as it gets without waiting.
-    #[inline]
-    fn walk(&mut self, job: u32) {
-        loop {
-            let step = usize::from(self.jobs[job as usize].step);
-            match self.program.steps[step] {
-                Step::Core { group, time_ns } => {
-                    let at = usize::from(group);
-                    if self.groups[at].has_free_core() {
-                        self.groups[at].busy += 1;
-                        self.begin_task(group, job, time_ns);
-                    } else {
-                        self.groups[at].queue.push_back(job);
-                    }
-                    return;
-                }
-                Step::DriveRead { time_ns } | Step::DriveWrite { time_ns } => {
-                    self.totals.drive_requests += 1;
-                    let drive = usize::from(self.jobs[job as usize].drive);
-                    if let Some(wake_ns) = self.drives.accept(drive, job, self.now) {
-                        self.begin_drive(job, time_ns, wake_ns);
-                    }
-                    return;
-                }
-                Step::Persist { time_ns } => {
-                    self.queue.schedule(self.now + time_ns, What::Persisted { job });
-                    return;
-                }
-                Step::Answer => {
-                    self.answer(job);
-                    self.jobs[job as usize].step += 1;
-                }
-                Step::End { answers } => {
-                    if answers {
-                        self.answer(job);
-                    }
-                    self.free_jobs.push(job);
-                    return;
-                }
-            }
-        }
-    }
-
-    #[inline]
-    fn begin_task(&mut self, group: u8, job: u32, time_ns: f64) {
-        let slot = &mut self.groups[usize::from(group)];
-        let factor = f64::from(self.jobs[job as usize].core_factor);
-        let spread = self.core_spread.sample(&mut self.service_rng);
-        let stall_ns = slot.stalled_until.saturating_sub(self.now);
-        let span_ns = (time_ns * slot.stretch * factor * spread) as u64 + stall_ns;
-        slot.clients.start(self.now);
-        self.queue.schedule(self.now + span_ns, What::CoreDone { group, job });
-    }
-
-    #[inline]
-    fn core_done(&mut self, group: u8, job: u32) {
-        let at = usize::from(group);
-        self.groups[at].clients.end(self.now);
-        self.free_core(group);
-        self.next_step(job);
-    }
-
-    /// A core of the group ended a task: it takes the next one or becomes idle.
-    #[inline]
-    fn free_core(&mut self, group: u8) {
-        let at = usize::from(group);
-        let slot = &mut self.groups[at];
-        if slot.busy > slot.usable {
-            slot.busy -= 1;
-            return;
-        }
-        if self.background_first && self.background[at].take(self.now) {
-            self.begin_background(group);
-            return;
-        }
-        if let Some(next) = self.groups[at].queue.pop_front() {
-            let step = usize::from(self.jobs[next as usize].step);
-            if let Step::Core { time_ns, .. } = self.program.steps[step] {
-                self.begin_task(group, next, time_ns);
-            }
-            return;
-        }
-        if self.background[at].take(self.now) {
-            self.begin_background(group);
-        } else {
-            self.groups[at].busy -= 1;
-        }
-    }
-
-    #[inline]
-    fn begin_background(&mut self, group: u8) {
-        let slot = &mut self.groups[usize::from(group)];
-        let spread = self.core_spread.sample(&mut self.service_rng);
-        let stall_ns = slot.stalled_until.saturating_sub(self.now);
-        let span_ns = (self.slice_ns * slot.stretch * spread) as u64 + stall_ns;
-        slot.background.start(self.now);
-        self.queue.schedule(self.now + span_ns, What::BackgroundDone { group });
-    }
-
-    #[inline]
-    fn background_done(&mut self, group: u8) {
-        let at = usize::from(group);
-        self.groups[at].background.end(self.now);
-        self.background[at].done += 1;
-        self.drives.hold_next(self.now);
-        self.free_core(group);
-        self.fill_with_background(at);
-    }
-
-    /// Begins released background work on idle cores.
-    #[inline]
-    fn fill_with_background(&mut self, at: usize) {
-        while self.groups[at].has_free_core() && self.background[at].take(self.now) {
-            self.groups[at].busy += 1;
-            self.begin_background(u8::try_from(at).unwrap_or_default());
-        }
-    }
-
-    #[inline]
-    fn begin_drive(&mut self, job: u32, time_ns: f64, wake_ns: u64) {
-        let factor = f64::from(self.jobs[job as usize].drive_factor);
-        let spread = self.drive_spread.sample(&mut self.service_rng);
-        let span_ns = (time_ns * factor * spread) as u64 + wake_ns;
-        self.queue.schedule(self.now + span_ns, What::DriveDone { job });
-    }
-
-    #[inline]
-    fn drive_done(&mut self, job: u32) {
-        let drive = usize::from(self.jobs[job as usize].drive);
-        if let Some(next) = self.drives.finish(drive, self.now) {
-            let step = usize::from(self.jobs[next as usize].step);
-            if let Step::DriveRead { time_ns } | Step::DriveWrite { time_ns } =
-                self.program.steps[step]
-            {
-                self.begin_drive(next, time_ns, 0);
-            }
-        }
-        self.next_step(job);
-    }
-
-    /// The client has its answer.
-    #[inline]
-    fn answer(&mut self, job: u32) {
-        let job = &self.jobs[job as usize];
-        let latency_ns = self.now - job.started + self.network_ns;
-        self.totals.answered += 1;
-        self.totals.latency_ns += latency_ns;
-        self.totals.bytes += u64::from(job.bytes);
-        self.in_system.end(self.now);
-        self.latencies.saturating_record(latency_ns);
-        self.sender.answered(self.now + self.network_ns, &mut self.queue);
-    }
-
-    fn cores_on(&mut self, group: u8, count: u32) {
-        let at = usize::from(group);
-        if !self.groups[at].cores_on(count) {
-            return;
-        }
-        while self.groups[at].has_free_core() {
-            let Some(next) = self.groups[at].queue.pop_front() else { break };
-            let step = usize::from(self.jobs[next as usize].step);
-            if let Step::Core { time_ns, .. } = self.program.steps[step] {
-                self.groups[at].busy += 1;
-                self.begin_task(group, next, time_ns);
-            }
-        }
-        self.fill_with_background(at);
     }
 }
 

@@ -1,0 +1,224 @@
+//! How requests are served: step by step, on cores and drives.
+
+use super::job::Job;
+use super::{Engine, What};
+use crate::load::LoadError;
+use crate::program::Step;
+use crate::sender::Arrival;
+
+impl Engine {
+    /// A request arrives; returns whether the alarm goes off.
+    #[inline]
+    pub(super) fn arrival(&mut self, epoch: u32) -> Result<bool, LoadError> {
+        if let Some(arrival) = self.sender.arrive(epoch, self.now, &mut self.queue)? {
+            self.enter(arrival);
+        }
+        Ok(self.totals.arrivals >= self.alarm_arrivals)
+    }
+
+    #[inline]
+    pub(super) fn enter(&mut self, arrival: Arrival) {
+        let step = match (arrival.read, arrival.hit) {
+            (false, _) => self.program.write,
+            (true, false) => self.program.read,
+            (true, true) => self.program.read_hit,
+        };
+        let job = Job {
+            started: self.now,
+            core_factor: arrival.core_factor,
+            drive_factor: arrival.drive_factor,
+            bytes: arrival.bytes,
+            drive: arrival.drive,
+            step,
+        };
+        self.totals.arrivals += 1;
+        self.totals.reads += u64::from(arrival.read);
+        self.in_system.start(self.now);
+        let slot = match self.free_jobs.pop() {
+            Some(slot) => {
+                self.jobs[slot as usize] = job;
+                slot
+            }
+            None => {
+                self.jobs.push(job);
+                u32::try_from(self.jobs.len() - 1).unwrap_or(u32::MAX)
+            }
+        };
+        self.walk(slot);
+    }
+
+    #[inline]
+    pub(super) fn next_step(&mut self, job: u32) {
+        self.jobs[job as usize].step += 1;
+        self.walk(job);
+    }
+
+    /// Takes a job as far as it gets without waiting.
+    #[inline]
+    fn walk(&mut self, job: u32) {
+        loop {
+            let step = usize::from(self.jobs[job as usize].step);
+            match self.program.steps[step] {
+                Step::Core { group, time_ns } => {
+                    let at = usize::from(group);
+                    if self.groups[at].has_free_core() {
+                        self.groups[at].busy += 1;
+                        self.begin_task(group, job, time_ns);
+                    } else {
+                        self.groups[at].queue.push_back(job);
+                    }
+                    return;
+                }
+                Step::DriveRead { time_ns } | Step::DriveWrite { time_ns } => {
+                    self.totals.drive_requests += 1;
+                    let drive = usize::from(self.jobs[job as usize].drive);
+                    if let Some(wake_ns) = self.drives.accept(drive, job, self.now) {
+                        self.begin_drive(job, time_ns, wake_ns);
+                    }
+                    return;
+                }
+                Step::Persist { time_ns } => {
+                    self.queue.schedule(self.now + time_ns, What::Persisted { job });
+                    return;
+                }
+                Step::Answer => {
+                    self.answer(job);
+                    self.jobs[job as usize].step += 1;
+                }
+                Step::End { answers } => {
+                    if answers {
+                        self.answer(job);
+                    }
+                    self.free_jobs.push(job);
+                    return;
+                }
+            }
+        }
+    }
+
+    #[inline]
+    fn begin_task(&mut self, group: u8, job: u32, time_ns: f64) {
+        let slot = &mut self.groups[usize::from(group)];
+        let factor = f64::from(self.jobs[job as usize].core_factor);
+        let spread = self.core_spread.sample(&mut self.service_rng);
+        let stall_ns = slot.stalled_until.saturating_sub(self.now);
+        let span_ns = (time_ns * slot.stretch * factor * spread) as u64 + stall_ns;
+        slot.clients.start(self.now);
+        self.queue.schedule(self.now + span_ns, What::CoreDone { group, job });
+    }
+
+    #[inline]
+    pub(super) fn core_done(&mut self, group: u8, job: u32) {
+        let at = usize::from(group);
+        self.groups[at].clients.end(self.now);
+        self.free_core(group);
+        self.next_step(job);
+    }
+
+    /// A core of the group ended a task: it takes the next one or becomes idle.
+    #[inline]
+    fn free_core(&mut self, group: u8) {
+        let at = usize::from(group);
+        let slot = &mut self.groups[at];
+        if slot.busy > slot.usable {
+            slot.busy -= 1;
+            return;
+        }
+        if self.background_first && self.background[at].take(self.now) {
+            self.begin_background(group);
+            return;
+        }
+        if let Some(next) = self.groups[at].queue.pop_front() {
+            let step = usize::from(self.jobs[next as usize].step);
+            if let Step::Core { time_ns, .. } = self.program.steps[step] {
+                self.begin_task(group, next, time_ns);
+            }
+            return;
+        }
+        if self.background[at].take(self.now) {
+            self.begin_background(group);
+        } else {
+            self.groups[at].busy -= 1;
+        }
+    }
+
+    #[inline]
+    fn begin_background(&mut self, group: u8) {
+        let slot = &mut self.groups[usize::from(group)];
+        let spread = self.core_spread.sample(&mut self.service_rng);
+        let stall_ns = slot.stalled_until.saturating_sub(self.now);
+        let span_ns = (self.slice_ns * slot.stretch * spread) as u64 + stall_ns;
+        slot.background.start(self.now);
+        self.queue.schedule(self.now + span_ns, What::BackgroundDone { group });
+    }
+
+    #[inline]
+    pub(super) fn background_done(&mut self, group: u8) {
+        let at = usize::from(group);
+        self.groups[at].background.end(self.now);
+        self.background[at].done += 1;
+        self.drives.hold_next(self.now);
+        self.free_core(group);
+        self.fill_with_background(at);
+    }
+
+    /// Begins released background work on idle cores.
+    #[inline]
+    pub(super) fn fill_with_background(&mut self, at: usize) {
+        while self.groups[at].has_free_core() && self.background[at].take(self.now) {
+            self.groups[at].busy += 1;
+            self.begin_background(u8::try_from(at).unwrap_or_default());
+        }
+    }
+
+    #[inline]
+    fn begin_drive(&mut self, job: u32, time_ns: f64, wake_ns: u64) {
+        let factor = f64::from(self.jobs[job as usize].drive_factor);
+        let spread = self.drive_spread.sample(&mut self.service_rng);
+        let span_ns = (time_ns * factor * spread) as u64 + wake_ns;
+        self.queue.schedule(self.now + span_ns, What::DriveDone { job });
+    }
+
+    #[inline]
+    pub(super) fn drive_done(&mut self, job: u32) {
+        let drive = usize::from(self.jobs[job as usize].drive);
+        if let Some(next) = self.drives.finish(drive, self.now) {
+            let step = usize::from(self.jobs[next as usize].step);
+            if let Step::DriveRead { time_ns } | Step::DriveWrite { time_ns } =
+                self.program.steps[step]
+            {
+                self.begin_drive(next, time_ns, 0);
+            }
+        }
+        self.next_step(job);
+    }
+
+    /// The client has its answer.
+    #[inline]
+    pub(super) fn answer(&mut self, job: u32) {
+        let job = &self.jobs[job as usize];
+        let latency_ns = self.now - job.started + self.network_ns;
+        self.totals.answered += 1;
+        self.totals.latency_ns += latency_ns;
+        self.totals.bytes += u64::from(job.bytes);
+        self.in_system.end(self.now);
+        self.latencies.saturating_record(latency_ns);
+        self.sender.answered(self.now + self.network_ns, &mut self.queue);
+    }
+
+    pub(super) fn cores_on(&mut self, group: u8, count: u32) {
+        let at = usize::from(group);
+        if !self.groups[at].cores_on(count) {
+            return;
+        }
+        while self.groups[at].has_free_core() {
+            let Some(next) = self.groups[at].queue.pop_front() else { break };
+            let step = usize::from(self.jobs[next as usize].step);
+            if let Step::Core { time_ns, .. } = self.program.steps[step] {
+                self.groups[at].busy += 1;
+                self.begin_task(group, next, time_ns);
+            }
+        }
+        self.fill_with_background(at);
+    }
+}
