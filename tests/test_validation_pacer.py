@@ -1,0 +1,302 @@
+"""Published against ours: complete, right in its arithmetic, and not upset by what was not run."""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+
+import numpy as np
+import pytest
+from wattio.analysis.statistics import Interval
+from wattio.simulation import Outcome, Request
+from wattio.study import document, running
+from wattio.study.execution import SimulationExecutor
+from wattio.study.result import ResultFolder
+from wattio.study.simulator import NativeSimulator
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "validation"))
+
+import pacer
+import pacer_burst
+import pacer_checks
+import pacer_idle
+import pacer_inputs
+import pacer_page
+import pacer_results
+import published
+from pacer_data import Evaluation
+from pacer_entries import Compared, Entry, Evidence, Reading, compare, exact
+
+STUDY = """\
+[study]
+name = "pacer"
+kind = "simulation"
+seeds = [1, 2]
+
+[[load]]
+name = "Rand_RW at 0.10"
+server = "dorado6000"
+pattern = "Rand_RW"
+iops = 20000.0
+warmup = "0.5 s"
+duration = "1 s"
+
+[[load]]
+name = "burst"
+server = "dorado6000"
+warmup = "0.5 s"
+phases = [
+  { span = "10 s", pattern = "Rand_RW", iops = 5000.0 },
+  { span = "1 s", pattern = "Rand_RW", pressure = 1.0, io_bytes = "32 KiB" },
+]
+
+[[policy]]
+name = "ondemand"
+loads = ["Rand_RW at 0.10"]
+[[policy]]
+name = "pacer"
+label = "PACER"
+[[policy]]
+name = "fixed"
+loads = ["Rand_RW at 0.10"]
+
+[[sweep]]
+policy = "fixed"
+setting = "cores_share"
+values = [0.63]
+loads = ["Rand_RW at 0.10"]
+
+[[sweep]]
+policy = "PACER"
+setting = "plf"
+values = [0.1]
+loads = ["Rand_RW at 0.10"]
+"""
+
+
+@pytest.fixture(scope="module")
+def result(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A result of a few short loads: most of what the page can show was not run."""
+    folder = tmp_path_factory.mktemp("published")
+    study = folder / "study.toml"
+    study.write_text(STUDY)
+    simulator = NativeSimulator()
+    plan = running.prepare(document.read(study), simulator)
+    made = ResultFolder.create(plan, folder / "results", datetime(2026, 1, 2, tzinfo=UTC))
+    executor = SimulationExecutor(simulator, 2, lambda *_: None)
+    running.execute(running.remaining(plan, made), made, executor, simulator)
+    return made.path
+
+
+@pytest.fixture(scope="module")
+def page(result: Path) -> str:
+    assert pacer.main([str(result)]) == 0
+    return (result / "report" / "published.html").read_text()
+
+
+def all_entries() -> list[Entry]:
+    return [*pacer_inputs.entries(), *pacer_results.entries()]
+
+
+def entry(value: Interval | str | None) -> Entry:
+    return Entry("a", "table", "a", "", "result", lambda _: [Reading("", value)], lambda _: "why")
+
+
+def compared(value: Interval | str | None, with_published: float | str) -> Compared:
+    nothing = Evidence(Evaluation.__new__(Evaluation), {})
+    return compare([entry(value)], {"a": with_published}, nothing)[0]
+
+
+def test_every_published_number_has_an_entry() -> None:
+    keys = [entry.key for entry in all_entries()]
+    assert len(keys) == len(set(keys))
+    assert set(keys) == set(published.read("pacer"))
+
+
+def test_a_new_number_without_an_entry_is_refused(result: Path) -> None:
+    values = published.read("pacer") | {"results.new": 1.0}
+    with pytest.raises(KeyError, match=r"results\.new"):
+        compare(all_entries(), values, Evidence(Evaluation(result), {}))
+
+
+def test_leaves_have_keys_that_name_where_they_stand() -> None:
+    nested = {"a": {"b": 1}, "c": [1, 2], "power": [{"state": "idle0", "w": 6.8, "on": True}]}
+    assert dict(published.leaves(nested)) == {
+        "a.b": 1,
+        "c[0]": 1,
+        "c[1]": 2,
+        "power.idle0.w": 6.8,
+        "power.idle0.on": True,
+    }
+
+
+def test_deviation_is_relative_to_what_is_published() -> None:
+    assert published.deviation_percent(1.25, 1.0) == pytest.approx(25)
+    assert published.deviation_percent(0.9, 1.2) == pytest.approx(-25)
+    assert published.deviation_percent(1.0, 0.0) is None
+
+
+@pytest.mark.parametrize(
+    ("low", "estimate", "high", "deviates"),
+    [
+        (1.19, 1.20, 1.21, False),  # just the published value
+        (1.10, 1.30, 1.50, False),  # far, but not beyond the interval
+        (1.21, 1.22, 1.23, False),  # beyond the interval, but within the tolerance
+        (1.28, 1.30, 1.32, True),
+    ],
+)
+def test_a_deviation_counts_beyond_interval_and_tolerance(
+    low: float, estimate: float, high: float, deviates: bool
+) -> None:
+    row = compared(Interval(estimate, low, high, 0.95), 1.2)
+    assert row.differs is deviates
+    assert row.why == ("why" if deviates else "")
+
+
+def test_words_are_compared_as_words() -> None:
+    assert not compared("continuous", "continuous").differs
+    assert compared("none", "continuous").differs
+
+
+def test_what_was_not_run_says_so() -> None:
+    row = compared(None, 1.2)
+    assert not row.differs
+    assert pacer_page.ours_text(row.readings[0]) == "not run"
+    assert pacer_page.deviation_text(row, row.readings[0]) == "\N{EN DASH}"
+    assert pacer_page.table([row])[1][7:10] == ["not run", "", ""]
+
+
+def test_numbers_are_shown_with_the_digits_they_have() -> None:
+    shown = [pacer_page.ours_text(Reading("", exact(value))) for value in (96.0, 0.7, 6.73495)]
+    assert shown == ["96", "0.7", "6.73"]
+    assert pacer_page.value_text(0.0) == "0"
+    assert pacer_page.value_text(600_000) == "600\N{NARROW NO-BREAK SPACE}000"
+    assert pacer_page.typeset("1.18 x and 2 x.") == (
+        "1.18\N{NO-BREAK SPACE}\N{MULTIPLICATION SIGN} and 2\N{NO-BREAK SPACE}"
+        "\N{MULTIPLICATION SIGN}."
+    )
+
+
+def test_page_has_all_sections(page: str) -> None:
+    headings = re.findall(r"<h2 id=\"(\w+)\"", page)
+    assert headings == ["checks", "results", "inputs", "drawn", "assumed"]
+    for number in (6, 7, *range(10, 20)):
+        assert f"<h3>Figure {number}: " in page
+    assert "core power 2.5 W static" in page
+    assert "not tuned result by result" in page
+    assert "ASSUMED" in page
+    assert "http" not in re.sub(r"data:image/svg\+xml;base64,[A-Za-z0-9+/=]+", "", page)
+
+
+def test_page_shows_every_published_number(page: str) -> None:
+    for item in all_entries():
+        assert item.quantity.replace("'", "&#39;") in page
+
+
+def test_page_says_what_was_not_run(page: str) -> None:
+    assert "not run: this result holds none of the runs that the figure needs." in page
+    assert page.count("<figure>") < 12
+
+
+def test_files_stand_beside_the_page(result: Path, page: str) -> None:
+    report = result / "report"
+    for name in re.findall(r'href="([^"]+)"', page):
+        assert (report / name).is_file(), name
+    with (report / "published.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert {row["key"] for row in rows} == set(published.read("pacer"))
+    gain = next(row for row in rows if row["key"].endswith("63_percent_cores"))
+    expected = 100 * (float(gain["ours"]) - 1.18) / 1.18
+    assert float(gain["deviation_percent"]) == pytest.approx(expected, abs=1e-3)
+    assert "| quantity | where |" in (report / "published.md").read_text()
+
+
+def test_inputs_of_the_document_are_those_of_the_server(result: Path) -> None:
+    seen = Evidence(Evaluation(result), {})
+    values = published.read("pacer")
+    keys = {item.key for item in pacer_inputs.entries()}
+    rows = compare(pacer_inputs.entries(), {k: v for k, v in values.items() if k in keys}, seen)
+    assert [row.entry.key for row in rows if row.differs] == []
+    assert sum(isinstance(row.readings[0].value, Interval) for row in rows) > 25
+
+
+def test_json_is_one_object(result: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pacer.main([str(result), "--json"])
+    given = json.loads(capsys.readouterr().out)
+    assert set(given) == {"page", "readings", "checks"}
+    assert {reading["key"] for reading in given["readings"]} == set(published.read("pacer"))
+
+
+def test_a_check_that_fails_is_the_exit_status(
+    result: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    broken = pacer_checks.Check("latency within its bound", pacer_checks.FAILS, "1.31 x")
+    monkeypatch.setattr(pacer_checks, "run", lambda *_: [broken])
+    assert pacer.main([str(result)]) == 1
+    assert "FAILS    latency within its bound" in capsys.readouterr().out
+
+
+def test_a_folder_without_a_result_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert pacer.main([str(tmp_path)]) == 2
+    assert "is not a result folder" in capsys.readouterr().err
+
+
+def test_sleep_states_save_what_table_1_says() -> None:
+    savings = pacer_idle.savings_percent("dorado6000")
+    assert savings["idle0"] == pytest.approx(6.7, abs=0.1)
+    assert savings["idle1"] == pytest.approx(10.3, abs=0.1)
+
+
+def test_a_server_without_sleep_states_is_refused() -> None:
+    with pytest.raises(ValueError, match="no sleep states"):
+        pacer_idle.idle_text("name = 'x'\n", 1)
+
+
+def burst(cores: list[float], counts: list[list[int]] | None = None) -> Outcome:
+    """Windows of half a second with these active cores, and latencies of 100 and 900 us."""
+    size = len(cores)
+    counts = counts or [[1, 0]] * size
+    windows = {
+        "start_s": np.arange(size) * 0.5,
+        "span_s": np.full(size, 0.5),
+        "cores_active_mean": np.array(cores),
+        "frequency_hz_mean": np.full(size, 2.6e9),
+    }
+    offsets = np.arange(0, 2 * size + 1, 2).astype(np.uint64)
+    edges = np.array([100.0, 900.0] * size)
+    flat = np.array(counts, dtype=np.uint64).ravel()
+    request = Request("dorado6000", "pacer", {})
+    return Outcome(request, {}, windows, (offsets, edges, flat), (edges[:2], flat[:2]))
+
+
+@pytest.mark.parametrize(
+    ("cores", "expected_ms"),
+    [
+        ([40, 40, 40, 96, 96], 500.0),  # one whole window late
+        ([40, 40, 68, 96, 96], 250.0),  # half way through the window
+        ([40, 40, 96, 96, 96], 0.0),
+        ([96, 96, 96, 96, 96], 0.0),  # was at full speed all along
+        ([40, 40, 40, 41, 40], None),
+    ],
+)
+def test_reaction_is_the_time_at_full_speed_that_is_missing(
+    cores: list[float], expected_ms: float | None
+) -> None:
+    found = pacer_burst.reaction_ms(burst(cores), begin_s=1.0)
+    if expected_ms is None:
+        assert found is None or found > 0
+    else:
+        assert found == pytest.approx(expected_ms)
+
+
+def test_p99_of_a_second_is_over_both_of_its_windows() -> None:
+    counts = [[99, 0], [99, 4], [100, 0], [100, 0]]
+    ends_s, p99_us = pacer_burst.p99_by_second_us(burst([96.0] * 4, counts))
+    assert ends_s.tolist() == [1.0, 2.0]
+    assert p99_us.tolist() == [900.0, 100.0]
