@@ -286,6 +286,21 @@ fn thresholds_are_met_from_either_side() {
     assert_eq!(torn, [OperatingState::Unstable]);
 }
 
+/// An alarm needs no second opinion: the window that it closed may be too short to show a leap.
+#[test]
+fn an_alarm_means_full_speed() {
+    let limits = limits(false);
+    let mut law = pacer(&[], &limits);
+    follow(law.as_mut(), [100.0; 12]);
+    assert_eq!(law.state(), Some(OperatingState::Stable));
+    let alarm = law.alarm_requests().unwrap();
+    // 100 requests are expected in 50 ms; 0.8 of the busiest group's cores would take more.
+    assert!(alarm > 140, "{alarm}");
+    let rung = Observation { alarm: true, ..window(100.0) };
+    assert_eq!(law.step(&rung, Seconds(0.02)), limits.full_speed());
+    assert_eq!(law.state(), Some(OperatingState::Unstable));
+}
+
 /// Saving begins only at full speed, and no state but Stable and Idle saves.
 #[test]
 fn unstable_never_saves() {
