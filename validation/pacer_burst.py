@@ -155,6 +155,10 @@ def _caption(
         return text + " PACER did not return to full speed."
     text += f" PACER is back at full speed {reaction.estimate:.0f} ms after the burst began"
     text += f" ({reaction.low:.0f} to {reaction.high:.0f} ms over the seeds)."
+    window_s = study.policy_setting(PACER, "window")
+    if window_s is not None and abs(reaction.estimate - 1e3 * window_s) < 1:
+        text += " The burst begins just as a window of the law does, so this is the longest that a"
+        text += " check at the end of each window takes."
     sustained = study.ratio(LOAD, PACER, "iops_mean")
     if sustained is not None:
         text += f" It serves {100 * sustained.estimate:.1f} % of native's I/Os over the run."

@@ -100,7 +100,8 @@ def _ondemand(study: Evaluation) -> Check:
 
 def _background(study: Evaluation) -> Check:
     """PACER does the background work of native beside every saving."""
-    claim = f"PACER does at least {BACKGROUND_FLOOR:.0%} of native's background work on every load"
+    floor_percent = 100 * BACKGROUND_FLOOR
+    claim = f"PACER does at least {floor_percent:.0f} % of native's background work on every load"
     found = []
     for load in study.loads(PACER):
         ratio = study.ratio(load, PACER, "background_rate_mean")
@@ -195,7 +196,7 @@ def _listed(claim: str, values: list[tuple[str, Interval | None, str]]) -> Check
         for load, value, form in values
         if value is not None
     ]
-    return Check(claim, FOUND, ", ".join(known)) if known else Check(claim, NOT_RUN, "")
+    return Check(claim, FOUND, ", ".join(known)) if known else Check(claim, NOT_RUN, "no such run")
 
 
 def _judged(claim: str, holds: bool, detail: str, missing: list[str] | None = None) -> Check:

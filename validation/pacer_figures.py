@@ -33,14 +33,14 @@ from wattio.report.figures import Drawn
 
 LATENCIES = (("latency_us_mean", "mean latency"), ("latency_us_p99", "p99 latency"))
 GAIN = (("iops_per_watt", "IOPS/W"),)
-MEAN = "geo. mean"
+MEAN = "mean"
 PRESSURE_AXIS = "pressure (share of the saturated rate)"
 
 LOOKS = {
     ONDEMAND: ("#E69F00", ""),
     ONDEMAND_PRINTED: ("#F5D79E", "\\\\\\"),
     DVFS: ("#56B4E9", ""),
-    GATING: ("#D55E00", ""),
+    GATING: ("#D55E00", "---"),
     PACER: ("#0072B2", ""),
     UNCOORDINATED: ("#7FB8D8", "///"),
     PRINTED: ("#CC79A7", "xxx"),
@@ -166,7 +166,7 @@ def _patterns(study: Evaluation) -> list[Slot]:
             looks,
             GAIN,
             ratio,
-            f"{what} {MARKED}: the geometric means.",
+            f"{what} {MARKED}: the geometric means over the patterns.",
             {"iops_per_watt": tuple(marks)},
         ),
     ]
@@ -176,8 +176,8 @@ def _adaptors(study: Evaluation) -> list[Slot]:
     labels = (ONDEMAND, ONDEMAND_PRINTED, DVFS, GATING, PACER, UNCOORDINATED, PRINTED, ORACLE)
     groups, looks = _rand_rw(), _looks(*labels)
     what = "Adaptors one by one and together, Rand_RW. The document has ondemand, FreqAdaptor,"
-    what += f" CoreAdaptor and PACER; the other bars are ours. {PRINTED} does about half of the"
-    what += " background work, so its gain is not comparable."
+    what += f" CoreAdaptor and PACER; the other bars are ours. {PRINTED} leaves background work"
+    what += " undone (see the checks), so its gain is not comparable."
     bound = 1 + study.plf
     ratio = study.ratio
     return [

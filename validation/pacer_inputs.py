@@ -28,7 +28,7 @@ def _input(
     def read(seen: Evidence) -> list[Reading]:
         value = take(seen.study)
         number = exact(value) if isinstance(value, float) else value
-        return [Reading("as simulated", number)]
+        return [Reading("", number)]
 
     return Entry(key, where, quantity, unit, "input", read, lambda _: why, scale)
 

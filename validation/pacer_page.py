@@ -120,7 +120,7 @@ def _markdown_rows(row: Compared) -> list[str]:
             quantity,
             row.entry.where if first else "",
             f"{value_text(row.value)} {row.entry.unit}".strip() if first else "",
-            f"{ours_text(reading)} ({reading.label})",
+            f"{ours_text(reading)} ({reading.label})".removesuffix(" ()"),
             deviation_text(row, reading),
             row.why if first else "",
         ]
@@ -154,7 +154,7 @@ def interval_text(reading: Reading) -> str:
     if not isinstance(value, Interval) or value.low == value.high:
         return ""
     low, high = (_four(end) for end in (value.low, value.high))
-    return f"{low} to {high}"
+    return "" if low == high else f"{low} to {high}"
 
 
 def deviation_text(row: Compared, reading: Reading) -> str:
@@ -209,7 +209,7 @@ def _render(
         style=_style(),
         name=study.folder.name,
         complete=study.folder.complete(),
-        compared=compared,
+        compared=sorted(compared, key=lambda row: not row.entry.key.startswith("results.")),
         kinds=KINDS,
         checks=checks,
         slots=[(slot, _source(slot)) for slot in slots],

@@ -26,13 +26,15 @@ def entries() -> list[Entry]:
 
 def _server() -> list[Entry]:
     def share(seen: Evidence) -> list[Reading]:
-        loads = [load_name("Rand_RW", pressure) for pressure in (0.03, 0.10, 1.00)]
-        value = data.core_and_drive_percent
-        return [Reading(load, seen.study.mean(load, REFERENCE, value)) for load in loads]
+        found = []
+        for pressure in (0.03, 0.10, 1.00):
+            load, value = load_name("Rand_RW", pressure), data.core_and_drive_percent
+            found.append(Reading(_at(pressure), seen.study.mean(load, REFERENCE, value)))
+        return found
 
     def rate(pressure: float) -> Read:
         load = load_name("Rand_RW", pressure)
-        return lambda seen: [Reading(load, seen.study.mean(load, REFERENCE, "iops_mean"))]
+        return lambda seen: [Reading(_at(pressure), seen.study.mean(load, REFERENCE, "iops_mean"))]
 
     where, quantity = "section III-B1", "IOPS at {} % pressure"
     key = "testbed.cpu_and_ssd_share_of_power_percent"
@@ -56,7 +58,7 @@ def _server() -> list[Entry]:
             rate(1.00),
         ),
         Entry(f"{key}[0]", drawn, f"{what}, from", "%", "result", share, reasons.contradiction),
-        Entry(f"{key}[1]", drawn, f"{what}, to", "%", "result", share, reasons.contradiction),
+        Entry(f"{key}[1]", drawn, f"{what}, to", "%", "result", share, lambda _: "As above."),
     ]
 
 
@@ -133,7 +135,7 @@ def _patterns() -> list[Entry]:
     def read(label: str) -> Read:
         def found(seen: Evidence) -> list[Reading]:
             return [
-                Reading(f"at {100 * p:.0f} %", seen.study.geometric_mean(p, label, IPW))
+                Reading(_at(p), seen.study.geometric_mean(p, label, IPW))
                 for p in data.LOW_PRESSURES
             ]
 
@@ -179,32 +181,29 @@ def _mlperf() -> list[Entry]:
                     "%",
                     "result",
                     read(load, label),
-                    reasons.mlperf,
+                    reasons.mlperf if label == PACER else reasons.mlperf_ondemand,
                 )
             )
     return found
 
 
 def _typical() -> list[Entry]:
-    loads = [load_name("Rand_RW", pressure) for pressure in data.LOW_PRESSURES]
-    runs = [(load, label) for label in (PACER, PRINTED) for load in loads]
-
-    def named(load: str, label: str) -> str:
-        return load.removeprefix("Rand_RW ") + ("" if label == PACER else ", as printed")
+    runs = [
+        (load_name("Rand_RW", p), label, _at(p) + ("" if label == PACER else ", as printed"))
+        for label in (PACER, PRINTED)
+        for p in data.LOW_PRESSURES
+    ]
 
     def latency(seen: Evidence) -> list[Reading]:
         found = []
-        for load, label in runs:
+        for load, label, name in runs:
             ratios = seen.study.ratios(load, label, LATENCY)
             grown = interval([100 * (ratio - 1) for ratio in ratios])
-            found.append(Reading(named(load, label), grown))
+            found.append(Reading(name, grown))
         return found
 
     def saving(seen: Evidence) -> list[Reading]:
-        return [
-            Reading(named(load, label), seen.study.saving_percent(load, label))
-            for load, label in runs
-        ]
+        return [Reading(name, seen.study.saving_percent(load, label)) for load, label, name in runs]
 
     where = "section V-A1, fig. {}"
     return [
@@ -241,7 +240,7 @@ def _knobs() -> list[Entry]:
         return [Reading(shown, measured), Reading("60.5 cores, interpolated", _at_share(seen))]
 
     def dvfs(metric: str) -> Read:
-        return lambda seen: [Reading(full, seen.study.ratio(full, slowest, metric))]
+        return lambda seen: [Reading(_at(1.00), seen.study.ratio(full, slowest, metric))]
 
     key = "results.dvfs_at_30_percent_frequency_full_pressure"
     return [
@@ -273,6 +272,10 @@ def _knobs() -> list[Entry]:
             reasons.dvfs,
         ),
     ]
+
+
+def _at(pressure: float) -> str:
+    return f"at {100 * pressure:.0f} % pressure"
 
 
 def _at_share(seen: Evidence) -> Interval | None:
