@@ -50,8 +50,8 @@ def day_gain(seen: Evidence) -> str:
     background = _percent(seen.study.ratio("day", PRINTED, "background_rate_mean"))
     return (
         "The document's trace is not public: ours is a day of its shape, with the hours assumed."
-        f" {_gated(seen, 'day')} As printed, the law saves more because it leaves only {background} of the background"
-        " work done; that is no saving."
+        f" {_gated(seen, 'day')} As printed, the law saves more because it leaves only"
+        f" {background} of the background work done; that is no saving."
     )
 
 
@@ -198,8 +198,9 @@ def _gated(seen: Evidence, load: str) -> str:
     if cores is None or cores.estimate >= (1 - GATED_SHARE) * count:
         return ""
     latency = _number(seen.study.ratio(load, PACER, "latency_us_mean"), 2)
+    share = 100 * cores.estimate / count
     return (
-        f"Ours gates down to {100 * cores.estimate / count:.0f} % of the cores ({load}) at {latency}"
+        f"Ours gates down to {share:.0f} % of the cores ({load}) at {latency}"
         " x latency; in the document's figure 7 latency rises below 63 %, so its server has less"
         " room."
     )
