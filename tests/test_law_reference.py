@@ -144,6 +144,59 @@ def test_a_burst_closes_a_window_early_in_the_recordings() -> None:
     assert any(step["observation"]["alarm"] for step in steps)
 
 
+# Corners that recorded runs do not reach.
+
+
+def window(
+    latency_us: float = 100.0,
+    requests: int = 5000,
+    kib: float = 8.0,
+    clients: float = 0.1,
+    backlog_core_s: float = 0.0,
+    alarm: bool = False,
+) -> tuple[Observation, float]:
+    """Half a second of the small server."""
+    latency = {
+        "requests": requests,
+        "latency_us_mean": latency_us if requests else None,
+        "bytes_mean": kib * 1024 if requests else None,
+        "read_share": 0.7 if requests else None,
+        "age_s": 0.0,
+    }
+    group = {
+        "cores": 6,
+        "frequency_hz": 3e9,
+        "utilisation_clients": clients,
+        "utilisation_background": 0.02,
+        "waited_for_drives": False,
+    }
+    work = {"done_core_s": 1.0, "offered_core_s": 1.0, "backlog_core_s": backlog_core_s}
+    seen = {"latency": latency, "groups": [group, group], "background": work, "alarm": alarm}
+    return seen, 0.5
+
+
+# Latency grows so steeply with the size that a translation by more than 4 is asked for.
+mixed = [window(latency_us=100.0 + 12.0 * kib, kib=kib) for kib in (4.0, 8.0, 64.0) * 8]
+quiet = [window(requests=0, backlog_core_s=backlog) for backlog in (0.0, 30.0, 9.0, 0.06, 0.03)]
+
+CORNERS: dict[str, tuple[Settings, list[tuple[Observation, float]]]] = {
+    "alarm": ({}, [window()] * 8 + [window(alarm=True)] + [window()] * 8),
+    "busy clients": ({"beta": 0.5}, [window(clients=0.6)] * 20),
+    "steep mix": (
+        {"stable_threshold": 5.0, "unstable_threshold": 9.0, "burst_margin": 9.0, "windows": 9},
+        mixed + [window(latency_us=100.0 + 12.0 * kib, kib=kib) for kib in (4.0, 256.0) * 6],
+    ),
+    "hardly any backlog": ({"idle_after": 0.5}, [window()] * 8 + quiet * 3),
+}
+
+
+@pytest.mark.parametrize("corner", CORNERS)
+def test_corners(corner: str) -> None:
+    given, steps = CORNERS[corner]
+    states = compare("small", given, steps)
+    assert {"unstable", "stable"} <= set(states)
+
+
 # Observations that no run would show.
 
 Floats = st.SearchStrategy[float]
