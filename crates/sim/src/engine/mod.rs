@@ -171,6 +171,9 @@ impl Engine {
                 What::Resend => {
                     let arrival = self.sender.draw_resend();
                     self.enter(arrival);
+                    if self.alarm_goes_off() {
+                        return Ok(Stopped::Alarm);
+                    }
                 }
                 What::BackgroundDue { group } => {
                     self.fill_with_background(usize::from(group));

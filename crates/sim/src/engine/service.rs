@@ -13,7 +13,13 @@ impl Engine {
         if let Some(arrival) = self.sender.arrive(epoch, self.now, &mut self.queue)? {
             self.enter(arrival);
         }
-        Ok(self.totals.arrivals >= self.alarm_arrivals)
+        Ok(self.alarm_goes_off())
+    }
+
+    /// Whether as many requests arrived as the law wants to be told of.
+    #[inline]
+    pub(super) fn alarm_goes_off(&self) -> bool {
+        self.totals.arrivals >= self.alarm_arrivals
     }
 
     #[inline]
