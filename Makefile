@@ -57,8 +57,8 @@ lint: build ## Check formats, lints, types and the stub of the native module.
 	$(RUN) python -m mypy.stubtest wattio._core
 
 .PHONY: bench
-bench: build ## Show speed as ratios to peers of the same run.
-	@$(RUN) python benches/run.py
+bench: build ## Show speed as ratios to peers of the same run; ARGS=--json for one object.
+	@$(RUN) python benches/run.py $(ARGS)
 
 .PHONY: clean
 clean: ## Remove everything that was built; results stay.
