@@ -139,10 +139,10 @@ def mlperf(seen: Evidence) -> str:
     ):
         saving = seen.study.saving_percent(load, PACER)
         if saving is not None:
-            savings.append(f"{saving.estimate:.0f} % at {name}")
+            savings.append(f"{saving.estimate:.0f} % of the power at {name}")
     return (
         "The pressure is assumed, not published, and decides the saving: PACER saves"
-        f" {', '.join(savings)} of Seq_R. Agreement would mean little."
+        f" {', '.join(savings)} pressure of Seq_R. Agreement would mean little."
     )
 
 
@@ -177,6 +177,10 @@ def _what_binds(seen: Evidence, load: str) -> str:
     busy = seen.study.mean(load, PACER, "utilisation_mean")
     limit = seen.study.policy_setting(PACER, "utilisation_max")
     floor = seen.study.policy_setting(PACER, "background_floor")
+    stable = seen.study.mean(load, PACER, "state_share_stable")
+    rarely = ""
+    if stable is not None and stable.estimate < 0.99:
+        rarely = f" It saves only while stable, {_percent(stable)} of the time."
     ours = seen.study.ratio(load, PACER, "latency_us_mean")
     if ours is not None and ours.estimate > 1 + 0.75 * seen.study.plf:
         headroom = seen.study.policy_setting(PACER, "bound_headroom")
@@ -187,7 +191,8 @@ def _what_binds(seen: Evidence, load: str) -> str:
     return (
         f"Ours stops at {_number(ours, 2)} x latency because something other than plf binds it:"
         f" at least {_share(floor)} of the background work must be done, and the active cores"
-        f" ({_percent(busy)} busy) must stay under {_share(limit)}; the document has neither limit."
+        f" ({_percent(busy)} busy) must stay under {_share(limit)}; the document has neither"
+        f" limit.{rarely}"
     )
 
 
