@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import csv
 import io
+import math
 import re
 from importlib import resources
 from pathlib import Path
@@ -170,7 +171,11 @@ def _three(value: float) -> str:
 
 
 def _four(value: float) -> str:
-    return f"{value:.4g}" if abs(value) < 1e4 else number(value)
+    """Four significant digits, zeros at the end kept."""
+    size = abs(value)
+    if size >= 1e4 or size < 1e-9:
+        return number(value)
+    return f"{value:.{max(0, 3 - math.floor(math.log10(size)))}f}"
 
 
 def _large(value: object) -> str:
@@ -222,7 +227,8 @@ def _render(
 
 
 def typeset(text: str) -> str:
-    """Factors with a multiplication sign."""
+    """Factors with a multiplication sign; no line break before it or before a per cent sign."""
+    text = re.sub(r"(?<=\d) %", "\N{NO-BREAK SPACE}%", text)
     return re.sub(r"(?<=[\d)]) x(?=[\s,;.)]|$)", "\N{NO-BREAK SPACE}\N{MULTIPLICATION SIGN}", text)
 
 
