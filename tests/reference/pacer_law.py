@@ -320,7 +320,7 @@ class Pacer:
         clients = [group["utilisation_clients"] for group in seen["groups"]]
         room = [self.settings["burst_utilisation"] / share for share in clients if share > 0.0]
         alarm = max(
-            expected * min(room, default=math.inf),
+            expected * min(room, default=math.inf) * self.settings["burst_alarm"],
             expected * (1.0 + self.settings["rate_change"]),
             expected + 5.0 * math.sqrt(expected),
         )

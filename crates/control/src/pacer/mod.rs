@@ -159,7 +159,7 @@ impl Pacer {
         seen.alarm || slow || busy
     }
 
-    /// The number of requests in an alarm span that would load the active cores beyond
+    /// The number of requests in an alarm span that is on its way to load the active cores beyond
     /// `burst_utilisation`, and that is no mere fluctuation.
     fn requests_of_a_burst(&self, seen: &Observation) -> Option<u64> {
         let mean = self.stability.over_all_windows()?;
@@ -172,7 +172,7 @@ impl Pacer {
         }
         let least = expected * (1.0 + self.settings.rate_change);
         let noise = expected + 5.0 * expected.sqrt();
-        let alarm = (expected * factor).max(least).max(noise);
+        let alarm = (expected * factor * self.settings.burst_alarm).max(least).max(noise);
         alarm.is_finite().then_some(alarm.ceil() as u64)
     }
 }
