@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 PREFIX = "wattio-"
+_MOUNT_PREFIX = "wattio-tracefs-"
 _MOUNTED_AT = re.compile(r"\A\S+ (\S+) tracefs ", re.ASCII)
 
 
@@ -32,6 +33,9 @@ def tracefs(mounts: Path = Path("/proc/mounts")) -> Iterator[Path]:
     """
     for line in mounts.read_text().splitlines():
         mounted = _MOUNTED_AT.match(line)
+        # Another recorder's mount is there for a moment only.
+        if mounted and Path(mounted[1]).name.startswith(_MOUNT_PREFIX):
+            continue
         if mounted and (root := Path(mounted[1])).joinpath("instances").is_dir():
             yield root
             return
@@ -43,7 +47,7 @@ def tracefs(mounts: Path = Path("/proc/mounts")) -> Iterator[Path]:
 
 
 def _mount_detached() -> int:
-    folder = tempfile.mkdtemp(prefix="wattio-tracefs-")
+    folder = tempfile.mkdtemp(prefix=_MOUNT_PREFIX)
     try:
         _call("mount", "-t", "tracefs", "nodev", folder)
         try:
