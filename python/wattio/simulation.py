@@ -36,8 +36,8 @@ class Request:
     `{"pattern": "Rand_RW", "pressure": 0.1}`, `{"pattern": ..., "iops": 5000.0}`,
     `{"trace": "path", "rate_scale": 1.0, "time_scale": 1.0}`, `{"profile": "path"}` or
     `{"phases": [{"span_s": 20.0, "pattern": "Rand_RW", "pressure": 0.03, "io_bytes": 8192}]}`; all
-    but the trace may carry `"open": True` and `"clients": 900`. A pressure of 1 or more means as
-    fast as the clients go. `duration_s` None means: to the load's end.
+    but the trace may carry `"open": True` and `"clients": 900`. A pressure of 1 means as fast as
+    the clients go. `duration_s` None means: to the load's end.
     """
 
     server: str
@@ -179,7 +179,7 @@ def _phases(load: Mapping[str, Any], request: Request) -> list[Mapping[str, Any]
         day = profiles.load(Path(load["profile"]))
         return [
             {
-                "span_s": day.represent_s,
+                "span_s": segment.span_s / day.compression,
                 "pattern": segment.pattern,
                 "pressure": segment.pressure,
                 "iops": segment.iops,

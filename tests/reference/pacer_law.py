@@ -121,6 +121,8 @@ class Pacer:
         self.u_des = [0.0] * len(limits)
         self.f_share = 1.0
         self.alarm: int | None = None
+        self.work_core_s = [0.0] * len(limits)
+        self.work_requests = 0.0
         self.held = self.full_speed()
 
     def step(self, seen: Mapping[str, Any], dt_s: float) -> dict[str, Any]:
@@ -135,11 +137,12 @@ class Pacer:
             self.quiet_s = 0.0
             groups, pace = self.destabilise()
         else:
+            self.learn_work(seen, latency["requests"], dt_s)
             asked = latency["requests"] > 0 or seen["alarm"]
             self.quiet_s = 0.0 if asked else self.quiet_s + dt_s
             groups, pace = self.step_on_latency(seen, latency, dt_s)
         self.held = (groups, pace)
-        self.alarm = self.alarm_requests(seen)
+        self.alarm = self.alarm_requests()
         return {
             "action": {
                 "groups": [{"cores": cores, "frequency_hz": hertz} for cores, hertz in groups],
@@ -309,7 +312,17 @@ class Pacer:
         busy = any(group["utilisation_clients"] > limit for group in seen["groups"])
         return slow or busy or bool(seen["alarm"])
 
-    def alarm_requests(self, seen: Mapping[str, Any]) -> int | None:
+    def learn_work(self, seen: Mapping[str, Any], requests: int, dt_s: float) -> None:
+        """What requests cost on the cores of each group; each window halves the weight of the past."""
+        if requests == 0:
+            return
+        self.work_requests = 0.5 * self.work_requests + requests
+        for at, group in enumerate(seen["groups"][: len(self.limits)]):
+            core_s = group["utilisation_clients"] * group["cores"] * dt_s
+            core_s = max(core_s, 0.0) if math.isfinite(core_s) else 0.0
+            self.work_core_s[at] = 0.5 * self.work_core_s[at] + core_s
+
+    def alarm_requests(self) -> int | None:
         """Requests within a `burst_window` that close the window early; while idle: any."""
         if self.state == "idle":
             return 1
@@ -317,14 +330,19 @@ class Pacer:
         if mean is None or mean.span_s <= 0.0:
             return None
         expected = mean.requests * self.settings["burst_window"] / mean.span_s
-        clients = [group["utilisation_clients"] for group in seen["groups"]]
-        room = [self.settings["burst_utilisation"] / share for share in clients if share > 0.0]
+        span_s = self.settings["burst_window"]
+        most = [
+            self.settings["burst_utilisation"] * cores * span_s * self.work_requests / work_core_s
+            for (cores, _), work_core_s in zip(self.held[0], self.work_core_s, strict=True)
+            if work_core_s > 0.0
+        ]
         alarm = max(
-            expected * min(room, default=math.inf) * self.settings["burst_alarm"],
+            min(most, default=0.0) * self.settings["burst_alarm"],
             expected * (1.0 + self.settings["rate_change"]),
             expected + 5.0 * math.sqrt(expected),
         )
-        return math.ceil(alarm) if math.isfinite(alarm) else None
+        # A count of requests has 64 bits.
+        return min(math.ceil(alarm), 2**64 - 1) if math.isfinite(alarm) else None
 
     # Section IV-C: core adaptor and frequency adaptor.
 

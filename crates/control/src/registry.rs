@@ -105,7 +105,9 @@ pub fn build(
 fn fixed(resolved: &Settings, limits: &Limits) -> Fixed {
     let mut action = limits.full_speed();
     for group in &mut action.groups {
-        group.cores = (number(resolved, "cores_share") * f64::from(group.cores)).ceil() as u32;
+        let cores = number(resolved, "cores_share") * f64::from(group.cores);
+        // A hair less, so that 0.55 of 100 cores is 55 of them.
+        group.cores = (cores - 1e-9).ceil() as u32;
         group.frequency = group.frequency * number(resolved, "frequency_share");
     }
     Fixed { action: limits.clamp(&action), period: Seconds(0.5) }

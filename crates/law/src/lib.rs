@@ -109,8 +109,10 @@ impl Law for Fixed {
 /// The law that follows a plan made beforehand: what the oracle found.
 #[derive(Clone, Debug)]
 pub struct Schedule {
-    /// What it says until when, in seconds since the start; the last one holds on.
+    /// What it says until when, in seconds since the start.
     pub plan: Vec<(Seconds, Action)>,
+    /// What it says afterwards.
+    pub last: Action,
     /// How often it is asked.
     pub period: Seconds,
     /// Time that passed.
@@ -122,8 +124,8 @@ impl Law for Schedule {
         self.elapsed = self.elapsed + dt;
         // Half a period of tolerance, so that a boundary is met by the step that falls on it.
         let now = self.elapsed + self.period * 0.5;
-        let at = self.plan.partition_point(|&(until, _)| until < now).min(self.plan.len() - 1);
-        self.plan[at].1.clone()
+        let at = self.plan.partition_point(|&(until, _)| until < now);
+        self.plan.get(at).map_or_else(|| self.last.clone(), |(_, action)| action.clone())
     }
     fn period(&self) -> Seconds {
         self.period

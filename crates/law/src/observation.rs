@@ -34,7 +34,7 @@ pub struct LatencyObservation {
 /// One core group over a window.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct GroupObservation {
-    /// Cores that could run tasks at the end of the window.
+    /// Cores that were asked for at the end of the window.
     pub cores: u32,
     /// Their frequency at the end of the window.
     pub frequency: Hertz,

@@ -112,7 +112,8 @@ impl Cores {
             require(power.is_none_or(|power| power.0 >= 0.0), key, "must not be negative")?;
         }
         let volts_ascend = self.voltage.windows(2).all(|p| p[0].0 < p[1].0);
-        let volts_positive = self.voltage.iter().all(|&(f, volts)| f.0 > 0.0 && volts > 0.0);
+        let volts_positive =
+            self.voltage.iter().all(|&(f, volts)| f.0 > 0.0 && volts > 0.0 && volts.is_finite());
         require(
             volts_ascend && volts_positive,
             "cores.voltage",

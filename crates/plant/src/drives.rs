@@ -90,13 +90,15 @@ impl Drives {
             "RAID-6 needs at least 4 drives",
         )?;
         require((1..=4096).contains(&self.parallel), "drives.parallel", "allowed is 1 to 4096")?;
-        require(self.full_load_parallel > 0.0, "drives.full_load_parallel", "must be above 0")?;
+        let full_load = self.full_load_parallel > 0.0 && self.full_load_parallel <= 4096.0;
+        require(full_load, "drives.full_load_parallel", "allowed is above 0 to 4096")?;
         for (key, share) in
             [("drives.size_share", self.size_share), ("drives.time_variation", self.time_variation)]
         {
             require((0.0..=1.0).contains(&share), key, format!("is {share}; allowed is 0 to 1"))?;
         }
-        require(self.background_hold.0 >= 0.0, "drives.background_hold", "must not be negative")?;
+        let hold = (0.0..=3600.0).contains(&self.background_hold.0);
+        require(hold, "drives.background_hold", "allowed is 0 s to 1 h")?;
         let ascending = self.load.windows(2).all(|pair| pair[0].share < pair[1].share);
         let spans = self.load.first().is_some_and(|point| point.share == 0.0)
             && self.load.last().is_some_and(|point| point.share == 1.0);
@@ -108,7 +110,9 @@ impl Drives {
         )?;
         let deeper = self.sleep.windows(2).all(|pair| pair[0].after < pair[1].after);
         let sane = self.sleep.iter().all(|state| {
-            state.after.0 >= 0.0 && state.power.0 >= 0.0 && (0.0..=60.0).contains(&state.wake.0)
+            (0.0..=1e8).contains(&state.after.0)
+                && state.power.0 >= 0.0
+                && (0.0..=60.0).contains(&state.wake.0)
         });
         require(
             deeper && sane,

@@ -128,6 +128,11 @@ impl Server {
                 format!("group[{at}].background_cores"),
                 format!("is {}; allowed is 0 to its cores", group.background_cores),
             )?;
+            require(
+                group.background_cores == 0.0 || self.background.is_some(),
+                format!("group[{at}].background_cores"),
+                "needs a table [background]",
+            )?;
         }
         Ok(())
     }
@@ -137,7 +142,9 @@ impl Server {
             let count = self.paths.iter().filter(|path| path.kind == kind).count();
             require(count == 1, "path", format!("{kind:?} has {count} paths; it needs one"))?;
         }
-        let hits = self.path(PathKind::ReadHit).is_some();
+        let hits = self.paths.iter().filter(|path| path.kind == PathKind::ReadHit).count();
+        require(hits <= 1, "path", format!("ReadHit has {hits} paths; it may have one"))?;
+        let hits = hits == 1;
         let uncached = self.cache.hit_random == 0.0 && self.cache.hit_sequential == 0.0;
         require(hits || uncached, "path", "a cache that hits needs a path of kind \"read-hit\"")?;
         for (at, path) in self.paths.iter().enumerate() {
@@ -148,8 +155,12 @@ impl Server {
             )?;
             for (step, stage) in path.stages.iter().enumerate() {
                 let key = format!("path[{at}].stages[{step}]");
-                let time = (0.0..=60.0).contains(&stage.time.0);
-                require(time, format!("{key}.time"), "allowed is 0 s to 60 s")?;
+                let works = !matches!(stage.on, Work::Answer | Work::Persist);
+                let least_s = if works { 1e-9 } else { 0.0 };
+                let time = (least_s..=60.0).contains(&stage.time.0);
+                let allowed =
+                    if works { "allowed is 1 ns to 60 s" } else { "allowed is 0 s to 60 s" };
+                require(time, format!("{key}.time"), allowed)?;
                 match &stage.on {
                     Work::Group(name) => {
                         let names: Vec<_> = self.groups.iter().map(|g| g.name.as_str()).collect();
@@ -165,6 +176,13 @@ impl Server {
                     Work::Persist | Work::Answer => {}
                 }
             }
+            let unanswered = path.stages.iter().take_while(|stage| stage.on != Work::Answer);
+            let wait_s = self.network.0 + unanswered.map(|stage| stage.time.0).sum::<f64>();
+            require(
+                wait_s >= 1e-9,
+                format!("path[{at}].stages"),
+                "answers the client in no time: it needs a stage before, or network time",
+            )?;
             let answers =
                 path.stages.iter().filter(|s| matches!(s.on, Work::Persist | Work::Answer));
             require(

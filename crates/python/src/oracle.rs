@@ -1,7 +1,7 @@
 //! The oracle for Python: a plan, and the run that follows it.
 
 use crate::error::Fault;
-use crate::spec::Spec;
+use crate::spec::{LoadSpec, Spec};
 use serde::{Deserialize, Serialize};
 use wattio_plant::Server;
 use wattio_sim::Run;
@@ -61,10 +61,15 @@ pub fn plan(
         trial_s: options.trial_s,
         seed: spec.seed,
     };
-    let mut source = SegmentSource::new(spec.load.load(spec.seed)?, options.slice_s)?;
+    // Phases are lengthened by the warm-up; a trace begins with it.
+    let (lead_s, span_s) = match spec.load {
+        LoadSpec::Phases { .. } => (spec.warmup_s, spec.duration_s),
+        LoadSpec::Trace { .. } => (0.0, spec.duration_s.map(|span| span + spec.warmup_s)),
+    };
+    let mut source = SegmentSource::new(spec.load.load(spec.seed)?, options.slice_s, span_s)?;
     let Some(plan) = Plan::find(&server, &mut source, &settings, watch)? else { return Ok(None) };
     let free = without_switching_costs(&server);
-    let law = plan.law(spec.warmup_s, wattio_sim::limits(&free).full_speed());
+    let law = plan.law(lead_s, wattio_sim::limits(&free).full_speed());
     let run = Run::new(&free, Box::new(law), spec.load.load(spec.seed)?, spec.settings())?;
     let groups = server.groups.into_iter().map(|group| group.name).collect();
     Ok(Some((run, groups, serde_json::to_string(&report(&plan))?)))

@@ -36,6 +36,8 @@ struct Drive {
     busy: BusyClock,
     /// From this time on the drive is idle, unless a request comes or is in flight.
     idle_since: Nanoseconds,
+    /// Until this time it wakes up and works on nothing.
+    awake_at: Nanoseconds,
     /// Sleep was added up until this time.
     slept_until: Nanoseconds,
     busy_settled_ns: u64,
@@ -81,16 +83,15 @@ impl DriveArray {
             slot.queue.push_back(job);
             return None;
         }
-        let mut wake_ns = 0;
         if slot.in_flight == 0 && now > slot.idle_since {
             let idle_ns = now - slot.idle_since;
             let entered = self.states.iter().rev().find(|state| idle_ns > state.after_ns);
-            wake_ns = entered.map_or(0, |state| state.wake_ns);
+            slot.awake_at = now + entered.map_or(0, |state| state.wake_ns);
             slot.sleep_until(now, &self.states);
         }
         slot.in_flight += 1;
         slot.busy.start(now);
-        Some(wake_ns)
+        Some(slot.awake_at.saturating_sub(now))
     }
 
     /// A request ends; returns the one that begins in its place.
@@ -198,10 +199,12 @@ mod tests {
     }
 
     #[test]
-    fn a_sleeping_drive_makes_its_first_request_wait() {
+    fn a_sleeping_drive_makes_requests_wait_until_it_is_awake() {
         let mut array = array();
         assert_eq!(array.accept(0, 1, 500), Some(0));
         assert_eq!(array.accept(1, 1, 5_000), Some(1_000));
         assert_eq!(array.accept(2, 1, 500_000), Some(200_000));
+        // Whoever comes while it wakes up waits for the rest of that.
+        assert_eq!(array.accept(2, 2, 550_000), Some(150_000));
     }
 }

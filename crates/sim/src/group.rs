@@ -32,15 +32,13 @@ impl BusyClock {
     }
 }
 
-/// What a change of the number of cores makes the engine schedule.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Gating {
-    /// Nothing changes.
-    None,
-    /// So many cores stop drawing power after the gating time.
-    Off(u32),
-    /// So many cores can run tasks after the gating time.
-    On(u32),
+/// What a change of the number of cores leaves to be done later.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Gating {
+    /// Cores come up after the gating time.
+    pub on: bool,
+    /// Cores stop drawing power after the gating time.
+    pub off: bool,
 }
 
 /// The cores of a group are alike and share one queue; a task, once started, runs to its end.
@@ -55,8 +53,13 @@ pub struct CoreGroup {
     pub usable: u32,
     /// Cores that the law asked for.
     target: u32,
+    /// Counts changes of the target: what was to be done later for an earlier one is void.
+    pub epoch: u16,
+    leavers_are_off: bool,
     /// Cores that draw power.
     powered: u32,
+    /// Tasks that came back from a drive.
+    pub returns_from_drives: u64,
     /// Cores with a task.
     pub busy: u32,
     pub queue: VecDeque<u32>,
@@ -89,7 +92,10 @@ impl CoreGroup {
         let mut group = Self {
             usable: full.cores,
             target: full.cores,
+            epoch: 0,
+            leavers_are_off: false,
             powered: 0,
+            returns_from_drives: 0,
             busy: 0,
             queue: VecDeque::with_capacity(1024),
             setting: full,
@@ -125,35 +131,42 @@ impl CoreGroup {
             self.set_power(cores);
             self.stall(now, cores.frequency_change.0);
         }
+        if setting.cores == self.target {
+            return Gating::default();
+        }
         self.setting.cores = setting.cores;
         self.target = setting.cores;
-        if setting.cores < self.usable {
-            let leaving = self.usable - setting.cores;
+        self.epoch = self.epoch.wrapping_add(1);
+        self.leavers_are_off = false;
+        if self.usable > self.target {
+            let leaving = self.usable - self.target;
             let handed_over = self.queue.len() as f64 * f64::from(leaving) / f64::from(self.usable);
             self.stall(now, cores.migrate.0 * handed_over.ceil());
-            self.usable = setting.cores;
-            return Gating::Off(self.powered - setting.cores);
+            self.usable = self.target;
         }
-        let missing = setting.cores - self.usable;
-        if missing == 0 {
-            // Cores that were on their way up may still have to go down again.
-            let surplus = self.powered.saturating_sub(setting.cores);
-            return if surplus > 0 { Gating::Off(surplus) } else { Gating::None };
-        }
-        self.set_powered(self.powered.max(setting.cores), now);
-        Gating::On(missing)
+        let gating = Gating { on: self.usable < self.target, off: self.powered > self.target };
+        self.set_powered(self.powered.max(self.target), now);
+        gating
     }
 
-    /// Cores come up; returns whether tasks can begin that could not before.
-    pub fn cores_on(&mut self, count: u32) -> bool {
-        let before = self.usable;
-        self.usable = (self.usable + count).min(self.target);
-        self.usable > before
+    /// Cores come up.
+    pub fn cores_on(&mut self) {
+        self.usable = self.target;
     }
 
-    /// Cores are off.
-    pub fn cores_off(&mut self, count: u32, now: Nanoseconds) {
-        self.set_powered(self.powered.saturating_sub(count).max(self.target), now);
+    /// Cores are off, but for those that still have a task.
+    pub fn cores_off(&mut self, now: Nanoseconds) {
+        self.leavers_are_off = true;
+        self.set_powered(self.target.max(self.busy), now);
+    }
+
+    /// A leaving core has ended its task.
+    #[inline]
+    pub fn core_left(&mut self, now: Nanoseconds) {
+        self.busy -= 1;
+        if self.leavers_are_off {
+            self.set_powered(self.target.max(self.busy), now);
+        }
     }
 
     /// Core time powered until `now`, in nanoseconds.

@@ -50,6 +50,9 @@ impl TraceSource for Scaled<Reader> {
     }
 }
 
+/// The longest span that is simulated: three years, in seconds.
+pub(crate) const SPAN_S_MAX: f64 = 1e8;
+
 /// A load.
 pub enum Load {
     /// One phase after the other; the last one goes on for as long as the run does.
@@ -94,8 +97,8 @@ impl Load {
         for (at, phase) in phases.iter().enumerate() {
             let key = |name: &str| format!("phases[{at}].{name}");
             let share = |value: f64| (0.0..=1.0).contains(&value);
-            let span = phase.span_s.is_finite() && phase.span_s > 0.0;
-            require(span, key("span_s"), "must be above 0")?;
+            let span = phase.span_s > 0.0 && phase.span_s <= SPAN_S_MAX;
+            require(span, key("span_s"), "allowed is above 0 s to 1e8 s")?;
             let rate = phase.iops.is_none_or(|rate| (0.0..=1e9).contains(&rate));
             require(rate, key("iops"), "allowed is 0 to 1e9")?;
             let limited = phase.iops.is_some() || *senders != Senders::Open;

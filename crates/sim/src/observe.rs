@@ -24,6 +24,7 @@ pub struct GroupReading {
     pub powered_ns: u64,
     pub energy_j: f64,
     pub frequency_time: f64,
+    pub returns_from_drives: u64,
 }
 
 impl Reading {
@@ -42,6 +43,7 @@ impl Reading {
                     powered_ns: group.powered_ns(engine.now),
                     energy_j: group.energy_j,
                     frequency_time: group.frequency_time,
+                    returns_from_drives: group.returns_from_drives,
                 })
                 .collect(),
             background_done: engine.background.iter().map(|work| work.done as f64).sum::<f64>()
@@ -87,7 +89,6 @@ pub fn observe(
         read_share: (arrivals > 0).then(|| reads / arrivals as f64),
         age: Seconds(0.0),
     };
-    let waited = now.totals.drive_requests > before.totals.drive_requests;
     let groups = engine.groups.iter().enumerate().map(|(at, group)| {
         let (now, before) = (&now.groups[at], &before.groups[at]);
         let powered = now.powered_ns.wrapping_sub(before.powered_ns).max(1) as f64;
@@ -97,7 +98,7 @@ pub fn observe(
             frequency: group.setting.frequency,
             utilisation_clients: share(now.clients_ns, before.clients_ns),
             utilisation_background: share(now.background_ns, before.background_ns),
-            waited_for_drives: waited,
+            waited_for_drives: now.returns_from_drives > before.returns_from_drives,
         }
     });
     let has_background = engine.background.iter().any(|work| work.exists());

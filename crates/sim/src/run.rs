@@ -2,7 +2,7 @@
 
 use crate::engine::{Engine, Stopped, new_histogram};
 use crate::histograms::{Bucket, WindowHistograms};
-use crate::load::{Load, LoadError};
+use crate::load::{Load, LoadError, SPAN_S_MAX};
 use crate::observe::{Reading, observe};
 use crate::queue::Nanoseconds;
 use crate::rows::Row;
@@ -41,6 +41,8 @@ pub struct Run {
     next_law: Nanoseconds,
     /// Until when requests are counted for the law's alarm.
     next_count: Nanoseconds,
+    /// Requests that had arrived when the count began.
+    counted_from: u64,
     next_row: Nanoseconds,
     law_reading: Reading,
     row_reading: Reading,
@@ -91,7 +93,7 @@ impl Run {
         load: Load,
         settings: RunSettings,
     ) -> Result<Self, LoadError> {
-        check(&settings)?;
+        settings.check()?;
         let nanoseconds = |seconds: f64| (seconds * 1e9).round() as u64;
         let span_s = match &load {
             Load::Phases { phases, .. } => Some(phases.iter().map(|phase| phase.span_s).sum()),
@@ -99,6 +101,7 @@ impl Run {
         };
         let warmup_ns = nanoseconds(settings.warmup_s);
         let duration_s = settings.duration_s.or(span_s);
+        RunSettings { duration_s, ..settings }.check()?;
         let sender = Sender::new(load, server, settings.seed, settings.warmup_s)?;
         let limits = limits(server);
         let slice_s = server.background.as_ref().map_or(0.0, |work| work.slice.0);
@@ -115,6 +118,7 @@ impl Run {
             end_ns: duration_s.map(|span| warmup_ns + nanoseconds(span)),
             next_law: nanoseconds(control.period().0),
             next_count: 0,
+            counted_from: 0,
             next_row: if warmup_ns > 0 { warmup_ns } else { window_ns },
             law_reading: start.clone(),
             base: (warmup_ns == 0).then(|| start.clone()),
@@ -144,9 +148,14 @@ impl Run {
             let alarm = self.control.alarm_requests();
             if alarm.is_some() && self.engine.now >= self.next_count {
                 self.next_count = self.engine.now + self.alarm_span_ns();
+                self.counted_from = self.engine.totals.arrivals;
             }
+            let alarm = alarm.map(|requests| self.counted_from.saturating_add(requests));
             let counted = if alarm.is_some() { until.min(self.next_count) } else { until };
             let stopped = self.engine.run(counted, alarm)?;
+            if stopped == Stopped::Alarm {
+                self.next_count = self.engine.now;
+            }
             self.close_windows(stopped == Stopped::Alarm);
         }
         Ok(self.share_done())
@@ -221,6 +230,11 @@ impl Run {
 
     fn close_windows(&mut self, alarm: bool) {
         let now = self.engine.now;
+        if let (None, Some(last)) = (self.end_ns, self.engine.exhausted_at()) {
+            // A trace ends with the latency window in which its last request arrived.
+            let windows = last.saturating_sub(self.warmup_ns) / self.window_ns + 1;
+            self.end_ns = Some(self.warmup_ns + windows * self.window_ns);
+        }
         if now == self.next_row || Some(now) == self.end_ns {
             self.close_row();
         }
@@ -238,9 +252,9 @@ impl Run {
             }
             self.next_law = now + (self.control.period().0 * 1e9).round().max(1.0) as u64;
         }
-        if self.end_ns.is_none() && self.engine.exhausted_at().is_some() {
-            // A trace ends with the latency window in which its last request arrived.
-            self.end_ns = Some(self.next_row.max(self.warmup_ns + self.window_ns));
+        if now == self.warmup_ns {
+            // The step just made belongs to the window before.
+            self.control.reset_accounting();
         }
         self.finished = self.end_ns.is_some_and(|end| now >= end);
     }
@@ -251,7 +265,6 @@ impl Run {
         self.next_row = reading.at + self.window_ns;
         if reading.at == self.warmup_ns && self.base.is_none() {
             self.base = Some(reading.clone());
-            self.control.reset_accounting();
         } else {
             let window = &self.engine.latencies;
             let state = self.control.state();
@@ -275,19 +288,20 @@ impl Run {
     }
 }
 
-fn check(settings: &RunSettings) -> Result<(), LoadError> {
-    let span = |value: f64, least: f64| value.is_finite() && value >= least && value <= 1e8;
-    let wrong = |key: &str, message: &str| {
-        Err(LoadError::Value { key: key.to_owned(), message: message.to_owned() })
-    };
-    if !span(settings.warmup_s, 0.0) {
-        return wrong("warmup", "must be 0 s or more");
+impl RunSettings {
+    /// Whether every span can be simulated.
+    fn check(&self) -> Result<(), LoadError> {
+        let spans = [
+            ("warmup", Some(self.warmup_s), 0.0, "0 s"),
+            ("duration", self.duration_s, 1e-3, "1 ms"),
+            ("window", Some(self.window_s), 1e-3, "1 ms"),
+        ];
+        for (key, span_s, least_s, least) in spans {
+            if span_s.is_some_and(|span_s| !(least_s..=SPAN_S_MAX).contains(&span_s)) {
+                let message = format!("allowed is {least} to {SPAN_S_MAX:e} s");
+                return Err(LoadError::Value { key: key.to_owned(), message });
+            }
+        }
+        Ok(())
     }
-    if !settings.duration_s.is_none_or(|duration| span(duration, 1e-3)) {
-        return wrong("duration", "must be at least 1 ms");
-    }
-    if !span(settings.window_s, 1e-3) {
-        return wrong("window", "must be at least 1 ms");
-    }
-    Ok(())
 }

@@ -1,7 +1,7 @@
 //! The clients: when the next request comes and what it is.
 
 use crate::engine::What;
-use crate::load::{Load, LoadError, Pattern, Phase, Senders, TraceSource};
+use crate::load::{Load, LoadError, Pattern, Phase, SPAN_S_MAX, Senders, TraceSource};
 use crate::queue::{EventQueue, Nanoseconds};
 use rand::{Rng, RngExt, SeedableRng};
 use rand_distr::Exp1;
@@ -312,6 +312,13 @@ impl Trace {
         match self.next {
             Some(next) => {
                 let at = next.time_ns.saturating_sub(self.offset_ns).max(now);
+                if at as f64 > SPAN_S_MAX * 1e9 {
+                    let days = at as f64 / 86400e9;
+                    return Err(LoadError::Value {
+                        key: "trace".to_owned(),
+                        message: format!("a request comes {days:.0} days after the first"),
+                    });
+                }
                 queue.schedule(at, What::Arrival { epoch: 0 });
             }
             None => self.exhausted_at = Some(now),

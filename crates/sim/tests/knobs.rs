@@ -36,8 +36,9 @@ fn with_cores(server: &Server, cores: [u32; 3]) -> Action {
 /// Says one thing for half a second, another for the next, and a third from then on.
 fn three_acts(acts: [Action; 3]) -> Box<dyn Law> {
     let ends = [0.5, 1.0, 9.0].map(Seconds);
+    let last = acts[2].clone();
     let plan = ends.into_iter().zip(acts).collect();
-    Box::new(Schedule { plan, period: Seconds(0.1), elapsed: Seconds(0.0) })
+    Box::new(Schedule { plan, last, period: Seconds(0.1), elapsed: Seconds(0.0) })
 }
 
 #[test]

@@ -105,7 +105,7 @@ fn exhaustive(server: &Server) -> f64 {
 fn what_is_found_is_what_exhaustive_search_finds() {
     for idle in ["idle = \"polling\"", "idle = \"c-states\"\nidle_power = \"0.3 W\""] {
         let server = tiny(idle);
-        let mut source = SegmentSource::new(load(), 10.0).unwrap();
+        let mut source = SegmentSource::new(load(), 10.0, None).unwrap();
         let plan = Plan::find(&server, &mut source, &SETTINGS, &mut |_| true).unwrap().unwrap();
         let found = plan.segments[0].best.power_w;
         let least = exhaustive(&without_switching_costs(&server));
@@ -121,7 +121,7 @@ fn a_tighter_bound_never_saves_more() {
     for plf in [0.0, 0.1, 0.3, 1.0] {
         let bound = OracleBound { plf, statistic: Statistic::Mean };
         let settings = OracleSettings { bound, ..SETTINGS };
-        let mut source = SegmentSource::new(load(), 10.0).unwrap();
+        let mut source = SegmentSource::new(load(), 10.0, None).unwrap();
         let plan = Plan::find(&server, &mut source, &settings, &mut |_| true).unwrap().unwrap();
         let power_w = plan.segments[0].best.power_w;
         assert!(power_w <= before, "plf {plf}: {power_w} W after {before} W");

@@ -4,7 +4,7 @@ A profile is a TOML file:
 
     [profile]
     name = "day"
-    represent = "12.5 s"          # simulated seconds that stand for each segment
+    represent = "12.5 s"          # simulated seconds for each segment, on average
 
     [[segment]]
     span = "1 h"                  # what the segment lasts in the day
@@ -13,9 +13,8 @@ A profile is a TOML file:
     io_bytes = "16 KiB"           # optional, in place of the pattern's
     read_fraction = 0.9           # optional, in place of the pattern's
 
-A mean over the whole day weighs each segment by its span. Every segment is simulated for the same
-time, so where all spans are equal (as in the quickstart) the plain mean over the simulated time is
-the mean over the day.
+Each segment is simulated for its share of the day: `represent` is the mean over the segments, so that
+the plain mean over the simulated time is the mean over the day.
 """
 
 from __future__ import annotations

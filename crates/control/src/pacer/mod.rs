@@ -41,6 +41,9 @@ pub struct Pacer {
     at_full_speed: bool,
     held: Action,
     alarm: Option<u64>,
+    /// Clients' work in core-seconds by group, and the requests it was for, of late windows.
+    work: Vec<f64>,
+    work_requests: f64,
 }
 
 impl Pacer {
@@ -59,6 +62,8 @@ impl Pacer {
             quiet: Seconds(0.0),
             at_full_speed: true,
             alarm: None,
+            work: vec![0.0; limits.groups.len()],
+            work_requests: 0.0,
             held,
             settings,
             limits,
@@ -159,23 +164,43 @@ impl Pacer {
         seen.alarm || slow || busy
     }
 
+    /// Takes in what the requests of a window cost on the cores; late windows count more.
+    fn learn_work(&mut self, seen: &Observation, requests: u64, dt: Seconds) {
+        if requests == 0 {
+            return;
+        }
+        self.work_requests = self.work_requests * WORK_MEMORY + requests as f64;
+        for (work, group) in self.work.iter_mut().zip(&seen.groups) {
+            let core_s = group.utilisation_clients * f64::from(group.cores) * dt.0;
+            // What cannot be is taken for none, and leaves the other parts of the alarm.
+            let core_s = if core_s.is_finite() { core_s.max(0.0) } else { 0.0 };
+            *work = *work * WORK_MEMORY + core_s;
+        }
+    }
+
     /// The number of requests in an alarm span that is on its way to load the active cores beyond
     /// `burst_utilisation`, and that is no mere fluctuation.
-    fn requests_of_a_burst(&self, seen: &Observation) -> Option<u64> {
+    fn requests_of_a_burst(&self) -> Option<u64> {
         let mean = self.stability.over_all_windows()?;
-        let expected = mean.requests as f64 * (self.settings.burst_window.0 / mean.span.0);
-        let mut factor = f64::INFINITY;
-        for group in &seen.groups {
-            if group.utilisation_clients > 0.0 {
-                factor = factor.min(self.settings.burst_utilisation / group.utilisation_clients);
+        let span_s = self.settings.burst_window.0;
+        let expected = mean.requests as f64 * (span_s / mean.span.0);
+        let mut most = f64::INFINITY;
+        for (&work, group) in self.work.iter().zip(&self.held.groups) {
+            if work > 0.0 {
+                let room = self.settings.burst_utilisation * f64::from(group.cores) * span_s;
+                most = most.min(room * self.work_requests / work);
             }
         }
+        let most = if most.is_finite() { most * self.settings.burst_alarm } else { 0.0 };
         let least = expected * (1.0 + self.settings.rate_change);
         let noise = expected + 5.0 * expected.sqrt();
-        let alarm = (expected * factor * self.settings.burst_alarm).max(least).max(noise);
+        let alarm = most.max(least).max(noise);
         alarm.is_finite().then_some(alarm.ceil() as u64)
     }
 }
+
+/// Weight of the past that is kept with each window's work.
+const WORK_MEMORY: f64 = 0.5;
 
 impl Law for Pacer {
     fn step(&mut self, seen: &Observation, dt: Seconds) -> Action {
@@ -190,6 +215,7 @@ impl Law for Pacer {
                 self.destabilise()
             }
             Some(latency) => {
+                self.learn_work(seen, latency.requests, dt);
                 // A request that raised the alarm has arrived, even if none is answered yet.
                 let asked = latency.requests > 0 || seen.alarm;
                 self.quiet = if asked { Seconds(0.0) } else { self.quiet + dt };
@@ -208,12 +234,12 @@ impl Law for Pacer {
                 }
             }
         };
+        self.held = action.clone();
         self.alarm = match self.state {
             OperatingState::Idle => Some(1),
-            OperatingState::Stable => self.requests_of_a_burst(seen),
+            OperatingState::Stable => self.requests_of_a_burst(),
             OperatingState::Unstable => None,
         };
-        self.held = action.clone();
         action
     }
 

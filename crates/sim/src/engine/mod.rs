@@ -7,7 +7,7 @@ pub use job::Totals;
 
 use crate::background::BackgroundWork;
 use crate::drive::DriveArray;
-use crate::group::{CoreGroup, Gating};
+use crate::group::CoreGroup;
 use crate::load::LoadError;
 use crate::program::Program;
 use crate::queue::{EventQueue, Nanoseconds};
@@ -38,10 +38,10 @@ pub enum What {
     DriveDone { job: u32 },
     /// A write is persistent.
     Persisted { job: u32 },
-    /// Gated cores stop drawing power.
-    CoresOff { group: u8, count: u16 },
-    /// Cores are back.
-    CoresOn { group: u8, count: u16 },
+    /// Gated cores stop drawing power; void when their group's epoch has passed.
+    CoresOff { group: u8, epoch: u16 },
+    /// Cores are back; void likewise.
+    CoresOn { group: u8, epoch: u16 },
     /// The drives' energy is added up.
     SettleDrives,
     /// The caller wants control at this time; void when its epoch has passed.
@@ -143,12 +143,12 @@ impl Engine {
         engine
     }
 
-    /// Runs until `until`, or until `alarm` requests have arrived from now on.
+    /// Runs until `until`, or until `alarm` requests have arrived since the start of the run.
     ///
     /// # Errors
     /// When the trace turns out to be damaged.
     pub fn run(&mut self, until: Nanoseconds, alarm: Option<u64>) -> Result<Stopped, LoadError> {
-        self.alarm_arrivals = alarm.map_or(u64::MAX, |n| self.totals.arrivals.saturating_add(n));
+        self.alarm_arrivals = alarm.unwrap_or(u64::MAX);
         self.stop_epoch = self.stop_epoch.wrapping_add(1);
         let epoch = self.stop_epoch;
         self.queue.schedule(until, What::Stop { epoch });
@@ -181,9 +181,12 @@ impl Engine {
                     self.queue.schedule(next, What::BackgroundDue { group });
                 }
                 What::NextPhase => self.sender.next_phase(self.now, &mut self.queue),
-                What::CoresOn { group, count } => self.cores_on(group, u32::from(count)),
-                What::CoresOff { group, count } => {
-                    self.groups[usize::from(group)].cores_off(u32::from(count), self.now);
+                What::CoresOn { group, epoch } => self.cores_on(group, epoch),
+                What::CoresOff { group, epoch } => {
+                    let slot = &mut self.groups[usize::from(group)];
+                    if slot.epoch == epoch {
+                        slot.cores_off(self.now);
+                    }
                 }
                 What::SettleDrives => {
                     self.drives.settle(self.now);
@@ -201,17 +204,15 @@ impl Engine {
         let cores = &self.server.cores;
         for (at, &setting) in action.groups.iter().enumerate() {
             let group = u8::try_from(at).unwrap_or_default();
-            let narrow = |count: u32| u16::try_from(count).unwrap_or(u16::MAX);
-            match self.groups[at].apply(setting, cores, self.now) {
-                Gating::None => {}
-                Gating::Off(count) => {
-                    let at = self.now + (cores.gate_off.0 * 1e9) as u64;
-                    self.queue.schedule(at, What::CoresOff { group, count: narrow(count) });
-                }
-                Gating::On(count) => {
-                    let at = self.now + (cores.gate_on.0 * 1e9) as u64;
-                    self.queue.schedule(at, What::CoresOn { group, count: narrow(count) });
-                }
+            let gating = self.groups[at].apply(setting, cores, self.now);
+            let epoch = self.groups[at].epoch;
+            if gating.off {
+                let at = self.now + (cores.gate_off.0 * 1e9) as u64;
+                self.queue.schedule(at, What::CoresOff { group, epoch });
+            }
+            if gating.on {
+                let at = self.now + (cores.gate_on.0 * 1e9) as u64;
+                self.queue.schedule(at, What::CoresOn { group, epoch });
             }
         }
         self.background_first = action.background.priority == BackgroundPriority::High;

@@ -6,12 +6,22 @@ use crate::load::LoadError;
 use crate::program::Step;
 use crate::sender::Arrival;
 
+/// More requests than this in the server at once mean that the load exceeds it for good.
+const REQUESTS_MAX: usize = 10_000_000;
+
 impl Engine {
     /// A request arrives; returns whether the alarm goes off.
     #[inline]
     pub(super) fn arrival(&mut self, epoch: u32) -> Result<bool, LoadError> {
         if let Some(arrival) = self.sender.arrive(epoch, self.now, &mut self.queue)? {
             self.enter(arrival);
+            let in_system = self.jobs.len() - self.free_jobs.len();
+            if in_system > REQUESTS_MAX {
+                return Err(LoadError::Value {
+                    key: "load".to_owned(),
+                    message: format!("exceeds the server: {in_system} requests wait in it"),
+                });
+            }
         }
         Ok(self.alarm_goes_off())
     }
@@ -127,7 +137,7 @@ impl Engine {
         let at = usize::from(group);
         let slot = &mut self.groups[at];
         if slot.busy > slot.usable {
-            slot.busy -= 1;
+            slot.core_left(self.now);
             return;
         }
         if self.background_first && self.background[at].take(self.now) {
@@ -197,6 +207,10 @@ impl Engine {
             }
         }
         self.next_step(job);
+        let step = usize::from(self.jobs[job as usize].step);
+        if let Step::Core { group, .. } = self.program.steps[step] {
+            self.groups[usize::from(group)].returns_from_drives += 1;
+        }
     }
 
     /// The client has its answer.
@@ -212,11 +226,12 @@ impl Engine {
         self.sender.answered(self.now + self.network_ns, &mut self.queue);
     }
 
-    pub(super) fn cores_on(&mut self, group: u8, count: u32) {
+    pub(super) fn cores_on(&mut self, group: u8, epoch: u16) {
         let at = usize::from(group);
-        if !self.groups[at].cores_on(count) {
+        if self.groups[at].epoch != epoch {
             return;
         }
+        self.groups[at].cores_on();
         while self.groups[at].has_free_core() {
             let Some(next) = self.groups[at].queue.pop_front() else { break };
             let step = usize::from(self.jobs[next as usize].step);

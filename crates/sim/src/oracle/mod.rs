@@ -67,7 +67,7 @@ impl Plan {
     #[must_use]
     pub fn law(&self, warmup_s: f64, full_speed: Action) -> Schedule {
         let mut until_s = warmup_s;
-        let mut plan: Vec<_> = self
+        let plan: Vec<_> = self
             .segments
             .iter()
             .map(|segment| {
@@ -75,10 +75,8 @@ impl Plan {
                 (Seconds(until_s), segment.best.action.clone())
             })
             .collect();
-        if plan.is_empty() {
-            plan.push((Seconds(0.0), full_speed));
-        }
-        Schedule { plan, period: Seconds(0.05), elapsed: Seconds(0.0) }
+        let last = plan.last().map_or(full_speed, |(_, action)| action.clone());
+        Schedule { plan, last, period: Seconds(0.05), elapsed: Seconds(0.0) }
     }
 }
 

@@ -30,6 +30,8 @@ const TRIAL_S_MAX: f64 = 30.0;
 /// Cuts a load: phases as they are, traces into slices of equal length.
 pub struct SegmentSource {
     kind: Kind,
+    /// Time left to cut, in seconds.
+    left_s: f64,
 }
 
 enum Kind {
@@ -54,11 +56,11 @@ impl TraceSource for Held {
 }
 
 impl SegmentSource {
-    /// Cuts `load`; traces into slices of `slice_s`.
+    /// Cuts the first `span_s` of `load`; traces into slices of `slice_s`.
     ///
     /// # Errors
     /// When the load cannot be used.
-    pub fn new(load: Load, slice_s: f64) -> Result<Self, LoadError> {
+    pub fn new(load: Load, slice_s: f64, span_s: Option<f64>) -> Result<Self, LoadError> {
         load.check()?;
         let kind = match load {
             Load::Phases { senders, phases } => Kind::Phases { senders, phases, at: 0 },
@@ -68,7 +70,7 @@ impl SegmentSource {
                 Kind::Trace { records, next, start_ns, slice_ns: (slice_s * 1e9) as u64 }
             }
         };
-        Ok(Self { kind })
+        Ok(Self { kind, left_s: span_s.unwrap_or(f64::INFINITY) })
     }
 
     /// The next segment.
@@ -76,6 +78,15 @@ impl SegmentSource {
     /// # Errors
     /// When the trace is damaged.
     pub fn next_segment(&mut self) -> Result<Option<Segment>, LoadError> {
+        if self.left_s <= 0.0 {
+            return Ok(None);
+        }
+        let segment = self.cut()?;
+        self.left_s -= segment.as_ref().map_or(0.0, Segment::span_s);
+        Ok(segment)
+    }
+
+    fn cut(&mut self) -> Result<Option<Segment>, LoadError> {
         match &mut self.kind {
             Kind::Phases { senders, phases, at } => {
                 let phase = phases.get(*at).copied();
@@ -86,7 +97,7 @@ impl SegmentSource {
                 if next.is_none() {
                     return Ok(None);
                 }
-                let end_ns = *start_ns + *slice_ns;
+                let end_ns = start_ns.saturating_add(*slice_ns);
                 let mut slice = Vec::new();
                 while let Some(record) = next.filter(|record| record.time_ns < end_ns) {
                     slice.push(Record { time_ns: record.time_ns - *start_ns, ..record });
