@@ -92,6 +92,12 @@ def test_the_oracle_saves_at_least_as_much_and_keeps_the_bound() -> None:
         (("--trace", "README.md"), "README.md"),
         (("--profile", "README.md"), "README.md"),
         (("--seed", "-1"), "--seed"),
+        (("--rate-scale", "2"), "does not go with a pattern"),
+        (("--trace", "x", "--open"), "--open does not go with --trace"),
+        (("--profile", "x", "--io-size", "8 KiB"), "--io-size does not go with --profile"),
+        (("--plf", "nan"), "--plf nan: allowed is 0.001 to 10"),
+        (("--read-fraction", "2"), "--read-fraction 2.0: allowed is 0 to 1"),
+        (("--duration", "2000 d"), "allowed is 1 ms to 1e8 s"),
         (("--nonsense",), "Unknown option"),
     ],
 )
@@ -151,6 +157,13 @@ def test_the_list_shows_every_server_policy_and_parameter() -> None:
     assert done.returncode == 0, done.stderr
     for name in ("dorado6000", "small", "schedutil", "background_floor"):
         assert name in done.stdout
+
+
+def test_a_trace_lasts_as_long_under_every_policy() -> None:
+    trace = str(ROOT / "traces" / "pgbench.wtrace")
+    words = ("simulate", "--server", "small", "--trace", trace, "--time-scale", "0.01")
+    spans = [answer(*words, "--policy", name)["duration_s"] for name in ("native", "ondemand")]
+    assert spans[0] == spans[1]
 
 
 def test_the_oracle_refuses_settings_it_does_not_know() -> None:

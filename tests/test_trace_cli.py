@@ -9,7 +9,6 @@ import pytest
 from wattio import _core
 from wattio.cli import main
 from wattio.errors import InputError
-from wattio.tracing import RecordingError
 from wattio.tracing.recorder import device_number
 from wattio.tracing.tracefs import remove_stale
 
@@ -145,7 +144,7 @@ def test_a_device_is_found_by_name_or_path(tmp_path: Path) -> None:
     assert device_number("vda", tmp_path) == (254, 0)
     assert device_number("/dev/vda", tmp_path) == (254, 0)
     for wrong in ("vdb", "", "..", "/dev/", "vda/dev"):
-        with pytest.raises(RecordingError, match="there are vda"):
+        with pytest.raises(InputError, match="there are vda"):
             device_number(wrong, tmp_path)
 
 

@@ -313,7 +313,7 @@ class Pacer:
         return slow or busy or bool(seen["alarm"])
 
     def learn_work(self, seen: Mapping[str, Any], requests: int, dt_s: float) -> None:
-        """What requests cost on the cores of each group; each window halves the weight of the past."""
+        """What requests cost on the cores of each group; a window halves the past's weight."""
         if requests == 0:
             return
         self.work_requests = 0.5 * self.work_requests + requests

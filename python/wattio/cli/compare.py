@@ -17,7 +17,7 @@ app = App(
 ```
 wattio compare results/pacer/20260102T030405Z-1a2b3c4 results/pacer/20260103T030405Z-5d6e7f8
 wattio compare results/quickstart/20260102T030405Z-1a2b3c4:day/native \\
-               results/quickstart/20260102T030405Z-1a2b3c4:day/pacer --json
+               results/quickstart/20260102T030405Z-1a2b3c4:day/PACER --json
 ```""",
 )
 

@@ -94,6 +94,7 @@ class LoadOptions:
         given = [name for name, value in loads.items() if value is not None]
         if len(given) > 1:
             raise InputError(f"{' and '.join(given)} exclude each other: a run has one load")
+        self._refuse_foreign()
         if self.trace is not None:
             scales = {"rate_scale": self.rate_scale, "time_scale": self.time_scale}
             return {"trace": str(self.trace), **scales}
@@ -108,6 +109,24 @@ class LoadOptions:
             return {"pattern": self.pattern, "iops": self.iops, **who, **self._mix()}
         pressure = 0.10 if self.pressure is None else self.pressure
         return {"pattern": self.pattern, "pressure": pressure, **who, **self._mix()}
+
+    def _refuse_foreign(self) -> None:
+        """Options that say nothing about the load that was chosen. Raises InputError."""
+        mix = ("pattern", "read_fraction", "io_size")
+        foreign: tuple[str, ...] = ("rate_scale", "time_scale")
+        chosen = "a pattern"
+        if self.trace is not None:
+            foreign, chosen = (*mix, "open", "clients"), "--trace"
+        elif self.profile is not None:
+            foreign, chosen = (*foreign, *mix), "--profile"
+        for name in foreign:
+            if getattr(self, name) != getattr(LoadOptions(), name):
+                raise InputError(f"--{name.replace('_', '-')} does not go with {chosen}")
+        for name, limits in (("read_fraction", (0, 1)), ("iops", (0, 1e9))):
+            value = getattr(self, name)
+            if value is not None and not limits[0] <= value <= limits[1]:
+                option = f"--{name.replace('_', '-')}"
+                raise InputError(f"{option} {value}: allowed is {limits[0]:g} to {limits[1]:g}")
 
     def _mix(self) -> dict[str, Any]:
         mix: dict[str, Any] = {}

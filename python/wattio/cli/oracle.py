@@ -10,6 +10,7 @@ from rich.table import Table
 from wattio.cli import output
 from wattio.cli.load_options import LoadOptions, Quantity, seconds
 from wattio.cli.simulate import run_with_twin, show
+from wattio.errors import InputError
 from wattio.simulation import Setting, relate
 
 app = App(
@@ -64,11 +65,18 @@ def oracle(
         settings["slice_s"] = seconds("--slice", slice_)
     request = load.request(server, "oracle", settings, seed, warmup)
     outcome, native = run_with_twin(request, quiet=as_json)
+    if slice_ is not None and load.trace is None:
+        raise InputError("--slice goes with --trace only")
     result = {**outcome.summary, **relate(outcome, native, plf)}
     if as_json:
         output.print_json(result)
         return 0
     show(result, native.summary)
+    if statistic == "p99":
+        ratio = output.ratio(result["relative_to_native"]["latency_us_p99"])
+        output.console().print(
+            f"planned for p99 latency within {1 + plf:g} x native: it is {ratio}"
+        )
     output.console().print(_plan(result["segments"]))
     return 0
 

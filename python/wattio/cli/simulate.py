@@ -41,7 +41,7 @@ class PolicyOptions:
     Parameters
     ----------
     policy
-        Name of a policy; `--list` shows them all.
+        Name of a policy, or oracle; `--list` shows them all.
     plf
         Performance-loss factor: tolerated growth of the mean latency; 0.2 where none is given.
     without
@@ -68,6 +68,8 @@ class PolicyOptions:
         if self.without and self.policy != "pacer":
             raise InputError(f"--without is for the policy pacer, not for {self.policy}")
         settings.update({f"adapt_{adaptor}": False for adaptor in self.without})
+        if self.plf is not None and not 0.001 <= self.plf <= 10:
+            raise InputError(f"--plf {self.plf}: allowed is 0.001 to 10")
         if self.plf is not None and self.policy in ("pacer", "oracle"):
             settings["plf"] = self.plf
         return settings
@@ -159,7 +161,7 @@ def show(result: dict[str, Any], native: dict[str, Any]) -> None:
     for heading in ("", "native", result["policy"], "ratio"):
         table.add_column(heading, justify="left" if not heading else "right")
     for name, key, digits in _ROWS:
-        ours, theirs = result.get(key), native.get(key)
+        ours, theirs = _value_of(result, key), _value_of(native, key)
         cells = [_number(theirs, digits), _number(ours, digits)]
         ratio = ours / theirs if ours is not None and theirs else None
         table.add_row(name, *cells, _number(ratio, 3))
@@ -177,9 +179,9 @@ def show(result: dict[str, Any], native: dict[str, Any]) -> None:
     bound = result["bound"]
     kept = {True: "kept", False: "NOT kept", None: "nothing to hold it against"}
     share = bound["violation_share"]
-    windows = "" if share is None else f"; {share:.1%} of the windows above it"
+    windows = "" if share is None else f"; {share:.1%} of its half-second windows above that"
     output.console().print(
-        f"bound of mean latency, {1 + bound['plf']:g} x native: "
+        f"bound of the run's mean latency, {1 + bound['plf']:g} x native: "
         f"{kept[bound['latency_us_mean_ok']]}{windows}"
     )
 
@@ -188,14 +190,22 @@ _ROWS = (
     ("power, W", "power_w_mean", 1),
     ("energy, J", "energy_j", 0),
     ("I/Os a second", "iops_mean", 0),
-    ("I/Os a second and watt", "iops_per_watt", 2),
+    ("I/Os a second and watt", "iops_per_watt", 3),
     ("mean latency, us", "latency_us_mean", 1),
     ("99 % latency, us", "latency_us_p99", 1),
     ("99.9 % latency, us", "latency_us_p999", 1),
     ("background work, cores' worth", "background_rate_mean", 2),
     ("active cores", "cores_active_mean", 1),
-    ("frequency, Hz", "frequency_hz_mean", 0),
+    ("frequency, GHz", "frequency_ghz_mean", 3),
 )
+
+
+def _value_of(summary: dict[str, Any], key: str) -> float | None:
+    if key == "frequency_ghz_mean":
+        hertz = summary.get("frequency_hz_mean")
+        return None if hertz is None else hertz / 1e9
+    value: float | None = summary.get(key)
+    return value
 
 
 def _number(value: float | None, digits: int) -> str:

@@ -7,6 +7,7 @@ how steady the ratio is along the run, but nothing about other seeds.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wattio.analysis import statistics
-from wattio.analysis.histogram import WindowHistograms, percentile
+from wattio.analysis.histogram import WindowHistograms
 from wattio.analysis.statistics import Interval
 from wattio.errors import InputError
 from wattio.simulation import Outcome
@@ -162,16 +163,32 @@ class _Windows:
         self.latency_us = total(ios * np.nan_to_num(windows["latency_us_mean"]))
         self.background = total(windows["background_rate"] * windows["span_s"])
         self.edge, matrix = WindowHistograms(*outcome.window_histograms).matrix()
-        self.count = np.add.reduceat(matrix, starts, axis=0)
+        by_stretch = np.add.reduceat(matrix, starts, axis=0).astype(np.float64)
+        # A column for each bucket, together in memory: a percentile looks at few of them.
+        self.cumulative = np.asfortranarray(np.cumsum(by_stretch, axis=1))
         self.size = len(starts)
+
+    def _percentile(self, share: float, weights: NDArray[np.float64]) -> float:
+        """`analysis.histogram.percentile` of the weighted stretches, by bisection over buckets."""
+        total = float(weights @ self.cumulative[:, -1]) if self.edge.size else 0.0
+        if total == 0:
+            return float("nan")
+        rank = max(1.0, math.ceil(share * total))
+        low, high = 0, self.edge.size - 1
+        while low < high:
+            middle = (low + high) // 2
+            if weights @ self.cumulative[:, middle] < rank:
+                low = middle + 1
+            else:
+                high = middle
+        return float(self.edge[low])
 
     def value(self, metric: str, weights: NDArray[np.float64]) -> float:
         """A metric over weighted stretches; NaN where it has none."""
         span_s, ios = float(weights @ self.span_s), float(weights @ self.ios)
         energy_j = float(weights @ self.energy_j)
         if metric == "latency_us_p99":
-            found = percentile(self.edge, weights @ self.count, 0.99)
-            return float("nan") if found is None else found
+            return self._percentile(0.99, weights)
         sums: dict[str, tuple[float, float]] = {
             "power_w_mean": (energy_j, span_s),
             "energy_j": (energy_j, 1.0),

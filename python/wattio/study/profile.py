@@ -13,8 +13,8 @@ A profile is a TOML file:
     io_bytes = "16 KiB"           # optional, in place of the pattern's
     read_fraction = 0.9           # optional, in place of the pattern's
 
-Each segment is simulated for its share of the day: `represent` is the mean over the segments, so that
-the plain mean over the simulated time is the mean over the day.
+Each segment is simulated for its share of the day: `represent` is the mean over the segments, so
+that the plain mean over the simulated time is the mean over the day.
 """
 
 from __future__ import annotations

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+import signal
+import threading
+from collections.abc import Callable, Iterator
 
 from wattio.errors import InputError, ResultError
 from wattio.study import document, metrics, plan, schema
@@ -65,19 +68,37 @@ def execute(
 
     def keep(iteration: Iteration, finished: Finished) -> None:
         outcome = finished.outcome
-        folder.write_outcome(iteration.identity, outcome)
-        found = metrics.of_outcome(outcome)
-        catalog.add_iteration(iteration, finished.phases, metrics.verdicts(outcome), found)
+        with _undisturbed():
+            folder.write_outcome(iteration.identity, outcome)
+            found = metrics.of_outcome(outcome)
+            catalog.add_iteration(iteration, finished.phases, metrics.verdicts(outcome), found)
         ended(iteration)
 
     try:
         executor.run(iterations, keep)
     finally:
         try:
-            for identity, found in relations(folder, simulator).items():
-                catalog.put_metrics(identity, found)
+            with _undisturbed():
+                for identity, found in relations(folder, simulator).items():
+                    catalog.put_metrics(identity, found)
         finally:
             catalog.close()
+
+
+@contextlib.contextmanager
+def _undisturbed() -> Iterator[None]:
+    """Hold Ctrl-C back until what is being written is whole; then raise KeyboardInterrupt."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    held: list[int] = []
+    before = signal.signal(signal.SIGINT, lambda number, _: held.append(number))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+    if held:
+        raise KeyboardInterrupt
 
 
 def relations(folder: ResultFolder, simulator: Simulator) -> dict[str, Metrics]:

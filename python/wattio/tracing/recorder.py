@@ -12,6 +12,7 @@ from pathlib import Path
 from types import FrameType
 
 from wattio import _core
+from wattio.errors import InputError
 from wattio.tracing.events import EVENT, Tally, UnreadableEvent
 from wattio.tracing.tracefs import Instance, TracefsError, tracefs
 
@@ -49,12 +50,12 @@ class Recording:
 
 
 def device_number(device: str, sys_root: Path = Path("/sys")) -> tuple[int, int]:
-    """Major and minor number of a disk, `vda` or `/dev/vda`. Raises RecordingError."""
+    """Major and minor number of a disk, `vda` or `/dev/vda`. Raises InputError."""
     name = device.removeprefix("/dev/")
     folder = sys_root / "block" / name
     if not name or "/" in name or not (folder / "dev").is_file():
         known = sorted(path.name for path in (sys_root / "block").glob("*"))
-        raise RecordingError(
+        raise InputError(
             f"{device!r} is not a whole disk of this machine; there are {', '.join(known)}"
         )
     major, minor = (folder / "dev").read_text().split(":")
