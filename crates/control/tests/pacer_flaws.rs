@@ -100,6 +100,24 @@ fn flaw_3_a_burst_is_seen_within_the_window() {
     }
 }
 
+/// The alarm once rested on the last window's utilisation, and a silence of a second disarmed it.
+#[test]
+fn flaw_3_a_burst_after_a_silence_is_seen_as_fast() {
+    let mut trial = Trial::steady(dorado_quarter(), QUARTER_IOPS * 0.1, RAND_RW, 20.0);
+    trial.phases.push(phase(1.02, Some(0.0), RAND_RW));
+    trial.phases.push(phase(0.5, Some(QUARTER_IOPS), RAND_RW));
+    trial.senders = Senders::Open;
+    let steps = taken(&trial.pacer(&[]));
+    let burst_s = trial.warmup_s + 21.02;
+    let full = trial.full_speed();
+    let before = steps.iter().rev().find(|step| step.at_s < burst_s).unwrap();
+    assert_eq!(before.state, OperatingState::Stable);
+    assert_ne!(before.action.groups, full.groups, "nothing was saved before the burst");
+    let mut after = steps.iter().filter(|step| step.at_s >= burst_s);
+    let seen_s = after.find(|step| step.action == full).unwrap().at_s - burst_s;
+    assert!(seen_s < 0.125, "full speed only {seen_s:.3} s after the burst");
+}
+
 /// Starving background work looks like saving, and the document bounds it by nothing. Ours puts it
 /// off and catches up: over a run 0.98 of what full speed does is done, steady or with silences.
 #[test]
