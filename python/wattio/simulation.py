@@ -238,7 +238,7 @@ def relate(outcome: Outcome, native: Outcome, plf: float) -> dict[str, Any]:
     """The keys `relative_to_native` and `bound`, from a run and its native twin (same seed).
 
     Ratios are the run's value over the twin's; a ratio that has no value is None. The bound
-    (seed 002, section IV-C) is kept when the mean latency is at most (1 + plf) times the twin's;
+    (PACER document, section IV-C) is kept when the mean latency is at most (1 + plf) times the twin's;
     `violation_share` is the share of the latency windows in which both answered requests and the
     run's mean was above that.
     """

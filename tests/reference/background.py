@@ -1,4 +1,4 @@
-"""The Background Task Scheduler (seed 002, section IV-D), with the project's account of work.
+"""The Background Task Scheduler (PACER document, section IV-D), with the project's account of work.
 
 In print background work may be put off without end. The account: what full speed would have done,
 times a floor, less what was done, is owed.

@@ -23,7 +23,7 @@ def ondemand(limits: GroupLimits, group: Mapping[str, Any], up_threshold: float)
 
 
 def ondemand_document(limits: GroupLimits, group: Mapping[str, Any]) -> GroupSetting:
-    """Seed 002, section III-C: f_target = f_max T / T_total, with T the busy time."""
+    """The PACER document, section III-C: f_target = f_max T / T_total, with T the busy time."""
     load = min(max(load_of(group), 0.0), 1.0)
     return limits.nearest(limits.cores_max, limits.frequency_max * load)
 

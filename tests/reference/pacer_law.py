@@ -1,4 +1,4 @@
-"""The PACER law (seed 002), equation by equation and slowly.
+"""The PACER law, equation by equation and slowly.
 
 Written from the document's sections IV-B, IV-C and IV-D (its equations have no numbers) and from
 what the project documents where print is silent, lost or mended: `crates/control/src/pacer` and

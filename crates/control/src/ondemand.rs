@@ -10,7 +10,7 @@ pub enum OndemandVariant {
     /// The kernel's: the highest frequency above `up_threshold`, else
     /// `f_min + load (f_max - f_min)`.
     Linux,
-    /// Seed 002, section III-C: `f_max T / T_total`, where the T printed as idle time must be the
+    /// The PACER document, section III-C: `f_max T / T_total`, where the T printed as idle time must be the
     /// busy time.
     Document,
 }

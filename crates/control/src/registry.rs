@@ -27,7 +27,7 @@ impl Policy {
         if self.name == "pacer" {
             let (stable, unstable) =
                 (number(&resolved, "stable_threshold"), number(&resolved, "unstable_threshold"));
-            // Seed 002, section IV-B: enforced to achieve hysteresis.
+            // The PACER document, section IV-B: enforced to achieve hysteresis.
             if unstable <= stable {
                 return Err(SettingError::Value {
                     policy: self.name.to_owned(),

@@ -1,4 +1,4 @@
-//! The five flaws of the printed law (seed 002) that ours must not have.
+//! The five flaws of the printed law (PACER document) that ours must not have.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot set up its server has failed")]
 

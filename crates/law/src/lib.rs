@@ -19,7 +19,7 @@ pub use stepping::{Loop, LoopSettings};
 
 use wattio_units::Seconds;
 
-/// The operating state that a law believes the server is in (seed 002, figure 9).
+/// The operating state that a law believes the server is in (PACER document, figure 9).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum OperatingState {
     /// The load changes or is not yet known: full speed, no saving.

@@ -60,7 +60,7 @@ impl Cores {
         1.0 - share + share * (self.frequency_max / frequency)
     }
 
-    /// Power of a running core: `P = C f V^2 + P_static` (seed 002, section V), with `C f_max
+    /// Power of a running core: `P = C f V^2 + P_static` (PACER document, section V), with `C f_max
     /// V_max^2` the dynamic power.
     #[must_use]
     pub fn power_running(&self, frequency: Hertz) -> Watts {

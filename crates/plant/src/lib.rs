@@ -15,7 +15,7 @@ pub use drives::{Drives, LoadPoint, SleepState, WriteLayout};
 pub use load_error::{DescriptionError, read_toml};
 pub use server::{GROUPS_MAX, Server};
 
-/// The document's storage server (seed 002), as calibrated from its Table I and sections III, V.
+/// The PACER document's storage server, as calibrated from its Table I and sections III, V.
 pub const DORADO6000: &str = include_str!("../../../servers/dorado6000.toml");
 /// A small x86 server with NVMe drives.
 pub const SMALL: &str = include_str!("../../../servers/small.toml");

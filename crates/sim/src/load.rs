@@ -4,7 +4,7 @@ use serde::Deserialize;
 use thiserror::Error;
 use wattio_trace::{Reader, Record, Scaled, TraceError};
 
-/// The mix of requests of a phase (seed 002, table II).
+/// The mix of requests of a phase (PACER document, table II).
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Pattern {

@@ -1,6 +1,6 @@
 //! A trace cut into segments of equal length, each described by its rate and mix of requests.
 //!
-//! Seed 002, section III-A3: for each segment t the mean rate I_t, the read ratio R_t, the random
+//! The PACER document, section III-A3: for each segment t the mean rate I_t, the read ratio R_t, the random
 //! ratio A_t and the size distribution S_t.
 
 use std::collections::HashMap;

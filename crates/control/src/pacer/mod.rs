@@ -1,4 +1,4 @@
-//! PACER (seed 002, section IV), with the flaws of the printed law mended.
+//! PACER (section IV of its document), with the flaws of the printed law mended.
 //!
 //! What differs from print, and why, is said where it stands: the baseline is learned at full
 //! speed only and kept for each load level ([`baseline`]); one error drives one adaptor at a time

@@ -10,7 +10,7 @@ use wattio_sim::{Load, Pattern, Phase, Row, Run, RunSettings, Senders, limits};
 
 pub const RAND_RW: Pattern = pattern(0.7, 1.0, 8192);
 
-/// Table II of seed 002: name, pattern, and the rate in requests a second that the clients of
+/// Table II of the PACER document: name, pattern, and the rate in requests a second that the clients of
 /// `dorado6000` and of `small` reach at full speed (`wattio._core.saturated_iops`).
 pub const TABLE_II: [(&str, Pattern, [f64; 2]); 5] = [
     ("Rand_R", pattern(1.0, 1.0, 8192), [658_900.0, 363_600.0]),
