@@ -238,9 +238,9 @@ def relate(outcome: Outcome, native: Outcome, plf: float) -> dict[str, Any]:
     """The keys `relative_to_native` and `bound`, from a run and its native twin (same seed).
 
     Ratios are the run's value over the twin's; a ratio that has no value is None. The bound
-    (PACER document, section IV-C) is kept when the mean latency is at most (1 + plf) times the twin's;
-    `violation_share` is the share of the latency windows in which both answered requests and the
-    run's mean was above that.
+    (PACER document, section IV-C) is kept when the mean latency is at most (1 + plf) times the
+    twin's; `violation_share` is the share of the latency windows in which both answered requests
+    and the run's mean was above that.
     """
     ours, theirs = outcome.summary, native.summary
 

@@ -119,9 +119,9 @@ def pressure(
 
     The trace is cut into segments. Each one's mix of requests is replayed on the simulated server
     by the clients of its description, at the trace's mean rate and as fast as they go; pressure is
-    100 times the sum of what the first achieves over the sum of what the second does (PACER document,
-    section III-A3). A segment's sizes are replayed as their mean. A segment without requests has
-    pressure 0.
+    100 times the sum of what the first achieves over the sum of what the second does (section
+    III-A3 of the PACER document). A segment's sizes are replayed as their mean. A segment without
+    requests has pressure 0.
 
     Parameters
     ----------

@@ -1,8 +1,8 @@
 """The pressure that a trace puts on a server: what it asks for, as a share of what is possible.
 
-The PACER document, section III-A3: the trace is cut into segments of 20 minutes; of each segment t the mean
-rate I_t, the read ratio R_t, the random ratio A_t and the sizes S_t are taken; a benchmark with
-these is run at the rate I_t and again without a limit, and
+The PACER document, section III-A3: the trace is cut into segments of 20 minutes; of each segment t
+the mean rate I_t, the read ratio R_t, the random ratio A_t and the sizes S_t are taken; a benchmark
+with these is run at the rate I_t and again without a limit, and
 
     pressure = 100 * sum_t achieved(I_t, R_t, A_t, S_t) / sum_t achieved(max, R_t, A_t, S_t).
 
