@@ -57,15 +57,6 @@ impl Server {
         Ok(server)
     }
 
-    /// Background work that becomes due, in cores' worth at the highest frequency.
-    #[must_use]
-    pub fn background_cores(&self) -> f64 {
-        if self.background.is_none() {
-            return 0.0;
-        }
-        self.groups.iter().map(|group| group.background_cores).sum()
-    }
-
     /// Index of a group by its name.
     #[must_use]
     pub fn group_index(&self, name: &str) -> Option<usize> {
