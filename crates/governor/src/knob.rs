@@ -1,0 +1,165 @@
+//! What a governor can turn: knobs, and the places of the machine that they write to.
+
+use crate::cpus::Cpus;
+use crate::source::Reaction;
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use thiserror::Error;
+use wattio_law::{BackgroundDirective, OperatingState};
+use wattio_units::Hertz;
+
+/// The name of one place of the machine that holds a value: a scheme and the rest, such as
+/// `file:/sys/devices/system/cpu/cpu1/online`. With a value it is all that is needed to put an old
+/// value back, without the configuration that led to it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Address(String);
+
+impl Address {
+    /// `scheme:rest`.
+    #[must_use]
+    pub fn new(scheme: &str, rest: &str) -> Self {
+        Self(format!("{scheme}:{rest}"))
+    }
+
+    /// What is before the first colon.
+    #[must_use]
+    pub fn scheme(&self) -> &str {
+        self.0.split_once(':').map_or("", |(scheme, _)| scheme)
+    }
+
+    /// What is after the first colon.
+    #[must_use]
+    pub fn rest(&self) -> &str {
+        self.0.split_once(':').map_or(&self.0, |(_, rest)| rest)
+    }
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// Why a value could not be read or written.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+pub enum MachineError {
+    /// The place is no more: a process that ended, a device that was pulled. Nothing is left to
+    /// restore there.
+    #[error("{address} is gone")]
+    Gone {
+        /// Which place.
+        address: Address,
+    },
+    /// The machine said no.
+    #[error("{address}: {message}")]
+    Refused {
+        /// Which place.
+        address: Address,
+        /// What it said, and what would do.
+        message: String,
+        /// What to do about it.
+        reaction: Reaction,
+    },
+}
+
+/// Reads and writes the places of a machine.
+pub trait Machine: Send {
+    /// The value at a place, without the line's end.
+    ///
+    /// # Errors
+    /// [`MachineError`].
+    fn read(&mut self, address: &Address) -> Result<String, MachineError>;
+
+    /// Writes a value. Returns when it is in force.
+    ///
+    /// # Errors
+    /// [`MachineError`].
+    fn write(&mut self, address: &Address, value: &str) -> Result<(), MachineError>;
+
+    /// Whether two values of a place mean the same: `0-1` and `0,1` of a list of processors.
+    fn same(&self, address: &Address, one: &str, other: &str) -> bool;
+
+    /// Whether what was written outlives a restart of the machine.
+    fn outlives_boot(&self, address: &Address) -> bool;
+
+    /// The command by which a person can put a value back.
+    fn mend(&self, address: &Address, value: &str) -> String;
+}
+
+/// What one group of cores shall be.
+#[derive(Clone, Debug, PartialEq)]
+pub struct GroupSetting {
+    /// The cores that may work.
+    pub active: Cpus,
+    /// Their frequency.
+    pub frequency: Hertz,
+}
+
+/// What the machine shall be: an action of the law, with names of cores instead of numbers.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Setting {
+    /// One entry for each group.
+    pub groups: Vec<GroupSetting>,
+    /// What background work may do.
+    pub background: BackgroundDirective,
+    /// The law's state, for knobs that act in `Idle` only (drives).
+    pub state: Option<OperatingState>,
+    /// Whether this is full speed: a knob then puts back everything that it slowed.
+    pub full_speed: bool,
+}
+
+/// One value to write.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Assignment {
+    /// Where.
+    pub address: Address,
+    /// What.
+    pub value: String,
+    /// Places that the kernel changes as a side effect of this write: saved before, and put back
+    /// once an assignment to the same address brings the saved value back (taking a core off
+    /// empties sets of processors, and bringing it on does not fill them again).
+    pub endangers: Vec<Address>,
+}
+
+/// When a knob goes, among the others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Layer {
+    /// Moves work between cores: first when slowing down, last when speeding up.
+    Placement,
+    /// Changes how fast things are.
+    Speed,
+    /// Takes things off: last when slowing down, first when speeding up.
+    Presence,
+}
+
+/// A knob: turns a setting into values to write.
+///
+/// A knob writes nothing itself. What it answers is saved, written, read back and restored by
+/// [`crate::Hands`], so that no knob can forget to.
+pub trait Knob: Send {
+    /// What it is, for messages and metrics: `cpu.frequency`.
+    fn name(&self) -> &str;
+
+    /// When it goes.
+    fn layer(&self) -> Layer;
+
+    /// The values that bring the setting about, in the order of writing. At full speed these are
+    /// whatever lets everything run; the machine's old values are put back on release.
+    ///
+    /// # Errors
+    /// [`MachineError`] when the machine cannot be looked at.
+    fn assignments(
+        &mut self,
+        setting: &Setting,
+        machine: &mut dyn Machine,
+    ) -> Result<Vec<Assignment>, MachineError>;
+}
+
+impl Assignment {
+    /// A value without side effects.
+    #[must_use]
+    pub fn new(address: Address, value: impl Into<String>) -> Self {
+        Self { address, value: value.into(), endangers: Vec::new() }
+    }
+}

@@ -1,0 +1,1 @@
+//! Where latency and utilisation come from.
