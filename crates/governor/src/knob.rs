@@ -109,13 +109,22 @@ pub struct Setting {
     pub full_speed: bool,
 }
 
+/// What a place shall hold.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Target {
+    /// This value.
+    Set(String),
+    /// What it held before the first write; nothing to do where nothing was written.
+    Original,
+}
+
 /// One value to write.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Assignment {
     /// Where.
     pub address: Address,
     /// What.
-    pub value: String,
+    pub target: Target,
     /// Places that the kernel changes as a side effect of this write: saved before, and put back
     /// once an assignment to the same address brings the saved value back (taking a core off
     /// empties sets of processors, and bringing it on does not fill them again).
@@ -160,6 +169,12 @@ impl Assignment {
     /// A value without side effects.
     #[must_use]
     pub fn new(address: Address, value: impl Into<String>) -> Self {
-        Self { address, value: value.into(), endangers: Vec::new() }
+        Self { address, target: Target::Set(value.into()), endangers: Vec::new() }
+    }
+
+    /// The old value again.
+    #[must_use]
+    pub fn original(address: Address) -> Self {
+        Self { address, target: Target::Original, endangers: Vec::new() }
     }
 }

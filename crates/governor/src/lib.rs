@@ -11,7 +11,9 @@ mod source;
 
 pub use clock::Clock;
 pub use cpus::{Cpus, CpusError};
-pub use knob::{Address, Assignment, GroupSetting, Knob, Layer, Machine, MachineError, Setting};
+pub use knob::{
+    Address, Assignment, GroupSetting, Knob, Layer, Machine, MachineError, Setting, Target,
+};
 pub use source::{
     BackgroundSource, CpuSource, GroupUse, LatencyHistogram, LatencySample, LatencySource,
     Reaction, SourceError,
