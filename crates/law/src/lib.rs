@@ -45,6 +45,19 @@ impl OperatingState {
     }
 }
 
+/// What a law can tell of its last step, for status pages and metrics.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Insight {
+    /// Why the action is what it is.
+    pub reason: &'static str,
+    /// The mean latency in microseconds that the load would have at full speed.
+    pub baseline_us: Option<f64>,
+    /// The mean latency in microseconds that shall not be exceeded.
+    pub bound_us: Option<f64>,
+    /// `(latency - baseline) / baseline` of the last window.
+    pub loss: Option<f64>,
+}
+
 /// A control law: observations in, actions out.
 pub trait Law: Send {
     /// Decides what the server shall do after a window of length `dt`.
@@ -68,6 +81,28 @@ pub trait Law: Send {
     fn alarm_span(&self) -> Seconds {
         self.period()
     }
+
+    /// Whether what completed within an [`Law::alarm_span`] is reason to be stepped at once. For
+    /// hosts, which see requests when they complete and not when they arrive.
+    fn is_alarming(&self, requests: u64, latency_us_mean: Option<f64>) -> bool {
+        let _ = latency_us_mean;
+        self.alarm_requests().is_some_and(|alarm| requests >= alarm)
+    }
+
+    /// What the law can tell of its last step.
+    fn insight(&self) -> Insight {
+        Insight::default()
+    }
+
+    /// The share by which the mean latency may exceed that of full speed, for laws that have one.
+    fn latency_tolerance(&self) -> Option<f64> {
+        None
+    }
+
+    /// Changes the tolerance from the next step on; laws without one ignore it.
+    fn set_latency_tolerance(&mut self, share: f64) {
+        let _ = share;
+    }
 }
 
 impl<L: Law + ?Sized> Law for Box<L> {
@@ -85,6 +120,18 @@ impl<L: Law + ?Sized> Law for Box<L> {
     }
     fn alarm_span(&self) -> Seconds {
         (**self).alarm_span()
+    }
+    fn is_alarming(&self, requests: u64, latency_us_mean: Option<f64>) -> bool {
+        (**self).is_alarming(requests, latency_us_mean)
+    }
+    fn insight(&self) -> Insight {
+        (**self).insight()
+    }
+    fn latency_tolerance(&self) -> Option<f64> {
+        (**self).latency_tolerance()
+    }
+    fn set_latency_tolerance(&mut self, share: f64) {
+        (**self).set_latency_tolerance(share);
     }
 }
 

@@ -14,11 +14,13 @@ pub struct LoopSettings {
     pub dwell: Seconds,
     /// A latency sample older than this many windows is missing.
     pub stale_after_windows: f64,
+    /// The most cores that one step may take off a group; putting cores back is never held back.
+    pub cores_off_max: u32,
 }
 
 impl Default for LoopSettings {
     fn default() -> Self {
-        Self { dwell: Seconds(0.0), stale_after_windows: 2.0 }
+        Self { dwell: Seconds(0.0), stale_after_windows: 2.0, cores_off_max: u32::MAX }
     }
 }
 
@@ -40,7 +42,7 @@ impl<L: Law> Loop<L> {
         Self { law, limits, settings, accounting: Accounting::default(), held, since_speed_up }
     }
 
-    /// One step: drop a stale sample, ask the law, clamp, dwell, account.
+    /// One step: drop a stale sample, ask the law, clamp, hold back (dwell, rate), account.
     pub fn step(&mut self, mut observation: Observation, dt: Seconds) -> Action {
         let oldest = self.law.period() * self.settings.stale_after_windows;
         // Written so that an age that is not a number counts as too old.
@@ -68,6 +70,21 @@ impl<L: Law> Loop<L> {
     /// The law's operating state.
     pub fn state(&self) -> Option<OperatingState> {
         self.law.state()
+    }
+
+    /// The law itself.
+    pub fn law(&self) -> &L {
+        &self.law
+    }
+
+    /// The law itself, to change its tolerance.
+    pub fn law_mut(&mut self) -> &mut L {
+        &mut self.law
+    }
+
+    /// The limits.
+    pub fn limits(&self) -> &Limits {
+        &self.limits
     }
 
     /// The law's window.
@@ -107,6 +124,7 @@ impl<L: Law> Loop<L> {
                     group.frequency = held.frequency;
                 }
             }
+            group.cores = group.cores.max(held.cores.saturating_sub(self.settings.cores_off_max));
             if faster {
                 *since = Seconds(0.0);
             }
@@ -200,6 +218,14 @@ mod tests {
             cores.push(looped.step(observed(0.0), Seconds(0.5)).groups[0].cores);
         }
         assert_eq!(cores, [4, 6, 6, 8, 8, 2, 2]);
+    }
+
+    #[test]
+    fn cores_leave_a_few_at_a_time_and_return_at_once() {
+        let mut looped = looped(&[2, 2, 8], 0.0);
+        looped.settings.cores_off_max = 3;
+        let cores = [(); 3].map(|()| looped.step(observed(0.0), Seconds(0.5)).groups[0].cores);
+        assert_eq!(cores, [5, 2, 8]);
     }
 
     #[test]

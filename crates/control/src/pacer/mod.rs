@@ -19,7 +19,7 @@ use background::BackgroundKeeper;
 use baseline::{Baselines, Level};
 use expectation::{Expectation, Mix};
 use stability::Stability;
-use wattio_law::{Action, LatencyObservation, Law, Limits, Observation, OperatingState};
+use wattio_law::{Action, Insight, LatencyObservation, Law, Limits, Observation, OperatingState};
 use wattio_units::Seconds;
 
 /// The law and its state.
@@ -44,6 +44,11 @@ pub struct Pacer {
     /// Clients' work in core-seconds by group, and the requests it was for, of late windows.
     work: Vec<f64>,
     work_requests: f64,
+    /// Why the last action is what it is.
+    reason: &'static str,
+    /// The baseline and the loss of the last window that had requests.
+    baseline_us: Option<f64>,
+    loss: Option<f64>,
 }
 
 impl Pacer {
@@ -64,6 +69,9 @@ impl Pacer {
             alarm: None,
             work: vec![0.0; limits.groups.len()],
             work_requests: 0.0,
+            reason: "starting",
+            baseline_us: None,
+            loss: None,
             held,
             settings,
             limits,
@@ -71,7 +79,8 @@ impl Pacer {
     }
 
     /// Back to full speed: nothing is known about the load.
-    fn destabilise(&mut self) -> Action {
+    fn destabilise(&mut self, reason: &'static str) -> Action {
+        self.reason = reason;
         self.at_full_speed = self.state == OperatingState::Unstable;
         self.state = OperatingState::Unstable;
         self.stability.clear();
@@ -86,6 +95,7 @@ impl Pacer {
         dt: Seconds,
     ) -> Action {
         let full = self.limits.full_speed();
+        self.reason = "learning the latency at full speed";
         if !self.at_full_speed {
             // The first window after speeding up mixes both speeds and teaches nothing.
             self.at_full_speed = true;
@@ -105,6 +115,7 @@ impl Pacer {
         }
         self.level = Some(self.baselines.learn(&mean));
         self.state = OperatingState::Stable;
+        self.reason = "the latency has become steady";
         self.adaptor.begin(seen, &self.limits);
         full
     }
@@ -115,20 +126,25 @@ impl Pacer {
         latency: &LatencyObservation,
         dt: Seconds,
     ) -> Action {
-        if self.is_burst(seen, latency) {
-            return self.destabilise();
+        if let Some(reason) = self.burst(seen, latency) {
+            return self.destabilise(reason);
         }
         let Some(sample) = self.stability.push(latency, dt) else {
+            self.reason = "too few requests for a mean: waiting";
             let mut action = self.held.clone();
             action.background = self.background.directive(&self.settings);
             return action;
         };
         if self.stability.divergence(&self.expectation) > self.settings.unstable_threshold {
-            return self.destabilise();
+            return self.destabilise("the latency diverges");
         }
         self.level = self.level_of_load();
-        let Some(baseline_us) = self.baseline_us(sample.mix()) else { return self.destabilise() };
+        let Some(baseline_us) = self.baseline_us(sample.mix()) else {
+            return self.destabilise("a load whose latency at full speed is not known");
+        };
         let distance = self.settings.loss_distance(sample.latency_us_mean, baseline_us);
+        self.reason =
+            if distance < 0.0 { "no room below the bound" } else { "room below the bound" };
         let merged = (sample.span / self.settings.window).clamp(1.0, self.settings.merged_gain_max);
         let mut action = self.adaptor.step(distance * merged, seen, &self.limits, &self.settings);
         action.background = self.background.directive(&self.settings);
@@ -153,15 +169,33 @@ impl Pacer {
     /// Section IV-B: latency or utilisation leaps within one window, or more requests came than
     /// the active cores can take. Background tasks wait for idle cores, so a core that is busy with
     /// them is no sign of a burst.
-    fn is_burst(&self, seen: &Observation, latency: &LatencyObservation) -> bool {
+    fn burst(&self, seen: &Observation, latency: &LatencyObservation) -> Option<&'static str> {
         let mix = Mix::of(latency.read_share, latency.bytes_mean);
-        let worst = 1.0 + self.settings.plf + self.settings.burst_margin;
         let pair = latency.latency_us_mean.zip(self.baseline_us(mix));
         let slow = latency.requests >= self.settings.requests_min
-            && pair.is_some_and(|(mean_us, baseline_us)| mean_us > baseline_us * worst);
+            && pair.is_some_and(|(mean_us, baseline_us)| mean_us > self.burst_latency(baseline_us));
         let clients = seen.groups.iter().map(|group| group.utilisation_clients);
         let busy = clients.fold(0.0, f64::max) > self.settings.burst_utilisation;
-        seen.alarm || slow || busy
+        if seen.alarm {
+            Some("burst: the alarm went off")
+        } else if slow {
+            Some("burst: the latency leapt")
+        } else {
+            busy.then_some("burst: the cores are busy")
+        }
+    }
+
+    /// The latency in microseconds from which on a window is a burst.
+    fn burst_latency(&self, baseline_us: f64) -> f64 {
+        baseline_us * (1.0 + self.settings.plf + self.settings.burst_margin)
+    }
+
+    /// Keeps what [`Law::insight`] tells of a window, by what was known while it ran.
+    fn look_back(&mut self, latency: Option<&LatencyObservation>) {
+        let Some(latency) = latency.filter(|latency| latency.requests > 0) else { return };
+        let mix = Mix::of(latency.read_share, latency.bytes_mean);
+        self.baseline_us = self.baseline_us(mix);
+        self.loss = latency.latency_us_mean.zip(self.baseline_us).map(|(l, base)| l / base - 1.0);
     }
 
     /// Takes in what the requests of a window cost on the cores; late windows count more.
@@ -205,6 +239,7 @@ const WORK_MEMORY: f64 = 0.5;
 impl Law for Pacer {
     fn step(&mut self, seen: &Observation, dt: Seconds) -> Action {
         self.baselines.grow_older(dt);
+        self.look_back(seen.latency.as_ref());
         let at_full_speed = self.state == OperatingState::Unstable;
         self.background.account(seen.background.as_ref(), at_full_speed, &self.settings, dt);
         let action = match seen.latency.as_ref().filter(|latency| latency.is_plausible()) {
@@ -212,7 +247,7 @@ impl Law for Pacer {
             // speed.
             None => {
                 self.quiet = Seconds(0.0);
-                self.destabilise()
+                self.destabilise("no latency to go by")
             }
             Some(latency) => {
                 self.learn_work(seen, latency.requests, dt);
@@ -223,12 +258,14 @@ impl Law for Pacer {
                 match (self.state, idle) {
                     (_, true) => {
                         if self.state != OperatingState::Idle {
-                            self.destabilise();
+                            self.destabilise("no request for a while");
                             self.state = OperatingState::Idle;
                         }
                         self.background.while_idle(&self.limits, &self.settings)
                     }
-                    (OperatingState::Idle, false) => self.destabilise(),
+                    (OperatingState::Idle, false) => {
+                        self.destabilise("the first request after a quiet time")
+                    }
                     (OperatingState::Unstable, _) => self.step_unstable(seen, latency, dt),
                     (OperatingState::Stable, _) => self.step_stable(seen, latency, dt),
                 }
@@ -257,5 +294,34 @@ impl Law for Pacer {
 
     fn alarm_span(&self) -> Seconds {
         self.settings.burst_window
+    }
+
+    /// Too many requests, or requests as late as those of a burst: a tenth of the requests that a
+    /// window needs is enough for a mean over a tenth of its time.
+    fn is_alarming(&self, requests: u64, latency_us_mean: Option<f64>) -> bool {
+        let spans = (self.settings.window / self.settings.burst_window).max(1.0);
+        let enough = requests as f64 * spans >= self.settings.requests_min as f64;
+        let baseline_us = self.baseline_us.filter(|_| self.state == OperatingState::Stable);
+        let late = latency_us_mean
+            .zip(baseline_us)
+            .is_some_and(|(mean_us, baseline_us)| mean_us > self.burst_latency(baseline_us));
+        self.alarm.is_some_and(|alarm| requests >= alarm) || (enough && late)
+    }
+
+    fn insight(&self) -> Insight {
+        Insight {
+            reason: self.reason,
+            baseline_us: self.baseline_us,
+            bound_us: self.baseline_us.map(|baseline_us| baseline_us * (1.0 + self.settings.plf)),
+            loss: self.loss,
+        }
+    }
+
+    fn latency_tolerance(&self) -> Option<f64> {
+        Some(self.settings.plf)
+    }
+
+    fn set_latency_tolerance(&mut self, share: f64) {
+        self.settings.plf = share;
     }
 }
