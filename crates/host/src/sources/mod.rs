@@ -1,1 +1,38 @@
 //! Where latency and utilisation come from.
+//!
+//! A source is a `Config` (its table in the daemon's file), a pure parser of what the host says,
+//! and a struct behind the governor's trait. To add one, copy `diskstats.rs` (read at once) or
+//! `ceph.rs` (asked for in a thread of its own), and list it here.
+
+pub mod differences;
+pub mod diskstats;
+mod fine;
+
+use crate::Root;
+use serde::Deserialize;
+use wattio_governor::{LatencySource, SourceError};
+use wattio_units::Seconds;
+
+/// Where client latency comes from: `kind` and the keys of that kind.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
+pub enum LatencyConfig {
+    /// The kernel's account of block devices.
+    Diskstats(diskstats::Config),
+}
+
+impl LatencyConfig {
+    /// Opens the source; `period` is the governor's window.
+    ///
+    /// # Errors
+    /// [`SourceError`] where the configuration names what is not there or makes no sense.
+    pub fn open(
+        &self,
+        root: &Root,
+        _period: Seconds,
+    ) -> Result<Box<dyn LatencySource>, SourceError> {
+        Ok(match self {
+            Self::Diskstats(config) => Box::new(diskstats::Diskstats::open(config, root)?),
+        })
+    }
+}
