@@ -48,6 +48,8 @@ pub struct LatencySample {
     pub at: Seconds,
     /// How many requests completed.
     pub requests: u64,
+    /// How many arrived, where the source sees that: a burst shows there first.
+    pub arrived: Option<u64>,
     /// Their mean latency in microseconds; `None` when there were none.
     pub latency_us_mean: Option<f64>,
     /// Their mean size in bytes, where the source tells it.
@@ -117,15 +119,22 @@ pub trait BackgroundSource: Send {
     fn sample(&mut self, now: Seconds) -> Result<Option<BackgroundObservation>, SourceError>;
 }
 
+/// Something that must be well before power may be saved: an array that is not degraded.
+pub trait Guard: Send {
+    /// What is wrong, where something is.
+    fn trouble(&mut self, now: Seconds) -> Option<String>;
+}
+
 impl LatencySample {
     /// Both samples as one, taken when the later one was.
     #[must_use]
     pub fn merge(self, later: Self) -> Self {
+        let arrived = self.arrived.zip(later.arrived).map(|(a, b)| a.saturating_add(b));
         if self.requests == 0 {
-            return later;
+            return Self { arrived, ..later };
         }
         if later.requests == 0 {
-            return Self { at: later.at, ..self };
+            return Self { at: later.at, arrived, ..self };
         }
         let requests = self.requests.saturating_add(later.requests);
         let share = later.requests as f64 / requests as f64;
@@ -133,6 +142,7 @@ impl LatencySample {
         Self {
             at: later.at,
             requests,
+            arrived,
             latency_us_mean: blend(self.latency_us_mean, later.latency_us_mean),
             bytes_mean: blend(self.bytes_mean, later.bytes_mean),
             read_share: blend(self.read_share, later.read_share),
@@ -184,6 +194,7 @@ mod tests {
         LatencySample {
             at: Seconds(at),
             requests,
+            arrived: Some(requests + 1),
             latency_us_mean: (requests > 0).then_some(latency_us),
             bytes_mean: None,
             read_share: None,
@@ -197,6 +208,7 @@ mod tests {
     fn merged_samples_weigh_by_requests() {
         let both = sample(1.0, 10, 100.0).merge(sample(2.0, 30, 200.0));
         assert_eq!((both.at, both.requests, both.latency_us_mean), (Seconds(2.0), 40, Some(175.0)));
+        assert_eq!(both.arrived, Some(42));
         assert_eq!(both.histogram.unwrap().buckets, [(100.0, 40), (f64::INFINITY, 2)]);
         let quiet = sample(1.0, 10, 100.0).merge(sample(2.0, 0, 0.0));
         assert_eq!((quiet.at, quiet.latency_us_mean), (Seconds(2.0), Some(100.0)));
