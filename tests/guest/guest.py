@@ -1,0 +1,131 @@
+"""Boots a guest, runs a script in it, and hands back what the script said.
+
+QEMU emulates the processors (TCG): the test machines are virtual themselves, and a /dev/kvm that is
+there does not mean that a stock kernel boots with it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from guest.bmc import simulated_bmc
+from guest.image import Content, Image
+
+# A warm boot takes about 15 s of an idle machine; others may be using it.
+TIMEOUT_S = 240.0
+MEMORY_MIB = 1024
+TAIL_LINES = 40
+
+# acpi-cpufreq asks for a processor of a maker it knows; this is a Skylake server.
+PROCESSOR = "max,vendor=GenuineIntel,family=6,model=85,stepping=4"
+
+# panic=-1 reboots at once and -no-reboot makes an exit of that. Watchdogs would take a busy host
+# for a hung guest.
+KERNEL_ARGUMENTS = "console=ttyS0 quiet panic=-1 mitigations=off nowatchdog"
+
+
+class GuestError(Exception):
+    """The guest did not get to the end of the script; the message shows its last words."""
+
+
+@dataclass(frozen=True)
+class GuestResult:
+    """What a script left behind."""
+
+    exit_code: int
+    output: str
+    """What the script printed, stdout and stderr as they came."""
+    console: str
+    """What the kernel and init had to complain about, and the power-off."""
+    boot_s: float
+    """From the kernel's start to the script's, by the guest's clock."""
+    total_s: float
+    """From QEMU's start to its end, by the host's clock."""
+
+
+class Guest:
+    """Boots the guest of an image, anew for each run."""
+
+    def __init__(self, image: Image) -> None:
+        self.image = image
+
+    def run(
+        self,
+        programs: Iterable[Path],
+        script: str,
+        *,
+        cpus: int = 4,
+        files: Mapping[str, Content] | None = None,
+        bmc_watts: int | None = None,
+        timeout_s: float = TIMEOUT_S,
+    ) -> GuestResult:
+        """Boot, run a shell script as root, power off.
+
+        `programs` are on the script's PATH; `files` maps absolute paths in the guest to what is
+        to be there. With `bmc_watts` the guest has a BMC (/dev/ipmi0) that reads so many W.
+
+        Raises GuestError when the guest has not ended after `timeout_s`, or ended before the
+        script did.
+        """
+        with contextlib.ExitStack() as stack:
+            folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="guest-")))
+            (folder / "initramfs").write_bytes(self.image.initramfs(script, programs, files))
+            command = self._qemu(folder, cpus)
+            if bmc_watts is not None:
+                command += stack.enter_context(simulated_bmc(folder, self.image.dcmi, bmc_watts))
+            started_s = time.monotonic()
+            ending = _run(command, folder / "qemu.log", timeout_s)
+            return _result(folder, ending, time.monotonic() - started_s)
+
+    def _qemu(self, folder: Path, cpus: int) -> list[str]:
+        # The order of the serial ports is the one that init knows.
+        ports = (f"file:{folder / port}" for port in ("console", "output", "status"))
+        return [
+            *("qemu-system-x86_64", "-accel", "tcg,thread=multi", "-machine", "q35"),
+            *("-cpu", PROCESSOR, "-smp", str(cpus), "-m", str(MEMORY_MIB)),
+            *("-nodefaults", "-display", "none", "-no-reboot"),
+            *("-kernel", str(self.image.kernel.image), "-append", KERNEL_ARGUMENTS),
+            *("-initrd", str(folder / "initramfs")),
+            *("-acpitable", f"file={self.image.acpi_table(cpus)}"),
+            *(argument for port in ports for argument in ("-serial", port)),
+        ]
+
+
+def _run(command: list[str], log: Path, timeout_s: float) -> str:
+    """Run QEMU to its end or the timeout's; says how it ended."""
+    # timeout(1) outlives this process: no QEMU is left behind if that is killed.
+    limited = ("timeout", "--kill-after=5", str(timeout_s), *command)
+    with log.open("wb") as output:
+        process = subprocess.Popen(
+            limited, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT
+        )
+    try:
+        code = process.wait()
+    finally:
+        process.terminate()
+        process.wait()
+    return f"did not end within {timeout_s:g} s" if code == 124 else f"QEMU exited with {code}"
+
+
+def _result(folder: Path, ending: str, total_s: float) -> GuestResult:
+    output, console = _text(folder / "output"), _text(folder / "console")
+    status = _text(folder / "status").split()
+    if len(status) != 2:
+        said = {"QEMU": _text(folder / "qemu.log"), "console": console, "output": output}
+        tails = (f"--- end of {name}\n{_tail(text)}" for name, text in said.items() if text)
+        raise GuestError("\n".join((f"the guest gave no exit code; it {ending}", *tails)))
+    return GuestResult(int(status[0]), output, console, float(status[1]), total_s)
+
+
+def _text(file: Path) -> str:
+    return file.read_bytes().decode(errors="replace") if file.exists() else ""
+
+
+def _tail(text: str) -> str:
+    return "\n".join(text.splitlines()[-TAIL_LINES:])
