@@ -47,6 +47,10 @@ test: build ## Run all tests that need neither root nor servers.
 test-system: build ## Run the tests that need root, Debian packages or servers.
 	$(RUN) pytest -m system -rs $(if $(CI),--no-skips)
 
+.PHONY: guest
+guest: build ## Boot the QEMU guest and run the tests in it.
+	$(RUN) pytest tests/guest -m system -rs $(if $(CI),--no-skips)
+
 .PHONY: lint
 lint: build ## Check formats, lints, types and the stub of the native module.
 	cargo fmt --all --check
