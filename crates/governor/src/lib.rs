@@ -4,17 +4,33 @@
 //! Nothing here knows Linux. A host is what stands behind the traits [`Clock`], [`LatencySource`],
 //! [`CpuSource`], [`Knob`] and [`Machine`]; the tests put the simulator there.
 
+mod account;
+mod act;
+mod breaker;
 mod clock;
 mod cpus;
+mod event;
+mod governor;
+mod hands;
 mod knob;
+mod parts;
+mod snapshot;
 mod source;
 
+pub use account::Account;
+pub use act::Act;
+pub use breaker::{Breaker, BreakerSettings, Trip};
 pub use clock::Clock;
 pub use cpus::{Cpus, CpusError};
+pub use event::{Event, Severity};
+pub use governor::Governor;
+pub use hands::{Applied, Hands, LeftOver, Note, Restored};
 pub use knob::{
     Address, Assignment, GroupSetting, Knob, Layer, Machine, MachineError, Setting, Target,
 };
+pub use parts::{CoreGroup, GovernorSettings, Lens, Parts, Stepped, Tick};
+pub use snapshot::{FileStore, Saved, Snapshot, SnapshotError, SnapshotStore};
 pub use source::{
-    BackgroundSource, CpuSource, GroupUse, LatencyHistogram, LatencySample, LatencySource,
+    BackgroundSource, CpuSource, GroupUse, Guard, LatencyHistogram, LatencySample, LatencySource,
     Reaction, SourceError,
 };

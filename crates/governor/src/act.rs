@@ -1,0 +1,43 @@
+//! The acting side: knobs, and the hands that turn them.
+
+use crate::hands::{Applied, Hands, Note};
+use crate::knob::{Knob, Setting};
+use crate::source::Reaction;
+
+/// The acting side of a governor.
+pub struct Act {
+    /// What can be turned.
+    pub knobs: Vec<Box<dyn Knob>>,
+    /// What writes.
+    pub hands: Hands,
+}
+
+impl Act {
+    /// Asks every knob and applies its answer; stops at the first failure when slowing down, goes
+    /// on when speeding up.
+    pub(crate) fn turn(&mut self, setting: &Setting, faster: bool) -> Applied {
+        let mut order: Vec<_> = self.knobs.iter_mut().collect();
+        order.sort_by_key(|knob| knob.layer());
+        if faster {
+            order.reverse();
+        }
+        let mut all = Applied::default();
+        for knob in order {
+            let applied = match knob.assignments(setting, self.hands.machine()) {
+                Ok(assignments) => self.hands.apply(knob.name(), &assignments),
+                Err(error) => {
+                    let (knob, message) = (knob.name().to_owned(), error.to_string());
+                    let failed = Note::Failed { knob, message, reaction: Reaction::Retry };
+                    Applied { writes: 0, notes: vec![failed] }
+                }
+            };
+            let failed = applied.failed();
+            all.writes += applied.writes;
+            all.notes.extend(applied.notes);
+            if failed && !faster {
+                break;
+            }
+        }
+        all
+    }
+}

@@ -1,0 +1,176 @@
+//! The circuit breaker: who keeps changing his mind, or keeps failing, runs at full speed.
+
+use std::collections::VecDeque;
+use wattio_units::Seconds;
+
+/// When the breaker opens, and for how long.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct BreakerSettings {
+    /// Returns from saving to full speed that are too many within `span`.
+    pub flaps_max: usize,
+    /// Failures of sources and knobs that are too many within `span`: the error budget.
+    pub errors_max: usize,
+    /// The time over which both are counted.
+    pub span: Seconds,
+    /// How long the first opening lasts; each further one lasts twice as long as the one before.
+    pub cool_down: Seconds,
+    /// The longest opening.
+    pub cool_down_max: Seconds,
+}
+
+impl Default for BreakerSettings {
+    /// A burst a minute is a load and not a flap; three a minute for ten minutes are.
+    fn default() -> Self {
+        Self {
+            flaps_max: 30,
+            errors_max: 30,
+            span: Seconds(600.0),
+            cool_down: Seconds(600.0),
+            cool_down_max: Seconds(7200.0),
+        }
+    }
+}
+
+/// Why the breaker opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Trip {
+    /// Too many returns to full speed.
+    Flapping,
+    /// Too many failures.
+    Errors,
+}
+
+impl Trip {
+    /// What to tell an operator.
+    #[must_use]
+    pub const fn reason(self) -> &'static str {
+        match self {
+            Self::Flapping => "breaker: saving and full speed took turns too often",
+            Self::Errors => "breaker: the error budget is spent",
+        }
+    }
+}
+
+/// Counts flaps and failures.
+#[derive(Clone, Debug)]
+pub struct Breaker {
+    settings: BreakerSettings,
+    flaps: VecDeque<Seconds>,
+    errors: VecDeque<Seconds>,
+    open: Option<(Trip, Seconds)>,
+    cool_down: Seconds,
+    trips: u64,
+}
+
+impl Breaker {
+    /// Closed.
+    #[must_use]
+    pub fn new(settings: BreakerSettings) -> Self {
+        Self {
+            settings,
+            flaps: VecDeque::new(),
+            errors: VecDeque::new(),
+            open: None,
+            cool_down: settings.cool_down,
+            trips: 0,
+        }
+    }
+
+    /// A return from saving to full speed. Answers whether that opened the breaker.
+    pub fn flap(&mut self, now: Seconds) -> Option<Trip> {
+        count(&mut self.flaps, now, self.settings.span);
+        (self.flaps.len() > self.settings.flaps_max).then(|| self.trip(Trip::Flapping, now))
+    }
+
+    /// A failure. Answers whether that opened the breaker.
+    pub fn error(&mut self, now: Seconds) -> Option<Trip> {
+        count(&mut self.errors, now, self.settings.span);
+        (self.errors.len() > self.settings.errors_max).then(|| self.trip(Trip::Errors, now))
+    }
+
+    /// Why it is open, where it is; closes when its time is over.
+    pub fn open(&mut self, now: Seconds) -> Option<Trip> {
+        if let Some((_, until)) = self.open {
+            if now >= until {
+                self.close();
+            }
+        }
+        self.open.map(|(trip, _)| trip)
+    }
+
+    /// Closes it by hand.
+    pub fn close(&mut self) {
+        self.open = None;
+        self.flaps.clear();
+        self.errors.clear();
+    }
+
+    /// How often it opened.
+    #[must_use]
+    pub fn trips(&self) -> u64 {
+        self.trips
+    }
+
+    fn trip(&mut self, trip: Trip, now: Seconds) -> Trip {
+        if self.open.is_none() {
+            self.trips += 1;
+            self.open = Some((trip, now + self.cool_down));
+            let longer = self.cool_down * 2.0;
+            let longest = self.settings.cool_down_max;
+            self.cool_down = if longer < longest { longer } else { longest };
+        }
+        trip
+    }
+}
+
+/// Counts an event and forgets those before the span.
+fn count(events: &mut VecDeque<Seconds>, now: Seconds, span: Seconds) {
+    events.push_back(now);
+    while events.front().is_some_and(|&at| at < now - span) {
+        events.pop_front();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn breaker() -> Breaker {
+        let settings = BreakerSettings { flaps_max: 3, errors_max: 1, ..Default::default() };
+        Breaker::new(settings)
+    }
+
+    #[test]
+    fn too_many_flaps_open_it_and_time_closes_it() {
+        let mut breaker = breaker();
+        for second in 0..3 {
+            assert_eq!(breaker.flap(Seconds(f64::from(second))), None);
+        }
+        assert_eq!(breaker.flap(Seconds(3.0)), Some(Trip::Flapping));
+        assert_eq!(breaker.open(Seconds(602.9)), Some(Trip::Flapping));
+        assert_eq!(breaker.open(Seconds(603.0)), None);
+        assert_eq!(breaker.flap(Seconds(604.0)), None, "closing forgets the flaps");
+    }
+
+    #[test]
+    fn flaps_that_are_far_apart_do_not_count_together() {
+        let mut breaker = breaker();
+        for at in 0..20 {
+            assert_eq!(breaker.flap(Seconds(f64::from(at) * 250.0)), None);
+        }
+    }
+
+    #[test]
+    fn each_opening_lasts_longer_up_to_a_limit() {
+        let mut breaker = breaker();
+        let mut now = 0.0;
+        for lasts in [600.0, 1200.0, 2400.0, 4800.0, 7200.0, 7200.0] {
+            breaker.error(Seconds(now));
+            assert_eq!(breaker.error(Seconds(now)), Some(Trip::Errors));
+            assert!(breaker.open(Seconds(now + lasts - 1.0)).is_some());
+            assert!(breaker.open(Seconds(now + lasts)).is_none());
+            now += lasts + 1.0;
+        }
+        assert_eq!(breaker.trips(), 6);
+    }
+}

@@ -1,0 +1,450 @@
+//! One tick: sample, step the law, apply, verify, account.
+
+use crate::account::Account;
+use crate::act::Act;
+use crate::breaker::Breaker;
+use crate::cpus::Cpus;
+use crate::event::{Event, Severity};
+use crate::hands::Note;
+use crate::knob::{GroupSetting, Setting};
+use crate::parts::{CoreGroup, GovernorSettings, Lens, Parts, Stepped, Tick};
+use crate::source::{
+    BackgroundSource, CpuSource, GroupUse, Guard, LatencySample, LatencySource, Reaction,
+    SourceError,
+};
+use std::time::Duration;
+use wattio_law::{Action, GroupObservation, LatencyObservation, Law, Limits, Loop, Observation};
+use wattio_units::Seconds;
+
+/// The loop on a live host.
+pub struct Governor {
+    looping: Loop<Box<dyn Law>>,
+    groups: Vec<CoreGroup>,
+    latency: Box<dyn LatencySource>,
+    cpu: Box<dyn CpuSource>,
+    background: Option<Box<dyn BackgroundSource>>,
+    guards: Vec<Box<dyn Guard>>,
+    act: Option<Act>,
+    lens: Option<Box<dyn Lens>>,
+    settings: GovernorSettings,
+    breaker: Breaker,
+    account: Account,
+    paused: bool,
+    /// What the machine is set to.
+    in_force: Action,
+    /// The last setting that knobs were asked for, and when.
+    asked: Option<(Setting, Duration)>,
+    /// What came in since the last step.
+    pending: Option<LatencySample>,
+    /// Whether the running window is spoiled: by an error, or by a gap in time.
+    spoiled: Option<String>,
+    /// When the newest sample was taken.
+    sampled_at: Seconds,
+    last_tick: Duration,
+    last_step: Duration,
+    next_step: Duration,
+    events: Vec<Event>,
+    stop: bool,
+}
+
+/// A tick that comes later than this many windows after the one before lost time: the machine was
+/// suspended, or the daemon starved.
+const LATE_WINDOWS: f64 = 4.0;
+
+fn seconds(at: Duration) -> Seconds {
+    Seconds(at.as_secs_f64())
+}
+
+fn duration(span: Seconds) -> Duration {
+    Duration::try_from_secs_f64(span.0).unwrap_or(Duration::MAX)
+}
+
+impl Governor {
+    /// Starts at full speed at `now`; nothing is written before the first step.
+    #[must_use]
+    pub fn new(parts: Parts, now: Duration) -> Self {
+        let limits = Limits { groups: parts.groups.iter().map(|g| g.limits.clone()).collect() };
+        let in_force = limits.full_speed();
+        let looping = Loop::new(parts.law, limits, parts.settings.looping);
+        let next_step = now.saturating_add(duration(looping.period()));
+        Self {
+            looping,
+            groups: parts.groups,
+            latency: parts.latency,
+            cpu: parts.cpu,
+            background: parts.background,
+            guards: parts.guards,
+            act: parts.act,
+            lens: parts.lens,
+            breaker: Breaker::new(parts.settings.breaker),
+            settings: parts.settings,
+            account: Account::default(),
+            paused: false,
+            in_force,
+            asked: None,
+            pending: None,
+            spoiled: None,
+            sampled_at: seconds(now),
+            last_tick: now,
+            last_step: now,
+            next_step,
+            events: Vec::new(),
+            stop: false,
+        }
+    }
+
+    /// Samples; when a window has ended or an alarm went off, steps the law and applies what it
+    /// says. `now` is monotonic time on the clock that [`Governor::new`] was given.
+    pub fn tick(&mut self, now: Duration) -> Tick {
+        self.notice_gap(now);
+        self.last_tick = now;
+        let alarm = self.take_sample(now);
+        let stepped = (alarm || self.window_ends(now)).then(|| self.step(now, alarm));
+        Tick {
+            next: self.next_tick(now),
+            stepped,
+            events: std::mem::take(&mut self.events),
+            stop: self.stop,
+        }
+    }
+
+    /// Full speed until [`Governor::resume`].
+    pub fn pause(&mut self) {
+        self.paused = true;
+    }
+
+    /// Ends a pause, and closes the breaker.
+    pub fn resume(&mut self) {
+        self.paused = false;
+        self.breaker.close();
+    }
+
+    /// Whether it is paused.
+    #[must_use]
+    pub fn is_paused(&self) -> bool {
+        self.paused
+    }
+
+    /// The law's tolerance, to be read or changed. The caller checks the range.
+    pub fn law(&mut self) -> &mut dyn Law {
+        self.looping.law_mut()
+    }
+
+    /// What was done so far.
+    #[must_use]
+    pub fn account(&self) -> &Account {
+        &self.account
+    }
+
+    /// The account of the loop: states, changes.
+    #[must_use]
+    pub fn loop_account(&self) -> &wattio_law::Accounting {
+        self.looping.accounting()
+    }
+
+    /// How often the breaker opened.
+    #[must_use]
+    pub fn breaker_trips(&self) -> u64 {
+        self.breaker.trips()
+    }
+
+    /// What the machine is set to.
+    #[must_use]
+    pub fn in_force(&self) -> &Action {
+        &self.in_force
+    }
+
+    /// The acting side, to restore.
+    pub fn act(&mut self) -> Option<&mut Act> {
+        self.act.as_mut()
+    }
+
+    /// A tick that comes far too late, or before the one before it, spoils the running window.
+    fn notice_gap(&mut self, now: Duration) {
+        let late = duration(self.looping.period() * LATE_WINDOWS);
+        let gap = now.checked_sub(self.last_tick);
+        if gap.is_none_or(|gap| gap > late) {
+            let gap =
+                gap.map_or("back".to_owned(), |gap| format!("on by {:.1} s", gap.as_secs_f64()));
+            self.event(
+                now,
+                Severity::Warning,
+                format!("time jumped {gap}: this window does not count"),
+            );
+            self.spoiled = Some("time jumped".to_owned());
+            if now < self.last_step {
+                self.last_step = now;
+            }
+            self.next_step = now;
+        }
+    }
+
+    /// Takes in what the latency source has; answers whether that is an alarm.
+    fn take_sample(&mut self, now: Duration) -> bool {
+        match self.latency.sample(seconds(now)) {
+            Ok(Some(sample)) => {
+                let alarm = self.is_alarming(&sample);
+                self.sampled_at = sample.at;
+                self.pending = Some(match self.pending.take() {
+                    Some(before) => before.merge(sample),
+                    None => sample,
+                });
+                alarm
+            }
+            Ok(None) => false,
+            Err(error) => {
+                self.spoil(now, &error);
+                false
+            }
+        }
+    }
+
+    /// Asks the law about a sample as if it were of one alarm span. The mean of a longer one is no
+    /// news: it is judged when the window ends.
+    fn is_alarming(&self, sample: &LatencySample) -> bool {
+        let span = sample.at - self.sampled_at;
+        let spans = (span / self.looping.alarm_span()).max(1.0);
+        let arrived = sample.arrived.unwrap_or(sample.requests) as f64 / spans;
+        let mean = sample.latency_us_mean.filter(|_| spans < 2.0);
+        self.looping.law().is_alarming(arrived.ceil() as u64, mean)
+    }
+
+    /// Whether it is time to step: the window is over, and a sample of it is there or overdue.
+    fn window_ends(&self, now: Duration) -> bool {
+        let overdue = self.looping.period() * self.settings.looping.stale_after_windows;
+        now >= self.next_step
+            && (self.pending.is_some()
+                || self.spoiled.is_some()
+                || seconds(now) - self.sampled_at > overdue)
+    }
+
+    fn next_tick(&self, now: Duration) -> Duration {
+        let span = duration(self.looping.alarm_span()).max(Duration::from_millis(1));
+        let soon = now.saturating_add(span);
+        if now >= self.next_step { soon } else { soon.min(self.next_step) }
+    }
+
+    fn step(&mut self, now: Duration, alarm: bool) -> Stepped {
+        let dt = Seconds(now.saturating_sub(self.last_step).as_nanos() as f64 * 1e-9);
+        let sample = self.pending.take();
+        let (truth, forced) = self.observe(now, dt, sample.as_ref(), alarm);
+        let held = self.looping.held();
+        let seen = match &mut self.lens {
+            Some(lens) => lens.see(&truth, held, dt),
+            None => truth.clone(),
+        };
+        let state_before = self.looping.state();
+        let mut action = self.looping.step(seen.clone(), dt);
+        if forced.is_some() {
+            action = self.looping.limits().full_speed();
+        }
+        let insight = self.looping.law().insight();
+        self.account.window(dt, &seen, &insight, state_before, forced.is_some());
+        self.put_into_force(now, &action);
+        self.look_for_others(now);
+        self.last_step = now;
+        self.next_step = now.saturating_add(duration(self.looping.period()));
+        Stepped { dt, sample, truth, seen, action, state: self.looping.state(), insight, forced }
+    }
+
+    /// What was measured, and why it must not be gone by, where that is so.
+    fn observe(
+        &mut self,
+        now: Duration,
+        dt: Seconds,
+        sample: Option<&LatencySample>,
+        alarm: bool,
+    ) -> (Observation, Option<String>) {
+        let uses = self.use_of_groups(now);
+        let background = self.background.as_mut().map(|source| source.sample(seconds(now)));
+        let background = background.transpose().unwrap_or_else(|error| {
+            self.spoil(now, &error);
+            None
+        });
+        let forced = self.why_full_speed(now);
+        let groups = self.in_force.groups.iter().enumerate().map(|(at, group)| {
+            let used = uses.get(at).copied().unwrap_or(NO_USE);
+            GroupObservation {
+                cores: group.cores,
+                frequency: group.frequency,
+                utilisation_clients: used.utilisation_clients,
+                utilisation_background: used.utilisation_background,
+                waited_for_drives: used.waited_for_drives,
+            }
+        });
+        let latency =
+            sample.filter(|_| forced.is_none() && dt.0 > 0.0).map(|sample| LatencyObservation {
+                requests: sample.requests,
+                latency_us_mean: sample.latency_us_mean,
+                bytes_mean: sample.bytes_mean,
+                read_share: sample.read_share,
+                age: seconds(now) - sample.at,
+            });
+        let groups = groups.collect();
+        (Observation { latency, groups, background: background.flatten(), alarm }, forced)
+    }
+
+    fn use_of_groups(&mut self, now: Duration) -> Vec<GroupUse> {
+        let active: Vec<_> = self
+            .groups
+            .iter()
+            .zip(&self.in_force.groups)
+            .map(|(group, setting)| active(group, setting.cores))
+            .collect();
+        let uses = self.cpu.sample(seconds(now), &active);
+        let uses = uses.and_then(|uses| {
+            let plausible = |u: &GroupUse| {
+                u.utilisation_clients.is_finite() && u.utilisation_background.is_finite()
+            };
+            if uses.len() == active.len() && uses.iter().all(plausible) {
+                Ok(uses)
+            } else {
+                let message = format!("told of {} groups, there are {}", uses.len(), active.len());
+                Err(SourceError::retry(self.cpu.name(), message))
+            }
+        });
+        uses.unwrap_or_else(|error| {
+            self.spoil(now, &error);
+            Vec::new()
+        })
+    }
+
+    fn why_full_speed(&mut self, now: Duration) -> Option<String> {
+        let at = seconds(now);
+        // Every guard is asked every time: one may count what it sees.
+        let troubles: Vec<_> =
+            self.guards.iter_mut().filter_map(|guard| guard.trouble(at)).collect();
+        let spoiled = self.spoiled.take();
+        if self.paused {
+            return Some("paused".to_owned());
+        }
+        let open = self.breaker.open(at).map(|trip| trip.reason().to_owned());
+        open.or_else(|| troubles.into_iter().next()).or(spoiled)
+    }
+
+    /// Turns the knobs where the setting changed or is due to be looked at again.
+    fn put_into_force(&mut self, now: Duration, action: &Action) {
+        if self.act.is_none() {
+            return;
+        }
+        let full = self.looping.limits().full_speed();
+        let setting = self.setting(action);
+        let refresh = duration(self.settings.refresh);
+        let as_before = |(asked, at): &(Setting, Duration)| {
+            *asked == setting && now.saturating_sub(*at) < refresh
+        };
+        if self.asked.as_ref().is_some_and(as_before) {
+            return;
+        }
+        let faster = is_faster(action, &self.in_force);
+        if self.turn(now, &setting, faster) {
+            self.note_flap(now, action);
+            self.in_force = action.clone();
+            self.asked = Some((setting, now));
+        } else {
+            // Half a setting is none: towards full performance.
+            let setting = self.setting(&full);
+            self.turn(now, &setting, true);
+            self.in_force = full;
+            self.asked = None;
+        }
+    }
+
+    /// Turns the knobs; answers whether all went well.
+    fn turn(&mut self, now: Duration, setting: &Setting, faster: bool) -> bool {
+        let Some(act) = &mut self.act else { return true };
+        let applied = act.turn(setting, faster);
+        let well = !applied.failed();
+        self.account.writes += u64::from(applied.writes);
+        self.tell(now, applied.notes);
+        well
+    }
+
+    /// Lets go of places that others changed.
+    fn look_for_others(&mut self, now: Duration) {
+        let count = self.settings.inspected;
+        if let Some(act) = &mut self.act {
+            let notes = act.hands.inspect(count);
+            self.tell(now, notes);
+        }
+    }
+
+    fn tell(&mut self, now: Duration, notes: Vec<Note>) {
+        for note in notes {
+            match note {
+                Note::Failed { knob, message, reaction } => {
+                    self.account.failures += 1;
+                    self.event(now, Severity::Error, format!("{knob}: {message}"));
+                    self.fail(now, reaction);
+                }
+                Note::Foreign { knob, address, written, found } => {
+                    self.account.foreign += 1;
+                    let message = format!(
+                        "{knob}: {address} was set to {written:?} and is now {found:?}: somebody \
+                         else's, left alone from now on"
+                    );
+                    self.event(now, Severity::Warning, message);
+                }
+            }
+        }
+    }
+
+    fn spoil(&mut self, now: Duration, error: &SourceError) {
+        self.account.source_errors += 1;
+        self.pending = None;
+        self.spoiled = Some(error.to_string());
+        self.event(now, Severity::Warning, error.to_string());
+        self.fail(now, error.reaction);
+    }
+
+    fn fail(&mut self, now: Duration, reaction: Reaction) {
+        self.stop |= reaction == Reaction::Stop;
+        if let Some(trip) = self.breaker.error(seconds(now)) {
+            self.event(now, Severity::Error, format!("{}: full speed", trip.reason()));
+        }
+    }
+
+    fn note_flap(&mut self, now: Duration, action: &Action) {
+        let full = self.looping.limits().full_speed();
+        if action.groups == full.groups && self.in_force.groups != full.groups {
+            self.account.flaps += 1;
+            if let Some(trip) = self.breaker.flap(seconds(now)) {
+                self.event(now, Severity::Error, format!("{}: full speed", trip.reason()));
+            }
+        }
+    }
+
+    fn setting(&self, action: &Action) -> Setting {
+        let groups = self.groups.iter().zip(&action.groups).map(|(group, wanted)| GroupSetting {
+            active: active(group, wanted.cores),
+            frequency: wanted.frequency,
+        });
+        Setting {
+            groups: groups.collect(),
+            background: action.background,
+            state: self.looping.state(),
+            full_speed: action.groups == self.looping.limits().full_speed().groups,
+        }
+    }
+
+    fn event(&mut self, now: Duration, severity: Severity, message: String) {
+        self.events.push(Event { at: seconds(now), severity, message });
+    }
+}
+
+const NO_USE: GroupUse =
+    GroupUse { utilisation_clients: 0.0, utilisation_background: 0.0, waited_for_drives: false };
+
+/// The cores of a group that work when `count` of them do.
+fn active(group: &CoreGroup, count: u32) -> Cpus {
+    group.cores.iter().copied().take(count as usize).collect()
+}
+
+/// Whether any group gets more than it has.
+fn is_faster(action: &Action, before: &Action) -> bool {
+    action
+        .groups
+        .iter()
+        .zip(&before.groups)
+        .any(|(now, then)| now.cores > then.cores || now.frequency > then.frequency)
+}

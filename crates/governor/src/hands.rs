@@ -1,0 +1,428 @@
+//! The only code that writes to a machine: saves before the first write, reads back after each,
+//! lets go of what others change, and restores.
+
+use crate::knob::{Address, Assignment, Machine, MachineError, Target};
+use crate::snapshot::{Saved, Snapshot, SnapshotError, SnapshotStore};
+use crate::source::Reaction;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
+
+/// A place whose old value is saved.
+#[derive(Clone, Debug)]
+struct Held {
+    knob: String,
+    original: String,
+    /// What was read back after the last write; `None` while nothing was written.
+    written: Option<String>,
+    /// Places that writes here change as a side effect.
+    endangers: BTreeSet<Address>,
+    /// When it was saved, among the others.
+    rank: u64,
+}
+
+/// Something that an operator should hear of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Note {
+    /// A value could not be read, saved, written, or was not what was read back.
+    Failed {
+        /// Which knob.
+        knob: String,
+        /// What was wrong.
+        message: String,
+        /// What to do about it.
+        reaction: Reaction,
+    },
+    /// Somebody else changed a held place: it is theirs now.
+    Foreign {
+        /// Which knob.
+        knob: String,
+        /// Where.
+        address: Address,
+        /// What wattio had written.
+        written: String,
+        /// What stands there now.
+        found: String,
+    },
+}
+
+/// What became of some assignments.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Applied {
+    /// Values written.
+    pub writes: u32,
+    /// What went wrong or changed hands.
+    pub notes: Vec<Note>,
+}
+
+/// A place that could not be restored.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LeftOver {
+    /// Where, and the value that belongs there.
+    pub saved: Saved,
+    /// Why not.
+    pub message: String,
+    /// The command by which a person can do it.
+    pub mend: String,
+}
+
+/// What a restore did.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Restored {
+    /// Places that hold their old value again, and did not before.
+    pub restored: Vec<Saved>,
+    /// Places that somebody else changed meanwhile: left as they are.
+    pub foreign: Vec<Address>,
+    /// Places that could not be restored; they stay in the snapshot.
+    pub left: Vec<LeftOver>,
+}
+
+/// Writes to a machine and can always take it back. Dropping restores.
+pub struct Hands {
+    machine: Box<dyn Machine>,
+    store: Box<dyn SnapshotStore>,
+    boot_id: String,
+    held: BTreeMap<Address, Held>,
+    released: BTreeSet<Address>,
+    rank: u64,
+    inspected: Option<Address>,
+}
+
+impl Applied {
+    /// Whether something was not done.
+    #[must_use]
+    pub fn failed(&self) -> bool {
+        self.notes.iter().any(|note| matches!(note, Note::Failed { .. }))
+    }
+
+    fn fail(&mut self, knob: &str, error: &MachineError) {
+        let reaction = match error {
+            MachineError::Refused { reaction, .. } => *reaction,
+            MachineError::Gone { .. } => Reaction::Retry,
+        };
+        let (knob, message) = (knob.to_owned(), error.to_string());
+        self.notes.push(Note::Failed { knob, message, reaction });
+    }
+}
+
+impl Hands {
+    /// Takes hold of a machine. What an earlier start left in the store is restored first; what of
+    /// it cannot be restored stays saved with its old value.
+    ///
+    /// Values of another start of the machine are forgotten where the machine forgot them too.
+    ///
+    /// # Errors
+    /// When there is a snapshot that cannot be read: nothing is touched then.
+    pub fn open(
+        machine: Box<dyn Machine>,
+        mut store: Box<dyn SnapshotStore>,
+        boot_id: &str,
+    ) -> Result<(Self, Restored), SnapshotError> {
+        let left_behind = store.load()?;
+        let mut hands = Self {
+            machine,
+            store,
+            boot_id: boot_id.to_owned(),
+            held: BTreeMap::new(),
+            released: BTreeSet::new(),
+            rank: 0,
+            inspected: None,
+        };
+        let Some(snapshot) = left_behind else { return Ok((hands, Restored::default())) };
+        let same_boot = snapshot.boot_id == boot_id;
+        for saved in snapshot.saved {
+            if same_boot || hands.machine.outlives_boot(&saved.address) {
+                hands.hold(&saved.knob, saved.address, saved.value);
+            }
+        }
+        let restored = hands.restore()?;
+        Ok((hands, restored))
+    }
+
+    /// Brings a knob's assignments about, in their order. Every assignment is tried by itself.
+    pub fn apply(&mut self, knob: &str, assignments: &[Assignment]) -> Applied {
+        let mut applied = Applied::default();
+        if let Err(error) = self.save_before(knob, assignments, &mut applied) {
+            let message = format!("nothing was written: {error}");
+            let reaction = Reaction::Degrade;
+            applied.notes.push(Note::Failed { knob: knob.to_owned(), message, reaction });
+            return applied;
+        }
+        for assignment in assignments {
+            match self.write_one(knob, assignment, &mut applied) {
+                Ok(()) => {}
+                Err(MachineError::Gone { address }) => self.forget(&address),
+                Err(error) => applied.fail(knob, &error),
+            }
+        }
+        applied
+    }
+
+    /// Looks at up to `count` of the places written to, the next ones at each call, and lets go of
+    /// those that somebody else changed.
+    pub fn inspect(&mut self, count: usize) -> Vec<Note> {
+        let mut notes = Vec::new();
+        for _ in 0..count.min(self.held.len()) {
+            let from = self.inspected.take().map_or(Bound::Unbounded, Bound::Excluded);
+            let next = self.held.range((from, Bound::Unbounded)).next();
+            let Some((address, held)) = next.or_else(|| self.held.iter().next()) else { break };
+            let (address, written) = (address.clone(), held.written.clone());
+            self.inspected = Some(address.clone());
+            let Some(written) = written else { continue };
+            match self.machine.read(&address) {
+                Ok(found) => notes.extend(self.notice(&address, &written, found)),
+                Err(MachineError::Gone { .. }) => self.forget(&address),
+                Err(MachineError::Refused { .. }) => {}
+            }
+        }
+        notes
+    }
+
+    /// The machine, to look at.
+    pub fn machine(&mut self) -> &mut dyn Machine {
+        &mut *self.machine
+    }
+
+    /// How many places' old values are saved.
+    #[must_use]
+    pub fn held(&self) -> usize {
+        self.held.len()
+    }
+
+    /// The places that were left to somebody else.
+    pub fn released(&self) -> impl Iterator<Item = &Address> {
+        self.released.iter()
+    }
+
+    /// Puts every old value back, each by itself, and reads it back. Places depend on each other
+    /// (no set of processors takes a core that is off), so the rest is tried again as long as that
+    /// helps.
+    ///
+    /// # Errors
+    /// When the snapshot could not be brought up to date; the machine is restored all the same.
+    pub fn restore(&mut self) -> Result<Restored, SnapshotError> {
+        let mut outcome = Restored::default();
+        let mut waiting: Vec<_> =
+            self.held.iter().map(|(a, held)| (held.rank, a.clone())).collect();
+        waiting.sort_by(|a, b| b.cmp(a));
+        loop {
+            let before = waiting.len();
+            let mut refused = Vec::new();
+            outcome.left.clear();
+            for (rank, address) in waiting {
+                if let Err(error) = self.restore_one(&address, &mut outcome) {
+                    outcome.left.push(self.left_over(&address, error.to_string()));
+                    refused.push((rank, address));
+                }
+            }
+            waiting = refused;
+            if waiting.is_empty() || waiting.len() == before {
+                break;
+            }
+        }
+        if self.held.is_empty() {
+            self.store.clear()?;
+        } else {
+            self.store.save(&self.snapshot())?;
+        }
+        Ok(outcome)
+    }
+
+    fn restore_one(
+        &mut self,
+        address: &Address,
+        outcome: &mut Restored,
+    ) -> Result<(), MachineError> {
+        let Some(held) = self.held.get(address) else { return Ok(()) };
+        let (original, written) = (held.original.clone(), held.written.clone());
+        let found = match self.machine.read(address) {
+            Err(MachineError::Gone { .. }) => {
+                self.forget(address);
+                return Ok(());
+            }
+            found => found?,
+        };
+        let theirs = written.is_some_and(|written| !self.machine.same(address, &found, &written));
+        if self.machine.same(address, &found, &original) {
+            self.forget(address);
+        } else if theirs {
+            outcome.foreign.push(address.clone());
+            self.forget(address);
+        } else {
+            self.write_checked(address, &original)?;
+            let knob = self.held.get(address).map(|held| held.knob.clone()).unwrap_or_default();
+            outcome.restored.push(Saved { address: address.clone(), value: original, knob });
+            self.forget(address);
+        }
+        Ok(())
+    }
+
+    fn left_over(&self, address: &Address, message: String) -> LeftOver {
+        let held = self.held.get(address);
+        let value = held.map(|held| held.original.clone()).unwrap_or_default();
+        let knob = held.map(|held| held.knob.clone()).unwrap_or_default();
+        let mend = self.machine.mend(address, &value);
+        LeftOver { saved: Saved { address: address.clone(), value, knob }, message, mend }
+    }
+
+    /// Saves the old value of every place that is about to be written for the first time, and of
+    /// the places that these writes endanger.
+    fn save_before(
+        &mut self,
+        knob: &str,
+        assignments: &[Assignment],
+        applied: &mut Applied,
+    ) -> Result<(), SnapshotError> {
+        let mut new = Vec::new();
+        for Assignment { address, target, endangers } in assignments {
+            let Target::Set(value) = target else { continue };
+            if !self.released.contains(address) && !self.held.contains_key(address) {
+                match self.machine.read(address) {
+                    Ok(found) if self.machine.same(address, &found, value) => continue,
+                    Ok(found) => {
+                        self.hold(knob, address.clone(), found);
+                        new.push(address.clone());
+                    }
+                    Err(MachineError::Gone { .. }) => continue,
+                    Err(error) => {
+                        applied.fail(knob, &error);
+                        continue;
+                    }
+                }
+            }
+            for endangered in endangers {
+                if !self.held.contains_key(endangered) {
+                    if let Ok(found) = self.machine.read(endangered) {
+                        self.hold(knob, endangered.clone(), found);
+                        new.push(endangered.clone());
+                    }
+                }
+            }
+            if let Some(held) = self.held.get_mut(address) {
+                held.endangers.extend(endangers.iter().cloned());
+            }
+        }
+        if new.is_empty() {
+            return Ok(());
+        }
+        let kept = self.store.save(&self.snapshot());
+        if kept.is_err() {
+            new.iter().for_each(|address| self.forget(address));
+        }
+        kept
+    }
+
+    /// Writes one value, unless it is there already, is not held or has become somebody else's.
+    fn write_one(
+        &mut self,
+        knob: &str,
+        assignment: &Assignment,
+        applied: &mut Applied,
+    ) -> Result<(), MachineError> {
+        let address = &assignment.address;
+        // Not held: as wanted already, not readable, or left to somebody else.
+        let Some(held) = self.held.get(address) else { return Ok(()) };
+        let target = match (&assignment.target, &held.written) {
+            (Target::Set(value), _) => value.clone(),
+            (Target::Original, Some(_)) => held.original.clone(),
+            (Target::Original, None) => return Ok(()),
+        };
+        let written = held.written.clone();
+        let found = self.machine.read(address)?;
+        if let Some(written) = written {
+            if let Some(note) = self.notice(address, &written, found.clone()) {
+                applied.notes.push(note);
+                return Ok(());
+            }
+        }
+        if self.machine.same(address, &found, &target) {
+            return Ok(());
+        }
+        if let Some(held) = self.held.get_mut(address) {
+            held.knob = knob.to_owned();
+            // Whatever comes of the write, the place is not somebody else's.
+            held.written = Some(found);
+        }
+        applied.writes += 1;
+        let outcome = self.write_checked(address, &target);
+        self.after_write(address);
+        outcome
+    }
+
+    /// Writes and reads back.
+    fn write_checked(&mut self, address: &Address, value: &str) -> Result<(), MachineError> {
+        self.machine.write(address, value)?;
+        let found = self.machine.read(address)?;
+        if self.machine.same(address, &found, value) {
+            return Ok(());
+        }
+        let message = format!("{value:?} was written and {found:?} is read back");
+        Err(MachineError::Refused { address: address.clone(), message, reaction: Reaction::Retry })
+    }
+
+    /// Takes note of what the write changed, here and at the places it endangers, and puts those
+    /// back once the old value stands here again.
+    fn after_write(&mut self, address: &Address) {
+        let Ok(found) = self.machine.read(address) else { return };
+        let Some(held) = self.held.get_mut(address) else { return };
+        let back = self.machine.same(address, &found, &held.original);
+        held.written = Some(found);
+        for endangered in held.endangers.clone() {
+            let Ok(found) = self.machine.read(&endangered) else { continue };
+            let Some(held) = self.held.get_mut(&endangered) else { continue };
+            if held.written.is_some() {
+                // A knob of ours writes there too and will see to it.
+                held.written = Some(found);
+            } else if back && !self.machine.same(&endangered, &found, &held.original) {
+                // Refused as long as another core is off; tried again when that one returns, and
+                // at the restore, where a failure is told.
+                let original = held.original.clone();
+                let _ = self.machine.write(&endangered, &original);
+            }
+        }
+    }
+
+    /// Lets go of a place where something else stands than was written.
+    fn notice(&mut self, address: &Address, written: &str, found: String) -> Option<Note> {
+        if self.machine.same(address, &found, written) {
+            return None;
+        }
+        let knob = self.held.get(address).map(|held| held.knob.clone()).unwrap_or_default();
+        self.forget(address);
+        self.released.insert(address.clone());
+        // Where this fails the snapshot holds an old value too many; the next write tries again.
+        let _ = self.store.save(&self.snapshot());
+        let (address, written) = (address.clone(), written.to_owned());
+        Some(Note::Foreign { knob, address, written, found })
+    }
+
+    fn hold(&mut self, knob: &str, address: Address, original: String) {
+        self.rank += 1;
+        let (knob, rank) = (knob.to_owned(), self.rank);
+        let held = Held { knob, original, written: None, endangers: BTreeSet::new(), rank };
+        self.held.insert(address, held);
+    }
+
+    fn forget(&mut self, address: &Address) {
+        self.held.remove(address);
+    }
+
+    fn snapshot(&self) -> Snapshot {
+        let mut held: Vec<_> = self.held.iter().collect();
+        held.sort_by_key(|(_, held)| held.rank);
+        let mut snapshot = Snapshot::new(&*self.boot_id);
+        snapshot.saved.extend(held.into_iter().map(|(address, held)| Saved {
+            address: address.clone(),
+            value: held.original.clone(),
+            knob: held.knob.clone(),
+        }));
+        snapshot
+    }
+}
+
+impl Drop for Hands {
+    /// Every way out that unwinds restores; a caller that wants to know the outcome calls
+    /// [`Hands::restore`] first.
+    fn drop(&mut self) {
+        let _ = self.restore();
+    }
+}

@@ -1,0 +1,108 @@
+//! What a governor is made of, and what it answers.
+
+use crate::act::Act;
+use crate::breaker::BreakerSettings;
+use crate::event::Event;
+use crate::source::{BackgroundSource, CpuSource, Guard, LatencySample, LatencySource};
+use std::time::Duration;
+use wattio_law::{Action, GroupLimits, Insight, Law, LoopSettings, Observation, OperatingState};
+use wattio_units::Seconds;
+
+/// A group of cores that serves one stage of the storage server.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CoreGroup {
+    /// Its name.
+    pub name: String,
+    /// Its cores; the last one leaves first.
+    pub cores: Vec<u32>,
+    /// How few of them may stay and how slow they may be.
+    pub limits: GroupLimits,
+}
+
+/// How the governor behaves around the law.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct GovernorSettings {
+    /// Staleness, dwell and rate.
+    pub looping: LoopSettings,
+    /// When to give up saving for a while.
+    pub breaker: BreakerSettings,
+    /// How often knobs are asked again when the setting did not change (processes come and go).
+    pub refresh: Seconds,
+    /// How many held places are looked at in each window for changes by others.
+    pub inspected: usize,
+}
+
+impl Default for GovernorSettings {
+    fn default() -> Self {
+        Self {
+            looping: LoopSettings::default(),
+            breaker: BreakerSettings::default(),
+            refresh: Seconds(5.0),
+            inspected: 8,
+        }
+    }
+}
+
+/// Shows the law another machine than the one that was measured: shadow mode closes its loop over
+/// a model.
+pub trait Lens: Send {
+    /// What the law shall see of a window that was measured as `truth`, if the law's `held` action
+    /// had been in force.
+    fn see(&mut self, truth: &Observation, held: &Action, dt: Seconds) -> Observation;
+}
+
+/// What a governor is made of.
+pub struct Parts {
+    /// The law.
+    pub law: Box<dyn Law>,
+    /// The groups of cores.
+    pub groups: Vec<CoreGroup>,
+    /// Where client latency comes from.
+    pub latency: Box<dyn LatencySource>,
+    /// Where utilisation comes from.
+    pub cpu: Box<dyn CpuSource>,
+    /// Where the progress of background work comes from.
+    pub background: Option<Box<dyn BackgroundSource>>,
+    /// What must be well.
+    pub guards: Vec<Box<dyn Guard>>,
+    /// What can be turned, with the hands that do it; `None` acts on nothing.
+    pub act: Option<Act>,
+    /// What the law sees instead of the truth.
+    pub lens: Option<Box<dyn Lens>>,
+    /// How the governor behaves around the law.
+    pub settings: GovernorSettings,
+}
+
+/// One step of the law, and what came of it.
+#[derive(Clone, Debug)]
+pub struct Stepped {
+    /// Length of the window.
+    pub dt: Seconds,
+    /// The sample as it came, with its histogram.
+    pub sample: Option<LatencySample>,
+    /// What was measured.
+    pub truth: Observation,
+    /// What the law saw: the truth, unless there is a lens.
+    pub seen: Observation,
+    /// What the loop decided.
+    pub action: Action,
+    /// The law's state afterwards.
+    pub state: Option<OperatingState>,
+    /// What the law tells of the step.
+    pub insight: Insight,
+    /// Why full speed was forced, where it was.
+    pub forced: Option<String>,
+}
+
+/// What one tick did.
+#[derive(Debug, Default)]
+pub struct Tick {
+    /// When the next one is due.
+    pub next: Duration,
+    /// The step of the law, where a window ended.
+    pub stepped: Option<Stepped>,
+    /// What happened.
+    pub events: Vec<Event>,
+    /// Whether going on would be wrong: end, and restore.
+    pub stop: bool,
+}
