@@ -17,7 +17,7 @@ from pathlib import Path
 from guest.bmc import simulated_bmc
 from guest.image import Content, Image
 
-# A warm boot takes about 15 s of an idle machine; others may be using it.
+# A boot takes about 3 s of two idle processors; others may be using them.
 TIMEOUT_S = 240.0
 MEMORY_MIB = 1024
 TAIL_LINES = 40
