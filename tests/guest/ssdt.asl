@@ -7,7 +7,7 @@
  *
  * The control registers are I/O ports that no device of the q35 machine claims: a write goes
  * nowhere and a read gives 0xFF. The kernel keeps the frequency it asked for in scaling_cur_freq;
- * cpuinfo_cur_freq, which asks the register, always answers with the highest.
+ * acpi-cpufreq has no cpuinfo_cur_freq for registers of this kind.
  */
 
 /* MHz, mW, transition and bus master latency in us, control value, status value. */
