@@ -3,8 +3,14 @@
 
 mod root;
 
+pub mod groups;
 pub mod knobs;
+pub mod machine;
 pub mod power;
+pub mod processes;
 pub mod sources;
+pub mod topology;
 
+pub use machine::LinuxMachine;
 pub use root::Root;
+pub use topology::Topology;

@@ -1,0 +1,119 @@
+//! `cpuset:…/cpuset.cpus`: the processors of a control group.
+//!
+//! - Version 2: the empty list means "those of the parent" and is a value like any other. The file
+//!   keeps what was asked for; `cpuset.cpus.effective` says what is in force.
+//! - Version 1 (`cpuset.effective_cpus` lies beside): the empty list means that no task can run,
+//!   and the kernel does not take it where there are tasks. Here a core that goes offline is
+//!   struck from the file for good.
+
+use super::{Trouble, file};
+use crate::Root;
+use wattio_governor::{Cpus, Reaction};
+
+/// The name of the file.
+pub const FILE: &str = "cpuset.cpus";
+
+/// The processors that the group asks for.
+pub(super) fn read(root: &Root, path: &str) -> Result<String, Trouble> {
+    check(path)?;
+    file::read(root, path)
+}
+
+/// Gives the group other processors.
+pub(super) fn write(root: &Root, path: &str, value: &str) -> Result<(), Trouble> {
+    check(path)?;
+    let cpus: Cpus = value.parse().map_err(|error| Trouble::degrade(format!("{error}")))?;
+    let folder = path.trim_end_matches(FILE);
+    if cpus.is_empty() && root.exists(&format!("{folder}cpuset.effective_cpus")) {
+        return Err(Trouble::degrade("version 1 control groups with tasks take no empty list"));
+    }
+    file::write(root, path, value).map_err(|trouble| explained(trouble, value))?;
+    in_force(root, folder, &cpus)
+}
+
+/// Whether a group of version 2 runs where it was told to: the kernel takes any list, and uses the
+/// parent's where the parent has none of it.
+fn in_force(root: &Root, folder: &str, cpus: &Cpus) -> Result<(), Trouble> {
+    let Ok(text) = root.read(&format!("{folder}cpuset.cpus.effective")) else { return Ok(()) };
+    let effective: Cpus = text
+        .parse()
+        .map_err(|error| Trouble::degrade(format!("cpuset.cpus.effective: {error}")))?;
+    if cpus.is_empty() || !effective.and(cpus).is_empty() {
+        return Ok(());
+    }
+    Err(Trouble::degrade(format!(
+        "took {cpus} but runs on {effective}: the parent's set, or what is online, has none of them"
+    )))
+}
+
+/// Says what the kernel's errors mean here.
+fn explained(trouble: Trouble, value: &str) -> Trouble {
+    let Trouble::Refused(message, reaction) = trouble else { return trouble };
+    match reaction {
+        // EBUSY: a child of a version 1 group is wider.
+        Reaction::Retry => Trouble::Refused(
+            format!("{message}: a control group below it still has more than {value}"),
+            reaction,
+        ),
+        _ => Trouble::Refused(
+            format!("{message}: the list must lie within the parent's, and be online"),
+            reaction,
+        ),
+    }
+}
+
+/// Whether two lists name the same processors.
+pub(super) fn same(one: &str, other: &str) -> bool {
+    file::same_cpus(one, other)
+}
+
+/// Refuses paths that name no such file.
+fn check(path: &str) -> Result<(), Trouble> {
+    if path.starts_with("/sys/fs/cgroup/") && path.ends_with("/cpuset.cpus") {
+        return Ok(());
+    }
+    Err(Trouble::degrade("is no /sys/fs/cgroup/…/cpuset.cpus"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    fn group(files: &[(&str, &str)]) -> (tempfile::TempDir, Root) {
+        let folder = tempfile::tempdir().unwrap();
+        let root = Root::new(folder.path());
+        fs::create_dir_all(root.path("/sys/fs/cgroup/a")).unwrap();
+        for (name, text) in files {
+            fs::write(root.path(&format!("/sys/fs/cgroup/a/{name}")), text).unwrap();
+        }
+        (folder, root)
+    }
+
+    const PATH: &str = "/sys/fs/cgroup/a/cpuset.cpus";
+
+    #[test]
+    fn the_empty_list_is_a_value_in_version_2_only() {
+        let (_folder, root) = group(&[(FILE, "\n"), ("cpuset.cpus.effective", "0-3\n")]);
+        assert_eq!(read(&root, PATH).unwrap(), "");
+        write(&root, PATH, "0-1").unwrap();
+        write(&root, PATH, "").unwrap();
+        assert_eq!(read(&root, PATH).unwrap(), "");
+        let (_folder, root) = group(&[(FILE, "0-3"), ("cpuset.effective_cpus", "0-3")]);
+        assert!(matches!(write(&root, PATH, ""), Err(Trouble::Refused(..))));
+        assert_eq!(read(&root, PATH).unwrap(), "0-3");
+    }
+
+    #[test]
+    fn a_set_that_the_parent_does_not_have_is_not_in_force() {
+        let (_folder, root) = group(&[(FILE, ""), ("cpuset.cpus.effective", "0-3")]);
+        let Err(Trouble::Refused(message, _)) = write(&root, PATH, "8-9") else { panic!() };
+        assert!(message.contains("runs on 0-3"), "{message}");
+    }
+
+    #[test]
+    fn lists_are_sets() {
+        assert!(same("0-1", "1,0") && same("", "\n") && !same("", "0"));
+        assert!(!same("x", "x"));
+    }
+}

@@ -1,0 +1,178 @@
+//! `file:/sys/…`: files that hold one value.
+//!
+//! What counts as the same value depends on the file:
+//!
+//! - Lists of processors are compared as sets.
+//! - Frequencies (`scaling_*_freq`, `scaling_setspeed`) are the same within 1 %: drivers round to
+//!   their own steps of up to 25 MHz. A knob asks for frequencies that are in the list of steps,
+//!   where there is one, so that no coarser rounding is left.
+//! - A choice such as `none [mq-deadline] kyber` is read as what is chosen.
+//! - `200000 (system)` of md means that the array follows the system; it is read as `system`, and
+//!   writing that makes it follow again. `1000 (local)` is read as `1000`.
+//! - The freezer's `FREEZING` is as good as `FROZEN`.
+
+use super::{Trouble, quoted};
+use crate::Root;
+use wattio_governor::Cpus;
+
+/// How far apart two frequencies may be and still count as one.
+const FREQUENCY_TOLERANCE: f64 = 0.01;
+
+/// What a file's text means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Form {
+    Plain,
+    Cpus,
+    Frequency,
+    Md,
+    Freezer,
+}
+
+impl Form {
+    fn of(path: &str) -> Self {
+        match path.rsplit('/').next().unwrap_or(path) {
+            "scaling_max_freq" | "scaling_min_freq" | "scaling_setspeed" => Self::Frequency,
+            "sync_speed_max" | "sync_speed_min" => Self::Md,
+            "freezer.state" => Self::Freezer,
+            "online" | "cpu_list" | "smp_affinity_list" => Self::Cpus,
+            _ => Self::Plain,
+        }
+    }
+}
+
+/// The value of a file.
+pub(super) fn read(root: &Root, path: &str) -> Result<String, Trouble> {
+    check(path)?;
+    let text = root.read(path).map_err(|error| Trouble::of_system(&error, "cannot be read"))?;
+    Ok(value(path, &text))
+}
+
+/// The value in the text of the file at `path`.
+#[must_use]
+pub fn value(path: &str, text: &str) -> String {
+    let text = text.trim();
+    match Form::of(path) {
+        Form::Md => match text.split_once(' ') {
+            Some((_, "(system)")) => "system",
+            Some((number, "(local)")) => number,
+            _ => text,
+        },
+        Form::Plain => chosen(text).unwrap_or(text),
+        Form::Cpus | Form::Frequency | Form::Freezer => text,
+    }
+    .to_owned()
+}
+
+/// The one word in brackets among others.
+fn chosen(text: &str) -> Option<&str> {
+    let inner = |word: &&str| word.len() > 2 && word.starts_with('[') && word.ends_with(']');
+    let mut found = text.split_whitespace().filter(inner);
+    match (found.next(), found.next()) {
+        (Some(only), None) => only.strip_prefix('[')?.strip_suffix(']'),
+        _ => None,
+    }
+}
+
+/// Writes a value.
+pub(super) fn write(root: &Root, path: &str, value: &str) -> Result<(), Trouble> {
+    check(path)?;
+    // A file of the kernel takes one write; "\n" stands for the empty value.
+    let text = if value.is_empty() { "\n" } else { value };
+    root.write(path, text)
+        .map_err(|error| Trouble::of_system(&error, &format!("does not take {value:?}")))
+}
+
+/// Whether two values of a file mean the same.
+pub(super) fn same(path: &str, one: &str, other: &str) -> bool {
+    if one == other {
+        return true;
+    }
+    match Form::of(path) {
+        Form::Plain | Form::Md => false,
+        Form::Cpus => same_cpus(one, other),
+        Form::Freezer => {
+            let frozen = |value: &str| matches!(value, "FREEZING" | "FROZEN");
+            frozen(one) && frozen(other)
+        }
+        Form::Frequency => match (one.parse::<f64>(), other.parse::<f64>()) {
+            (Ok(one), Ok(other)) => (one - other).abs() <= FREQUENCY_TOLERANCE * one.max(other),
+            _ => false,
+        },
+    }
+}
+
+/// Whether two lists name the same processors.
+pub(super) fn same_cpus(one: &str, other: &str) -> bool {
+    matches!((one.parse::<Cpus>(), other.parse::<Cpus>()), (Ok(one), Ok(other)) if one == other)
+}
+
+/// The command that writes a value.
+pub(super) fn mend(path: &str, value: &str) -> String {
+    format!("echo {} > {}", quoted(value), quoted(path))
+}
+
+/// Refuses paths that no knob makes: a snapshot that somebody edited shall not write anywhere.
+fn check(path: &str) -> Result<(), Trouble> {
+    let kernel = path.starts_with("/sys/") || path.starts_with("/proc/");
+    if kernel && !path.split('/').any(|part| part == "..") {
+        return Ok(());
+    }
+    Err(Trouble::degrade("is no file under /sys or /proc"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn values_are_read_as_they_can_be_written() {
+        for (path, text, read) in [
+            ("/sys/block/sda/queue/scheduler", "none [mq-deadline] kyber\n", "mq-deadline"),
+            ("/sys/block/sda/queue/scheduler", "[none]", "none"),
+            ("/sys/x", "[a] [b]", "[a] [b]"),
+            ("/sys/x", "[]", "[]"),
+            ("/sys/block/md0/md/sync_speed_max", "200000 (system)\n", "system"),
+            ("/sys/block/md0/md/sync_speed_max", "1000 (local)\n", "1000"),
+            ("/sys/devices/x/power/pm_qos_latency_tolerance_us", "auto\n", "auto"),
+        ] {
+            assert_eq!(value(path, text), read);
+        }
+    }
+
+    #[test]
+    fn what_the_kernel_rounds_is_the_same() {
+        let cap = "/sys/devices/system/cpu/cpufreq/policy0/scaling_max_freq";
+        assert!(same(cap, "2400000", "2401000"));
+        assert!(!same(cap, "2400000", "2300000"));
+        assert!(!same(cap, "<unsupported>", "2300000"));
+        assert!(same("/sys/block/sda/mq/0/cpu_list", "0-1", "0, 1"));
+        assert!(same("/sys/fs/cgroup/freezer/a/freezer.state", "FREEZING", "FROZEN"));
+        assert!(!same("/sys/x", "1", "01"));
+    }
+
+    #[test]
+    fn paths_outside_the_kernel_are_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = Root::new(folder.path());
+        for path in ["/etc/passwd", "/sys/../etc/passwd", "sys/x", ""] {
+            assert!(matches!(write(&root, path, "1"), Err(Trouble::Refused(..))), "{path}");
+        }
+        assert_eq!(write(&root, "/sys/x", "1"), Err(Trouble::Gone));
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_panics(path: String, one: String, other: String) {
+            for path in [path.as_str(), "/sys/scaling_max_freq", "/sys/sync_speed_max"] {
+                let _ = (value(path, &one), same(path, &one, &other));
+            }
+        }
+
+        #[test]
+        fn what_is_read_reads_as_itself(text: String) {
+            let read = value("/sys/x/sync_speed_max", &text);
+            prop_assert!(same("/sys/x/sync_speed_max", &read, &read));
+        }
+    }
+}

@@ -1,0 +1,174 @@
+//! The places of a Linux host: reading, writing and restoring what knobs change.
+//!
+//! An [`Address`] says which scheme holds it. Each scheme is a file here:
+//!
+//! | scheme | place | value |
+//! |---|---|---|
+//! | `file:/sys/…` | a file that holds one value | its text, see [`file`] |
+//! | `cpuset:/sys/fs/cgroup/…/cpuset.cpus` | a control group's processors | a list, see [`cpuset`] |
+//! | `affinity:1234@5678` | the threads of process 1234 that started at tick 5678 | masks, see [`affinity`] |
+//! | `affinity:1234/1240@5680` | one thread of it | a list |
+//! | `command:scrub` | a pair of configured commands | `running` or `paused`, see [`command`] |
+
+pub mod affinity;
+pub mod cgroups;
+pub mod command;
+pub mod cpuset;
+pub mod file;
+
+pub use affinity::Masks;
+pub use cgroups::Cgroups;
+pub use command::{CommandConfig, CommandError};
+
+use crate::Root;
+use rustix::io::Errno;
+use std::io;
+use wattio_governor::{Address, Machine, MachineError, Reaction};
+
+/// The host that the process runs on, or a folder that is shaped like one.
+#[derive(Debug)]
+pub struct LinuxMachine {
+    root: Root,
+    commands: command::Commands,
+}
+
+/// What went wrong at a place; the address is added by [`LinuxMachine`].
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Trouble {
+    /// There is no such place any more.
+    Gone,
+    /// The system or the value says no.
+    Refused(String, Reaction),
+}
+
+impl Trouble {
+    /// Something that will not pass by itself.
+    fn degrade(message: impl Into<String>) -> Self {
+        Self::Refused(message.into(), Reaction::Degrade)
+    }
+
+    /// What the system said while `doing`.
+    fn of_system(error: &io::Error, doing: &str) -> Self {
+        let code = Errno::from_io_error(error);
+        let gone = [Errno::NOENT, Errno::NODEV, Errno::NXIO, Errno::SRCH];
+        let passing = [Errno::BUSY, Errno::AGAIN, Errno::INTR];
+        match code {
+            Some(code) if gone.contains(&code) => Self::Gone,
+            Some(code) if passing.contains(&code) => {
+                Self::Refused(format!("{doing}: {error}"), Reaction::Retry)
+            }
+            Some(Errno::ACCESS | Errno::PERM) => Self::degrade(format!(
+                "{doing}: {error}; run as root, or with the capability and the write access that \
+                 the unit file names"
+            )),
+            _ => Self::degrade(format!("{doing}: {error}")),
+        }
+    }
+
+    fn at(self, address: &Address) -> MachineError {
+        let address = address.clone();
+        match self {
+            Self::Gone => MachineError::Gone { address },
+            Self::Refused(message, reaction) => {
+                MachineError::Refused { address, message, reaction }
+            }
+        }
+    }
+}
+
+impl LinuxMachine {
+    /// A machine whose files lie under `root` and that may run `commands`, and no others.
+    ///
+    /// # Errors
+    /// [`CommandError`] when a command cannot be allowed.
+    pub fn new(root: Root, commands: &[CommandConfig]) -> Result<Self, CommandError> {
+        let commands = command::Commands::new(&root, commands)?;
+        Ok(Self { root, commands })
+    }
+}
+
+/// What is said of an address that no scheme knows: it comes from an edited or foreign snapshot.
+fn unknown(address: &Address) -> Trouble {
+    Trouble::degrade(format!(
+        "scheme {:?} is none of \"file\", \"cpuset\", \"affinity\", \"command\"",
+        address.scheme()
+    ))
+}
+
+impl Machine for LinuxMachine {
+    fn read(&mut self, address: &Address) -> Result<String, MachineError> {
+        let rest = address.rest();
+        let answer = match address.scheme() {
+            "file" => file::read(&self.root, rest),
+            "cpuset" => cpuset::read(&self.root, rest),
+            "affinity" => affinity::read(&self.root, rest),
+            "command" => self.commands.read(rest),
+            _ => Err(unknown(address)),
+        };
+        answer.map_err(|trouble| trouble.at(address))
+    }
+
+    fn write(&mut self, address: &Address, value: &str) -> Result<(), MachineError> {
+        let rest = address.rest();
+        let answer = match address.scheme() {
+            "file" => file::write(&self.root, rest, value),
+            "cpuset" => cpuset::write(&self.root, rest, value),
+            "affinity" => affinity::write(&self.root, rest, value),
+            "command" => self.commands.write(rest, value),
+            _ => Err(unknown(address)),
+        };
+        answer.map_err(|trouble| trouble.at(address))
+    }
+
+    fn same(&self, address: &Address, one: &str, other: &str) -> bool {
+        match address.scheme() {
+            "file" => file::same(address.rest(), one, other),
+            "cpuset" => cpuset::same(one, other),
+            "affinity" => affinity::same(one, other),
+            "command" => self.commands.same(address.rest(), one, other),
+            _ => one == other,
+        }
+    }
+
+    fn outlives_boot(&self, address: &Address) -> bool {
+        // Whatever the kernel holds is gone with it; what a command did may be stored anywhere.
+        address.scheme() == "command"
+    }
+
+    fn mend(&self, address: &Address, value: &str) -> String {
+        match address.scheme() {
+            "file" | "cpuset" => file::mend(address.rest(), value),
+            "affinity" => affinity::mend(address.rest(), value),
+            "command" => self.commands.mend(address.rest(), value),
+            _ => format!("# put {value:?} back at {address}"),
+        }
+    }
+}
+
+/// A word as a shell takes it.
+pub(crate) fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "/._-,:@+%=".contains(c);
+    if !word.is_empty() && word.chars().all(plain) {
+        return word.to_owned();
+    }
+    format!("'{}'", word.replace('\'', r"'\''"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_unknown_scheme_is_refused_with_those_there_are() {
+        let mut machine = LinuxMachine::new(Root::default(), &[]).unwrap();
+        let message = machine.read(&Address::new("ftp", "x")).unwrap_err().to_string();
+        assert!(message.contains("\"cpuset\""), "{message}");
+    }
+
+    #[test]
+    fn words_for_a_shell_are_quoted_where_they_must_be() {
+        assert_eq!(quoted("/sys/a-b/c.d"), "/sys/a-b/c.d");
+        assert_eq!(quoted("a b'c"), r"'a b'\''c'");
+        assert_eq!(quoted(""), "''");
+    }
+}

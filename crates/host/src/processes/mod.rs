@@ -1,0 +1,145 @@
+//! The processes and threads of the host. Source: `/proc`, as in `proc(5)`.
+
+mod pattern;
+mod stat;
+
+pub use pattern::{ProcessPattern, matches};
+pub use stat::{Stat, parse as parse_stat};
+
+use crate::Root;
+
+/// A process or one of its threads, named for good.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ProcessId {
+    /// Number of the process.
+    pub pid: u32,
+    /// The thread's number, where only one thread is meant.
+    pub thread: Option<u32>,
+    /// When the process, or the thread where one is named, started, in ticks since boot.
+    pub start: u64,
+}
+
+/// The numbers of all processes.
+#[must_use]
+pub fn pids(root: &Root) -> Vec<u32> {
+    numbers(root, "/proc")
+}
+
+/// The numbers of a process's threads; none when it ended.
+#[must_use]
+pub fn threads(root: &Root, pid: u32) -> Vec<u32> {
+    numbers(root, &format!("/proc/{pid}/task"))
+}
+
+/// What the kernel says of a process; `None` when it ended.
+#[must_use]
+pub fn process_stat(root: &Root, pid: u32) -> Option<Stat> {
+    stat::parse(&root.read(&format!("/proc/{pid}/stat")).ok()?)
+}
+
+/// What the kernel says of a thread; `None` when it ended.
+#[must_use]
+pub fn thread_stat(root: &Root, pid: u32, thread: u32) -> Option<Stat> {
+    stat::parse(&root.read(&format!("/proc/{pid}/task/{thread}/stat")).ok()?)
+}
+
+/// All that fit a pattern and that the kernel lets move, by number.
+#[must_use]
+pub fn find(root: &Root, pattern: &ProcessPattern) -> Vec<ProcessId> {
+    let whole = |pid, stat: Stat| {
+        (!stat.fixed && !stat.ended).then_some(ProcessId { pid, thread: None, start: stat.start })
+    };
+    let by_comm = |name: &str, pid| {
+        let stat = process_stat(root, pid)?;
+        if matches(name, &stat.comm) { whole(pid, stat) } else { None }
+    };
+    match pattern {
+        ProcessPattern::Comm(name) => {
+            pids(root).into_iter().filter_map(|pid| by_comm(name, pid)).collect()
+        }
+        ProcessPattern::Cgroup(name) => pids(root)
+            .into_iter()
+            .filter(|pid| in_cgroup(root, *pid, name))
+            .filter_map(|pid| whole(pid, process_stat(root, pid)?))
+            .collect(),
+        ProcessPattern::Thread(name) => {
+            pids(root).into_iter().flat_map(|pid| threads_named(root, pid, name)).collect()
+        }
+    }
+}
+
+/// The threads of one process that bear a name.
+fn threads_named(root: &Root, pid: u32, name: &str) -> Vec<ProcessId> {
+    let named = |thread| {
+        let stat = thread_stat(root, pid, thread)?;
+        let fits = matches(name, &stat.comm) && !stat.fixed && !stat.ended;
+        fits.then_some(ProcessId { pid, thread: Some(thread), start: stat.start })
+    };
+    threads(root, pid).into_iter().filter_map(named).collect()
+}
+
+/// Whether a process is in a control group that fits, in any hierarchy.
+fn in_cgroup(root: &Root, pid: u32, name: &str) -> bool {
+    let text = root.read(&format!("/proc/{pid}/cgroup")).unwrap_or_default();
+    cgroups(&text).any(|path| matches(name, path))
+}
+
+/// The paths in a `/proc/PID/cgroup`: lines of `number:controllers:path`.
+fn cgroups(text: &str) -> impl Iterator<Item = &str> {
+    text.lines().filter_map(|line| line.splitn(3, ':').nth(2))
+}
+
+/// The names of a folder that are numbers, ascending.
+fn numbers(root: &Root, folder: &str) -> Vec<u32> {
+    let mut numbers: Vec<_> =
+        root.list(folder).iter().filter_map(|name| name.parse().ok()).collect();
+    numbers.sort_unstable();
+    numbers
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    fn host() -> (tempfile::TempDir, Root) {
+        let folder = tempfile::tempdir().unwrap();
+        let root = Root::new(folder.path());
+        let line = |pid: u32, name: &str, flags: u64, start: u64| {
+            format!("{pid} ({name}) S 1 1 1 0 -1 {flags} 0 0 0 0 0 0 0 0 20 0 1 0 {start} 0 0")
+        };
+        for (pid, name, flags, cgroup) in [
+            (10, "etcd", 0, "0::/system.slice/etcd.service"),
+            (20, "ksoftirqd/0", 0x0420_0000, "0::/"),
+            (30, "nfsd", 0x0020_0000, "3:cpuset:/\n0::/"),
+        ] {
+            let place = root.path(&format!("/proc/{pid}/task/{pid}"));
+            fs::create_dir_all(&place).unwrap();
+            fs::write(place.join("stat"), line(pid, name, flags, 7)).unwrap();
+            fs::write(root.path(&format!("/proc/{pid}/stat")), line(pid, name, flags, 7)).unwrap();
+            fs::write(root.path(&format!("/proc/{pid}/cgroup")), cgroup).unwrap();
+        }
+        let place = root.path("/proc/10/task/11");
+        fs::create_dir_all(&place).unwrap();
+        fs::write(place.join("stat"), line(11, "wal", 0, 9)).unwrap();
+        fs::create_dir_all(root.path("/proc/self")).unwrap();
+        (folder, root)
+    }
+
+    #[test]
+    fn processes_are_found_by_name_group_and_thread() {
+        let (_folder, root) = host();
+        let whole = |pid| ProcessId { pid, thread: None, start: 7 };
+        assert_eq!(find(&root, &ProcessPattern::Comm("*d".into())), [whole(10), whole(30)]);
+        let slice = ProcessPattern::Cgroup("/system.slice/*".into());
+        assert_eq!(find(&root, &slice), [whole(10)]);
+        let wal = ProcessId { pid: 10, thread: Some(11), start: 9 };
+        assert_eq!(find(&root, &ProcessPattern::Thread("wal".into())), [wal]);
+    }
+
+    #[test]
+    fn what_the_kernel_keeps_in_place_is_not_found() {
+        let (_folder, root) = host();
+        assert_eq!(find(&root, &ProcessPattern::Comm("ksoftirqd*".into())), []);
+    }
+}

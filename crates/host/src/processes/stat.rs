@@ -1,0 +1,70 @@
+//! What `/proc/PID/stat` says, as far as it is used here. Source: `proc_pid_stat(5)`.
+
+/// The kernel refuses to move this thread (`PF_NO_SETAFFINITY` in `include/linux/sched.h`).
+const NO_SETAFFINITY: u64 = 0x0400_0000;
+/// The thread belongs to the kernel (`PF_KTHREAD`).
+const KERNEL: u64 = 0x0020_0000;
+
+/// One process or thread.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stat {
+    /// Its name, at most 15 bytes; the kernel's own may be longer.
+    pub comm: String,
+    /// When it started, in clock ticks since boot: with the number it names it for good.
+    pub start: u64,
+    /// Whether it ended and only waits for its parent to notice.
+    pub ended: bool,
+    /// Whether the kernel keeps it on its processors.
+    pub fixed: bool,
+    /// Whether it is a thread of the kernel.
+    pub kernel: bool,
+}
+
+/// Reads one line of `stat`; `None` where it makes no sense.
+#[must_use]
+pub fn parse(text: &str) -> Option<Stat> {
+    // The name is in parentheses and may itself hold blanks and parentheses.
+    let (head, rest) = text.rsplit_once(')')?;
+    let (_, comm) = head.split_once('(')?;
+    let mut fields = rest.split_ascii_whitespace();
+    // Counted from 1 in the manual, state is 3, flags 9, starttime 22.
+    let state = fields.next()?;
+    let flags: u64 = fields.nth(5)?.parse().ok()?;
+    let start = fields.nth(12)?.parse().ok()?;
+    Some(Stat {
+        comm: comm.to_owned(),
+        start,
+        ended: matches!(state, "Z" | "X" | "x"),
+        fixed: flags & NO_SETAFFINITY != 0,
+        kernel: flags & KERNEL != 0,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn a_name_may_hold_anything() {
+        let text = "42 (a) b (c) S 1 42 42 0 -1 4194560 1 0 0 0 3 4 0 0 20 0 7 0 5678 1000 2 3";
+        let stat = parse(text).unwrap();
+        assert_eq!((stat.comm.as_str(), stat.start), ("a) b (c", 5678));
+        assert!(!stat.ended && !stat.fixed && !stat.kernel);
+    }
+
+    #[test]
+    fn a_thread_of_the_kernel_is_known_as_one() {
+        let text = "15 (ksoftirqd/0) S 2 0 0 0 -1 69238848 0 0 0 0 0 1 0 0 20 0 1 0 3 0 0 1";
+        let stat = parse(text).unwrap();
+        assert!(stat.fixed && stat.kernel);
+        assert!(parse("15 (x) Z 2 0 0 0 -1 0 0 0 0 0 0 1 0 0 20 0 1 0 3 0").unwrap().ended);
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_panics(text in r"\PC*", fields in r"[0-9]* ?\(?[a-z)]*\)?( [A-Z0-9-]{0,20}){0,30}") {
+            let _ = (parse(&text), parse(&fields));
+        }
+    }
+}

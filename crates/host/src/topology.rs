@@ -1,0 +1,278 @@
+//! The processors of the host: which are there, which share a core, a node, a frequency.
+//!
+//! Source: `/sys/devices/system/cpu` and `/sys/devices/system/node`, as in the kernel's
+//! `Documentation/ABI/testing/sysfs-devices-system-cpu`. What a host does not tell (a virtual
+//! machine has no cpufreq, a small one no nodes) is absent here.
+
+use crate::Root;
+use std::collections::BTreeMap;
+use thiserror::Error;
+use wattio_governor::Cpus;
+use wattio_units::Hertz;
+
+/// Where the kernel describes processors.
+pub const CPU_FOLDER: &str = "/sys/devices/system/cpu";
+/// Where the kernel describes memory nodes.
+const NODE_FOLDER: &str = "/sys/devices/system/node";
+
+/// The processors of a host.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Topology {
+    /// All that are plugged in, on or off.
+    pub present: Cpus,
+    /// Those that run.
+    pub online: Cpus,
+    /// For each processor that runs, those of its physical core, with itself.
+    siblings: BTreeMap<u32, Cpus>,
+    /// The processors of each memory node.
+    nodes: BTreeMap<u32, Cpus>,
+    /// The sets of processors that change frequency together, by the lowest processor.
+    pub policies: Vec<FrequencyPolicy>,
+}
+
+/// Processors that change frequency together.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FrequencyPolicy {
+    /// Its folder under `/sys`.
+    pub folder: String,
+    /// Its processors, on or off (`related_cpus`).
+    pub cpus: Cpus,
+    /// The lowest frequency that the hardware has (`cpuinfo_min_freq`).
+    pub hardware_min: Hertz,
+    /// The highest (`cpuinfo_max_freq`), with boost where there is one.
+    pub hardware_max: Hertz,
+    /// The lowest frequency that may be used, as found (`scaling_min_freq`).
+    pub scaling_min: Option<Hertz>,
+    /// The highest frequency that may be used, as found (`scaling_max_freq`).
+    pub scaling_max: Option<Hertz>,
+    /// The frequencies there are, ascending; empty where any between the limits is.
+    pub steps: Vec<Hertz>,
+    /// What drives the hardware: `acpi-cpufreq`, `intel_pstate`.
+    pub driver: Option<String>,
+    /// Who chooses the frequency: `schedutil`, `userspace`.
+    pub governor: Option<String>,
+}
+
+/// Why there is no topology.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+pub enum TopologyError {
+    /// No file says which processors there are.
+    #[error(
+        "{CPU_FOLDER}: neither \"present\" nor a folder \"cpu0\" says which processors there are; \
+         is sysfs mounted?"
+    )]
+    NoProcessors,
+    /// A list that makes no sense.
+    #[error("{file}: {message}")]
+    BadList {
+        /// Which file.
+        file: String,
+        /// What was wrong with it.
+        message: String,
+    },
+}
+
+impl Topology {
+    /// Looks at the host.
+    ///
+    /// # Errors
+    /// [`TopologyError`] when no processor is found or a list of processors makes no sense.
+    pub fn read(root: &Root) -> Result<Self, TopologyError> {
+        let folders: Cpus = numbered(root, CPU_FOLDER, "cpu").collect();
+        let present = list(root, &format!("{CPU_FOLDER}/present"))?.unwrap_or(folders);
+        if present.is_empty() {
+            return Err(TopologyError::NoProcessors);
+        }
+        let online = list(root, &format!("{CPU_FOLDER}/online"))?;
+        let online = online.map_or_else(|| present.clone(), |online| online.and(&present));
+        let mut siblings = BTreeMap::new();
+        for cpu in online.iter() {
+            siblings.insert(cpu, core_of(root, cpu)?.and(&present));
+        }
+        let mut nodes = BTreeMap::new();
+        for node in numbered(root, NODE_FOLDER, "node") {
+            if let Some(cpus) = list(root, &format!("{NODE_FOLDER}/node{node}/cpulist"))? {
+                nodes.insert(node, cpus.and(&present));
+            }
+        }
+        let mut policies = Vec::new();
+        for number in numbered(root, &format!("{CPU_FOLDER}/cpufreq"), "policy") {
+            policies.extend(FrequencyPolicy::read(root, number)?);
+        }
+        Ok(Self { present, online, siblings, nodes, policies })
+    }
+
+    /// The processors of one physical core, by any of them. One that is off counts alone: the
+    /// kernel does not tell its siblings.
+    #[must_use]
+    pub fn siblings(&self, cpu: u32) -> Cpus {
+        self.siblings.get(&cpu).cloned().unwrap_or_else(|| Cpus::from_iter([cpu]))
+    }
+
+    /// The memory node of a processor, where the host tells.
+    #[must_use]
+    pub fn node(&self, cpu: u32) -> Option<u32> {
+        self.nodes.iter().find(|(_, cpus)| cpus.contains(cpu)).map(|(&node, _)| node)
+    }
+
+    /// The policies that hold any of the processors.
+    pub fn policies_of<'a>(&'a self, cpus: &'a Cpus) -> impl Iterator<Item = &'a FrequencyPolicy> {
+        self.policies.iter().filter(|policy| !policy.cpus.and(cpus).is_empty())
+    }
+}
+
+impl FrequencyPolicy {
+    /// One policy; `None` where a file that it cannot do without is missing (its processors are
+    /// off, or the driver does not tell).
+    fn read(root: &Root, number: u32) -> Result<Option<Self>, TopologyError> {
+        let folder = format!("{CPU_FOLDER}/cpufreq/policy{number}");
+        let text = |file: &str| root.read(&format!("{folder}/{file}")).ok();
+        let frequency = |file: &str| text(file).and_then(|text| from_khz(&text));
+        let cpus = match list(root, &format!("{folder}/related_cpus"))? {
+            Some(cpus) if !cpus.is_empty() => cpus,
+            _ => list(root, &format!("{folder}/affected_cpus"))?.unwrap_or_default(),
+        };
+        let limits = (frequency("cpuinfo_min_freq"), frequency("cpuinfo_max_freq"));
+        let (Some(hardware_min), Some(hardware_max)) = limits else { return Ok(None) };
+        if cpus.is_empty() || hardware_min > hardware_max {
+            return Ok(None);
+        }
+        let steps = ["scaling_available_frequencies", "scaling_boost_frequencies"];
+        let steps = steps.into_iter().filter_map(text).collect::<Vec<_>>().join(" ");
+        Ok(Some(Self {
+            cpus,
+            hardware_min,
+            hardware_max,
+            scaling_min: frequency("scaling_min_freq"),
+            scaling_max: frequency("scaling_max_freq"),
+            steps: frequencies(&steps),
+            driver: text("scaling_driver"),
+            governor: text("scaling_governor"),
+            folder,
+        }))
+    }
+
+    /// The lowest frequency that this policy will be set to: the operator's own floor stands.
+    #[must_use]
+    pub fn lowest(&self) -> Hertz {
+        self.scaling_min.unwrap_or(self.hardware_min)
+    }
+
+    /// The highest frequency that this policy will be set to: the operator's own cap stands.
+    #[must_use]
+    pub fn highest(&self) -> Hertz {
+        self.scaling_max.unwrap_or(self.hardware_max)
+    }
+
+    /// The lowest frequency there is that is no slower than asked for, within
+    /// [`FrequencyPolicy::lowest`] and [`FrequencyPolicy::highest`].
+    ///
+    /// The kernel rounds a cap down to a step, so that a cap between two steps would run slower
+    /// than asked for.
+    #[must_use]
+    pub fn resolve(&self, asked: Hertz) -> Hertz {
+        let (lowest, highest) = (self.lowest().0, self.highest().0);
+        // No number fails towards full speed, as everywhere.
+        let within = if asked.0.is_nan() { highest } else { asked.0.max(lowest).min(highest) };
+        let reached = |step: &&Hertz| step.0 >= within * (1.0 - 1e-9) && step.0 <= highest;
+        let otherwise = if self.steps.is_empty() { within } else { highest };
+        self.steps.iter().find(reached).copied().unwrap_or(Hertz(otherwise))
+    }
+}
+
+/// A frequency in kilohertz as cpufreq writes it, such as `2400000`.
+#[must_use]
+pub fn from_khz(text: &str) -> Option<Hertz> {
+    let khz: u64 = text.trim().parse().ok()?;
+    // No clock beats 1 THz; zero is what drivers say that do not know.
+    (1..=1_000_000_000).contains(&khz).then_some(Hertz(khz as f64 * 1e3))
+}
+
+/// The frequencies in a list of kilohertz, ascending, without what is no number.
+fn frequencies(text: &str) -> Vec<Hertz> {
+    let mut steps: Vec<_> = text.split_whitespace().filter_map(from_khz).collect();
+    steps.sort_by(|a, b| a.0.total_cmp(&b.0));
+    steps.dedup();
+    steps
+}
+
+/// The processors of the physical core of `cpu`.
+fn core_of(root: &Root, cpu: u32) -> Result<Cpus, TopologyError> {
+    for file in ["core_cpus_list", "thread_siblings_list"] {
+        if let Some(cpus) = list(root, &format!("{CPU_FOLDER}/cpu{cpu}/topology/{file}"))?
+            && cpus.contains(cpu)
+        {
+            return Ok(cpus);
+        }
+    }
+    Ok(Cpus::from_iter([cpu]))
+}
+
+/// The list of processors in a file; `None` where there is no such file.
+fn list(root: &Root, file: &str) -> Result<Option<Cpus>, TopologyError> {
+    let Ok(text) = root.read(file) else { return Ok(None) };
+    // cpufreq separates by blanks.
+    let text = text.split_whitespace().collect::<Vec<_>>().join(",");
+    let bad = |error| TopologyError::BadList { file: file.to_owned(), message: format!("{error}") };
+    text.parse().map(Some).map_err(bad)
+}
+
+/// The numbers behind `prefix` in the names of a folder, ascending.
+fn numbered(root: &Root, folder: &str, prefix: &str) -> impl Iterator<Item = u32> {
+    let number = |name: &String| name.strip_prefix(prefix)?.parse().ok();
+    let mut numbers: Vec<u32> = root.list(folder).iter().filter_map(number).collect();
+    numbers.sort_unstable();
+    numbers.into_iter()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn frequencies_of_a_driver_are_read_in_any_order() {
+        let steps = frequencies("2400000 1600000 x 800000 0 2400000\n");
+        assert_eq!(steps, [Hertz(0.8e9), Hertz(1.6e9), Hertz(2.4e9)]);
+    }
+
+    fn policy(steps: &[f64]) -> FrequencyPolicy {
+        FrequencyPolicy {
+            folder: String::new(),
+            cpus: Cpus::from_iter([0]),
+            hardware_min: Hertz(0.8e9),
+            hardware_max: Hertz(3.0e9),
+            scaling_min: Some(Hertz(1.0e9)),
+            scaling_max: Some(Hertz(2.5e9)),
+            steps: steps.iter().map(|&step| Hertz(step)).collect(),
+            driver: None,
+            governor: None,
+        }
+    }
+
+    #[test]
+    fn a_frequency_is_rounded_up_to_a_step_within_what_the_operator_allows() {
+        let policy = policy(&[0.8e9, 1.6e9, 2.4e9, 3.0e9]);
+        for (asked, resolved) in
+            [(0.1e9, 1.6e9), (1.6e9, 1.6e9), (1.7e9, 2.4e9), (2.45e9, 2.5e9), (9e9, 2.5e9)]
+        {
+            assert_eq!(policy.resolve(Hertz(asked)), Hertz(resolved), "{asked}");
+        }
+        assert_eq!(policy.resolve(Hertz(f64::NAN)), Hertz(2.5e9));
+    }
+
+    proptest! {
+        #[test]
+        fn every_frequency_resolves_within_the_limits(asked: f64) {
+            for policy in [policy(&[]), policy(&[0.8e9, 1.6e9, 2.4e9])] {
+                let resolved = policy.resolve(Hertz(asked));
+                prop_assert!((1.0e9..=2.5e9).contains(&resolved.0), "{resolved}");
+            }
+        }
+
+        #[test]
+        fn no_text_panics(text: String) {
+            let _ = (from_khz(&text), frequencies(&text));
+        }
+    }
+}
