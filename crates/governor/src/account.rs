@@ -11,9 +11,9 @@ pub struct Account {
     pub span_s: f64,
     /// Windows in all.
     pub windows: u64,
-    /// Other windows without a latency to go by.
+    /// Windows without a latency to go by, or whose latency must not be gone by.
     pub windows_missing: u64,
-    /// Windows in which full speed was forced: paused, breaker, guard, fault.
+    /// Windows after which full speed was forced: paused, breaker, guard, fault, no latency.
     pub windows_forced: u64,
     /// Windows while saving whose bound was known and that had requests.
     pub windows_bounded: u64,
@@ -59,7 +59,7 @@ impl Account {
         self.windows += 1;
         self.windows_forced += u64::from(forced);
         let Some(latency) = seen.latency.filter(|latency| latency.is_plausible()) else {
-            self.windows_missing += u64::from(!forced);
+            self.windows_missing += 1;
             return;
         };
         self.requests = self.requests.saturating_add(latency.requests);

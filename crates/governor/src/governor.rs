@@ -125,9 +125,15 @@ impl Governor {
         self.paused
     }
 
-    /// The law's tolerance, to be read or changed. The caller checks the range.
-    pub fn law(&mut self) -> &mut dyn Law {
-        self.looping.law_mut()
+    /// The law.
+    #[must_use]
+    pub fn law(&self) -> &dyn Law {
+        self.looping.law()
+    }
+
+    /// Changes the law's tolerance from the next step on; the caller checks the range.
+    pub fn set_latency_tolerance(&mut self, share: f64) {
+        self.looping.law_mut().set_latency_tolerance(share);
     }
 
     /// What was done so far.
@@ -228,6 +234,9 @@ impl Governor {
         let dt = Seconds(now.saturating_sub(self.last_step).as_nanos() as f64 * 1e-9);
         let sample = self.pending.take();
         let (truth, forced) = self.observe(now, dt, sample.as_ref(), alarm);
+        // Not every law asks for the latency, but nobody's power is saved blindly.
+        let known = truth.latency.is_some_and(|latency| self.looping.can_use(&latency));
+        let forced = forced.or_else(|| (!known).then(|| "no latency to go by".to_owned()));
         let held = self.looping.held();
         let seen = match &mut self.lens {
             Some(lens) => lens.see(&truth, held, dt),
@@ -423,7 +432,7 @@ impl Governor {
             groups: groups.collect(),
             background: action.background,
             state: self.looping.state(),
-            full_speed: action.groups == self.looping.limits().full_speed().groups,
+            full_speed: *action == self.looping.limits().full_speed(),
         }
     }
 

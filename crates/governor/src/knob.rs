@@ -105,7 +105,7 @@ pub struct Setting {
     pub background: BackgroundDirective,
     /// The law's state, for knobs that act in `Idle` only (drives).
     pub state: Option<OperatingState>,
-    /// Whether this is full speed: a knob then puts back everything that it slowed.
+    /// Whether everything, background work too, is at full speed: a knob then puts back everything that it slowed.
     pub full_speed: bool,
 }
 

@@ -3,7 +3,7 @@
 use crate::accounting::Accounting;
 use crate::action::Action;
 use crate::limits::Limits;
-use crate::{Law, Observation, OperatingState};
+use crate::{LatencyObservation, Law, Observation, OperatingState};
 use wattio_units::Seconds;
 
 /// How the loop treats what the law says.
@@ -44,10 +44,7 @@ impl<L: Law> Loop<L> {
 
     /// One step: drop a stale sample, ask the law, clamp, hold back (dwell, rate), account.
     pub fn step(&mut self, mut observation: Observation, dt: Seconds) -> Action {
-        let oldest = self.law.period() * self.settings.stale_after_windows;
-        // Written so that an age that is not a number counts as too old.
-        observation.latency =
-            observation.latency.filter(|sample| sample.age <= oldest && sample.is_plausible());
+        observation.latency = observation.latency.filter(|sample| self.can_use(sample));
         self.accounting.steps += 1;
         self.accounting.missing += u64::from(observation.latency.is_none());
         let before = self.law.state();
@@ -60,6 +57,13 @@ impl<L: Law> Loop<L> {
         self.accounting.changes += u64::from(action != self.held);
         self.held = action.clone();
         action
+    }
+
+    /// Whether a sample is recent and possible; what is not is as good as missing.
+    pub fn can_use(&self, sample: &LatencyObservation) -> bool {
+        let oldest = self.law.period() * self.settings.stale_after_windows;
+        // Written so that an age that is not a number counts as too old.
+        sample.age <= oldest && sample.is_plausible()
     }
 
     /// The setting in force.
@@ -136,7 +140,7 @@ impl<L: Law> Loop<L> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{BackgroundDirective, GroupAction, GroupLimits, LatencyObservation};
+    use crate::{BackgroundDirective, GroupAction, GroupLimits};
     use wattio_units::Hertz;
 
     /// Says what the test tells it to and remembers whether it saw a latency.

@@ -1,0 +1,144 @@
+//! Saving, writing, letting go and restoring, place by place.
+
+use crate::support::{cores_of, frequency_of, open_hands, pace, world};
+use wattio_governor::{Address, Assignment, Hands, Note};
+use wattio_plant::{SMALL, Server};
+
+fn narrow(address: &Address, value: &str) -> Vec<Assignment> {
+    vec![Assignment::new(address.clone(), value)]
+}
+
+fn small_world() -> crate::support::Shared {
+    world(&wattio_sim::limits(&Server::from_toml(SMALL).unwrap()))
+}
+
+fn value(world: &crate::support::Shared, address: &Address) -> String {
+    world.lock().unwrap().places[address].clone()
+}
+
+#[test]
+fn the_old_value_is_on_disk_before_the_first_write() {
+    let world = small_world();
+    let (mut hands, _) = open_hands(&world, "boot");
+    world.lock().unwrap().disk_full = true;
+    let applied = hands.apply("cores", &narrow(&cores_of(0), "3"));
+    assert!(applied.failed());
+    assert!(world.lock().unwrap().writes.is_empty(), "no snapshot, no write");
+    assert_eq!(hands.held(), 0);
+
+    world.lock().unwrap().disk_full = false;
+    assert_eq!(hands.apply("cores", &narrow(&cores_of(0), "3")).writes, 1);
+    let saved = world.lock().unwrap().snapshot.clone().unwrap().saved;
+    assert_eq!((saved[0].address.clone(), saved[0].value.as_str()), (cores_of(0), "8"));
+    assert_eq!(hands.apply("cores", &narrow(&cores_of(0), "3")).writes, 0, "it stands there");
+}
+
+#[test]
+fn dropping_restores_and_so_does_the_next_start_after_a_kill() {
+    let world = small_world();
+    let (mut hands, _) = open_hands(&world, "boot");
+    hands.apply("cores", &narrow(&cores_of(0), "3"));
+    drop(hands);
+    assert_eq!(value(&world, &cores_of(0)), "8");
+    assert!(world.lock().unwrap().snapshot.is_none());
+
+    let (mut hands, _) = open_hands(&world, "boot");
+    hands.apply("cores", &narrow(&cores_of(0), "3"));
+    std::mem::forget(hands);
+    let (hands, restored) = open_hands(&world, "boot");
+    assert_eq!(restored.restored.len(), 1);
+    assert_eq!(value(&world, &cores_of(0)), "8");
+    assert_eq!(hands.held(), 0);
+}
+
+#[test]
+fn what_cannot_be_restored_stays_saved_with_its_first_value() {
+    let world = small_world();
+    let (mut hands, _) = open_hands(&world, "boot");
+    hands.apply("cores", &[narrow(&cores_of(0), "3"), narrow(&cores_of(1), "4")].concat());
+    world.lock().unwrap().refusing.insert(cores_of(0));
+    let restored = hands.restore().unwrap();
+    assert_eq!(restored.restored.len(), 1, "one that fails does not stop the other");
+    assert_eq!(restored.left[0].saved.value, "8");
+    assert_eq!(restored.left[0].mend, "set cores:0 8");
+    std::mem::forget(hands);
+
+    // A later start neither loses nor overwrites it, though the place now holds another value.
+    let (mut hands, restored) = open_hands(&world, "boot");
+    assert_eq!(restored.left.len(), 1);
+    hands.apply("cores", &narrow(&cores_of(0), "2"));
+    world.lock().unwrap().refusing.clear();
+    hands.apply("cores", &narrow(&cores_of(0), "2"));
+    drop(hands);
+    assert_eq!(value(&world, &cores_of(0)), "8");
+}
+
+#[test]
+fn another_start_of_the_machine_forgot_what_the_kernel_held() {
+    let world = small_world();
+    let (mut hands, _) = open_hands(&world, "boot");
+    hands.apply("cores", &narrow(&cores_of(0), "3"));
+    hands.apply("background", &narrow(&pace(), "0 low"));
+    std::mem::forget(hands);
+    let (hands, restored) = open_hands(&world, "another boot");
+    let addresses: Vec<_> = restored.restored.iter().map(|saved| saved.address.clone()).collect();
+    assert_eq!(addresses, [pace()], "only what outlives a boot is put back");
+    drop(hands);
+    assert_eq!(value(&world, &cores_of(0)), "3");
+}
+
+#[test]
+fn what_somebody_else_changes_is_his() {
+    let world = small_world();
+    let (mut hands, _) = open_hands(&world, "boot");
+    hands.apply("cores", &narrow(&cores_of(0), "3"));
+    hands.apply("frequency", &narrow(&frequency_of(0), "800000000"));
+    world.lock().unwrap().places.insert(cores_of(0), "5".to_owned());
+    let notes: Vec<_> = (0..4).flat_map(|_| hands.inspect(1)).collect();
+    assert!(matches!(&notes[..], [Note::Foreign { found, .. }] if found == "5"), "{notes:?}");
+    hands.apply("cores", &narrow(&cores_of(0), "2"));
+    drop(hands);
+    assert_eq!(value(&world, &cores_of(0)), "5", "never fought over, never restored");
+    assert_ne!(value(&world, &frequency_of(0)), "800000000", "the others are");
+}
+
+#[test]
+fn a_value_that_is_not_read_back_is_a_failure() {
+    let world = small_world();
+    let (mut hands, _) = open_hands(&world, "boot");
+    world.lock().unwrap().forgetting.insert(cores_of(0));
+    let applied = hands.apply("cores", &narrow(&cores_of(0), "3"));
+    let said = format!("{:?}", applied.notes);
+    assert!(applied.failed() && said.contains("is read back"), "{said}");
+    assert!(hands.inspect(5).is_empty(), "and not somebody else's doing");
+}
+
+/// Taking core 1 off empties `0-1` to `0`, as the kernel does to sets of processors, and bringing
+/// it back does not fill it again.
+#[test]
+fn side_effects_are_put_back_once_the_cause_is_gone() {
+    let world = small_world();
+    let (online, set) = (Address::new("cpu", "1"), Address::new("set", "others"));
+    {
+        let mut world = world.lock().unwrap();
+        world.places.insert(online.clone(), "1".to_owned());
+        world.places.insert(set.clone(), "0-1".to_owned());
+    }
+    let assignment = |value: &str| {
+        let mut assignment = Assignment::new(online.clone(), value);
+        assignment.endangers = vec![set.clone()];
+        vec![assignment]
+    };
+    let (mut hands, _): (Hands, _) = open_hands(&world, "boot");
+    hands.apply("cpu.online", &assignment("0"));
+    assert_eq!(hands.held(), 2, "the endangered place is saved too");
+    world.lock().unwrap().places.insert(set.clone(), "0".to_owned());
+    assert!(hands.inspect(5).is_empty(), "our own side effect is not somebody else");
+    hands.apply("cpu.online", &assignment("1"));
+    assert_eq!(value(&world, &set), "0-1");
+
+    hands.apply("cpu.online", &assignment("0"));
+    world.lock().unwrap().places.insert(set.clone(), "0".to_owned());
+    drop(hands);
+    assert_eq!((value(&world, &online).as_str(), value(&world, &set).as_str()), ("1", "0-1"));
+}

@@ -1,0 +1,362 @@
+//! A host made of the simulator: the governor's traits over a small world in memory.
+//!
+//! [`Hosted`] is handed to the simulator as if it were a law. What the simulator observes goes into
+//! the world, where the governor's sources find it; what the governor's knobs write into the world
+//! goes back to the simulator.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use wattio_governor::{
+    Act, Address, Assignment, BackgroundSource, CoreGroup, CpuSource, Cpus, Governor,
+    GovernorSettings, GroupUse, Hands, Knob, LatencySample, LatencySource, Layer, Machine,
+    MachineError, Parts, Reaction, Setting, Snapshot, SnapshotError, SnapshotStore, SourceError,
+    Target, Tick,
+};
+use wattio_law::{
+    Action, BackgroundDirective, BackgroundObservation, BackgroundPriority, GroupAction, Law,
+    Limits, Observation, OperatingState,
+};
+use wattio_units::{Hertz, Seconds};
+
+/// Everything outside the governor.
+#[derive(Default)]
+pub struct World {
+    pub places: BTreeMap<Address, String>,
+    /// Places that refuse to be written.
+    pub refusing: BTreeSet<Address>,
+    /// Places that take a write and do not keep it.
+    pub forgetting: BTreeSet<Address>,
+    /// Every write: place and value.
+    pub writes: Vec<(Address, String)>,
+    pub observation: Option<Observation>,
+    /// What the latency source does at its next call.
+    pub latency_fault: Option<LatencyFault>,
+    pub cpu_fails: bool,
+    pub snapshot: Option<Snapshot>,
+    pub disk_full: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum LatencyFault {
+    /// Nothing new.
+    Lost,
+    /// A sample that was taken that many seconds ago.
+    Late(f64),
+    /// An error.
+    Failed,
+    /// Numbers that cannot be.
+    Absurd(f64),
+}
+
+pub type Shared = Arc<Mutex<World>>;
+
+pub fn cores_of(group: usize) -> Address {
+    Address::new("cores", &group.to_string())
+}
+
+pub fn frequency_of(group: usize) -> Address {
+    Address::new("frequency", &group.to_string())
+}
+
+pub fn pace() -> Address {
+    Address::new("background", "pace")
+}
+
+/// A world at full speed.
+pub fn world(limits: &Limits) -> Shared {
+    let mut world = World::default();
+    for (at, group) in limits.groups.iter().enumerate() {
+        world.places.insert(cores_of(at), group.cores_max.to_string());
+        world.places.insert(frequency_of(at), group.frequency_max.0.to_string());
+    }
+    world.places.insert(pace(), "1 low".to_owned());
+    Arc::new(Mutex::new(world))
+}
+
+/// What the world is set to.
+pub fn action_in(world: &World, limits: &Limits) -> Action {
+    let number = |address: &Address| world.places[address].parse::<f64>().unwrap();
+    let groups = (0..limits.groups.len()).map(|at| GroupAction {
+        cores: number(&cores_of(at)) as u32,
+        frequency: Hertz(number(&frequency_of(at))),
+    });
+    let (pace, priority) = world.places[&pace()].split_once(' ').unwrap();
+    let priority =
+        if priority == "low" { BackgroundPriority::Low } else { BackgroundPriority::High };
+    let background = BackgroundDirective { pace: pace.parse().unwrap(), priority };
+    Action { groups: groups.collect(), background }
+}
+
+struct FakeMachine(Shared);
+
+impl Machine for FakeMachine {
+    fn read(&mut self, address: &Address) -> Result<String, MachineError> {
+        let world = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let gone = || MachineError::Gone { address: address.clone() };
+        world.places.get(address).cloned().ok_or_else(gone)
+    }
+
+    fn write(&mut self, address: &Address, value: &str) -> Result<(), MachineError> {
+        let mut world = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if world.refusing.contains(address) {
+            let message = "device or resource busy".to_owned();
+            let (address, reaction) = (address.clone(), Reaction::Retry);
+            return Err(MachineError::Refused { address, message, reaction });
+        }
+        world.writes.push((address.clone(), value.to_owned()));
+        if !world.forgetting.contains(address) {
+            world.places.insert(address.clone(), value.to_owned());
+        }
+        Ok(())
+    }
+
+    fn same(&self, _: &Address, one: &str, other: &str) -> bool {
+        one == other
+    }
+
+    fn outlives_boot(&self, address: &Address) -> bool {
+        address.scheme() == "background"
+    }
+
+    fn mend(&self, address: &Address, value: &str) -> String {
+        format!("set {address} {value}")
+    }
+}
+
+struct FakeStore(Shared);
+
+impl SnapshotStore for FakeStore {
+    fn load(&mut self) -> Result<Option<Snapshot>, SnapshotError> {
+        Ok(self.0.lock().unwrap_or_else(PoisonError::into_inner).snapshot.clone())
+    }
+
+    fn save(&mut self, snapshot: &Snapshot) -> Result<(), SnapshotError> {
+        let mut world = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if world.disk_full {
+            let (path, error) = ("snapshot".into(), std::io::ErrorKind::StorageFull.into());
+            return Err(SnapshotError::System { path, error });
+        }
+        world.snapshot = Some(snapshot.clone());
+        Ok(())
+    }
+
+    fn clear(&mut self) -> Result<(), SnapshotError> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).snapshot = None;
+        Ok(())
+    }
+}
+
+pub fn open_hands(world: &Shared, boot_id: &str) -> (Hands, wattio_governor::Restored) {
+    let (machine, store) =
+        (Box::new(FakeMachine(world.clone())), Box::new(FakeStore(world.clone())));
+    Hands::open(machine, store, boot_id).unwrap()
+}
+
+struct CoresKnob;
+struct FrequencyKnob;
+struct PaceKnob;
+
+/// Full speed puts the old value back, as the knobs of a real host do.
+fn assignment(setting: &Setting, address: Address, value: String) -> Assignment {
+    let target = if setting.full_speed { Target::Original } else { Target::Set(value) };
+    Assignment { address, target, endangers: Vec::new() }
+}
+
+impl Knob for CoresKnob {
+    fn name(&self) -> &str {
+        "cores"
+    }
+    fn layer(&self) -> Layer {
+        Layer::Placement
+    }
+    fn assignments(
+        &mut self,
+        setting: &Setting,
+        _: &mut dyn Machine,
+    ) -> Result<Vec<Assignment>, MachineError> {
+        let groups = setting.groups.iter().enumerate();
+        let count = |(at, group): (usize, &wattio_governor::GroupSetting)| {
+            assignment(setting, cores_of(at), group.active.len().to_string())
+        };
+        Ok(groups.map(count).collect())
+    }
+}
+
+impl Knob for FrequencyKnob {
+    fn name(&self) -> &str {
+        "frequency"
+    }
+    fn layer(&self) -> Layer {
+        Layer::Speed
+    }
+    fn assignments(
+        &mut self,
+        setting: &Setting,
+        _: &mut dyn Machine,
+    ) -> Result<Vec<Assignment>, MachineError> {
+        let groups = setting.groups.iter().enumerate();
+        let hertz = |(at, group): (usize, &wattio_governor::GroupSetting)| {
+            assignment(setting, frequency_of(at), group.frequency.0.to_string())
+        };
+        Ok(groups.map(hertz).collect())
+    }
+}
+
+impl Knob for PaceKnob {
+    fn name(&self) -> &str {
+        "background"
+    }
+    fn layer(&self) -> Layer {
+        Layer::Speed
+    }
+    fn assignments(
+        &mut self,
+        setting: &Setting,
+        _: &mut dyn Machine,
+    ) -> Result<Vec<Assignment>, MachineError> {
+        let BackgroundDirective { pace: value, priority } = setting.background;
+        let priority = if priority == BackgroundPriority::Low { "low" } else { "high" };
+        Ok(vec![assignment(setting, pace(), format!("{value} {priority}"))])
+    }
+}
+
+struct FakeLatency(Shared);
+
+impl LatencySource for FakeLatency {
+    fn name(&self) -> &str {
+        "simulated latency"
+    }
+
+    fn sample(&mut self, now: Seconds) -> Result<Option<LatencySample>, SourceError> {
+        let mut world = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let fault = world.latency_fault.take();
+        let Some(seen) = world.observation.as_ref() else { return Ok(None) };
+        let Some(latency) = seen.latency else { return Ok(None) };
+        let mut sample = LatencySample {
+            at: now,
+            requests: latency.requests,
+            // The simulator has said already whether this is an alarm.
+            arrived: Some(if seen.alarm { u64::MAX } else { 0 }),
+            latency_us_mean: latency.latency_us_mean,
+            bytes_mean: latency.bytes_mean,
+            read_share: latency.read_share,
+            histogram: None,
+        };
+        match fault {
+            None => {}
+            Some(LatencyFault::Lost) => return Ok(None),
+            Some(LatencyFault::Late(seconds)) => sample.at = now - Seconds(seconds),
+            Some(LatencyFault::Absurd(value)) => sample.latency_us_mean = Some(value),
+            Some(LatencyFault::Failed) => {
+                return Err(SourceError::retry("simulated latency", "does not answer"));
+            }
+        }
+        Ok(Some(sample))
+    }
+}
+
+struct FakeCpu(Shared);
+
+impl CpuSource for FakeCpu {
+    fn name(&self) -> &str {
+        "simulated cores"
+    }
+
+    fn sample(&mut self, _: Seconds, _: &[Cpus]) -> Result<Vec<GroupUse>, SourceError> {
+        let world = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if world.cpu_fails {
+            return Err(SourceError::retry("simulated cores", "does not answer"));
+        }
+        let groups = world.observation.iter().flat_map(|seen| &seen.groups);
+        Ok(groups
+            .map(|group| GroupUse {
+                utilisation_clients: group.utilisation_clients,
+                utilisation_background: group.utilisation_background,
+                waited_for_drives: group.waited_for_drives,
+            })
+            .collect())
+    }
+}
+
+struct FakeBackground(Shared);
+
+impl BackgroundSource for FakeBackground {
+    fn name(&self) -> &str {
+        "simulated background work"
+    }
+
+    fn sample(&mut self, _: Seconds) -> Result<Option<BackgroundObservation>, SourceError> {
+        Ok(self
+            .0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .observation
+            .as_ref()
+            .and_then(|seen| seen.background))
+    }
+}
+
+/// A governor over a world.
+pub fn governor(world: &Shared, law: Box<dyn Law>, limits: &Limits, at: Duration) -> Governor {
+    let group = |(at, limits): (usize, &wattio_law::GroupLimits)| CoreGroup {
+        name: format!("group {at}"),
+        cores: (0..limits.cores_max).collect(),
+        limits: limits.clone(),
+    };
+    let parts = Parts {
+        law,
+        groups: limits.groups.iter().enumerate().map(group).collect(),
+        latency: Box::new(FakeLatency(world.clone())),
+        cpu: Box::new(FakeCpu(world.clone())),
+        background: Some(Box::new(FakeBackground(world.clone()))),
+        guards: Vec::new(),
+        act: Some(Act {
+            knobs: vec![Box::new(CoresKnob), Box::new(FrequencyKnob), Box::new(PaceKnob)],
+            hands: open_hands(world, "boot").0,
+        }),
+        lens: None,
+        settings: GovernorSettings::default(),
+    };
+    Governor::new(parts, at)
+}
+
+/// A law that is a governor: the simulator steps it, its knobs set the simulator.
+pub struct Hosted<F> {
+    pub governor: Governor,
+    pub world: Shared,
+    pub limits: Limits,
+    pub now: Duration,
+    /// Called before each tick (to do mischief) and after it (to look).
+    pub around: F,
+}
+
+/// What is told around a tick.
+pub enum Around<'a> {
+    Before { now: &'a mut Duration },
+    After { tick: &'a Tick },
+}
+
+impl<F: FnMut(&mut Governor, &Shared, Around<'_>) + Send> Law for Hosted<F> {
+    fn step(&mut self, observation: &Observation, dt: Seconds) -> Action {
+        self.now += Duration::from_nanos((dt.0 * 1e9).round() as u64);
+        self.world.lock().unwrap_or_else(PoisonError::into_inner).observation =
+            Some(observation.clone());
+        (self.around)(&mut self.governor, &self.world, Around::Before { now: &mut self.now });
+        let tick = self.governor.tick(self.now);
+        (self.around)(&mut self.governor, &self.world, Around::After { tick: &tick });
+        action_in(&self.world.lock().unwrap_or_else(PoisonError::into_inner), &self.limits)
+    }
+    fn period(&self) -> Seconds {
+        self.governor.law().period()
+    }
+    fn state(&self) -> Option<OperatingState> {
+        self.governor.law().state()
+    }
+    fn alarm_requests(&self) -> Option<u64> {
+        self.governor.law().alarm_requests()
+    }
+    fn alarm_span(&self) -> Seconds {
+        self.governor.law().alarm_span()
+    }
+}
