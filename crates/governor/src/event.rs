@@ -1,10 +1,10 @@
 //! What an operator should hear of.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use wattio_units::Seconds;
 
 /// How much it matters.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
     /// A change that was wanted.

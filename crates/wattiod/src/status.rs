@@ -1,0 +1,188 @@
+//! What the daemon says of itself: one object for `status --json`, the page and the metrics.
+
+use serde::{Deserialize, Serialize};
+use wattio_governor::Severity;
+
+/// Everything an operator may want to see. Absent means not known.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Status {
+    /// Version of the daemon.
+    pub version: String,
+    /// `observe` (acts on nothing) or `run`.
+    pub mode: String,
+    /// The law.
+    pub policy: String,
+    /// Its state: `unstable`, `stable`, `idle`.
+    pub state: Option<String>,
+    /// Why the last step decided as it did.
+    pub reason: String,
+    /// Why full speed is forced, where it is.
+    pub forced: Option<String>,
+    /// Whether an operator paused it.
+    pub paused: bool,
+    /// Nanoseconds since 1970 in UTC of the last step.
+    pub utc_ns: u64,
+    /// Time since the start.
+    pub uptime_s: f64,
+    /// What clients experience.
+    pub latency: LatencyStatus,
+    /// The groups of cores.
+    pub groups: Vec<GroupStatus>,
+    /// Released background work over what becomes due: 0 is paused, 1 keeps up.
+    pub background_pace: f64,
+    /// What is drawn and saved.
+    pub power: PowerStatus,
+    /// In shadow mode, the model that the law's loop is closed over.
+    pub shadow: Option<ShadowStatus>,
+    /// Counts since the start.
+    pub counts: Counts,
+    /// The daemon's own cost.
+    pub own: OwnCost,
+    /// The last events, the newest last.
+    pub events: Vec<EventStatus>,
+}
+
+/// What clients experience.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct LatencyStatus {
+    /// Where it comes from.
+    pub source: String,
+    /// Completed requests per second over the last window.
+    pub requests_per_s: Option<f64>,
+    /// Mean over the last window that had requests.
+    pub latency_us_mean: Option<f64>,
+    /// 99th percentile (upper edge of its bucket), where the source tells it.
+    pub latency_us_p99: Option<f64>,
+    /// How old the newest sample is.
+    pub sample_age_s: f64,
+    /// The mean that this load has at full speed.
+    pub baseline_us: Option<f64>,
+    /// The mean that shall not be exceeded.
+    pub bound_us: Option<f64>,
+    /// The tolerance that makes the bound: 0.2 is 20 % above the baseline.
+    pub tolerance: Option<f64>,
+    /// Measured loss of the last window: 0.1 is 10 % above the baseline.
+    pub loss_measured: Option<f64>,
+    /// Loss that the fitted model predicts for the setting in force (an estimate).
+    pub loss_predicted: Option<f64>,
+}
+
+/// A group of cores.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct GroupStatus {
+    /// Its name.
+    pub name: String,
+    /// Cores that work; in shadow mode those that would.
+    pub cores_active: u32,
+    /// All its cores.
+    pub cores_total: u32,
+    /// How many always stay.
+    pub cores_min: u32,
+    /// Frequency limit in force; in shadow mode the one that would be.
+    pub frequency_hz: f64,
+    /// The highest frequency.
+    pub frequency_max_hz: f64,
+    /// Measured share of the working cores' time in tasks of clients.
+    pub utilisation_clients: f64,
+    /// Measured share in background tasks.
+    pub utilisation_background: f64,
+}
+
+/// What is drawn and saved.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct PowerStatus {
+    /// The meter, where there is one.
+    pub meter: Option<String>,
+    /// Its last reading.
+    pub measured_w: Option<f64>,
+    /// Energy by the meter since the start.
+    pub measured_j: Option<f64>,
+    /// The model that estimates, and where its numbers come from.
+    pub model: Option<String>,
+    /// Estimated power of the setting in force; in shadow mode of the one that would be.
+    pub estimated_w: Option<f64>,
+    /// Estimated power at full speed under the same load.
+    pub estimated_full_speed_w: Option<f64>,
+    /// Estimated energy since the start.
+    pub estimated_j: Option<f64>,
+    /// Estimated energy since the start, had it run at full speed.
+    pub estimated_full_speed_j: Option<f64>,
+    /// Why there is no estimate, where there is none.
+    pub no_estimate: Option<String>,
+}
+
+/// The model of this host in shadow mode.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ShadowStatus {
+    /// Whether the model is good enough to estimate with.
+    pub fitted: bool,
+    /// Why not, where it is not.
+    pub why: Option<String>,
+    /// Median of `|predicted - measured| / measured` over windows kept out of the fit.
+    pub error_median: Option<f64>,
+    /// Its 90th percentile.
+    pub error_p90: Option<f64>,
+    /// Windows that were fitted.
+    pub windows_fitted: u64,
+    /// Windows that were kept out.
+    pub windows_kept_out: u64,
+    /// Time over which there was an estimate.
+    pub estimated_span_s: f64,
+}
+
+/// Counts since the start.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Counts {
+    /// Windows in all.
+    pub windows: u64,
+    /// Windows without a latency to go by.
+    pub windows_missing: u64,
+    /// Windows after which full speed was forced.
+    pub windows_forced: u64,
+    /// Windows while saving, with requests and a known bound.
+    pub windows_bounded: u64,
+    /// Of these, windows above the bound.
+    pub violations: u64,
+    /// Loss over all requests of windows with a known bound.
+    pub loss_mean: Option<f64>,
+    /// Client requests.
+    pub requests: u64,
+    /// Values written.
+    pub knob_writes: u64,
+    /// Values that could not be read, saved or written.
+    pub knob_failures: u64,
+    /// Steps that changed the setting; in shadow mode those that would have.
+    pub setting_changes: u64,
+    /// Places left to somebody else.
+    pub foreign_changes: u64,
+    /// Samples that could not be had.
+    pub source_errors: u64,
+    /// Returns from saving to full speed.
+    pub flaps: u64,
+    /// How often the circuit breaker opened.
+    pub breaker_trips: u64,
+    /// Time in `unstable`, `stable`, `idle`.
+    pub state_span_s: [f64; 3],
+}
+
+/// The daemon's own cost.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct OwnCost {
+    /// Processor time since the start.
+    pub cpu_s: f64,
+    /// Memory in use.
+    pub resident_bytes: u64,
+    /// Mean time of a step.
+    pub step_us_mean: Option<f64>,
+}
+
+/// An event.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct EventStatus {
+    /// Nanoseconds since 1970 in UTC.
+    pub utc_ns: u64,
+    /// `info`, `warning`, `error`.
+    pub severity: Severity,
+    /// What happened.
+    pub message: String,
+}
