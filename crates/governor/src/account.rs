@@ -1,7 +1,7 @@
 //! What a governor did, and how the bound fared.
 
 use serde::Serialize;
-use wattio_law::{Insight, Observation, OperatingState};
+use wattio_law::{Insight, LatencyObservation, Observation, OperatingState};
 use wattio_units::Seconds;
 
 /// Counts since the start.
@@ -46,10 +46,11 @@ impl Account {
         (self.baseline_us_sum > 0.0).then(|| self.latency_us_sum / self.baseline_us_sum - 1.0)
     }
 
-    /// Takes in a window as the law saw it, while it was in `state`.
+    /// Takes in a window as it was measured and as the law saw it while it was in `state`.
     pub(crate) fn window(
         &mut self,
         dt: Seconds,
+        truth: &Observation,
         seen: &Observation,
         insight: &Insight,
         state: Option<OperatingState>,
@@ -58,10 +59,9 @@ impl Account {
         self.span_s += dt.0;
         self.windows += 1;
         self.windows_forced += u64::from(forced);
-        let Some(latency) = seen.latency.filter(|latency| latency.is_plausible()) else {
-            self.windows_missing += 1;
-            return;
-        };
+        let plausible = |seen: &Observation| seen.latency.filter(LatencyObservation::is_plausible);
+        self.windows_missing += u64::from(plausible(truth).is_none());
+        let Some(latency) = plausible(seen) else { return };
         self.requests = self.requests.saturating_add(latency.requests);
         let known = latency.latency_us_mean.zip(insight.baseline_us).zip(insight.bound_us);
         let saving = state == Some(OperatingState::Stable) && latency.requests > 0;

@@ -248,7 +248,7 @@ impl Governor {
             action = self.looping.limits().full_speed();
         }
         let insight = self.looping.law().insight();
-        self.account.window(dt, &seen, &insight, state_before, forced.is_some());
+        self.account.window(dt, &truth, &seen, &insight, state_before, forced.is_some());
         self.put_into_force(now, &action);
         self.look_for_others(now);
         self.last_step = now;

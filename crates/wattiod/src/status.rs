@@ -20,6 +20,8 @@ pub struct Status {
     pub forced: Option<String>,
     /// Whether an operator paused it.
     pub paused: bool,
+    /// Name of the configuration, as in its file.
+    pub name: String,
     /// Nanoseconds since 1970 in UTC of the last step.
     pub utc_ns: u64,
     /// Time since the start.
@@ -78,10 +80,11 @@ pub struct GroupStatus {
     pub cores_total: u32,
     /// How many always stay.
     pub cores_min: u32,
-    /// Frequency limit in force; in shadow mode the one that would be.
-    pub frequency_hz: f64,
+    /// Frequency limit in force; in shadow mode the one that would be. Absent where no knob turns
+    /// it.
+    pub frequency_hz: Option<f64>,
     /// The highest frequency.
-    pub frequency_max_hz: f64,
+    pub frequency_max_hz: Option<f64>,
     /// Measured share of the working cores' time in tasks of clients.
     pub utilisation_clients: f64,
     /// Measured share in background tasks.
