@@ -1,5 +1,6 @@
 //! From counters that only grow to what happened in a window.
 
+use std::cmp::Ordering;
 use wattio_governor::{LatencyHistogram, LatencySample, SourceError};
 use wattio_units::Seconds;
 
@@ -8,14 +9,17 @@ use wattio_units::Seconds;
 pub struct Totals {
     /// Completed requests.
     pub requests: u64,
-    /// The sum of their latencies in microseconds.
-    pub latency_us_sum: f64,
+    /// Those and the ones under way, where they are told.
+    pub arrived: Option<u64>,
+    /// The sum of their latencies in microseconds. Where it is not told, the mean is taken from
+    /// the middles of the buckets, and is as good as those are narrow.
+    pub latency_us_sum: Option<f64>,
     /// The sum of their sizes in bytes, where it is told.
     pub bytes_sum: Option<u64>,
     /// How many were reads, where it is told.
     pub reads: Option<u64>,
     /// Upper edge in microseconds, ascending, and requests above the edge before and up to this
-    /// one, where they are told.
+    /// one, where they are told. An edge that is not listed has no requests.
     pub buckets: Option<Vec<(f64, u64)>>,
 }
 
@@ -80,44 +84,73 @@ pub fn sum_windows(
     first_error.map_or(Ok(sum), Err)
 }
 
-/// The buckets of both where they have the same edges.
-type BucketPairs<'a> = Vec<((f64, u64), (f64, u64))>;
-
 impl Totals {
     fn went_back(&self, last: &Self) -> bool {
-        let less = |new: Option<u64>, old: Option<u64>| matches!((new, old), (Some(new), Some(old)) if new < old);
+        let less = |new: Option<u64>, old: Option<u64>| new.zip(old).is_some_and(|(n, o)| n < o);
         // Sums of rounded numbers may shrink by a hair without a restart.
-        let hair = 1e-9 * last.latency_us_sum.abs();
+        let sums = self.latency_us_sum.zip(last.latency_us_sum);
         self.requests < last.requests
-            || self.latency_us_sum < last.latency_us_sum - hair
+            || sums.is_some_and(|(new, old)| new < old - 1e-9 * old.abs())
             || less(self.bytes_sum, last.bytes_sum)
             || less(self.reads, last.reads)
-            || self.bucket_pairs(last).is_some_and(|pairs| pairs.iter().any(|(n, o)| n.1 < o.1))
+            || self.by_edge(last).is_some_and(|edges| edges.iter().any(|(_, n, o)| n < o))
     }
 
     fn since(&self, last: &Self, at: Seconds) -> LatencySample {
         let requests = self.requests.saturating_sub(last.requests);
         let mean = |sum: f64| (requests > 0).then(|| sum / requests as f64);
         let grown = |new: Option<u64>, old: Option<u64>| Some(new?.saturating_sub(old?) as f64);
-        let latency_us = (self.latency_us_sum - last.latency_us_sum).max(0.0);
+        let histogram = self.by_edge(last).map(|edges| LatencyHistogram {
+            buckets: edges.iter().map(|(edge, n, o)| (*edge, n.saturating_sub(*o))).collect(),
+        });
+        let told = self.latency_us_sum.zip(last.latency_us_sum);
+        let latency_us = told.map(|(new, old)| (new - old).max(0.0)).and_then(mean);
         LatencySample {
             at,
             requests,
-            latency_us_mean: mean(latency_us).filter(|mean| mean.is_finite()),
+            arrived: self.arrived.zip(last.arrived).map(|(new, old)| new.saturating_sub(old)),
+            latency_us_mean: latency_us
+                .or_else(|| middle_us_mean(histogram.as_ref()?))
+                .filter(|mean| mean.is_finite()),
             bytes_mean: grown(self.bytes_sum, last.bytes_sum).and_then(mean),
             read_share: grown(self.reads, last.reads).and_then(mean).map(|share| share.min(1.0)),
-            histogram: self.bucket_pairs(last).map(|pairs| LatencyHistogram {
-                buckets: pairs.iter().map(|(n, o)| (n.0, n.1.saturating_sub(o.1))).collect(),
-            }),
+            histogram,
         }
     }
 
-    fn bucket_pairs(&self, last: &Self) -> Option<BucketPairs<'_>> {
-        let (new, old) = (self.buckets.as_ref()?, last.buckets.as_ref()?);
-        let same_edges = new.len() == old.len()
-            && new.iter().zip(old).all(|(new, old)| new.0.to_bits() == old.0.to_bits());
-        same_edges.then(|| new.iter().copied().zip(old.iter().copied()).collect())
+    /// Each edge that either has, ascending, with the requests of both.
+    fn by_edge(&self, last: &Self) -> Option<Vec<(f64, u64, u64)>> {
+        let mut new = self.buckets.as_ref()?.iter().peekable();
+        let mut old = last.buckets.as_ref()?.iter().peekable();
+        let mut edges = Vec::with_capacity(new.len().max(old.len()));
+        loop {
+            let order = match (new.peek(), old.peek()) {
+                (None, None) => return Some(edges),
+                (Some(_), None) => Ordering::Less,
+                (None, Some(_)) => Ordering::Greater,
+                (Some(new), Some(old)) => new.0.total_cmp(&old.0),
+            };
+            let mine = if order.is_le() { new.next() } else { None };
+            let theirs = if order.is_ge() { old.next() } else { None };
+            let count = |bucket: Option<&(f64, u64)>| bucket.map_or(0, |bucket| bucket.1);
+            if let Some((edge, _)) = mine.or(theirs) {
+                edges.push((*edge, count(mine), count(theirs)));
+            }
+        }
     }
+}
+
+/// The mean of a histogram whose requests all lie in the middles of their buckets, or at the lower
+/// edge of one without an upper edge; `None` without requests.
+fn middle_us_mean(histogram: &LatencyHistogram) -> Option<f64> {
+    let (mut below, mut requests, mut sum) = (0.0, 0.0, 0.0);
+    for &(edge, count) in &histogram.buckets {
+        let middle = if edge.is_finite() { (below + edge) / 2.0 } else { below };
+        requests += count as f64;
+        sum += middle * count as f64;
+        below = edge;
+    }
+    (requests > 0.0).then(|| sum / requests)
 }
 
 #[cfg(test)]
@@ -128,7 +161,8 @@ mod tests {
     fn totals(requests: u64, latency_us_sum: f64) -> Totals {
         Totals {
             requests,
-            latency_us_sum,
+            arrived: Some(requests + 5),
+            latency_us_sum: Some(latency_us_sum),
             bytes_sum: Some(requests * 4096),
             reads: Some(requests / 2),
             buckets: Some(vec![(100.0, requests), (f64::INFINITY, 1)]),
@@ -141,7 +175,7 @@ mod tests {
         assert_eq!(differences.window(Seconds(1.0), totals(10, 1_000.0)), Ok(None));
         let window = differences.window(Seconds(2.0), totals(14, 1_800.0)).unwrap().unwrap();
         assert_eq!((window.at, window.requests), (Seconds(2.0), 4));
-        assert_eq!(window.latency_us_mean, Some(200.0));
+        assert_eq!((window.arrived, window.latency_us_mean), (Some(4), Some(200.0)));
         assert_eq!((window.bytes_mean, window.read_share), (Some(4096.0), Some(0.5)));
         assert_eq!(window.histogram.unwrap().buckets, [(100.0, 4), (f64::INFINITY, 0)]);
         let quiet = differences.window(Seconds(3.0), totals(14, 1_800.0)).unwrap().unwrap();
@@ -159,30 +193,42 @@ mod tests {
     }
 
     #[test]
-    fn other_edges_cost_the_histogram_only() {
+    fn edges_that_come_later_had_no_requests() {
+        let buckets = |buckets: &[(f64, u64)]| Totals {
+            requests: buckets.iter().map(|bucket| bucket.1).sum(),
+            buckets: Some(buckets.to_vec()),
+            ..Totals::default()
+        };
         let mut differences = Differences::new("test");
-        differences.window(Seconds(1.0), totals(10, 1_000.0)).unwrap();
-        let other = Totals { buckets: Some(vec![(1.0, 2)]), ..totals(12, 1_200.0) };
-        let window = differences.window(Seconds(2.0), other).unwrap().unwrap();
-        assert_eq!((window.requests, window.histogram), (2, None));
+        differences.window(Seconds(1.0), buckets(&[(1_000.0, 4)])).unwrap();
+        let later = buckets(&[(500.0, 3), (1_000.0, 5), (f64::INFINITY, 0)]);
+        let window = differences.window(Seconds(2.0), later.clone()).unwrap().unwrap();
+        let grown = vec![(500.0, 3), (1_000.0, 1), (f64::INFINITY, 0)];
+        assert_eq!(window.histogram, Some(LatencyHistogram { buckets: grown }));
+        // No sum is told: three at 250 us and one at 750 us.
+        assert_eq!((window.requests, window.latency_us_mean), (4, Some(375.0)));
+        let all_beyond = Totals { buckets: Some(vec![(f64::INFINITY, 8)]), ..later };
+        assert!(differences.window(Seconds(3.0), all_beyond).is_err());
     }
 
     proptest! {
         #[test]
         fn windows_add_up_to_the_counters(steps in proptest::collection::vec((0u64..1000, 0.0..1e6f64), 1..50)) {
             let mut differences = Differences::new("test");
-            let mut all = Totals::default();
+            let mut all = Totals { latency_us_sum: Some(0.0), ..Totals::default() };
             differences.window(Seconds(0.0), all.clone()).unwrap();
             let (mut requests, mut sum_us) = (0, 0.0);
             for (at, (more, us)) in steps.into_iter().enumerate() {
                 all.requests += more;
-                all.latency_us_sum += us * more as f64;
+                let before_us = all.latency_us_sum.unwrap();
+                all.latency_us_sum = Some(before_us + us * more as f64);
                 let window = differences.window(Seconds(at as f64), all.clone()).unwrap().unwrap();
                 requests += window.requests;
                 sum_us += window.latency_us_mean.unwrap_or(0.0) * window.requests as f64;
             }
             prop_assert_eq!(requests, all.requests);
-            prop_assert!((sum_us - all.latency_us_sum).abs() <= 1e-6 * all.latency_us_sum.max(1.0));
+            let all_us = all.latency_us_sum.unwrap();
+            prop_assert!((sum_us - all_us).abs() <= 1e-6 * all_us.max(1.0));
         }
     }
 }

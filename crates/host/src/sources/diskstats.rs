@@ -38,6 +38,8 @@ pub struct Counters {
     pub reading_ms: u32,
     /// Milliseconds of writes; wraps too.
     pub writing_ms: u32,
+    /// Requests that the device has and did not complete yet.
+    pub under_way: u64,
 }
 
 /// The counters of a device in the text of `/proc/diskstats`; `None` where it is not listed.
@@ -66,6 +68,7 @@ pub fn parse(text: &str, device: &str) -> Result<Option<Counters>, String> {
         next("sectors written")?,
         next("milliseconds writing")?,
     );
+    let under_way = next("requests under way")?;
     let sectors = read_sectors.saturating_add(written_sectors);
     // Some kernels printed the milliseconds in 64 bits: their low half wraps alike.
     Ok(Some(Counters {
@@ -74,6 +77,7 @@ pub fn parse(text: &str, device: &str) -> Result<Option<Counters>, String> {
         sectors,
         reading_ms: reading_ms as u32,
         writing_ms: writing_ms as u32,
+        under_way,
     }))
 }
 
@@ -185,7 +189,8 @@ impl Disk {
             at,
             Totals {
                 requests,
-                latency_us_sum: self.fine.sum_ms(self.busy_ms, requests) * 1e3,
+                arrived: Some(requests.saturating_add(counters.under_way)),
+                latency_us_sum: Some(self.fine.sum_ms(self.busy_ms, requests) * 1e3),
                 bytes_sum: Some(counters.sectors.saturating_mul(SECTOR_BYTES)),
                 reads: Some(counters.reads),
                 buckets: None,
@@ -200,14 +205,20 @@ mod tests {
     use proptest::prelude::*;
 
     fn line(device: &str, counters: Counters) -> String {
-        let Counters { reads, writes, sectors, reading_ms, writing_ms } = counters;
+        let Counters { reads, writes, sectors, reading_ms, writing_ms, under_way } = counters;
         format!(
-            " 259 0 {device} {reads} 7 {sectors} {reading_ms} {writes} 9 0 {writing_ms} 0 5 9 0 0 0 0 1 2\n"
+            " 259 0 {device} {reads} 7 {sectors} {reading_ms} {writes} 9 0 {writing_ms} {under_way} 5 9 0 0 0 0 1 2\n"
         )
     }
 
-    const START: Counters =
-        Counters { reads: 60, writes: 40, sectors: 800, reading_ms: 6, writing_ms: 4 };
+    const START: Counters = Counters {
+        reads: 60,
+        writes: 40,
+        sectors: 800,
+        reading_ms: 6,
+        writing_ms: 4,
+        under_way: 3,
+    };
 
     struct Host {
         folder: tempfile::TempDir,
@@ -243,10 +254,14 @@ mod tests {
             sectors: 800 + 4_000 * 8,
             reading_ms: 406,
             writing_ms: 1_604,
+            under_way: 8,
         };
         host.say(&line("nvme0n1", later));
         let window = source.sample(Seconds(1.0)).unwrap().unwrap();
-        assert_eq!((window.at, window.requests), (Seconds(1.0), 4_000));
+        assert_eq!(
+            (window.at, window.requests, window.arrived),
+            (Seconds(1.0), 4_000, Some(4_005))
+        );
         assert!((window.latency_us_mean.unwrap() - 500.0).abs() < 1.0, "{window:?}");
         assert_eq!((window.bytes_mean, window.read_share), (Some(4096.0), Some(0.25)));
     }

@@ -7,6 +7,11 @@
 pub mod differences;
 pub mod diskstats;
 mod fine;
+pub mod polled;
+pub mod prometheus;
+mod worker;
+
+pub use worker::{Stopwatch, stopwatch};
 
 use crate::Root;
 use serde::Deserialize;
@@ -19,6 +24,8 @@ use wattio_units::Seconds;
 pub enum LatencyConfig {
     /// The kernel's account of block devices.
     Diskstats(diskstats::Config),
+    /// A metrics page of the server or of its exporter.
+    Prometheus(prometheus::Config),
 }
 
 impl LatencyConfig {
@@ -29,10 +36,11 @@ impl LatencyConfig {
     pub fn open(
         &self,
         root: &Root,
-        _period: Seconds,
+        period: Seconds,
     ) -> Result<Box<dyn LatencySource>, SourceError> {
         Ok(match self {
             Self::Diskstats(config) => Box::new(diskstats::Diskstats::open(config, root)?),
+            Self::Prometheus(config) => Box::new(prometheus::open(config, period, stopwatch())?),
         })
     }
 }

@@ -1,0 +1,219 @@
+//! A source that waits for others, asked in a thread of its own.
+
+use super::worker::{Stopwatch, Worker};
+use wattio_governor::{LatencySample, LatencySource, SourceError};
+use wattio_units::Seconds;
+
+/// The shortest time between two questions.
+pub(super) const INTERVAL_MIN: Seconds = Seconds(0.001);
+/// How often others are asked when nothing is said.
+const INTERVAL_DEFAULT: Seconds = Seconds(0.25);
+
+/// How often to ask: as configured, else twice a window and at least four times a second.
+///
+/// # Errors
+/// Where it is configured too short.
+pub(super) fn interval(
+    source_name: &str,
+    configured: Option<Seconds>,
+    period: Seconds,
+) -> Result<Seconds, SourceError> {
+    let interval = configured.unwrap_or(if period.0 / 2.0 < INTERVAL_DEFAULT.0 {
+        Seconds((period.0 / 2.0).max(INTERVAL_MIN.0))
+    } else {
+        INTERVAL_DEFAULT
+    });
+    at_least(source_name, "interval", interval, INTERVAL_MIN)
+}
+
+/// A time of the configuration that may not be shorter than another.
+///
+/// # Errors
+/// Where it is.
+pub(super) fn at_least(
+    source_name: &str,
+    key: &str,
+    span: Seconds,
+    least: Seconds,
+) -> Result<Seconds, SourceError> {
+    if span >= least {
+        return Ok(span);
+    }
+    Err(SourceError::degrade(source_name, format!("{key} = {span} is too short; at least {least}")))
+}
+
+/// A source in a thread of its own: handing out its samples never waits.
+///
+/// A sample is as old as the question that it answers, so a slow answer is an old one. Samples
+/// that nobody fetched are merged. An error is handed out until a question is answered again.
+pub struct Polled {
+    name: String,
+    stopwatch: Stopwatch,
+    worker: Worker<Slot>,
+}
+
+#[derive(Debug, Default)]
+struct Slot {
+    sample: Option<LatencySample>,
+    error: Option<SourceError>,
+}
+
+impl Polled {
+    /// Asks the source now and every `interval`.
+    ///
+    /// # Errors
+    /// Where no thread can be started.
+    pub fn start(
+        mut source: impl LatencySource + 'static,
+        interval: Seconds,
+        stopwatch: Stopwatch,
+    ) -> Result<Self, SourceError> {
+        let name = source.name().to_owned();
+        let theirs = stopwatch.clone();
+        let ask = move || source.sample(theirs());
+        let worker = Worker::start(&name, interval, Slot::default(), ask, Slot::post)?;
+        Ok(Self { name, stopwatch, worker })
+    }
+}
+
+impl Slot {
+    fn post(&mut self, answer: Result<Option<LatencySample>, SourceError>) {
+        match answer {
+            Ok(newest) => {
+                self.error = None;
+                self.sample = match (self.sample.take(), newest) {
+                    (Some(held), Some(newest)) => Some(held.merge(newest)),
+                    (held, newest) => newest.or(held),
+                };
+            }
+            Err(error) => self.error = Some(error),
+        }
+    }
+}
+
+impl LatencySource for Polled {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn sample(&mut self, now: Seconds) -> Result<Option<LatencySample>, SourceError> {
+        if self.worker.is_dead() {
+            return Err(SourceError::degrade(&self.name, "its thread died; this is a bug"));
+        }
+        let ticked = (self.stopwatch)();
+        self.worker.with(|slot| match &slot.error {
+            Some(error) => Err(error.clone()),
+            // The thread's clock has another origin than the governor's.
+            None => Ok(slot.sample.take().map(|sample| LatencySample {
+                at: now - Seconds((ticked - sample.at).0.max(0.0)),
+                ..sample
+            })),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::mpsc::{Receiver, Sender, channel};
+    use std::sync::{Arc, Mutex};
+
+    type Answer = Result<Option<LatencySample>, SourceError>;
+
+    /// Answers what the test sends; says when it is asked and when it is gone.
+    struct Scripted {
+        answers: Receiver<Answer>,
+        asked: Sender<Seconds>,
+    }
+
+    impl LatencySource for Scripted {
+        fn name(&self) -> &str {
+            "scripted"
+        }
+        fn sample(&mut self, now: Seconds) -> Answer {
+            let _ = self.asked.send(now);
+            let answer = self.answers.recv().unwrap_or(Ok(None))?;
+            Ok(answer.map(|sample| LatencySample { at: now, ..sample }))
+        }
+    }
+
+    fn requests(requests: u64) -> Answer {
+        Ok(Some(LatencySample {
+            at: Seconds(f64::NAN),
+            requests,
+            arrived: None,
+            latency_us_mean: Some(100.0),
+            bytes_mean: None,
+            read_share: None,
+            histogram: None,
+        }))
+    }
+
+    struct Bench {
+        // Before the source, so that the thread does not wait for an answer for ever.
+        answers: Sender<Answer>,
+        polled: Polled,
+        asked: Receiver<Seconds>,
+        time: Arc<Mutex<f64>>,
+    }
+
+    impl Bench {
+        fn new() -> Self {
+            let ((answers, theirs), (says, asked)) = (channel(), channel());
+            let time = Arc::new(Mutex::new(1_000.0));
+            let told = Arc::clone(&time);
+            let stopwatch: Stopwatch = Arc::new(move || Seconds(*told.lock().unwrap()));
+            let source = Scripted { answers: theirs, asked: says };
+            let polled = Polled::start(source, Seconds(1e-6), stopwatch).unwrap();
+            asked.recv().unwrap();
+            Self { answers, polled, asked, time }
+        }
+
+        /// Answers the question that was asked, and waits for the next one.
+        fn answer(&self, answer: Answer) {
+            self.answers.send(answer).unwrap();
+            self.asked.recv().unwrap();
+        }
+    }
+
+    #[test]
+    fn samples_are_merged_and_as_old_as_the_question() {
+        let mut bench = Bench::new();
+        assert_eq!(bench.polled.sample(Seconds(7.0)), Ok(None));
+        bench.answer(requests(2));
+        bench.answer(requests(3));
+        *bench.time.lock().unwrap() += 0.5;
+        let sample = bench.polled.sample(Seconds(7.5)).unwrap().unwrap();
+        assert_eq!((sample.requests, sample.at), (5, Seconds(7.0)));
+        assert_eq!(bench.polled.sample(Seconds(8.0)), Ok(None));
+    }
+
+    #[test]
+    fn an_error_holds_until_an_answer_and_loses_no_sample() {
+        let mut bench = Bench::new();
+        bench.answer(requests(2));
+        bench.answer(Err(SourceError::retry("scripted", "gone")));
+        assert!(bench.polled.sample(Seconds(1.0)).is_err());
+        bench.answer(Err(SourceError::retry("scripted", "gone")));
+        bench.answer(requests(3));
+        assert_eq!(bench.polled.sample(Seconds(2.0)).unwrap().unwrap().requests, 5);
+    }
+
+    #[test]
+    fn dropping_ends_the_thread() {
+        let Bench { polled, answers, asked, .. } = Bench::new();
+        drop(answers);
+        drop(polled);
+        // The thread's end of the channel is gone with it.
+        while asked.recv().is_ok() {}
+    }
+
+    #[test]
+    fn the_interval_follows_the_window_and_has_a_least() {
+        assert_eq!(interval("x", None, Seconds(0.5)), Ok(Seconds(0.25)));
+        assert_eq!(interval("x", None, Seconds(5.0)), Ok(Seconds(0.25)));
+        assert_eq!(interval("x", None, Seconds(0.05)), Ok(Seconds(0.025)));
+        let error = interval("x", Some(Seconds(0.0)), Seconds(1.0)).unwrap_err().to_string();
+        assert!(error.contains("interval = 0") && error.contains("at least 1 ms"), "{error}");
+    }
+}

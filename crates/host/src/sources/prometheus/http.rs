@@ -1,0 +1,260 @@
+//! Just enough of an HTTP/1.1 client to read one page again and again: one connection that is kept,
+//! a deadline for the whole exchange, a limit to the size.
+//!
+//! A library would bring ten crates, half a megabyte, and a thread and a name look-up for each
+//! question; the grammar is httparse's.
+
+use super::url::Url;
+use std::io::{ErrorKind, Read, Write};
+use std::net::{TcpStream, ToSocketAddrs};
+use std::time::{Duration, Instant};
+
+/// The most that is read of a page.
+const BODY_BYTES_MAX: usize = 8 << 20;
+/// The most that is read before the page.
+const HEAD_BYTES_MAX: usize = 32 << 10;
+const HEADERS_MAX: usize = 64;
+
+/// Reads one page.
+#[derive(Debug)]
+pub struct Client {
+    request: String,
+    url: Url,
+    timeout: Duration,
+    kept: Option<TcpStream>,
+}
+
+/// How the end of the page is found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Length {
+    Known(usize),
+    Chunked,
+    UntilClosed,
+}
+
+/// What stands before a page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Head {
+    bytes: usize,
+    length: Length,
+    keep: bool,
+}
+
+impl Client {
+    /// Before the first question; nothing is connected yet.
+    #[must_use]
+    pub fn new(url: Url, timeout: Duration) -> Self {
+        let request = format!(
+            "GET {} HTTP/1.1\r\nHost: {}\r\nUser-Agent: wattio\r\nAccept: text/plain\r\n\
+             Accept-Encoding: identity\r\n\r\n",
+            url.path, url.authority
+        );
+        Self { request, url, timeout, kept: None }
+    }
+
+    /// The page as it is now.
+    ///
+    /// # Errors
+    /// Says what went wrong: no connection, no answer in time, another status than 200, a page that
+    /// is too long or ends early.
+    pub fn get(&mut self) -> Result<Vec<u8>, String> {
+        let deadline = Instant::now() + self.timeout;
+        // A kept connection may have been closed meanwhile; then a new one is tried.
+        if let Some(kept) = self.kept.take() {
+            let mut answer = Answer::new(kept, deadline, self.timeout);
+            match self.exchange(&mut answer) {
+                Err(_) if answer.bytes.is_empty() && !answer.timed_out => {}
+                done => return done.map(|keep| self.finish(answer, keep)),
+            }
+        }
+        let mut answer = Answer::new(self.connect(deadline)?, deadline, self.timeout);
+        let keep = self.exchange(&mut answer)?;
+        Ok(self.finish(answer, keep))
+    }
+
+    fn finish(&mut self, answer: Answer, keep: bool) -> Vec<u8> {
+        self.kept = keep.then_some(answer.stream);
+        answer.bytes
+    }
+
+    fn connect(&self, deadline: Instant) -> Result<TcpStream, String> {
+        let place = (self.url.host.as_str(), self.url.port);
+        let addresses = place.to_socket_addrs().map_err(|error| error.to_string())?;
+        let mut last = format!("{} has no address", self.url.host);
+        for address in addresses {
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                break;
+            }
+            match TcpStream::connect_timeout(&address, left) {
+                Ok(stream) => {
+                    stream.set_nodelay(true).map_err(|error| error.to_string())?;
+                    return Ok(stream);
+                }
+                Err(error) => last = format!("{address}: {error}"),
+            }
+        }
+        Err(last)
+    }
+
+    /// Leaves the page alone in the answer's bytes; whether the connection can be kept.
+    fn exchange(&self, answer: &mut Answer) -> Result<bool, String> {
+        answer.send(self.request.as_bytes())?;
+        let head = loop {
+            if let Some(head) = parse_head(&answer.bytes)? {
+                break head;
+            }
+            if answer.bytes.len() > HEAD_BYTES_MAX {
+                return Err(format!("its headers are longer than {HEAD_BYTES_MAX} bytes"));
+            }
+            if !answer.more()? {
+                return Err("the connection was closed before an answer".to_owned());
+            }
+        };
+        answer.bytes.drain(..head.bytes);
+        match head.length {
+            Length::Known(bytes) => {
+                while answer.bytes.len() < bytes {
+                    answer.more_body()?;
+                }
+                // What follows the page does not belong to an answer of ours.
+                let exact = answer.bytes.len() == bytes;
+                answer.bytes.truncate(bytes);
+                Ok(head.keep && exact)
+            }
+            Length::Chunked => {
+                let page = loop {
+                    if let Some(page) = unchunk(&answer.bytes)? {
+                        break page;
+                    }
+                    answer.more_body()?;
+                };
+                answer.bytes = page;
+                Ok(head.keep)
+            }
+            Length::UntilClosed => {
+                while answer.more()? {}
+                Ok(false)
+            }
+        }
+    }
+}
+
+/// The bytes that came so far.
+struct Answer {
+    stream: TcpStream,
+    deadline: Instant,
+    timeout: Duration,
+    timed_out: bool,
+    bytes: Vec<u8>,
+}
+
+impl Answer {
+    fn new(stream: TcpStream, deadline: Instant, timeout: Duration) -> Self {
+        Self { stream, deadline, timeout, timed_out: false, bytes: Vec::with_capacity(32 << 10) }
+    }
+
+    fn failed(&mut self, error: &std::io::Error) -> String {
+        self.timed_out = matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut);
+        if self.timed_out {
+            format!("no whole answer within {:?}", self.timeout)
+        } else {
+            error.to_string()
+        }
+    }
+
+    fn left(&mut self) -> Result<Duration, String> {
+        let left = self.deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() { Err(self.failed(&ErrorKind::TimedOut.into())) } else { Ok(left) }
+    }
+
+    fn send(&mut self, request: &[u8]) -> Result<(), String> {
+        let left = self.left()?;
+        let sent = self.stream.set_write_timeout(Some(left));
+        sent.and_then(|()| self.stream.write_all(request)).map_err(|error| self.failed(&error))
+    }
+
+    /// Reads on; false at the end of the connection.
+    fn more(&mut self) -> Result<bool, String> {
+        let left = self.left()?;
+        self.stream.set_read_timeout(Some(left)).map_err(|error| error.to_string())?;
+        let mut part = [0; 16 << 10];
+        let count = loop {
+            match self.stream.read(&mut part) {
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(self.failed(&error)),
+                Ok(count) => break count,
+            }
+        };
+        self.bytes.extend_from_slice(part.get(..count).unwrap_or_default());
+        if self.bytes.len() > BODY_BYTES_MAX + HEAD_BYTES_MAX {
+            return Err(format!("the page is longer than {} MiB", BODY_BYTES_MAX >> 20));
+        }
+        Ok(count > 0)
+    }
+
+    fn more_body(&mut self) -> Result<(), String> {
+        if self.more()? {
+            return Ok(());
+        }
+        Err(format!("the page ends early, after {} bytes", self.bytes.len()))
+    }
+}
+
+/// What stands before the page; `None` where it is not complete.
+fn parse_head(bytes: &[u8]) -> Result<Option<Head>, String> {
+    let mut headers = [httparse::EMPTY_HEADER; HEADERS_MAX];
+    let mut response = httparse::Response::new(&mut headers);
+    let parsed =
+        response.parse(bytes).map_err(|error| format!("it does not speak HTTP/1: {error}"))?;
+    let httparse::Status::Complete(end) = parsed else { return Ok(None) };
+    let code = response.code.unwrap_or_default();
+    if code != 200 {
+        let reason = response.reason.unwrap_or_default();
+        return Err(format!("answered {code} {reason}, not 200 OK").replace(" ,", ","));
+    }
+    let header = |name: &str| {
+        let found = response.headers.iter().find(|header| header.name.eq_ignore_ascii_case(name));
+        found.map(|header| String::from_utf8_lossy(header.value).trim().to_ascii_lowercase())
+    };
+    let length = match (header("transfer-encoding"), header("content-length")) {
+        (Some(coding), _) if coding == "chunked" => Length::Chunked,
+        (Some(coding), _) => return Err(format!("transfer-encoding {coding:?} is not understood")),
+        (None, Some(length)) => match length.parse() {
+            Ok(bytes) if bytes <= BODY_BYTES_MAX => Length::Known(bytes),
+            Ok(bytes) => {
+                let most = BODY_BYTES_MAX >> 20;
+                return Err(format!("the page has {bytes} bytes, more than {most} MiB"));
+            }
+            Err(_) => return Err(format!("content-length {length:?} is not a number")),
+        },
+        (None, None) => Length::UntilClosed,
+    };
+    let close = header("connection").is_some_and(|value| value.contains("close"));
+    Ok(Some(Head { bytes: end, length, keep: !close && response.version == Some(1) }))
+}
+
+/// The page in chunks; `None` where it is not complete.
+fn unchunk(mut bytes: &[u8]) -> Result<Option<Vec<u8>>, String> {
+    let mut page = Vec::with_capacity(bytes.len());
+    loop {
+        let wrong = "the page's chunks make no sense".to_owned();
+        let Ok(size) = httparse::parse_chunk_size(bytes) else { return Err(wrong) };
+        let httparse::Status::Complete((start, size)) = size else { return Ok(None) };
+        let size =
+            usize::try_from(size).ok().filter(|&size| size <= BODY_BYTES_MAX).ok_or(wrong)?;
+        let rest = bytes.get(start..).unwrap_or_default();
+        if size == 0 {
+            // Trailers, if any, end with an empty line.
+            let ended = rest.starts_with(b"\r\n") || rest.ends_with(b"\r\n\r\n");
+            return Ok(ended.then_some(page));
+        }
+        let Some(chunk) = rest.get(..size) else { return Ok(None) };
+        page.extend_from_slice(chunk);
+        let Some(after) = rest.get(size + 2..) else { return Ok(None) };
+        bytes = after;
+    }
+}
+
+#[cfg(test)]
+mod tests;

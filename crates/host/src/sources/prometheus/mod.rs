@@ -1,0 +1,130 @@
+//! Latency from a metrics page in the text format of Prometheus.
+//!
+//! A histogram gives count, mean and buckets; a summary or any pair `_sum` and `_count` gives count
+//! and mean; buckets alone (MinIO) give a mean as good as the buckets are narrow. Several series
+//! that match are summed. Only plain HTTP: the page of a local exporter.
+
+mod http;
+pub mod text;
+mod url;
+
+use super::differences::{Differences, Totals};
+use super::polled::{Polled, at_least, interval};
+use super::worker::Stopwatch;
+use http::Client;
+use serde::Deserialize;
+use std::collections::BTreeMap;
+use std::time::Duration;
+use text::Selector;
+use wattio_governor::{LatencySample, LatencySource, SourceError};
+use wattio_units::Seconds;
+
+/// The table `kind = "prometheus"`.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Config {
+    /// The page: `http://127.0.0.1:2379/metrics`.
+    pub url: String,
+    /// The metric without `_bucket`, `_sum`, `_count`: `etcd_disk_wal_fsync_duration_seconds`.
+    pub metric: String,
+    /// Labels that a series must have: `{ method = "PUT" }`. All series when left out.
+    #[serde(default)]
+    pub labels: BTreeMap<String, String>,
+    /// The unit of the metric; seconds when left out.
+    #[serde(default)]
+    pub unit: Unit,
+    /// How often to read the page; when left out twice a window and at least four times a second.
+    pub interval: Option<Seconds>,
+    /// How long to wait for the page.
+    #[serde(default = "timeout_default")]
+    pub timeout: Seconds,
+}
+
+fn timeout_default() -> Seconds {
+    Seconds(1.0)
+}
+
+/// The unit in which a metric tells time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+pub enum Unit {
+    /// Seconds.
+    #[default]
+    #[serde(rename = "s")]
+    Seconds,
+    /// Milliseconds.
+    #[serde(rename = "ms")]
+    Milliseconds,
+    /// Microseconds.
+    #[serde(rename = "us")]
+    Microseconds,
+}
+
+impl Unit {
+    fn us(self) -> f64 {
+        match self {
+            Self::Seconds => 1e6,
+            Self::Milliseconds => 1e3,
+            Self::Microseconds => 1.0,
+        }
+    }
+}
+
+/// The page, asked for where it is needed.
+#[derive(Debug)]
+struct Page {
+    name: String,
+    client: Client,
+    selector: Selector,
+    differences: Differences,
+}
+
+/// Starts to read the page in a thread of its own.
+///
+/// # Errors
+/// Where the configuration makes no sense. A server that does not answer is no error yet: it may
+/// start later.
+pub fn open(config: &Config, period: Seconds, stopwatch: Stopwatch) -> Result<Polled, SourceError> {
+    let name = format!("prometheus {} {}", config.url, config.metric);
+    let refused = |message: String| SourceError::degrade(&name, message);
+    let url = url::parse(&config.url).map_err(refused)?;
+    if config.metric.is_empty() || !config.metric.bytes().all(|byte| byte.is_ascii_graphic()) {
+        return Err(refused(format!("metric = {:?} is no name of a metric", config.metric)));
+    }
+    for part in ["_bucket", "_sum", "_count"] {
+        if let Some(metric) = config.metric.strip_suffix(part) {
+            return Err(refused(format!("leave {part} out: metric = {metric:?}")));
+        }
+    }
+    if config.labels.contains_key("le") {
+        return Err(refused("labels cannot choose buckets (\"le\"); leave it out".to_owned()));
+    }
+    let interval = interval(&name, config.interval, period)?;
+    let timeout = at_least(&name, "timeout", config.timeout, Seconds(0.001))?;
+    let timeout = Duration::try_from_secs_f64(timeout.0.min(60.0)).unwrap_or(Duration::MAX);
+    let selector = Selector {
+        metric: config.metric.clone(),
+        labels: config.labels.clone(),
+        unit_us: config.unit.us(),
+    };
+    let client = Client::new(url, timeout);
+    let differences = Differences::new(&name);
+    Polled::start(Page { name, client, selector, differences }, interval, stopwatch)
+}
+
+impl Page {
+    fn totals(&mut self) -> Result<Totals, String> {
+        let page = self.client.get()?;
+        text::read(&String::from_utf8_lossy(&page), &self.selector)
+    }
+}
+
+impl LatencySource for Page {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn sample(&mut self, now: Seconds) -> Result<Option<LatencySample>, SourceError> {
+        let totals = self.totals().map_err(|message| SourceError::retry(&self.name, message))?;
+        self.differences.window(now, totals)
+    }
+}

@@ -1,0 +1,395 @@
+//! One metric out of a page in the text format of Prometheus or OpenMetrics.
+//!
+//! One pass over the page; lines of other metrics are skipped after their first bytes. The types
+//! that the page states are not looked at: servers call their buckets counters or gauges.
+
+use crate::sources::differences::Totals;
+use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The largest count that a number of the format holds exactly.
+const COUNT_MAX: f64 = 9_007_199_254_740_992.0;
+/// The most bucket lines that are kept.
+const BUCKETS_MAX: usize = 100_000;
+/// The most names that a message lists.
+const NAMES_MAX: usize = 8;
+
+/// Which series are wanted.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Selector {
+    /// The metric without `_bucket`, `_sum` and `_count`.
+    pub metric: String,
+    /// Labels that a series must have with these values.
+    pub labels: BTreeMap<String, String>,
+    /// How many microseconds one unit of the metric is.
+    pub unit_us: f64,
+}
+
+/// What of a metric a line tells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Part {
+    Bucket,
+    Sum,
+    Count,
+    /// The metric's name alone: buckets with some servers, quantiles with others.
+    Bare,
+}
+
+/// One bucket line: which series, upper edge in the metric's unit, requests up to it.
+type Bucket = (u64, f64, u64);
+
+#[derive(Default)]
+struct Found {
+    sum: Option<f64>,
+    count: Option<u64>,
+    buckets: Vec<Bucket>,
+    /// Whether the metric is on the page, whatever its labels.
+    seen: bool,
+}
+
+/// The totals of all wanted series together.
+///
+/// # Errors
+/// Says what is wrong with which line, or what the page has instead of the metric.
+pub fn read(page: &str, selector: &Selector) -> Result<Totals, String> {
+    let mut found = Found::default();
+    for line in page.lines() {
+        if let Some((part, rest)) = part_of(line, &selector.metric) {
+            found.seen = true;
+            found.take(part, rest, selector).map_err(|message| format!("{message}: {line:?}"))?;
+        }
+    }
+    found.totals(selector).ok_or_else(|| what_is_there(page, selector, found.seen))
+}
+
+/// Which part of the metric a line tells, and the line from its labels on.
+fn part_of<'a>(line: &'a str, metric: &str) -> Option<(Part, &'a str)> {
+    let rest = line.strip_prefix(metric)?;
+    [("_bucket", Part::Bucket), ("_sum", Part::Sum), ("_count", Part::Count), ("", Part::Bare)]
+        .into_iter()
+        .filter_map(|(suffix, part)| Some((part, rest.strip_prefix(suffix)?)))
+        .find(|(_, rest)| rest.starts_with(['{', ' ', '\t']))
+}
+
+impl Found {
+    fn take(&mut self, part: Part, rest: &str, selector: &Selector) -> Result<(), String> {
+        let mut rest = rest.trim_start();
+        let (mut series, mut edge, mut matched) = (0u64, None, 0);
+        if let Some(labels) = rest.strip_prefix('{') {
+            let mut labels = Labels(labels);
+            while let Some((name, value)) = labels.next()? {
+                if name == "le" {
+                    edge = Some(number(&value).ok_or("the edge \"le\" is not a number")?);
+                } else {
+                    series = series.wrapping_add(hash(name, &value));
+                }
+                matched +=
+                    usize::from(selector.labels.get(name).is_some_and(|want| *want == value));
+            }
+            rest = labels.0;
+        }
+        if matched != selector.labels.len() {
+            return Ok(());
+        }
+        let value = rest.split_ascii_whitespace().next().unwrap_or_default();
+        let value = || number(value).ok_or("the value is not a number");
+        match (part, edge) {
+            (Part::Bucket | Part::Bare, Some(edge)) => {
+                if edge.is_nan() {
+                    return Err("the edge \"le\" is not a number".to_owned());
+                }
+                if self.buckets.len() == BUCKETS_MAX {
+                    return Err(format!("more than {BUCKETS_MAX} buckets; choose by labels"));
+                }
+                self.buckets.push((series, edge, count(value()?)?));
+            }
+            (Part::Sum, None) => {
+                let sum = value()?;
+                if !sum.is_finite() || sum < 0.0 {
+                    return Err("a sum of latencies is finite and not negative".to_owned());
+                }
+                self.sum = Some(self.sum.unwrap_or(0.0) + sum);
+            }
+            (Part::Count, None) => {
+                let count = count(value()?)?;
+                self.count = Some(self.count.unwrap_or(0).saturating_add(count));
+            }
+            // Quantiles of a summary cover another span of time than a window.
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn totals(&mut self, selector: &Selector) -> Option<Totals> {
+        let mut buckets = self.by_edge();
+        for bucket in &mut buckets {
+            bucket.0 *= selector.unit_us;
+        }
+        let counted = buckets.iter().fold(0u64, |sum, bucket| sum.saturating_add(bucket.1));
+        if buckets.is_empty() && (self.count.is_none() || self.sum.is_none()) {
+            return None;
+        }
+        Some(Totals {
+            requests: self.count.unwrap_or(counted),
+            latency_us_sum: self.sum.map(|sum| sum * selector.unit_us),
+            buckets: (!buckets.is_empty()).then_some(buckets),
+            ..Totals::default()
+        })
+    }
+
+    /// The requests between the edges, summed over the series. A server may leave out a bucket
+    /// that has no more requests than the one below.
+    fn by_edge(&mut self) -> Vec<(f64, u64)> {
+        self.buckets.sort_by(|a, b| a.0.cmp(&b.0).then(a.1.total_cmp(&b.1)));
+        let mut between: Vec<(f64, u64)> = Vec::with_capacity(self.buckets.len());
+        let (mut series_before, mut below) = (None, 0);
+        for &(series, edge, up_to) in &self.buckets {
+            if series_before != Some(series) {
+                (series_before, below) = (Some(series), 0);
+            }
+            between.push((edge, up_to.saturating_sub(below)));
+            below = below.max(up_to);
+        }
+        between.sort_by(|a, b| a.0.total_cmp(&b.0));
+        between.dedup_by(|next, kept| {
+            let same = next.0 == kept.0;
+            if same {
+                kept.1 = kept.1.saturating_add(next.1);
+            }
+            same
+        });
+        between
+    }
+}
+
+/// The labels of a line, from behind the opening brace; afterwards what follows the closing one.
+struct Labels<'a>(&'a str);
+
+impl<'a> Labels<'a> {
+    fn next(&mut self) -> Result<Option<(&'a str, Cow<'a, str>)>, &'static str> {
+        let rest = self.0.trim_start_matches([' ', '\t', ',']);
+        if let Some(rest) = rest.strip_prefix('}') {
+            self.0 = rest;
+            return Ok(None);
+        }
+        let (name, rest) = rest.split_once('=').ok_or("a label has no =")?;
+        let rest = rest.trim_start().strip_prefix('"').ok_or("a label's value has no quotes")?;
+        // Bytes are enough: quotes and backslashes are never part of another character.
+        let mut escaped = false;
+        let end = rest.bytes().position(|byte| {
+            let ends = byte == b'"' && !escaped;
+            escaped = byte == b'\\' && !escaped;
+            ends
+        });
+        let end = end.ok_or("a label's value has no closing quotes")?;
+        let (value, rest) = rest.split_at(end);
+        self.0 = rest.strip_prefix('"').unwrap_or(rest);
+        Ok(Some((name.trim(), unescape(value))))
+    }
+}
+
+fn unescape(value: &str) -> Cow<'_, str> {
+    if !value.contains('\\') {
+        return Cow::Borrowed(value);
+    }
+    let mut plain = String::with_capacity(value.len());
+    let mut characters = value.chars();
+    while let Some(character) = characters.next() {
+        match if character == '\\' {
+            characters.next().map(|next| (true, next))
+        } else {
+            Some((false, character))
+        } {
+            Some((true, 'n')) => plain.push('\n'),
+            Some((_, other)) => plain.push(other),
+            None => {}
+        }
+    }
+    Cow::Owned(plain)
+}
+
+/// `1e3`, `+Inf`, `NaN`.
+fn number(text: &str) -> Option<f64> {
+    text.parse().ok()
+}
+
+fn count(value: f64) -> Result<u64, String> {
+    if (0.0..=COUNT_MAX).contains(&value) {
+        return Ok(value.round() as u64);
+    }
+    Err("a count of requests is finite and not negative".to_owned())
+}
+
+/// FNV-1a of one label; the sum over a series' labels does not depend on their order.
+fn hash(name: &str, value: &str) -> u64 {
+    let bytes = name.bytes().chain([b'=']).chain(value.bytes());
+    bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    })
+}
+
+/// The names of the metrics on a page that tell a latency: those with a sum and a count, and those
+/// with edges.
+#[must_use]
+pub fn candidates(page: &str) -> BTreeSet<&str> {
+    let sums: BTreeSet<&str> =
+        names(page).filter_map(|(name, _)| name.strip_suffix("_sum")).collect();
+    names(page)
+        .filter_map(|(name, labels)| {
+            let counted = name.strip_suffix("_count").filter(|name| sums.contains(name));
+            let edges =
+                labels.contains("le=\"").then(|| name.strip_suffix("_bucket").unwrap_or(name));
+            counted.or(edges)
+        })
+        .collect()
+}
+
+/// The name of each line that is no comment, and what follows it.
+fn names(page: &str) -> impl Iterator<Item = (&str, &str)> {
+    page.lines().filter(|line| !line.starts_with('#')).filter_map(|line| {
+        let end = line.find(['{', ' ', '\t'])?;
+        Some(line.split_at(end))
+    })
+}
+
+fn what_is_there(page: &str, selector: &Selector, seen: bool) -> String {
+    let metric = &selector.metric;
+    if seen && !selector.labels.is_empty() {
+        return format!("no series of {metric} has the labels {:?}", selector.labels);
+    }
+    if seen {
+        return format!("{metric} has neither buckets nor a sum and a count");
+    }
+    let near = |name: &str| strsim::jaro_winkler(name, metric);
+    let mut there: Vec<_> = candidates(page).into_iter().collect();
+    there.sort_by(|a, b| near(b).total_cmp(&near(a)));
+    there.truncate(NAMES_MAX);
+    match there.as_slice() {
+        [] => format!("no metric {metric}, and none that tells latencies; is this the right page?"),
+        there => format!("no metric {metric} (yet); there are {}", there.join(", ")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const PAGE: &str = r#"# HELP wal_fsync_seconds The latency of fsync.
+# TYPE wal_fsync_seconds histogram
+wal_fsync_seconds_bucket{le="0.001"} 60
+wal_fsync_seconds_bucket{le="0.002"} 90 1732118000000
+wal_fsync_seconds_bucket{le="+Inf"} 100 # {trace_id="x"} 0.5 1.7
+wal_fsync_seconds_sum 1.5e-1
+wal_fsync_seconds_count 100
+wal_fsync_seconds_created 1.7e9
+rpc_seconds{method="GET",quantile="0.99"} NaN
+rpc_seconds_sum{method="GET"} 2
+rpc_seconds_count{method="GET"} 4
+rpc_seconds_sum{method="a \"b\" \\ c\nd",} 1
+rpc_seconds_count{ method="a \"b\" \\ c\nd" , } 1
+up 1
+"#;
+
+    fn selector(metric: &str, labels: &[(&str, &str)]) -> Selector {
+        let labels = labels.iter().map(|&(name, value)| (name.to_owned(), value.to_owned()));
+        Selector { metric: metric.to_owned(), labels: labels.collect(), unit_us: 1e6 }
+    }
+
+    #[test]
+    fn a_histogram_has_sum_count_and_buckets() {
+        let totals = read(PAGE, &selector("wal_fsync_seconds", &[])).unwrap();
+        assert_eq!((totals.requests, totals.latency_us_sum), (100, Some(150_000.0)));
+        let buckets = vec![(1_000.0, 60), (2_000.0, 30), (f64::INFINITY, 10)];
+        assert_eq!(totals.buckets, Some(buckets));
+    }
+
+    #[test]
+    fn series_are_summed_and_chosen_by_labels() {
+        let all = read(PAGE, &selector("rpc_seconds", &[])).unwrap();
+        assert_eq!((all.requests, all.latency_us_sum, all.buckets), (5, Some(3e6), None));
+        let odd = read(PAGE, &selector("rpc_seconds", &[("method", "a \"b\" \\ c\nd")])).unwrap();
+        assert_eq!((odd.requests, odd.latency_us_sum), (1, Some(1e6)));
+    }
+
+    #[test]
+    fn buckets_without_suffix_type_sum_and_order_are_read() {
+        // As MinIO writes them: edges in the order of their text, equal ones left out.
+        let page = r#"# TYPE ttfb_seconds_distribution counter
+ttfb_seconds_distribution{le="+Inf",name="GetObject",type="s3"} 12
+ttfb_seconds_distribution{le="+Inf",name="PutObject",type="s3"} 4
+ttfb_seconds_distribution{le="0.050",name="GetObject",type="s3"} 10
+ttfb_seconds_distribution{le="1.000",name="GetObject",type="s3"} 12
+ttfb_seconds_distribution{le="1.000",type="s3",name="PutObject"} 4
+ttfb_seconds_distribution{le="10.000",name="GetObject",type="s3"} 12
+"#;
+        let totals = read(page, &selector("ttfb_seconds_distribution", &[])).unwrap();
+        assert_eq!((totals.requests, totals.latency_us_sum), (16, None));
+        let buckets = vec![(50_000.0, 10), (1e6, 6), (1e7, 0), (f64::INFINITY, 0)];
+        assert_eq!(totals.buckets, Some(buckets));
+        let put = selector("ttfb_seconds_distribution", &[("name", "PutObject")]);
+        assert_eq!(read(page, &put).unwrap().requests, 4);
+    }
+
+    #[test]
+    fn what_is_missing_or_wrong_is_said() {
+        let message = |page: &str, metric: &str, labels: &[(&str, &str)]| {
+            read(page, &selector(metric, labels)).unwrap_err()
+        };
+        let error = message(PAGE, "wal_fsync", &[]);
+        assert!(error.contains("there are wal_fsync_seconds, rpc_seconds"), "{error}");
+        let error = message(PAGE, "rpc_seconds", &[("method", "PUT")]);
+        assert!(error.contains("no series of rpc_seconds has the labels"), "{error}");
+        assert!(message(PAGE, "up", &[]).contains("neither buckets nor a sum"));
+        assert!(message("<html>", "up", &[]).contains("right page"));
+        for (line, why) in [
+            ("m_sum NaN", "finite"),
+            ("m_count -1", "not negative"),
+            ("m_sum x", "value is not a number"),
+            ("m_sum", "neither"),
+            ("m_bucket{le=\"a\"} 1", "le"),
+            ("m_bucket{le=\"NaN\"} 1", "le"),
+            ("m_bucket{le=\"1} 1", "closing quotes"),
+            ("m_bucket{le=1} 1", "no quotes"),
+            ("m_bucket{le} 1", "no ="),
+        ] {
+            let error = message(&format!("{line}\nm_x 1"), "m", &[]);
+            assert!(error.contains(why) || line == "m_sum", "{line}: {error}");
+        }
+    }
+
+    #[test]
+    fn real_minio_pages_are_read() {
+        let Some(folder) = std::env::var_os("WATTIO_SAMPLES") else { return };
+        let file = std::path::Path::new(&folder).join("minio_metrics_v3_api_requests.prom");
+        let page = std::fs::read_to_string(file).unwrap();
+        let metric = "minio_api_requests_ttfb_seconds_distribution";
+        let totals = read(&page, &selector(metric, &[])).unwrap();
+        assert_eq!((totals.requests, totals.latency_us_sum), (17, None));
+        assert_eq!(totals.buckets.unwrap()[0], (50_000.0, 13));
+        assert!(candidates(&page).contains(metric));
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_panics(text: String, rest in "(_bucket|_sum|_count)?[{ ](le=\"\\PC{0,5}\"?,?){0,2}\\PC{0,20}") {
+            let _ = read(&text, &selector("m", &[]));
+            let _ = read(&format!("m{rest}\n{text}"), &selector("m", &[("a", "b")]));
+            let _ = candidates(&rest);
+        }
+
+        #[test]
+        fn a_cumulative_histogram_is_read_back(counts in proptest::collection::vec(0u64..1000, 1..30)) {
+            let mut page = String::new();
+            let mut up_to = 0;
+            for (at, count) in counts.iter().enumerate() {
+                up_to += count;
+                page += &format!("m_bucket{{le=\"{at}.5\"}} {up_to}\n");
+            }
+            let totals = read(&page, &selector("m", &[])).unwrap();
+            let read: Vec<_> = totals.buckets.unwrap().into_iter().map(|bucket| bucket.1).collect();
+            prop_assert_eq!(totals.requests, up_to);
+            prop_assert_eq!(read, counts);
+        }
+    }
+}

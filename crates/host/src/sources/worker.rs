@@ -1,0 +1,100 @@
+//! A thread that does something slow again and again, and what it found last.
+
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::{Builder, JoinHandle};
+use std::time::{Duration, Instant};
+use wattio_governor::SourceError;
+use wattio_units::Seconds;
+
+/// Tells monotonic time since any origin, in a thread that nobody hands the time to.
+pub type Stopwatch = Arc<dyn Fn() -> Seconds + Send + Sync>;
+
+/// The host's monotonic clock.
+#[must_use]
+pub fn stopwatch() -> Stopwatch {
+    let start = Instant::now();
+    Arc::new(move || Seconds(start.elapsed().as_secs_f64()))
+}
+
+/// The thread. It ends, at the latest after what it is just doing, when this is dropped.
+#[derive(Debug)]
+pub(super) struct Worker<T> {
+    shared: Arc<Shared<T>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+#[derive(Debug)]
+struct Shared<T> {
+    state: Mutex<State<T>>,
+    wake: Condvar,
+}
+
+#[derive(Debug)]
+struct State<T> {
+    slot: T,
+    stop: bool,
+}
+
+impl<T> Shared<T> {
+    fn lock(&self) -> MutexGuard<'_, State<T>> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<T: Send + 'static> Worker<T> {
+    /// Does `work` now and every `interval`, and puts what came out into the slot with `post`.
+    ///
+    /// # Errors
+    /// Where the system has no thread left.
+    pub fn start<R>(
+        source_name: &str,
+        interval: Seconds,
+        slot: T,
+        mut work: impl FnMut() -> R + Send + 'static,
+        mut post: impl FnMut(&mut T, R) + Send + 'static,
+    ) -> Result<Self, SourceError> {
+        let interval = Duration::try_from_secs_f64(interval.0).unwrap_or(Duration::MAX);
+        let state = Mutex::new(State { slot, stop: false });
+        let shared = Arc::new(Shared { state, wake: Condvar::new() });
+        let theirs = Arc::clone(&shared);
+        let run = move || {
+            loop {
+                let found = work();
+                let mut state = theirs.lock();
+                post(&mut state.slot, found);
+                let waited = theirs.wake.wait_timeout_while(state, interval, |state| !state.stop);
+                if waited.unwrap_or_else(PoisonError::into_inner).0.stop {
+                    return;
+                }
+            }
+        };
+        // Names of threads are cut at 15 bytes.
+        let name = source_name.split(' ').next().unwrap_or_default().to_owned();
+        let thread =
+            Builder::new().name(name).stack_size(256 << 10).spawn(run).map_err(|error| {
+                SourceError::degrade(source_name, format!("no thread can be started: {error}"))
+            })?;
+        Ok(Self { shared, thread: Some(thread) })
+    }
+
+    /// Looks at the slot.
+    pub fn with<O>(&self, look: impl FnOnce(&mut T) -> O) -> O {
+        look(&mut self.shared.lock().slot)
+    }
+
+    /// Whether the thread ended although nobody told it to: it panicked.
+    pub fn is_dead(&self) -> bool {
+        self.thread.as_ref().is_none_or(JoinHandle::is_finished)
+    }
+}
+
+impl<T> Drop for Worker<T> {
+    fn drop(&mut self) {
+        self.shared.lock().stop = true;
+        self.shared.wake.notify_all();
+        if let Some(thread) = self.thread.take() {
+            // A panic of the thread was reported when it happened.
+            let _ = thread.join();
+        }
+    }
+}
