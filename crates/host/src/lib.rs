@@ -4,6 +4,7 @@
 mod root;
 
 pub mod groups;
+pub mod guards;
 pub mod knobs;
 pub mod machine;
 pub mod power;

@@ -1,0 +1,299 @@
+//! The daemon's configuration file: one typed schema for `wattiod` and `wattio check`.
+
+use crate::groups::GroupConfig;
+use crate::guards::CheckConfig;
+use crate::knobs::KnobConfig;
+use crate::sources::{CpuConfig, LatencyConfig};
+use serde::Deserialize;
+use std::collections::BTreeSet;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use wattio_control::{SettingError, Settings};
+use wattio_plant::{DescriptionError, read_toml};
+use wattio_units::Seconds;
+
+/// A whole configuration.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DaemonConfig {
+    /// What the host is called in results and on the page.
+    pub name: String,
+    /// The law.
+    #[serde(default)]
+    pub policy: PolicyConfig,
+    /// Where client latency comes from.
+    pub latency: LatencyConfig,
+    /// Where utilisation comes from.
+    #[serde(default)]
+    pub cpu: CpuConfig,
+    /// The groups of cores.
+    #[serde(rename = "group")]
+    pub groups: Vec<GroupConfig>,
+    /// What may be turned. Shadow mode turns none of them.
+    #[serde(rename = "knob", default)]
+    pub knobs: Vec<KnobConfig>,
+    /// What tells or estimates power.
+    #[serde(default)]
+    pub power: PowerConfig,
+    /// When to hold back.
+    #[serde(default)]
+    pub safety: SafetyConfig,
+    /// Socket, page and files.
+    #[serde(default)]
+    pub service: ServiceConfig,
+}
+
+/// The law and its hyperparameters.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct PolicyConfig {
+    /// `pacer`, `native`, `ondemand`, `schedutil`, `fixed`.
+    pub name: String,
+    /// Its hyperparameters, such as `plf = 0.1`; `wattio simulate --list` names them all.
+    pub settings: Settings,
+    /// Whether cores poll when they have nothing to do (SPDK, DPDK): taking them off saves most
+    /// then, and is tried before the frequency.
+    pub idle_cores_poll: bool,
+}
+
+/// What tells or estimates power.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct PowerConfig {
+    /// A meter: `rapl:package-0`, `hwmon:NAME/power1`.
+    pub meter: Option<String>,
+    /// A model file, or `assumed` for the one that comes with wattio.
+    pub model: Option<String>,
+}
+
+/// When to hold back.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct SafetyConfig {
+    /// After a speed-up nothing is slowed down for this long.
+    pub dwell: Seconds,
+    /// A latency sample older than this many windows is missing.
+    pub stale_after_windows: f64,
+    /// The most cores of a group that one step may take off.
+    pub cores_off_max: u32,
+    /// Returns to full speed within `span` that open the circuit breaker.
+    pub flaps_max: usize,
+    /// Failures within `span` that open it: the error budget.
+    pub errors_max: usize,
+    /// The time over which both are counted.
+    pub span: Seconds,
+    /// How long the breaker stays open at first.
+    pub cool_down: Seconds,
+    /// How long at most.
+    pub cool_down_max: Seconds,
+    /// Full speed while a Linux software RAID lacks a disk.
+    pub md_arrays: bool,
+    /// Further checks.
+    #[serde(rename = "check")]
+    pub checks: Vec<CheckConfig>,
+    /// The median error above which a fitted model is not estimated with.
+    pub model_error_max: f64,
+}
+
+/// Socket, page and files.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct ServiceConfig {
+    /// Where page and metrics are served; `"off"` serves none.
+    pub listen: Listen,
+    /// The control socket.
+    pub socket: PathBuf,
+    /// Whose members may use the socket, besides root.
+    pub socket_group: Option<String>,
+    /// Where the snapshot of old values is kept.
+    pub state: PathBuf,
+}
+
+/// Where page and metrics are served.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Listen(pub Option<SocketAddr>);
+
+impl<'de> Deserialize<'de> for Listen {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        if text == "off" {
+            return Ok(Self(None));
+        }
+        let wrong = || {
+            let message = format!(
+                "listen = {text:?} is no address with a port such as \"127.0.0.1:9753\", and not \"off\""
+            );
+            serde::de::Error::custom(message)
+        };
+        text.parse().map(|address| Self(Some(address))).map_err(|_| wrong())
+    }
+}
+
+impl Default for PolicyConfig {
+    fn default() -> Self {
+        Self { name: "pacer".to_owned(), settings: Settings::new(), idle_cores_poll: false }
+    }
+}
+
+impl Default for SafetyConfig {
+    fn default() -> Self {
+        Self {
+            dwell: Seconds(2.0),
+            stale_after_windows: 2.0,
+            cores_off_max: 8,
+            flaps_max: 30,
+            errors_max: 30,
+            span: Seconds(600.0),
+            cool_down: Seconds(600.0),
+            cool_down_max: Seconds(7200.0),
+            md_arrays: true,
+            checks: Vec::new(),
+            model_error_max: 0.15,
+        }
+    }
+}
+
+impl Default for ServiceConfig {
+    fn default() -> Self {
+        Self {
+            listen: Listen(Some(SocketAddr::from(([127, 0, 0, 1], 9753)))),
+            socket: PathBuf::from("/run/wattiod/wattiod.sock"),
+            socket_group: None,
+            state: PathBuf::from("/var/lib/wattiod"),
+        }
+    }
+}
+
+impl DaemonConfig {
+    /// Reads and checks a configuration, without looking at any host.
+    ///
+    /// # Errors
+    /// [`DescriptionError`] with line or key, what was wrong and what is allowed.
+    pub fn from_toml(text: &str) -> Result<Self, DescriptionError> {
+        let config: Self = read_toml(text)?;
+        config.check()?;
+        Ok(config)
+    }
+
+    fn check(&self) -> Result<(), DescriptionError> {
+        let simple = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+        let plain = self.name.chars().all(simple) && !self.name.starts_with('.');
+        require(
+            !self.name.is_empty() && self.name.len() <= 64 && plain,
+            "name",
+            "must be up to 64 letters, digits, '-', '_' or '.': folders are named after it",
+        )?;
+        self.check_policy()?;
+        require(!self.groups.is_empty(), "group", "is missing: at least one [[group]] of cores")?;
+        let names: BTreeSet<_> = self.groups.iter().map(|group| &group.name).collect();
+        require(names.len() == self.groups.len(), "group", "two groups have the same name")?;
+        for kind in ["cpu.cpuset", "cpu.affinity", "cpu.online", "cpu.frequency"] {
+            let count = self.knobs.iter().filter(|knob| knob.name() == kind).count();
+            require(count <= 1, "knob", format!("{kind} is there {count} times, and serves all groups"))?;
+        }
+        self.safety.check()
+    }
+
+    fn check_policy(&self) -> Result<(), DescriptionError> {
+        let policy = wattio_control::policy(&self.policy.name);
+        let resolved = policy.and_then(|policy| policy.resolve(&self.policy.settings));
+        resolved.map(|_| ()).map_err(|error| {
+            let key = match &error {
+                SettingError::Policy { .. } => "policy.name".to_owned(),
+                SettingError::Name { name, .. } | SettingError::Value { name, .. } => {
+                    format!("policy.settings.{name}")
+                }
+            };
+            DescriptionError::Value { key, message: error.to_string() }
+        })
+    }
+}
+
+impl SafetyConfig {
+    fn check(&self) -> Result<(), DescriptionError> {
+        let day = 86_400.0;
+        for (key, value, least, most) in [
+            ("dwell", self.dwell.0, 0.0, 3600.0),
+            ("stale_after_windows", self.stale_after_windows, 1.0, 60.0),
+            ("span", self.span.0, 1.0, day),
+            ("cool_down", self.cool_down.0, 1.0, day),
+            ("cool_down_max", self.cool_down_max.0, self.cool_down.0, 7.0 * day),
+            ("model_error_max", self.model_error_max, 0.0, 1.0),
+        ] {
+            let message = format!("is {value}; allowed is {least} to {most}");
+            require((least..=most).contains(&value), format!("safety.{key}"), message)?;
+        }
+        require(self.cores_off_max >= 1, "safety.cores_off_max", "must be at least 1")
+    }
+}
+
+fn require(
+    holds: bool,
+    key: impl Into<String>,
+    message: impl Into<String>,
+) -> Result<(), DescriptionError> {
+    if holds {
+        return Ok(());
+    }
+    Err(DescriptionError::Value { key: key.into(), message: message.into() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const SMALLEST: &str = r#"
+name = "nas"
+
+[latency]
+kind = "diskstats"
+devices = ["sda"]
+
+[[group]]
+name = "all"
+cores = "0-3"
+"#;
+
+    fn refusal(more: &str) -> String {
+        DaemonConfig::from_toml(&format!("{SMALLEST}{more}")).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn the_smallest_file_is_enough() {
+        let config = DaemonConfig::from_toml(SMALLEST).unwrap();
+        assert_eq!(config.policy.name, "pacer");
+        assert!(config.safety.md_arrays);
+        assert!(config.service.listen.0.unwrap().ip().is_loopback());
+        assert!(config.knobs.is_empty());
+    }
+
+    #[test]
+    fn what_is_wrong_is_named_with_what_would_do() {
+        for (more, says) in [
+            ("[policy]\nname = \"pacerr\"", "did you mean \"pacer\"?"),
+            ("[policy]\nsettings = { plff = 0.1 }", "policy.settings.plff"),
+            ("[policy]\nsettings = { plf = 99 }", "allowed is 0.001 to 10"),
+            ("[safty]\n", "did you mean `safety`"),
+            ("[safety]\nstale_after_windows = 0.5", "safety.stale_after_windows: is 0.5"),
+            ("[safety]\ncool_down = \"2 h\"\ncool_down_max = \"1 h\"", "safety.cool_down_max"),
+            ("[service]\nlisten = \"everywhere\"", "127.0.0.1:9753"),
+            ("[[knob]]\nkind = \"cpu.turbo\"", "cpu.turbo"),
+            ("[[group]]\nname = \"all\"\ncores = \"4\"", "the same name"),
+            ("[[knob]]\nkind = \"cpu.cpuset\"\n[[knob]]\nkind = \"cpu.cpuset\"", "2 times"),
+        ] {
+            let message = refusal(more);
+            assert!(message.contains(says), "{more}\n{message}");
+        }
+        let line = refusal("[service]\nlisten = \"everywhere\"");
+        assert!(line.starts_with("line 12"), "{line}");
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_panics(text in "[a-z\\[\\]=\"0-9 .\n]{0,200}") {
+            let _ = DaemonConfig::from_toml(&text);
+            let _ = DaemonConfig::from_toml(&format!("{SMALLEST}{text}"));
+        }
+    }
+}

@@ -1,0 +1,105 @@
+//! What must be well before power may be saved: arrays that are whole, and files that say so.
+
+use crate::Root;
+use serde::Deserialize;
+use wattio_governor::Guard;
+use wattio_units::Seconds;
+
+/// A file that says whether the storage is well: written by a cluster's own tools or a cron job.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CheckConfig {
+    /// Its path.
+    pub file: String,
+    /// What it says when all is well. Anything else, and a file that is missing, is trouble.
+    pub healthy: String,
+}
+
+/// Linux software RAID: full speed while an array lacks a disk.
+#[derive(Clone, Debug)]
+pub struct MdArrays {
+    root: Root,
+}
+
+impl MdArrays {
+    /// Looks at all arrays under `root`, new ones too.
+    #[must_use]
+    pub fn new(root: &Root) -> Self {
+        Self { root: root.clone() }
+    }
+}
+
+impl Guard for MdArrays {
+    fn trouble(&mut self, _: Seconds) -> Option<String> {
+        let names = self.root.list("/sys/block");
+        let arrays = names.iter().filter(|name| name.starts_with("md"));
+        let degraded = |name: &&String| {
+            let text = self.root.read(&format!("/sys/block/{name}/md/degraded")).ok()?;
+            // A number that cannot be read is no reason to believe that all is well.
+            (text.trim() != "0").then(|| format!("array {name} is degraded"))
+        };
+        arrays.into_iter().find_map(|name| degraded(&name))
+    }
+}
+
+/// A configured check.
+#[derive(Clone, Debug)]
+pub struct FileCheck {
+    root: Root,
+    config: CheckConfig,
+}
+
+impl FileCheck {
+    /// A check of a file under `root`.
+    #[must_use]
+    pub fn new(root: &Root, config: &CheckConfig) -> Self {
+        Self { root: root.clone(), config: config.clone() }
+    }
+}
+
+impl Guard for FileCheck {
+    fn trouble(&mut self, _: Seconds) -> Option<String> {
+        let CheckConfig { file, healthy } = &self.config;
+        match self.root.read(file) {
+            Ok(text) if text.trim() == healthy.trim() => None,
+            Ok(text) => {
+                let said: String = text.trim().chars().take(80).collect();
+                Some(format!("{file} says {said:?} and not {healthy:?}"))
+            }
+            Err(error) => Some(format!("{file}: {error}")),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    #[test]
+    fn a_degraded_array_is_trouble_until_it_is_whole() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = Root::new(folder.path());
+        let mut guard = MdArrays::new(&root);
+        assert_eq!(guard.trouble(Seconds(0.0)), None, "a host without arrays");
+        fs::create_dir_all(root.path("/sys/block/md0/md")).unwrap();
+        for (text, trouble) in [("0\n", false), ("1\n", true), ("", true), ("0\n", false)] {
+            fs::write(root.path("/sys/block/md0/md/degraded"), text).unwrap();
+            assert_eq!(guard.trouble(Seconds(0.0)).is_some(), trouble, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn a_check_holds_while_its_file_says_the_word() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = Root::new(folder.path());
+        let config = CheckConfig { file: "/run/health".into(), healthy: "HEALTH_OK".into() };
+        let mut guard = FileCheck::new(&root, &config);
+        assert!(guard.trouble(Seconds(0.0)).unwrap().contains("/run/health"));
+        fs::create_dir_all(root.path("/run")).unwrap();
+        fs::write(root.path("/run/health"), "HEALTH_OK\n").unwrap();
+        assert_eq!(guard.trouble(Seconds(0.0)), None);
+        fs::write(root.path("/run/health"), "HEALTH_WARN 1 osd down").unwrap();
+        assert!(guard.trouble(Seconds(0.0)).unwrap().contains("HEALTH_WARN"));
+    }
+}
