@@ -8,6 +8,7 @@ pub mod differences;
 pub mod diskstats;
 mod fine;
 pub mod polled;
+pub mod proc_stat;
 pub mod prometheus;
 mod worker;
 
@@ -15,7 +16,7 @@ pub use worker::{Stopwatch, stopwatch};
 
 use crate::Root;
 use serde::Deserialize;
-use wattio_governor::{LatencySource, SourceError};
+use wattio_governor::{CpuSource, LatencySource, SourceError};
 use wattio_units::Seconds;
 
 /// Where client latency comes from: `kind` and the keys of that kind.
@@ -26,6 +27,20 @@ pub enum LatencyConfig {
     Diskstats(diskstats::Config),
     /// A metrics page of the server or of its exporter.
     Prometheus(prometheus::Config),
+}
+
+/// Where utilisation comes from: `kind` and the keys of that kind.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
+pub enum CpuConfig {
+    /// The kernel's account of cores.
+    ProcStat(proc_stat::Config),
+}
+
+impl Default for CpuConfig {
+    fn default() -> Self {
+        Self::ProcStat(proc_stat::Config::default())
+    }
 }
 
 impl LatencyConfig {
@@ -41,6 +56,18 @@ impl LatencyConfig {
         Ok(match self {
             Self::Diskstats(config) => Box::new(diskstats::Diskstats::open(config, root)?),
             Self::Prometheus(config) => Box::new(prometheus::open(config, period, stopwatch())?),
+        })
+    }
+}
+
+impl CpuConfig {
+    /// Opens the source; `period` is the governor's window.
+    ///
+    /// # Errors
+    /// [`SourceError`] where the configuration names what is not there or makes no sense.
+    pub fn open(&self, root: &Root, _period: Seconds) -> Result<Box<dyn CpuSource>, SourceError> {
+        Ok(match self {
+            Self::ProcStat(config) => Box::new(proc_stat::ProcStat::open(config, root)?),
         })
     }
 }

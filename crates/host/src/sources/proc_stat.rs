@@ -1,0 +1,259 @@
+//! Utilisation of cores from `/proc/stat`.
+//!
+//! What counts as what, over the active cores of a group:
+//!
+//! | the kernel's column | here |
+//! |---|---|
+//! | user, system, irq, softirq | clients |
+//! | nice (tasks that were reniced) | background |
+//! | idle, iowait | not used; iowait also says that the group waited for drives |
+//! | steal (the hypervisor ran others) | neither used nor there: the share is of the rest |
+//! | guest, guest_nice | already in user and nice |
+//!
+//! The kernel counts in ticks of 10 ms: a window of 50 ms knows a core's use to a fifth. A core
+//! that polls an empty queue is busy to the kernel: for such servers take `exec` or `spdk`.
+//! A core that is off tells nothing and is left out of the share.
+
+use crate::Root;
+use serde::Deserialize;
+use std::collections::BTreeMap;
+use wattio_governor::{CpuSource, Cpus, GroupUse, SourceError};
+use wattio_units::Seconds;
+
+const FILE: &str = "/proc/stat";
+
+/// The table `kind = "proc-stat"`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Config {}
+
+/// Ticks of one core since it was first brought on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Ticks {
+    /// In tasks of clients and in the kernel for them.
+    pub clients: u64,
+    /// In reniced tasks.
+    pub background: u64,
+    /// Without work.
+    pub idle: u64,
+    /// Without work while a drive was.
+    pub waiting: u64,
+}
+
+impl Ticks {
+    fn all(self) -> u64 {
+        [self.clients, self.background, self.idle, self.waiting]
+            .into_iter()
+            .fold(0, u64::saturating_add)
+    }
+
+    /// The kernel's idle time may go back a little; such a difference is none.
+    fn since(self, last: Self) -> Self {
+        Self {
+            clients: self.clients.saturating_sub(last.clients),
+            background: self.background.saturating_sub(last.background),
+            idle: self.idle.saturating_sub(last.idle),
+            waiting: self.waiting.saturating_sub(last.waiting),
+        }
+    }
+
+    fn plus(self, other: Self) -> Self {
+        Self {
+            clients: self.clients.saturating_add(other.clients),
+            background: self.background.saturating_add(other.background),
+            idle: self.idle.saturating_add(other.idle),
+            waiting: self.waiting.saturating_add(other.waiting),
+        }
+    }
+}
+
+/// The ticks of each core that is on, from the text of `/proc/stat`.
+///
+/// # Errors
+/// Says which line makes no sense.
+pub fn parse(text: &str) -> Result<BTreeMap<u32, Ticks>, String> {
+    let mut cores = BTreeMap::new();
+    for line in text.lines() {
+        // The cores come first; the line of interrupts after them is long.
+        let Some(rest) = line.strip_prefix("cpu") else { break };
+        let Some((number, ticks)) = rest.split_once(' ') else { continue };
+        if number.is_empty() {
+            continue;
+        }
+        let wrong = || format!("{FILE}: {line:?} is not \"cpu<number> <ticks> ...\"");
+        let number: u32 = number.parse().map_err(|_| wrong())?;
+        let mut ticks = ticks.split_ascii_whitespace().map(str::parse::<u64>);
+        let mut next = || ticks.next().and_then(Result::ok).ok_or_else(wrong);
+        let (user, nice, system, idle) = (next()?, next()?, next()?, next()?);
+        let (iowait, irq, softirq) = (next()?, next()?, next()?);
+        let clients = [system, irq, softirq].into_iter().fold(user, u64::saturating_add);
+        cores.insert(number, Ticks { clients, background: nice, idle, waiting: iowait });
+    }
+    if cores.is_empty() {
+        return Err(format!("{FILE} lists no core"));
+    }
+    Ok(cores)
+}
+
+/// The source.
+#[derive(Debug)]
+pub struct ProcStat {
+    root: Root,
+    last: BTreeMap<u32, Ticks>,
+    told: Vec<GroupUse>,
+}
+
+impl ProcStat {
+    /// Reads the ticks for the first time.
+    ///
+    /// # Errors
+    /// Where the file cannot be read.
+    pub fn open(_: &Config, root: &Root) -> Result<Self, SourceError> {
+        let mut source = Self { root: root.clone(), last: BTreeMap::new(), told: Vec::new() };
+        source.last = source.read()?;
+        Ok(source)
+    }
+
+    fn read(&self) -> Result<BTreeMap<u32, Ticks>, SourceError> {
+        let text = self.root.read(FILE).map_err(|error| format!("{FILE}: {error}"));
+        text.and_then(|text| parse(&text))
+            .map_err(|message| SourceError::retry(self.name(), message))
+    }
+
+    /// The use of one group; `None` where no tick passed on its cores.
+    fn used(&self, new: &BTreeMap<u32, Ticks>, active: &Cpus) -> Option<GroupUse> {
+        let on =
+            active.iter().filter_map(|core| Some(new.get(&core)?.since(*self.last.get(&core)?)));
+        let ticks = on.fold(Ticks::default(), Ticks::plus);
+        let share = |part: u64| part as f64 / ticks.all() as f64;
+        (ticks.all() > 0).then(|| GroupUse {
+            utilisation_clients: share(ticks.clients),
+            utilisation_background: share(ticks.background),
+            waited_for_drives: ticks.waiting > 0,
+        })
+    }
+}
+
+impl CpuSource for ProcStat {
+    fn name(&self) -> &str {
+        "proc-stat"
+    }
+
+    /// A call within the tick of the last one repeats what that one said.
+    fn sample(&mut self, _: Seconds, active: &[Cpus]) -> Result<Vec<GroupUse>, SourceError> {
+        let new = self.read()?;
+        let mut uses = Vec::with_capacity(active.len());
+        for (at, active) in active.iter().enumerate() {
+            let used = self.used(&new, active).or_else(|| self.told.get(at).copied());
+            uses.push(used.ok_or_else(|| {
+                SourceError::retry(
+                    self.name(),
+                    format!("no tick passed on cores {active}: too early to tell, or they are off"),
+                )
+            })?);
+        }
+        // A group whose ticks did not pass yet keeps its base; ticks are tens of milliseconds.
+        for (core, ticks) in new {
+            let last = self.last.entry(core).or_insert(ticks);
+            if ticks.since(*last).all() > 0 || ticks.all() < last.all() {
+                *last = ticks;
+            }
+        }
+        self.told.clone_from(&uses);
+        Ok(uses)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    struct Host {
+        _folder: tempfile::TempDir,
+        file: std::path::PathBuf,
+        source: ProcStat,
+    }
+
+    impl Host {
+        fn new(text: &str) -> Self {
+            let folder = tempfile::tempdir().unwrap();
+            std::fs::create_dir(folder.path().join("proc")).unwrap();
+            let file = folder.path().join("proc/stat");
+            std::fs::write(&file, text).unwrap();
+            let source = ProcStat::open(&Config {}, &Root::new(folder.path())).unwrap();
+            Self { _folder: folder, file, source }
+        }
+
+        fn sample(&mut self, text: &str, active: &[&str]) -> Result<Vec<GroupUse>, SourceError> {
+            std::fs::write(&self.file, text).unwrap();
+            let active: Vec<Cpus> = active.iter().map(|cpus| cpus.parse().unwrap()).collect();
+            self.source.sample(Seconds(0.0), &active)
+        }
+    }
+
+    const START: &str = "cpu  0 0 0 0 0 0 0 0 0 0\ncpu0 100 10 20 500 5 1 2 9 50 5\n\
+                         cpu1 100 10 20 500 5 1 2 9 0 0\nintr 5 6\n";
+
+    #[test]
+    fn ticks_are_shared_among_clients_background_and_nobody() {
+        let mut host = Host::new(START);
+        // cpu0: 40 clients (one of each kind more), 10 background, 50 idle, 100 stolen.
+        let text = "cpu  1 1 1 1 1 1 1 1 1 1\ncpu0 110 20 30 540 15 11 12 109 90 9\n\
+                    cpu1 100 10 20 600 5 1 2 9 0 0\nintr 5 6\n";
+        let uses = host.sample(text, &["0", "1", "0-1"]).unwrap();
+        let told = |at: usize| (uses[at].utilisation_clients, uses[at].utilisation_background);
+        assert_eq!(told(0), (0.4, 0.1));
+        assert_eq!(told(1), (0.0, 0.0));
+        assert_eq!(told(2), (0.2, 0.05));
+        assert!(uses[0].waited_for_drives && !uses[1].waited_for_drives);
+    }
+
+    #[test]
+    fn cores_that_are_off_or_just_came_on_are_left_out() {
+        let mut host = Host::new("cpu0 0 0 0 0 0 0 0\n");
+        let uses = host.sample("cpu0 5 0 0 5 0 0 0\ncpu1 900 0 0 0 0 0 0\n", &["0-7"]).unwrap();
+        assert_eq!(uses[0].utilisation_clients, 0.5);
+        let text = "cpu0 5 0 0 15 0 0 0\ncpu1 910 0 0 0 0 0 0\n";
+        assert_eq!(host.sample(text, &["0-7"]).unwrap()[0].utilisation_clients, 0.5);
+        let error = host.sample("cpu0 6 0 0 15 0 0 0\n", &["0", "8"]).unwrap_err().to_string();
+        assert!(error.contains("no tick passed on cores 8"), "{error}");
+    }
+
+    #[test]
+    fn a_call_within_a_tick_repeats_the_last_answer() {
+        let mut host = Host::new(START);
+        assert!(host.sample(START, &["0"]).is_err());
+        let text = START.replace("cpu0 100 10 20 500", "cpu0 101 10 20 501");
+        let uses = host.sample(&text, &["0"]).unwrap();
+        assert_eq!(uses[0].utilisation_clients, 0.5);
+        assert_eq!(host.sample(&text, &["0"]), Ok(uses));
+        // Idle time that goes back is no idle time.
+        let back = START.replace("cpu0 100 10 20 500 5", "cpu0 102 10 20 490 5");
+        assert_eq!(host.sample(&back, &["0"]).unwrap()[0].utilisation_clients, 1.0);
+    }
+
+    #[test]
+    fn odd_lines_are_named() {
+        for text in ["cpu0 1 2 3", "cpux 1 2 3 4 5 6 7", "cpu0 1 2 3 4 5 6 -7", "", "intr 1"] {
+            assert!(parse(text).unwrap_err().contains(FILE), "{text}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_panics(text in "(cpu[0-9]{0,12}( [0-9]{1,21}){0,10}\n?){0,4}.*") {
+            let _ = parse(&text);
+        }
+
+        #[test]
+        fn shares_are_shares(old: [u64; 7], new: [u64; 7]) {
+            let line = |ticks: [u64; 7]| format!("cpu0 {}\n", ticks.map(|t| t.to_string()).join(" "));
+            let mut host = Host::new(&line(old));
+            if let Ok(uses) = host.sample(&line(new), &["0"]) {
+                prop_assert!((0.0..=1.0).contains(&uses[0].utilisation_clients));
+                prop_assert!((0.0..=1.0).contains(&uses[0].utilisation_background));
+            }
+        }
+    }
+}
