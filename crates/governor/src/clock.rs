@@ -1,12 +1,12 @@
 //! Time, as the outermost edge hands it in.
 
-use wattio_units::Seconds;
+use std::time::Duration;
 
 /// The time of a host or of a simulation.
 pub trait Clock {
     /// Monotonic time since any origin.
-    fn now(&self) -> Seconds;
+    fn now(&self) -> Duration;
 
-    /// Nanoseconds since 1970 in UTC, for events.
+    /// Nanoseconds since 1970 in UTC, for people and results.
     fn utc_ns(&self) -> u64;
 }

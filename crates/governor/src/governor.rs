@@ -38,6 +38,8 @@ pub struct Governor {
     pending: Option<LatencySample>,
     /// Whether the running window is spoiled: by an error, or by a gap in time.
     spoiled: Option<String>,
+    /// Which sources do not answer.
+    silent: [bool; 3],
     /// When the newest sample was taken.
     sampled_at: Seconds,
     last_tick: Duration,
@@ -45,6 +47,14 @@ pub struct Governor {
     next_step: Duration,
     events: Vec<Event>,
     stop: bool,
+}
+
+/// The sources of a governor.
+#[derive(Clone, Copy)]
+enum Part {
+    Latency,
+    Cpu,
+    Background,
 }
 
 /// A tick that comes later than this many windows after the one before lost time: the machine was
@@ -84,6 +94,7 @@ impl Governor {
             asked: None,
             pending: None,
             spoiled: None,
+            silent: [false; 3],
             sampled_at: seconds(now),
             last_tick: now,
             last_step: now,
@@ -188,7 +199,9 @@ impl Governor {
     /// Takes in what the latency source has; answers whether that is an alarm.
     fn take_sample(&mut self, now: Duration) -> bool {
         match self.latency.sample(seconds(now)) {
-            Ok(Some(sample)) => {
+            Ok(answer) => {
+                self.answers(now, Part::Latency);
+                let Some(sample) = answer else { return false };
                 let alarm = self.is_alarming(&sample);
                 self.sampled_at = sample.at;
                 self.pending = Some(match self.pending.take() {
@@ -197,9 +210,8 @@ impl Governor {
                 });
                 alarm
             }
-            Ok(None) => false,
             Err(error) => {
-                self.spoil(now, &error);
+                self.spoil(now, Part::Latency, &error);
                 false
             }
         }
@@ -266,10 +278,16 @@ impl Governor {
     ) -> (Observation, Option<String>) {
         let uses = self.use_of_groups(now);
         let background = self.background.as_mut().map(|source| source.sample(seconds(now)));
-        let background = background.transpose().unwrap_or_else(|error| {
-            self.spoil(now, &error);
-            None
-        });
+        let background = match background.transpose() {
+            Ok(background) => {
+                self.answers(now, Part::Background);
+                background
+            }
+            Err(error) => {
+                self.spoil(now, Part::Background, &error);
+                None
+            }
+        };
         let forced = self.why_full_speed(now);
         let groups = self.in_force.groups.iter().enumerate().map(|(at, group)| {
             let used = uses.get(at).copied().unwrap_or(NO_USE);
@@ -312,10 +330,16 @@ impl Governor {
                 Err(SourceError::retry(self.cpu.name(), message))
             }
         });
-        uses.unwrap_or_else(|error| {
-            self.spoil(now, &error);
-            Vec::new()
-        })
+        match uses {
+            Ok(uses) => {
+                self.answers(now, Part::Cpu);
+                uses
+            }
+            Err(error) => {
+                self.spoil(now, Part::Cpu, &error);
+                Vec::new()
+            }
+        }
     }
 
     fn why_full_speed(&mut self, now: Duration) -> Option<String> {
@@ -398,12 +422,28 @@ impl Governor {
         }
     }
 
-    fn spoil(&mut self, now: Duration, error: &SourceError) {
-        self.account.source_errors += 1;
+    /// A source that does not answer spoils every window until it does; it is one failure for as
+    /// long as it lasts.
+    fn spoil(&mut self, now: Duration, part: Part, error: &SourceError) {
         self.pending = None;
         self.spoiled = Some(error.to_string());
-        self.event(now, Severity::Warning, error.to_string());
-        self.fail(now, error.reaction);
+        if !std::mem::replace(&mut self.silent[part as usize], true) {
+            self.account.source_errors += 1;
+            self.event(now, Severity::Warning, error.to_string());
+            self.fail(now, error.reaction);
+        }
+    }
+
+    fn answers(&mut self, now: Duration, part: Part) {
+        if std::mem::replace(&mut self.silent[part as usize], false) {
+            let name = match (part, &self.background) {
+                (Part::Latency, _) => self.latency.name(),
+                (Part::Background, Some(background)) => background.name(),
+                _ => self.cpu.name(),
+            };
+            let message = format!("{name}: answers again");
+            self.event(now, Severity::Info, message);
+        }
     }
 
     fn fail(&mut self, now: Duration, reaction: Reaction) {
