@@ -1,1 +1,169 @@
 //! What can be turned.
+//!
+//! A knob is a `Config` (its table in the daemon's file), which looks at the host once when it is
+//! opened and says what is missing, and a struct behind the governor's trait [`Knob`], which turns
+//! a setting into values and writes nothing. Files, units and ranges stand in `files.toml`. To add
+//! one that acts while nothing is asked for, add its files there and a few lines to `idle.rs`;
+//! for any other copy `frequency.rs`; then list it here.
+//!
+//! Open knobs on a machine that is as its operator wants it: after what a crash left behind is
+//! restored, and after other knobs let go.
+
+mod affinity;
+mod background;
+mod cpuset;
+mod frequency;
+mod idle;
+mod online;
+mod table;
+
+pub use affinity::AffinityConfig;
+pub use background::BackgroundConfig;
+pub use cpuset::CpusetConfig;
+pub use frequency::FrequencyConfig;
+pub use idle::{DiskConfig, NvmeConfig, SataConfig};
+pub use online::OnlineConfig;
+pub use table::{Hierarchy, KnobFile, files, files_of};
+
+use crate::Root;
+use crate::groups::Group;
+use crate::machine::CommandConfig;
+use crate::topology::Topology;
+use serde::Deserialize;
+use thiserror::Error;
+use wattio_governor::Knob;
+
+/// One knob of the configuration.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(tag = "kind")]
+pub enum KnobConfig {
+    /// Which cores each group's control group has.
+    #[serde(rename = "cpu.cpuset")]
+    Cpuset(CpusetConfig),
+    /// On which cores each group's processes run.
+    #[serde(rename = "cpu.affinity")]
+    Affinity(AffinityConfig),
+    /// Which cores are on.
+    #[serde(rename = "cpu.online")]
+    Online(OnlineConfig),
+    /// How fast cores are.
+    #[serde(rename = "cpu.frequency")]
+    Frequency(FrequencyConfig),
+    /// How fast background work is, and whether it runs.
+    #[serde(rename = "background")]
+    Background(BackgroundConfig),
+    /// How deep NVMe drives may sleep while nothing is asked for.
+    #[serde(rename = "nvme.power")]
+    Nvme(NvmeConfig),
+    /// Whether SCSI and ATA disks stop while nothing is asked for.
+    #[serde(rename = "disk.runtime")]
+    Disk(DiskConfig),
+    /// Whether SATA links sleep while nothing is asked for.
+    #[serde(rename = "sata.alpm")]
+    Sata(SataConfig),
+}
+
+/// Why a knob cannot be used on this host.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+#[error("{knob}: {message}")]
+pub struct KnobOpenError {
+    knob: &'static str,
+    message: String,
+}
+
+impl KnobConfig {
+    /// What it is called: the value of `kind`.
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Cpuset(_) => cpuset::NAME,
+            Self::Affinity(_) => affinity::NAME,
+            Self::Online(_) => online::NAME,
+            Self::Frequency(_) => frequency::NAME,
+            Self::Background(_) => background::NAME,
+            Self::Nvme(_) => idle::NVME,
+            Self::Disk(_) => idle::DISK,
+            Self::Sata(_) => idle::SATA,
+        }
+    }
+
+    /// Looks whether the host has what the knob turns.
+    ///
+    /// # Errors
+    /// [`KnobOpenError`] says what is missing and how to get it.
+    pub fn open(
+        &self,
+        root: &Root,
+        topology: &Topology,
+        groups: &[Group],
+    ) -> Result<Box<dyn Knob>, KnobOpenError> {
+        let opened = match self {
+            Self::Cpuset(config) => config.open(root, groups),
+            Self::Affinity(config) => config.open(root, groups),
+            Self::Online(config) => config.open(root, topology, groups),
+            Self::Frequency(config) => config.open(root, topology, groups),
+            Self::Background(config) => config.open(root),
+            Self::Nvme(config) => config.open(root),
+            Self::Disk(config) => config.open(root),
+            Self::Sata(config) => config.open(root),
+        };
+        opened.map_err(|message| KnobOpenError { knob: self.name(), message })
+    }
+
+    /// The commands that the knob may run, for [`crate::LinuxMachine::new`].
+    #[must_use]
+    pub fn commands(&self) -> &[CommandConfig] {
+        match self {
+            Self::Background(config) => &config.commands,
+            _ => &[],
+        }
+    }
+}
+
+/// A knob that could be opened, or what is missing.
+type Opened = Result<Box<dyn Knob>, String>;
+
+/// The names in a folder that fit any of the patterns.
+fn devices(root: &Root, folder: &str, patterns: &[String]) -> Result<Vec<String>, String> {
+    let there = root.list(folder);
+    let mut found = Vec::new();
+    for pattern in patterns {
+        let fits = |name: &&String| crate::processes::matches(pattern, name);
+        let before = found.len();
+        found.extend(there.iter().filter(fits).cloned());
+        if found.len() == before {
+            let there = if there.is_empty() { "nothing".to_owned() } else { there.join(", ") };
+            return Err(format!("no device {pattern:?} in {folder}, which has {there}"));
+        }
+    }
+    if found.is_empty() {
+        return Err("names no device: devices = [\"…\"]".to_owned());
+    }
+    found.sort();
+    found.dedup();
+    Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_kind_has_the_name_it_is_configured_by() {
+        for (text, name) in [
+            ("kind = 'cpu.cpuset'", "cpu.cpuset"),
+            ("kind = 'cpu.affinity'", "cpu.affinity"),
+            ("kind = 'cpu.online'\naccept_hotplug = true", "cpu.online"),
+            ("kind = 'cpu.frequency'", "cpu.frequency"),
+            ("kind = 'background'\nmd = ['md0']", "background"),
+            ("kind = 'nvme.power'\ndevices = ['nvme0']\nlatency = '50 ms'", "nvme.power"),
+            ("kind = 'disk.runtime'\ndevices = ['sd*']\nafter = '10 min'", "disk.runtime"),
+            ("kind = 'sata.alpm'\ndevices = ['host*']\npolicy = 'medium_power'", "sata.alpm"),
+        ] {
+            let config: KnobConfig = toml::from_str(text).unwrap();
+            assert_eq!(config.name(), name);
+            let with_more = format!("{text}\nsurprise = 1");
+            assert!(toml::from_str::<KnobConfig>(&with_more).is_err(), "{with_more}");
+        }
+    }
+}

@@ -7,6 +7,7 @@ pub use pattern::{ProcessPattern, matches};
 pub use stat::{Stat, parse as parse_stat};
 
 use crate::Root;
+use wattio_governor::Cpus;
 
 /// A process or one of its threads, named for good.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -41,6 +42,14 @@ pub fn process_stat(root: &Root, pid: u32) -> Option<Stat> {
 #[must_use]
 pub fn thread_stat(root: &Root, pid: u32, thread: u32) -> Option<Stat> {
     stat::parse(&root.read(&format!("/proc/{pid}/task/{thread}/stat")).ok()?)
+}
+
+/// The processors that a thread may run on, whether they are on or off; `None` when it ended.
+#[must_use]
+pub fn allowed(root: &Root, pid: u32, thread: u32) -> Option<Cpus> {
+    let text = root.read(&format!("/proc/{pid}/task/{thread}/status")).ok()?;
+    let list = text.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"))?;
+    list.parse().ok()
 }
 
 /// All that fit a pattern and that the kernel lets move, by number.

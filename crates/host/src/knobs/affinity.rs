@@ -1,0 +1,159 @@
+//! `cpu.affinity`: keeps the threads of each group's processes on the group's active cores.
+//!
+//! A thread that its server pinned keeps its own cores as far as they are active, and may use all
+//! active ones where none of its own is; one that was pinned outside the group's cores is left
+//! alone. A process or thread that fits two groups belongs to the first.
+
+use super::Opened;
+use crate::Root;
+use crate::groups::Group;
+use crate::machine::affinity::{Masks, address};
+use crate::processes::{self, ProcessId, ProcessPattern};
+use serde::Deserialize;
+use std::collections::{BTreeMap, BTreeSet};
+use wattio_governor::{Assignment, Cpus, Knob, Layer, Machine, MachineError, Setting};
+
+pub(super) const NAME: &str = "cpu.affinity";
+
+/// Keeps each group's `processes` on the group's active cores.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AffinityConfig {}
+
+struct AffinityKnob {
+    root: Root,
+    /// One entry for each group of cores: all its cores, and who runs on them.
+    groups: Vec<(Cpus, Option<ProcessPattern>)>,
+    /// Those that were seen, as they wanted to be.
+    seen: BTreeMap<ProcessId, Seen>,
+}
+
+/// A process that was seen before.
+struct Seen {
+    /// Its masks as its server wants them.
+    own: Masks,
+    /// What it was given.
+    given: Masks,
+}
+
+impl AffinityConfig {
+    pub(super) fn open(&self, root: &Root, groups: &[Group]) -> Opened {
+        let named = groups.iter().map(|group| (group.cores(), group.processes.clone()));
+        let groups: Vec<_> = named.collect();
+        if groups.iter().all(|(_, pattern)| pattern.is_none()) {
+            return Err("no group names processes: processes = { comm = \"…\" }".to_owned());
+        }
+        Ok(Box::new(AffinityKnob { root: root.clone(), groups, seen: BTreeMap::new() }))
+    }
+}
+
+impl AffinityKnob {
+    /// The processes and threads of each group, each in one group only.
+    fn members(&self) -> Vec<Vec<ProcessId>> {
+        let mut taken: BTreeSet<ProcessId> = BTreeSet::new();
+        let mut members = Vec::new();
+        for (_, pattern) in &self.groups {
+            let found = pattern.as_ref().map_or_else(Vec::new, |p| processes::find(&self.root, p));
+            let free = |id: &ProcessId| {
+                !taken.iter().any(|other| {
+                    let whole = other.thread.is_none() || id.thread.is_none();
+                    other.pid == id.pid && (whole || other.thread == id.thread)
+                })
+            };
+            let found: Vec<_> = found.into_iter().filter(free).collect();
+            taken.extend(found.iter().cloned());
+            members.push(found);
+        }
+        members
+    }
+}
+
+impl Seen {
+    /// Takes note of threads that pinned themselves since.
+    fn learn(&mut self, now: &Masks) {
+        for (thread, mask) in &now.threads {
+            let given = self.given.threads.get(thread).unwrap_or(&self.given.default);
+            if mask != given && !self.own.threads.contains_key(thread) {
+                self.own.threads.insert(*thread, mask.clone());
+            }
+        }
+    }
+}
+
+/// Where a thread may run: on its own cores as far as they are active.
+fn confined(own: &Cpus, cores: &Cpus, active: &Cpus) -> Cpus {
+    if own.and(cores).is_empty() {
+        return own.clone();
+    }
+    let inside = own.and(active);
+    if inside.is_empty() { active.clone() } else { inside }
+}
+
+impl Knob for AffinityKnob {
+    fn name(&self) -> &str {
+        NAME
+    }
+
+    fn layer(&self) -> Layer {
+        Layer::Placement
+    }
+
+    fn assignments(
+        &mut self,
+        setting: &Setting,
+        machine: &mut dyn Machine,
+    ) -> Result<Vec<Assignment>, MachineError> {
+        let members = self.members();
+        let mut seen = BTreeMap::new();
+        let mut assignments = Vec::new();
+        for (at, ids) in members.into_iter().enumerate() {
+            let (Some(group), Some((cores, _))) = (setting.groups.get(at), self.groups.get(at))
+            else {
+                continue;
+            };
+            for id in ids {
+                let address = address(&id);
+                let now = match machine.read(&address) {
+                    Err(MachineError::Gone { .. }) => continue,
+                    now => now?,
+                };
+                let Ok(now) = now.parse::<Masks>() else { continue };
+                let known = self.seen.remove(&id);
+                let mut process =
+                    known.unwrap_or_else(|| Seen { own: now.clone(), given: now.clone() });
+                process.learn(&now);
+                process.given = process.own.map(|own| confined(own, cores, &group.active));
+                assignments.push(Assignment::new(address, process.given.to_string()));
+                seen.insert(id, process);
+            }
+        }
+        self.seen = seen;
+        Ok(assignments)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cpus(text: &str) -> Cpus {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn a_pinned_thread_keeps_its_cores_as_far_as_they_are_active() {
+        let confined = |own, active| confined(&cpus(own), &cpus("0-3"), &cpus(active)).to_string();
+        assert_eq!(confined("0-15", "0-1"), "0-1");
+        assert_eq!(confined("1", "0-1"), "1");
+        assert_eq!(confined("3", "0-1"), "0-1", "its only core leaves");
+        assert_eq!(confined("8", "0-1"), "8", "no core of the group");
+    }
+
+    #[test]
+    fn a_thread_that_pins_itself_meanwhile_is_learned_and_one_that_inherits_is_not() {
+        let masks = |text: &str| text.parse::<Masks>().unwrap();
+        let mut seen = Seen { own: masks("0-3;5@1=3"), given: masks("0-1") };
+        seen.learn(&masks("0-1;5@1=0-1;6@2=1"));
+        assert_eq!(seen.own, masks("0-3;5@1=3;6@2=1"));
+    }
+}

@@ -1,0 +1,143 @@
+//! `background`: how fast background work is, and whether it runs.
+//!
+//! The law's pace is a multiple of the rate at which work becomes due. At 1 and above everything
+//! is as it was found. Below 1 arrays' resync limits and control groups' weights are that part of
+//! what was found; limits, so the work is no faster than that. At 0 they are at the least that the
+//! kernel takes, control groups are frozen and commands pause.
+
+use super::Opened;
+use super::table::{KnobFile, files_of};
+use crate::Root;
+use crate::groups::check_cgroup;
+use crate::machine::command::PAUSED;
+use crate::machine::{Cgroups, CommandConfig};
+use serde::Deserialize;
+use wattio_governor::{Address, Assignment, Knob, Layer, Machine, MachineError, Setting};
+
+pub(super) const NAME: &str = "background";
+
+/// What background work there is. At least one entry must be there.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct BackgroundConfig {
+    /// Arrays whose resync and check are slowed: `["md0"]`.
+    #[serde(default)]
+    pub md: Vec<String>,
+    /// Control groups whose share of the processors shrinks: `["/system.slice/backup.service"]`.
+    #[serde(default)]
+    pub weight: Vec<String>,
+    /// Control groups that are frozen at pace 0. Never one whose clients wait for it.
+    #[serde(default)]
+    pub freeze: Vec<String>,
+    /// Work that pauses and resumes by commands.
+    #[serde(default)]
+    pub commands: Vec<CommandConfig>,
+}
+
+struct BackgroundKnob {
+    /// Files that hold a part of what they held.
+    scaled: Vec<Scaled>,
+    /// Places that hold a word at pace 0.
+    paused: Vec<(Address, String)>,
+}
+
+struct Scaled {
+    address: Address,
+    file: &'static KnobFile,
+    /// The number that was found.
+    full: f64,
+}
+
+impl BackgroundConfig {
+    pub(super) fn open(&self, root: &Root) -> Opened {
+        let cgroups = Cgroups::find(root);
+        let mut knob = BackgroundKnob { scaled: Vec::new(), paused: Vec::new() };
+        for device in &self.md {
+            for file in files_of("background.md") {
+                let plain = !device.is_empty() && !device.contains('/') && device != "..";
+                let address = file.of_device(root, device).filter(|_| plain);
+                let missing = || format!("md {device:?}: no array of this name: see /proc/mdstat");
+                knob.scaled.push(Scaled::open(root, file, address.ok_or_else(missing)?)?);
+            }
+        }
+        for cgroup in &self.weight {
+            let (file, address) = controlled(root, &cgroups, "background.weight", cgroup)?;
+            knob.scaled.push(Scaled::open(root, file, address)?);
+        }
+        for cgroup in &self.freeze {
+            let (file, address) = controlled(root, &cgroups, "background.freeze", cgroup)?;
+            knob.paused.push((address, file.act.clone().unwrap_or_default()));
+        }
+        for command in &self.commands {
+            knob.paused.push((Address::new("command", &command.name), PAUSED.to_owned()));
+        }
+        if knob.scaled.is_empty() && knob.paused.is_empty() {
+            return Err("names no work: md, weight, freeze or commands".to_owned());
+        }
+        Ok(Box::new(knob))
+    }
+}
+
+/// The file of a control group that slows or freezes it.
+fn controlled(
+    root: &Root,
+    cgroups: &Cgroups,
+    knob: &str,
+    cgroup: &str,
+) -> Result<(&'static KnobFile, Address), String> {
+    check_cgroup(cgroup)?;
+    let found =
+        files_of(knob).find_map(|file| Some((file, file.of_cgroup(root, cgroups, cgroup)?)));
+    found.ok_or_else(|| {
+        let names: Vec<_> = files_of(knob).map(KnobFile::name).collect();
+        format!(
+            "{cgroup}: no {}; does the service run, with its controller on?",
+            names.join(" or ")
+        )
+    })
+}
+
+impl Scaled {
+    fn open(root: &Root, file: &'static KnobFile, address: Address) -> Result<Self, String> {
+        let path = address.rest();
+        let text = root.read(path).map_err(|error| format!("{path}: {error}"))?;
+        // md writes "200000 (system)".
+        let number = text.split_whitespace().next().and_then(|word| word.parse::<u32>().ok());
+        let full = number.ok_or_else(|| format!("{path} holds {text:?} and no number"))?;
+        Ok(Self { address, file, full: f64::from(full) * file.scale })
+    }
+}
+
+impl Knob for BackgroundKnob {
+    fn name(&self) -> &str {
+        NAME
+    }
+
+    fn layer(&self) -> Layer {
+        Layer::Speed
+    }
+
+    fn assignments(
+        &mut self,
+        setting: &Setting,
+        _machine: &mut dyn Machine,
+    ) -> Result<Vec<Assignment>, MachineError> {
+        let pace = setting.background.pace;
+        // Whatever is no pace below 1 fails towards what was found.
+        let slower = (0.0..1.0).contains(&pace) && !setting.full_speed;
+        let scaled = self.scaled.iter().map(|scaled| {
+            let address = scaled.address.clone();
+            if !slower {
+                return Assignment::original(address);
+            }
+            Assignment::new(address, scaled.file.text(scaled.full * pace))
+        });
+        let paused = self.paused.iter().map(|(address, word)| {
+            if slower && pace == 0.0 {
+                return Assignment::new(address.clone(), word.clone());
+            }
+            Assignment::original(address.clone())
+        });
+        Ok(scaled.chain(paused).collect())
+    }
+}

@@ -1,0 +1,181 @@
+//! `cpu.online`: takes inactive cores off the machine.
+//!
+//! What leaves is a whole physical core (all its threads inactive), never processor 0, never the
+//! last one that serves a queue of a block device, and never the last one of a version 1 control
+//! group: its tasks would be moved out of it for good. Interrupts are left to the kernel, which
+//! moves those of a core that goes.
+//!
+//! Taking a core off has side effects that do not go away when it returns: version 1 control
+//! groups lose it from their sets, and a thread that may run nowhere else may then run everywhere.
+//! Both are named as endangered, so that they are saved before and put back after.
+
+use super::Opened;
+use crate::Root;
+use crate::groups::Group;
+use crate::machine::cgroups::{Cgroups, below};
+use crate::machine::{affinity, cpuset};
+use crate::processes::{self, ProcessId};
+use crate::topology::{CPU_FOLDER, Topology};
+use serde::Deserialize;
+use wattio_governor::{
+    Address, Assignment, Cpus, Knob, Layer, Machine, MachineError, Setting, Target,
+};
+
+pub(super) const NAME: &str = "cpu.online";
+
+/// Takes inactive cores off.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct OnlineConfig {
+    /// Must be set: taking a core off and on stops the whole machine for some ten milliseconds and
+    /// needs more put back than any other knob. Where cores sleep when idle it saves little.
+    pub accept_hotplug: bool,
+}
+
+struct OnlineKnob {
+    root: Root,
+    /// Processors that may leave, by physical core; the last of the list leaves first.
+    units: Vec<Cpus>,
+    /// What left when these were active, so that the host is not searched again.
+    decided: Option<(Cpus, Cpus)>,
+}
+
+impl OnlineConfig {
+    pub(super) fn open(&self, root: &Root, topology: &Topology, groups: &[Group]) -> Opened {
+        if !self.accept_hotplug {
+            return Err(
+                "takes cores off the running machine; set accept_hotplug = true for that, \
+                        or use cpu.cpuset, which does without"
+                    .to_owned(),
+            );
+        }
+        let mut units: Vec<Cpus> = Vec::new();
+        let grouped = groups.iter().fold(Cpus::default(), |all, group| all.or(&group.cores()));
+        for cpu in groups.iter().flat_map(|group| &group.order) {
+            let unit = topology.siblings(*cpu).and(&topology.online);
+            let may_leave = |cpu| cpu != 0 && root.exists(&file(cpu));
+            let whole = unit.without(&grouped).is_empty() && unit.iter().all(may_leave);
+            if whole && !units.contains(&unit) {
+                units.push(unit);
+            }
+        }
+        if units.is_empty() {
+            return Err(format!(
+                "none of cores {grouped} can leave: processor 0 stays, {CPU_FOLDER}/cpuN/online \
+                 must be there, and both threads of a core must be in groups"
+            ));
+        }
+        Ok(Box::new(OnlineKnob { root: root.clone(), units, decided: None }))
+    }
+}
+
+/// The file that holds whether a core is on.
+fn file(cpu: u32) -> String {
+    format!("{CPU_FOLDER}/cpu{cpu}/online")
+}
+
+impl OnlineKnob {
+    /// The processors that leave when only `active` ones shall work.
+    fn leaving(&self, active: &Cpus, online: &Cpus) -> Cpus {
+        let mut needs = queues(&self.root);
+        needs.extend(sets(&self.root).into_iter().map(|(_, cpus)| cpus));
+        // All that do not leave will be on, those that left before too.
+        let there = self.units.iter().fold(online.clone(), |there, unit| there.or(unit));
+        let mut leaving = Cpus::default();
+        for unit in self.units.iter().rev().filter(|unit| unit.and(active).is_empty()) {
+            let more = leaving.or(unit);
+            let on = there.without(&more);
+            if needs.iter().all(|need| need.and(unit).is_empty() || !need.and(&on).is_empty()) {
+                leaving = more;
+            }
+        }
+        leaving
+    }
+
+    /// What the kernel changes when a core goes, in the order of saving; the last is restored first.
+    fn endangered(&self, cpu: u32, online: &Cpus) -> Vec<Address> {
+        let named = |cpus: &Cpus| cpus.contains(cpu) && !online.without(cpus).is_empty();
+        let ids = processes::pids(&self.root).into_iter().filter_map(|pid| {
+            let pinned = processes::threads(&self.root, pid)
+                .into_iter()
+                .filter_map(|thread| processes::allowed(&self.root, pid, thread))
+                .any(|mask| named(&mask));
+            let stat = processes::process_stat(&self.root, pid).filter(|_| pinned)?;
+            let movable = !stat.fixed && !stat.ended;
+            movable.then_some(ProcessId { pid, thread: None, start: stat.start })
+        });
+        let mut endangered: Vec<_> = ids.map(|id| affinity::address(&id)).collect();
+        let sets = sets(&self.root).into_iter().rev().filter(|(_, cpus)| cpus.contains(cpu));
+        endangered.extend(sets.map(|(path, _)| Address::new("cpuset", &path)));
+        endangered
+    }
+}
+
+/// The version 1 control groups that have processors of their own, parents before children.
+fn sets(root: &Root) -> Vec<(String, Cpus)> {
+    let top = Cgroups::find(root).folder("cpuset", "/").filter(|top| !top.unified);
+    // The top one follows what is online by itself.
+    let folders = top.map_or_else(Vec::new, |top| below(root, &top.path)).into_iter().skip(1);
+    let set = |folder: String| {
+        let path = format!("{folder}/{}", cpuset::FILE);
+        let cpus: Cpus = root.read(&path).ok()?.parse().ok()?;
+        (!cpus.is_empty()).then_some((path, cpus))
+    };
+    folders.filter_map(set).collect()
+}
+
+/// The processors that serve each queue of each block device.
+fn queues(root: &Root) -> Vec<Cpus> {
+    let mut found = Vec::new();
+    for device in root.list("/sys/block") {
+        let folder = format!("/sys/block/{device}/mq");
+        for queue in root.list(&folder) {
+            let text = root.read(&format!("{folder}/{queue}/cpu_list")).unwrap_or_default();
+            found.extend(text.parse::<Cpus>().ok().filter(|cpus| !cpus.is_empty()));
+        }
+    }
+    found.sort();
+    found.dedup();
+    found
+}
+
+impl Knob for OnlineKnob {
+    fn name(&self) -> &str {
+        NAME
+    }
+
+    fn layer(&self) -> Layer {
+        Layer::Presence
+    }
+
+    fn assignments(
+        &mut self,
+        setting: &Setting,
+        machine: &mut dyn Machine,
+    ) -> Result<Vec<Assignment>, MachineError> {
+        let read = machine.read(&Address::new("file", &format!("{CPU_FOLDER}/online")))?;
+        let online: Cpus = read.parse().unwrap_or_default();
+        let active = setting.groups.iter().fold(Cpus::default(), |all, g| all.or(&g.active));
+        let leaving = match &self.decided {
+            _ if setting.full_speed => Cpus::default(),
+            Some((then, leaving)) if *then == active => leaving.clone(),
+            _ => {
+                let leaving = self.leaving(&active, &online);
+                self.decided = Some((active, leaving.clone()));
+                leaving
+            }
+        };
+        let mut assignments = Vec::new();
+        for cpu in self.units.iter().rev().flat_map(Cpus::iter) {
+            let address = Address::new("file", &file(cpu));
+            if !leaving.contains(cpu) {
+                assignments.push(Assignment::original(address));
+                continue;
+            }
+            let goes = online.contains(cpu);
+            let endangers = if goes { self.endangered(cpu, &online) } else { Vec::new() };
+            assignments.push(Assignment { address, target: Target::Set("0".into()), endangers });
+        }
+        Ok(assignments)
+    }
+}

@@ -1,0 +1,233 @@
+//! The processors' knobs on folders that are shaped like a host.
+
+use super::kernel::{Affinities, Kernel};
+use super::tree::{CPU, Tree};
+use super::{Subject, cpus, full_speed, setting};
+use wattio_governor::{Address, Assignment, Layer, Target};
+
+/// Two groups over all eight processors; the first runs etcd.
+const GROUPS: &str = r#"
+    [[group]]
+    name = "front"
+    cores = "0-1,4-5"
+    cgroup = "/s.slice/etcd.service"
+    processes = { comm = "etcd*" }
+    [[group]]
+    name = "back"
+    cores = "2-3,6-7"
+"#;
+/// One group over all eight.
+const ONE: &str = "[[group]]\nname = 'all'\ncores = '0-7'\ncgroup = '/s.slice/etcd.service'";
+
+fn values(assignments: &[Assignment]) -> Vec<(&str, &str)> {
+    let text = |assignment| -> (&str, &str) {
+        let Assignment { address, target, .. }: &Assignment = assignment;
+        match target {
+            Target::Set(value) => (address.rest(), value),
+            Target::Original => (address.rest(), "original"),
+        }
+    };
+    assignments.iter().map(text).collect()
+}
+
+#[test]
+fn cpuset_of_version_2() {
+    let tree = Tree::new().unified();
+    let subject = Subject {
+        machine: &|| tree.machine(),
+        knob: &|| tree.knob("kind = 'cpu.cpuset'", GROUPS).unwrap(),
+        full: full_speed(&["0-1,4-5", "2-3,6-7"]),
+        narrow: setting(&["0,4", "2"], 1e9),
+    };
+    subject.conforms();
+    let set = "/sys/fs/cgroup/s.slice/etcd.service/cpuset.cpus";
+    assert_eq!(tree.read(set), "", "the parent's again");
+    subject.lets_go(|| std::fs::remove_dir_all(tree.path("/sys/fs/cgroup/s.slice")).unwrap());
+}
+
+#[test]
+fn cpuset_of_version_1_narrows_what_is_below_first() {
+    let tree = Tree::new().split();
+    let subject = Subject {
+        machine: &|| tree.machine(),
+        knob: &|| tree.knob("kind = 'cpu.cpuset'", ONE).unwrap(),
+        full: full_speed(&["0-7"]),
+        narrow: setting(&["0-2"], 1e9),
+    };
+    subject.conforms();
+    let (mut knob, mut machine) = ((subject.knob)(), tree.machine());
+    let parent = "/sys/fs/cgroup/cpuset/s.slice/etcd.service/cpuset.cpus";
+    let below = "/sys/fs/cgroup/cpuset/s.slice/etcd.service/below/cpuset.cpus";
+    let mut turn = |active| {
+        let assignments = knob.assignments(&setting(&[active], 1e9), &mut *machine).unwrap();
+        assignments.iter().for_each(|a| {
+            let Target::Set(value) = &a.target else { panic!() };
+            machine.write(&a.address, value).unwrap();
+        });
+        values(&assignments).into_iter().map(|(a, b)| (a.to_owned(), b.to_owned())).collect::<Vec<_>>()
+    };
+    let pair = |a: (&str, &str), b: (&str, &str)| -> Vec<(String, String)> {
+        [a, b].map(|(path, value)| (path.to_owned(), value.to_owned())).to_vec()
+    };
+    assert_eq!(turn("0-2"), pair((below, "2"), (parent, "0-2")));
+    assert_eq!(turn("0-1"), pair((below, "0-1"), (parent, "0-1")), "none of its own is left");
+    assert_eq!(turn("0-7"), pair((parent, "0-7"), (below, "2-3,6-7")));
+}
+
+#[test]
+fn cpuset_says_what_is_missing() {
+    let missing = |tree: &Tree, groups: &str, says: &str| {
+        let message = tree.knob("kind = 'cpu.cpuset'", groups).err().unwrap();
+        assert!(message.starts_with("cpu.cpuset: ") && message.contains(says), "{message}");
+    };
+    let tree = Tree::new().unified();
+    missing(&tree, "[[group]]\nname = 'a'\ncores = '0'", "no group names a control group");
+    missing(&tree, &GROUPS.replace("etcd.service", "nfs.service"), "does the service");
+    tree.write("/sys/fs/cgroup/s.slice/cpuset.cpus.effective", "0-3");
+    missing(&tree, GROUPS, "/sys/fs/cgroup/s.slice has 0-3 and cannot give 4-5");
+    std::fs::remove_file(tree.path("/sys/fs/cgroup/s.slice/etcd.service/cpuset.cpus")).unwrap();
+    missing(&tree, GROUPS, "echo +cpuset > /sys/fs/cgroup/s.slice/cgroup.subtree_control");
+    let tree = Tree::new().split();
+    tree.write("/sys/fs/cgroup/cpuset/s.slice/etcd.service/cpuset.cpus", "");
+    missing(&tree, GROUPS, "give it cores first");
+}
+
+#[test]
+fn affinity_follows_the_active_cores() {
+    let tree =
+        Tree::new().process(10, "etcd", &[(10, "0-7"), (11, "5")]).process(20, "sh", &[(20, "0")]);
+    let affinities = Affinities::default();
+    let address = Address::new("affinity", "10@7");
+    let masks = "0-7;11@7=5".parse().unwrap();
+    affinities.lock().unwrap().insert(address.clone(), masks);
+    let subject = Subject {
+        machine: &|| Box::new(Kernel::new(&tree, &[], &affinities)),
+        knob: &|| tree.knob("kind = 'cpu.affinity'", GROUPS).unwrap(),
+        full: full_speed(&["0-1,4-5", "2-3,6-7"]),
+        narrow: setting(&["0,4", "2"], 1e9),
+    };
+    subject.conforms();
+    let mut machine = (subject.machine)();
+    let assignments = (subject.knob)().assignments(&subject.full, &mut *machine).unwrap();
+    assert_eq!(values(&assignments), [("10@7", "0-1,4-5;11@7=5")]);
+    subject.lets_go(|| affinities.lock().unwrap().clear());
+}
+
+#[test]
+fn frequency_is_the_highest_that_an_active_core_needs() {
+    let tree = Tree::new();
+    let subject = Subject {
+        machine: &|| tree.machine(),
+        knob: &|| tree.knob("kind = 'cpu.frequency'", GROUPS).unwrap(),
+        full: full_speed(&["0-1,4-5", "2-3,6-7"]),
+        narrow: setting(&["0,4", "2"], 1.1e9),
+    };
+    subject.conforms();
+    let (mut knob, mut machine) = ((subject.knob)(), tree.machine());
+    assert_eq!(knob.layer(), Layer::Speed);
+    let mut asked = |setting| -> Vec<String> {
+        let assignments = knob.assignments(&setting, &mut *machine).unwrap();
+        values(&assignments).iter().map(|(_, value)| (*value).to_owned()).collect()
+    };
+    // A core without work at the operator's own floor; no step between 1.0 and 1.8 GHz.
+    assert_eq!(asked(setting(&["0,4", "2"], 1.1e9)), ["1800000", "1000000", "1800000", "1000000"]);
+    assert_eq!(asked(setting(&["0", ""], f64::NAN))[0], "2600000");
+    assert_eq!(asked(setting(&["0", ""], 9e9))[0], "2600000", "the operator's own cap stands");
+    assert_eq!(asked(full_speed(&["0", ""])), ["original"; 4]);
+    tree.write(&format!("{CPU}/online"), "0-2,4-6");
+    assert_eq!(asked(setting(&["0", "2"], 1e9)).len(), 3, "files of cores that are off are busy");
+    tree.write(&format!("{CPU}/online"), "0-7");
+    subject.lets_go(|| std::fs::remove_dir_all(tree.path(&format!("{CPU}/cpufreq"))).unwrap());
+}
+
+#[test]
+fn frequency_under_userspace_is_set_itself() {
+    let tree = Tree::new();
+    for policy in 0..4 {
+        let folder = format!("{CPU}/cpufreq/policy{policy}");
+        tree.write(&format!("{folder}/scaling_governor"), "userspace");
+        tree.write(&format!("{folder}/scaling_setspeed"), "1800000");
+    }
+    let subject = Subject {
+        machine: &|| tree.machine(),
+        knob: &|| tree.knob("kind = 'cpu.frequency'", GROUPS).unwrap(),
+        full: full_speed(&["0-1,4-5", "2-3,6-7"]),
+        narrow: setting(&["0,4", "2"], 1e9),
+    };
+    subject.conforms();
+    let mut machine = tree.machine();
+    let full = (subject.knob)().assignments(&subject.full, &mut *machine).unwrap();
+    let speed = format!("{CPU}/cpufreq/policy0/scaling_setspeed");
+    assert_eq!(values(&full)[0], (speed.as_str(), "2600000"));
+}
+
+#[test]
+fn frequency_says_what_is_missing() {
+    let missing = |tree: &Tree, groups: &str, says: &str| {
+        let message = tree.knob("kind = 'cpu.frequency'", groups).err().unwrap();
+        assert!(message.contains(says), "{message}");
+    };
+    let tree = Tree::new();
+    missing(&tree, "[[group]]\nname = 'a'\ncores = '0-4'", "together with 5, which");
+    for policy in 0..4 {
+        tree.write(&format!("{CPU}/cpufreq/policy{policy}/scaling_min_freq"), "2600000");
+    }
+    missing(&tree, GROUPS, "lower it");
+    std::fs::remove_dir_all(tree.path(&format!("{CPU}/cpufreq"))).unwrap();
+    missing(&tree, GROUPS, "the kernel has no driver");
+}
+
+#[test]
+fn cores_leave_and_return_with_all_that_the_kernel_changed() {
+    let tree = Tree::new().split().process(10, "etcd", &[(10, "3,7"), (11, "0-7")]);
+    let affinities = Affinities::default();
+    let address = Address::new("affinity", "10@7");
+    affinities.lock().unwrap().insert(address.clone(), "3,7;11@7=0-7".parse().unwrap());
+    let (slice, service) =
+        ("/sys/fs/cgroup/cpuset/s.slice", "/sys/fs/cgroup/cpuset/s.slice/etcd.service");
+    let below = format!("{service}/below");
+    let subject = Subject {
+        machine: &|| Box::new(Kernel::new(&tree, &[slice, service, &below], &affinities)),
+        knob: &|| tree.knob("kind = 'cpu.online'\naccept_hotplug = true", ONE).unwrap(),
+        full: full_speed(&["0-7"]),
+        narrow: setting(&["0-2,4-6"], 1e9),
+    };
+    // The queue of processors 3 and 7 would lose both.
+    tree.write("/sys/block/nvme0n1/mq/3/cpu_list", "0, 3, 4, 7");
+    subject.conforms();
+    let mut machine = (subject.machine)();
+    let assignments = (subject.knob)().assignments(&subject.narrow, &mut *machine).unwrap();
+    let off =
+        values(&assignments).into_iter().filter(|(_, value)| *value == "0").collect::<Vec<_>>();
+    let file = |cpu| format!("{CPU}/cpu{cpu}/online");
+    assert_eq!(off, [(file(3).as_str(), "0"), (file(7).as_str(), "0")]);
+    let endangered: Vec<_> = assignments[0].endangers.iter().map(Address::rest).collect();
+    let set = |folder: &str| format!("{folder}/cpuset.cpus");
+    assert_eq!(endangered, ["10@7", &set(&below), &set(service), &set(slice)]);
+}
+
+#[test]
+fn cores_that_must_stay_stay() {
+    let tree = Tree::new();
+    let off = |active: &str| {
+        let mut knob = tree.knob("kind = 'cpu.online'\naccept_hotplug = true", ONE).unwrap();
+        let assignments = knob.assignments(&setting(&[active], 1e9), &mut *tree.machine()).unwrap();
+        let off = assignments.iter().filter(|a| a.target == Target::Set("0".to_owned()));
+        let cpu = |a: &Assignment| {
+            let path = a.address.rest();
+            path.trim_start_matches(CPU).trim_matches(|c: char| !c.is_ascii_digit()).parse::<u32>()
+        };
+        off.map(|a| cpu(a).unwrap()).collect::<wattio_governor::Cpus>()
+    };
+    assert_eq!(off("0"), cpus(""), "each core is the last of a queue");
+    std::fs::remove_dir_all(tree.path("/sys/block/nvme0n1")).unwrap();
+    assert_eq!(off("1"), cpus("2-3,6-7"), "0 stays, and so does its sibling");
+    assert_eq!(off("0-2,4-5"), cpus("3,7"), "6 is the sibling of 2");
+    tree.write("/sys/block/sda/mq/0/cpu_list", "2, 3, 6, 7");
+    assert_eq!(off("0"), cpus("1,3,5,7"), "one core of the queue stays");
+    let message = tree.knob("kind = 'cpu.online'\naccept_hotplug = false", ONE).err().unwrap();
+    assert!(message.contains("set accept_hotplug = true"), "{message}");
+    let half = "[[group]]\nname = 'a'\ncores = '0-3'";
+    let message = tree.knob("kind = 'cpu.online'\naccept_hotplug = true", half).err().unwrap();
+    assert!(message.contains("both threads of a core"), "{message}");
+}

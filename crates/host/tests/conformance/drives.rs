@@ -1,0 +1,160 @@
+//! The drives' and background work's knobs on folders that are shaped like a host.
+
+use super::tree::Tree;
+use super::{Subject, full_speed, idle, setting};
+use wattio_governor::{Assignment, Setting, Target};
+use wattio_law::{BackgroundDirective, BackgroundPriority};
+
+const MD: &str = "/sys/block/md0/md";
+
+fn drives() -> Tree {
+    let tree = Tree::new();
+    tree.write("/sys/class/nvme/nvme0/power/pm_qos_latency_tolerance_us", "auto");
+    for disk in ["sda", "sdb"] {
+        let device = format!("/sys/block/{disk}/device");
+        tree.write(&format!("{device}/power/control"), "on");
+        tree.write(&format!("{device}/power/autosuspend_delay_ms"), "-1");
+        tree.write(&format!("{device}/scsi_disk/1:0:0:0/manage_start_stop"), "0");
+    }
+    tree.write("/sys/block/sdb/device/scsi_disk/1:0:0:0/manage_runtime_start_stop", "0");
+    for host in ["host0", "host1"] {
+        let file = format!("/sys/class/scsi_host/{host}/link_power_management_policy");
+        tree.write(&file, "max_performance");
+    }
+    tree.write("/sys/class/scsi_host/host2/state", "running");
+    tree.write(&format!("{MD}/sync_speed_min"), "1000 (system)");
+    tree.write(&format!("{MD}/sync_speed_max"), "200000 (system)");
+    tree
+}
+
+fn written(tree: &Tree, knob: &str, setting: &Setting) -> Vec<String> {
+    let mut knob = tree.knob(knob, "").unwrap();
+    let assignments = knob.assignments(setting, &mut *tree.machine()).unwrap();
+    let text = |Assignment { address, target, .. }: &Assignment| {
+        let name = address.rest().rsplit('/').next().unwrap();
+        let Target::Set(value) = target else { return format!("{name} original") };
+        format!("{name} {value}")
+    };
+    assignments.iter().map(text).collect()
+}
+
+#[test]
+fn drives_sleep_in_idle_only() {
+    let tree = drives();
+    for (knob, asks) in [
+        (
+            "kind = 'nvme.power'\ndevices = ['nvme*']\nlatency = '50 ms'",
+            vec!["pm_qos_latency_tolerance_us 50000"],
+        ),
+        (
+            "kind = 'disk.runtime'\ndevices = ['sda']\nafter = '2 s'",
+            vec!["manage_start_stop 1", "autosuspend_delay_ms 2000", "control auto"],
+        ),
+        (
+            "kind = 'disk.runtime'\ndevices = ['sdb']",
+            vec!["manage_runtime_start_stop 1", "autosuspend_delay_ms 60000", "control auto"],
+        ),
+        (
+            "kind = 'sata.alpm'\ndevices = ['host*']",
+            vec!["link_power_management_policy med_power_with_dipm"; 2],
+        ),
+    ] {
+        assert_eq!(written(&tree, knob, &idle()), asks);
+        let busy = written(&tree, knob, &setting(&[], 1e9));
+        assert!(busy.iter().all(|text| text.ends_with("original")), "{busy:?}");
+        let subject = Subject {
+            machine: &|| tree.machine(),
+            knob: &|| tree.knob(knob, "").unwrap(),
+            full: full_speed(&[]),
+            narrow: idle(),
+        };
+        subject.conforms();
+    }
+}
+
+#[test]
+fn a_drive_that_is_pulled_is_no_failure() {
+    let tree = drives();
+    let subject = Subject {
+        machine: &|| tree.machine(),
+        knob: &|| tree.knob("kind = 'disk.runtime'\ndevices = ['sda']", "").unwrap(),
+        full: full_speed(&[]),
+        narrow: idle(),
+    };
+    subject.lets_go(|| std::fs::remove_dir_all(tree.path("/sys/block/sda")).unwrap());
+}
+
+#[test]
+fn drives_knobs_say_what_is_missing() {
+    let tree = drives();
+    let missing = |knob: &str, says: &str| {
+        let message = tree.knob(knob, "").err().unwrap();
+        assert!(message.contains(says), "{message}");
+    };
+    missing("kind = 'nvme.power'\ndevices = ['nvme7']", "which has nvme0");
+    missing("kind = 'nvme.power'\ndevices = []", "names no device");
+    missing("kind = 'nvme.power'\ndevices = ['nvme0']\nlatency = '1 h'", "not between 0 s and");
+    missing("kind = 'disk.runtime'\ndevices = ['nvme0n1']", "no SCSI or ATA disk");
+    missing("kind = 'sata.alpm'\ndevices = ['host2']", "SATA host");
+    missing("kind = 'sata.alpm'\ndevices = ['host0']\npolicy = 'off'", "none of max_performance");
+    missing("kind = 'sata.alpm'\ndevices = ['host0']\npolicy = 'min_power'", "has lost data");
+    tree.write("/sys/class/scsi_host/host0/link_power_management_policy", "keep_firmware_settings");
+    missing("kind = 'sata.alpm'\ndevices = ['host0']", "does not take back");
+    let asked_twice = "kind = 'sata.alpm'\ndevices = ['host1']\npolicy = 'min_power'\n\
+                       accept_data_loss = true";
+    assert_eq!(written(&tree, asked_twice, &idle()), ["link_power_management_policy min_power"]);
+}
+
+fn pace(pace: f64) -> Setting {
+    let background = BackgroundDirective { pace, priority: BackgroundPriority::Low };
+    Setting { background, ..setting(&[], 1e9) }
+}
+
+#[test]
+fn background_work_keeps_the_pace() {
+    let knob = format!(
+        "kind = 'background'\nmd = ['md0']\n{}",
+        "weight = ['/s.slice/etcd.service']\nfreeze = ['/s.slice/etcd.service']"
+    );
+    let tree = drives().unified();
+    let asked = |setting: &Setting| written(&tree, &knob, setting);
+    assert_eq!(
+        asked(&pace(0.0)),
+        ["sync_speed_min 1", "sync_speed_max 1", "cpu.weight 1", "cgroup.freeze 1"]
+    );
+    assert_eq!(
+        asked(&pace(0.5)),
+        ["sync_speed_min 500", "sync_speed_max 100000", "cpu.weight 50", "cgroup.freeze original"]
+    );
+    for fast in [pace(1.0), pace(3.0), pace(f64::NAN), pace(-1.0), full_speed(&[])] {
+        assert!(asked(&fast).iter().all(|text| text.ends_with("original")));
+    }
+    let tree = drives().split();
+    assert_eq!(
+        written(&tree, &knob, &pace(0.25))[2..],
+        ["cpu.shares 256", "freezer.state original"]
+    );
+    assert_eq!(written(&tree, &knob, &pace(0.0))[3], "freezer.state FROZEN");
+}
+
+#[test]
+fn background_work_is_left_as_it_was() {
+    let tree = drives().split();
+    let knob = "kind = 'background'\nweight = ['/s.slice/etcd.service']\nfreeze = ['/s.slice/etcd.service']";
+    let subject = Subject {
+        machine: &|| tree.machine(),
+        knob: &|| tree.knob(knob, "").unwrap(),
+        full: full_speed(&[]),
+        narrow: pace(0.0),
+    };
+    subject.conforms();
+    let missing = |knob: &str, says: &str| {
+        let message = tree.knob(&format!("kind = 'background'\n{knob}"), "").err().unwrap();
+        assert!(message.contains(says), "{message}");
+    };
+    missing("", "names no work");
+    missing("md = ['md9']", "/proc/mdstat");
+    missing("md = ['../block/md0']", "/proc/mdstat");
+    missing("weight = ['/none.service']", "no cpu.weight or cpu.shares");
+    missing("freeze = ['etcd']", "no path of a control group");
+}

@@ -1,0 +1,280 @@
+//! The knobs on the machine that the test runs on, one test at a time.
+
+use super::threads::Threads;
+use super::tree::groups_of;
+use super::{Store, Subject, cpus, full_speed, idle, setting};
+use std::fs;
+use std::path::PathBuf;
+use std::process::{Child, Command};
+use wattio_governor::{Cpus, Knob, Machine};
+use wattio_host::groups::Group;
+use wattio_host::knobs::KnobConfig;
+use wattio_host::machine::Cgroups;
+use wattio_host::{LinuxMachine, Root, Topology, processes};
+
+/// The whole machine, for one test at a time, also of other runs.
+struct Here {
+    root: Root,
+    online: Cpus,
+    _lock: fs::File,
+}
+
+impl Here {
+    /// `None`, and why, where the test cannot run.
+    fn take(needs_root: bool) -> Option<Self> {
+        let lock = fs::File::create(std::env::temp_dir().join("wattio-test-machine.lock")).unwrap();
+        rustix::fs::flock(&lock, rustix::fs::FlockOperation::LockExclusive).unwrap();
+        let online = Topology::read(&Root::default()).unwrap().online;
+        if needs_root && !rustix::process::geteuid().is_root() {
+            return skip("needs root");
+        }
+        if online.len() < 2 {
+            return skip("needs two processors that are on");
+        }
+        Some(Self { root: Root::default(), online, _lock: lock })
+    }
+
+    fn machine(&self) -> Box<dyn Machine> {
+        Box::new(LinuxMachine::new(self.root.clone(), &[]).unwrap())
+    }
+
+    /// One group of all cores that are on.
+    fn groups(&self, more: &str) -> Vec<Group> {
+        let group = format!("[[group]]\nname = 'all'\ncores = '{}'\n{more}", self.online);
+        groups_of(&group, &Topology::read(&self.root).unwrap())
+    }
+
+    fn knob(&self, knob: &str, group: &str) -> Result<Box<dyn Knob>, String> {
+        let config: KnobConfig = toml::from_str(knob).unwrap();
+        let topology = Topology::read(&self.root).unwrap();
+        let opened = config.open(&self.root, &topology, &self.groups(group));
+        opened.map_err(|error| error.to_string())
+    }
+}
+
+fn skip<T>(why: &str) -> Option<T> {
+    println!("skipped: {why}");
+    None
+}
+
+/// A control group with a sleeping process in it, in the hierarchy of one controller.
+struct Cgroup {
+    folder: PathBuf,
+    unified: bool,
+    sleeper: Child,
+    /// Where the controller was switched on for it.
+    switched: Option<(PathBuf, String)>,
+}
+
+impl Cgroup {
+    fn new(here: &Here, controller: &str, name: &str) -> Option<Self> {
+        let found = Cgroups::find(&here.root).folder(controller, name)?;
+        let folder = PathBuf::from(&found.path);
+        let top = folder.parent().unwrap();
+        let mut switched = None;
+        // Freezing needs no controller.
+        if found.unified && controller != "freezer" {
+            let has = |file: &str| {
+                let text = fs::read_to_string(top.join(file)).unwrap_or_default();
+                text.split_whitespace().any(|word| word == controller)
+            };
+            if !has("cgroup.controllers") {
+                return skip(&format!("no controller {controller}"));
+            }
+            let file = top.join("cgroup.subtree_control");
+            if !has("cgroup.subtree_control") {
+                fs::write(&file, format!("+{controller}")).unwrap();
+                switched = Some((file, format!("-{controller}")));
+            }
+        }
+        fs::create_dir(&folder).unwrap();
+        if controller == "cpuset" && !found.unified {
+            for path in [folder.clone(), folder.join("below")] {
+                fs::create_dir_all(&path).unwrap();
+                fs::write(path.join("cpuset.mems"), "0").unwrap();
+                fs::write(path.join("cpuset.cpus"), here.online.to_string()).unwrap();
+            }
+        }
+        let sleeper = Command::new("/bin/sleep").arg("600").spawn().unwrap();
+        fs::write(folder.join("cgroup.procs"), sleeper.id().to_string()).unwrap();
+        Some(Self { folder, unified: found.unified, sleeper, switched })
+    }
+
+    /// Where the sleeping process may run.
+    fn allowed(&self, here: &Here) -> Cpus {
+        processes::allowed(&here.root, self.sleeper.id(), self.sleeper.id()).unwrap()
+    }
+
+    fn remove(&mut self) {
+        let _ = self.sleeper.kill();
+        let _ = self.sleeper.wait();
+        let _ = fs::remove_dir(self.folder.join("below"));
+        let _ = fs::remove_dir(&self.folder);
+        if let Some((file, text)) = self.switched.take() {
+            let _ = fs::write(file, text);
+        }
+    }
+}
+
+impl Drop for Cgroup {
+    fn drop(&mut self) {
+        self.remove();
+    }
+}
+
+fn name(what: &str) -> String {
+    format!("/wattio-test-{what}-{}", std::process::id())
+}
+
+#[test]
+fn cpuset_of_a_process_that_runs() {
+    let Some(here) = Here::take(true) else { return };
+    let name = name("cpuset");
+    let Some(mut cgroup) = Cgroup::new(&here, "cpuset", &name) else { return };
+    let group = format!("cgroup = '{name}'");
+    let subject = Subject {
+        machine: &|| here.machine(),
+        knob: &|| here.knob("kind = 'cpu.cpuset'", &group).unwrap(),
+        full: full_speed(&[&here.online.to_string()]),
+        narrow: setting(&["0"], 1e9),
+    };
+    subject.conforms();
+    assert_eq!(cgroup.allowed(&here), here.online);
+    let store = Store::default();
+    let (mut hands, _) = subject.hands(&store);
+    let assignments = (subject.knob)().assignments(&subject.narrow, hands.machine()).unwrap();
+    assert_eq!(assignments.len(), if cgroup.unified { 1 } else { 2 });
+    hands.apply("cpu.cpuset", &assignments);
+    assert_eq!(cgroup.allowed(&here), cpus("0"), "the process follows");
+    drop(hands);
+    assert_eq!(cgroup.allowed(&here), here.online, "dropping the hands restores");
+    subject.lets_go(|| cgroup.remove());
+}
+
+#[test]
+fn affinity_of_a_process_with_threads() {
+    let Some(here) = Here::take(false) else { return };
+    let mut threads = Threads::start();
+    let pid = threads.pid();
+    let group = format!("processes = {{ comm = '{}' }}", threads.name());
+    let subject = Subject {
+        machine: &|| here.machine(),
+        knob: &|| here.knob("kind = 'cpu.affinity'", &group).unwrap(),
+        full: full_speed(&[&here.online.to_string()]),
+        narrow: setting(&["0"], 1e9),
+    };
+    subject.conforms();
+    let masks = || -> Vec<Cpus> {
+        let threads = processes::threads(&here.root, pid).into_iter();
+        threads.filter_map(|thread| processes::allowed(&here.root, pid, thread)).collect()
+    };
+    let before = masks();
+    assert!(before.contains(&cpus("1")), "one thread is pinned");
+    let store = Store::default();
+    let (mut hands, _) = subject.hands(&store);
+    let assignments = (subject.knob)().assignments(&subject.narrow, hands.machine()).unwrap();
+    assert_eq!(hands.apply("cpu.affinity", &assignments).notes, []);
+    threads.bear();
+    assert_eq!(masks(), vec![cpus("0"); before.len() + 1], "the new thread inherits");
+    std::mem::forget(hands);
+    let (_, restored) = subject.hands(&store);
+    assert_eq!((restored.left, restored.foreign), (vec![], vec![]));
+    assert_eq!(masks()[..before.len()], before);
+    assert_eq!(masks()[before.len()..], [before[0].clone()], "and is freed too");
+    subject.lets_go(|| drop(threads));
+}
+
+/// Brings processor 1 back whatever becomes of the test.
+struct BackOn;
+
+impl Drop for BackOn {
+    fn drop(&mut self) {
+        let _ = fs::write("/sys/devices/system/cpu/cpu1/online", "1");
+    }
+}
+
+#[test]
+fn cores_leave_this_machine_and_return() {
+    let Some(here) = Here::take(true) else { return };
+    if !here.root.exists("/sys/devices/system/cpu/cpu1/online") {
+        return println!("skipped: processor 1 cannot leave");
+    }
+    let pinned = Threads::start();
+    let name = name("online");
+    let Some(cgroup) = Cgroup::new(&here, "cpuset", &name) else { return };
+    let masks = || -> Vec<Cpus> {
+        let threads = processes::threads(&here.root, pinned.pid()).into_iter();
+        threads.filter_map(|t| processes::allowed(&here.root, pinned.pid(), t)).collect()
+    };
+    let before = masks();
+    let stays = here.online.without(&cpus("1"));
+    let _back_on = BackOn;
+    let subject = Subject {
+        machine: &|| here.machine(),
+        knob: &|| here.knob("kind = 'cpu.online'\naccept_hotplug = true", "").unwrap(),
+        full: full_speed(&[&here.online.to_string()]),
+        narrow: setting(&[&stays.to_string()], 1e9),
+    };
+    subject.conforms();
+    assert_eq!(Topology::read(&here.root).unwrap().online, here.online);
+    assert_eq!(masks(), before, "a thread that was pinned to processor 1 is pinned again");
+    assert_eq!(cgroup.allowed(&here), here.online);
+}
+
+#[test]
+fn frequency_of_this_machine() {
+    let Some(here) = Here::take(true) else { return };
+    let knob = "kind = 'cpu.frequency'";
+    if let Err(message) = here.knob(knob, "") {
+        return println!("skipped: {}", &message);
+    }
+    Subject {
+        machine: &|| here.machine(),
+        knob: &|| here.knob(knob, "").unwrap(),
+        full: full_speed(&[&here.online.to_string()]),
+        narrow: setting(&["0"], 1.0),
+    }
+    .conforms();
+}
+
+#[test]
+fn background_work_of_this_machine() {
+    let Some(here) = Here::take(true) else { return };
+    let name = name("background");
+    for (controller, key) in [("cpu", "weight"), ("freezer", "freeze")] {
+        let Some(mut cgroup) = Cgroup::new(&here, controller, &name) else { continue };
+        let knob = format!("kind = 'background'\n{key} = ['{name}']");
+        let subject = Subject {
+            machine: &|| here.machine(),
+            knob: &|| here.knob(&knob, "").unwrap(),
+            full: full_speed(&[]),
+            narrow: idle(),
+        };
+        subject.conforms();
+        subject.lets_go(|| {
+            // A frozen process does not die.
+            let thaw =
+                if cgroup.unified { ("cgroup.freeze", "0") } else { ("freezer.state", "THAWED") };
+            let _ = fs::write(cgroup.folder.join(thaw.0), thaw.1);
+            cgroup.remove();
+        });
+    }
+}
+
+#[test]
+fn a_disk_of_scsi_debug() {
+    let Some(here) = Here::take(true) else { return };
+    let model = |disk: &String| here.root.read(&format!("/sys/block/{disk}/device/model"));
+    let debug = |disk: &String| model(disk).is_ok_and(|model| model == "scsi_debug");
+    let Some(disk) = here.root.list("/sys/block").into_iter().find(debug) else {
+        return println!("skipped: needs a disk of the module scsi_debug");
+    };
+    let knob = format!("kind = 'disk.runtime'\ndevices = ['{disk}']\nafter = '1 s'");
+    Subject {
+        machine: &|| here.machine(),
+        knob: &|| here.knob(&knob, "").unwrap(),
+        full: full_speed(&[]),
+        narrow: idle(),
+    }
+    .conforms();
+}

@@ -1,0 +1,110 @@
+//! The kernel's side effects of taking cores off, on a folder that is shaped like a host.
+//!
+//! As seen on Linux 6.18 with version 1 control groups: a core that leaves is struck from all sets
+//! and does not return to them, a set is not given cores that are off, and a thread that may run on
+//! that core only may run everywhere from then on.
+
+use super::cpus;
+use super::tree::{CPU, Tree};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+use wattio_governor::{Address, Cpus, Machine, MachineError, Reaction};
+use wattio_host::machine::Masks;
+
+/// The masks of processes, by address.
+pub type Affinities = Arc<Mutex<BTreeMap<Address, Masks>>>;
+
+pub struct Kernel {
+    pub linux: Box<dyn Machine>,
+    pub root: wattio_host::Root,
+    /// Files of processors of version 1 control groups.
+    pub sets: Vec<Address>,
+    pub affinities: Affinities,
+}
+
+impl Kernel {
+    pub fn new(tree: &Tree, sets: &[&str], affinities: &Affinities) -> Self {
+        let set = |folder: &&str| Address::new("cpuset", &format!("{folder}/cpuset.cpus"));
+        Self {
+            linux: tree.machine(),
+            root: tree.root(),
+            sets: sets.iter().map(set).collect(),
+            affinities: Arc::clone(affinities),
+        }
+    }
+
+    fn online(&self) -> Cpus {
+        cpus(&self.root.read(&format!("{CPU}/online")).unwrap())
+    }
+
+    fn gone(address: &Address) -> MachineError {
+        MachineError::Gone { address: address.clone() }
+    }
+
+    fn plug(&mut self, cpu: u32, on: bool) {
+        let one = Cpus::from_iter([cpu]);
+        let online = self.online();
+        let online = if on { online.or(&one) } else { online.without(&one) };
+        self.root.write(&format!("{CPU}/online"), &online.to_string()).unwrap();
+        if on {
+            return;
+        }
+        for set in &self.sets {
+            let left = cpus(&self.linux.read(set).unwrap()).without(&one);
+            self.root.write(set.rest(), &left.to_string()).unwrap();
+        }
+        for masks in self.affinities.lock().unwrap().values_mut() {
+            *masks = masks.map(|mask| {
+                let left = mask.and(&online);
+                if left.is_empty() { online.clone() } else { left }
+            });
+        }
+    }
+}
+
+impl Machine for Kernel {
+    fn read(&mut self, address: &Address) -> Result<String, MachineError> {
+        if address.scheme() != "affinity" {
+            return self.linux.read(address);
+        }
+        let masks = self.affinities.lock().unwrap().get(address).map(ToString::to_string);
+        masks.ok_or_else(|| Self::gone(address))
+    }
+
+    fn write(&mut self, address: &Address, value: &str) -> Result<(), MachineError> {
+        let online = self.online();
+        let refused = |message: &str| MachineError::Refused {
+            address: address.clone(),
+            message: message.to_owned(),
+            reaction: Reaction::Degrade,
+        };
+        if address.scheme() == "affinity" {
+            let mut all = self.affinities.lock().unwrap();
+            let masks = all.get_mut(address).ok_or_else(|| Self::gone(address))?;
+            let wanted: Masks = value.parse().map_err(|error: String| refused(&error))?;
+            *masks = wanted.map(|mask| mask.and(&online));
+            return Ok(());
+        }
+        if address.scheme() == "cpuset" && !cpus(value).without(&online).is_empty() {
+            return Err(refused("cores that are off"));
+        }
+        let folder = address.rest().strip_suffix("/online");
+        let cpu = folder.and_then(|f| f.strip_prefix(CPU)?.strip_prefix("/cpu")?.parse().ok());
+        if let Some(cpu) = cpu {
+            self.plug(cpu, value == "1");
+        }
+        self.linux.write(address, value)
+    }
+
+    fn same(&self, address: &Address, one: &str, other: &str) -> bool {
+        self.linux.same(address, one, other)
+    }
+
+    fn outlives_boot(&self, address: &Address) -> bool {
+        self.linux.outlives_boot(address)
+    }
+
+    fn mend(&self, address: &Address, value: &str) -> String {
+        self.linux.mend(address, value)
+    }
+}

@@ -1,0 +1,189 @@
+//! What every knob must do, whatever machine it turns.
+
+mod cpu;
+mod drives;
+mod here;
+mod kernel;
+mod threads;
+mod tree;
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+use wattio_governor::{
+    Address, Assignment, Cpus, GroupSetting, Hands, Knob, Machine, MachineError, Setting, Snapshot,
+    SnapshotError, SnapshotStore, Target,
+};
+use wattio_law::{BackgroundDirective, OperatingState};
+use wattio_units::Hertz;
+
+/// A knob on a machine, and the two settings between which it is turned.
+pub struct Subject<'a> {
+    pub machine: &'a dyn Fn() -> Box<dyn Machine>,
+    pub knob: &'a dyn Fn() -> Box<dyn Knob>,
+    pub full: Setting,
+    pub narrow: Setting,
+}
+
+/// A snapshot that outlives the hands that made it.
+#[derive(Clone, Default)]
+struct Store(Arc<Mutex<Option<Snapshot>>>);
+
+impl SnapshotStore for Store {
+    fn load(&mut self) -> Result<Option<Snapshot>, SnapshotError> {
+        Ok(self.0.lock().unwrap().clone())
+    }
+
+    fn save(&mut self, snapshot: &Snapshot) -> Result<(), SnapshotError> {
+        *self.0.lock().unwrap() = Some(snapshot.clone());
+        Ok(())
+    }
+
+    fn clear(&mut self) -> Result<(), SnapshotError> {
+        *self.0.lock().unwrap() = None;
+        Ok(())
+    }
+}
+
+/// All groups at full speed.
+pub fn full_speed(groups: &[&str]) -> Setting {
+    Setting { full_speed: true, ..setting(groups, 1e12) }
+}
+
+/// Groups with these active cores at this frequency.
+pub fn setting(groups: &[&str], hertz: f64) -> Setting {
+    let group = |active: &&str| GroupSetting { active: cpus(active), frequency: Hertz(hertz) };
+    Setting {
+        groups: groups.iter().map(group).collect(),
+        background: BackgroundDirective::AS_DUE,
+        state: None,
+        full_speed: false,
+    }
+}
+
+/// Nothing to do: drives may sleep, background work stands still.
+pub fn idle() -> Setting {
+    Setting {
+        background: BackgroundDirective::PAUSED,
+        state: Some(OperatingState::Idle),
+        ..setting(&[], 0.0)
+    }
+}
+
+pub fn cpus(list: &str) -> Cpus {
+    list.parse().unwrap()
+}
+
+impl Subject<'_> {
+    /// Full speed, slow, full speed, restore; then slow and a crash. Every place is as before.
+    pub fn conforms(&self) {
+        let before = self.values();
+        assert!(!before.is_empty(), "the knob turns nothing");
+        let store = Store::default();
+        let (mut hands, _) = self.hands(&store);
+        let mut knob = (self.knob)();
+        self.turn(&mut hands, &mut *knob, &self.full, &before);
+        self.turn(&mut hands, &mut *knob, &self.narrow, &before);
+        self.is_idempotent(&mut hands, &mut *knob);
+        self.turn(&mut hands, &mut *knob, &self.full, &before);
+        self.turn(&mut hands, &mut *knob, &self.narrow, &before);
+        let restored = hands.restore().unwrap();
+        assert_eq!((restored.left, restored.foreign), (vec![], vec![]));
+        self.is_as_before(&before);
+        self.survives_a_crash(&before);
+    }
+
+    fn survives_a_crash(&self, before: &BTreeMap<Address, String>) {
+        let store = Store::default();
+        let (mut hands, _) = self.hands(&store);
+        self.turn(&mut hands, &mut *(self.knob)(), &self.narrow, before);
+        std::mem::forget(hands);
+        let (_, restored) = self.hands(&store);
+        assert_eq!((restored.left, restored.foreign), (vec![], vec![]));
+        assert!(!restored.restored.is_empty(), "nothing was slow");
+        assert_eq!(*store.0.lock().unwrap(), None);
+        self.is_as_before(before);
+    }
+
+    fn hands(&self, store: &Store) -> (Hands, wattio_governor::Restored) {
+        Hands::open((self.machine)(), Box::new(store.clone()), "boot").unwrap()
+    }
+
+    /// The value at every place that the knob writes to or endangers.
+    fn values(&self) -> BTreeMap<Address, String> {
+        let (mut machine, mut knob) = ((self.machine)(), (self.knob)());
+        let mut values = BTreeMap::new();
+        for setting in [&self.narrow, &self.full] {
+            for assignment in knob.assignments(setting, &mut *machine).unwrap() {
+                for address in assignment.endangers.iter().chain([&assignment.address]) {
+                    values.insert(address.clone(), machine.read(address).unwrap());
+                }
+            }
+        }
+        values
+    }
+
+    /// Applies a setting; what is read back is what was asked for.
+    fn turn(
+        &self,
+        hands: &mut Hands,
+        knob: &mut dyn Knob,
+        setting: &Setting,
+        before: &BTreeMap<Address, String>,
+    ) {
+        let assignments = knob.assignments(setting, hands.machine()).unwrap();
+        let applied = hands.apply(knob.name(), &assignments);
+        assert_eq!(applied.notes, []);
+        for Assignment { address, target, .. } in &assignments {
+            let wanted = match target {
+                Target::Set(value) => value,
+                Target::Original => &before[address],
+            };
+            let found = hands.machine().read(address).unwrap();
+            let same = hands.machine().same(address, &found, wanted);
+            assert!(same, "{address} is {found:?} and not {wanted:?}");
+        }
+    }
+
+    /// What is so already is not written again, and does no harm when it is.
+    fn is_idempotent(&self, hands: &mut Hands, knob: &mut dyn Knob) {
+        let assignments = knob.assignments(&self.narrow, hands.machine()).unwrap();
+        let applied = hands.apply(knob.name(), &assignments);
+        assert_eq!((applied.writes, applied.notes), (0, vec![]));
+        assert_eq!(hands.inspect(1000), []);
+        let machine = hands.machine();
+        for Assignment { address, target, .. } in &assignments {
+            let Target::Set(value) = target else { continue };
+            machine.write(address, value).unwrap();
+            let found = machine.read(address).unwrap();
+            assert!(machine.same(address, &found, value), "{address}: {found:?}, {value:?}");
+        }
+    }
+
+    fn is_as_before(&self, before: &BTreeMap<Address, String>) {
+        let mut machine = (self.machine)();
+        for (address, value) in before {
+            let found = machine.read(address).unwrap();
+            assert!(machine.same(address, &found, value), "{address}: {found:?}, was {value:?}");
+        }
+    }
+
+    /// After `vanish` the places are gone, which is no failure of anyone.
+    pub fn lets_go(&self, vanish: impl FnOnce()) {
+        let store = Store::default();
+        let (mut hands, _) = self.hands(&store);
+        let mut knob = (self.knob)();
+        let assignments = knob.assignments(&self.narrow, hands.machine()).unwrap();
+        assert_eq!(hands.apply(knob.name(), &assignments).notes, []);
+        vanish();
+        for Assignment { address, target, .. } in &assignments {
+            let Target::Set(value) = target else { continue };
+            let gone = MachineError::Gone { address: address.clone() };
+            assert_eq!(hands.machine().read(address), Err(gone.clone()));
+            assert_eq!(hands.machine().write(address, value), Err(gone));
+        }
+        assert_eq!(hands.apply(knob.name(), &assignments).notes, []);
+        let restored = hands.restore().unwrap();
+        assert_eq!((restored.left, restored.foreign), (vec![], vec![]));
+        assert_eq!(hands.held(), 0);
+    }
+}
