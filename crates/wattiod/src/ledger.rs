@@ -1,0 +1,177 @@
+//! Energy since the start: by the meter where there is one, by the model otherwise.
+
+use crate::status::PowerStatus;
+use wattio_law::GroupObservation;
+use wattio_plant::{CorePoint, PowerModel};
+use wattio_units::{Hertz, Seconds};
+
+/// The powers of one window, for the journal.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct WindowPower {
+    /// By the meter.
+    pub measured_w: Option<f64>,
+    /// By the model, for the setting in force (in shadow mode: that would be).
+    pub estimated_w: Option<f64>,
+    /// By the model, at full speed under the same load.
+    pub estimated_full_speed_w: Option<f64>,
+}
+
+/// The account.
+#[derive(Clone, Debug)]
+pub struct Ledger {
+    model: Option<PowerModel>,
+    frequencies_max: Vec<Hertz>,
+    meter: Option<String>,
+    meter_error: Option<String>,
+    last: WindowPower,
+    measured_j: f64,
+    estimated_j: f64,
+    full_speed_j: f64,
+    estimated_span_s: f64,
+}
+
+impl Ledger {
+    /// With a model and the name of a meter, where there are any.
+    #[must_use]
+    pub fn new(
+        model: Option<PowerModel>,
+        meter: Option<String>,
+        frequencies_max: Vec<Hertz>,
+    ) -> Self {
+        Self {
+            model,
+            frequencies_max,
+            meter,
+            meter_error: None,
+            last: WindowPower::default(),
+            measured_j: 0.0,
+            estimated_j: 0.0,
+            full_speed_j: 0.0,
+            estimated_span_s: 0.0,
+        }
+    }
+
+    /// Takes in a window. `groups` are the two settings' groups, in force and at full speed, under
+    /// the window's load; `None` where nothing is known of one of them.
+    pub fn window(
+        &mut self,
+        dt: Seconds,
+        rate: f64,
+        groups: Option<(&[GroupObservation], &[GroupObservation])>,
+        measured: Option<Result<f64, String>>,
+    ) -> WindowPower {
+        let measured_w = measured.and_then(|measured| {
+            self.meter_error = measured.as_ref().err().cloned();
+            measured.ok()
+        });
+        self.measured_j += measured_w.unwrap_or(0.0) * dt.0;
+        let estimated = self.model.as_ref().zip(groups).map(|(model, (here, full))| {
+            (self.power(model, here, rate), self.power(model, full, rate))
+        });
+        if let Some((here_w, full_w)) = estimated {
+            self.estimated_j += here_w * dt.0;
+            self.full_speed_j += full_w * dt.0;
+            self.estimated_span_s += dt.0;
+        }
+        self.last = WindowPower {
+            measured_w,
+            estimated_w: estimated.map(|(here_w, _)| here_w),
+            estimated_full_speed_w: estimated.map(|(_, full_w)| full_w),
+        };
+        self.last
+    }
+
+    /// Time over which there was an estimate.
+    #[must_use]
+    pub fn estimated_span_s(&self) -> f64 {
+        self.estimated_span_s
+    }
+
+    /// For the status; `no_estimate` is why the last window had none.
+    #[must_use]
+    pub fn status(&self, no_estimate: Option<String>) -> PowerStatus {
+        let origin = |model: &PowerModel| {
+            let origin = if model.is_measured() { "measured" } else { "not measured on this host" };
+            format!("{} ({origin})", model.name)
+        };
+        let ever = (self.estimated_span_s > 0.0).then_some(());
+        let no_model = || {
+            let none = "no power model: set power.model to a file, or to \"assumed\"";
+            self.model.is_none().then(|| none.to_owned())
+        };
+        PowerStatus {
+            meter: self.meter.clone(),
+            measured_w: self.last.measured_w,
+            measured_j: self.meter.as_ref().map(|_| self.measured_j),
+            model: self.model.as_ref().map(origin),
+            estimated_w: self.last.estimated_w,
+            estimated_full_speed_w: self.last.estimated_full_speed_w,
+            estimated_j: ever.map(|()| self.estimated_j),
+            estimated_full_speed_j: ever.map(|()| self.full_speed_j),
+            no_estimate: no_model().or(no_estimate).filter(|_| self.last.estimated_w.is_none()),
+        }
+    }
+
+    /// What the meter last said was wrong.
+    #[must_use]
+    pub fn meter_error(&self) -> Option<&str> {
+        self.meter_error.as_deref()
+    }
+
+    fn power(&self, model: &PowerModel, groups: &[GroupObservation], rate: f64) -> f64 {
+        let point = |(group, &most): (&GroupObservation, &Hertz)| CorePoint {
+            cores: f64::from(group.cores),
+            utilisation: group.utilisation().clamp(0.0, 1.0),
+            frequency_share: (group.frequency / most).clamp(0.0, 1.0),
+        };
+        let points: Vec<_> = groups.iter().zip(&self.frequencies_max).map(point).collect();
+        model.power(&points, rate).0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn group(cores: u32, utilisation: f64, frequency: f64) -> GroupObservation {
+        GroupObservation {
+            cores,
+            frequency: Hertz(frequency),
+            utilisation_clients: utilisation,
+            utilisation_background: 0.0,
+            waited_for_drives: false,
+        }
+    }
+
+    fn ledger() -> Ledger {
+        let model = PowerModel::from_toml(wattio_plant::ASSUMED_POWER_MODEL).unwrap();
+        Ledger::new(Some(model), Some("rapl:package-0".into()), vec![Hertz(3e9)])
+    }
+
+    #[test]
+    fn energy_adds_up_over_windows_with_an_estimate() {
+        let mut ledger = ledger();
+        let (few, all) = ([group(2, 0.4, 1.5e9)], [group(8, 0.1, 3e9)]);
+        let power = ledger.window(Seconds(2.0), 1e3, Some((&few, &all)), Some(Ok(61.0)));
+        ledger.window(Seconds(2.0), 1e3, None, Some(Ok(63.0)));
+        let status = ledger.status(None);
+        assert_eq!(status.measured_j, Some(248.0));
+        assert_eq!(status.estimated_j, power.estimated_w.map(|w| w * 2.0));
+        assert!(status.estimated_j < status.estimated_full_speed_j);
+        assert_eq!(ledger.estimated_span_s(), 2.0);
+    }
+
+    #[test]
+    fn a_missing_model_or_meter_reading_is_said_and_not_zero() {
+        let mut ledger = Ledger::new(None, None, vec![Hertz(3e9)]);
+        ledger.window(Seconds(1.0), 0.0, None, None);
+        let status = ledger.status(Some("no fit".into()));
+        assert_eq!((status.measured_j, status.estimated_j), (None, None));
+        assert!(status.no_estimate.unwrap().contains("power.model"));
+
+        let mut ledger = self::ledger();
+        ledger.window(Seconds(1.0), 0.0, None, Some(Err("frozen".into())));
+        assert_eq!(ledger.status(None).measured_w, None);
+        assert_eq!(ledger.meter_error(), Some("frozen"));
+    }
+}
