@@ -1,0 +1,459 @@
+//! The daemon around the governor: accounts, events, status, answers.
+
+use crate::control::{Answer, Request};
+use crate::journal::{Journal, WindowRow};
+use crate::ledger::{Ledger, WindowPower};
+use crate::own;
+use crate::shadow::Fitter;
+use crate::status::{
+    Counts, EventStatus, GroupStatus, LatencyStatus, PowerStatus, ShadowStatus, Status,
+};
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+use wattio_governor::{Clock, Governor, Restored, Severity, SnapshotError, Stepped};
+use wattio_law::{Action, GroupLimits, GroupObservation};
+use wattio_units::Seconds;
+
+/// Whether the daemon acts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// Shadow mode: acts on nothing.
+    Observe,
+    /// Turns knobs.
+    Run,
+}
+
+impl Mode {
+    /// The word of the command line.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Observe => "observe",
+            Self::Run => "run",
+        }
+    }
+}
+
+/// Reads watts; says what is wrong where it cannot.
+pub type Meter = Box<dyn FnMut(Seconds) -> Result<f64, String> + Send>;
+
+/// A group as the status tells of it.
+#[derive(Clone, Debug)]
+pub struct GroupInfo {
+    /// Its name.
+    pub name: String,
+    /// Its limits.
+    pub limits: GroupLimits,
+    /// Whether a knob turns its frequency.
+    pub turns_frequency: bool,
+}
+
+/// What a daemon is made of.
+pub struct DaemonParts {
+    /// Whether it acts.
+    pub mode: Mode,
+    /// Name of the configuration.
+    pub name: String,
+    /// Name of the law.
+    pub policy: String,
+    /// Name of the latency source.
+    pub latency: String,
+    /// The groups.
+    pub groups: Vec<GroupInfo>,
+    /// The loop.
+    pub governor: Governor,
+    /// The model of this host; in shadow mode shared with the lens.
+    pub fitter: Arc<Mutex<Fitter>>,
+    /// The energy account.
+    pub ledger: Ledger,
+    /// The meter.
+    pub meter: Option<Meter>,
+    /// Where windows are kept.
+    pub journal: Option<Journal>,
+}
+
+/// The daemon.
+pub struct Daemon {
+    parts: DaemonParts,
+    started: Duration,
+    full: Action,
+    events: VecDeque<EventStatus>,
+    last: Option<Stepped>,
+    power: WindowPower,
+    loss_predicted: Option<f64>,
+    latency_us_p99: Option<f64>,
+    stepped_utc_ns: u64,
+    sampled_at: Duration,
+    stepping: Duration,
+    steps: u32,
+    /// Events that were not told to the outside yet.
+    untold: Vec<EventStatus>,
+}
+
+/// What is to be done after a tick.
+#[derive(Debug)]
+pub struct Next {
+    /// When the next tick is due.
+    pub at: Duration,
+    /// Whether a window ended.
+    pub stepped: bool,
+    /// Whether going on would be wrong.
+    pub stop: bool,
+    /// What happened, for the log.
+    pub events: Vec<EventStatus>,
+}
+
+/// Events that the status shows.
+const EVENTS_SHOWN: usize = 50;
+
+impl Daemon {
+    /// Begins now.
+    #[must_use]
+    pub fn new(parts: DaemonParts, clock: &dyn Clock) -> Self {
+        let groups = parts.groups.iter().map(|group| group.limits.full()).collect();
+        let full = Action { groups, background: wattio_law::BackgroundDirective::AS_DUE };
+        let now = clock.now();
+        Self {
+            parts,
+            started: now,
+            full,
+            events: VecDeque::new(),
+            last: None,
+            power: WindowPower::default(),
+            loss_predicted: None,
+            latency_us_p99: None,
+            stepped_utc_ns: clock.utc_ns(),
+            sampled_at: now,
+            stepping: Duration::ZERO,
+            steps: 0,
+            untold: Vec::new(),
+        }
+    }
+
+    /// One tick of the governor, and what follows from it.
+    pub fn tick(&mut self, clock: &dyn Clock) -> Next {
+        let began = Instant::now();
+        let before = self.parts.governor.law().state();
+        let tick = self.parts.governor.tick(clock.now());
+        for event in tick.events {
+            self.tell(event.severity, event.message, clock.utc_ns());
+        }
+        let stepped = tick.stepped.is_some();
+        if let Some(step) = tick.stepped {
+            if step.state != before {
+                let name = |state: Option<wattio_law::OperatingState>| {
+                    state.map_or("none", wattio_law::OperatingState::name)
+                };
+                let change = format!("{} -> {}", name(before), name(step.state));
+                self.tell(
+                    Severity::Info,
+                    format!("{change}: {}", step.insight.reason),
+                    clock.utc_ns(),
+                );
+            }
+            self.account(step, clock);
+            self.stepping += began.elapsed();
+            self.steps += 1;
+        }
+        let events = std::mem::take(&mut self.untold);
+        Next { at: tick.next, stepped, stop: tick.stop, events }
+    }
+
+    /// Answers a request from the socket.
+    pub fn answer(&mut self, request: &Request, clock: &dyn Clock) -> Answer {
+        let governor = &mut self.parts.governor;
+        let message = match request {
+            Request::Status {} => return Answer::Status { status: Box::new(self.status(clock)) },
+            Request::SetTolerance { tolerance } => {
+                let Some(before) = governor.law().latency_tolerance() else {
+                    let message = format!("policy {} has no latency bound", self.parts.policy);
+                    return Answer::Refused { message };
+                };
+                if let Err(message) = check_tolerance(&self.parts.policy, *tolerance) {
+                    return Answer::Refused { message };
+                }
+                governor.set_latency_tolerance(*tolerance);
+                format!("the latency tolerance is {tolerance} now, it was {before}")
+            }
+            Request::Pause {} => {
+                governor.pause();
+                "paused: full speed from the next window on, until resumed".to_owned()
+            }
+            Request::Resume {} => {
+                governor.resume();
+                "resumed".to_owned()
+            }
+        };
+        self.tell(Severity::Info, message.clone(), clock.utc_ns());
+        Answer::Done { message }
+    }
+
+    /// Something that the outside saw happen.
+    pub fn tell(&mut self, severity: Severity, message: String, utc_ns: u64) {
+        let event = EventStatus { utc_ns, severity, message };
+        self.keep(|journal| journal.event(&event));
+        if self.events.len() == EVENTS_SHOWN {
+            self.events.pop_front();
+        }
+        self.events.push_back(event.clone());
+        self.untold.push(event);
+    }
+
+    /// Ends: restores the machine and closes the journal. The machine is restored whatever else
+    /// fails.
+    ///
+    /// # Errors
+    /// When the snapshot could not be brought up to date.
+    pub fn end(mut self, clock: &dyn Clock) -> (Result<Restored, SnapshotError>, Status) {
+        let restored = match self.parts.governor.act() {
+            Some(act) => act.hands.restore(),
+            None => Ok(Restored::default()),
+        };
+        let status = self.status(clock);
+        self.keep(|journal| journal.keep(&status));
+        (restored, status)
+    }
+
+    /// The folder of the journal.
+    #[must_use]
+    pub fn folder(&self) -> Option<&std::path::Path> {
+        self.parts.journal.as_ref().map(Journal::folder)
+    }
+
+    /// Hands the journal on, to the daemon of a reloaded configuration.
+    pub fn take_journal(&mut self) -> Option<Journal> {
+        self.parts.journal.take()
+    }
+
+    fn account(&mut self, step: Stepped, clock: &dyn Clock) {
+        let now = Seconds(clock.now().as_secs_f64());
+        let measured = self.parts.meter.as_mut().map(|meter| meter(now));
+        let rate = step.truth.latency.map_or(0.0, |latency| latency.requests as f64 / step.dt.0);
+        let (here, full) = self.groups_of(&step);
+        let groups = here.as_deref().zip(full.as_deref());
+        let had_error = self.parts.ledger.meter_error().is_some();
+        self.power = self.parts.ledger.window(step.dt, rate, groups, measured);
+        if let Some(error) = self.parts.ledger.meter_error().filter(|_| !had_error) {
+            let message = format!("meter: {error}");
+            self.tell(Severity::Warning, message, clock.utc_ns());
+        }
+        self.forecast(&step, rate);
+        self.stepped_utc_ns = clock.utc_ns();
+        if let Some(sample) = &step.sample {
+            self.sampled_at = Duration::try_from_secs_f64(sample.at.0).unwrap_or_default();
+            self.latency_us_p99 = sample.histogram.as_ref().and_then(|h| h.quantile_us(0.99));
+        }
+        let row = self.row(&step, clock);
+        self.last = Some(step);
+        if self.parts.journal.is_some() {
+            let status = self.status(clock);
+            self.keep(|journal| journal.window(&row, &status));
+        }
+    }
+
+    /// The groups as they are (in shadow mode: would be) and at full speed, under this load.
+    fn groups_of(
+        &self,
+        step: &Stepped,
+    ) -> (Option<Vec<GroupObservation>>, Option<Vec<GroupObservation>>) {
+        match self.parts.mode {
+            Mode::Run => {
+                let full = self.fitter().groups_with(&step.truth.groups, &self.full);
+                (Some(step.truth.groups.clone()), Some(full))
+            }
+            // Without a model the law is shown no latency, and nothing is estimated.
+            Mode::Observe => {
+                let shown = step.seen.latency.is_some();
+                (shown.then(|| step.seen.groups.clone()), Some(step.truth.groups.clone()))
+            }
+        }
+    }
+
+    /// Learns from windows at full speed, and predicts what the setting in force costs.
+    fn forecast(&mut self, step: &Stepped, rate: f64) {
+        let here = match self.parts.mode {
+            Mode::Observe => &step.action,
+            Mode::Run => self.parts.governor.in_force(),
+        };
+        let mut fitter = self.fitter();
+        let at_full = step
+            .truth
+            .groups
+            .iter()
+            .zip(&self.full.groups)
+            .all(|(seen, full)| seen.cores == full.cores && seen.frequency == full.frequency);
+        if self.parts.mode == Mode::Run && at_full {
+            fitter.learn(&step.truth, step.dt);
+        }
+        let forecast = fitter.forecast(rate, &self.full, here).filter(|_| rate > 0.0);
+        drop(fitter);
+        self.loss_predicted = forecast.map(|forecast| forecast.stretch - 1.0);
+    }
+
+    fn row(&self, step: &Stepped, clock: &dyn Clock) -> WindowRow {
+        let sample = step.sample.as_ref();
+        let truth = &step.truth.groups;
+        let histogram = sample.and_then(|sample| sample.histogram.as_ref());
+        let edge = |&(edge, count): &(f64, u64)| (edge.is_finite().then_some(edge), count);
+        let settings = step.action.groups.iter().zip(&self.parts.groups);
+        WindowRow {
+            utc_ns: clock.utc_ns(),
+            monotonic_ns: clock.now().as_nanos() as u64,
+            dt_s: step.dt.0,
+            requests: sample.map(|sample| sample.requests),
+            latency_us_mean: sample.and_then(|sample| sample.latency_us_mean),
+            latency_us_p99: self.latency_us_p99,
+            histogram: histogram.map(|h| h.buckets.iter().map(edge).collect()),
+            latency_us_seen: step.seen.latency.and_then(|latency| latency.latency_us_mean),
+            baseline_us: step.insight.baseline_us,
+            bound_us: step.insight.bound_us,
+            state: step.state.map(wattio_law::OperatingState::name),
+            reason: step.insight.reason,
+            forced: step.forced.clone(),
+            cores: step.action.groups.iter().map(|group| group.cores).collect(),
+            frequency_hz: settings
+                .map(|(group, info)| info.turns_frequency.then_some(group.frequency.0))
+                .collect(),
+            utilisation_clients: truth.iter().map(|group| group.utilisation_clients).collect(),
+            utilisation_background: truth
+                .iter()
+                .map(|group| group.utilisation_background)
+                .collect(),
+            background_pace: step.action.background.pace,
+            power_w_measured: self.power.measured_w,
+            power_w_estimated: self.power.estimated_w,
+            power_w_full_speed_estimated: self.power.estimated_full_speed_w,
+        }
+    }
+
+    /// Everything an operator may want to see.
+    #[must_use]
+    pub fn status(&self, clock: &dyn Clock) -> Status {
+        let parts = &self.parts;
+        let last = self.last.as_ref();
+        let forced = last.and_then(|step| step.forced.clone());
+        let state = parts.governor.law().state();
+        Status {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            mode: parts.mode.name().to_owned(),
+            name: parts.name.clone(),
+            policy: parts.policy.clone(),
+            state: state.map(|state| state.name().to_owned()),
+            reason: last.map_or("starting", |step| step.insight.reason).to_owned(),
+            forced,
+            paused: parts.governor.is_paused(),
+            utc_ns: self.stepped_utc_ns,
+            uptime_s: clock.now().saturating_sub(self.started).as_secs_f64(),
+            latency: self.latency_status(clock),
+            groups: self.group_status(),
+            background_pace: last.map_or(1.0, |step| step.action.background.pace),
+            power: self.power_status(),
+            shadow: (parts.mode == Mode::Observe).then(|| self.shadow_status()),
+            counts: self.counts(),
+            own: own::cost(self.steps, self.stepping),
+            events: self.events.iter().cloned().collect(),
+        }
+    }
+
+    fn latency_status(&self, clock: &dyn Clock) -> LatencyStatus {
+        let last = self.last.as_ref();
+        let sample = last.and_then(|step| step.sample.as_ref());
+        let insight = last.map(|step| step.insight).unwrap_or_default();
+        LatencyStatus {
+            source: self.parts.latency.clone(),
+            requests_per_s: last.zip(sample).map(|(step, s)| s.requests as f64 / step.dt.0),
+            latency_us_mean: sample.and_then(|sample| sample.latency_us_mean),
+            latency_us_p99: self.latency_us_p99,
+            sample_age_s: clock.now().saturating_sub(self.sampled_at).as_secs_f64(),
+            baseline_us: insight.baseline_us,
+            bound_us: insight.bound_us,
+            tolerance: self.parts.governor.law().latency_tolerance(),
+            loss_measured: insight.loss.filter(|_| self.parts.mode == Mode::Run),
+            loss_predicted: self.loss_predicted,
+        }
+    }
+
+    fn group_status(&self) -> Vec<GroupStatus> {
+        let last = self.last.as_ref();
+        let shown = match self.parts.mode {
+            Mode::Run => self.parts.governor.in_force(),
+            Mode::Observe => last.map_or(&self.full, |step| &step.action),
+        };
+        let group = |(at, info): (usize, &GroupInfo)| {
+            let seen = last.and_then(|step| step.truth.groups.get(at));
+            let turned = |hertz: f64| info.turns_frequency.then_some(hertz);
+            GroupStatus {
+                name: info.name.clone(),
+                cores_active: shown.groups[at].cores,
+                cores_total: info.limits.cores_max,
+                cores_min: info.limits.cores_min,
+                frequency_hz: turned(shown.groups[at].frequency.0),
+                frequency_max_hz: turned(info.limits.frequency_max.0),
+                utilisation_clients: seen.map_or(0.0, |group| group.utilisation_clients),
+                utilisation_background: seen.map_or(0.0, |group| group.utilisation_background),
+            }
+        };
+        self.parts.groups.iter().enumerate().map(group).collect()
+    }
+
+    fn power_status(&self) -> PowerStatus {
+        let why = (self.parts.mode == Mode::Observe).then(|| self.fitter().status().why).flatten();
+        self.parts.ledger.status(why)
+    }
+
+    fn shadow_status(&self) -> ShadowStatus {
+        let estimated_span_s = self.parts.ledger.estimated_span_s();
+        ShadowStatus { estimated_span_s, ..self.fitter().status() }
+    }
+
+    fn counts(&self) -> Counts {
+        let account = self.parts.governor.account();
+        let looped = self.parts.governor.loop_account();
+        Counts {
+            windows: account.windows,
+            windows_missing: account.windows_missing,
+            windows_forced: account.windows_forced,
+            windows_bounded: account.windows_bounded,
+            violations: account.windows_broken,
+            loss_mean: account.loss_mean(),
+            requests: account.requests,
+            knob_writes: account.writes,
+            knob_failures: account.failures,
+            setting_changes: looped.changes,
+            foreign_changes: account.foreign,
+            source_errors: account.source_errors,
+            flaps: account.flaps,
+            breaker_trips: self.parts.governor.breaker_trips(),
+            state_span_s: looped.span_by_state.map(|span| span.0),
+        }
+    }
+
+    fn fitter(&self) -> MutexGuard<'_, Fitter> {
+        self.parts.fitter.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A journal that cannot be written is given up with a word; the host comes first.
+    fn keep(&mut self, write: impl FnOnce(&mut Journal) -> std::io::Result<()>) {
+        let Some(journal) = &mut self.parts.journal else { return };
+        if let Err(error) = write(journal) {
+            let message = format!("{}: {error}; no more is recorded", journal.folder().display());
+            self.parts.journal = None;
+            let event =
+                EventStatus { utc_ns: self.stepped_utc_ns, severity: Severity::Error, message };
+            self.events.push_back(event.clone());
+            self.untold.push(event);
+        }
+    }
+}
+
+/// Whether a law takes this tolerance.
+///
+/// # Errors
+/// What is allowed.
+pub fn check_tolerance(policy: &str, tolerance: f64) -> Result<(), String> {
+    let settings = [("plf".to_owned(), wattio_control::Value::Number(tolerance))];
+    let resolved = wattio_control::policy(policy)
+        .and_then(|policy| policy.resolve(&settings.into_iter().collect()));
+    resolved.map(|_| ()).map_err(|error| error.to_string())
+}
