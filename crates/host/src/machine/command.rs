@@ -219,7 +219,7 @@ fn check(root: &Root, config: &CommandConfig) -> Result<(u32, u32), String> {
 }
 
 /// The numbers of a user and of his group in the text of `/etc/passwd`.
-fn user(users: &str, name: &str) -> Option<(u32, u32)> {
+pub(crate) fn user(users: &str, name: &str) -> Option<(u32, u32)> {
     users.lines().find_map(|line| {
         let mut fields = line.split(':');
         if fields.next()? != name {

@@ -6,6 +6,7 @@
 
 pub mod differences;
 pub mod diskstats;
+pub mod exec;
 mod fine;
 pub mod polled;
 pub mod proc_stat;
@@ -27,6 +28,8 @@ pub enum LatencyConfig {
     Diskstats(diskstats::Config),
     /// A metrics page of the server or of its exporter.
     Prometheus(prometheus::Config),
+    /// A command that prints what it measured.
+    Exec(exec::Config),
 }
 
 /// Where utilisation comes from: `kind` and the keys of that kind.
@@ -35,6 +38,8 @@ pub enum LatencyConfig {
 pub enum CpuConfig {
     /// The kernel's account of cores.
     ProcStat(proc_stat::Config),
+    /// A command that prints what it measured.
+    Exec(exec::Config),
 }
 
 impl Default for CpuConfig {
@@ -56,6 +61,7 @@ impl LatencyConfig {
         Ok(match self {
             Self::Diskstats(config) => Box::new(diskstats::Diskstats::open(config, root)?),
             Self::Prometheus(config) => Box::new(prometheus::open(config, period, stopwatch())?),
+            Self::Exec(config) => Box::new(exec::ExecLatency::open(config, root, stopwatch())?),
         })
     }
 }
@@ -65,9 +71,10 @@ impl CpuConfig {
     ///
     /// # Errors
     /// [`SourceError`] where the configuration names what is not there or makes no sense.
-    pub fn open(&self, root: &Root, _period: Seconds) -> Result<Box<dyn CpuSource>, SourceError> {
+    pub fn open(&self, root: &Root, period: Seconds) -> Result<Box<dyn CpuSource>, SourceError> {
         Ok(match self {
             Self::ProcStat(config) => Box::new(proc_stat::ProcStat::open(config, root)?),
+            Self::Exec(config) => Box::new(exec::ExecCpu::open(config, root, period, stopwatch())?),
         })
     }
 }

@@ -52,8 +52,9 @@ pub struct Polled {
     worker: Worker<Slot>,
 }
 
+/// What was last answered.
 #[derive(Debug, Default)]
-struct Slot {
+pub(super) struct Slot {
     sample: Option<LatencySample>,
     error: Option<SourceError>,
 }
@@ -77,7 +78,8 @@ impl Polled {
 }
 
 impl Slot {
-    fn post(&mut self, answer: Result<Option<LatencySample>, SourceError>) {
+    /// Merges a sample with the one that nobody fetched, and remembers an error.
+    pub(super) fn post(&mut self, answer: Result<Option<LatencySample>, SourceError>) {
         match answer {
             Ok(newest) => {
                 self.error = None;
@@ -88,6 +90,20 @@ impl Slot {
             }
             Err(error) => self.error = Some(error),
         }
+    }
+
+    /// Hands out what there is, `now` on the governor's clock, `ticked` on the thread's: they have
+    /// different origins.
+    pub(super) fn fetch(
+        &mut self,
+        now: Seconds,
+        ticked: Seconds,
+    ) -> Result<Option<LatencySample>, SourceError> {
+        if let Some(error) = &self.error {
+            return Err(error.clone());
+        }
+        let at = |taken: Seconds| now - Seconds((ticked - taken).0.max(0.0));
+        Ok(self.sample.take().map(|sample| LatencySample { at: at(sample.at), ..sample }))
     }
 }
 
@@ -101,14 +117,7 @@ impl LatencySource for Polled {
             return Err(SourceError::degrade(&self.name, "its thread died; this is a bug"));
         }
         let ticked = (self.stopwatch)();
-        self.worker.with(|slot| match &slot.error {
-            Some(error) => Err(error.clone()),
-            // The thread's clock has another origin than the governor's.
-            None => Ok(slot.sample.take().map(|sample| LatencySample {
-                at: now - Seconds((ticked - sample.at).0.max(0.0)),
-                ..sample
-            })),
-        })
+        self.worker.with(|slot| slot.fetch(now, ticked))
     }
 }
 

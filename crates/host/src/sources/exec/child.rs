@@ -1,0 +1,190 @@
+//! A command that runs as long as it is listened to, and is started again when it ends.
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::process::{Pid, Signal, kill_process_group};
+use std::io::Read;
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+/// The longest line that is read.
+const LINE_BYTES_MAX: usize = 64 << 10;
+
+/// How long to wait before a command is started again: doubled each time, up to the most.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct BackOff {
+    pub first: Duration,
+    pub most: Duration,
+}
+
+/// What came from the command.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Heard {
+    /// A line that is text.
+    Line(String),
+    /// The command or its line is in trouble.
+    Trouble(String),
+}
+
+/// Runs the command again and again until the other end of `stopped` is dropped. `hear` says
+/// whether what it heard made sense; the wait is short again after that.
+pub(super) fn listen(
+    mut command: Command,
+    back_off: BackOff,
+    stopped: &UnixStream,
+    mut hear: impl FnMut(Heard) -> bool,
+) {
+    let mut wait = back_off.first;
+    loop {
+        let mut sense = false;
+        let ended = match command.stdout(Stdio::piped()).spawn() {
+            Ok(child) => {
+                let mut running = Running(child);
+                let ended = running.listen(stopped, |heard| sense |= hear(heard));
+                let Some(ended) = ended else { return };
+                ended
+            }
+            Err(error) => format!("cannot be started: {error}"),
+        };
+        wait = if sense { back_off.first } else { wait };
+        hear(Heard::Trouble(format!("{ended}; it is started again in {wait:?}")));
+        if has_stopped(stopped, wait) {
+            return;
+        }
+        wait = (wait * 2).min(back_off.most);
+    }
+}
+
+/// A running command; ended with all that it started when this is dropped.
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        if let Some(group) = i32::try_from(self.0.id()).ok().and_then(Pid::from_raw) {
+            // Fails only when all of them ended by themselves.
+            let _ = kill_process_group(group, Signal::KILL);
+        }
+        let _ = self.0.wait();
+    }
+}
+
+impl Running {
+    /// How the command ended; `None` when nobody listens any more.
+    fn listen(&mut self, stopped: &UnixStream, mut hear: impl FnMut(Heard)) -> Option<String> {
+        let Some(mut stdout) = self.0.stdout.take() else { return Some("has no output".into()) };
+        let mut lines = Lines::default();
+        let mut part = [0; 4 << 10];
+        loop {
+            if !ready(&stdout, stopped) {
+                return None;
+            }
+            match stdout.read(&mut part) {
+                Ok(0) => break,
+                Ok(count) => lines.take(part.get(..count).unwrap_or_default(), &mut hear),
+                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+                Err(error) => return Some(format!("cannot be read: {error}")),
+            }
+        }
+        // It may have closed its output only; then it is of no use any more.
+        match self.0.try_wait() {
+            Ok(Some(status)) => Some(format!("ended with {status}")),
+            _ => Some("closed its output".to_owned()),
+        }
+    }
+}
+
+/// Waits until there is output (or its end), or nobody listens any more: then false.
+fn ready(output: &impl AsFd, stopped: &UnixStream) -> bool {
+    loop {
+        let mut both = [PollFd::new(output, PollFlags::IN), PollFd::new(stopped, PollFlags::IN)];
+        match poll(&mut both, None) {
+            Ok(_) if !both[1].revents().is_empty() => return false,
+            Ok(_) if !both[0].revents().is_empty() => return true,
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(_) => return false,
+        }
+    }
+}
+
+fn has_stopped(stopped: &UnixStream, wait: Duration) -> bool {
+    let wait = Timespec {
+        tv_sec: i64::try_from(wait.as_secs()).unwrap_or(i64::MAX),
+        tv_nsec: i64::from(wait.subsec_nanos()),
+    };
+    // A signal ends the wait early, which does no harm.
+    poll(&mut [PollFd::new(stopped, PollFlags::IN)], Some(&wait)).is_ok_and(|ready| ready > 0)
+}
+
+/// Bytes on their way to lines.
+#[derive(Default)]
+struct Lines {
+    begun: Vec<u8>,
+    too_long: bool,
+}
+
+impl Lines {
+    fn take(&mut self, bytes: &[u8], hear: &mut impl FnMut(Heard)) {
+        for piece in bytes.split_inclusive(|&byte| byte == b'\n') {
+            let (text, ends) = match piece.split_last() {
+                Some((b'\n', text)) => (text, true),
+                _ => (piece, false),
+            };
+            if self.begun.len() + text.len() > LINE_BYTES_MAX {
+                self.too_long = true;
+                self.begun.clear();
+            }
+            if !self.too_long {
+                self.begun.extend_from_slice(text);
+            }
+            if ends {
+                hear(self.end());
+            }
+        }
+    }
+
+    fn end(&mut self) -> Heard {
+        let bytes = std::mem::take(&mut self.begun);
+        if std::mem::take(&mut self.too_long) {
+            return Heard::Trouble(format!("a line is longer than {LINE_BYTES_MAX} bytes"));
+        }
+        match String::from_utf8(bytes) {
+            Ok(line) => Heard::Line(line),
+            Err(_) => Heard::Trouble("a line is not UTF-8".to_owned()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn lines(parts: &[&[u8]]) -> Vec<Heard> {
+        let (mut lines, mut heard) = (Lines::default(), Vec::new());
+        for part in parts {
+            lines.take(part, &mut |line| heard.push(line));
+        }
+        heard
+    }
+
+    #[test]
+    fn lines_are_found_in_any_parts() {
+        let line = |text: &str| Heard::Line(text.to_owned());
+        assert_eq!(lines(&[b"a", b"b\nc\n\nd"]), [line("ab"), line("c"), line("")]);
+        let long = vec![b'x'; LINE_BYTES_MAX];
+        let heard = lines(&[&long, b"y", b"z\nnext\n\xff\n"]);
+        assert!(matches!(&heard[0], Heard::Trouble(why) if why.contains("longer")));
+        assert_eq!(heard[1], line("next"));
+        assert!(matches!(&heard[2], Heard::Trouble(why) if why.contains("UTF-8")));
+    }
+
+    proptest! {
+        #[test]
+        fn no_bytes_panic(bytes: Vec<u8>, at: usize) {
+            let (one, other) = bytes.split_at(at % (bytes.len() + 1));
+            prop_assert_eq!(lines(&[one, other]), lines(&[&bytes]));
+        }
+    }
+}

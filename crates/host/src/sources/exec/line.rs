@@ -1,0 +1,156 @@
+//! One line of a measuring command: a JSON object.
+
+use serde::Deserialize;
+use wattio_governor::{GroupUse, LatencyHistogram, LatencySample};
+use wattio_units::Seconds;
+
+/// What a command says of the time since its line before. All keys are optional; a latency source
+/// needs `requests`, a source of utilisation `utilisation`.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Line {
+    /// Requests that completed.
+    pub requests: Option<u64>,
+    /// Requests that arrived.
+    pub arrived: Option<u64>,
+    /// The mean latency of those that completed; needed where there were any.
+    pub latency_us_mean: Option<f64>,
+    /// Their mean size.
+    pub bytes_mean: Option<f64>,
+    /// The share of reads among them, 0 to 1.
+    pub read_share: Option<f64>,
+    /// Upper edge in microseconds, ascending, and requests above the edge before; the last edge may
+    /// be `null`: no edge.
+    pub buckets: Option<Vec<(Option<f64>, u64)>>,
+    /// Share of the active cores' time spent for clients, 0 to 1, one entry for each group.
+    pub utilisation: Option<Vec<f64>>,
+    /// The same in background work; none where it is left out.
+    pub utilisation_background: Option<Vec<f64>>,
+}
+
+/// Reads a line.
+///
+/// # Errors
+/// Says what is wrong with it.
+pub fn parse(text: &str) -> Result<Line, String> {
+    let line: Line = serde_json::from_str(text).map_err(|error| error.to_string())?;
+    let positive = |key: &str, value: Option<f64>| match value {
+        Some(value) if !(value.is_finite() && value >= 0.0) => {
+            Err(format!("{key} = {value} is negative"))
+        }
+        _ => Ok(()),
+    };
+    positive("latency_us_mean", line.latency_us_mean)?;
+    positive("bytes_mean", line.bytes_mean)?;
+    let shares = [&line.utilisation, &line.utilisation_background];
+    let shares = shares.into_iter().flatten().flatten().chain(&line.read_share);
+    for share in shares {
+        if !(0.0..=1.0).contains(share) {
+            return Err(format!("{share} is no share from 0 to 1"));
+        }
+    }
+    if line.requests.is_some_and(|requests| requests > 0) && line.latency_us_mean.is_none() {
+        return Err("it has requests and no latency_us_mean".to_owned());
+    }
+    if let Some(buckets) = &line.buckets {
+        let edges = || buckets.iter().map(|bucket| bucket.0.unwrap_or(f64::INFINITY));
+        if !edges().zip(edges().skip(1)).all(|(edge, next)| edge < next) {
+            return Err("the edges of buckets do not ascend".to_owned());
+        }
+    }
+    Ok(line)
+}
+
+impl Line {
+    /// What it says of latency.
+    ///
+    /// # Errors
+    /// Where it says nothing.
+    pub fn sample(self, at: Seconds) -> Result<LatencySample, String> {
+        let requests = self.requests.ok_or("it has no requests")?;
+        let some = requests > 0;
+        let edge = |(edge, count): (Option<f64>, u64)| (edge.unwrap_or(f64::INFINITY), count);
+        Ok(LatencySample {
+            at,
+            requests,
+            arrived: self.arrived,
+            latency_us_mean: self.latency_us_mean.filter(|_| some),
+            bytes_mean: self.bytes_mean.filter(|_| some),
+            read_share: self.read_share.filter(|_| some),
+            histogram: self.buckets.map(|buckets| LatencyHistogram {
+                buckets: buckets.into_iter().map(edge).collect(),
+            }),
+        })
+    }
+
+    /// What it says of each group.
+    ///
+    /// # Errors
+    /// Where it says nothing, or does not say it of both kinds of work alike.
+    pub fn uses(self) -> Result<Vec<GroupUse>, String> {
+        let clients = self.utilisation.ok_or("it has no utilisation")?;
+        let background = self.utilisation_background.unwrap_or_else(|| vec![0.0; clients.len()]);
+        if clients.len() != background.len() {
+            return Err("utilisation and utilisation_background differ in length".to_owned());
+        }
+        let group = |(clients, background)| GroupUse {
+            utilisation_clients: clients,
+            utilisation_background: background,
+            waited_for_drives: false,
+        };
+        Ok(clients.into_iter().zip(background).map(group).collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn a_whole_line_is_read() {
+        let text = r#"{"requests": 12, "arrived": 13, "latency_us_mean": 310.5, "bytes_mean": 4096,
+            "read_share": 0.5, "buckets": [[100, 3], [null, 9]], "utilisation": [0.4, 0.2]}"#;
+        let line = parse(text).unwrap();
+        let sample = line.clone().sample(Seconds(3.0)).unwrap();
+        assert_eq!((sample.at, sample.requests, sample.arrived), (Seconds(3.0), 12, Some(13)));
+        assert_eq!((sample.latency_us_mean, sample.bytes_mean), (Some(310.5), Some(4096.0)));
+        assert_eq!(sample.histogram.unwrap().buckets, [(100.0, 3), (f64::INFINITY, 9)]);
+        let uses = line.uses().unwrap();
+        assert_eq!((uses[1].utilisation_clients, uses[1].utilisation_background), (0.2, 0.0));
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_said() {
+        for (text, why) in [
+            ("{\"request\": 1}", "unknown field"),
+            ("{\"requests\": 1}", "no latency_us_mean"),
+            ("{\"requests\": -1}", "invalid value"),
+            ("{\"latency_us_mean\": -1}", "negative"),
+            ("{\"read_share\": 1.5}", "share"),
+            ("{\"utilisation\": [0.5, 40]}", "40 is no share"),
+            ("{\"buckets\": [[2, 1], [1, 1]]}", "ascend"),
+            ("{\"buckets\": [[null, 1], [1, 1]]}", "ascend"),
+            ("12", "invalid type"),
+            ("", "EOF"),
+        ] {
+            let error = parse(text).unwrap_err();
+            assert!(error.contains(why), "{text}: {error}");
+        }
+        assert!(parse("{}").unwrap().sample(Seconds(0.0)).is_err());
+        let lengths = "{\"utilisation\": [0.5], \"utilisation_background\": []}";
+        assert!(parse(lengths).unwrap().uses().unwrap_err().contains("differ in length"));
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_panics(text: String, value in "[\\[\\]0-9.e,-]{0,20}|null") {
+            let _ = parse(&text);
+            for key in ["requests", "latency_us_mean", "buckets", "utilisation"] {
+                if let Ok(line) = parse(&format!("{{\"{key}\": {value}}}")) {
+                    let _ = (line.clone().sample(Seconds(0.0)), line.uses());
+                }
+            }
+        }
+    }
+}

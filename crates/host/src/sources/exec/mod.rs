@@ -1,0 +1,269 @@
+//! Latency or utilisation from a command that measures: it prints one JSON object a line, see
+//! [`line::Line`], and runs as long as the daemon. What a line says is about the time since the
+//! line before.
+//!
+//! The command runs without a shell, as the named user, in a process group of its own that is
+//! killed at the end. When it ends by itself it is started again, after 1 s at first and 60 s at
+//! most. A line that makes no sense is an error until one that does. Where the same command is
+//! named for latency and for utilisation, it runs twice.
+
+mod child;
+pub mod line;
+
+use super::polled::Slot;
+use super::worker::Stopwatch;
+use crate::Root;
+use crate::machine::command::user;
+use child::{BackOff, Heard, listen};
+use rustix::process::getuid;
+use serde::Deserialize;
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt;
+use std::process::{Command, Stdio};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::{Builder, JoinHandle};
+use std::time::Duration;
+use wattio_governor::{CpuSource, Cpus, GroupUse, LatencySample, LatencySource, SourceError};
+use wattio_units::Seconds;
+
+const BACK_OFF: BackOff = BackOff { first: Duration::from_secs(1), most: Duration::from_secs(60) };
+/// A line on utilisation holds for two windows, but at least for this long.
+const LINE_AGE_MIN: Seconds = Seconds(2.0);
+
+/// The table `kind = "exec"`.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Config {
+    /// Program with absolute path, and its arguments.
+    pub command: Vec<String>,
+    /// The user in `/etc/passwd` as whom it runs.
+    pub user: String,
+}
+
+impl Config {
+    fn name(&self) -> String {
+        format!("exec {}", self.command.first().map_or("", String::as_str))
+    }
+
+    fn build(&self, root: &Root) -> Result<Command, SourceError> {
+        let refused = |message: String| Err(SourceError::degrade(self.name(), message));
+        let Some((program, arguments)) =
+            self.command.split_first().filter(|(program, _)| program.starts_with('/'))
+        else {
+            return refused(format!(
+                "command = {:?} must begin with the program's absolute path",
+                self.command
+            ));
+        };
+        let users = root.read("/etc/passwd").unwrap_or_default();
+        let Some((user, group)) = user(&users, &self.user) else {
+            return refused(format!("user {:?} is not in /etc/passwd", self.user));
+        };
+        let mut command = Command::new(program);
+        command.args(arguments).env_clear().env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin");
+        command.env("LC_ALL", "C").current_dir("/").stdin(Stdio::null()).process_group(0);
+        if user != getuid().as_raw() {
+            command.uid(user).gid(group);
+        }
+        Ok(command)
+    }
+}
+
+/// A thread that listens to the command, and what it heard last.
+struct Listener<T> {
+    heard: Arc<Mutex<T>>,
+    stop: Option<UnixStream>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl<T> Listener<T> {
+    fn lock(&self) -> MutexGuard<'_, T> {
+        self.heard.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<T: Default + Send + 'static> Listener<T> {
+    /// `post` puts into the slot what a line says, or what is wrong with it or the command.
+    fn start<L: 'static>(
+        name: &str,
+        command: Command,
+        back_off: BackOff,
+        mut read: impl FnMut(line::Line) -> Result<L, String> + Send + 'static,
+        mut post: impl FnMut(&mut T, Result<L, SourceError>) + Send + 'static,
+    ) -> Result<Self, SourceError> {
+        let failed = |error| SourceError::degrade(name, format!("cannot listen: {error}"));
+        let (stop, stopped) = UnixStream::pair().map_err(failed)?;
+        let heard = Arc::new(Mutex::new(T::default()));
+        let (slot, source_name) = (Arc::clone(&heard), name.to_owned());
+        let mut wrong_lines = 0u64;
+        let hear = move |heard| {
+            let said = match heard {
+                Heard::Line(text) => line::parse(&text).and_then(&mut read).map_err(|why| {
+                    wrong_lines += 1;
+                    let text: String = text.chars().take(200).collect();
+                    format!("{wrong_lines} lines made no sense so far; {text:?}: {why}")
+                }),
+                Heard::Trouble(why) => Err(why),
+            };
+            let makes_sense = said.is_ok();
+            let said = said.map_err(|why| SourceError::retry(&source_name, why));
+            post(&mut slot.lock().unwrap_or_else(PoisonError::into_inner), said);
+            makes_sense
+        };
+        let run = move || listen(command, back_off, &stopped, hear);
+        let thread = Builder::new().name("exec".to_owned()).spawn(run).map_err(failed)?;
+        Ok(Self { heard, stop: Some(stop), thread: Some(thread) })
+    }
+}
+
+impl<T> Drop for Listener<T> {
+    fn drop(&mut self) {
+        self.stop = None;
+        if let Some(thread) = self.thread.take() {
+            // A panic of the thread was reported when it happened.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Latency from a command.
+pub struct ExecLatency {
+    name: String,
+    stopwatch: Stopwatch,
+    listener: Listener<Slot>,
+}
+
+impl ExecLatency {
+    /// Starts the command.
+    ///
+    /// # Errors
+    /// Where the configuration makes no sense. A command that ends is started again.
+    pub fn open(config: &Config, root: &Root, stopwatch: Stopwatch) -> Result<Self, SourceError> {
+        Self::start(config, root, stopwatch, BACK_OFF)
+    }
+
+    fn start(
+        config: &Config,
+        root: &Root,
+        stopwatch: Stopwatch,
+        back_off: BackOff,
+    ) -> Result<Self, SourceError> {
+        let (name, clock) = (config.name(), stopwatch.clone());
+        let command = config.build(root)?;
+        let read = move |line: line::Line| line.sample(clock()).map(Some);
+        let listener = Listener::start(&name, command, back_off, read, Slot::post)?;
+        Ok(Self { name, stopwatch, listener })
+    }
+}
+
+impl LatencySource for ExecLatency {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn sample(&mut self, now: Seconds) -> Result<Option<LatencySample>, SourceError> {
+        self.listener.lock().fetch(now, (self.stopwatch)())
+    }
+}
+
+/// The utilisation that was told since the governor asked.
+#[derive(Debug, Default)]
+struct Told {
+    at: Option<Seconds>,
+    lines: f64,
+    sum: Vec<GroupUse>,
+    last: Vec<GroupUse>,
+    error: Option<SourceError>,
+}
+
+impl Told {
+    fn post(&mut self, said: Result<(Seconds, Vec<GroupUse>), SourceError>) {
+        let (at, uses) = match said {
+            Ok(said) => said,
+            Err(error) => return self.error = Some(error),
+        };
+        if self.sum.len() == uses.len() {
+            for (sum, group) in self.sum.iter_mut().zip(&uses) {
+                sum.utilisation_clients += group.utilisation_clients;
+                sum.utilisation_background += group.utilisation_background;
+            }
+            self.lines += 1.0;
+        } else {
+            (self.sum, self.lines) = (uses, 1.0);
+        }
+        (self.at, self.error) = (Some(at), None);
+    }
+
+    /// The mean of the lines since the last call; where there was none, what was told then.
+    fn fetch(&mut self) -> Vec<GroupUse> {
+        if !self.sum.is_empty() {
+            let lines = self.lines;
+            let mean = |group: GroupUse| GroupUse {
+                utilisation_clients: group.utilisation_clients / lines,
+                utilisation_background: group.utilisation_background / lines,
+                ..group
+            };
+            self.last = std::mem::take(&mut self.sum).into_iter().map(mean).collect();
+        }
+        self.last.clone()
+    }
+}
+
+/// Utilisation from a command.
+pub struct ExecCpu {
+    name: String,
+    stopwatch: Stopwatch,
+    age_max: Seconds,
+    listener: Listener<Told>,
+}
+
+impl ExecCpu {
+    /// Starts the command.
+    ///
+    /// # Errors
+    /// Where the configuration makes no sense. A command that ends is started again.
+    pub fn open(
+        config: &Config,
+        root: &Root,
+        period: Seconds,
+        stopwatch: Stopwatch,
+    ) -> Result<Self, SourceError> {
+        let (name, clock) = (config.name(), stopwatch.clone());
+        let command = config.build(root)?;
+        let read = move |line: line::Line| Ok((clock(), line.uses()?));
+        let listener = Listener::start(&name, command, BACK_OFF, read, Told::post)?;
+        let age_max = Seconds((period.0 * 2.0).max(LINE_AGE_MIN.0));
+        Ok(Self { name, stopwatch, age_max, listener })
+    }
+}
+
+impl CpuSource for ExecCpu {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn sample(&mut self, _: Seconds, active: &[Cpus]) -> Result<Vec<GroupUse>, SourceError> {
+        let now = (self.stopwatch)();
+        let mut told = self.listener.lock();
+        if let Some(error) = &told.error {
+            return Err(error.clone());
+        }
+        let retry = |message| Err(SourceError::retry(&self.name, message));
+        match told.at {
+            None => return retry("has printed no line yet".to_owned()),
+            Some(at) if now - at > self.age_max => {
+                return retry(format!("has printed no line for {}", now - at));
+            }
+            Some(_) => {}
+        }
+        let uses = told.fetch();
+        if uses.len() == active.len() {
+            return Ok(uses);
+        }
+        let (told, groups) = (uses.len(), active.len());
+        retry(format!("utilisation has {told} entries, and there are {groups} groups of cores"))
+    }
+}
+
+#[cfg(test)]
+mod tests;
