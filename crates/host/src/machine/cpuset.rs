@@ -1,13 +1,16 @@
 //! `cpuset:…/cpuset.cpus`: the processors of a control group.
 //!
-//! - Version 2: the empty list means "those of the parent" and is a value like any other. The file
-//!   keeps what was asked for; `cpuset.cpus.effective` says what is in force.
+//! - Version 2: the empty list means "those of the parent". The kernel does not take it back where
+//!   there are tasks (ENOSPC, as on Linux 6.1 and 6.18); all processors that there can ever be mean
+//!   the same to it, are written instead, and count as the same. The file keeps what was asked
+//!   for; `cpuset.cpus.effective` says what is in force.
 //! - Version 1 (`cpuset.effective_cpus` lies beside): the empty list means that no task can run,
 //!   and the kernel does not take it where there are tasks. Here a core that goes offline is
 //!   struck from the file for good.
 
 use super::{Trouble, file};
 use crate::Root;
+use crate::topology::CPU_FOLDER;
 use wattio_governor::{Cpus, Reaction};
 
 /// The name of the file.
@@ -24,11 +27,25 @@ pub(super) fn write(root: &Root, path: &str, value: &str) -> Result<(), Trouble>
     check(path)?;
     let cpus: Cpus = value.parse().map_err(|error| Trouble::degrade(format!("{error}")))?;
     let folder = path.trim_end_matches(FILE);
-    if cpus.is_empty() && root.exists(&format!("{folder}cpuset.effective_cpus")) {
-        return Err(Trouble::degrade("version 1 control groups with tasks take no empty list"));
+    if cpus.is_empty() {
+        if is_version_1(root, path) {
+            return Err(Trouble::degrade("version 1 control groups with tasks take no empty list"));
+        }
+        let all = possible(root).map(|all| all.to_string()).unwrap_or_default();
+        return file::write(root, path, value).or_else(|_| file::write(root, path, &all));
     }
     file::write(root, path, value).map_err(|trouble| explained(trouble, value))?;
     in_force(root, folder, &cpus)
+}
+
+/// Whether the group is one of version 1.
+fn is_version_1(root: &Root, path: &str) -> bool {
+    root.exists(&format!("{}cpuset.effective_cpus", path.trim_end_matches(FILE)))
+}
+
+/// All processors that there can ever be.
+fn possible(root: &Root) -> Option<Cpus> {
+    root.read(&format!("{CPU_FOLDER}/possible")).ok()?.parse().ok()
 }
 
 /// Whether a group of version 2 runs where it was told to: the kernel takes any list, and uses the
@@ -38,7 +55,7 @@ fn in_force(root: &Root, folder: &str, cpus: &Cpus) -> Result<(), Trouble> {
     let effective: Cpus = text
         .parse()
         .map_err(|error| Trouble::degrade(format!("cpuset.cpus.effective: {error}")))?;
-    if cpus.is_empty() || !effective.and(cpus).is_empty() {
+    if !effective.and(cpus).is_empty() {
         return Ok(());
     }
     Err(Trouble::degrade(format!(
@@ -62,9 +79,21 @@ fn explained(trouble: Trouble, value: &str) -> Trouble {
     }
 }
 
-/// Whether two lists name the same processors.
-pub(super) fn same(one: &str, other: &str) -> bool {
-    file::same_cpus(one, other)
+/// Whether two lists mean the same.
+pub(super) fn same(root: &Root, path: &str, one: &str, other: &str) -> bool {
+    let (Ok(one), Ok(other)) = (one.parse::<Cpus>(), other.parse::<Cpus>()) else { return false };
+    let inherits = |none: &Cpus, all: &Cpus| {
+        none.is_empty()
+            && !is_version_1(root, path)
+            && possible(root).is_some_and(|possible| possible.without(all).is_empty())
+    };
+    one == other || inherits(&one, &other) || inherits(&other, &one)
+}
+
+/// The command that puts a list back.
+pub(super) fn mend(root: &Root, path: &str, value: &str) -> String {
+    let all = possible(root).filter(|_| value.is_empty()).map(|all| all.to_string());
+    file::mend(path, all.as_deref().unwrap_or(value))
 }
 
 /// Refuses paths that name no such file.
@@ -112,8 +141,16 @@ mod tests {
     }
 
     #[test]
-    fn lists_are_sets() {
-        assert!(same("0-1", "1,0") && same("", "\n") && !same("", "0"));
-        assert!(!same("x", "x"));
+    fn all_that_there_can_be_is_as_good_as_the_parents() {
+        let (_folder, root) = group(&[(FILE, "")]);
+        let same = |one, other| super::same(&root, PATH, one, other);
+        assert!(same("0-1", "1,0") && same("", "\n") && !same("", "0") && !same("x", "x"));
+        assert!(!same("", "0-3"), "nothing says what there can be");
+        fs::create_dir_all(root.path(CPU_FOLDER)).unwrap();
+        fs::write(root.path(&format!("{CPU_FOLDER}/possible")), "0-3\n").unwrap();
+        assert!(same("", "0-3") && same("0-3", "") && !same("", "0-2"));
+        assert_eq!(mend(&root, PATH, ""), "echo 0-3 > /sys/fs/cgroup/a/cpuset.cpus");
+        let (_folder, root) = group(&[(FILE, ""), ("cpuset.effective_cpus", "")]);
+        assert!(!super::same(&root, PATH, "", "0-3"), "no task can run there");
     }
 }

@@ -123,7 +123,7 @@ impl Machine for LinuxMachine {
     fn same(&self, address: &Address, one: &str, other: &str) -> bool {
         match address.scheme() {
             "file" => file::same(address.rest(), one, other),
-            "cpuset" => cpuset::same(one, other),
+            "cpuset" => cpuset::same(&self.root, address.rest(), one, other),
             "affinity" => affinity::same(one, other),
             "command" => self.commands.same(address.rest(), one, other),
             _ => one == other,
@@ -137,7 +137,8 @@ impl Machine for LinuxMachine {
 
     fn mend(&self, address: &Address, value: &str) -> String {
         match address.scheme() {
-            "file" | "cpuset" => file::mend(address.rest(), value),
+            "file" => file::mend(address.rest(), value),
+            "cpuset" => cpuset::mend(&self.root, address.rest(), value),
             "affinity" => affinity::mend(address.rest(), value),
             "command" => self.commands.mend(address.rest(), value),
             _ => format!("# put {value:?} back at {address}"),

@@ -64,7 +64,10 @@ fn cpuset_of_version_1_narrows_what_is_below_first() {
             let Target::Set(value) = &a.target else { panic!() };
             machine.write(&a.address, value).unwrap();
         });
-        values(&assignments).into_iter().map(|(a, b)| (a.to_owned(), b.to_owned())).collect::<Vec<_>>()
+        values(&assignments)
+            .into_iter()
+            .map(|(a, b)| (a.to_owned(), b.to_owned()))
+            .collect::<Vec<_>>()
     };
     let pair = |a: (&str, &str), b: (&str, &str)| -> Vec<(String, String)> {
         [a, b].map(|(path, value)| (path.to_owned(), value.to_owned())).to_vec()
