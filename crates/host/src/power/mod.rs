@@ -1,1 +1,158 @@
-//! What tells power.
+//! What tells power: energy counters of the processor (RAPL) and sensors (hwmon).
+//!
+//! RAPL tells energy, so a reading is the mean power since the reading before; hwmon tells power
+//! at the moment, or its own mean, and energy is that power held until the next reading.
+
+mod counter;
+mod hwmon;
+mod rapl;
+
+use crate::Root;
+use thiserror::Error;
+use wattio_units::Seconds;
+
+/// A meter found on the host.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MeterInfo {
+    /// By which it is opened: `rapl:package-0`, `hwmon:power_meter/power1`.
+    pub name: String,
+    /// What it measures.
+    pub what: String,
+    /// Why it cannot be read now, and what would do.
+    pub trouble: Option<String>,
+}
+
+/// What a meter says.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct PowerReading {
+    /// Mean power since the reading before in watts, or the sensor's own value.
+    pub power_w: f64,
+    /// Energy since the meter was opened in joules.
+    pub energy_j_since_open: f64,
+    /// When it was read.
+    pub at: Seconds,
+}
+
+/// Why there is no reading.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+#[error("{meter}: {message}")]
+pub struct PowerError {
+    /// Which meter.
+    pub meter: String,
+    /// What was wrong, and what would do.
+    pub message: String,
+}
+
+/// The meters of a host.
+#[derive(Debug)]
+pub enum Meters {}
+
+/// An open meter.
+#[derive(Debug)]
+pub struct Meter {
+    name: String,
+    root: Root,
+    kind: Kind,
+    last: Option<Seconds>,
+}
+
+#[derive(Debug)]
+enum Kind {
+    Rapl(rapl::Zones),
+    Hwmon(hwmon::Sensor),
+}
+
+impl Meters {
+    /// All meters of the host, also those that cannot be read now.
+    #[must_use]
+    pub fn find(root: &Root) -> Vec<MeterInfo> {
+        let mut meters = rapl::find(root);
+        meters.extend(hwmon::find(root));
+        meters
+    }
+
+    /// Opens a meter by its name.
+    ///
+    /// # Errors
+    /// Where there is none of that name, or it cannot be read.
+    pub fn open(root: &Root, name: &str) -> Result<Meter, PowerError> {
+        let failed = |message: String| PowerError { meter: name.to_owned(), message };
+        let found = Self::find(root);
+        let Some(info) = found.iter().find(|meter| meter.name == name) else {
+            let names: Vec<_> = found.iter().map(|meter| meter.name.as_str()).collect();
+            let there = if names.is_empty() {
+                "this host has none that the kernel knows".to_owned()
+            } else {
+                format!("there are {}", names.join(", "))
+            };
+            return Err(failed(format!("no such meter; {there}")));
+        };
+        if let Some(trouble) = &info.trouble {
+            return Err(failed(trouble.clone()));
+        }
+        let kind = match rapl::open(root, name) {
+            Some(zones) => Kind::Rapl(zones),
+            None => Kind::Hwmon(
+                hwmon::open(root, name).ok_or_else(|| failed("it was taken out".to_owned()))?,
+            ),
+        };
+        Ok(Meter { name: name.to_owned(), root: root.clone(), kind, last: None })
+    }
+}
+
+impl Meter {
+    /// By which it was opened.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Reads it at the time `now`. The first reading of an energy counter opens the first span and
+    /// has no power yet: it answers `None`.
+    ///
+    /// # Errors
+    /// Where the meter cannot be read, makes no sense, or never advances.
+    pub fn read(&mut self, now: Seconds) -> Result<Option<PowerReading>, PowerError> {
+        if self.last.is_some_and(|last| now.0 <= last.0 || now.0.is_nan()) {
+            return Ok(None);
+        }
+        let span = self.last.map(|last| now - last);
+        let read = match &mut self.kind {
+            Kind::Rapl(zones) => zones.read(&self.root, span),
+            Kind::Hwmon(sensor) => sensor.read(&self.root, span),
+        };
+        let failed = |message| PowerError { meter: self.name.clone(), message };
+        let reading = read.map_err(failed)?;
+        self.last = Some(now);
+        Ok(reading.map(|(power_w, energy_j_since_open)| PowerReading {
+            power_w,
+            energy_j_since_open,
+            at: now,
+        }))
+    }
+}
+
+/// A number of a file of sysfs.
+///
+/// # Errors
+/// Says which file, and how to get at it where it may not be read.
+fn number(root: &Root, path: &str) -> Result<u64, String> {
+    let text = root.read(path).map_err(|error| match error.kind() {
+        std::io::ErrorKind::PermissionDenied => format!(
+            "{path} may not be read: run as root or with CAP_DAC_READ_SEARCH, or make it readable \
+             for a group with a udev rule"
+        ),
+        _ => format!("{path}: {error}"),
+    })?;
+    parse_number(&text).ok_or_else(|| format!("{path} says {text:?}, not a number"))
+}
+
+/// A number as sysfs writes it.
+#[must_use]
+pub fn parse_number(text: &str) -> Option<u64> {
+    let digits = text.trim();
+    digits.bytes().all(|byte| byte.is_ascii_digit()).then(|| digits.parse().ok()).flatten()
+}
+
+#[cfg(test)]
+mod tests;
