@@ -172,7 +172,7 @@ impl Pair {
 }
 
 /// Waits until a child has ended; `false` when it did not within the time.
-fn ended(child: &Child, timeout: Seconds) -> Result<bool, Errno> {
+pub(crate) fn ended(child: &Child, timeout: Seconds) -> Result<bool, Errno> {
     let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw).ok_or(Errno::SRCH)?;
     let fd = pidfd_open(pid, PidfdFlags::empty())?;
     let timeout = Timespec { tv_sec: timeout.0 as i64, tv_nsec: (timeout.0.fract() * 1e9) as _ };

@@ -11,6 +11,7 @@ mod fine;
 pub mod polled;
 pub mod proc_stat;
 pub mod prometheus;
+pub mod tracepoint;
 mod worker;
 
 pub use worker::{Stopwatch, stopwatch};
@@ -28,6 +29,8 @@ pub enum LatencyConfig {
     Diskstats(diskstats::Config),
     /// A metrics page of the server or of its exporter.
     Prometheus(prometheus::Config),
+    /// Each request to block devices, from the kernel's tracepoints.
+    Tracepoint(tracepoint::Config),
     /// A command that prints what it measured.
     Exec(exec::Config),
 }
@@ -61,6 +64,7 @@ impl LatencyConfig {
         Ok(match self {
             Self::Diskstats(config) => Box::new(diskstats::Diskstats::open(config, root)?),
             Self::Prometheus(config) => Box::new(prometheus::open(config, period, stopwatch())?),
+            Self::Tracepoint(config) => Box::new(tracepoint::open(config, root, stopwatch())?),
             Self::Exec(config) => Box::new(exec::ExecLatency::open(config, root, stopwatch())?),
         })
     }

@@ -1,5 +1,6 @@
 //! A command that runs as long as it is listened to, and is started again when it ends.
 
+use crate::machine::command::ended;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, kill_process_group};
@@ -8,9 +9,13 @@ use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
+use wattio_units::Seconds;
 
 /// The longest line that is read.
 const LINE_BYTES_MAX: usize = 64 << 10;
+
+/// From the end of the output to the end of the command.
+const ENDING_MAX: Seconds = Seconds(1.0);
 
 /// How long to wait before a command is started again: doubled each time, up to the most.
 #[derive(Clone, Copy, Debug)]
@@ -88,8 +93,9 @@ impl Running {
             }
         }
         // It may have closed its output only; then it is of no use any more.
+        let ended = ended(&self.0, ENDING_MAX).unwrap_or(false);
         match self.0.try_wait() {
-            Ok(Some(status)) => Some(format!("ended with {status}")),
+            Ok(Some(status)) if ended => Some(format!("ended with {status}")),
             _ => Some("closed its output".to_owned()),
         }
     }

@@ -1,0 +1,152 @@
+//! A place of our own in the kernel's tracing file system: `instances/wattio-<pid>`, so that no
+//! control of the host's tracing is touched. It is removed when this is dropped; after `kill -9` it
+//! stays, still recording into its buffer, until the next start removes it.
+
+use crate::Root;
+use rustix::fs::OFlags;
+use std::fs::{self, File, OpenOptions};
+use std::io::{ErrorKind, Read};
+use std::os::unix::fs::OpenOptionsExt;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Where tracefs is mounted, on new and on old systems.
+const MOUNTS: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
+const PREFIX: &str = "wattio-";
+/// Instances are named by process, so a process has one.
+static IN_USE: AtomicBool = AtomicBool::new(false);
+
+/// An instance that records.
+#[derive(Debug)]
+pub(super) struct Instance {
+    root: Root,
+    folder: String,
+    pipe: Option<File>,
+}
+
+impl Instance {
+    /// Records these events where the condition holds.
+    ///
+    /// # Errors
+    /// Says what the kernel does not have or does not allow.
+    pub fn start(
+        root: &Root,
+        events: &[&str],
+        condition: &str,
+        buffer_kib_per_core: u64,
+    ) -> Result<Self, String> {
+        let mount = MOUNTS.into_iter().find(|mount| root.exists(&format!("{mount}/instances")));
+        let Some(mount) = mount else {
+            return Err(format!(
+                "tracefs is not mounted or may not be read: run as root, and `mount -t tracefs \
+                 nodev {}`",
+                MOUNTS[0]
+            ));
+        };
+        if IN_USE.swap(true, Ordering::SeqCst) {
+            return Err("only one tracepoint source can run in a process".to_owned());
+        }
+        remove_stale(root, mount);
+        let folder = format!("{mount}/instances/{PREFIX}{}", std::process::id());
+        if let Err(error) = fs::create_dir(root.path(&folder)) {
+            IN_USE.store(false, Ordering::SeqCst);
+            return Err(format!("{folder} cannot be made: {error}"));
+        }
+        // From here on dropping it removes what is there.
+        let mut instance = Self { root: root.clone(), folder, pipe: None };
+        instance.set("tracing_on", "0")?;
+        instance.set("trace_clock", "mono")?;
+        instance.set("buffer_size_kb", &buffer_kib_per_core.to_string())?;
+        for event in events {
+            instance.set(&format!("events/{event}/filter"), condition)?;
+        }
+        let pipe = root.path(&instance.control("trace_pipe"));
+        let flags = i32::try_from(OFlags::NONBLOCK.bits()).unwrap_or_default();
+        let pipe = OpenOptions::new().read(true).custom_flags(flags).open(pipe);
+        instance.pipe = Some(pipe.map_err(|error| format!("trace_pipe: {error}"))?);
+        for event in events {
+            instance.set(&format!("events/{event}/enable"), "1")?;
+        }
+        instance.set("tracing_on", "1")?;
+        Ok(instance)
+    }
+
+    fn control(&self, name: &str) -> String {
+        format!("{}/{name}", self.folder)
+    }
+
+    fn set(&self, control: &str, value: &str) -> Result<(), String> {
+        let path = self.control(control);
+        let set = self.root.write(&path, value);
+        set.map_err(|error| format!("{path} does not take {value:?}: {error}"))
+    }
+
+    /// Whether it still records; others may have stopped it.
+    pub fn is_on(&self) -> bool {
+        self.root.read(&self.control("tracing_on")).is_ok_and(|value| value == "1")
+    }
+
+    /// Reads what is there, without waiting; zero where nothing is.
+    ///
+    /// # Errors
+    /// As the system says.
+    pub fn read(&mut self, buffer: &mut [u8]) -> Result<usize, String> {
+        let Some(pipe) = &mut self.pipe else { return Ok(0) };
+        loop {
+            match pipe.read(buffer) {
+                Ok(count) => return Ok(count),
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(0),
+                Err(error) => return Err(format!("trace_pipe: {error}")),
+            }
+        }
+    }
+}
+
+impl Drop for Instance {
+    fn drop(&mut self) {
+        // An open pipe keeps the instance.
+        self.pipe = None;
+        remove(&self.root, &self.folder);
+        IN_USE.store(false, Ordering::SeqCst);
+    }
+}
+
+/// Removes instances whose process is gone, and one left by an earlier process of our number.
+fn remove_stale(root: &Root, mount: &str) {
+    for name in root.list(&format!("{mount}/instances")) {
+        let Some(owner) = name.strip_prefix(PREFIX) else { continue };
+        if owner == std::process::id().to_string() || !root.exists(&format!("/proc/{owner}")) {
+            remove(root, &format!("{mount}/instances/{name}"));
+        }
+    }
+}
+
+/// Removes an instance. Where somebody else has it open it stays; the next start tries again.
+fn remove(root: &Root, folder: &str) {
+    // An enabled event keeps an instance on some kernels.
+    let _ = root.write(&format!("{folder}/tracing_on"), "0");
+    let _ = root.write(&format!("{folder}/events/enable"), "0");
+    let _ = fs::remove_dir(root.path(folder));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn instances_of_the_dead_are_removed_and_others_are_left() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = Root::new(folder.path());
+        let instances = root.path("/sys/kernel/tracing/instances");
+        for name in ["wattio-123", "wattio-456", "perf-1"] {
+            fs::create_dir_all(instances.join(name)).unwrap();
+        }
+        fs::create_dir_all(root.path("/proc/456")).unwrap();
+        // A folder is no tracefs: the controls are not there, so the start fails and tidies up.
+        let error = Instance::start(&root, &["block/block_rq_issue"], "dev == 1", 64).unwrap_err();
+        assert!(error.contains("tracing_on does not take \"0\""), "{error}");
+        assert_eq!(root.list("/sys/kernel/tracing/instances"), ["perf-1", "wattio-456"]);
+        let error = Instance::start(&Root::new("/nowhere"), &[], "", 64).unwrap_err();
+        assert!(error.contains("mount -t tracefs nodev /sys/kernel/tracing"), "{error}");
+    }
+}
