@@ -249,6 +249,8 @@ impl Hands {
             self.forget(address);
         } else {
             self.write_checked(address, &original)?;
+            // What this changes elsewhere was not somebody else.
+            self.after_write(address);
             let knob = self.held.get(address).map(|held| held.knob.clone()).unwrap_or_default();
             outcome.restored.push(Saved { address: address.clone(), value: original, knob });
             self.forget(address);

@@ -3,6 +3,9 @@
 //! A thread that its server pinned keeps its own cores as far as they are active, and may use all
 //! active ones where none of its own is; one that was pinned outside the group's cores is left
 //! alone. A process or thread that fits two groups belongs to the first.
+//!
+//! All processes of the host are searched when one that was known ended, and now and then: one that
+//! is born to a known one inherits its cores and can wait.
 
 use super::Opened;
 use crate::Root;
@@ -15,6 +18,10 @@ use wattio_governor::{Assignment, Cpus, Knob, Layer, Machine, MachineError, Sett
 
 pub(super) const NAME: &str = "cpu.affinity";
 
+/// How often the knob is asked between two searches: a minute where it is asked every 5 s. A host of
+/// 128 cores has thousands of processes to look at.
+const ASKED_BETWEEN_SEARCHES: u32 = 12;
+
 /// Keeps each group's `processes` on the group's active cores.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -24,6 +31,10 @@ struct AffinityKnob {
     root: Root,
     /// One entry for each group of cores: all its cores, and who runs on them.
     groups: Vec<(Cpus, Option<ProcessPattern>)>,
+    /// Who was found for each group.
+    members: Vec<Vec<ProcessId>>,
+    /// How often the knob was asked since the search.
+    asked: u32,
     /// Those that were seen, as they wanted to be.
     seen: BTreeMap<ProcessId, Seen>,
 }
@@ -43,15 +54,17 @@ impl AffinityConfig {
         if groups.iter().all(|(_, pattern)| pattern.is_none()) {
             return Err("no group names processes: processes = { comm = \"…\" }".to_owned());
         }
-        Ok(Box::new(AffinityKnob { root: root.clone(), groups, seen: BTreeMap::new() }))
+        let asked = ASKED_BETWEEN_SEARCHES;
+        let (root, members, seen) = (root.clone(), Vec::new(), BTreeMap::new());
+        Ok(Box::new(AffinityKnob { root, groups, members, asked, seen }))
     }
 }
 
 impl AffinityKnob {
-    /// The processes and threads of each group, each in one group only.
-    fn members(&self) -> Vec<Vec<ProcessId>> {
+    /// Finds the processes and threads of each group, each in one group only.
+    fn search(&mut self) {
         let mut taken: BTreeSet<ProcessId> = BTreeSet::new();
-        let mut members = Vec::new();
+        self.members.clear();
         for (_, pattern) in &self.groups {
             let found = pattern.as_ref().map_or_else(Vec::new, |p| processes::find(&self.root, p));
             let free = |id: &ProcessId| {
@@ -62,9 +75,36 @@ impl AffinityKnob {
             };
             let found: Vec<_> = found.into_iter().filter(free).collect();
             taken.extend(found.iter().cloned());
-            members.push(found);
+            self.members.push(found);
         }
-        members
+        self.seen.retain(|id, _| taken.contains(id));
+        self.asked = 0;
+    }
+
+    /// What the members shall have; `None` when one of them ended.
+    fn confine(
+        &mut self,
+        setting: &Setting,
+        machine: &mut dyn Machine,
+    ) -> Result<Option<Vec<Assignment>>, MachineError> {
+        let mut assignments = Vec::new();
+        let groups = self.groups.iter().zip(&setting.groups).zip(&self.members);
+        for (((cores, _), group), ids) in groups {
+            for id in ids {
+                let address = address(id);
+                let now = match machine.read(&address) {
+                    Err(MachineError::Gone { .. }) => return Ok(None),
+                    now => now?,
+                };
+                let Ok(now) = now.parse::<Masks>() else { continue };
+                let seen = self.seen.entry(id.clone());
+                let seen = seen.or_insert_with(|| Seen { own: now.clone(), given: now.clone() });
+                seen.learn(&now);
+                seen.given = seen.own.map(|own| confined(own, cores, &group.active));
+                assignments.push(Assignment::new(address, seen.given.to_string()));
+            }
+        }
+        Ok(Some(assignments))
     }
 }
 
@@ -103,32 +143,19 @@ impl Knob for AffinityKnob {
         setting: &Setting,
         machine: &mut dyn Machine,
     ) -> Result<Vec<Assignment>, MachineError> {
-        let members = self.members();
-        let mut seen = BTreeMap::new();
-        let mut assignments = Vec::new();
-        for (at, ids) in members.into_iter().enumerate() {
-            let (Some(group), Some((cores, _))) = (setting.groups.get(at), self.groups.get(at))
-            else {
-                continue;
-            };
-            for id in ids {
-                let address = address(&id);
-                let now = match machine.read(&address) {
-                    Err(MachineError::Gone { .. }) => continue,
-                    now => now?,
-                };
-                let Ok(now) = now.parse::<Masks>() else { continue };
-                let known = self.seen.remove(&id);
-                let mut process =
-                    known.unwrap_or_else(|| Seen { own: now.clone(), given: now.clone() });
-                process.learn(&now);
-                process.given = process.own.map(|own| confined(own, cores, &group.active));
-                assignments.push(Assignment::new(address, process.given.to_string()));
-                seen.insert(id, process);
-            }
+        /// More processes than these do not end between a search and a look at what it found.
+        const SEARCHES_MAX: u32 = 3;
+        if self.asked >= ASKED_BETWEEN_SEARCHES {
+            self.search();
         }
-        self.seen = seen;
-        Ok(assignments)
+        self.asked += 1;
+        for _ in 0..SEARCHES_MAX {
+            if let Some(assignments) = self.confine(setting, machine)? {
+                return Ok(assignments);
+            }
+            self.search();
+        }
+        Ok(self.confine(setting, machine)?.unwrap_or_default())
     }
 }
 

@@ -11,6 +11,7 @@ use crate::Root;
 use crate::groups::check_cgroup;
 use crate::machine::command::PAUSED;
 use crate::machine::{Cgroups, CommandConfig};
+use crate::processes;
 use serde::Deserialize;
 use wattio_governor::{Address, Assignment, Knob, Layer, Machine, MachineError, Setting};
 
@@ -65,6 +66,7 @@ impl BackgroundConfig {
             knob.scaled.push(Scaled::open(root, file, address)?);
         }
         for cgroup in &self.freeze {
+            check_not_ours(root, cgroup)?;
             let (file, address) = controlled(root, &cgroups, "background.freeze", cgroup)?;
             knob.paused.push((address, file.act.clone().unwrap_or_default()));
         }
@@ -95,6 +97,18 @@ fn controlled(
             names.join(" or ")
         )
     })
+}
+
+/// Who freezes himself does not wake again.
+fn check_not_ours(root: &Root, cgroup: &str) -> Result<(), String> {
+    let text = root.read("/proc/self/cgroup").unwrap_or_default();
+    let name = cgroup.trim_end_matches('/');
+    let within =
+        |path: &str| path.strip_prefix(name).is_some_and(|r| r.is_empty() || r.starts_with('/'));
+    if processes::cgroups(&text).any(within) {
+        return Err(format!("freeze: this program itself runs in {cgroup}"));
+    }
+    Ok(())
 }
 
 impl Scaled {

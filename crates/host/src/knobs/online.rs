@@ -6,8 +6,9 @@
 //! moves those of a core that goes.
 //!
 //! Taking a core off has side effects that do not go away when it returns: version 1 control
-//! groups lose it from their sets, and a thread that may run nowhere else may then run everywhere.
-//! Both are named as endangered, so that they are saved before and put back after.
+//! groups lose it from their sets, a thread that may run nowhere else may then run everywhere, and
+//! the cpufreq governor `userspace` takes the frequency that the core comes back with for the one
+//! that it was told. All are named as endangered, so that they are saved before and put back after.
 
 use super::Opened;
 use crate::Root;
@@ -36,6 +37,8 @@ struct OnlineKnob {
     root: Root,
     /// Processors that may leave, by physical core; the last of the list leaves first.
     units: Vec<Cpus>,
+    /// Processors that change frequency together, with their folder.
+    policies: Vec<(Cpus, String)>,
     /// What left when these were active, so that the host is not searched again.
     decided: Option<(Cpus, Cpus)>,
 }
@@ -65,7 +68,9 @@ impl OnlineConfig {
                  must be there, and both threads of a core must be in groups"
             ));
         }
-        Ok(Box::new(OnlineKnob { root: root.clone(), units, decided: None }))
+        let policies =
+            topology.policies.iter().map(|p| (p.cpus.clone(), p.folder.clone())).collect();
+        Ok(Box::new(OnlineKnob { root: root.clone(), units, policies, decided: None }))
     }
 }
 
@@ -105,6 +110,12 @@ impl OnlineKnob {
             movable.then_some(ProcessId { pid, thread: None, start: stat.start })
         });
         let mut endangered: Vec<_> = ids.map(|id| affinity::address(&id)).collect();
+        for (_, folder) in self.policies.iter().filter(|(cpus, _)| cpus.contains(cpu)) {
+            let governor = self.root.read(&format!("{folder}/scaling_governor"));
+            if governor.is_ok_and(|governor| governor == "userspace") {
+                endangered.push(Address::new("file", &format!("{folder}/scaling_setspeed")));
+            }
+        }
         let sets = sets(&self.root).into_iter().rev().filter(|(_, cpus)| cpus.contains(cpu));
         endangered.extend(sets.map(|(path, _)| Address::new("cpuset", &path)));
         endangered

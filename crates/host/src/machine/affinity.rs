@@ -125,16 +125,17 @@ fn find(root: &Root, place: &str) -> Result<ProcessId, Trouble> {
 pub(super) fn read(root: &Root, place: &str) -> Result<String, Trouble> {
     let id = find(root, place)?;
     if let Some(thread) = id.thread {
-        return Ok(mask_of(thread)?.ok_or(Trouble::Gone)?.to_string());
+        return Ok(listed(&mask_of(thread)?.ok_or(Trouble::Gone)?).to_string());
     }
     let default = mask_of(id.pid)?.ok_or(Trouble::Gone)?;
-    let mut masks = Masks { default, threads: BTreeMap::new() };
+    let mut masks = Masks { default: listed(&default), threads: BTreeMap::new() };
     for thread in processes::threads(root, id.pid) {
         let Some(mask) = mask_of(thread)? else { continue };
-        if mask != masks.default
+        // Most of some hundred threads have the same: only the others are looked at closely.
+        if mask != default
             && let Some(stat) = processes::thread_stat(root, id.pid, thread)
         {
-            masks.threads.insert((thread, stat.start), mask);
+            masks.threads.insert((thread, stat.start), listed(&mask));
         }
     }
     Ok(masks.to_string())
@@ -173,16 +174,19 @@ pub(super) fn write(root: &Root, place: &str, value: &str) -> Result<(), Trouble
 }
 
 /// The mask of one thread; `None` when it ended.
-fn mask_of(thread: u32) -> Result<Option<Cpus>, Trouble> {
+fn mask_of(thread: u32) -> Result<Option<CpuSet>, Trouble> {
     let Some(pid) = to_pid(thread) else { return Ok(None) };
     match sched_getaffinity(Some(pid)) {
-        Ok(set) => {
-            let numbers = (0..CpuSet::MAX_CPU).filter(|&cpu| set.is_set(cpu));
-            Ok(Some(numbers.filter_map(|cpu| u32::try_from(cpu).ok()).collect()))
-        }
+        Ok(set) => Ok(Some(set)),
         Err(Errno::SRCH) => Ok(None),
         Err(error) => Err(Trouble::of_system(&error.into(), &format!("mask of {thread}"))),
     }
+}
+
+/// The processors in a mask.
+fn listed(mask: &CpuSet) -> Cpus {
+    let numbers = (0..CpuSet::MAX_CPU).filter(|&cpu| mask.is_set(cpu));
+    numbers.filter_map(|cpu| u32::try_from(cpu).ok()).collect()
 }
 
 /// Sets the mask of one thread; `false` when it ended.

@@ -29,7 +29,23 @@ impl Cgroups {
     /// Looks where they are mounted; version 2 at `/sys/fs/cgroup` where the host does not tell.
     #[must_use]
     pub fn find(root: &Root) -> Self {
-        let found = hierarchies(&root.read("/proc/mounts").unwrap_or_default());
+        Self::parse(&root.read("/proc/mounts").unwrap_or_default())
+    }
+
+    /// Those in the text of `/proc/mounts`: lines of `device folder type options 0 0`.
+    #[must_use]
+    pub fn parse(mounts: &str) -> Self {
+        let hierarchy = |line: &str| {
+            let mut fields = line.split(' ');
+            let (folder, kind, options) = (fields.nth(1)?, fields.next()?, fields.next()?);
+            let controllers = match kind {
+                "cgroup" => Some(options.split(',').map(str::to_owned).collect()),
+                "cgroup2" => None,
+                _ => return None,
+            };
+            Some(Hierarchy { folder: folder.replace("\\040", " "), controllers })
+        };
+        let found: Vec<_> = mounts.lines().filter_map(hierarchy).collect();
         let usual = Hierarchy { folder: "/sys/fs/cgroup".to_owned(), controllers: None };
         Self(if found.is_empty() { vec![usual] } else { found })
     }
@@ -52,21 +68,6 @@ impl Cgroups {
         };
         Some(CgroupFolder { path, unified: hierarchy.controllers.is_none() })
     }
-}
-
-/// The hierarchies in the text of `/proc/mounts`: lines of `device folder type options 0 0`.
-fn hierarchies(mounts: &str) -> Vec<Hierarchy> {
-    let hierarchy = |line: &str| {
-        let mut fields = line.split(' ');
-        let (folder, kind, options) = (fields.nth(1)?, fields.next()?, fields.next()?);
-        let controllers = match kind {
-            "cgroup" => Some(options.split(',').map(str::to_owned).collect()),
-            "cgroup2" => None,
-            _ => return None,
-        };
-        Some(Hierarchy { folder: folder.replace("\\040", " "), controllers })
-    };
-    mounts.lines().filter_map(hierarchy).collect()
 }
 
 /// All control groups below a folder and itself, parents before children.
@@ -107,7 +108,7 @@ cgroup2 /sys/fs/cgroup/unified cgroup2 rw 0 0
 
     #[test]
     fn a_controller_is_where_it_is_mounted() {
-        let cgroups = Cgroups(hierarchies(HYBRID));
+        let cgroups = Cgroups::parse(HYBRID);
         let place = |controller| {
             let found = cgroups.folder(controller, "/a.slice/b.service").unwrap();
             (found.path, found.unified)
@@ -130,7 +131,7 @@ cgroup2 /sys/fs/cgroup/unified cgroup2 rw 0 0
     proptest! {
         #[test]
         fn no_text_panics(text: String, lines in "(cgroup2? /?[a-z\\\\]* cgroup2? [a-z,]*\n){0,4}") {
-            let _ = (hierarchies(&text), Cgroups(hierarchies(&lines)).folder("cpu", &text));
+            let _ = (Cgroups::parse(&text), Cgroups::parse(&lines).folder("cpu", &text));
         }
     }
 }

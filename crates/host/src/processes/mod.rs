@@ -94,7 +94,7 @@ fn in_cgroup(root: &Root, pid: u32, name: &str) -> bool {
 }
 
 /// The paths in a `/proc/PID/cgroup`: lines of `number:controllers:path`.
-fn cgroups(text: &str) -> impl Iterator<Item = &str> {
+pub fn cgroups(text: &str) -> impl Iterator<Item = &str> {
     text.lines().filter_map(|line| line.splitn(3, ':').nth(2))
 }
 

@@ -35,7 +35,7 @@ fn cpuset_of_version_2() {
     let tree = Tree::new().unified();
     let subject = Subject {
         machine: &|| tree.machine(),
-        knob: &|| tree.knob("kind = 'cpu.cpuset'", GROUPS).unwrap(),
+        knobs: &|| vec![tree.knob("kind = 'cpu.cpuset'", GROUPS).unwrap()],
         full: full_speed(&["0-1,4-5", "2-3,6-7"]),
         narrow: setting(&["0,4", "2"], 1e9),
     };
@@ -50,12 +50,12 @@ fn cpuset_of_version_1_narrows_what_is_below_first() {
     let tree = Tree::new().split();
     let subject = Subject {
         machine: &|| tree.machine(),
-        knob: &|| tree.knob("kind = 'cpu.cpuset'", ONE).unwrap(),
+        knobs: &|| vec![tree.knob("kind = 'cpu.cpuset'", ONE).unwrap()],
         full: full_speed(&["0-7"]),
         narrow: setting(&["0-2"], 1e9),
     };
     subject.conforms();
-    let (mut knob, mut machine) = ((subject.knob)(), tree.machine());
+    let (mut knob, mut machine) = ((subject.knobs)().remove(0), tree.machine());
     let parent = "/sys/fs/cgroup/cpuset/s.slice/etcd.service/cpuset.cpus";
     let below = "/sys/fs/cgroup/cpuset/s.slice/etcd.service/below/cpuset.cpus";
     let mut turn = |active| {
@@ -105,13 +105,13 @@ fn affinity_follows_the_active_cores() {
     affinities.lock().unwrap().insert(address.clone(), masks);
     let subject = Subject {
         machine: &|| Box::new(Kernel::new(&tree, &[], &affinities)),
-        knob: &|| tree.knob("kind = 'cpu.affinity'", GROUPS).unwrap(),
+        knobs: &|| vec![tree.knob("kind = 'cpu.affinity'", GROUPS).unwrap()],
         full: full_speed(&["0-1,4-5", "2-3,6-7"]),
         narrow: setting(&["0,4", "2"], 1e9),
     };
     subject.conforms();
     let mut machine = (subject.machine)();
-    let assignments = (subject.knob)().assignments(&subject.full, &mut *machine).unwrap();
+    let assignments = (subject.knobs)()[0].assignments(&subject.full, &mut *machine).unwrap();
     assert_eq!(values(&assignments), [("10@7", "0-1,4-5;11@7=5")]);
     subject.lets_go(|| affinities.lock().unwrap().clear());
 }
@@ -121,12 +121,12 @@ fn frequency_is_the_highest_that_an_active_core_needs() {
     let tree = Tree::new();
     let subject = Subject {
         machine: &|| tree.machine(),
-        knob: &|| tree.knob("kind = 'cpu.frequency'", GROUPS).unwrap(),
+        knobs: &|| vec![tree.knob("kind = 'cpu.frequency'", GROUPS).unwrap()],
         full: full_speed(&["0-1,4-5", "2-3,6-7"]),
         narrow: setting(&["0,4", "2"], 1.1e9),
     };
     subject.conforms();
-    let (mut knob, mut machine) = ((subject.knob)(), tree.machine());
+    let (mut knob, mut machine) = ((subject.knobs)().remove(0), tree.machine());
     assert_eq!(knob.layer(), Layer::Speed);
     let mut asked = |setting| -> Vec<String> {
         let assignments = knob.assignments(&setting, &mut *machine).unwrap();
@@ -153,13 +153,13 @@ fn frequency_under_userspace_is_set_itself() {
     }
     let subject = Subject {
         machine: &|| tree.machine(),
-        knob: &|| tree.knob("kind = 'cpu.frequency'", GROUPS).unwrap(),
+        knobs: &|| vec![tree.knob("kind = 'cpu.frequency'", GROUPS).unwrap()],
         full: full_speed(&["0-1,4-5", "2-3,6-7"]),
         narrow: setting(&["0,4", "2"], 1e9),
     };
     subject.conforms();
     let mut machine = tree.machine();
-    let full = (subject.knob)().assignments(&subject.full, &mut *machine).unwrap();
+    let full = (subject.knobs)()[0].assignments(&subject.full, &mut *machine).unwrap();
     let speed = format!("{CPU}/cpufreq/policy0/scaling_setspeed");
     assert_eq!(values(&full)[0], (speed.as_str(), "2600000"));
 }
@@ -191,7 +191,7 @@ fn cores_leave_and_return_with_all_that_the_kernel_changed() {
     let below = format!("{service}/below");
     let subject = Subject {
         machine: &|| Box::new(Kernel::new(&tree, &[slice, service, &below], &affinities)),
-        knob: &|| tree.knob("kind = 'cpu.online'\naccept_hotplug = true", ONE).unwrap(),
+        knobs: &|| vec![tree.knob("kind = 'cpu.online'\naccept_hotplug = true", ONE).unwrap()],
         full: full_speed(&["0-7"]),
         narrow: setting(&["0-2,4-6"], 1e9),
     };
@@ -199,7 +199,7 @@ fn cores_leave_and_return_with_all_that_the_kernel_changed() {
     tree.write("/sys/block/nvme0n1/mq/3/cpu_list", "0, 3, 4, 7");
     subject.conforms();
     let mut machine = (subject.machine)();
-    let assignments = (subject.knob)().assignments(&subject.narrow, &mut *machine).unwrap();
+    let assignments = (subject.knobs)()[0].assignments(&subject.narrow, &mut *machine).unwrap();
     let off =
         values(&assignments).into_iter().filter(|(_, value)| *value == "0").collect::<Vec<_>>();
     let file = |cpu| format!("{CPU}/cpu{cpu}/online");
@@ -207,6 +207,35 @@ fn cores_leave_and_return_with_all_that_the_kernel_changed() {
     let endangered: Vec<_> = assignments[0].endangers.iter().map(Address::rest).collect();
     let set = |folder: &str| format!("{folder}/cpuset.cpus");
     assert_eq!(endangered, ["10@7", &set(&below), &set(service), &set(slice)]);
+}
+
+#[test]
+fn all_knobs_together_leave_everything_as_it_was() {
+    let tree = Tree::new().split().process(10, "etcd", &[(10, "0-7"), (11, "3")]);
+    std::fs::remove_dir_all(tree.path("/sys/block/nvme0n1")).unwrap();
+    let affinities = Affinities::default();
+    let address = Address::new("affinity", "10@7");
+    affinities.lock().unwrap().insert(address, "0-7;11@7=3".parse().unwrap());
+    let service = "/sys/fs/cgroup/cpuset/s.slice/etcd.service";
+    let sets = ["/sys/fs/cgroup/cpuset/s.slice", service, &format!("{service}/below")];
+    let groups = format!("{ONE}\nprocesses = {{ comm = 'etcd' }}");
+    let kinds =
+        ["cpu.cpuset'", "cpu.affinity'", "cpu.frequency'", "cpu.online'\naccept_hotplug = true"];
+    let open = |kind: &&str| tree.knob(&format!("kind = '{kind}"), &groups).unwrap();
+    let subject = Subject {
+        machine: &|| Box::new(Kernel::new(&tree, &sets, &affinities)),
+        knobs: &|| kinds.iter().map(open).collect(),
+        full: full_speed(&["0-7"]),
+        narrow: setting(&["0,4"], 1e9),
+    };
+    subject.conforms();
+    for policy in 0..4 {
+        let folder = format!("{CPU}/cpufreq/policy{policy}");
+        tree.write(&format!("{folder}/scaling_governor"), "userspace");
+        tree.write(&format!("{folder}/scaling_setspeed"), "1800000");
+    }
+    subject.conforms();
+    assert_eq!(tree.read(&format!("{CPU}/online")), "0-7");
 }
 
 #[test]

@@ -64,7 +64,7 @@ fn drives_sleep_in_idle_only() {
         assert!(busy.iter().all(|text| text.ends_with("original")), "{busy:?}");
         let subject = Subject {
             machine: &|| tree.machine(),
-            knob: &|| tree.knob(knob, "").unwrap(),
+            knobs: &|| vec![tree.knob(knob, "").unwrap()],
             full: full_speed(&[]),
             narrow: idle(),
         };
@@ -77,7 +77,7 @@ fn a_drive_that_is_pulled_is_no_failure() {
     let tree = drives();
     let subject = Subject {
         machine: &|| tree.machine(),
-        knob: &|| tree.knob("kind = 'disk.runtime'\ndevices = ['sda']", "").unwrap(),
+        knobs: &|| vec![tree.knob("kind = 'disk.runtime'\ndevices = ['sda']", "").unwrap()],
         full: full_speed(&[]),
         narrow: idle(),
     };
@@ -143,7 +143,7 @@ fn background_work_is_left_as_it_was() {
     let knob = "kind = 'background'\nweight = ['/s.slice/etcd.service']\nfreeze = ['/s.slice/etcd.service']";
     let subject = Subject {
         machine: &|| tree.machine(),
-        knob: &|| tree.knob(knob, "").unwrap(),
+        knobs: &|| vec![tree.knob(knob, "").unwrap()],
         full: full_speed(&[]),
         narrow: pace(0.0),
     };
@@ -156,5 +156,7 @@ fn background_work_is_left_as_it_was() {
     missing("md = ['md9']", "/proc/mdstat");
     missing("md = ['../block/md0']", "/proc/mdstat");
     missing("weight = ['/none.service']", "no cpu.weight or cpu.shares");
+    tree.write("/proc/self/cgroup", "5:freezer:/s.slice/etcd.service/below");
+    missing("freeze = ['/s.slice/etcd.service']", "this program itself runs in");
     missing("freeze = ['etcd']", "no path of a control group");
 }

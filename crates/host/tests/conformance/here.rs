@@ -134,7 +134,7 @@ fn cpuset_of_a_process_that_runs() {
     let group = format!("cgroup = '{name}'");
     let subject = Subject {
         machine: &|| here.machine(),
-        knob: &|| here.knob("kind = 'cpu.cpuset'", &group).unwrap(),
+        knobs: &|| vec![here.knob("kind = 'cpu.cpuset'", &group).unwrap()],
         full: full_speed(&[&here.online.to_string()]),
         narrow: setting(&["0"], 1e9),
     };
@@ -142,7 +142,7 @@ fn cpuset_of_a_process_that_runs() {
     assert_eq!(cgroup.allowed(&here), here.online);
     let store = Store::default();
     let (mut hands, _) = subject.hands(&store);
-    let assignments = (subject.knob)().assignments(&subject.narrow, hands.machine()).unwrap();
+    let assignments = (subject.knobs)()[0].assignments(&subject.narrow, hands.machine()).unwrap();
     assert_eq!(assignments.len(), if cgroup.unified { 1 } else { 2 });
     hands.apply("cpu.cpuset", &assignments);
     assert_eq!(cgroup.allowed(&here), cpus("0"), "the process follows");
@@ -159,7 +159,7 @@ fn affinity_of_a_process_with_threads() {
     let group = format!("processes = {{ comm = '{}' }}", threads.name());
     let subject = Subject {
         machine: &|| here.machine(),
-        knob: &|| here.knob("kind = 'cpu.affinity'", &group).unwrap(),
+        knobs: &|| vec![here.knob("kind = 'cpu.affinity'", &group).unwrap()],
         full: full_speed(&[&here.online.to_string()]),
         narrow: setting(&["0"], 1e9),
     };
@@ -172,7 +172,7 @@ fn affinity_of_a_process_with_threads() {
     assert!(before.contains(&cpus("1")), "one thread is pinned");
     let store = Store::default();
     let (mut hands, _) = subject.hands(&store);
-    let assignments = (subject.knob)().assignments(&subject.narrow, hands.machine()).unwrap();
+    let assignments = (subject.knobs)()[0].assignments(&subject.narrow, hands.machine()).unwrap();
     assert_eq!(hands.apply("cpu.affinity", &assignments).notes, []);
     threads.bear();
     assert_eq!(masks(), vec![cpus("0"); before.len() + 1], "the new thread inherits");
@@ -211,13 +211,37 @@ fn cores_leave_this_machine_and_return() {
     let _back_on = BackOn;
     let subject = Subject {
         machine: &|| here.machine(),
-        knob: &|| here.knob("kind = 'cpu.online'\naccept_hotplug = true", "").unwrap(),
+        knobs: &|| vec![here.knob("kind = 'cpu.online'\naccept_hotplug = true", "").unwrap()],
         full: full_speed(&[&here.online.to_string()]),
         narrow: setting(&[&stays.to_string()], 1e9),
     };
     subject.conforms();
     assert_eq!(Topology::read(&here.root).unwrap().online, here.online);
     assert_eq!(masks(), before, "a thread that was pinned to processor 1 is pinned again");
+    assert_eq!(cgroup.allowed(&here), here.online);
+}
+
+#[test]
+fn all_knobs_of_this_machine_together() {
+    let Some(here) = Here::take(true) else { return };
+    let threads = Threads::start();
+    let name = name("all");
+    let Some(cgroup) = Cgroup::new(&here, "cpuset", &name) else { return };
+    let group = format!("cgroup = '{name}'\nprocesses = {{ comm = '{}' }}", threads.name());
+    let _back_on = BackOn;
+    let kinds =
+        ["cpu.cpuset'", "cpu.affinity'", "cpu.frequency'", "cpu.online'\naccept_hotplug = true"];
+    // Where there is no frequency to set, the others are turned all the same.
+    let open = |kind: &&str| here.knob(&format!("kind = '{kind}"), &group).ok();
+    let subject = Subject {
+        machine: &|| here.machine(),
+        knobs: &|| kinds.iter().filter_map(open).collect(),
+        full: full_speed(&[&here.online.to_string()]),
+        narrow: setting(&["0"], 1.0),
+    };
+    assert!((subject.knobs)().len() >= 3);
+    subject.conforms();
+    assert_eq!(Topology::read(&here.root).unwrap().online, here.online);
     assert_eq!(cgroup.allowed(&here), here.online);
 }
 
@@ -230,7 +254,7 @@ fn frequency_of_this_machine() {
     }
     Subject {
         machine: &|| here.machine(),
-        knob: &|| here.knob(knob, "").unwrap(),
+        knobs: &|| vec![here.knob(knob, "").unwrap()],
         full: full_speed(&[&here.online.to_string()]),
         narrow: setting(&["0"], 1.0),
     }
@@ -246,7 +270,7 @@ fn background_work_of_this_machine() {
         let knob = format!("kind = 'background'\n{key} = ['{name}']");
         let subject = Subject {
             machine: &|| here.machine(),
-            knob: &|| here.knob(&knob, "").unwrap(),
+            knobs: &|| vec![here.knob(&knob, "").unwrap()],
             full: full_speed(&[]),
             narrow: idle(),
         };
@@ -272,7 +296,7 @@ fn a_disk_of_scsi_debug() {
     let knob = format!("kind = 'disk.runtime'\ndevices = ['{disk}']\nafter = '1 s'");
     Subject {
         machine: &|| here.machine(),
-        knob: &|| here.knob(&knob, "").unwrap(),
+        knobs: &|| vec![here.knob(&knob, "").unwrap()],
         full: full_speed(&[]),
         narrow: idle(),
     }

@@ -2,7 +2,8 @@
 //!
 //! As seen on Linux 6.18 with version 1 control groups: a core that leaves is struck from all sets
 //! and does not return to them, a set is not given cores that are off, and a thread that may run on
-//! that core only may run everywhere from then on.
+//! that core only may run everywhere from then on. The governor `userspace` forgets what it was told
+//! (Linux 6.1), and the files of cores that are all off are busy.
 
 use super::cpus;
 use super::tree::{CPU, Tree};
@@ -41,11 +42,34 @@ impl Kernel {
         MachineError::Gone { address: address.clone() }
     }
 
+    fn refused(address: &Address, message: &str) -> MachineError {
+        let (address, message) = (address.clone(), message.to_owned());
+        MachineError::Refused { address, message, reaction: Reaction::Degrade }
+    }
+
+    /// Whether a file belongs to cores that are all off.
+    fn is_busy(&self, address: &Address) -> bool {
+        let inner =
+            address.rest().strip_prefix(CPU).and_then(|r| r.strip_prefix("/cpufreq/policy"));
+        let policy = inner.and_then(|r| r.split('/').next()?.parse::<u32>().ok());
+        policy.is_some_and(|first| {
+            !self.online().contains(first) && !self.online().contains(first + 4)
+        })
+    }
+
     fn plug(&mut self, cpu: u32, on: bool) {
         let one = Cpus::from_iter([cpu]);
         let online = self.online();
         let online = if on { online.or(&one) } else { online.without(&one) };
         self.root.write(&format!("{CPU}/online"), &online.to_string()).unwrap();
+        let policy = format!("{CPU}/cpufreq/policy{}", cpu % 4);
+        let alone = !online.contains((cpu + 4) % 8);
+        if on
+            && alone
+            && self.root.read(&format!("{policy}/scaling_governor")).unwrap() == "userspace"
+        {
+            self.root.write(&format!("{policy}/scaling_setspeed"), "2600000").unwrap();
+        }
         if on {
             return;
         }
@@ -64,6 +88,9 @@ impl Kernel {
 
 impl Machine for Kernel {
     fn read(&mut self, address: &Address) -> Result<String, MachineError> {
+        if self.is_busy(address) {
+            return Err(Self::refused(address, "busy"));
+        }
         if address.scheme() != "affinity" {
             return self.linux.read(address);
         }
@@ -73,11 +100,10 @@ impl Machine for Kernel {
 
     fn write(&mut self, address: &Address, value: &str) -> Result<(), MachineError> {
         let online = self.online();
-        let refused = |message: &str| MachineError::Refused {
-            address: address.clone(),
-            message: message.to_owned(),
-            reaction: Reaction::Degrade,
-        };
+        let refused = |message: &str| Self::refused(address, message);
+        if self.is_busy(address) {
+            return Err(refused("busy"));
+        }
         if address.scheme() == "affinity" {
             let mut all = self.affinities.lock().unwrap();
             let masks = all.get_mut(address).ok_or_else(|| Self::gone(address))?;

@@ -16,10 +16,11 @@ use wattio_governor::{
 use wattio_law::{BackgroundDirective, OperatingState};
 use wattio_units::Hertz;
 
-/// A knob on a machine, and the two settings between which it is turned.
+/// Knobs on a machine, and the two settings between which they are turned.
 pub struct Subject<'a> {
     pub machine: &'a dyn Fn() -> Box<dyn Machine>,
-    pub knob: &'a dyn Fn() -> Box<dyn Knob>,
+    /// In the order of slowing down.
+    pub knobs: &'a dyn Fn() -> Vec<Box<dyn Knob>>,
     pub full: Setting,
     pub narrow: Setting,
 }
@@ -80,12 +81,12 @@ impl Subject<'_> {
         assert!(!before.is_empty(), "the knob turns nothing");
         let store = Store::default();
         let (mut hands, _) = self.hands(&store);
-        let mut knob = (self.knob)();
-        self.turn(&mut hands, &mut *knob, &self.full, &before);
-        self.turn(&mut hands, &mut *knob, &self.narrow, &before);
-        self.is_idempotent(&mut hands, &mut *knob);
-        self.turn(&mut hands, &mut *knob, &self.full, &before);
-        self.turn(&mut hands, &mut *knob, &self.narrow, &before);
+        let mut knobs = (self.knobs)();
+        turn(&mut hands, &mut knobs, &self.full, &before);
+        turn(&mut hands, &mut knobs, &self.narrow, &before);
+        self.is_idempotent(&mut hands, &mut knobs);
+        turn(&mut hands, &mut knobs, &self.full, &before);
+        turn(&mut hands, &mut knobs, &self.narrow, &before);
         let restored = hands.restore().unwrap();
         assert_eq!((restored.left, restored.foreign), (vec![], vec![]));
         self.is_as_before(&before);
@@ -95,7 +96,7 @@ impl Subject<'_> {
     fn survives_a_crash(&self, before: &BTreeMap<Address, String>) {
         let store = Store::default();
         let (mut hands, _) = self.hands(&store);
-        self.turn(&mut hands, &mut *(self.knob)(), &self.narrow, before);
+        turn(&mut hands, &mut (self.knobs)(), &self.narrow, before);
         std::mem::forget(hands);
         let (_, restored) = self.hands(&store);
         assert_eq!((restored.left, restored.foreign), (vec![], vec![]));
@@ -108,54 +109,36 @@ impl Subject<'_> {
         Hands::open((self.machine)(), Box::new(store.clone()), "boot").unwrap()
     }
 
-    /// The value at every place that the knob writes to or endangers.
+    /// The value at every place that the knobs write to or endanger.
     fn values(&self) -> BTreeMap<Address, String> {
-        let (mut machine, mut knob) = ((self.machine)(), (self.knob)());
+        let mut machine = (self.machine)();
         let mut values = BTreeMap::new();
-        for setting in [&self.narrow, &self.full] {
-            for assignment in knob.assignments(setting, &mut *machine).unwrap() {
-                for address in assignment.endangers.iter().chain([&assignment.address]) {
-                    values.insert(address.clone(), machine.read(address).unwrap());
+        for mut knob in (self.knobs)() {
+            for setting in [&self.narrow, &self.full] {
+                for assignment in knob.assignments(setting, &mut *machine).unwrap() {
+                    for address in assignment.endangers.iter().chain([&assignment.address]) {
+                        values.insert(address.clone(), machine.read(address).unwrap());
+                    }
                 }
             }
         }
         values
     }
 
-    /// Applies a setting; what is read back is what was asked for.
-    fn turn(
-        &self,
-        hands: &mut Hands,
-        knob: &mut dyn Knob,
-        setting: &Setting,
-        before: &BTreeMap<Address, String>,
-    ) {
-        let assignments = knob.assignments(setting, hands.machine()).unwrap();
-        let applied = hands.apply(knob.name(), &assignments);
-        assert_eq!(applied.notes, []);
-        for Assignment { address, target, .. } in &assignments {
-            let wanted = match target {
-                Target::Set(value) => value,
-                Target::Original => &before[address],
-            };
-            let found = hands.machine().read(address).unwrap();
-            let same = hands.machine().same(address, &found, wanted);
-            assert!(same, "{address} is {found:?} and not {wanted:?}");
-        }
-    }
-
     /// What is so already is not written again, and does no harm when it is.
-    fn is_idempotent(&self, hands: &mut Hands, knob: &mut dyn Knob) {
-        let assignments = knob.assignments(&self.narrow, hands.machine()).unwrap();
-        let applied = hands.apply(knob.name(), &assignments);
-        assert_eq!((applied.writes, applied.notes), (0, vec![]));
-        assert_eq!(hands.inspect(1000), []);
-        let machine = hands.machine();
-        for Assignment { address, target, .. } in &assignments {
-            let Target::Set(value) = target else { continue };
-            machine.write(address, value).unwrap();
-            let found = machine.read(address).unwrap();
-            assert!(machine.same(address, &found, value), "{address}: {found:?}, {value:?}");
+    fn is_idempotent(&self, hands: &mut Hands, knobs: &mut [Box<dyn Knob>]) {
+        for knob in knobs {
+            let assignments = knob.assignments(&self.narrow, hands.machine()).unwrap();
+            let applied = hands.apply(knob.name(), &assignments);
+            assert_eq!((applied.writes, applied.notes), (0, vec![]));
+            assert_eq!(hands.inspect(1000), []);
+            let machine = hands.machine();
+            for Assignment { address, target, .. } in &assignments {
+                let Target::Set(value) = target else { continue };
+                machine.write(address, value).unwrap();
+                let found = machine.read(address).unwrap();
+                assert!(machine.same(address, &found, value), "{address}: {found:?}, {value:?}");
+            }
         }
     }
 
@@ -171,7 +154,8 @@ impl Subject<'_> {
     pub fn lets_go(&self, vanish: impl FnOnce()) {
         let store = Store::default();
         let (mut hands, _) = self.hands(&store);
-        let mut knob = (self.knob)();
+        let mut knobs = (self.knobs)();
+        let [knob] = &mut knobs[..] else { panic!("one knob at a time") };
         let assignments = knob.assignments(&self.narrow, hands.machine()).unwrap();
         assert_eq!(hands.apply(knob.name(), &assignments).notes, []);
         vanish();
@@ -182,8 +166,36 @@ impl Subject<'_> {
             assert_eq!(hands.machine().write(address, value), Err(gone));
         }
         assert_eq!(hands.apply(knob.name(), &assignments).notes, []);
+        assert!(knob.assignments(&self.narrow, hands.machine()).is_ok());
         let restored = hands.restore().unwrap();
         assert_eq!((restored.left, restored.foreign), (vec![], vec![]));
         assert_eq!(hands.held(), 0);
+    }
+}
+
+/// Applies a setting, each knob in its turn; what is read back is what was asked for.
+fn turn(
+    hands: &mut Hands,
+    knobs: &mut [Box<dyn Knob>],
+    setting: &Setting,
+    before: &BTreeMap<Address, String>,
+) {
+    let mut order: Vec<_> = knobs.iter_mut().collect();
+    if setting.full_speed {
+        order.reverse();
+    }
+    for knob in order {
+        let assignments = knob.assignments(setting, hands.machine()).unwrap();
+        let applied = hands.apply(knob.name(), &assignments);
+        assert_eq!(applied.notes, []);
+        for Assignment { address, target, .. } in &assignments {
+            let wanted = match target {
+                Target::Set(value) => value,
+                Target::Original => &before[address],
+            };
+            let found = hands.machine().read(address).unwrap();
+            let same = hands.machine().same(address, &found, wanted);
+            assert!(same, "{address} is {found:?} and not {wanted:?}");
+        }
     }
 }
