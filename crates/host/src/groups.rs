@@ -21,7 +21,8 @@ pub struct GroupConfig {
     /// hierarchy, such as `"/system.slice/etcd.service"`.
     #[serde(default)]
     pub cgroup: Option<String>,
-    /// The processes or threads that run on them, for the knob `cpu.affinity`.
+    /// The processes or threads that run on them, for the knob `cpu.affinity`. Not those in a
+    /// control group that the knob `cpu.cpuset` moves: the kernel changes their masks with it.
     #[serde(default)]
     pub processes: Option<ProcessPattern>,
 }

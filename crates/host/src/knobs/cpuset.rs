@@ -8,7 +8,7 @@
 use super::Opened;
 use crate::Root;
 use crate::groups::Group;
-use crate::machine::cgroups::{Cgroups, below};
+use crate::machine::cgroups::{Cgroups, EFFECTIVE, below};
 use crate::machine::cpuset::FILE;
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -112,8 +112,7 @@ impl Set {
 
 /// Whether the parent lets a control group have the cores.
 fn check_parent(root: &Root, parent: &str, cores: &Cpus) -> Result<(), String> {
-    let files = ["cpuset.cpus.effective", "cpuset.effective_cpus"];
-    let text = files.iter().find_map(|file| root.read(&format!("{parent}/{file}")).ok());
+    let text = EFFECTIVE.iter().find_map(|file| root.read(&format!("{parent}/{file}")).ok());
     let Some(has) = text.and_then(|text| text.parse::<Cpus>().ok()) else { return Ok(()) };
     let beyond = cores.without(&has);
     if beyond.is_empty() {

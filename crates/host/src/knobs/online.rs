@@ -100,11 +100,18 @@ impl OnlineKnob {
     /// What the kernel changes when a core goes, in the order of saving; the last is restored first.
     fn endangered(&self, cpu: u32, online: &Cpus) -> Vec<Address> {
         let named = |cpus: &Cpus| cpus.contains(cpu) && !online.without(cpus).is_empty();
+        let cgroups = Cgroups::find(&self.root);
         let ids = processes::pids(&self.root).into_iter().filter_map(|pid| {
+            let mut group = None;
             let pinned = processes::threads(&self.root, pid)
                 .into_iter()
                 .filter_map(|thread| processes::allowed(&self.root, pid, thread))
-                .any(|mask| named(&mask));
+                .filter(named)
+                // What it has from its control group returns with that.
+                .any(|mask| {
+                    *group.get_or_insert_with(|| cgroups.processors_of(&self.root, pid))
+                        != Some(mask)
+                });
             let stat = processes::process_stat(&self.root, pid).filter(|_| pinned)?;
             let movable = !stat.fixed && !stat.ended;
             movable.then_some(ProcessId { pid, thread: None, start: stat.start })

@@ -8,9 +8,15 @@
 //!
 //! `affinity:1234/1240@5680` is one thread of the process, and its value one list.
 //!
+//! A mask that is just what the process's control group has is set as "all processors": the kernel
+//! remembers what a thread asked for (since 6.2), and would keep it there when the group grows. Not
+//! so while a processor is off: its return is no growth.
+//!
 //! Masks are read with `sched_getaffinity(2)`, which leaves out processors that are off.
 
-use super::{Trouble, quoted};
+use super::cpuset::possible;
+use super::{Cgroups, Trouble, quoted};
+use crate::topology::CPU_FOLDER;
 use crate::{Root, processes};
 use rustix::io::Errno;
 use rustix::thread::{CpuSet, Pid, sched_getaffinity, sched_setaffinity};
@@ -145,6 +151,7 @@ pub(super) fn read(root: &Root, place: &str) -> Result<String, Trouble> {
 pub(super) fn write(root: &Root, place: &str, value: &str) -> Result<(), Trouble> {
     let id = find(root, place)?;
     let masks: Masks = value.parse().map_err(Trouble::degrade)?;
+    let masks = freed(root, id.pid, masks);
     if let Some(thread) = id.thread {
         return if confine(thread, &masks.default)? { Ok(()) } else { Err(Trouble::Gone) };
     }
@@ -171,6 +178,20 @@ pub(super) fn write(root: &Root, place: &str, value: &str) -> Result<(), Trouble
         }
     }
     if done.is_empty() { Err(Trouble::Gone) } else { first_error.map_or(Ok(()), Err) }
+}
+
+/// The masks, with "all processors" for what the process's control group has.
+fn freed(root: &Root, pid: u32, masks: Masks) -> Masks {
+    let list = |name: &str| root.read(&format!("{CPU_FOLDER}/{name}")).ok();
+    let (Some(all), true) = (possible(root), list("online") == list("present")) else {
+        return masks;
+    };
+    let group = Cgroups::find(root).processors_of(root, pid);
+    let free = |mask: Cpus| if group.as_ref() == Some(&mask) { all.clone() } else { mask };
+    Masks {
+        default: free(masks.default),
+        threads: masks.threads.into_iter().map(|(thread, mask)| (thread, free(mask))).collect(),
+    }
 }
 
 /// The mask of one thread; `None` when it ended.

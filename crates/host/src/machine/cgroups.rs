@@ -2,6 +2,10 @@
 //! `Documentation/admin-guide/cgroup-v1`, `cgroup-v2.rst`.
 
 use crate::Root;
+use wattio_governor::Cpus;
+
+/// The file that says on which processors a group runs, by version.
+pub const EFFECTIVE: [&str; 2] = ["cpuset.cpus.effective", "cpuset.effective_cpus"];
 
 /// The mounted hierarchies of control groups.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -70,6 +74,35 @@ impl Cgroups {
     }
 }
 
+impl Cgroups {
+    /// The processors that its control group lets a process have, where the host tells: those of the
+    /// nearest group above it that has the controller.
+    #[must_use]
+    pub fn processors_of(&self, root: &Root, pid: u32) -> Option<Cpus> {
+        let text = root.read(&format!("/proc/{pid}/cgroup")).ok()?;
+        let unified = self.folder("cpuset", "/")?.unified;
+        let mut cgroup = membership(&text, if unified { "" } else { "cpuset" })?;
+        loop {
+            let folder = self.folder("cpuset", cgroup)?.path;
+            let mut files = EFFECTIVE.iter().map(|file| root.read(&format!("{folder}/{file}")));
+            if let Some(text) = files.find_map(Result::ok) {
+                return text.parse().ok();
+            }
+            cgroup = cgroup.rsplit_once('/')?.0;
+        }
+    }
+}
+
+/// The path of the group in the text of `/proc/PID/cgroup` in the hierarchy of a controller, `""` for
+/// version 2: lines of `number:controllers:path`.
+fn membership<'a>(text: &'a str, controller: &str) -> Option<&'a str> {
+    text.lines().find_map(|line| {
+        let mut fields = line.splitn(3, ':').skip(1);
+        let (controllers, path) = (fields.next()?, fields.next()?);
+        controllers.split(',').any(|name| name == controller).then_some(path)
+    })
+}
+
 /// All control groups below a folder and itself, parents before children.
 #[must_use]
 pub fn below(root: &Root, folder: &str) -> Vec<String> {
@@ -119,6 +152,22 @@ cgroup2 /sys/fs/cgroup/unified cgroup2 rw 0 0
     }
 
     #[test]
+    fn a_process_has_what_the_nearest_group_with_the_controller_has() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = Root::new(folder.path());
+        fs::create_dir_all(root.path("/sys/fs/cgroup/a/b")).unwrap();
+        fs::create_dir_all(root.path("/proc/7")).unwrap();
+        fs::write(root.path("/proc/7/cgroup"), "3:cpu,cpuacct:/x\n0::/a/b\n").unwrap();
+        let cgroups = Cgroups::parse("");
+        assert_eq!(cgroups.processors_of(&root, 7), None);
+        fs::write(root.path("/sys/fs/cgroup/cpuset.cpus.effective"), "0-3").unwrap();
+        assert_eq!(cgroups.processors_of(&root, 7), "0-3".parse().ok());
+        fs::write(root.path("/sys/fs/cgroup/a/cpuset.cpus.effective"), "2").unwrap();
+        assert_eq!(cgroups.processors_of(&root, 7), "2".parse().ok());
+        assert_eq!(membership("3:cpu,cpuacct:/x\n0::/a/b", "cpuacct"), Some("/x"));
+    }
+
+    #[test]
     fn parents_come_before_children() {
         let folder = tempfile::tempdir().unwrap();
         let root = Root::new(folder.path());
@@ -132,6 +181,7 @@ cgroup2 /sys/fs/cgroup/unified cgroup2 rw 0 0
         #[test]
         fn no_text_panics(text: String, lines in "(cgroup2? /?[a-z\\\\]* cgroup2? [a-z,]*\n){0,4}") {
             let _ = (Cgroups::parse(&text), Cgroups::parse(&lines).folder("cpu", &text));
+            let _ = (membership(&text, ""), membership(&lines, &text));
         }
     }
 }

@@ -44,7 +44,7 @@ fn is_version_1(root: &Root, path: &str) -> bool {
 }
 
 /// All processors that there can ever be.
-fn possible(root: &Root) -> Option<Cpus> {
+pub(super) fn possible(root: &Root) -> Option<Cpus> {
     root.read(&format!("{CPU_FOLDER}/possible")).ok()?.parse().ok()
 }
 

@@ -6,10 +6,11 @@ use super::{Store, Subject, cpus, full_speed, idle, setting};
 use std::fs;
 use std::path::PathBuf;
 use std::process::{Child, Command};
-use wattio_governor::{Cpus, Knob, Machine};
+use wattio_governor::{Address, Cpus, Knob, Machine};
 use wattio_host::groups::Group;
 use wattio_host::knobs::KnobConfig;
-use wattio_host::machine::Cgroups;
+use wattio_host::machine::{Cgroups, affinity};
+use wattio_host::processes::ProcessId;
 use wattio_host::{LinuxMachine, Root, Topology, processes};
 
 /// The whole machine, for one test at a time, also of other runs.
@@ -182,6 +183,43 @@ fn affinity_of_a_process_with_threads() {
     assert_eq!(masks()[..before.len()], before);
     assert_eq!(masks()[before.len()..], [before[0].clone()], "and is freed too");
     subject.lets_go(|| drop(threads));
+}
+
+#[test]
+fn affinity_of_one_thread() {
+    let Some(here) = Here::take(false) else { return };
+    let threads = Threads::start();
+    let group = format!("processes = {{ thread = '{}' }}", threads.pinned());
+    let subject = Subject {
+        machine: &|| here.machine(),
+        knobs: &|| vec![here.knob("kind = 'cpu.affinity'", &group).unwrap()],
+        full: full_speed(&[&here.online.to_string()]),
+        narrow: setting(&["0"], 1e9),
+    };
+    subject.conforms();
+    subject.lets_go(|| drop(threads));
+}
+
+#[test]
+fn a_process_that_was_put_back_grows_with_its_control_group() {
+    let Some(here) = Here::take(true) else { return };
+    let Some(cgroup) = Cgroup::new(&here, "cpuset", &name("grows")) else { return };
+    let set = |cores: &str| {
+        let path = cgroup.folder.join("cpuset.cpus").to_str().unwrap().to_owned();
+        let below = cgroup.folder.join("below/cpuset.cpus");
+        if below.exists() {
+            let _ = fs::write(&below, "0");
+        }
+        here.machine().write(&Address::new("cpuset", &path), cores).unwrap();
+    };
+    set("0");
+    let pid = cgroup.sleeper.id();
+    let start = processes::process_stat(&here.root, pid).unwrap().start;
+    let address = affinity::address(&ProcessId { pid, thread: None, start });
+    here.machine().write(&address, "0").unwrap();
+    assert_eq!(here.machine().read(&address).unwrap(), "0");
+    set(&here.online.to_string());
+    assert_eq!(cgroup.allowed(&here), here.online);
 }
 
 /// Brings processor 1 back whatever becomes of the test.

@@ -35,6 +35,11 @@ impl Threads {
         name(self.pid())
     }
 
+    /// What its pinned thread is called.
+    pub fn pinned(&self) -> String {
+        pinned(self.pid())
+    }
+
     /// Has the main thread start another one, which inherits its mask.
     pub fn bear(&mut self) {
         self.input.write_all(b"bear\n").unwrap();
@@ -54,6 +59,10 @@ fn name(pid: u32) -> String {
     format!("wt-{pid}")
 }
 
+fn pinned(pid: u32) -> String {
+    format!("pin-{pid}")
+}
+
 impl Drop for Threads {
     fn drop(&mut self) {
         let _ = self.child.kill();
@@ -69,10 +78,12 @@ fn waits() {
         return;
     }
     std::fs::write("/proc/self/comm", name(std::process::id())).unwrap();
-    let start = |pinned: bool| {
+    let start = |pinned_one: bool| {
         let (tell, told) = std::sync::mpsc::channel();
-        std::thread::spawn(move || {
-            if pinned {
+        let name = if pinned_one { pinned(std::process::id()) } else { "free".to_owned() };
+        let thread = std::thread::Builder::new().name(name);
+        let spawned = thread.spawn(move || {
+            if pinned_one {
                 let mut one = CpuSet::new();
                 one.set(1);
                 sched_setaffinity(None, &one).unwrap();
@@ -80,6 +91,7 @@ fn waits() {
             tell.send(()).unwrap();
             std::thread::park();
         });
+        spawned.unwrap();
         told.recv().unwrap();
     };
     start(true);
