@@ -4,13 +4,19 @@
 //! and a struct behind the governor's trait. To add one, copy `diskstats.rs` (read at once) or
 //! `ceph.rs` (asked for in a thread of its own), and list it here.
 
+mod asking;
+pub mod ceph;
+pub mod cores;
 pub mod differences;
 pub mod diskstats;
 pub mod exec;
 mod fine;
+pub mod fio_log;
 pub mod polled;
 pub mod proc_stat;
 pub mod prometheus;
+pub mod spdk;
+mod tally;
 pub mod tracepoint;
 mod worker;
 
@@ -29,10 +35,14 @@ pub enum LatencyConfig {
     Diskstats(diskstats::Config),
     /// A metrics page of the server or of its exporter.
     Prometheus(prometheus::Config),
+    /// Operations of Ceph OSDs.
+    Ceph(ceph::Config),
     /// Each request to block devices, from the kernel's tracepoints.
     Tracepoint(tracepoint::Config),
     /// A command that prints what it measured.
     Exec(exec::Config),
+    /// The log of a running fio, for tests.
+    FioLog(fio_log::Config),
 }
 
 /// Where utilisation comes from: `kind` and the keys of that kind.
@@ -43,6 +53,8 @@ pub enum CpuConfig {
     ProcStat(proc_stat::Config),
     /// A command that prints what it measured.
     Exec(exec::Config),
+    /// An SPDK target's own account of its polling cores.
+    Spdk(spdk::Config),
 }
 
 impl Default for CpuConfig {
@@ -64,8 +76,10 @@ impl LatencyConfig {
         Ok(match self {
             Self::Diskstats(config) => Box::new(diskstats::Diskstats::open(config, root)?),
             Self::Prometheus(config) => Box::new(prometheus::open(config, period, stopwatch())?),
+            Self::Ceph(config) => Box::new(ceph::open(config, root, period, stopwatch())?),
             Self::Tracepoint(config) => Box::new(tracepoint::open(config, root, stopwatch())?),
             Self::Exec(config) => Box::new(exec::ExecLatency::open(config, root, stopwatch())?),
+            Self::FioLog(config) => Box::new(fio_log::FioLog::open(config, root)),
         })
     }
 }
@@ -79,6 +93,7 @@ impl CpuConfig {
         Ok(match self {
             Self::ProcStat(config) => Box::new(proc_stat::ProcStat::open(config, root)?),
             Self::Exec(config) => Box::new(exec::ExecCpu::open(config, root, period, stopwatch())?),
+            Self::Spdk(config) => Box::new(spdk::Spdk::open(config, root, period, stopwatch())?),
         })
     }
 }

@@ -14,6 +14,7 @@
 //! that polls an empty queue is busy to the kernel: for such servers take `exec` or `spdk`.
 //! A core that is off tells nothing and is left out of the share.
 
+use super::cores::{Cores, Ticks};
 use crate::Root;
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -26,46 +27,6 @@ const FILE: &str = "/proc/stat";
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Config {}
-
-/// Ticks of one core since it was first brought on.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Ticks {
-    /// In tasks of clients and in the kernel for them.
-    pub clients: u64,
-    /// In reniced tasks.
-    pub background: u64,
-    /// Without work.
-    pub idle: u64,
-    /// Without work while a drive was.
-    pub waiting: u64,
-}
-
-impl Ticks {
-    fn all(self) -> u64 {
-        [self.clients, self.background, self.idle, self.waiting]
-            .into_iter()
-            .fold(0, u64::saturating_add)
-    }
-
-    /// The kernel's idle time may go back a little; such a difference is none.
-    fn since(self, last: Self) -> Self {
-        Self {
-            clients: self.clients.saturating_sub(last.clients),
-            background: self.background.saturating_sub(last.background),
-            idle: self.idle.saturating_sub(last.idle),
-            waiting: self.waiting.saturating_sub(last.waiting),
-        }
-    }
-
-    fn plus(self, other: Self) -> Self {
-        Self {
-            clients: self.clients.saturating_add(other.clients),
-            background: self.background.saturating_add(other.background),
-            idle: self.idle.saturating_add(other.idle),
-            waiting: self.waiting.saturating_add(other.waiting),
-        }
-    }
-}
 
 /// The ticks of each core that is on, from the text of `/proc/stat`.
 ///
@@ -99,8 +60,7 @@ pub fn parse(text: &str) -> Result<BTreeMap<u32, Ticks>, String> {
 #[derive(Debug)]
 pub struct ProcStat {
     root: Root,
-    last: BTreeMap<u32, Ticks>,
-    told: Vec<GroupUse>,
+    cores: Cores,
 }
 
 impl ProcStat {
@@ -109,8 +69,10 @@ impl ProcStat {
     /// # Errors
     /// Where the file cannot be read.
     pub fn open(_: &Config, root: &Root) -> Result<Self, SourceError> {
-        let mut source = Self { root: root.clone(), last: BTreeMap::new(), told: Vec::new() };
-        source.last = source.read()?;
+        let mut source = Self { root: root.clone(), cores: Cores::default() };
+        let ticks = source.read()?;
+        // No group is asked for yet, so none can be missing.
+        let _ = source.cores.uses(ticks, &[]);
         Ok(source)
     }
 
@@ -118,19 +80,6 @@ impl ProcStat {
         let text = self.root.read(FILE).map_err(|error| format!("{FILE}: {error}"));
         text.and_then(|text| parse(&text))
             .map_err(|message| SourceError::retry(self.name(), message))
-    }
-
-    /// The use of one group; `None` where no tick passed on its cores.
-    fn used(&self, new: &BTreeMap<u32, Ticks>, active: &Cpus) -> Option<GroupUse> {
-        let on =
-            active.iter().filter_map(|core| Some(new.get(&core)?.since(*self.last.get(&core)?)));
-        let ticks = on.fold(Ticks::default(), Ticks::plus);
-        let share = |part: u64| part as f64 / ticks.all() as f64;
-        (ticks.all() > 0).then(|| GroupUse {
-            utilisation_clients: share(ticks.clients),
-            utilisation_background: share(ticks.background),
-            waited_for_drives: ticks.waiting > 0,
-        })
     }
 }
 
@@ -142,25 +91,7 @@ impl CpuSource for ProcStat {
     /// A call within the tick of the last one repeats what that one said.
     fn sample(&mut self, _: Seconds, active: &[Cpus]) -> Result<Vec<GroupUse>, SourceError> {
         let new = self.read()?;
-        let mut uses = Vec::with_capacity(active.len());
-        for (at, active) in active.iter().enumerate() {
-            let used = self.used(&new, active).or_else(|| self.told.get(at).copied());
-            uses.push(used.ok_or_else(|| {
-                SourceError::retry(
-                    self.name(),
-                    format!("no tick passed on cores {active}: too early to tell, or they are off"),
-                )
-            })?);
-        }
-        // A group whose ticks did not pass yet keeps its base; ticks are tens of milliseconds.
-        for (core, ticks) in new {
-            let last = self.last.entry(core).or_insert(ticks);
-            if ticks.since(*last).all() > 0 || ticks.all() < last.all() {
-                *last = ticks;
-            }
-        }
-        self.told.clone_from(&uses);
-        Ok(uses)
+        self.cores.uses(new, active).map_err(|message| SourceError::retry("proc-stat", message))
     }
 }
 

@@ -1,14 +1,11 @@
 //! From events to requests and their latencies.
 
 use super::event::{Event, Step};
+use crate::sources::tally::Tally;
 use std::collections::HashMap;
-use wattio_governor::{LatencyHistogram, LatencySample};
+use wattio_governor::LatencySample;
 use wattio_units::Seconds;
 
-/// Edges of buckets for each doubling of the latency: a quantile is right to a fifth.
-const EDGES_PER_OCTAVE: u32 = 4;
-/// The last edge is at 2^26 us, a good minute.
-const OCTAVES: u32 = 26;
 /// The most requests that are waited for.
 const PENDING_MAX: usize = 1 << 16;
 /// A request that was not answered for so long never will be: its answer was overlooked.
@@ -20,10 +17,12 @@ type Place = ((u32, u32), u64);
 
 /// Matches answers to requests by device and first sector. Two requests to one sector at the same
 /// time count as one.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Requests {
     pending: HashMap<Place, Pending>,
-    window: Window,
+    arrived: u64,
+    lost: u64,
+    tally: Tally,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -34,24 +33,6 @@ struct Pending {
     left: u64,
 }
 
-/// What was counted since the last sample.
-#[derive(Debug, Default)]
-struct Window {
-    arrived: u64,
-    requests: u64,
-    reads: u64,
-    sectors: u64,
-    sum_us: u64,
-    buckets: Vec<u64>,
-    lost: u64,
-}
-
-impl Default for Requests {
-    fn default() -> Self {
-        Self { pending: HashMap::new(), window: Window::new() }
-    }
-}
-
 impl Requests {
     /// Takes an event in.
     pub fn take(&mut self, event: Event) {
@@ -59,7 +40,7 @@ impl Requests {
             Event::Lost(events) => {
                 // Whatever is pending may have been answered in what is lost.
                 self.pending.clear();
-                self.window.lost = self.window.lost.saturating_add(events.max(1));
+                self.lost = self.lost.saturating_add(events.max(1));
             }
             Event::Issue(step) => self.issue(step),
             Event::Complete(step) => self.complete(step),
@@ -71,7 +52,7 @@ impl Requests {
         if self.pending.len() >= PENDING_MAX {
             self.pending.clear();
         }
-        self.window.arrived += 1;
+        self.arrived += 1;
         let Step { at_us: issued_us, sectors, .. } = step;
         let pending = Pending { issued_us, sectors, left: sectors };
         self.pending.insert((step.device, step.sector), pending);
@@ -90,7 +71,8 @@ impl Requests {
             self.pending.insert(rest, Pending { left, ..pending });
             return;
         }
-        self.window.add(latency_us, pending.sectors, step.read);
+        let bytes = pending.sectors.saturating_mul(SECTOR_BYTES);
+        self.tally.add(latency_us as f64, bytes, step.read);
     }
 
     /// What was counted since the last call.
@@ -98,50 +80,10 @@ impl Requests {
     /// # Errors
     /// How many events were lost: then the count is not known.
     pub fn sample(&mut self, at: Seconds) -> Result<LatencySample, u64> {
-        let window = std::mem::replace(&mut self.window, Window::new());
-        if window.lost > 0 { Err(window.lost) } else { Ok(window.sample(at)) }
+        let sample = std::mem::take(&mut self.tally).sample(at);
+        let (arrived, lost) = (std::mem::take(&mut self.arrived), std::mem::take(&mut self.lost));
+        if lost > 0 { Err(lost) } else { Ok(LatencySample { arrived: Some(arrived), ..sample }) }
     }
-}
-
-impl Window {
-    fn new() -> Self {
-        Self { buckets: vec![0; (OCTAVES * EDGES_PER_OCTAVE + 1) as usize], ..Self::default() }
-    }
-
-    fn add(&mut self, latency_us: u64, sectors: u64, read: bool) {
-        self.requests += 1;
-        self.reads += u64::from(read);
-        self.sectors = self.sectors.saturating_add(sectors);
-        self.sum_us = self.sum_us.saturating_add(latency_us);
-        let at = (latency_us.max(1) as f64).log2() * f64::from(EDGES_PER_OCTAVE);
-        // The last bucket takes what is beyond the last edge.
-        let at = (at.ceil() as usize).min(self.buckets.len().saturating_sub(1));
-        if let Some(bucket) = self.buckets.get_mut(at) {
-            *bucket += 1;
-        }
-    }
-
-    fn sample(self, at: Seconds) -> LatencySample {
-        let count = self.requests as f64;
-        let mean = |sum: f64| (self.requests > 0).then(|| sum / count);
-        LatencySample {
-            at,
-            requests: self.requests,
-            arrived: Some(self.arrived),
-            // The trace tells whole microseconds, cut off; a latency of zero there was not zero.
-            latency_us_mean: mean(self.sum_us as f64).map(|mean_us| mean_us.max(0.5)),
-            bytes_mean: mean(self.sectors.saturating_mul(SECTOR_BYTES) as f64),
-            read_share: mean(self.reads as f64),
-            histogram: Some(LatencyHistogram { buckets: edges().zip(self.buckets).collect() }),
-        }
-    }
-}
-
-/// The upper edges in microseconds: 1 us, a quarter octave more, ..., without end.
-fn edges() -> impl Iterator<Item = f64> {
-    let steps = OCTAVES * EDGES_PER_OCTAVE;
-    let edge = |step| f64::from(step) / f64::from(EDGES_PER_OCTAVE);
-    (0..steps).map(move |step| edge(step).exp2()).chain([f64::INFINITY])
 }
 
 #[cfg(test)]
@@ -199,16 +141,6 @@ mod tests {
     }
 
     proptest! {
-        #[test]
-        fn every_latency_lies_in_its_bucket(latency_us in 0u64..200_000_000) {
-            let mut window = Window::new();
-            window.add(latency_us, 8, true);
-            let buckets = window.sample(Seconds(0.0)).histogram.unwrap().buckets;
-            let at = buckets.iter().position(|bucket| bucket.1 == 1).unwrap();
-            prop_assert!(latency_us.max(1) as f64 <= buckets[at].0 * 1.000_001);
-            prop_assert!(at == 0 || latency_us as f64 >= buckets[at - 1].0 * 0.999_999);
-        }
-
         #[test]
         fn no_events_panic(steps in proptest::collection::vec((0u8..3, 0u64..9, 1u64..9, any::<u64>()), 0..99)) {
             let mut requests = Requests::default();

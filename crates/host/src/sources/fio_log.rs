@@ -1,0 +1,162 @@
+//! Latency from the logs of fio, for tests: `--write_lat_log` with one line for each request.
+//!
+//! fio must not average (`log_avg_msec`, or each line would count as one request); it writes its
+//! logs when a job ends. Lines are `time ms, latency ns, direction, block size, offset` and newer
+//! ones more; trims are left out. Reading begins at the end of the log as it is found.
+
+use super::tally::Tally;
+use crate::Root;
+use serde::Deserialize;
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom};
+use wattio_governor::{LatencySample, LatencySource, SourceError};
+use wattio_units::Seconds;
+
+/// The most that is read at once; the rest waits for the next sample.
+const READ_BYTES_MAX: u64 = 4 << 20;
+/// The longest line.
+const LINE_BYTES_MAX: usize = 4 << 10;
+
+/// The table `kind = "fio-log"`.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Config {
+    /// The log, such as `/tmp/job_lat.1.log`. It need not be there yet.
+    pub path: String,
+}
+
+/// One request of a log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Request {
+    /// Its latency.
+    pub latency_ns: u64,
+    /// Its size.
+    pub bytes: u64,
+    /// Whether it read.
+    pub read: bool,
+}
+
+/// Reads one line; `None` for a trim.
+///
+/// # Errors
+/// Says what is wrong with the line.
+pub fn parse(line: &str) -> Result<Option<Request>, String> {
+    let mut fields = line.split(',').map(|field| field.trim().parse::<u64>());
+    let wrong = || format!("{line:?} is not \"time, latency, direction, block size, offset\"");
+    let mut next = || fields.next().and_then(Result::ok).ok_or_else(wrong);
+    let (_, latency_ns, direction, bytes) = (next()?, next()?, next()?, next()?);
+    match direction {
+        0 | 1 => Ok(Some(Request { latency_ns, bytes, read: direction == 0 })),
+        2 => Ok(None),
+        other => Err(format!("{line:?} has the direction {other}, which is none of 0, 1, 2")),
+    }
+}
+
+/// The source.
+#[derive(Debug)]
+pub struct FioLog {
+    name: String,
+    root: Root,
+    path: String,
+    /// How far the log was read, in whole lines.
+    read_bytes: u64,
+}
+
+impl FioLog {
+    /// Begins at the end of the log.
+    #[must_use]
+    pub fn open(config: &Config, root: &Root) -> Self {
+        let path = config.path.clone();
+        let read_bytes = std::fs::metadata(root.path(&path)).map_or(0, |file| file.len());
+        Self { name: format!("fio-log {path}"), root: root.clone(), path, read_bytes }
+    }
+
+    fn news(&mut self) -> Result<Vec<u8>, String> {
+        let failed = |error: std::io::Error| format!("{}: {error}", self.path);
+        let mut file = File::open(self.root.path(&self.path)).map_err(failed)?;
+        if file.metadata().map_err(failed)?.len() < self.read_bytes {
+            self.read_bytes = 0;
+            return Err("the log became shorter: reading starts again".to_owned());
+        }
+        file.seek(SeekFrom::Start(self.read_bytes)).map_err(failed)?;
+        let mut bytes = Vec::new();
+        file.take(READ_BYTES_MAX).read_to_end(&mut bytes).map_err(failed)?;
+        let whole = bytes.iter().rposition(|&byte| byte == b'\n').map_or(0, |at| at + 1);
+        if whole == 0 && bytes.len() > LINE_BYTES_MAX {
+            return Err(format!("{} has a line of more than {LINE_BYTES_MAX} bytes", self.path));
+        }
+        bytes.truncate(whole);
+        self.read_bytes += whole as u64;
+        Ok(bytes)
+    }
+}
+
+impl LatencySource for FioLog {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn sample(&mut self, now: Seconds) -> Result<Option<LatencySample>, SourceError> {
+        let name = self.name.clone();
+        let retry = |message: String| SourceError::retry(&name, message);
+        let bytes = self.news().map_err(retry)?;
+        let mut tally = Tally::default();
+        for line in String::from_utf8_lossy(&bytes).lines() {
+            if let Some(request) = parse(line).map_err(retry)? {
+                tally.add(request.latency_ns as f64 / 1e3, request.bytes, request.read);
+            }
+        }
+        Ok(Some(tally.sample(now)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::io::Write;
+
+    #[test]
+    fn a_growing_log_is_followed() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = Root::new(folder.path());
+        let write = |text: &str| {
+            let mut options = File::options();
+            let mut file = options.append(true).create(true).open(root.path("/lat.log")).unwrap();
+            file.write_all(text.as_bytes()).unwrap();
+        };
+        let mut source = FioLog::open(&Config { path: "/lat.log".to_owned() }, &root);
+        assert!(source.sample(Seconds(0.0)).unwrap_err().to_string().contains("/lat.log"));
+        write("0, 100000, 0, 4096, 0\n1, 300000, 1, 8192, 0, 0\n2, 5, 2, 1, 0\n3, 90");
+        let sample = source.sample(Seconds(1.0)).unwrap().unwrap();
+        assert_eq!((sample.requests, sample.latency_us_mean), (2, Some(200.0)));
+        assert_eq!((sample.bytes_mean, sample.read_share), (Some(6144.0), Some(0.5)));
+        write("0000, 0, 4096, 0\n");
+        let sample = source.sample(Seconds(2.0)).unwrap().unwrap();
+        assert_eq!((sample.requests, sample.latency_us_mean), (1, Some(900.0)));
+        assert_eq!(source.sample(Seconds(3.0)).unwrap().unwrap().requests, 0);
+        write("watt\n");
+        let error = source.sample(Seconds(4.0)).unwrap_err().to_string();
+        assert!(error.contains("\"watt\" is not"), "{error}");
+        std::fs::write(root.path("/lat.log"), "").unwrap();
+        assert!(source.sample(Seconds(5.0)).unwrap_err().to_string().contains("became shorter"));
+        assert_eq!(source.sample(Seconds(6.0)).unwrap().unwrap().requests, 0);
+    }
+
+    #[test]
+    fn what_was_there_before_is_not_counted() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("lat.log"), "0, 1, 0, 4096, 0\n").unwrap();
+        let config = Config { path: "/lat.log".to_owned() };
+        let mut source = FioLog::open(&config, &Root::new(folder.path()));
+        assert_eq!(source.sample(Seconds(1.0)).unwrap().unwrap().requests, 0);
+        assert!(parse("0, 1, 7, 4096, 0").unwrap_err().contains("direction 7"));
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_panics(text: String, line in "([0-9]{0,21}, ?){0,6}[0-9]?") {
+            let _ = (parse(&text), parse(&line));
+        }
+    }
+}
