@@ -1,6 +1,7 @@
 //! The processes and threads of the host. Source: `/proc`, as in `proc(5)`.
 
 mod pattern;
+pub mod pollers;
 mod stat;
 
 pub use pattern::{ProcessPattern, matches};
