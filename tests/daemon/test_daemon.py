@@ -1,0 +1,239 @@
+"""`wattiod` on this machine: what it changes, it changes for real and puts back."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import random
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from daemon.running import ALL, BINARY, CPUSET, Place, control_group, cpus, start
+
+pytestmark = [
+    pytest.mark.system,
+    pytest.mark.skipif(os.geteuid() != 0, reason="only root may write control groups"),
+    pytest.mark.skipif(not (CPUSET / "cpuset.cpus").exists(), reason="no cpuset, version 1"),
+    pytest.mark.skipif(len(ALL) < 2, reason="one processor leaves nothing to take off"),
+    pytest.mark.skipif(not BINARY.exists(), reason="cargo build -p wattiod makes the daemon"),
+]
+
+SERVER = Path(__file__).with_name("server.py")
+KILLS = 50
+
+
+@pytest.fixture
+def group() -> Iterator[Path]:
+    """A control group with a process in it."""
+    with control_group(f"wattio-test-{os.getpid()}") as group:
+        process = subprocess.Popen(["/bin/cat"], stdin=subprocess.PIPE)
+        (group / "cgroup.procs").write_text(str(process.pid))
+        yield group
+        process.kill()
+        process.wait()
+
+
+def configuration(group: Path, rate: Path, policy: str, knobs: str = "") -> str:
+    """A configuration whose latency and utilisation come from the playing server."""
+    command = [sys.executable, str(SERVER), str(group / "cpuset.cpus"), str(rate)]
+    source = f"command = {command}\nuser = 'root'".replace("'", '"')
+    return f"""
+name = "test"
+[policy]
+{policy}
+[latency]
+kind = "exec"
+{source}
+[cpu]
+kind = "exec"
+{source}
+[[group]]
+name = "server"
+cores = "{",".join(str(cpu) for cpu in sorted(ALL))}"
+cgroup = "/{group.name}"
+[group.processes]
+cgroup = "/{group.name}"
+[[knob]]
+kind = "cpu.cpuset"
+{knobs}
+[power]
+model = "assumed"
+[safety]
+dwell = "0 s"
+"""
+
+
+HALF = 'name = "fixed"\nsettings = { cores_share = 0.5 }'
+MORE_KNOBS = """
+[[knob]]
+kind = "cpu.affinity"
+[[knob]]
+kind = "cpu.online"
+accept_hotplug = true
+"""
+
+
+@pytest.fixture
+def rate(tmp_path: Path) -> Path:
+    """The playing server's load."""
+    file = tmp_path / "rate"
+    file.write_text("2000")
+    return file
+
+
+def held(group: Path) -> tuple[str, ...]:
+    """Everything that the knobs may change."""
+    processes = (group / "cgroup.procs").read_text().split()
+    masks = [str(sorted(os.sched_getaffinity(int(pid)))) for pid in processes]
+    online = Path("/sys/devices/system/cpu/online").read_text()
+    return (online, (group / "cpuset.cpus").read_text(), *masks)
+
+
+def test_it_narrows_while_it_runs_and_widens_when_told_to_end(
+    tmp_path: Path, group: Path, rate: Path
+) -> None:
+    before = held(group)
+    place = Place(tmp_path, configuration(group, rate, HALF))
+    with start("run", place) as daemon:
+        place.wait_until(lambda status: status["counts"]["knob_writes"] > 0)
+        assert len(cpus((group / "cpuset.cpus").read_text())) == len(ALL) // 2
+        assert place.snapshot.exists(), "the old value was on disk before the first write"
+        assert place.status()["groups"][0]["cores_active"] == len(ALL) // 2
+        assert daemon.send(signal.SIGTERM).end() == 0, daemon.log
+    assert held(group) == before
+    assert not place.snapshot.exists()
+
+
+def test_shadow_mode_writes_nothing(tmp_path: Path, group: Path, rate: Path) -> None:
+    before = held(group)
+    place = Place(tmp_path, configuration(group, rate, HALF))
+    with start("observe", place, "--duration", "3 s") as daemon:
+        assert daemon.end() == 0, daemon.log
+    assert held(group) == before
+    assert not (tmp_path / "state").exists()
+    assert any("estimate" in line for line in daemon.log)
+
+
+@pytest.mark.parametrize("knobs", ["", MORE_KNOBS], ids=["cpuset", "cpuset, affinity, online"])
+def test_a_kill_at_any_moment_leaves_what_restore_puts_back(
+    tmp_path: Path, group: Path, rate: Path, knobs: str
+) -> None:
+    before = held(group)
+    place = Place(tmp_path, configuration(group, rate, HALF, knobs))
+    dice = random.Random(7)
+    caught = 0
+    for _ in range(KILLS // 2):
+        with start("run", place) as daemon:
+            # The first step falls half a second after the start; the writes take a few ms to 60.
+            try:
+                daemon.process.wait(timeout=dice.uniform(0.45, 0.75))
+            except subprocess.TimeoutExpired:
+                daemon.send(signal.SIGKILL)
+            daemon.end()
+            caught += place.snapshot.exists()
+            place.restore()
+        assert held(group) == before
+        assert not place.snapshot.exists()
+    assert caught > 2, "some of the kills fell after the first write"
+
+
+PACER = 'name = "pacer"\nsettings = { plf = 0.2, requests_min = 20 }'
+
+
+def test_pacer_saves_within_the_bound_and_its_account_is_right(
+    tmp_path: Path, group: Path, rate: Path
+) -> None:
+    before = held(group)
+    place = Place(tmp_path, configuration(group, rate, PACER))
+    with start("run", place, "--out", str(tmp_path / "results")) as daemon:
+        saving = place.wait_until(lambda status: status["groups"][0]["cores_active"] < len(ALL))
+        assert saving["state"] == "stable"
+        rate.write_text("20000")
+        place.wait_until(lambda status: status["state"] == "unstable")
+        # A higher level of load is learned anew, at full speed, and then saved at again or not.
+        place.wait_until(lambda status: status["state"] == "stable")
+        status = place.wait_until(lambda status: status["counts"]["windows_bounded"] > 10)
+        refused = subprocess.run(
+            [str(BINARY), "set", "plf", "99", "--socket", str(tmp_path / "socket")],
+            capture_output=True,
+            text=True,
+        )
+        assert refused.returncode == 2
+        assert "0.001 to 10" in refused.stderr
+        assert daemon.send(signal.SIGTERM).end() == 0, daemon.log
+    assert held(group) == before
+    assert status["power"]["estimated_j"] < status["power"]["estimated_full_speed_j"]
+
+    windows = place.windows()
+    summary = place.summary()["counts"]
+    bounded = [
+        row
+        for earlier, row in itertools.pairwise(windows)
+        if earlier["state"] == "stable" and row["bound_us"] and row["latency_us_mean"]
+    ]
+    broken = [row for row in bounded if row["latency_us_mean"] > row["bound_us"]]
+    assert (summary["windows_bounded"], summary["violations"]) == (len(bounded), len(broken))
+    assert summary["windows"] == len(windows)
+    assert summary["requests"] == sum(row["requests"] or 0 for row in windows)
+    latency = sum(row["latency_us_mean"] * row["requests"] for row in bounded)
+    baseline = sum(row["baseline_us"] * row["requests"] for row in bounded)
+    assert summary["loss_mean"] == pytest.approx(latency / baseline - 1.0, rel=1e-9)
+    assert summary["loss_mean"] < 0.2, "the bound holds over the run"
+
+
+def test_a_pause_is_full_speed_and_a_reload_takes_a_valid_file_only(
+    tmp_path: Path, group: Path, rate: Path
+) -> None:
+    place = Place(tmp_path, configuration(group, rate, HALF))
+    socket = ["--socket", str(tmp_path / "socket")]
+    with start("run", place) as daemon:
+        half = place.wait_until(lambda status: status["counts"]["knob_writes"] > 0)
+        subprocess.run([str(BINARY), "pause", *socket], check=True, capture_output=True)
+        place.wait_until(lambda status: status["groups"][0]["cores_active"] == len(ALL))
+        assert cpus((group / "cpuset.cpus").read_text()) == ALL
+        subprocess.run([str(BINARY), "resume", *socket], check=True, capture_output=True)
+        place.wait_until(lambda status: status["groups"] == half["groups"])
+
+        text = place.config.read_text()
+        place.config.write_text(text.replace("cores_share", "coers_share"))
+        daemon.send(signal.SIGHUP).wait_for("not reloaded.*coers_share")
+        assert place.status()["policy"] == "fixed"
+        place.config.write_text(text.replace(HALF, 'name = "native"'))
+        daemon.send(signal.SIGHUP).wait_for("configuration reloaded")
+        assert place.status()["policy"] == "native"
+        assert cpus((group / "cpuset.cpus").read_text()) == ALL
+        assert daemon.send(signal.SIGINT).end() == 0, daemon.log
+
+
+def test_only_one_daemon_acts(tmp_path: Path, group: Path, rate: Path) -> None:
+    place = Place(tmp_path, configuration(group, rate, HALF))
+    with start("run", place) as first:
+        place.wait_until(lambda status: status["counts"]["knob_writes"] > 0)
+        second = subprocess.run(
+            [str(BINARY), "run", str(place.config)], capture_output=True, text=True, timeout=60
+        )
+        assert second.returncode == 1
+        assert "another wattiod" in second.stderr
+        restore = subprocess.run(
+            [str(BINARY), "restore", str(place.config)], capture_output=True, text=True, timeout=60
+        )
+        assert restore.returncode == 1
+        assert "another wattiod" in restore.stderr
+        assert len(cpus((group / "cpuset.cpus").read_text())) == len(ALL) // 2
+        assert first.send(signal.SIGTERM).end() == 0
+
+
+def test_somebody_elses_change_is_left_alone(tmp_path: Path, group: Path, rate: Path) -> None:
+    place = Place(tmp_path, configuration(group, rate, HALF))
+    with start("run", place) as daemon:
+        place.wait_until(lambda status: status["counts"]["knob_writes"] > 0)
+        mine = str(max(ALL))
+        (group / "cpuset.cpus").write_text(mine)
+        daemon.wait_for("somebody else")
+        assert daemon.send(signal.SIGTERM).end() == 0
+    assert (group / "cpuset.cpus").read_text().strip() == mine
