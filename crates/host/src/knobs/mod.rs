@@ -12,6 +12,7 @@
 mod affinity;
 mod background;
 mod cpuset;
+mod endangered;
 mod frequency;
 mod idle;
 mod online;

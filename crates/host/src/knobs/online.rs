@@ -2,20 +2,12 @@
 //!
 //! What leaves is a whole physical core (all its threads inactive), never processor 0, never the
 //! last one that serves a queue of a block device, and never the last one of a version 1 control
-//! group: its tasks would be moved out of it for good. Interrupts are left to the kernel, which
-//! moves those of a core that goes.
-//!
-//! Taking a core off has side effects that do not go away when it returns: version 1 control
-//! groups lose it from their sets, a thread that may run nowhere else may then run everywhere, and
-//! the cpufreq governor `userspace` takes the frequency that the core comes back with for the one
-//! that it was told. All are named as endangered, so that they are saved before and put back after.
+//! group: its tasks would be moved out of it for good. Interrupts that a core serves are moved by the
+//! kernel. What it changes by that and does not change back is saved before: see `endangered.rs`.
 
-use super::Opened;
+use super::{Opened, endangered};
 use crate::Root;
 use crate::groups::Group;
-use crate::machine::cgroups::{Cgroups, below};
-use crate::machine::{affinity, cpuset};
-use crate::processes::{self, ProcessId};
 use crate::topology::{CPU_FOLDER, Topology};
 use serde::Deserialize;
 use wattio_governor::{
@@ -37,8 +29,6 @@ struct OnlineKnob {
     root: Root,
     /// Processors that may leave, by physical core; the last of the list leaves first.
     units: Vec<Cpus>,
-    /// Processors that change frequency together, with their folder.
-    policies: Vec<(Cpus, String)>,
     /// What left when these were active, so that the host is not searched again.
     decided: Option<(Cpus, Cpus)>,
 }
@@ -68,9 +58,7 @@ impl OnlineConfig {
                  must be there, and both threads of a core must be in groups"
             ));
         }
-        let policies =
-            topology.policies.iter().map(|p| (p.cpus.clone(), p.folder.clone())).collect();
-        Ok(Box::new(OnlineKnob { root: root.clone(), units, policies, decided: None }))
+        Ok(Box::new(OnlineKnob { root: root.clone(), units, decided: None }))
     }
 }
 
@@ -83,7 +71,7 @@ impl OnlineKnob {
     /// The processors that leave when only `active` ones shall work.
     fn leaving(&self, active: &Cpus, online: &Cpus) -> Cpus {
         let mut needs = queues(&self.root);
-        needs.extend(sets(&self.root).into_iter().map(|(_, cpus)| cpus));
+        needs.extend(endangered::sets(&self.root).into_iter().map(|(_, cpus)| cpus));
         // All that do not leave will be on, those that left before too.
         let there = self.units.iter().fold(online.clone(), |there, unit| there.or(unit));
         let mut leaving = Cpus::default();
@@ -96,50 +84,6 @@ impl OnlineKnob {
         }
         leaving
     }
-
-    /// What the kernel changes when a core goes, in the order of saving; the last is restored first.
-    fn endangered(&self, cpu: u32, online: &Cpus) -> Vec<Address> {
-        let named = |cpus: &Cpus| cpus.contains(cpu) && !online.without(cpus).is_empty();
-        let cgroups = Cgroups::find(&self.root);
-        let ids = processes::pids(&self.root).into_iter().filter_map(|pid| {
-            let mut group = None;
-            let pinned = processes::threads(&self.root, pid)
-                .into_iter()
-                .filter_map(|thread| processes::allowed(&self.root, pid, thread))
-                .filter(named)
-                // What it has from its control group returns with that.
-                .any(|mask| {
-                    *group.get_or_insert_with(|| cgroups.processors_of(&self.root, pid))
-                        != Some(mask)
-                });
-            let stat = processes::process_stat(&self.root, pid).filter(|_| pinned)?;
-            let movable = !stat.fixed && !stat.ended;
-            movable.then_some(ProcessId { pid, thread: None, start: stat.start })
-        });
-        let mut endangered: Vec<_> = ids.map(|id| affinity::address(&id)).collect();
-        for (_, folder) in self.policies.iter().filter(|(cpus, _)| cpus.contains(cpu)) {
-            let governor = self.root.read(&format!("{folder}/scaling_governor"));
-            if governor.is_ok_and(|governor| governor == "userspace") {
-                endangered.push(Address::new("file", &format!("{folder}/scaling_setspeed")));
-            }
-        }
-        let sets = sets(&self.root).into_iter().rev().filter(|(_, cpus)| cpus.contains(cpu));
-        endangered.extend(sets.map(|(path, _)| Address::new("cpuset", &path)));
-        endangered
-    }
-}
-
-/// The version 1 control groups that have processors of their own, parents before children.
-fn sets(root: &Root) -> Vec<(String, Cpus)> {
-    let top = Cgroups::find(root).folder("cpuset", "/").filter(|top| !top.unified);
-    // The top one follows what is online by itself.
-    let folders = top.map_or_else(Vec::new, |top| below(root, &top.path)).into_iter().skip(1);
-    let set = |folder: String| {
-        let path = format!("{folder}/{}", cpuset::FILE);
-        let cpus: Cpus = root.read(&path).ok()?.parse().ok()?;
-        (!cpus.is_empty()).then_some((path, cpus))
-    };
-    folders.filter_map(set).collect()
 }
 
 /// The processors that serve each queue of each block device.
@@ -191,7 +135,8 @@ impl Knob for OnlineKnob {
                 continue;
             }
             let goes = online.contains(cpu);
-            let endangers = if goes { self.endangered(cpu, &online) } else { Vec::new() };
+            let endangers =
+                if goes { endangered::by_leaving(&self.root, cpu, &online) } else { Vec::new() };
             assignments.push(Assignment { address, target: Target::Set("0".into()), endangers });
         }
         Ok(assignments)

@@ -206,7 +206,8 @@ fn cores_leave_and_return_with_all_that_the_kernel_changed() {
     assert_eq!(off, [(file(3).as_str(), "0"), (file(7).as_str(), "0")]);
     let endangered: Vec<_> = assignments[0].endangers.iter().map(Address::rest).collect();
     let set = |folder: &str| format!("{folder}/cpuset.cpus");
-    assert_eq!(endangered, ["10@7", &set(&below), &set(service), &set(slice)]);
+    let irq = "/proc/irq/41/smp_affinity_list";
+    assert_eq!(endangered, ["10@7", irq, &set(&below), &set(service), &set(slice)]);
 }
 
 #[test]

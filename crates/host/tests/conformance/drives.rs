@@ -1,8 +1,10 @@
 //! The drives' and background work's knobs on folders that are shaped like a host.
 
 use super::tree::Tree;
-use super::{Subject, full_speed, idle, setting};
-use wattio_governor::{Assignment, Setting, Target};
+use super::{Store, Subject, full_speed, idle, setting};
+use wattio_governor::{Assignment, Hands, Machine, Setting, Target};
+use wattio_host::LinuxMachine;
+use wattio_host::knobs::KnobConfig;
 use wattio_law::{BackgroundDirective, BackgroundPriority};
 
 const MD: &str = "/sys/block/md0/md";
@@ -159,4 +161,51 @@ fn background_work_is_left_as_it_was() {
     tree.write("/proc/self/cgroup", "5:freezer:/s.slice/etcd.service/below");
     missing("freeze = ['/s.slice/etcd.service']", "this program itself runs in");
     missing("freeze = ['etcd']", "no path of a control group");
+}
+
+/// A knob that makes and removes a file by commands, as whoever runs the test.
+fn commands(tree: &Tree, is_paused: bool) -> String {
+    let (user, group) = (rustix::process::getuid().as_raw(), rustix::process::getgid().as_raw());
+    tree.write("/etc/passwd", &format!("me:x:{user}:{group}::/:/bin/sh"));
+    let file = tree.path("/paused");
+    let file = file.to_str().unwrap();
+    let mut text = format!(
+        "kind = 'background'\n[[commands]]\nname = 'scrub'\nuser = 'me'\ntimeout = '30 s'\n\
+         pause = ['/bin/touch', '{file}']\nresume = ['/bin/rm', '-f', '{file}']\n"
+    );
+    if is_paused {
+        text += &format!("is_paused = ['/usr/bin/test', '-e', '{file}']");
+    }
+    text
+}
+
+fn running(tree: &Tree, knob: &str) -> Box<dyn Machine> {
+    let config: KnobConfig = toml::from_str(knob).unwrap();
+    Box::new(LinuxMachine::new(tree.root(), config.commands()).unwrap())
+}
+
+#[test]
+fn work_that_commands_pause_goes_on_after_a_crash() {
+    let tree = Tree::new();
+    let knob = commands(&tree, true);
+    let subject = Subject {
+        machine: &|| running(&tree, &knob),
+        knobs: &|| vec![tree.knob(&knob, "").unwrap()],
+        full: full_speed(&[]),
+        narrow: pace(0.0),
+    };
+    subject.conforms();
+    // Without a command that tells, nobody knows the state, and going on is the safe side.
+    let knob = commands(&tree, false);
+    let store = Store::default();
+    let open = || Hands::open(running(&tree, &knob), Box::new(store.clone()), "boot").unwrap();
+    let (mut hands, _) = open();
+    let mut pauses = tree.knob(&knob, "").unwrap();
+    let assignments = pauses.assignments(&pace(0.0), hands.machine()).unwrap();
+    hands.apply(pauses.name(), &assignments);
+    assert!(tree.path("/paused").exists());
+    std::mem::forget(hands);
+    let (_, restored) = open();
+    assert_eq!((restored.restored.len(), restored.left.len()), (1, 0));
+    assert!(!tree.path("/paused").exists());
 }

@@ -222,6 +222,35 @@ fn a_process_that_was_put_back_grows_with_its_control_group() {
     assert_eq!(cgroup.allowed(&here), here.online);
 }
 
+/// An interrupt that goes to processor 1 only.
+struct Interrupt {
+    file: String,
+    before: String,
+}
+
+impl Interrupt {
+    /// One that can be sent there, if there is any.
+    fn pin(here: &Here) -> Option<Self> {
+        here.root.list("/proc/irq").into_iter().rev().find_map(|irq| {
+            let file = format!("/proc/irq/{irq}/smp_affinity_list");
+            let before = here.root.read(&file).ok()?;
+            here.root.write(&file, "1").ok()?;
+            let interrupt = Self { file, before };
+            (interrupt.goes_to(here) == "1").then_some(interrupt)
+        })
+    }
+
+    fn goes_to(&self, here: &Here) -> String {
+        here.root.read(&self.file).unwrap()
+    }
+}
+
+impl Drop for Interrupt {
+    fn drop(&mut self) {
+        let _ = fs::write(&self.file, &self.before);
+    }
+}
+
 /// Brings processor 1 back whatever becomes of the test.
 struct BackOn;
 
@@ -246,6 +275,7 @@ fn cores_leave_this_machine_and_return() {
     };
     let before = masks();
     let stays = here.online.without(&cpus("1"));
+    let interrupt = Interrupt::pin(&here);
     let _back_on = BackOn;
     let subject = Subject {
         machine: &|| here.machine(),
@@ -255,6 +285,9 @@ fn cores_leave_this_machine_and_return() {
     };
     subject.conforms();
     assert_eq!(Topology::read(&here.root).unwrap().online, here.online);
+    if let Some(interrupt) = &interrupt {
+        assert_eq!(interrupt.goes_to(&here), "1", "{}", interrupt.file);
+    }
     assert_eq!(masks(), before, "a thread that was pinned to processor 1 is pinned again");
     assert_eq!(cgroup.allowed(&here), here.online);
 }

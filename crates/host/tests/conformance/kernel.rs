@@ -3,7 +3,8 @@
 //! As seen on Linux 6.18 with version 1 control groups: a core that leaves is struck from all sets
 //! and does not return to them, a set is not given cores that are off, and a thread that may run on
 //! that core only may run everywhere from then on. The governor `userspace` forgets what it was told
-//! (Linux 6.1), and the files of cores that are all off are busy.
+//! (Linux 6.1), an interrupt that only went there stays where it is sent, and the files of cores that
+//! are all off are busy.
 
 use super::cpus;
 use super::tree::{CPU, Tree};
@@ -72,6 +73,12 @@ impl Kernel {
         }
         if on {
             return;
+        }
+        for irq in self.root.list("/proc/irq") {
+            let file = format!("/proc/irq/{irq}/smp_affinity_list");
+            if cpus(&self.root.read(&file).unwrap()).and(&online).is_empty() {
+                self.root.write(&file, &online.to_string()).unwrap();
+            }
         }
         for set in &self.sets {
             let left = cpus(&self.linux.read(set).unwrap()).without(&one);

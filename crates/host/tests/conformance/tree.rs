@@ -1,6 +1,7 @@
 //! A folder that is shaped like a host.
 
 use std::fs;
+use std::os::unix::fs::symlink;
 use std::path::Path;
 use wattio_governor::{Knob, Machine};
 use wattio_host::groups::{Group, GroupConfig, resolve};
@@ -25,6 +26,8 @@ impl Tree {
             let siblings = format!("{},{}", cpu % 4, cpu % 4 + 4);
             tree.write(&format!("{CPU}/cpu{cpu}/topology/core_cpus_list"), &siblings);
             tree.write(&format!("{CPU}/cpu{cpu}/online"), "1");
+            let policy = format!("../cpufreq/policy{}", cpu % 4);
+            symlink(policy, tree.path(&format!("{CPU}/cpu{cpu}/cpufreq"))).unwrap();
             let node = format!("/sys/devices/system/node/node{}/cpulist", cpu % 4 / 2);
             tree.write(&node, ["0-1,4-5", "2-3,6-7"][cpu % 4 / 2]);
         }
@@ -41,6 +44,8 @@ impl Tree {
             tree.write(&file("scaling_driver"), "acpi-cpufreq");
             tree.write(&file("scaling_setspeed"), "<unsupported>");
         }
+        tree.write("/proc/irq/40/smp_affinity_list", "0-7");
+        tree.write("/proc/irq/41/smp_affinity_list", "3");
         for queue in 0..4 {
             let cpus = format!("{queue}, {}", queue + 4);
             tree.write(&format!("/sys/block/nvme0n1/mq/{queue}/cpu_list"), &cpus);

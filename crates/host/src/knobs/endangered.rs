@@ -1,0 +1,82 @@
+//! What the kernel changes when a processor leaves, and does not change back when it returns.
+//!
+//! - A thread that may run nowhere else may then run everywhere, and stays so.
+//! - An interrupt that goes nowhere else is sent elsewhere, and stays there (`migrate_one_irq` in
+//!   `kernel/irq/cpuhotplug.c`; those that drivers spread over processors return by themselves).
+//! - The cpufreq governor `userspace` takes the frequency that the processor comes back with for
+//!   the one that it was told.
+//! - A version 1 control group loses the processor from its set.
+
+use crate::Root;
+use crate::machine::cgroups::{Cgroups, below};
+use crate::machine::{affinity, cpuset};
+use crate::processes::{self, ProcessId};
+use crate::topology::CPU_FOLDER;
+use wattio_governor::{Address, Cpus};
+
+/// The places that change when `cpu` leaves, in the order of saving; the last is restored first.
+pub(super) fn by_leaving(root: &Root, cpu: u32, online: &Cpus) -> Vec<Address> {
+    // What may go everywhere may still go everywhere.
+    let named = |cpus: &Cpus| cpus.contains(cpu) && !online.without(cpus).is_empty();
+    let mut endangered = pinned(root, named);
+    endangered.extend(interrupts(root, named));
+    endangered.extend(told_frequency(root, cpu));
+    let sets = sets(root).into_iter().rev().filter(|(_, cpus)| cpus.contains(cpu));
+    endangered.extend(sets.map(|(path, _)| Address::new("cpuset", &path)));
+    endangered
+}
+
+/// The processes with a thread whose processors are `named`.
+fn pinned(root: &Root, named: impl Fn(&Cpus) -> bool) -> Vec<Address> {
+    let cgroups = Cgroups::find(root);
+    let process = |pid| {
+        let mut group = None;
+        let pinned = processes::threads(root, pid)
+            .into_iter()
+            .filter_map(|thread| processes::allowed(root, pid, thread))
+            .filter(&named)
+            // What it has from its control group returns with that.
+            .any(|mask| {
+                *group.get_or_insert_with(|| cgroups.processors_of(root, pid)) != Some(mask)
+            });
+        let stat = processes::process_stat(root, pid).filter(|_| pinned)?;
+        let id = ProcessId { pid, thread: None, start: stat.start };
+        (!stat.fixed && !stat.ended).then(|| affinity::address(&id))
+    };
+    processes::pids(root).into_iter().filter_map(process).collect()
+}
+
+/// The interrupts whose processors are `named`.
+fn interrupts(root: &Root, named: impl Fn(&Cpus) -> bool) -> Vec<Address> {
+    let path = |irq| format!("/proc/irq/{irq}/smp_affinity_list");
+    let fits = |path: &String| {
+        let cpus = root.read(path).ok().and_then(|text| text.parse().ok());
+        cpus.is_some_and(|cpus| named(&cpus))
+    };
+    let paths = root.list("/proc/irq").into_iter().map(path).filter(fits);
+    paths.map(|path| Address::new("file", &path)).collect()
+}
+
+/// The frequency that the processor's governor was told, where it was told one.
+fn told_frequency(root: &Root, cpu: u32) -> Option<Address> {
+    let folder = format!("{CPU_FOLDER}/cpu{cpu}/cpufreq");
+    let governor = root.read(&format!("{folder}/scaling_governor")).ok()?;
+    // The policy's own folder has the name that other knobs use.
+    let policy = std::fs::read_link(root.path(&folder)).ok()?;
+    let name = policy.file_name()?.to_str()?;
+    let path = format!("{CPU_FOLDER}/cpufreq/{name}/scaling_setspeed");
+    (governor == "userspace").then(|| Address::new("file", &path))
+}
+
+/// The version 1 control groups that have processors of their own, parents before children.
+pub(super) fn sets(root: &Root) -> Vec<(String, Cpus)> {
+    let top = Cgroups::find(root).folder("cpuset", "/").filter(|top| !top.unified);
+    // The top one follows what is online by itself.
+    let folders = top.map_or_else(Vec::new, |top| below(root, &top.path)).into_iter().skip(1);
+    let set = |folder: String| {
+        let path = format!("{folder}/{}", cpuset::FILE);
+        let cpus: Cpus = root.read(&path).ok()?.parse().ok()?;
+        (!cpus.is_empty()).then_some((path, cpus))
+    };
+    folders.filter_map(set).collect()
+}
