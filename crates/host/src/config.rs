@@ -101,6 +101,9 @@ pub struct SafetyConfig {
 pub struct ServiceConfig {
     /// Where page and metrics are served; `"off"` serves none.
     pub listen: Listen,
+    /// Names that the page may be asked for under, besides `localhost` and addresses: a reverse
+    /// proxy's.
+    pub host_names: Vec<String>,
     /// The control socket.
     pub socket: PathBuf,
     /// Whose members may use the socket, besides root.
@@ -121,7 +124,7 @@ impl<'de> Deserialize<'de> for Listen {
         }
         let wrong = || {
             let message = format!(
-                "listen = {text:?} is no address with a port such as \"127.0.0.1:9753\", and not \"off\""
+                "listen = {text:?} is no address with a port such as \"127.0.0.1:9288\", and not \"off\""
             );
             serde::de::Error::custom(message)
         };
@@ -156,7 +159,8 @@ impl Default for SafetyConfig {
 impl Default for ServiceConfig {
     fn default() -> Self {
         Self {
-            listen: Listen(Some(SocketAddr::from(([127, 0, 0, 1], 9753)))),
+            listen: Listen(Some(SocketAddr::from(([127, 0, 0, 1], 9288)))),
+            host_names: Vec::new(),
             socket: PathBuf::from("/run/wattiod/wattiod.sock"),
             socket_group: None,
             state: PathBuf::from("/var/lib/wattiod"),
@@ -189,7 +193,11 @@ impl DaemonConfig {
         require(names.len() == self.groups.len(), "group", "two groups have the same name")?;
         for kind in ["cpu.cpuset", "cpu.affinity", "cpu.online", "cpu.frequency"] {
             let count = self.knobs.iter().filter(|knob| knob.name() == kind).count();
-            require(count <= 1, "knob", format!("{kind} is there {count} times, and serves all groups"))?;
+            require(
+                count <= 1,
+                "knob",
+                format!("{kind} is there {count} times, and serves all groups"),
+            )?;
         }
         self.safety.check()
     }
@@ -277,7 +285,7 @@ cores = "0-3"
             ("[safty]\n", "did you mean `safety`"),
             ("[safety]\nstale_after_windows = 0.5", "safety.stale_after_windows: is 0.5"),
             ("[safety]\ncool_down = \"2 h\"\ncool_down_max = \"1 h\"", "safety.cool_down_max"),
-            ("[service]\nlisten = \"everywhere\"", "127.0.0.1:9753"),
+            ("[service]\nlisten = \"everywhere\"", "127.0.0.1:9288"),
             ("[[knob]]\nkind = \"cpu.turbo\"", "cpu.turbo"),
             ("[[group]]\nname = \"all\"\ncores = \"4\"", "the same name"),
             ("[[knob]]\nkind = \"cpu.cpuset\"\n[[knob]]\nkind = \"cpu.cpuset\"", "2 times"),

@@ -3,6 +3,7 @@
 
 mod root;
 
+pub mod config;
 pub mod groups;
 pub mod guards;
 pub mod knobs;
@@ -12,6 +13,7 @@ pub mod processes;
 pub mod sources;
 pub mod topology;
 
+pub use config::DaemonConfig;
 pub use machine::LinuxMachine;
 pub use root::Root;
 pub use topology::Topology;

@@ -1,23 +1,18 @@
 //! The host's clocks.
 
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use rustix::time::{ClockId, clock_gettime};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use wattio_governor::Clock;
 
-/// Monotonic since it was made; UTC as the host has it.
-#[derive(Clone, Copy, Debug)]
-pub struct HostClock(Instant);
-
-impl HostClock {
-    /// Begins now.
-    #[must_use]
-    pub fn start() -> Self {
-        Self(Instant::now())
-    }
-}
+/// The kernel's monotonic clock, which other tools log by too, and UTC as the host has it.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct HostClock;
 
 impl Clock for HostClock {
     fn now(&self) -> Duration {
-        self.0.elapsed()
+        let now = clock_gettime(ClockId::Monotonic);
+        let seconds = u64::try_from(now.tv_sec).unwrap_or(0);
+        Duration::new(seconds, u32::try_from(now.tv_nsec).unwrap_or(0))
     }
 
     fn utc_ns(&self) -> u64 {

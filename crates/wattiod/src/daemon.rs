@@ -35,8 +35,9 @@ impl Mode {
     }
 }
 
-/// Reads watts; says what is wrong where it cannot.
-pub type Meter = Box<dyn FnMut(Seconds) -> Result<f64, String> + Send>;
+/// Reads the mean watts since the reading before (`None`: there was none before); says what is
+/// wrong where it cannot.
+pub type Meter = Box<dyn FnMut(Seconds) -> Result<Option<f64>, String> + Send>;
 
 /// A group as the status tells of it.
 #[derive(Clone, Debug)]
@@ -228,7 +229,7 @@ impl Daemon {
 
     fn account(&mut self, step: Stepped, clock: &dyn Clock) {
         let now = Seconds(clock.now().as_secs_f64());
-        let measured = self.parts.meter.as_mut().map(|meter| meter(now));
+        let measured = self.parts.meter.as_mut().and_then(|meter| meter(now).transpose());
         let rate = step.truth.latency.map_or(0.0, |latency| latency.requests as f64 / step.dt.0);
         let (here, full) = self.groups_of(&step);
         let groups = here.as_deref().zip(full.as_deref());

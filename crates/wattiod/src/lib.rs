@@ -1,7 +1,17 @@
 //! The parts of the daemon. `main.rs` reads arguments and puts them together.
 
+pub mod assembly;
+pub mod clock;
 pub mod control;
+pub mod daemon;
+pub mod doctor;
+pub mod govern;
 pub mod journal;
 pub mod ledger;
+pub mod machine;
+pub mod own;
+pub mod service;
 pub mod shadow;
+pub mod state;
 pub mod status;
+pub mod words;

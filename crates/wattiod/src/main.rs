@@ -1,3 +1,9 @@
 //! The daemon: watches a storage host, says what it would save, and saves it.
 
-fn main() {}
+mod cli;
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    cli::main()
+}

@@ -1,0 +1,246 @@
+//! Serves page, metrics and control socket from a made-up status, to look at and to test with.
+//!
+//! `cargo run -p wattiod --example page -- [listen=ADDRESS] [socket=PATH] [step_ms=500]
+//! [shadow] [no-estimate] [meter] [forced] [paused] [over] [bare]`
+//!
+//! Each step stands for half a second of the made-up server, however long it takes. Ends when its
+//! standard input does.
+
+use std::io::Read;
+use std::sync::{Arc, mpsc};
+use std::time::Duration;
+use wattio_governor::Severity;
+use wattiod::control::{Answer, Request};
+use wattiod::service::{Service, ServiceRequest, ServiceSettings};
+use wattiod::status::{
+    Counts, EventStatus, GroupStatus, LatencyStatus, OwnCost, PowerStatus, ShadowStatus, Status,
+};
+
+const STEP_S: f64 = 0.5;
+const START_NS: u64 = 1_770_000_000_000_000_000;
+
+/// What the command line asks for.
+struct Scene {
+    words: Vec<String>,
+    tolerance: f64,
+    paused: bool,
+}
+
+impl Scene {
+    fn has(&self, word: &str) -> bool {
+        self.words.iter().any(|given| given == word)
+    }
+
+    fn value(&self, key: &str) -> Option<&str> {
+        self.words.iter().find_map(|word| word.strip_prefix(key)?.strip_prefix('='))
+    }
+
+    /// The made-up server after so many steps: a day of load in 15 minutes.
+    fn status(&self, step: u64) -> Status {
+        let seconds = step as f64 * STEP_S;
+        if self.has("bare") {
+            return Status { mode: "observe".to_owned(), utc_ns: ns(seconds), ..Status::default() };
+        }
+        let load = 0.55 + 0.35 * (seconds / 140.0).sin() + 0.05 * (seconds * 1.3).sin();
+        let held = self.paused || self.has("forced");
+        let share = if held { 1.0 } else { (load + 0.15).clamp(0.3, 1.0) };
+        let baseline_us = 240.0 + 60.0 * load;
+        let over = if self.has("over") { 1.3 } else { 1.0 };
+        let loss = if self.has("shadow") { 0.01 } else { (1.0 - share) * 0.25 };
+        let mean_us = baseline_us * (1.0 + loss + 0.03 * (seconds * 2.1).sin()) * over;
+        let shadow = self.has("shadow").then(|| self.shadow(step));
+        Status {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            mode: if shadow.is_some() { "observe" } else { "run" }.to_owned(),
+            name: "etcd on storage7".to_owned(),
+            policy: "pacer".to_owned(),
+            state: Some(if held { "unstable" } else { "stable" }.to_owned()),
+            reason: if held { "full speed" } else { "there is room: fewer cores" }.to_owned(),
+            forced: self.has("forced").then(|| {
+                "the newest sample of prometheus http://127.0.0.1:2379/metrics is 3.2 s old"
+                    .to_owned()
+            }),
+            paused: self.paused,
+            utc_ns: ns(seconds),
+            uptime_s: 86_400.0 + seconds,
+            latency: LatencyStatus {
+                source: "prometheus etcd_disk_wal_fsync_duration_seconds".to_owned(),
+                requests_per_s: Some(8000.0 * load),
+                latency_us_mean: Some(mean_us),
+                latency_us_p99: Some(mean_us * 4.0),
+                sample_age_s: 0.31,
+                baseline_us: Some(baseline_us),
+                bound_us: Some(baseline_us * (1.0 + self.tolerance)),
+                tolerance: Some(self.tolerance),
+                loss_measured: Some(mean_us / baseline_us - 1.0),
+                loss_predicted: Some((1.0 - share) * 0.22),
+            },
+            groups: groups(share, load),
+            background_pace: 0.5,
+            power: self.power(step, share, load),
+            shadow,
+            counts: counts(step, self.has("shadow")),
+            own: OwnCost { cpu_s: 21.4, resident_bytes: 7_400_000, step_us_mean: Some(31.0) },
+            events: events(seconds),
+        }
+    }
+
+    fn power(&self, step: u64, share: f64, load: f64) -> PowerStatus {
+        let full_w = 210.0 + 60.0 * load;
+        let saving_w = full_w - 70.0 * (1.0 - share);
+        let metered = self.has("meter").then_some(());
+        let estimate = (!self.has("no-estimate")).then_some(());
+        let span_s = 7200.0 + step as f64 * STEP_S;
+        PowerStatus {
+            meter: metered.map(|()| "rapl package-0, package-1".to_owned()),
+            measured_w: metered.map(|()| if self.has("shadow") { full_w } else { saving_w } + 3.0),
+            measured_j: metered.map(|()| 205.0 * span_s),
+            model: estimate.map(|()| "power-model.toml (SPECpower of a like server)".to_owned()),
+            estimated_w: estimate.map(|()| saving_w),
+            estimated_full_speed_w: estimate.map(|()| full_w),
+            estimated_j: estimate.map(|()| 200.0 * span_s),
+            estimated_full_speed_j: estimate.map(|()| 236.0 * span_s),
+            no_estimate: self.has("no-estimate").then(|| {
+                "no power model is given; see `power.model` in the configuration".to_owned()
+            }),
+        }
+    }
+
+    fn shadow(&self, step: u64) -> ShadowStatus {
+        let fitted = !self.has("no-estimate");
+        ShadowStatus {
+            fitted,
+            why: (!fitted).then(|| "only 12 of 120 windows at full speed so far".to_owned()),
+            error_median: fitted.then_some(0.043),
+            error_p90: fitted.then_some(0.118),
+            windows_fitted: 1200 + step,
+            windows_kept_out: 300 + step / 4,
+            estimated_span_s: if fitted { 3600.0 + step as f64 * STEP_S } else { 0.0 },
+        }
+    }
+
+    /// What the loop of a daemon would answer.
+    fn answer(&mut self, request: &Request) -> Answer {
+        let message = match *request {
+            Request::Status {} => "status".to_owned(),
+            Request::SetTolerance { tolerance } => {
+                self.tolerance = tolerance;
+                format!("tolerance {tolerance}")
+            }
+            Request::Pause {} => {
+                self.paused = true;
+                "paused".to_owned()
+            }
+            Request::Resume {} => {
+                self.paused = false;
+                "resumed".to_owned()
+            }
+        };
+        Answer::Done { message }
+    }
+}
+
+fn ns(seconds: f64) -> u64 {
+    START_NS + (seconds * 1e9) as u64
+}
+
+fn groups(share: f64, load: f64) -> Vec<GroupStatus> {
+    [("protocol", 16, 2), ("background", 8, 1), ("storage <i>", 40, 4)]
+        .map(|(name, total, min)| GroupStatus {
+            name: name.to_owned(),
+            cores_active: ((f64::from(total) * share).ceil() as u32).clamp(min, total),
+            cores_total: total,
+            cores_min: min,
+            frequency_hz: Some((1.2 + 2.2 * share * (1.0 - 0.02 * f64::from(min))).min(3.4) * 1e9),
+            frequency_max_hz: Some(3.4e9),
+            utilisation_clients: load * 0.7 / share,
+            utilisation_background: 0.08,
+        })
+        .to_vec()
+}
+
+fn counts(step: u64, shadow: bool) -> Counts {
+    Counts {
+        windows: 172_800 + step,
+        windows_missing: 12,
+        windows_forced: 31,
+        windows_bounded: 120_345 + step,
+        violations: 84,
+        loss_mean: Some(0.062),
+        requests: 412_345_678 + 2000 * step,
+        knob_writes: if shadow { 0 } else { 1294 },
+        knob_failures: u64::from(!shadow),
+        setting_changes: 431,
+        foreign_changes: if shadow { 0 } else { 2 },
+        source_errors: 12,
+        flaps: 9,
+        breaker_trips: 0,
+        state_span_s: [5220.0, 79_000.0, 2180.0],
+    }
+}
+
+fn events(seconds: f64) -> Vec<EventStatus> {
+    let event = |ago_s: f64, severity, message: &str| EventStatus {
+        utc_ns: ns(seconds.max(ago_s) - ago_s),
+        severity,
+        message: message.to_owned(),
+    };
+    vec![
+        event(600.0, Severity::Info, "started; 14 places saved in /var/lib/wattiod/snapshot.json"),
+        event(
+            540.0,
+            Severity::Error,
+            "cpu.frequency: cannot write 2400000 to \
+             /sys/devices/system/cpu/cpufreq/policy3/scaling_max_freq: device or resource busy (EBUSY)",
+        ),
+        event(
+            320.0,
+            Severity::Warning,
+            "cpu.cpuset: somebody changed /sys/fs/cgroup/etcd.slice/cpuset.cpus from 0-11 to 0-15; left to them",
+        ),
+        event(
+            90.0,
+            Severity::Warning,
+            "<script>document.title = 'broken'</script> is a name, not a script",
+        ),
+        event(20.0, Severity::Info, "stable: saving within the bound"),
+    ]
+}
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let paused = words.iter().any(|word| word == "paused");
+    let mut scene = Scene { words, tolerance: 0.2, paused };
+    let step_time = Duration::from_millis(scene.value("step_ms").unwrap_or("500").parse()?);
+    let settings = ServiceSettings {
+        listen: Some(scene.value("listen").unwrap_or("127.0.0.1:0").parse()?),
+        socket: scene.value("socket").map(Into::into),
+        ..ServiceSettings::default()
+    };
+    let (publish, status) = tokio::sync::watch::channel(Arc::new(scene.status(0)));
+    let (requests, asked) = mpsc::channel::<ServiceRequest>();
+    let service = Service::start(settings, status, requests)?;
+    if let Some(address) = service.http_address() {
+        println!("http://{address}/");
+    }
+    let (end, ended) = mpsc::channel::<()>();
+    std::thread::spawn(move || {
+        let _ = std::io::stdin().read_to_end(&mut Vec::new());
+        drop(end);
+    });
+    for step in 1.. {
+        match asked.recv_timeout(step_time) {
+            Ok(asked) => {
+                let answer = scene.answer(&asked.request);
+                let _ = asked.reply.send(answer);
+            }
+            Err(mpsc::RecvTimeoutError::Timeout) => {}
+            Err(mpsc::RecvTimeoutError::Disconnected) => break,
+        }
+        if ended.try_recv() == Err(mpsc::TryRecvError::Disconnected) {
+            break;
+        }
+        publish.send_replace(Arc::new(scene.status(step)));
+    }
+    Ok(())
+}

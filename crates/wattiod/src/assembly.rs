@@ -1,0 +1,249 @@
+//! From a configuration to the parts of a governor on this host.
+
+use crate::daemon::{Daemon, DaemonParts, GroupInfo, Meter, Mode};
+use crate::journal::Journal;
+use crate::ledger::Ledger;
+use crate::shadow::{Fitter, Shadow};
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+use thiserror::Error;
+use wattio_governor::{
+    Act, BreakerSettings, Clock, CoreGroup, Governor, GovernorSettings, Guard, Hands, Knob, Parts,
+};
+use wattio_host::config::{DaemonConfig, SafetyConfig};
+use wattio_host::groups::{self, Group};
+use wattio_host::guards::{FileCheck, MdArrays};
+use wattio_host::knobs::KnobConfig;
+use wattio_host::{Root, Topology, power};
+use wattio_law::{GroupLimits, Limits, LoopSettings};
+use wattio_plant::{ASSUMED_POWER_MODEL, PowerModel};
+use wattio_units::Hertz;
+
+/// The frequency that stands for "as it is" where no knob turns it; it is shown nowhere.
+const NOMINAL: Hertz = Hertz(1e9);
+/// Share of a request's time on a core that scales with `1/f`, where no power model tells: assumed.
+const FREQUENCY_BOUND_SHARE: f64 = 0.6;
+
+/// Why a configuration does not fit this host: bad input.
+#[derive(Debug, Error)]
+#[error("{0}")]
+pub struct Misfit(String);
+
+impl Misfit {
+    /// What is wrong, at which key.
+    pub fn new(what: impl std::fmt::Display) -> Self {
+        Self(what.to_string())
+    }
+}
+
+/// A configuration, and the file it came from.
+#[derive(Clone, Debug)]
+pub struct Source {
+    /// As read.
+    pub config: DaemonConfig,
+    /// The text of the file.
+    pub text: String,
+    /// Its path, for messages and for paths relative to it.
+    pub path: std::path::PathBuf,
+}
+
+/// What is handed to a new daemon besides its configuration.
+pub struct Surroundings<'a> {
+    /// Where the host's files lie.
+    pub root: &'a Root,
+    /// The clock.
+    pub clock: &'a dyn Clock,
+    /// Where windows are kept.
+    pub journal: Option<Journal>,
+}
+
+/// Puts a daemon together. With `hands` it acts; without, it observes.
+///
+/// # Errors
+/// [`Misfit`] names the key and what this host has. The hands are dropped then, and restore.
+pub fn assemble(
+    source: &Source,
+    hands: Option<Hands>,
+    around: Surroundings<'_>,
+) -> Result<Daemon, Misfit> {
+    let config = &source.config;
+    let mode = if hands.is_some() { Mode::Run } else { Mode::Observe };
+    let topology = Topology::read(around.root).map_err(Misfit::new)?;
+    let groups = groups::resolve(&config.groups, &topology).map_err(Misfit::new)?;
+    let reach = Reach::of(&config.knobs, mode);
+    let core_groups: Vec<_> = groups
+        .iter()
+        .map(|group| CoreGroup {
+            name: group.name.clone(),
+            cores: group.order.clone(),
+            limits: reach.limits(group, &topology, !config.policy.idle_cores_poll),
+        })
+        .collect();
+    let limits = Limits { groups: core_groups.iter().map(|group| group.limits.clone()).collect() };
+    let law = wattio_control::build(&config.policy.name, &config.policy.settings, &limits)
+        .map_err(|error| Misfit::new(format!("policy: {error}")))?;
+    let period = law.period();
+    let latency = config.latency.open(around.root, period);
+    let latency = latency.map_err(|error| Misfit::new(format!("latency: {error}")))?;
+    let cpu = config.cpu.open(around.root, period);
+    let cpu = cpu.map_err(|error| Misfit::new(format!("cpu: {error}")))?;
+    let act = match hands {
+        None => None,
+        Some(hands) => {
+            let knobs = open_knobs(config, around.root, &topology, &groups)?;
+            Some(Act { knobs, hands })
+        }
+    };
+    let model = power_model(config, &source.path)?;
+    let (meter_name, meter) = open_meter(config, around.root)?;
+    let full = limits.full_speed();
+    let frequencies_max: Vec<_> = limits.groups.iter().map(|group| group.frequency_max).collect();
+    let share = model.as_ref().map_or(FREQUENCY_BOUND_SHARE, |model| model.frequency_bound_share);
+    let fitter = Fitter::new(config.safety.model_error_max, share, frequencies_max.clone());
+    let fitter = Arc::new(Mutex::new(fitter));
+    let infos = core_groups
+        .iter()
+        .map(|group| GroupInfo {
+            name: group.name.clone(),
+            limits: group.limits.clone(),
+            turns_frequency: group.limits.frequency_min < group.limits.frequency_max,
+        })
+        .collect();
+    let latency_name = latency.name().to_owned();
+    let lens = (mode == Mode::Observe).then(|| Shadow { fitter: fitter.clone(), full });
+    let parts = Parts {
+        law,
+        groups: core_groups,
+        latency,
+        cpu,
+        background: None,
+        guards: guards(&config.safety, around.root),
+        act,
+        lens: lens.map(|shadow| Box::new(shadow) as Box<dyn wattio_governor::Lens>),
+        settings: settings(&config.safety),
+    };
+    let parts = DaemonParts {
+        mode,
+        name: config.name.clone(),
+        policy: config.policy.name.clone(),
+        latency: latency_name,
+        groups: infos,
+        governor: Governor::new(parts, around.clock.now()),
+        fitter,
+        ledger: Ledger::new(model, meter_name, frequencies_max),
+        meter,
+        journal: around.journal,
+    };
+    Ok(Daemon::new(parts, around.clock))
+}
+
+/// What the configured knobs can turn.
+#[derive(Clone, Copy, Debug)]
+struct Reach {
+    cores: bool,
+    frequency: bool,
+}
+
+impl Reach {
+    /// Shadow mode without any knob asks what all of them would save.
+    fn of(knobs: &[KnobConfig], mode: Mode) -> Self {
+        let any = |names: &[&str]| knobs.iter().any(|knob| names.contains(&knob.name()));
+        let all = knobs.is_empty() && mode == Mode::Observe;
+        Self {
+            cores: all || any(&["cpu.cpuset", "cpu.affinity", "cpu.online"]),
+            frequency: all || any(&["cpu.frequency"]),
+        }
+    }
+
+    fn limits(self, group: &Group, topology: &Topology, idle_cores_sleep: bool) -> GroupLimits {
+        let cores_max = u32::try_from(group.order.len()).unwrap_or(u32::MAX);
+        let cores = group.cores();
+        let policies: Vec<_> = topology.policies_of(&cores).collect();
+        let highest = policies.iter().map(|policy| policy.highest().0).fold(0.0, f64::max);
+        let lowest = policies.iter().map(|policy| policy.lowest().0).fold(0.0, f64::max);
+        let turns = self.frequency && lowest > 0.0 && lowest < highest;
+        let alike = policies.windows(2).all(|pair| pair[0].steps == pair[1].steps);
+        let steps = policies.first().filter(|_| turns && alike);
+        let within = |step: &&Hertz| (lowest..=highest).contains(&step.0);
+        let maximum = if highest > 0.0 { Hertz(highest) } else { NOMINAL };
+        GroupLimits {
+            cores_min: if self.cores { group.cores_min } else { cores_max },
+            cores_max,
+            frequency_min: if turns { Hertz(lowest) } else { maximum },
+            frequency_max: maximum,
+            frequency_steps: steps
+                .map(|policy| policy.steps.iter().filter(within).copied().collect())
+                .unwrap_or_default(),
+            idle_cores_sleep,
+        }
+    }
+}
+
+fn open_knobs(
+    config: &DaemonConfig,
+    root: &Root,
+    topology: &Topology,
+    groups: &[Group],
+) -> Result<Vec<Box<dyn Knob>>, Misfit> {
+    if config.knobs.is_empty() {
+        return Err(Misfit::new(
+            "knob: there is none, so there is nothing to turn; add a [[knob]], or use observe",
+        ));
+    }
+    let open = |knob: &KnobConfig| knob.open(root, topology, groups).map_err(Misfit::new);
+    config.knobs.iter().map(open).collect()
+}
+
+fn guards(safety: &SafetyConfig, root: &Root) -> Vec<Box<dyn Guard>> {
+    let mut guards: Vec<Box<dyn Guard>> = Vec::new();
+    if safety.md_arrays {
+        guards.push(Box::new(MdArrays::new(root)));
+    }
+    for check in &safety.checks {
+        guards.push(Box::new(FileCheck::new(root, check)));
+    }
+    guards
+}
+
+fn settings(safety: &SafetyConfig) -> GovernorSettings {
+    GovernorSettings {
+        looping: LoopSettings {
+            dwell: safety.dwell,
+            stale_after_windows: safety.stale_after_windows,
+            cores_off_max: safety.cores_off_max,
+        },
+        breaker: BreakerSettings {
+            flaps_max: safety.flaps_max,
+            errors_max: safety.errors_max,
+            span: safety.span,
+            cool_down: safety.cool_down,
+            cool_down_max: safety.cool_down_max,
+        },
+        ..GovernorSettings::default()
+    }
+}
+
+fn power_model(config: &DaemonConfig, beside: &Path) -> Result<Option<PowerModel>, Misfit> {
+    let Some(name) = &config.power.model else { return Ok(None) };
+    let at = |what: &dyn std::fmt::Display| Misfit::new(format!("power.model, {name}: {what}"));
+    if name == "assumed" {
+        return PowerModel::from_toml(ASSUMED_POWER_MODEL).map(Some).map_err(|e| at(&e));
+    }
+    let path = beside.parent().unwrap_or(Path::new("")).join(name);
+    let text = std::fs::read_to_string(path).map_err(|error| at(&error))?;
+    PowerModel::from_toml(&text).map(Some).map_err(|error| at(&error))
+}
+
+fn open_meter(
+    config: &DaemonConfig,
+    root: &Root,
+) -> Result<(Option<String>, Option<Meter>), Misfit> {
+    let Some(name) = &config.power.meter else { return Ok((None, None)) };
+    let meter = power::Meters::open(root, name);
+    let mut meter = meter.map_err(|error| Misfit::new(format!("power.meter, {error}")))?;
+    let read: Meter = Box::new(move |now| {
+        let reading = meter.read(now).map_err(|error| error.to_string())?;
+        Ok(reading.map(|reading| reading.power_w))
+    });
+    Ok((Some(name.clone()), Some(read)))
+}

@@ -1,0 +1,122 @@
+//! `status`, `set`, `pause`, `resume`: what a running daemon is asked.
+
+use super::socket;
+use anyhow::{Result, bail};
+use clap::Args;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+use wattiod::assembly::Misfit;
+use wattiod::control::{Answer, Request};
+use wattiod::service::client::ask;
+use wattiod::status;
+use wattiod::words;
+
+/// How `status` is shown.
+#[derive(Debug, Args)]
+pub struct Status {
+    /// Print one JSON object.
+    #[arg(long)]
+    json: bool,
+    /// Show it again each second, until Ctrl-C.
+    #[arg(long)]
+    watch: bool,
+    /// The daemon's control socket.
+    #[arg(long)]
+    socket: Option<PathBuf>,
+}
+
+/// What is set.
+#[derive(Debug, Args)]
+pub struct Set {
+    /// Which value: `plf`, the latency tolerance (0.1 is 10 % above the latency at full speed).
+    name: String,
+    /// Its new value.
+    value: f64,
+    /// The daemon's control socket.
+    #[arg(long)]
+    socket: Option<PathBuf>,
+}
+
+/// A pause.
+#[derive(Debug, Args)]
+pub struct Pause {
+    /// The daemon's control socket.
+    #[arg(long)]
+    socket: Option<PathBuf>,
+}
+
+/// The end of a pause.
+#[derive(Debug, Args)]
+pub struct Resume {
+    /// The daemon's control socket.
+    #[arg(long)]
+    socket: Option<PathBuf>,
+}
+
+impl Status {
+    pub fn run(&self) -> Result<ExitCode> {
+        let socket = socket(self.socket.as_ref())?;
+        loop {
+            let Answer::Status { status } = ask(&socket, &Request::Status {})? else {
+                bail!("{}: answered something else than a status", socket.display());
+            };
+            self.show(&status)?;
+            if !self.watch {
+                return Ok(ExitCode::SUCCESS);
+            }
+            std::thread::sleep(Duration::from_secs(1));
+        }
+    }
+
+    fn show(&self, status: &status::Status) -> Result<()> {
+        if self.json {
+            println!("{}", serde_json::to_string(status)?);
+            return Ok(());
+        }
+        if self.watch {
+            // To the top of an empty screen.
+            print!("\x1b[H\x1b[J");
+        }
+        print!("{}", words::page(status));
+        Ok(())
+    }
+}
+
+impl Set {
+    pub fn run(&self) -> Result<ExitCode> {
+        if self.name != "plf" {
+            return Err(Misfit::new(format!(
+                "{:?} cannot be set while running; plf can",
+                self.name
+            ))
+            .into());
+        }
+        tell(self.socket.as_ref(), &Request::SetTolerance { tolerance: self.value })
+    }
+}
+
+impl Pause {
+    pub fn run(&self) -> Result<ExitCode> {
+        tell(self.socket.as_ref(), &Request::Pause {})
+    }
+}
+
+impl Resume {
+    pub fn run(&self) -> Result<ExitCode> {
+        tell(self.socket.as_ref(), &Request::Resume {})
+    }
+}
+
+/// Asks and prints the answer; a refusal is bad input.
+fn tell(given: Option<&PathBuf>, request: &Request) -> Result<ExitCode> {
+    let socket = socket(given)?;
+    match ask(&socket, request)? {
+        Answer::Done { message } => {
+            println!("{message}");
+            Ok(ExitCode::SUCCESS)
+        }
+        Answer::Refused { message } => Err(Misfit::new(message).into()),
+        Answer::Status { .. } => bail!("{}: answered something else", socket.display()),
+    }
+}

@@ -1,0 +1,102 @@
+//! `observe` and `run`.
+
+use super::CONFIG;
+use anyhow::Result;
+use clap::Args;
+use std::io::IsTerminal;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+use wattio_host::Root;
+use wattio_units::Seconds;
+use wattiod::daemon::Mode;
+use wattiod::govern::{Ended, Options, govern};
+use wattiod::{state, words};
+
+/// Shadow mode.
+#[derive(Debug, Args)]
+pub struct Observe {
+    /// The configuration.
+    #[arg(default_value = CONFIG)]
+    config: PathBuf,
+    /// How long, such as "10 min"; until Ctrl-C when nothing is said.
+    #[arg(long)]
+    duration: Option<Seconds>,
+    /// Folder of the results, for `wattio report`.
+    #[arg(long, default_value = "results")]
+    out: PathBuf,
+    /// Keep no results.
+    #[arg(long)]
+    no_results: bool,
+    /// Print the last status as one JSON object.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Governing.
+#[derive(Debug, Args)]
+pub struct Run {
+    /// The configuration.
+    #[arg(default_value = CONFIG)]
+    config: PathBuf,
+    /// How long, such as "8 h"; until told to end when nothing is said.
+    #[arg(long)]
+    duration: Option<Seconds>,
+    /// Keep every window there, for `wattio report` (70 MB a day).
+    #[arg(long)]
+    out: Option<PathBuf>,
+    /// Print the last status as one JSON object.
+    #[arg(long)]
+    json: bool,
+}
+
+impl Observe {
+    pub fn run(&self) -> Result<ExitCode> {
+        let results = (!self.no_results).then(|| self.out.clone());
+        let options = options(Mode::Observe, &self.config, self.duration, results);
+        finish(&govern(&options)?, self.json)
+    }
+}
+
+impl Run {
+    pub fn run(&self) -> Result<ExitCode> {
+        let options = options(Mode::Run, &self.config, self.duration, self.out.clone());
+        finish(&govern(&options)?, self.json)
+    }
+}
+
+fn options(
+    mode: Mode,
+    config: &std::path::Path,
+    duration: Option<Seconds>,
+    results: Option<PathBuf>,
+) -> Options {
+    let span = |seconds: Seconds| Duration::try_from_secs_f64(seconds.0).unwrap_or(Duration::ZERO);
+    Options {
+        mode,
+        config: config.to_owned(),
+        results,
+        duration: duration.map(span),
+        root: Root::default(),
+        show_progress: std::io::stderr().is_terminal(),
+    }
+}
+
+fn finish(ended: &Ended, json: bool) -> Result<ExitCode> {
+    if json {
+        println!("{}", serde_json::to_string(&ended.status)?);
+    } else {
+        println!("{}", words::verdict(&ended.status));
+        if let Some(folder) = &ended.folder {
+            println!("results: {0}\nreport:  wattio report {0}", folder.display());
+        }
+    }
+    for line in state::describe(&ended.restored) {
+        eprintln!("wattiod: {line}");
+    }
+    if let Some(failure) = &ended.failure {
+        eprintln!("wattiod: {failure}");
+    }
+    let well = ended.restored.left.is_empty() && ended.failure.is_none();
+    Ok(ExitCode::from(u8::from(!well)))
+}

@@ -1,0 +1,97 @@
+//! Arguments and exit codes: 0 done, 1 found a problem, 2 bad input.
+
+mod ask;
+mod govern;
+mod look;
+mod restore;
+
+use anyhow::Result;
+use clap::{Parser, Subcommand};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use wattiod::assembly::Misfit;
+use wattiod::govern::read;
+use wattiod::state::StateError;
+
+/// Where the configuration is when nothing is said.
+const CONFIG: &str = "/etc/wattiod.toml";
+
+/// Saves the power of a storage server within a latency bound that you state.
+///
+/// Start with `wattiod doctor`, then `wattiod observe`: it acts on nothing and says what it would
+/// save. What `run` changes is saved before the first write and restored on every way out; after a
+/// kill -9 by `wattiod restore` or the next start.
+#[derive(Debug, Parser)]
+#[command(name = "wattiod", version, after_help = EXAMPLES)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  wattiod doctor                                 what this host offers
+  wattiod check /etc/wattiod.toml                is the file right?
+  wattiod observe nas.toml --duration '10 min'   what would it save here?
+  wattiod run /etc/wattiod.toml                  save it
+  wattiod status --watch                         how does it stand?
+  wattiod set plf 0.1                            a tighter bound, at once
+  wattiod restore                                put everything back after a crash
+
+Exit codes: 0 done, 1 found a problem, 2 bad input.";
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Check a configuration, without looking at the host.
+    Check(look::Check),
+    /// Say which sources, knobs and meters this host has, what is missing and how to get it.
+    Doctor(look::Doctor),
+    /// Shadow mode: act on nothing, say what would be saved.
+    Observe(govern::Observe),
+    /// Save power within the bound.
+    Run(govern::Run),
+    /// Say how a running daemon stands.
+    Status(ask::Status),
+    /// Change a value of a running daemon.
+    Set(ask::Set),
+    /// Full speed until resumed.
+    Pause(ask::Pause),
+    /// End a pause, and close the circuit breaker.
+    Resume(ask::Resume),
+    /// Put back what a killed daemon left.
+    Restore(restore::Restore),
+}
+
+/// Reads the arguments and does what they say.
+pub fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    let done = match &arguments.command {
+        Command::Check(command) => command.run(),
+        Command::Doctor(command) => command.run(),
+        Command::Observe(command) => command.run(),
+        Command::Run(command) => command.run(),
+        Command::Status(command) => command.run(),
+        Command::Set(command) => command.run(),
+        Command::Pause(command) => command.run(),
+        Command::Resume(command) => command.run(),
+        Command::Restore(command) => command.run(),
+    };
+    match done {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("wattiod: {error:#}");
+            let bad_input = error.downcast_ref::<Misfit>().is_some()
+                || matches!(error.downcast_ref(), Some(StateError::Commands(_)));
+            ExitCode::from(if bad_input { 2 } else { 1 })
+        }
+    }
+}
+
+/// The control socket: as said, or of the configuration where there is one.
+fn socket(given: Option<&PathBuf>) -> Result<PathBuf> {
+    match given {
+        Some(path) => Ok(path.clone()),
+        None if Path::new(CONFIG).exists() => Ok(read(Path::new(CONFIG))?.config.service.socket),
+        None => Ok(wattio_host::config::ServiceConfig::default().socket),
+    }
+}

@@ -1,0 +1,175 @@
+//! What this host offers: sources, knobs, meters; what is missing, and how to get it.
+
+use serde::Serialize;
+use wattio_host::config::DaemonConfig;
+use wattio_host::processes::pollers::Threads;
+use wattio_host::{Root, Topology, groups, power};
+use wattio_units::Seconds;
+
+/// One finding.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Finding {
+    /// What was looked for.
+    pub what: String,
+    /// Whether it is there and can be used.
+    pub ok: bool,
+    /// What was found, or what is missing and how to get it.
+    pub text: String,
+}
+
+impl Finding {
+    fn new(what: &str, ok: bool, text: impl Into<String>) -> Self {
+        Self { what: what.to_owned(), ok, text: text.into() }
+    }
+
+    fn of<T, E: std::fmt::Display>(what: &str, result: Result<T, E>, found: &str) -> Self {
+        match result {
+            Ok(_) => Self::new(what, true, found),
+            Err(error) => Self::new(what, false, error.to_string()),
+        }
+    }
+}
+
+/// Looks at the host; with a configuration, also whether each of its parts can be had.
+#[must_use]
+pub fn examine(root: &Root, config: Option<&DaemonConfig>) -> Vec<Finding> {
+    let topology = Topology::read(root);
+    let mut findings = vec![processors(&topology)];
+    if let Ok(topology) = &topology {
+        findings.push(frequency(topology));
+    }
+    findings.push(cpusets(root));
+    findings.push(devices(root));
+    findings.push(tracing(root));
+    findings.extend(meters(root));
+    if let (Some(config), Ok(topology)) = (config, &topology) {
+        findings.extend(parts(config, root, topology));
+    }
+    findings
+}
+
+fn processors(topology: &Result<Topology, wattio_host::topology::TopologyError>) -> Finding {
+    match topology {
+        Ok(topology) => {
+            let text = format!("{} online of {}", topology.online, topology.present);
+            Finding::new("processors", true, text)
+        }
+        Err(error) => Finding::new("processors", false, error.to_string()),
+    }
+}
+
+fn frequency(topology: &Topology) -> Finding {
+    let Some(policy) = topology.policies.first() else {
+        let text = "no cpufreq: the kernel has no driver for the frequency (a virtual machine's has \
+                    none; on hardware the firmware's power profile must leave it to the system)";
+        return Finding::new("knob cpu.frequency", false, text);
+    };
+    let text = format!(
+        "{} policies, {:.2} to {:.2} GHz, driver {}, governor {}",
+        topology.policies.len(),
+        policy.lowest().0 / 1e9,
+        policy.highest().0 / 1e9,
+        policy.driver.as_deref().unwrap_or("unknown"),
+        policy.governor.as_deref().unwrap_or("unknown")
+    );
+    Finding::new("knob cpu.frequency", policy.lowest() < policy.highest(), text)
+}
+
+fn cpusets(root: &Root) -> Finding {
+    let v2 = root.read("/sys/fs/cgroup/cgroup.controllers");
+    let found = match v2 {
+        Ok(controllers) if controllers.split(' ').any(|name| name == "cpuset") => {
+            Some("control groups, version 2")
+        }
+        _ if root.exists("/sys/fs/cgroup/cpuset/cpuset.cpus") => Some("control groups, version 1"),
+        _ => None,
+    };
+    let missing = "no cpuset controller: with systemd, set AllowedCPUs= in the service once, or \
+                   enable cpuset in cgroup.subtree_control; cpu.affinity works without";
+    Finding::new("knob cpu.cpuset", found.is_some(), found.unwrap_or(missing))
+}
+
+fn devices(root: &Root) -> Finding {
+    let unreal = ["loop", "ram", "zram", "sr", "fd"];
+    let real = |name: &String| !unreal.iter().any(|prefix| name.starts_with(prefix));
+    let names: Vec<_> = root.list("/sys/block").into_iter().filter(real).collect();
+    if names.is_empty() {
+        return Finding::new("source diskstats", false, "no block device in /sys/block");
+    }
+    let text =
+        format!("devices {}; tells device time only, not what clients wait", names.join(", "));
+    Finding::new("source diskstats", true, text)
+}
+
+fn tracing(root: &Root) -> Finding {
+    let there = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"]
+        .into_iter()
+        .find(|folder| root.exists(&format!("{folder}/events/block")));
+    let missing = "no block tracepoints: as root, mount -t tracefs tracefs /sys/kernel/tracing";
+    Finding::new("source tracepoint", there.is_some(), there.unwrap_or(missing))
+}
+
+fn meters(root: &Root) -> Vec<Finding> {
+    let found = power::Meters::find(root);
+    if found.is_empty() {
+        let text = "none that the kernel knows: no RAPL, no hwmon power sensor; power.model gives \
+                    estimates";
+        return vec![Finding::new("power meter", false, text)];
+    }
+    found
+        .into_iter()
+        .map(|meter| {
+            let ok = meter.trouble.is_none();
+            let text = meter.trouble.unwrap_or(meter.what);
+            Finding::new("power meter", ok, format!("{}: {text}", meter.name))
+        })
+        .collect()
+}
+
+/// Threads that polled between two looks, `span` apart: proc-stat sees their cores as fully used.
+#[must_use]
+pub fn pollers(earlier: &Threads, later: &Threads, span: Seconds) -> Finding {
+    let found = later.pollers(earlier, span);
+    let names: Vec<_> =
+        found.iter().take(8).map(|p| format!("{} ({})", p.comm, p.thread)).collect();
+    if names.is_empty() {
+        return Finding::new("threads that poll", true, "none: [cpu] kind = \"proc-stat\" will do");
+    }
+    let text = format!(
+        "{} (or compute without pause): the kernel sees their cores as fully used; take \
+         utilisation from the server itself, [cpu] kind = \"exec\" or \"spdk\"",
+        names.join(", ")
+    );
+    Finding::new("threads that poll", false, text)
+}
+
+fn parts(config: &DaemonConfig, root: &Root, topology: &Topology) -> Vec<Finding> {
+    let groups = groups::resolve(&config.groups, topology);
+    let mut findings = vec![Finding::of("[[group]]", groups.as_ref(), "their cores are there")];
+    let period = Seconds(0.5);
+    findings.push(Finding::of("[latency]", config.latency.open(root, period), "opens"));
+    findings.push(Finding::of("[cpu]", config.cpu.open(root, period), "opens"));
+    if let Ok(groups) = &groups {
+        findings.extend(config.knobs.iter().map(|knob| {
+            let what = format!("[[knob]] {}", knob.name());
+            Finding::of(&what, knob.open(root, topology, groups).map(|_| ()), "can be turned")
+        }));
+    }
+    if let Some(name) = &config.power.meter {
+        findings.push(Finding::of("[power] meter", power::Meters::open(root, name), "can be read"));
+    }
+    findings
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_empty_host_is_told_what_it_lacks() {
+        let folder = tempfile::tempdir().unwrap();
+        let findings = examine(&Root::new(folder.path()), None);
+        assert!(findings.iter().all(|finding| !finding.ok), "{findings:?}");
+        assert!(findings.iter().any(|finding| finding.text.contains("mount -t tracefs")));
+    }
+}

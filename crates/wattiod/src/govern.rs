@@ -1,0 +1,320 @@
+//! `wattiod observe` and `wattiod run`: from the first look at the host to the last restore.
+
+use crate::assembly::{Misfit, Source, Surroundings, assemble};
+use crate::clock::HostClock;
+use crate::control::Answer;
+use crate::daemon::{Daemon, Mode, Next};
+use crate::journal::Journal;
+use crate::machine;
+use crate::service::{Service, ServiceRequest, ServiceSettings};
+use crate::state::{self, Lock};
+use crate::status::{EventStatus, Status};
+use anyhow::{Context, Result};
+use sd_notify::NotifyState;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::flag;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::time::Duration;
+use tokio::sync::watch;
+use wattio_governor::{Clock, Restored, Severity};
+use wattio_host::Root;
+
+/// What the command line asks for.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Whether to act.
+    pub mode: Mode,
+    /// The configuration's file.
+    pub config: PathBuf,
+    /// Where to keep windows and events; `None` keeps none.
+    pub results: Option<PathBuf>,
+    /// How long; `None`: until told to end.
+    pub duration: Option<Duration>,
+    /// Where the host's files lie.
+    pub root: Root,
+    /// Whether to show a line of how it stands, each second.
+    pub show_progress: bool,
+}
+
+/// How it ended.
+#[derive(Debug)]
+pub struct Ended {
+    /// The last status.
+    pub status: Status,
+    /// What was restored.
+    pub restored: Restored,
+    /// The result folder.
+    pub folder: Option<PathBuf>,
+    /// Why it ended by itself, where that was a failure.
+    pub failure: Option<String>,
+}
+
+/// What the outside wants of the loop.
+struct Wishes {
+    requests: Receiver<ServiceRequest>,
+    end: Arc<AtomicBool>,
+    reload: Arc<AtomicBool>,
+}
+
+/// Governs until told to end.
+///
+/// # Errors
+/// [`Misfit`] for what the configuration asks of a host that has it not; others as they come.
+/// Whatever was written is restored before.
+pub fn govern(options: &Options) -> Result<Ended> {
+    let clock = HostClock;
+    let mut source = read(&options.config)?;
+    let lock = match options.mode {
+        Mode::Run => Some(Lock::take(&source.config.service.state)?),
+        Mode::Observe => None,
+    };
+    let wishes = Wishes::listen()?;
+    let (requests, inbox) = channel();
+    let journal = start_journal(options, &source, &clock)?;
+    let folder = journal.as_ref().map(|journal| journal.folder().to_owned());
+    let mut daemon = build(options, &source, lock.as_ref(), journal, &clock)?;
+    let (status, seen) = watch::channel(Arc::new(daemon.status(&clock)));
+    let service = Service::start(service_settings(&source)?, seen, requests)?;
+    if let Some(address) = service.http_address() {
+        log(Severity::Info, &format!("page and metrics on http://{address}/"));
+    }
+    let wishes = Wishes { requests: inbox, ..wishes };
+    // Nobody listens where there is no service manager.
+    let _ = sd_notify::notify(&[NotifyState::Ready]);
+
+    let until = options.duration.map(|span| clock.now().saturating_add(span));
+    let mut shown = Progress::new(options.show_progress);
+    let failure = loop {
+        let next = daemon.tick(&clock);
+        after_tick(&next, &daemon, &status, &clock);
+        shown.show(&daemon, &clock, until);
+        let over = until.is_some_and(|until| clock.now() >= until);
+        if next.stop || over || wishes.end.load(Ordering::Relaxed) {
+            break next.stop.then(|| "a source or knob asked to stop; see the log".to_owned());
+        }
+        if wishes.reload.swap(false, Ordering::Relaxed) {
+            shown.clear();
+            daemon = reload(options, &mut source, lock.as_ref(), daemon, &clock)?;
+            status.send_replace(Arc::new(daemon.status(&clock)));
+        }
+        let wait = until.unwrap_or(Duration::MAX).min(next.at).saturating_sub(clock.now());
+        if let Some(request) = wishes.wait(wait) {
+            answer(request, &mut daemon, &status, &clock);
+        }
+    };
+    shown.clear();
+    let _ = sd_notify::notify(&[NotifyState::Stopping]);
+    let (restored, last) = daemon.end(&clock);
+    status.send_replace(Arc::new(last.clone()));
+    drop(service);
+    Ok(Ended { status: last, restored: restored?, folder, failure })
+}
+
+/// Reads a configuration's file.
+///
+/// # Errors
+/// [`Misfit`] with the file, line or key.
+pub fn read(path: &std::path::Path) -> Result<Source> {
+    let at = |what: &dyn std::fmt::Display| Misfit::new(format!("{}: {what}", path.display()));
+    let text = std::fs::read_to_string(path).map_err(|error| at(&error))?;
+    let config = wattio_host::DaemonConfig::from_toml(&text).map_err(|error| at(&error))?;
+    Ok(Source { config, text, path: path.to_owned() })
+}
+
+impl Wishes {
+    fn listen() -> Result<Self> {
+        let (end, reload) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
+        for signal in [SIGTERM, SIGINT] {
+            flag::register(signal, Arc::clone(&end)).context("signals cannot be caught")?;
+        }
+        flag::register(SIGHUP, Arc::clone(&reload)).context("signals cannot be caught")?;
+        Ok(Self { requests: channel().1, end, reload })
+    }
+
+    /// Waits for a request. Signals are seen when the time is over: at the law's next tick.
+    fn wait(&self, most: Duration) -> Option<ServiceRequest> {
+        match self.requests.recv_timeout(most) {
+            Ok(request) => Some(request),
+            Err(RecvTimeoutError::Timeout) => None,
+            Err(RecvTimeoutError::Disconnected) => {
+                std::thread::sleep(most);
+                None
+            }
+        }
+    }
+}
+
+fn build(
+    options: &Options,
+    source: &Source,
+    lock: Option<&Lock>,
+    journal: Option<Journal>,
+    clock: &HostClock,
+) -> Result<Daemon> {
+    let hands = match lock {
+        None => None,
+        Some(lock) => {
+            let config = &source.config;
+            let held = state::take_hold(&config.service.state, Some(config), &options.root, lock);
+            let (hands, restored) = held?;
+            for line in state::describe(&restored) {
+                log(Severity::Warning, &format!("from an earlier start: {line}"));
+            }
+            anyhow::ensure!(
+                restored.left.is_empty(),
+                "an earlier start left {} values that cannot be restored; see above",
+                restored.left.len()
+            );
+            Some(hands)
+        }
+    };
+    let around = Surroundings { root: &options.root, clock, journal };
+    Ok(assemble(source, hands, around)?)
+}
+
+/// A valid file takes the place of the old one; with any other the old one goes on.
+fn reload(
+    options: &Options,
+    source: &mut Source,
+    lock: Option<&Lock>,
+    mut daemon: Daemon,
+    clock: &HostClock,
+) -> Result<Daemon> {
+    let _ = sd_notify::notify(&[NotifyState::Reloading]);
+    let refused = match read(&options.config) {
+        Ok(new) if new.config.service != source.config.service => {
+            Some("[service] takes effect at the next start only".to_owned())
+        }
+        Ok(new) => {
+            // The host is looked at as its operator wants it: everything is restored before.
+            let journal = daemon.take_journal();
+            let (restored, _) = daemon.end(clock);
+            restored?;
+            match build(options, &new, lock, journal, clock) {
+                Ok(mut daemon) => {
+                    *source = new;
+                    daemon.tell(
+                        Severity::Info,
+                        "configuration reloaded".to_owned(),
+                        clock.utc_ns(),
+                    );
+                    let _ = sd_notify::notify(&[NotifyState::Ready]);
+                    return Ok(daemon);
+                }
+                Err(error) => {
+                    daemon = build(options, source, lock, None, clock)?;
+                    Some(format!("{error:#}"))
+                }
+            }
+        }
+        Err(error) => Some(format!("{error:#}")),
+    };
+    if let Some(refused) = refused {
+        let message = format!("not reloaded, the old configuration goes on: {refused}");
+        daemon.tell(Severity::Error, message, clock.utc_ns());
+    }
+    let _ = sd_notify::notify(&[NotifyState::Ready]);
+    Ok(daemon)
+}
+
+fn after_tick(
+    next: &Next,
+    daemon: &Daemon,
+    status: &watch::Sender<Arc<Status>>,
+    clock: &HostClock,
+) {
+    for EventStatus { severity, message, .. } in &next.events {
+        log(*severity, message);
+    }
+    if next.stepped {
+        // The watchdog is fed by whole cycles only.
+        let _ = sd_notify::notify(&[NotifyState::Watchdog]);
+        if status.receiver_count() > 0 {
+            status.send_replace(Arc::new(daemon.status(clock)));
+        }
+    }
+}
+
+fn answer(
+    request: ServiceRequest,
+    daemon: &mut Daemon,
+    status: &watch::Sender<Arc<Status>>,
+    clock: &HostClock,
+) {
+    let answer: Answer = daemon.answer(&request.request, clock);
+    status.send_replace(Arc::new(daemon.status(clock)));
+    // Who asked may have left.
+    let _ = request.reply.send(answer);
+}
+
+fn service_settings(source: &Source) -> Result<ServiceSettings> {
+    let service = &source.config.service;
+    if let Some(folder) = service.socket.parent() {
+        std::fs::create_dir_all(folder)
+            .with_context(|| format!("service.socket: {} cannot be made", folder.display()))?;
+    }
+    let group = service.socket_group.as_deref().map(machine::group_id).transpose();
+    let socket_group =
+        group.map_err(|error| Misfit::new(format!("service.socket_group: {error}")))?;
+    Ok(ServiceSettings {
+        listen: service.listen.0,
+        host_names: service.host_names.clone(),
+        socket: Some(service.socket.clone()),
+        socket_group,
+    })
+}
+
+fn start_journal(options: &Options, source: &Source, clock: &HostClock) -> Result<Option<Journal>> {
+    let Some(results) = &options.results else { return Ok(None) };
+    let config = &source.config;
+    let facts = machine::describe(options.mode, source, clock);
+    let stamp = machine::stamp(clock.utc_ns(), &source.text);
+    let journal = Journal::create(results, &config.name, &stamp, &source.text, &facts);
+    let journal = journal.with_context(|| {
+        format!("{}: results cannot be kept there; say where with --out", results.display())
+    })?;
+    Ok(Some(journal))
+}
+
+/// A line for the log: on stderr, which a service manager keeps.
+pub fn log(severity: Severity, message: &str) {
+    let word = match severity {
+        Severity::Info => "",
+        Severity::Warning => "warning: ",
+        Severity::Error => "error: ",
+    };
+    eprintln!("wattiod: {word}{message}");
+}
+
+/// One line of how it stands, on a terminal.
+struct Progress {
+    wanted: bool,
+    shown_at: Option<Duration>,
+}
+
+impl Progress {
+    fn new(wanted: bool) -> Self {
+        Self { wanted, shown_at: None }
+    }
+
+    fn show(&mut self, daemon: &Daemon, clock: &HostClock, until: Option<Duration>) {
+        let now = clock.now();
+        let due = self.shown_at.is_none_or(|at| now.saturating_sub(at) >= Duration::from_secs(1));
+        if !self.wanted || !due {
+            return;
+        }
+        self.shown_at = Some(now);
+        let left = until.map(|until| format!(", {} s left", until.saturating_sub(now).as_secs()));
+        let line = crate::words::one_line(&daemon.status(clock));
+        eprint!("\r\x1b[K{line}{}", left.unwrap_or_default());
+    }
+
+    fn clear(&self) {
+        if self.shown_at.is_some() {
+            eprint!("\r\x1b[K");
+        }
+    }
+}

@@ -1,0 +1,280 @@
+//! Which metrics there are, as data.
+
+use super::{GroupMetric, Metric};
+use crate::status::{ShadowStatus, Status};
+
+const US_PER_S: f64 = 1e6;
+
+/// Numbers that go up and down.
+pub(super) const GAUGES: &[Metric] = &[
+    Metric {
+        name: "wattio_forced",
+        help: "1 while full speed is forced: latency missing, breaker open, paused or alike.",
+        value: |status| flag(status.forced.is_some()),
+    },
+    Metric {
+        name: "wattio_paused",
+        help: "1 while an operator keeps it at full speed.",
+        value: |status| flag(status.paused),
+    },
+    Metric {
+        name: "wattio_uptime_seconds",
+        help: "Time since the start of the daemon.",
+        value: |status| Some(status.uptime_s),
+    },
+    Metric {
+        name: "wattio_requests_per_second",
+        help: "Client requests that completed in the last window.",
+        value: |status| status.latency.requests_per_s,
+    },
+    Metric {
+        name: "wattio_latency_seconds_mean",
+        help: "Mean latency of the last window that had requests.",
+        value: |status| seconds(status.latency.latency_us_mean),
+    },
+    Metric {
+        name: "wattio_latency_seconds_p99",
+        help: "99th percentile of the latency (upper edge of its bucket) in the last window.",
+        value: |status| seconds(status.latency.latency_us_p99),
+    },
+    Metric {
+        name: "wattio_latency_baseline_seconds",
+        help: "Mean latency that this load has at full speed.",
+        value: |status| seconds(status.latency.baseline_us),
+    },
+    Metric {
+        name: "wattio_latency_bound_seconds",
+        help: "Mean latency that shall not be exceeded.",
+        value: |status| seconds(status.latency.bound_us),
+    },
+    Metric {
+        name: "wattio_latency_tolerance_ratio",
+        help: "How far the bound is above the baseline: 0.2 is 20 %.",
+        value: |status| status.latency.tolerance,
+    },
+    Metric {
+        name: "wattio_latency_sample_age_seconds",
+        help: "Age of the newest latency sample.",
+        value: |status| Some(status.latency.sample_age_s),
+    },
+    Metric {
+        name: "wattio_loss_measured_ratio",
+        help: "How far the last window's mean latency was above the baseline: 0.1 is 10 %.",
+        value: |status| status.latency.loss_measured,
+    },
+    Metric {
+        name: "wattio_loss_estimated_ratio",
+        help: "The loss that the fitted model predicts for the setting in force (estimated).",
+        value: |status| status.latency.loss_predicted,
+    },
+    Metric {
+        name: "wattio_loss_ratio_mean",
+        help: "Measured loss over all requests of windows with a known bound.",
+        value: |status| status.counts.loss_mean,
+    },
+    Metric {
+        name: "wattio_background_pace_ratio",
+        help: "Released background work over what becomes due: 0 is paused, 1 keeps up.",
+        value: |status| Some(status.background_pace),
+    },
+    Metric {
+        name: "wattio_power_measured_watts",
+        help: "Power by the meter.",
+        value: |status| status.power.measured_w,
+    },
+    Metric {
+        name: "wattio_power_estimated_watts",
+        help: "Estimated power of the setting in force; in mode observe of the one that would be.",
+        value: |status| status.power.estimated_w,
+    },
+    Metric {
+        name: "wattio_power_full_speed_estimated_watts",
+        help: "Estimated power at full speed under the same load.",
+        value: |status| status.power.estimated_full_speed_w,
+    },
+    Metric {
+        name: "wattio_model_fitted",
+        help: "1 where the model of this host is good enough to say what is estimated from it.",
+        value: |status| shadow(status, |shadow| flag(shadow.fitted)),
+    },
+    Metric {
+        name: "wattio_model_error_ratio_median",
+        help: "Median error of the estimated latency over windows that were kept out of the fit.",
+        value: |status| shadow(status, |shadow| shadow.error_median),
+    },
+    Metric {
+        name: "wattio_model_error_ratio_p90",
+        help: "90th percentile of the error of the estimated latency over windows kept out.",
+        value: |status| shadow(status, |shadow| shadow.error_p90),
+    },
+    Metric {
+        name: "wattio_step_seconds_mean",
+        help: "Mean time that the daemon takes for a step.",
+        value: |status| seconds(status.own.step_us_mean),
+    },
+    Metric {
+        name: "process_resident_memory_bytes",
+        help: "Memory of the daemon itself.",
+        value: |status| Some(status.own.resident_bytes as f64),
+    },
+];
+
+/// Numbers that only grow, until the daemon starts again.
+pub(super) const COUNTERS: &[Metric] = &[
+    Metric {
+        name: "wattio_energy_measured_joules",
+        help: "Energy by the meter.",
+        value: |status| status.power.measured_j,
+    },
+    Metric {
+        name: "wattio_energy_estimated_joules",
+        help: "Estimated energy; in mode observe of the settings that would have been.",
+        value: |status| status.power.estimated_j,
+    },
+    Metric {
+        name: "wattio_energy_full_speed_estimated_joules",
+        help: "Estimated energy, had it run at full speed.",
+        value: |status| status.power.estimated_full_speed_j,
+    },
+    Metric {
+        name: "wattio_windows",
+        help: "Windows in all.",
+        value: |status| count(status.counts.windows),
+    },
+    Metric {
+        name: "wattio_windows_missing",
+        help: "Windows without a latency to go by.",
+        value: |status| count(status.counts.windows_missing),
+    },
+    Metric {
+        name: "wattio_windows_forced",
+        help: "Windows after which full speed was forced.",
+        value: |status| count(status.counts.windows_forced),
+    },
+    Metric {
+        name: "wattio_windows_bounded",
+        help: "Windows while saving, with requests and a known bound.",
+        value: |status| count(status.counts.windows_bounded),
+    },
+    Metric {
+        name: "wattio_violations",
+        help: "Of the bounded windows, those whose mean latency was above the bound.",
+        value: |status| count(status.counts.violations),
+    },
+    Metric {
+        name: "wattio_requests",
+        help: "Client requests.",
+        value: |status| count(status.counts.requests),
+    },
+    Metric {
+        name: "wattio_knob_writes",
+        help: "Values written to knobs.",
+        value: |status| count(status.counts.knob_writes),
+    },
+    Metric {
+        name: "wattio_knob_failures",
+        help: "Values of knobs that could not be read, saved or written.",
+        value: |status| count(status.counts.knob_failures),
+    },
+    Metric {
+        name: "wattio_setting_changes",
+        help: "Steps that changed the setting; in mode observe those that would have.",
+        value: |status| count(status.counts.setting_changes),
+    },
+    Metric {
+        name: "wattio_foreign_changes",
+        help: "Places that somebody else changed and that were left to them.",
+        value: |status| count(status.counts.foreign_changes),
+    },
+    Metric {
+        name: "wattio_source_errors",
+        help: "Samples that could not be had.",
+        value: |status| count(status.counts.source_errors),
+    },
+    Metric {
+        name: "wattio_flaps",
+        help: "Returns from saving to full speed.",
+        value: |status| count(status.counts.flaps),
+    },
+    Metric {
+        name: "wattio_breaker_trips",
+        help: "How often the circuit breaker opened.",
+        value: |status| count(status.counts.breaker_trips),
+    },
+    Metric {
+        name: "wattio_model_windows_fitted",
+        help: "Windows that the model of this host was fitted to.",
+        value: |status| shadow(status, |shadow| count(shadow.windows_fitted)),
+    },
+    Metric {
+        name: "wattio_model_windows_kept_out",
+        help: "Windows that were kept out of the fit to see its error.",
+        value: |status| shadow(status, |shadow| count(shadow.windows_kept_out)),
+    },
+    Metric {
+        name: "wattio_model_estimated_seconds",
+        help: "Time over which the model estimated.",
+        value: |status| shadow(status, |shadow| Some(shadow.estimated_span_s)),
+    },
+    Metric {
+        name: "process_cpu_seconds",
+        help: "Processor time of the daemon itself.",
+        value: |status| Some(status.own.cpu_s),
+    },
+];
+
+/// Numbers of each group of cores.
+pub(super) const GROUPS: &[GroupMetric] = &[
+    GroupMetric {
+        name: "wattio_cores_active",
+        help: "Cores of a group that work; in mode observe those that would.",
+        value: |group| Some(f64::from(group.cores_active)),
+    },
+    GroupMetric {
+        name: "wattio_cores",
+        help: "All cores of a group.",
+        value: |group| Some(f64::from(group.cores_total)),
+    },
+    GroupMetric {
+        name: "wattio_cores_min",
+        help: "Cores of a group that always stay.",
+        value: |group| Some(f64::from(group.cores_min)),
+    },
+    GroupMetric {
+        name: "wattio_frequency_hertz",
+        help: "Limit of the frequency in force; in mode observe the one that would be.",
+        value: |group| group.frequency_hz,
+    },
+    GroupMetric {
+        name: "wattio_frequency_hertz_max",
+        help: "The highest frequency.",
+        value: |group| group.frequency_max_hz,
+    },
+    GroupMetric {
+        name: "wattio_utilisation_clients_ratio",
+        help: "Measured share of the working cores' time in tasks of clients.",
+        value: |group| Some(group.utilisation_clients),
+    },
+    GroupMetric {
+        name: "wattio_utilisation_background_ratio",
+        help: "Measured share of the working cores' time in background tasks.",
+        value: |group| Some(group.utilisation_background),
+    },
+];
+
+fn flag(set: bool) -> Option<f64> {
+    Some(f64::from(u8::from(set)))
+}
+
+/// Exact up to 2^53: the text format has no larger integers either.
+fn count(count: u64) -> Option<f64> {
+    Some(count as f64)
+}
+
+fn seconds(us: Option<f64>) -> Option<f64> {
+    us.map(|us| us / US_PER_S)
+}
+
+fn shadow(status: &Status, value: impl Fn(&ShadowStatus) -> Option<f64>) -> Option<f64> {
+    status.shadow.as_ref().and_then(value)
+}

@@ -1,0 +1,54 @@
+//! The status page: files in the binary.
+
+use axum::Router;
+use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
+use axum::routing::get;
+
+const HTML: &str = "text/html; charset=utf-8";
+const CSS: &str = "text/css; charset=utf-8";
+const SCRIPT: &str = "text/javascript; charset=utf-8";
+const SVG: &str = "image/svg+xml";
+
+/// Asked for again each time: another version of the daemon has other files.
+const NO_CACHE: &str = "no-cache";
+/// Has its version in its path.
+const FOR_EVER: &str = "max-age=31536000, immutable";
+
+/// Path, type, caching, content.
+type File = (&'static str, &'static str, &'static str, &'static str);
+
+const FILES: [File; 10] = [
+    ("/", HTML, NO_CACHE, include_str!("../../page/index.html")),
+    ("/page.css", CSS, NO_CACHE, include_str!("../../page/page.css")),
+    ("/icon.svg", SVG, NO_CACHE, include_str!("../../page/icon.svg")),
+    ("/main.js", SCRIPT, NO_CACHE, include_str!("../../page/main.js")),
+    ("/view.js", SCRIPT, NO_CACHE, include_str!("../../page/view.js")),
+    ("/charts.js", SCRIPT, NO_CACHE, include_str!("../../page/charts.js")),
+    ("/format.js", SCRIPT, NO_CACHE, include_str!("../../page/format.js")),
+    (
+        "/uplot-1.6.32/uPlot.iife.min.js",
+        SCRIPT,
+        FOR_EVER,
+        include_str!("../../page/vendor/uplot/uPlot.iife.min.js"),
+    ),
+    (
+        "/uplot-1.6.32/uPlot.min.css",
+        CSS,
+        FOR_EVER,
+        include_str!("../../page/vendor/uplot/uPlot.min.css"),
+    ),
+    (
+        "/uplot-1.6.32/LICENSE",
+        "text/plain; charset=utf-8",
+        FOR_EVER,
+        include_str!("../../page/vendor/uplot/LICENSE"),
+    ),
+];
+
+/// One route a file.
+pub(super) fn router() -> Router {
+    FILES.iter().fold(Router::new(), |router, &(path, kind, cache, content)| {
+        let answer = ([(CONTENT_TYPE, kind), (CACHE_CONTROL, cache)], content);
+        router.route(path, get(move || async move { answer }))
+    })
+}

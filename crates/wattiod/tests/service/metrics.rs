@@ -1,0 +1,117 @@
+//! The metrics of a status, line by line.
+
+use crate::support::{Running, full_status};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use wattiod::service::{METRICS_CONTENT_TYPE, metrics_text};
+use wattiod::status::{LatencyStatus, PowerStatus, Status};
+
+const GOLDEN: &str = include_str!("golden.prom");
+
+/// Dashboards and alerts rely on it. A wanted change is copied from where the test writes it.
+#[test]
+fn a_full_status_gives_the_golden_page() {
+    let text = metrics_text(&Arc::new(full_status()));
+    let made = concat!(env!("CARGO_TARGET_TMPDIR"), "/golden.prom");
+    std::fs::write(made, &text).unwrap();
+    for (number, (line, golden)) in text.lines().zip(GOLDEN.lines()).enumerate() {
+        assert_eq!(line, golden, "line {} of {made}", number + 1);
+    }
+    assert_eq!(text.len(), GOLDEN.len(), "{made}");
+}
+
+#[test]
+fn it_is_served_as_openmetrics() {
+    let answer = Running::http().get("/metrics");
+    assert_eq!(answer.header("content-type"), Some(METRICS_CONTENT_TYPE));
+    assert_eq!(answer.body, GOLDEN);
+}
+
+#[test]
+fn what_is_not_known_is_left_out() {
+    let text = metrics_text(&Arc::new(Status::default()));
+    for name in [
+        "wattio_state",
+        "wattio_latency_seconds_mean",
+        "wattio_latency_bound_seconds",
+        "wattio_loss",
+        "wattio_power",
+        "wattio_energy",
+        "wattio_model",
+        "wattio_cores",
+        "wattio_step",
+    ] {
+        assert!(!text.contains(name), "{name} in {text}");
+    }
+    assert!(text.contains("wattio_windows_total 0"));
+}
+
+#[test]
+fn a_number_that_is_none_is_left_out() {
+    let latency = LatencyStatus {
+        latency_us_mean: Some(f64::NAN),
+        bound_us: Some(f64::INFINITY),
+        ..LatencyStatus::default()
+    };
+    let text = metrics_text(&Arc::new(Status { latency, ..Status::default() }));
+    assert!(!text.contains("NaN") && !text.to_lowercase().contains("inf\n"), "{text}");
+}
+
+/// Group names come from a file that an operator writes.
+#[test]
+fn labels_are_escaped() {
+    let mut status = full_status();
+    status.groups[0].name = "a\"b\\c\nd".to_owned();
+    let text = metrics_text(&Arc::new(status));
+    assert!(text.contains(r#"wattio_cores{group="a\"b\\c\nd"} 16"#), "{text}");
+}
+
+#[test]
+fn every_estimate_is_called_one() {
+    let known = |power: PowerStatus| {
+        let text = metrics_text(&Arc::new(Status { power, ..Status::default() }));
+        let names = text.lines().filter(|line| !line.starts_with('#'));
+        names.filter_map(|line| Some(line.split([' ', '{']).next()?.to_owned())).collect()
+    };
+    let none: BTreeSet<String> = known(PowerStatus::default());
+    let all: BTreeSet<String> = known(PowerStatus {
+        estimated_w: Some(1.0),
+        estimated_full_speed_w: Some(1.0),
+        estimated_j: Some(1.0),
+        estimated_full_speed_j: Some(1.0),
+        ..PowerStatus::default()
+    });
+    let estimates: Vec<_> = all.difference(&none).collect();
+    assert_eq!(estimates.len(), 4);
+    assert!(estimates.iter().all(|name| name.contains("estimated")), "{estimates:?}");
+}
+
+/// The rules of the format: help, type, then samples, no name twice, an end.
+#[test]
+fn the_page_keeps_the_rules_of_its_format() {
+    let mut names = BTreeSet::new();
+    let mut current = String::new();
+    for line in GOLDEN.lines() {
+        match line.split_whitespace().collect::<Vec<_>>().as_slice() {
+            ["#", "HELP", name, help @ ..] => {
+                assert!(names.insert((*name).to_owned()), "{name} twice");
+                assert!(help.last().is_some_and(|last| last.ends_with('.')), "{line}");
+                current = (*name).to_owned();
+            }
+            ["#", "TYPE", name, kind] => {
+                assert_eq!(*name, current);
+                assert!(["gauge", "counter", "info"].contains(kind), "{line}");
+            }
+            ["#", "EOF"] => current.clear(),
+            _ => {
+                let name = line.split([' ', '{']).next().unwrap();
+                let bare = name.strip_suffix("_total").or(name.strip_suffix("_info"));
+                assert_eq!(bare.unwrap_or(name), current, "{line}");
+                let value: f64 = line.rsplit(' ').next().unwrap().parse().unwrap();
+                assert!(value.is_finite());
+            }
+        }
+    }
+    assert_eq!(current, "", "an EOF ends the page");
+    assert!(names.len() > 40);
+}

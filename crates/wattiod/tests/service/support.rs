@@ -1,0 +1,225 @@
+//! A service with a status that tests change, and the raw bytes of HTTP.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::path::PathBuf;
+use std::sync::{Arc, mpsc};
+use std::time::Duration;
+use tokio::sync::watch;
+use wattio_governor::Severity;
+use wattiod::service::{Service, ServiceError, ServiceRequest, ServiceSettings};
+use wattiod::status::{
+    Counts, EventStatus, GroupStatus, LatencyStatus, OwnCost, PowerStatus, ShadowStatus, Status,
+};
+
+/// No test waits longer for what must come.
+pub const DEADLINE: Duration = Duration::from_secs(20);
+
+pub struct Running {
+    pub service: Service,
+    pub publish: watch::Sender<Arc<Status>>,
+    pub asked: mpsc::Receiver<ServiceRequest>,
+}
+
+impl Running {
+    pub fn try_start(settings: ServiceSettings) -> Result<Self, ServiceError> {
+        let (publish, status) = watch::channel(Arc::new(full_status()));
+        let (requests, asked) = mpsc::channel();
+        Ok(Self { service: Service::start(settings, status, requests)?, publish, asked })
+    }
+
+    pub fn http() -> Self {
+        Self::try_start(any_port()).unwrap()
+    }
+
+    pub fn address(&self) -> SocketAddr {
+        self.service.http_address().unwrap()
+    }
+
+    /// The answer to `GET path`.
+    pub fn get(&self, path: &str) -> Response {
+        self.send(&format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n"))
+    }
+
+    /// The answer to a head without its empty line.
+    pub fn send(&self, head: &str) -> Response {
+        self.open(&format!("{head}Connection: close\r\n")).rest()
+    }
+
+    /// Sends a head and reads that of the answer.
+    pub fn open(&self, head: &str) -> Opened {
+        let mut stream = TcpStream::connect(self.address()).unwrap();
+        stream.set_read_timeout(Some(DEADLINE)).unwrap();
+        stream.write_all(head.as_bytes()).unwrap();
+        stream.write_all(b"\r\n").unwrap();
+        let mut body = BufReader::new(stream);
+        let mut head = String::new();
+        while !head.ends_with("\r\n\r\n") {
+            assert!(body.read_line(&mut head).unwrap() > 0, "the answer ends after {head:?}");
+        }
+        Opened { head, body }
+    }
+}
+
+/// An answer whose body is still to come.
+pub struct Opened {
+    pub head: String,
+    body: BufReader<TcpStream>,
+}
+
+impl Opened {
+    pub fn status(&self) -> u16 {
+        self.head.split(' ').nth(1).unwrap().parse().unwrap()
+    }
+
+    pub fn line(&mut self) -> String {
+        let mut line = String::new();
+        self.body.read_line(&mut line).unwrap();
+        line
+    }
+
+    /// The next line that starts so, without the start.
+    pub fn line_after(&mut self, start: &str) -> String {
+        loop {
+            let line = self.line();
+            assert!(!line.is_empty(), "the stream ended");
+            if let Some(rest) = line.strip_prefix(start) {
+                return rest.trim_end().to_owned();
+            }
+        }
+    }
+
+    pub fn rest(mut self) -> Response {
+        let status = self.status();
+        let mut body = String::new();
+        self.body.read_to_string(&mut body).unwrap();
+        Response { status, head: self.head, body }
+    }
+}
+
+pub struct Response {
+    pub status: u16,
+    pub head: String,
+    pub body: String,
+}
+
+impl Response {
+    pub fn header(&self, name: &str) -> Option<&str> {
+        self.head.lines().find_map(|line| {
+            let (key, value) = line.split_once(": ")?;
+            key.eq_ignore_ascii_case(name).then_some(value)
+        })
+    }
+}
+
+/// Page and metrics on any free port, no control socket.
+pub fn any_port() -> ServiceSettings {
+    ServiceSettings {
+        listen: Some(SocketAddr::from(([127, 0, 0, 1], 0))),
+        host_names: vec!["storage7.example".to_owned()],
+        ..ServiceSettings::default()
+    }
+}
+
+/// Only a control socket.
+pub fn only_socket(path: impl Into<PathBuf>) -> ServiceSettings {
+    ServiceSettings { listen: None, socket: Some(path.into()), ..ServiceSettings::default() }
+}
+
+/// A status in which everything is known.
+pub fn full_status() -> Status {
+    Status {
+        version: "1.2.3".to_owned(),
+        mode: "observe".to_owned(),
+        name: "etcd \"seven\"".to_owned(),
+        policy: "pacer".to_owned(),
+        state: Some("stable".to_owned()),
+        reason: "there is room: fewer cores".to_owned(),
+        forced: Some("paused".to_owned()),
+        paused: true,
+        utc_ns: 1_770_000_000_000_000_000,
+        uptime_s: 3600.5,
+        latency: latency(),
+        groups: vec![group("protocol", 3), group("storage", 12)],
+        background_pace: 0.5,
+        power: power(),
+        shadow: Some(ShadowStatus {
+            fitted: true,
+            why: None,
+            error_median: Some(0.0625),
+            error_p90: Some(0.125),
+            windows_fitted: 700,
+            windows_kept_out: 175,
+            estimated_span_s: 1800.0,
+        }),
+        counts: counts(),
+        own: OwnCost { cpu_s: 1.25, resident_bytes: 8_000_000, step_us_mean: Some(32.0) },
+        events: vec![EventStatus {
+            utc_ns: 1_769_999_990_000_000_000,
+            severity: Severity::Warning,
+            message: "<script>alert(1)</script>\nnext line".to_owned(),
+        }],
+    }
+}
+
+fn latency() -> LatencyStatus {
+    LatencyStatus {
+        source: "prometheus".to_owned(),
+        requests_per_s: Some(4000.0),
+        latency_us_mean: Some(312.5),
+        latency_us_p99: Some(2000.0),
+        sample_age_s: 0.25,
+        baseline_us: Some(250.0),
+        bound_us: Some(300.0),
+        tolerance: Some(0.2),
+        loss_measured: Some(0.25),
+        loss_predicted: Some(0.125),
+    }
+}
+
+fn group(name: &str, cores_active: u32) -> GroupStatus {
+    GroupStatus {
+        name: name.to_owned(),
+        cores_active,
+        cores_total: 16,
+        cores_min: 2,
+        frequency_hz: Some(1.5e9),
+        frequency_max_hz: Some(3e9),
+        utilisation_clients: 0.5,
+        utilisation_background: 0.125,
+    }
+}
+
+fn power() -> PowerStatus {
+    PowerStatus {
+        meter: Some("rapl".to_owned()),
+        measured_w: Some(212.5),
+        measured_j: Some(765_000.0),
+        model: Some("power-model.toml".to_owned()),
+        estimated_w: Some(200.0),
+        estimated_full_speed_w: Some(250.0),
+        estimated_j: Some(720_000.0),
+        estimated_full_speed_j: Some(900_000.0),
+        no_estimate: None,
+    }
+}
+
+fn counts() -> Counts {
+    Counts {
+        windows: 7200,
+        windows_missing: 12,
+        windows_forced: 31,
+        windows_bounded: 5000,
+        violations: 84,
+        loss_mean: Some(0.0625),
+        requests: 14_400_000,
+        knob_writes: 120,
+        knob_failures: 1,
+        setting_changes: 60,
+        foreign_changes: 2,
+        source_errors: 3,
+        flaps: 9,
+        breaker_trips: 4,
+        state_span_s: [600.0, 2880.0, 120.5],
+    }
+}
