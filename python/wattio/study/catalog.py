@@ -118,28 +118,40 @@ class Catalog:
         verdicts: Sequence[Verdict],
         metrics: Mapping[str, tuple[float, str]],
     ) -> None:
+        """Enter a simulated iteration that has ended, with all that belongs to it."""
+        head = (iteration.identity, iteration.run, iteration.seed, iteration.repetition)
+        ended = Recorded(*head, iteration.request.seed, tuple(verdicts), dict(metrics))
+        self.add(ended, phases, "simulation")
+
+    def add(self, ended: Recorded, phases: Sequence[Phase], kind: str) -> None:
         """Enter an iteration that has ended, with all that belongs to it, or nothing of it."""
-        key = iteration.identity
-        head = (key, iteration.run.name, iteration.seed, iteration.repetition)
+        key = ended.identity
+        head = (key, ended.run.name, ended.seed, ended.repetition, ended.derived_seed, kind)
         with _transaction(self._connection) as connection:
-            connection.execute(
-                "INSERT INTO iterations VALUES (?, ?, ?, ?, ?, ?)",
-                (*head, iteration.request.seed, "simulation"),
-            )
+            connection.execute("INSERT INTO iterations VALUES (?, ?, ?, ?, ?, ?)", head)
             connection.executemany(
                 "INSERT INTO phases VALUES (?, ?, ?, ?, ?, ?)",
                 [(key, *phase.__dict__.values()) for phase in phases],
             )
             connection.executemany(
                 "INSERT INTO verdicts VALUES (?, ?, ?)",
-                [(key, verdict.verdict, verdict.reason) for verdict in verdicts],
+                [(key, verdict.verdict, verdict.reason) for verdict in ended.verdicts],
             )
-            _insert_metrics(connection, key, metrics)
+            _insert_metrics(connection, key, ended.metrics)
 
     def put_metrics(self, identity: str, metrics: Mapping[str, tuple[float, str]]) -> None:
         """Enter metrics of an iteration that is there already; equal names are replaced."""
         with _transaction(self._connection) as connection:
             _insert_metrics(connection, identity, metrics)
+
+    def phases(self, identity: str) -> list[Phase]:
+        """The phases of an iteration, in their order."""
+        rows = self._connection.execute(
+            "SELECT name, start_utc_ns, end_utc_ns, start_monotonic_ns, end_monotonic_ns"
+            " FROM phases WHERE iteration = ? ORDER BY start_monotonic_ns",
+            (identity,),
+        )
+        return [Phase(*row) for row in rows]
 
     def done(self) -> set[str]:
         """Identities of the iterations that are there."""

@@ -49,7 +49,7 @@ def differences(folder: ResultFolder, simulator: Simulator) -> tuple[int, list[D
             for name in sorted(names):
                 compared += 1
                 pair = _value(item.metrics, name), _value(derived, name)
-                if not _agree(*pair):
+                if not agree(*pair):
                     found.append(Difference(item.run.name, item.seed, name, *pair, source))
     return compared, found
 
@@ -58,7 +58,8 @@ def _value(found: Metrics, name: str) -> float | None:
     return found[name][0] if name in found else None
 
 
-def _agree(recorded: float | None, derived: float | None) -> bool:
+def agree(recorded: float | None, derived: float | None) -> bool:
+    """Whether two derivations of a metric agree within rounding."""
     if recorded is None or derived is None:
         return recorded is derived
     return energy.balance_error(recorded, {"derived": derived}) <= metrics.BALANCE_LIMIT

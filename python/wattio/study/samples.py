@@ -1,15 +1,17 @@
 """Samples of an iteration as Parquet: one row for each latency window, with its histogram.
 
-The columns are those of `wattio._core.Simulation.windows`, then `histogram_latency_us` and
-`histogram_count` (lists: upper edges and counts of the buckets that hold something). `start_s` and
-`span_s` are on the simulation's clock, which starts at the end of the warm-up. An absent value is
-NULL.
+The columns are those of `wattio._core.Simulation.windows` or of a governor's journal, then
+`histogram_latency_us` and `histogram_count` (lists: upper edges and counts of the buckets that hold
+something). `start_s` and `span_s` are on the simulation's clock, which starts at the end of the
+warm-up. An absent value is NULL.
 """
 
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import numpy as np
@@ -33,8 +35,11 @@ _COPY = """COPY (
 ) TO '{target}' (FORMAT parquet, COMPRESSION zstd)"""
 
 
-def write(path: Path, windows: Windows, histograms: WindowHistograms) -> None:
-    """Write one file; it appears under its name when it is whole."""
+def write(path: Path, windows: Mapping[str, NDArray[Any]], histograms: WindowHistograms) -> None:
+    """Write one file; it appears under its name when it is whole.
+
+    Columns are numbers with NaN where there is none, whole numbers, or texts (objects) with None.
+    """
     count = histograms.windows
     for name, column in windows.items():
         if len(column) != count:
@@ -49,7 +54,7 @@ def write(path: Path, windows: Windows, histograms: WindowHistograms) -> None:
     table = {f"c{index}": np.ascontiguousarray(c) for index, c in enumerate(windows.values())}
     names = list(windows)
     columns = ", ".join(
-        f"CASE WHEN isnan(c{index}) THEN NULL ELSE c{index} END AS {_quoted(name)}"
+        f"{_nullable(f'c{index}', windows[name])} AS {quoted(name)}"
         for index, name in enumerate(names)
     )
     part = path.with_name(f".{path.name}.part")
@@ -85,7 +90,16 @@ def read(path: Path) -> tuple[Windows, WindowHistograms]:
     return windows, WindowHistograms(offsets, edge, np.asarray(flat["amount"], dtype=np.uint64))
 
 
-def _quoted(name: str) -> str:
+def _nullable(column: str, values: NDArray[Any]) -> str:
+    """SQL of a column's value, NULL where it is absent."""
+    if values.dtype.kind == "f":
+        return f"CASE WHEN isnan({column}) THEN NULL ELSE {column} END"
+    # A column of nothing but None would have no type.
+    return f"CAST({column} AS VARCHAR)" if values.dtype.kind == "O" else column
+
+
+def quoted(name: str) -> str:
+    """The name of a column as SQL has it."""
     return '"' + name.replace('"', '""') + '"'
 
 
