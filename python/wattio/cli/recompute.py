@@ -36,15 +36,19 @@ def recompute(
     Parameters
     ----------
     result
-        Result folder, as `wattio run` printed it.
+        Result folder, as `wattio run` printed it, or of `wattiod`.
     as_json
         Print one JSON object.
     """
-    from wattio.study import recomputing
+    from wattio.study import governed, governed_recomputing, recomputing
     from wattio.study.result import ResultFolder
     from wattio.study.simulator import NativeSimulator
 
-    compared, found = recomputing.differences(ResultFolder(result), NativeSimulator())
+    if governed.is_governed(result):
+        folder = governed.GovernedFolder(result)
+        compared, found = governed_recomputing.differences(folder)
+    else:
+        compared, found = recomputing.differences(ResultFolder(result), NativeSimulator())
     if as_json:
         rows = [difference.__dict__ for difference in found]
         output.print_json({"result": str(result), "compared": compared, "differences": rows})

@@ -28,12 +28,13 @@ def report(
     """Make the report of a result folder: report/index.html, with SVG and CSV files beside it.
 
     The page needs no network and nothing beside it; it reads the result folder and simulates
-    nothing, so it can be made again at any time.
+    nothing, so it can be made again at any time. The folder of a `wattiod` may be that of one that
+    still runs.
 
     Parameters
     ----------
     result
-        Result folder, as `wattio run` printed it.
+        Result folder, as `wattio run` printed it, or of `wattiod`.
     as_json
         Print one JSON object: the page and the files beside it.
     """

@@ -3,6 +3,17 @@
 Nothing here simulates or measures; every number on a page can be found in the result folder.
 """
 
-from wattio.report.page import make
+from pathlib import Path
+
+from wattio.report import governed, page
+from wattio.study.governed import is_governed
 
 __all__ = ["make"]
+
+
+def make(path: Path) -> Path:
+    """Write `report/` of a result folder; return the page. Raises ResultError.
+
+    The folder of a governor has what the run format promises derived first.
+    """
+    return governed.make(path) if is_governed(path) else page.make(path)

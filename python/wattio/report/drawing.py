@@ -9,8 +9,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import matplotlib as mpl
+import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from numpy.typing import NDArray
+
+from wattio.report.phrases import number
 
 RC: dict[Any, Any] = {
     "svg.hashsalt": "wattio",
@@ -97,3 +101,53 @@ def svg(drawn: Figure) -> bytes:
 def styled() -> AbstractContextManager[None]:
     """Context in which figures are made."""
     return mpl.rc_context(RC)
+
+
+def fit(axis: Axes, values: NDArray[np.float64]) -> None:
+    """Latency in view: single spikes may leave the top, so that the rest can be read."""
+    values = values[np.isfinite(values)]
+    if not len(values):
+        return
+    usual, most = float(np.quantile(values, 0.98)), float(values.max())
+    top = 1.08 * most if most < 2.5 * usual else 1.6 * usual
+    least = float(values.min())
+    axis.set_ylim(0.93 * least if least > 0.6 * top else 0, top)
+    if most >= 2.5 * usual:
+        text = f"peaks up to {number(most)} µs are cut off"
+        axis.text(0.995, 0.97, text, transform=axis.transAxes, ha="right", va="top", fontsize=8.5)
+
+
+def exceedance_axis(axis: Axes, lowest: float) -> None:
+    """Axes of a distribution of latency: shares down to `lowest` that are slower, both in logs."""
+    axis.set_xscale("log")
+    axis.set_yscale("log")
+    axis.set_ylim(max(lowest, 1e-6), 1.0)
+    shares = [10.0**-power for power in range(7) if 10.0**-power >= max(lowest, 1e-6)]
+    axis.set_yticks(shares, [f"{100 * share:g} %" for share in shares])
+    for share, name in ((0.5, "median"), (1e-2, "p99"), (1e-3, "p99.9"), (1e-4, "p99.99")):
+        if share >= max(lowest, 1e-6):
+            axis.axhline(share, color="#777777", linewidth=0.7, linestyle=":")
+            axis.annotate(
+                name,
+                (1.0, share),
+                xycoords=("axes fraction", "data"),
+                xytext=(4, 0),
+                textcoords="offset points",
+                va="center",
+                fontsize=8.5,
+                color="#444444",
+            )
+    axis.set_xlabel("latency (µs)")
+    axis.set_ylabel("share of I/Os that are slower")
+    plain_log(axis)
+
+
+def plain_log(axis: Axes) -> None:
+    """Latencies as plain numbers, not as powers of ten."""
+    low, high = axis.get_xlim()
+    steps = [m * 10.0**e for e in range(0, 9) for m in (1, 2, 5)]
+    shown = [step for step in steps if low <= step <= high]
+    if len(shown) > 12:
+        shown = [step for step in shown if f"{step:e}".startswith("1")]
+    axis.set_xticks(shown, [number(step) for step in shown])
+    axis.minorticks_off()

@@ -56,7 +56,8 @@ def power_and_latency(part: LoadPart) -> Drawn:
     axes[1].set_ylabel("mean latency (µs)")
     extra = _bound_line(axes[1], part)
     shaded = _shade_states(axes, part)
-    _fit(axes[1], part)
+    latencies = [curve.series["latency_us_mean"] for curve in part.curves]
+    drawing.fit(axes[1], np.concatenate(latencies))
     _finish_time(drawn, axes, part, [*extra, *shaded])
     subject = part.subject
     states = f" Shading shows the state of {subject.label}." if subject and shaded else ""
@@ -99,27 +100,7 @@ def latency_distribution(part: LoadPart) -> Drawn:
         if len(edge):
             lowest = min(lowest, float(above[-1]))
             axis.plot(edge, above, drawstyle="steps-post", **_line(stroke, len(edge)))
-    axis.set_xscale("log")
-    axis.set_yscale("log")
-    axis.set_ylim(max(lowest, 1e-6), 1.0)
-    shares = [10.0**-power for power in range(7) if 10.0**-power >= max(lowest, 1e-6)]
-    axis.set_yticks(shares, [f"{100 * share:g} %" for share in shares])
-    for share, name in ((0.5, "median"), (1e-2, "p99"), (1e-3, "p99.9"), (1e-4, "p99.99")):
-        if share >= max(lowest, 1e-6):
-            axis.axhline(share, color="#777777", linewidth=0.7, linestyle=":")
-            axis.annotate(
-                name,
-                (1.0, share),
-                xycoords=("axes fraction", "data"),
-                xytext=(4, 0),
-                textcoords="offset points",
-                va="center",
-                fontsize=8.5,
-                color="#444444",
-            )
-    axis.set_xlabel("latency (µs)")
-    axis.set_ylabel("share of I/Os that are slower")
-    _plain_log(axis)
+    drawing.exceedance_axis(axis, lowest)
     _legend(drawn, part, [])
     text = "Further left is faster; where a curve crosses a dotted line is that percentile."
     alternative = f"Distribution of latency on {part.name}: share of I/Os above each latency."
@@ -251,21 +232,6 @@ def _bound_line(axis: Axes, part: LoadPart) -> list[Line2D]:
     return [Line2D([], [], label=label, **style)]
 
 
-def _fit(axis: Axes, part: LoadPart) -> None:
-    """Latency in view: single spikes may leave the top, so that the rest can be read."""
-    values = np.concatenate([curve.series["latency_us_mean"] for curve in part.curves])
-    values = values[np.isfinite(values)]
-    if not len(values):
-        return
-    usual, most = float(np.quantile(values, 0.98)), float(values.max())
-    top = 1.08 * most if most < 2.5 * usual else 1.6 * usual
-    least = float(values.min())
-    axis.set_ylim(0.93 * least if least > 0.6 * top else 0, top)
-    if most >= 2.5 * usual:
-        text = f"peaks up to {number(most)} µs are cut off"
-        axis.text(0.995, 0.97, text, transform=axis.transAxes, ha="right", va="top", fontsize=8.5)
-
-
 def _shade_states(axes: list[Axes], part: LoadPart) -> list[Patch]:
     """Shade the subject's states; nothing where it has none."""
     subject = part.subject
@@ -315,17 +281,6 @@ def _legend(drawn: Figure, part: LoadPart, extra: list[Any]) -> None:
         line = _line(stroke, 1) | {"markevery": 1, "label": curve.label}
         handles.append(Line2D([], [], **line))
     drawn.legend(handles=[*handles, *extra], loc="outside upper left", ncols=4, handlelength=3.2)
-
-
-def _plain_log(axis: Axes) -> None:
-    """Latencies as plain numbers, not as powers of ten."""
-    low, high = axis.get_xlim()
-    steps = [m * 10.0**e for e in range(0, 9) for m in (1, 2, 5)]
-    shown = [step for step in steps if low <= step <= high]
-    if len(shown) > 12:
-        shown = [step for step in shown if f"{step:e}".startswith("1")]
-    axis.set_xticks(shown, [number(step) for step in shown])
-    axis.minorticks_off()
 
 
 def _point(part: LoadPart) -> str:

@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-import base64
-import csv
-import io
 import json
-import re
 from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
-
 from wattio.errors import ResultError
-from wattio.report import figures, phrases
+from wattio.report import figures, phrases, rendering
 from wattio.report.gathering import LoadPart, Result, gather
 from wattio.study.plan import BOUND_BY, REFERENCE
 from wattio.study.summary import Row
@@ -43,40 +37,30 @@ def make(path: Path) -> Path:
     try:
         for part in result.loads:
             drawn = figures.of_load(part)
-            slug = _slug(part.name)
-            _write(target / f"{slug}-table.csv", _csv(_table(part)))
+            slug = rendering.slug(part.name)
+            rendering.write_table(target / f"{slug}-table.csv", _table(part))
             for figure in drawn:
-                (target / f"{slug}-{figure.name}.svg").write_bytes(figure.image)
-                _write(target / f"{slug}-{figure.name}.csv", _csv(figure.table))
+                rendering.write_figure(target, f"{slug}-{figure.name}", figure)
             parts.append(_part_view(part, drawn, slug))
         page = target / "index.html"
-        _write(page, _render(result, parts))
+        page.write_text(_render(result, parts), encoding="utf-8")
     except OSError as error:
         raise ResultError(f"{target}: cannot be written: {error.strerror}") from error
     return page
 
 
 def _render(result: Result, parts: list[dict[str, Any]]) -> str:
-    environment = Environment(
-        loader=PackageLoader("wattio.report", "."),
-        autoescape=select_autoescape(["html.j2"]),
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters |= {
-        "number": phrases.number,
-        "percent": phrases.percent,
-        "times": phrases.times,
-        "setting": phrases.setting,
-    }
-    return environment.get_template("page.html.j2").render(
-        study=result.resolved["study"],
-        name=result.folder.name,
-        complete=result.complete,
-        parts=parts,
-        made=_made(result),
-        machine=result.machine,
+    return (
+        rendering.environment()
+        .get_template("page.html.j2")
+        .render(
+            study=result.resolved["study"],
+            name=result.folder.name,
+            complete=result.complete,
+            parts=parts,
+            made=_made(result),
+            machine=result.machine,
+        )
     )
 
 
@@ -94,9 +78,7 @@ def _part_view(part: LoadPart, drawn: list[figures.Drawn], slug: str) -> dict[st
         ],
         "has_oracle": any(curve.row.run.policy == BOUND_BY for curve in part.curves),
         "subject": part.subject,
-        "figures": [
-            {"drawn": figure, "source": base64.b64encode(figure.image).decode()} for figure in drawn
-        ],
+        "figures": rendering.embedded(drawn),
     }
 
 
@@ -181,17 +163,3 @@ def _table(part: LoadPart) -> figures.Table:
         if line not in table:
             table.append(line)
     return table
-
-
-def _csv(table: figures.Table) -> str:
-    buffer = io.StringIO()
-    csv.writer(buffer, lineterminator="\n").writerows(table)
-    return buffer.getvalue()
-
-
-def _write(path: Path, text: str) -> None:
-    path.write_text(text, encoding="utf-8")
-
-
-def _slug(name: str) -> str:
-    return re.sub(r"[^A-Za-z0-9.-]+", "-", name).strip("-").lower()

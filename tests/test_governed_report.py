@@ -1,0 +1,217 @@
+"""The report of a governor: what it says, that it stands alone, and that estimates are called so.
+
+The golden page is compared without its images, which depend on the version of Matplotlib. Set
+WATTIO_UPDATE_GOLDEN=1 to write it anew, and look at it before committing.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+import governed_fake as fake
+import numpy as np
+import pytest
+from wattio.cli import main
+from wattio.report import gathering, governed_gathering, governed_phrases, make
+from wattio.study import governed
+
+GOLDEN = Path(__file__).parent / "golden" / "governed.html"
+COUNT = 400
+PLAIN = str.maketrans({"\N{NO-BREAK SPACE}": " ", "\N{NARROW NO-BREAK SPACE}": " "})
+
+
+def said(path: Path) -> tuple[str, str]:
+    """Headline and details, with plain spaces."""
+    found = governed_gathering.gather(path)
+    details = " ".join(governed_phrases.details(found))
+    return governed_phrases.headline(found).translate(PLAIN), details.translate(PLAIN)
+
+
+@pytest.fixture(scope="module")
+def result(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return fake.write(tmp_path_factory.mktemp("governed") / "r", fake.windows(COUNT))
+
+
+@pytest.fixture(scope="module")
+def page(result: Path) -> str:
+    return make(result).read_text(encoding="utf-8")
+
+
+def test_page_matches_the_golden_one(page: str) -> None:
+    text = re.sub(r"base64,[A-Za-z0-9+/=]+", "base64,...", page)
+    if os.environ.get("WATTIO_UPDATE_GOLDEN"):
+        GOLDEN.write_text(text, encoding="utf-8")
+    assert text == GOLDEN.read_text(encoding="utf-8")
+
+
+def test_made_again_every_file_is_the_same(result: Path, page: str) -> None:
+    assert page
+    files = {path.name: path.read_bytes() for path in (result / "report").iterdir()}
+    make(result)
+    assert {path.name: path.read_bytes() for path in (result / "report").iterdir()} == files
+    names = ("latency", "power", "cores", "states", "latency-distribution")
+    assert {f"{name}.{kind}" for name in names for kind in ("svg", "csv")} < files.keys()
+
+
+def test_page_stands_alone_and_escapes_what_others_wrote(page: str, result: Path) -> None:
+    assert "<script" not in page
+    assert "<link" not in page
+    for address in re.findall(r"""(?:src|href)=["']([^"'#]+)""", page):
+        assert address.startswith("data:") or (result / "report" / address).is_file()
+    assert "&lt;i&gt;sda&lt;/i&gt; is slow" in page
+    assert "&lt;b&gt;the first&lt;/b&gt;" in page
+
+
+def test_shadow_mode_says_what_would_have_been(tmp_path: Path) -> None:
+    rows = fake.windows(COUNT)
+    headline, details = said(fake.write(tmp_path / "r", rows))
+    assert re.fullmatch(
+        r"Over 3 min, pacer would have saved \d\d\.\d W on average \(estimate\), \d\d\.\d % of the"
+        r" 104 W that full speed draws by the same estimate\."
+        r" There is an estimate for 3 min of that time\.",
+        headline,
+    ), headline
+    broken, counted = fake.bounded(rows)
+    assert (
+        f"It would have broken its bound, 20 % above the baseline, in {broken} of {counted}"
+        " windows (estimate)." in details
+    )
+    assert re.search(r"It would have changed the setting \d+ times \(estimate\)\.", details)
+    assert (
+        "The model's median error is 4.0 %, 11.0 % at the 90th percentile, on 120 windows kept out"
+        " of the fit." in details
+    )
+
+
+def test_run_mode_says_what_was(tmp_path: Path) -> None:
+    rows = fake.windows(COUNT, "run")
+    status = fake.summary(COUNT, fake.bounded(rows), "run")
+    status["power"]["meter"] = "rapl:package-0"
+    headline, details = said(fake.write(tmp_path / "r", rows, "run", status))
+    assert "pacer saved" in headline
+    assert re.search(r"The meter rapl:package-0 read \d+\.\d W\.", headline)
+    assert "would" not in headline + details
+    assert "It broke its bound, 20 % above the baseline, in" in details
+    assert "requests took" in details
+
+
+@pytest.mark.parametrize(
+    ("status", "why"),
+    [
+        ({"shadow": {"fitted": False, "why": "only one load level so far."}}, "only one load"),
+        ({"shadow": None, "power": {"no_estimate": "no power model"}}, "no power model"),
+    ],
+)
+def test_no_estimate_says_why(tmp_path: Path, status: dict[str, Any], why: str) -> None:
+    rows = fake.windows(COUNT)
+    for row in rows:
+        row["power_w_estimated"] = row["power_w_full_speed_estimated"] = None
+    headline, _ = said(fake.write(tmp_path / "r", rows, status=fake.summary(COUNT) | status))
+    assert "no estimate of what pacer would have saved, because " + why in headline
+    make(tmp_path / "r")
+    assert not (tmp_path / "r" / "report" / "power.svg").exists()
+
+
+def test_a_loss_is_not_called_a_saving(tmp_path: Path) -> None:
+    rows = fake.windows(COUNT)
+    for row in rows:
+        row["power_w_full_speed_estimated"] = 20.0
+    headline, _ = said(fake.write(tmp_path / "r", rows))
+    assert re.search(r"pacer would have cost \d+\.\d W more on average \(estimate\)", headline)
+
+
+@pytest.mark.parametrize("count", [0, 1, 2])
+def test_few_windows_make_a_page_too(tmp_path: Path, count: int) -> None:
+    path = fake.write(tmp_path / "r", fake.windows(count))
+    text = make(path).read_text(encoding="utf-8")
+    assert ("recorded no window" in text) == (count == 0)
+    assert ("The numbers below must not be used." in text) == (count == 0)
+
+
+def test_nothing_known_but_the_time_makes_a_page_too(tmp_path: Path) -> None:
+    keys = ("utc_ns", "monotonic_ns", "dt_s", "cores")
+    rows = [{key: row[key] for key in keys} for row in fake.windows(70)]
+    path = fake.write(tmp_path / "r", rows, status=fake.summary(70))
+    (path / "raw" / "summary.json").unlink()
+    text = make(path).read_text(encoding="utf-8")
+    assert "because the daemon ended before it wrote a summary" in text
+    assert not (path / "report" / "latency.svg").exists()
+
+
+def test_many_windows_are_averaged_by_energy_and_requests(tmp_path: Path) -> None:
+    rows = fake.windows(1001)
+    found = governed_gathering.gather(fake.write(tmp_path / "r", rows))
+    assert found.step == 5
+    first = rows[:5]
+    requests = sum(row["requests"] for row in first)
+    mean_us = sum(row["requests"] * row["latency_us_mean"] for row in first) / requests
+    assert found.series["latency_us_mean"][0] == pytest.approx(mean_us)
+    energy_j = np.nansum(found.series["power_w_estimated"] * found.series["span_s"])
+    estimated = found.get("energy_j_estimated")
+    assert estimated is not None
+    assert energy_j == pytest.approx(estimated, rel=1e-9)
+    assert found.series["violations"].sum() == fake.bounded(rows)[0]
+
+
+def test_gaps_in_time_are_gaps_in_curves(tmp_path: Path) -> None:
+    rows = fake.windows(200)
+    del rows[100:150]
+    path = fake.write(tmp_path / "r", rows)
+    make(path)
+    with (path / "report" / "latency.csv").open(newline="") as file:
+        ends = [(float(row["start_s"]), float(row["end_s"])) for row in csv.DictReader(file)]
+    assert (ends[99], ends[100]) == ((49.5, 50.0), (75.0, 75.5))
+
+
+def test_a_long_journal_in_pieces_makes_a_page(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(governed, "PIECE", 300)
+    path = fake.write(tmp_path / "r", fake.windows(5000))
+    make(path)
+    assert len(list((path / "samples").iterdir())) == 17
+    with (path / "report" / "power.csv").open(newline="") as file:
+        assert len(list(csv.DictReader(file))) <= gathering.POINTS
+
+
+def test_duration_in_words() -> None:
+    spans = (0.5, 89.0, 150.0, 11_520.0, 86_400.0 * 2 + 4 * 3600, 3600.0)
+    texts = [governed_phrases.duration(span).translate(PLAIN) for span in spans]
+    assert texts == ["0.500 s", "89 s", "2 min", "3 h 12 min", "2 d 4 h", "1 h"]
+
+
+def run(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> tuple[int, str, str]:
+    with pytest.raises(SystemExit) as stop:
+        main(arguments)
+    shown = capsys.readouterr()
+    code = stop.value.code
+    return code if isinstance(code, int) else 0, shown.out, shown.err
+
+
+def test_commands_take_a_governor_s_folder(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = fake.write(tmp_path / "r", fake.windows(COUNT))
+    code, _, err = run(["recompute", str(path)], capsys)
+    assert (code, "wattio report" in err) == (2, True)
+    code, out, _ = run(["report", str(path), "--json"], capsys)
+    assert code == 0
+    assert json.loads(out)["report"] == str(path / "report" / "index.html")
+    code, out, _ = run(["recompute", str(path), "--json"], capsys)
+    assert code == 0
+    assert json.loads(out)["differences"] == []
+
+
+def test_garbage_is_one_message(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = fake.write(tmp_path / "r", fake.windows(5))
+    events = path / "raw" / "events.jsonl"
+    events.write_text('{"utc_ns": 1, "severity": "loud", "message": ""}\n')
+    code, _, err = run(["report", str(path)], capsys)
+    assert code == 2
+    assert err.count("\n") == 1
+    assert "raw/events.jsonl:1: severity: input should be 'info', 'warning' or 'error'" in err
