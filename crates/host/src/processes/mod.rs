@@ -59,14 +59,12 @@ pub fn find(root: &Root, pattern: &ProcessPattern) -> Vec<ProcessId> {
     let whole = |pid, stat: Stat| {
         (!stat.fixed && !stat.ended).then_some(ProcessId { pid, thread: None, start: stat.start })
     };
-    let by_comm = |name: &str, pid| {
-        let stat = process_stat(root, pid)?;
-        if matches(name, &stat.comm) { whole(pid, stat) } else { None }
-    };
     match pattern {
-        ProcessPattern::Comm(name) => {
-            pids(root).into_iter().filter_map(|pid| by_comm(name, pid)).collect()
-        }
+        ProcessPattern::Comm(name) => pids(root)
+            .into_iter()
+            .filter(|pid| is_named(root, &format!("/proc/{pid}"), name))
+            .filter_map(|pid| whole(pid, process_stat(root, pid)?))
+            .collect(),
         ProcessPattern::Cgroup(name) => pids(root)
             .into_iter()
             .filter(|pid| in_cgroup(root, *pid, name))
@@ -80,12 +78,22 @@ pub fn find(root: &Root, pattern: &ProcessPattern) -> Vec<ProcessId> {
 
 /// The threads of one process that bear a name.
 fn threads_named(root: &Root, pid: u32, name: &str) -> Vec<ProcessId> {
-    let named = |thread| {
+    let named = |thread: &u32| is_named(root, &format!("/proc/{pid}/task/{thread}"), name);
+    let movable = |thread| {
         let stat = thread_stat(root, pid, thread)?;
-        let fits = matches(name, &stat.comm) && !stat.fixed && !stat.ended;
-        fits.then_some(ProcessId { pid, thread: Some(thread), start: stat.start })
+        (!stat.fixed && !stat.ended).then_some(ProcessId {
+            pid,
+            thread: Some(thread),
+            start: stat.start,
+        })
     };
-    threads(root, pid).into_iter().filter_map(named).collect()
+    threads(root, pid).into_iter().filter(named).filter_map(movable).collect()
+}
+
+/// Whether the process or thread of a folder has a name that fits. `stat` has it too, and takes the
+/// kernel several times as long.
+fn is_named(root: &Root, folder: &str, name: &str) -> bool {
+    root.read(&format!("{folder}/comm")).is_ok_and(|comm| matches(name, &comm))
 }
 
 /// Whether a process is in a control group that fits, in any hierarchy.
@@ -127,11 +135,14 @@ mod tests {
             fs::create_dir_all(&place).unwrap();
             fs::write(place.join("stat"), line(pid, name, flags, 7)).unwrap();
             fs::write(root.path(&format!("/proc/{pid}/stat")), line(pid, name, flags, 7)).unwrap();
+            fs::write(place.join("comm"), format!("{name}\n")).unwrap();
+            fs::write(root.path(&format!("/proc/{pid}/comm")), name).unwrap();
             fs::write(root.path(&format!("/proc/{pid}/cgroup")), cgroup).unwrap();
         }
         let place = root.path("/proc/10/task/11");
         fs::create_dir_all(&place).unwrap();
         fs::write(place.join("stat"), line(11, "wal", 0, 9)).unwrap();
+        fs::write(place.join("comm"), "wal\n").unwrap();
         fs::create_dir_all(root.path("/proc/self")).unwrap();
         (folder, root)
     }

@@ -6,10 +6,8 @@ const NO_SETAFFINITY: u64 = 0x0400_0000;
 const KERNEL: u64 = 0x0020_0000;
 
 /// One process or thread.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stat {
-    /// Its name, at most 15 bytes; the kernel's own may be longer.
-    pub comm: String,
     /// When it started, in clock ticks since boot: with the number it names it for good.
     pub start: u64,
     /// Whether it ended and only waits for its parent to notice.
@@ -24,15 +22,13 @@ pub struct Stat {
 #[must_use]
 pub fn parse(text: &str) -> Option<Stat> {
     // The name is in parentheses and may itself hold blanks and parentheses.
-    let (head, rest) = text.rsplit_once(')')?;
-    let (_, comm) = head.split_once('(')?;
+    let (_, rest) = text.rsplit_once(')')?;
     let mut fields = rest.split_ascii_whitespace();
     // Counted from 1 in the manual, state is 3, flags 9, starttime 22.
     let state = fields.next()?;
     let flags: u64 = fields.nth(5)?.parse().ok()?;
     let start = fields.nth(12)?.parse().ok()?;
     Some(Stat {
-        comm: comm.to_owned(),
         start,
         ended: matches!(state, "Z" | "X" | "x"),
         fixed: flags & NO_SETAFFINITY != 0,
@@ -49,7 +45,7 @@ mod tests {
     fn a_name_may_hold_anything() {
         let text = "42 (a) b (c) S 1 42 42 0 -1 4194560 1 0 0 0 3 4 0 0 20 0 7 0 5678 1000 2 3";
         let stat = parse(text).unwrap();
-        assert_eq!((stat.comm.as_str(), stat.start), ("a) b (c", 5678));
+        assert_eq!(stat.start, 5678);
         assert!(!stat.ended && !stat.fixed && !stat.kernel);
     }
 

@@ -90,6 +90,7 @@ impl Tree {
         for (thread, mask) in threads {
             let stat = format!("{thread} ({comm}) S 1 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 7 0 0");
             self.write(&format!("/proc/{pid}/stat"), &stat);
+            self.write(&format!("/proc/{pid}/comm"), comm);
             self.write(&format!("/proc/{pid}/task/{thread}/stat"), &stat);
             let status = format!("Name:\t{comm}\nCpus_allowed_list:\t{mask}\n");
             self.write(&format!("/proc/{pid}/task/{thread}/status"), &status);
