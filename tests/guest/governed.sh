@@ -1,0 +1,38 @@
+# Run in the guest: wattiod on real cpufreq, cgroup v2, powercap and hot-plug. Each fact is a line
+# "key value"; tests/guest/test_wattiod.py reads them.
+
+fact() { echo "$1 $2"; }
+facts() {
+    # The set in force: the kernel takes no empty list back while tasks are in the group.
+    fact "$1.cpuset" "$(cat /sys/fs/cgroup/server/cpuset.cpus.effective)"
+    fact "$1.online" "$(cat /sys/devices/system/cpu/online)"
+    for cpu in 0 1; do
+        fact "$1.frequency$cpu" "$(cat /sys/devices/system/cpu/cpufreq/policy$cpu/scaling_max_freq)"
+    done
+    fact "$1.snapshot" "$(ls /run/wattiod/state/snapshot.json 2>/dev/null)"
+}
+# Waits until a command succeeds; the guest is slow, and a sleep would be too short or too long.
+until_true() { tries=600; until "$@"; do tries=$((tries - 1)); [ $tries -gt 0 ] || return 1; usleep 50000; done; }
+narrowed() { [ -e /run/wattiod/state/snapshot.json ] && [ "$(cat /sys/devices/system/cpu/online)" = 0-1 ]; }
+
+mkdir /sys/fs/cgroup/server
+sleep 600 & echo $! > /sys/fs/cgroup/server/cgroup.procs
+fact doctor "$(wattiod doctor /etc/wattiod.toml > /tmp/doctor && echo right || cat /tmp/doctor | tr '\n' ';')"
+fact doctor.text "$(tr '\n' ';' < /tmp/doctor)"
+
+facts before
+wattiod run /etc/wattiod.toml 2> /tmp/log & daemon=$!
+until_true narrowed || { cat /tmp/log; exit 1; }
+until_true sh -c "wattiod status --socket /run/wattiod/socket --json | grep -q '\"measured_w\":[0-9]'"
+facts governed
+fact status "$(wattiod status --socket /run/wattiod/socket --json)"
+kill -TERM $daemon; wait $daemon; fact run.exit $?
+facts ended
+
+wattiod run /etc/wattiod.toml 2> /tmp/log & daemon=$!
+until_true narrowed || { cat /tmp/log; exit 1; }
+kill -KILL $daemon; wait $daemon
+facts killed
+wattiod restore /etc/wattiod.toml > /tmp/restored; fact restore.exit $?
+fact restore.text "$(tr '\n' ';' < /tmp/restored)"
+facts restored
