@@ -65,6 +65,10 @@ state = "{self.folder}/state"
                 return status
         raise AssertionError(f"not reached: {self.status()}")
 
+    def wait_for_windows(self, count: int) -> None:
+        """Wait until the daemon has stepped so many times."""
+        self.wait_until(lambda status: bool(status["counts"]["windows"] >= count))
+
     def restore(self) -> dict[str, Any]:
         """What `wattiod restore` does."""
         return ask("restore", str(self.config))
