@@ -14,7 +14,6 @@ mod page;
 mod protocol;
 mod socket;
 
-pub use guard::host_is_allowed;
 pub use metrics::{CONTENT_TYPE as METRICS_CONTENT_TYPE, text as metrics_text};
 pub use protocol::{LINE_BYTES_MAX, read_request};
 

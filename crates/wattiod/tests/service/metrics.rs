@@ -3,6 +3,7 @@
 use crate::support::{Running, full_status};
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use wattio_host::sources::prometheus::text;
 use wattiod::service::{METRICS_CONTENT_TYPE, metrics_text};
 use wattiod::status::{LatencyStatus, PowerStatus, Status};
 
@@ -114,4 +115,17 @@ fn the_page_keeps_the_rules_of_its_format() {
     }
     assert_eq!(current, "", "an EOF ends the page");
     assert!(names.len() > 40);
+}
+
+/// The reader of other servers' pages gets through it, and finds no latency histogram in it.
+#[test]
+fn the_reader_for_latency_sources_understands_it() {
+    assert!(text::candidates(GOLDEN).is_empty());
+    let selector = text::Selector {
+        metric: "wattio_latency_seconds_mean".to_owned(),
+        unit_us: 1e6,
+        ..text::Selector::default()
+    };
+    let message = text::read(GOLDEN, &selector).unwrap_err();
+    assert!(message.contains("neither buckets nor a sum and a count"), "{message}");
 }

@@ -1,0 +1,208 @@
+"""The daemon's status page in a real browser: numbers appear, nothing is refused, text stays text.
+
+Needs cargo and Debian's chromium; run by `make test-system`. The pictures that
+`test_nothing_overlaps` takes stay in pytest's folders of the last runs, to be looked at.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import subprocess
+import urllib.request
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from page.chromium import Chromium, executable
+
+pytestmark = [
+    pytest.mark.system,
+    pytest.mark.skipif(executable() is None, reason="needs the Debian package chromium"),
+]
+
+ROOT = Path(__file__).parents[2]
+Serve = Callable[..., str]
+
+
+@pytest.fixture(scope="module")
+def server() -> Path:
+    """The example that serves a made-up, changing status."""
+    command = ["cargo", "build", "--quiet", "--locked", "-p", "wattiod", "--example", "page"]
+    built = subprocess.run(
+        [*command, "--message-format=json"], cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True
+    )
+    messages = map(json.loads, built.stdout.splitlines())
+    paths = [message.get("executable") for message in messages if message.get("executable")]
+    return Path(paths[-1])
+
+
+@pytest.fixture
+def serve(server: Path) -> Iterator[Serve]:
+    """Serves a scene and gives its address."""
+    with contextlib.ExitStack() as stack:
+
+        def start(*words: str) -> str:
+            process = stack.enter_context(
+                subprocess.Popen(
+                    [server, *words], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+                )
+            )
+            stack.callback(process.kill)
+            assert process.stdout is not None
+            return process.stdout.readline().strip()
+
+        yield start
+
+
+@pytest.fixture
+def browser(tmp_path: Path) -> Iterator[Chromium]:
+    """A browser with one page."""
+    with Chromium(tmp_path) as chromium:
+        yield chromium
+
+
+def text(browser: Chromium, id: str) -> str:
+    found = browser.evaluate(f"document.getElementById({id!r}).innerText")
+    assert isinstance(found, str)
+    return found
+
+
+def test_numbers_appear_and_change_without_complaint(serve: Serve, browser: Chromium) -> None:
+    browser.open(serve("step_ms=20", "meter"))
+    browser.wait("document.getElementById('latency').textContent.endsWith('µs')")
+    assert text(browser, "mode").lower() == "mode: run"
+    assert text(browser, "state") == "stable"
+    assert "headroom" in text(browser, "headroom")
+    assert text(browser, "power-kind").lower() == "measured"
+    assert text(browser, "saved").endswith("Wh")
+    assert browser.evaluate("document.querySelectorAll('#groups tr').length") == 3
+    assert browser.evaluate("document.querySelectorAll('canvas').length") == 4
+    assert browser.evaluate("document.getElementById('lost').hidden")
+    browser.evaluate("window.before = document.getElementById('latency').textContent")
+    browser.wait("document.getElementById('latency').textContent !== window.before")
+    assert browser.console == []
+
+
+def test_text_of_an_event_is_shown_and_not_run(serve: Serve, browser: Chromium) -> None:
+    browser.open(serve("step_ms=20"))
+    browser.wait("document.querySelectorAll('#events li').length === 5")
+    assert "<script>document.title = 'broken'</script>" in text(browser, "events")
+    assert browser.evaluate("document.querySelectorAll('#events script').length") == 0
+    assert browser.evaluate("document.title") == "stable · etcd on storage7"
+    assert "storage <i>" in text(browser, "groups")
+    legend = browser.evaluate("document.getElementById('chart-cores').innerText")
+    assert "storage <i>" in legend
+    severities = browser.evaluate(
+        "[...document.querySelectorAll('.severity')].map(s => s.innerText)"
+    )
+    assert severities == ["ℹ info", "▲ warning", "▲ warning", "✖ error", "ℹ info"]  # noqa: RUF001
+
+
+def test_shadow_mode_is_marked_and_says_why_there_is_no_estimate(
+    serve: Serve, browser: Chromium
+) -> None:
+    browser.open(serve("step_ms=20", "shadow", "no-estimate"))
+    browser.wait("!document.getElementById('shadow-banner').hidden")
+    assert "acts on nothing" in text(browser, "mode").lower()
+    assert text(browser, "saved-title") == "Would have saved"
+    assert text(browser, "saved") == "–"  # noqa: RUF001
+    assert "no power model is given" in text(browser, "saved-share")
+    assert "no power model is given" in browser.evaluate(
+        "document.querySelector('#chart-power + .nothing').innerText"
+    )
+    assert "only 12 of 120 windows" in text(browser, "model-facts")
+
+
+def test_an_estimate_is_called_one(serve: Serve, browser: Chromium) -> None:
+    browser.open(serve("step_ms=20"))
+    browser.wait("document.getElementById('power').textContent.endsWith(' W')")
+    assert text(browser, "power-kind").lower() == "estimate"
+    assert "there is no meter" in text(browser, "power-from")
+    assert "measured" not in browser.evaluate("document.getElementById('chart-power').innerText")
+
+
+def test_why_full_speed_is_forced_or_paused(serve: Serve, browser: Chromium) -> None:
+    browser.open(serve("step_ms=20", "forced", "over"))
+    browser.wait("!document.getElementById('forced').hidden")
+    assert "3.2 s old" in text(browser, "forced")
+    assert "above the bound" in text(browser, "headroom")
+    browser.open(serve("step_ms=20", "paused"))
+    browser.wait("!document.getElementById('paused').hidden")
+
+
+def test_a_lost_connection_is_said_and_comes_back(
+    server: Path, serve: Serve, browser: Chromium
+) -> None:
+    first = subprocess.Popen(
+        [server, "step_ms=20"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    assert first.stdout is not None
+    url = first.stdout.readline().strip()
+    browser.open(url)
+    browser.wait("document.getElementById('latency').textContent.endsWith('µs')")
+    first.kill()
+    first.wait()
+    browser.wait("document.getElementById('lost').textContent.startsWith('connection lost')")
+    assert "last update" in text(browser, "lost")
+    serve("step_ms=20", f"listen={url.removeprefix('http://').removesuffix('/')}")
+    browser.wait("document.getElementById('lost').hidden")
+
+
+OVERLAPPING = """(() => {
+    const kinds = 'header, .banner, .card, figure, .wide, #events, dl, footer';
+    const parts = [...document.querySelectorAll(kinds)]
+        .filter((part) => part.getClientRects().length > 0)
+        .map((part) => [part.id || part.className || part.tagName, part.getBoundingClientRect()]);
+    const over = (a, b) => a.left < b.right - 1 && b.left < a.right - 1
+        && a.top < b.bottom - 1 && b.top < a.bottom - 1;
+    return parts.flatMap(([name, a], at) => parts.slice(at + 1)
+        .filter(([, b]) => over(a, b)).map(([other]) => `${name} over ${other}`));
+})()"""
+
+SCENES = {
+    "run": ("meter",),
+    "shadow": ("shadow",),
+    "bare": ("bare",),
+    "trouble": ("shadow", "no-estimate", "forced", "over"),
+}
+
+
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+@pytest.mark.parametrize("width", [400, 700, 1000, 1600])
+@pytest.mark.parametrize("scene", SCENES)
+def test_nothing_overlaps(
+    serve: Serve, browser: Chromium, tmp_path: Path, scene: str, width: int, dark: bool
+) -> None:
+    browser.open(serve("step_ms=1", *SCENES[scene]), width=width, dark=dark)
+    browser.wait("document.querySelectorAll('#chart-power canvas').length === 1")
+    browser.wait("document.querySelector('footer').textContent.length > 0")
+    browser.wait(f"innerWidth === {width}")
+    # No line or number is wider than the page, and no card, figure or section lies over another.
+    assert browser.evaluate("document.documentElement.scrollWidth") <= width
+    overlapping = browser.evaluate(OVERLAPPING)
+    assert overlapping == []
+    assert browser.console == []
+    browser.picture(tmp_path / "page.png")
+
+
+def test_print_is_dark_on_white(serve: Serve, browser: Chromium) -> None:
+    browser.open(serve("step_ms=20"), dark=True)
+    browser.wait("document.querySelectorAll('canvas').length === 4")
+    browser.evaluate("dispatchEvent(new Event('beforeprint'))")
+    back = "getComputedStyle(document.body).backgroundColor"
+    assert browser.evaluate(back) == "rgb(255, 255, 255)"
+    browser.evaluate("dispatchEvent(new Event('afterprint'))")
+    assert browser.evaluate(back) != "rgb(255, 255, 255)"
+
+
+def test_no_page_of_another_origin_reads_it(serve: Serve, browser: Chromium) -> None:
+    """Another port is another origin: its scripts get nothing."""
+    watched, other = serve("step_ms=20"), serve("step_ms=20")
+    with urllib.request.urlopen(f"{watched}v1/status") as answer:
+        assert json.load(answer)["mode"] == "run"
+    browser.open(other)
+    browser.wait("document.getElementById('latency').textContent.endsWith('µs')")
+    refused = f"fetch('{watched}v1/status').then(() => 'read', () => 'refused')"
+    assert browser.evaluate(refused) == "refused"
