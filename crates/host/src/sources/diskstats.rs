@@ -3,7 +3,7 @@
 //! This is the time that the device and its queue took, seen from the kernel: it ends where the
 //! block layer ends, so time in the server's own queues, in its network and in its tasks is not in
 //! it. Flushes and discards are not counted. The kernel tells whole milliseconds; within that
-//! millisecond the sum is carried on with the last mean, see [`Fine`].
+//! millisecond the sum is carried on with the last mean, see `fine.rs`.
 
 use super::differences::{Differences, Totals, sum_windows};
 use super::fine::Fine;

@@ -123,11 +123,14 @@ impl Client {
                 Ok(head.keep && exact)
             }
             Length::Chunked => {
+                // Looked at only where it may be whole, or long pages would be read many times.
                 let page = loop {
-                    if let Some(page) = unchunk(&answer.bytes)? {
-                        break page;
+                    let may_end = answer.bytes.ends_with(b"\r\n\r\n");
+                    let page = if may_end { unchunk(&answer.bytes)? } else { None };
+                    match page {
+                        Some(page) => break page,
+                        None => answer.more_body()?,
                     }
-                    answer.more_body()?;
                 };
                 answer.bytes = page;
                 Ok(head.keep)
