@@ -13,6 +13,7 @@
 
 use super::{Trouble, quoted};
 use crate::Root;
+use std::time::Duration;
 use wattio_governor::Cpus;
 
 /// How far apart two frequencies may be and still count as one.
@@ -79,7 +80,27 @@ pub(super) fn write(root: &Root, path: &str, value: &str) -> Result<(), Trouble>
     // A file of the kernel takes one write; "\n" stands for the empty value.
     let text = if value.is_empty() { "\n" } else { value };
     root.write(path, text)
-        .map_err(|error| Trouble::of_system(&error, &format!("does not take {value:?}")))
+        .map_err(|error| Trouble::of_system(&error, &format!("does not take {value:?}")))?;
+    if Form::of(path) == Form::Frequency {
+        settle(root, path, value);
+    }
+    Ok(())
+}
+
+/// Waits until a frequency is in force: the kernel takes the limit over in a work queue, and shows
+/// the old one until then (on Linux since 5.3; some milliseconds on a busy machine). Whoever reads
+/// back sees whether it came.
+fn settle(root: &Root, path: &str, value: &str) {
+    /// 0.1 s in all, as the time doubles.
+    const WAITS: u32 = 10;
+    let mut wait = Duration::from_micros(100);
+    for _ in 0..WAITS {
+        if root.read(path).is_ok_and(|found| same(path, found.trim(), value)) {
+            return;
+        }
+        std::thread::sleep(wait);
+        wait *= 2;
+    }
 }
 
 /// Whether two values of a file mean the same.
