@@ -125,6 +125,14 @@ def test_a_loss_is_not_called_a_saving(tmp_path: Path) -> None:
     assert re.search(r"pacer would have cost \d+\.\d W more on average \(estimate\)", headline)
 
 
+def test_nothing_saved_is_said_plainly(tmp_path: Path) -> None:
+    rows = fake.windows(COUNT)
+    for row in rows:
+        row["power_w_full_speed_estimated"] = row["power_w_estimated"]
+    headline, _ = said(fake.write(tmp_path / "r", rows))
+    assert headline == "Over 3 min, pacer would have saved nothing (estimate)."
+
+
 @pytest.mark.parametrize("count", [0, 1, 2])
 def test_few_windows_make_a_page_too(tmp_path: Path, count: int) -> None:
     path = fake.write(tmp_path / "r", fake.windows(count))

@@ -114,7 +114,9 @@ def fit(axis: Axes, values: NDArray[np.float64]) -> None:
     axis.set_ylim(0.93 * least if least > 0.6 * top else 0, top)
     if most >= 2.5 * usual:
         text = f"peaks up to {number(most)} µs are cut off"
-        axis.text(0.995, 0.97, text, transform=axis.transAxes, ha="right", va="top", fontsize=8.5)
+        style: dict[str, Any] = {"ha": "right", "va": "top", "fontsize": 8.5}
+        style["bbox"] = {"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "pad": 1.5}
+        axis.text(0.995, 0.97, text, transform=axis.transAxes, **style)
 
 
 def exceedance_axis(axis: Axes, lowest: float) -> None:

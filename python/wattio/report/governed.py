@@ -97,7 +97,7 @@ def _of_latency(found: Governed) -> list[tuple[str, str, str]]:
     longer = "" if loss is None else percent(loss, 1)
     bucket = "measured; upper edge of its bucket"
     return [
-        ("requests", count(found.get("requests")), "measured"),
+        ("requests", count(found.get("requests")), "counted"),
         ("mean latency", _unit(found, "latency_us_mean", "µs"), "measured"),
         ("99th percentile", _unit(found, "latency_us_p99", "µs"), bucket),
         ("99.9th percentile", _unit(found, "latency_us_p999", "µs"), bucket),
@@ -107,18 +107,18 @@ def _of_latency(found: Governed) -> list[tuple[str, str, str]]:
 
 
 def _of_law(found: Governed) -> list[tuple[str, str, str]]:
-    kind = "estimate, latency model" if found.shadow else "measured"
+    kind = "estimate, latency model" if found.shadow else "counted"
     rows = [("changes of the setting", count(found.get("setting_changes")), kind)]
     for state in _STATES:
         share = found.get(f"state_share_{state}")
         rows.append((f"time {state}", "" if share is None else percent(share, 1), kind))
     for name in ("missing", "forced"):
         label = {"missing": "without a latency", "forced": "with full speed forced"}[name]
-        rows.append((f"windows {label}", count(found.get(f"windows_{name}")), "measured"))
+        rows.append((f"windows {label}", count(found.get(f"windows_{name}")), "counted"))
     for label, name in _COUNTS:
         amount = found.get(name)
         if amount:
-            rows.append((label, count(amount), "counted by the daemon"))
+            rows.append((label, count(amount), "counted"))
     return rows
 
 

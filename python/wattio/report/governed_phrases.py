@@ -38,6 +38,9 @@ def headline(found: Governed) -> str:
         verb = "would have saved" if found.shadow else "saved"
         text = f"{over}: no estimate of what {policy} {verb}, because {why_no_estimate(found)}."
         return f"{text} {measured}".rstrip()
+    if abs(saving) < 0.005:
+        nothing = "would have saved nothing" if found.shadow else "saved nothing"
+        return f"{over}, {policy} {nothing} {ESTIMATE}. {measured}".rstrip()
     share, full_w = found.get("saving_share_estimated"), _full_w(found)
     better, worse = ("have saved", "have cost") if found.shadow else ("saved", "cost")
     verb = f"{'would ' if found.shadow else ''}{better if saving >= 0 else worse}"
@@ -101,7 +104,8 @@ def _measured(found: Governed) -> str:
 def _bound(found: Governed) -> str:
     counted, broken = found.get("windows_bounded"), found.get("violations")
     if not counted:
-        return "It never saved with a known bound, so that there is nothing to hold against it."
+        never = "would never have saved" if found.shadow else "never saved"
+        return f"It {never} with a known bound, so that the bound could not be broken."
     many = f"{count(broken)} of {count(counted)} windows"
     if found.shadow:
         return f"It would have broken {tolerance(found)} in {many} {ESTIMATE}."
@@ -110,7 +114,10 @@ def _bound(found: Governed) -> str:
 
 def _changes(found: Governed) -> str:
     changes = found.get("setting_changes") or 0
-    many = "once" if changes == 1 else f"{count(changes)} times" if changes else "never"
+    if not changes:
+        never = "would never have changed" if found.shadow else "never changed"
+        return f"It {never} the setting{f' {ESTIMATE}' if found.shadow else ''}."
+    many = "once" if changes == 1 else f"{count(changes)} times"
     if found.shadow:
         return f"It would have changed the setting {many} {ESTIMATE}."
     return f"It changed the setting {many}."
@@ -133,6 +140,8 @@ def _model(found: Governed) -> str:
     if shadow is None:
         return ""
     if not shadow.fitted:
+        if saved_w(found) is None:
+            return ""  # The headline says why.
         why = (shadow.why or "no reason given").rstrip(". ")
         return f"Latency could not be predicted at the end: {why}."
     if shadow.error_median is None:
