@@ -4,12 +4,16 @@ Every structured argument and result crosses as JSON text; long series cross as 
 """
 
 from collections.abc import Callable
+from typing import final
 
 import numpy as np
 from numpy.typing import NDArray
 
 class InputError(ValueError):
     """Input that cannot be used: says the file, line or key, what was wrong and what is allowed."""
+
+class HostError(Exception):
+    """The host lacks what was asked of it, or says no: which place, what it said, what would do."""
 
 def version() -> str:
     """The version of the native module."""
@@ -152,3 +156,75 @@ def trace_convert(
     progress: Callable[[float], bool] | None = None,
 ) -> int:
     """Write a trace in another form; return the number of records. Raises InputError."""
+
+def check_daemon_config(text: str, path: str) -> None:
+    """Check a configuration of `wattiod` (TOML text), without looking at any host.
+
+    Raises InputError with the words of `wattiod check`: `path`, line or key, what is wrong.
+    """
+
+def power_meters(root: str = "/") -> list[dict[str, str | None]]:
+    """The power meters of the host: `{name, what, trouble}`.
+
+    `name` opens it ("rapl:package-0"), `what` says what it measures, `trouble` why it cannot be
+    read now, or None. `root` is the folder under which /sys lies.
+    """
+
+@final
+class PowerMeter:
+    """An open power meter. Raises HostError where there is none of that name, or it is unreadable.
+
+    Energy counters wrap: read more often than every few minutes.
+    """
+
+    def __new__(cls, name: str, root: str = "/") -> PowerMeter: ...
+    @property
+    def name(self) -> str:
+        """By which it was opened."""
+
+    def read(self) -> tuple[float, float] | None:
+        """Power in watts and energy in joules since the first reading.
+
+        Power is the mean since the reading before (RAPL), or the sensor's own value (hwmon). None
+        for the first reading of an energy counter, which begins the first span. Raises HostError,
+        also for a counter that never advances.
+        """
+
+@final
+class HeldKnobs:
+    """Places of the host that are written to, and put back. Use it with `with`.
+
+    The old value of each place goes into the file `snapshot_path` before the first write, and is
+    put back by `restore`, at the end of `with`, or when the object goes; after a kill, by the next
+    `HeldKnobs` with the same file. One holder of a file at a time. `root` is the folder under
+    which /sys and /proc lie. Raises HostError where an earlier snapshot cannot be read, or what it
+    holds not be put back.
+
+    An address is a scheme and a place: "file:/sys/devices/system/cpu/cpufreq/policy0/
+    scaling_max_freq", "cpuset:/sys/fs/cgroup/.../cpuset.cpus".
+    """
+
+    def __new__(cls, root: str, snapshot_path: str) -> HeldKnobs: ...
+    @property
+    def restored_at_open(self) -> list[str]:
+        """Addresses that an earlier holder left changed, and that were put back."""
+
+    def read(self, address: str) -> str:
+        """The value at a place. Raises HostError; InputError for what is no address."""
+
+    def write(self, address: str, value: str) -> None:
+        """Write a value and read it back; the old one is saved before the first write.
+
+        Raises HostError where it is refused, does not stay, or the place was changed by somebody
+        else meanwhile: it is left to them from then on.
+        """
+
+    def restore(self) -> list[str]:
+        """Put every old value back; return the addresses that had another.
+
+        What somebody else changed is left. Raises HostError for what cannot be put back, with the
+        command that does it by hand.
+        """
+
+    def __enter__(self) -> HeldKnobs: ...
+    def __exit__(self, *_raised: object) -> None: ...

@@ -1,12 +1,13 @@
 """Errors that wattio raises on purpose; the command line turns each into one message.
 
 `InputError` says which file, line or key cannot be used, what was wrong and what is allowed. It
-comes from the native module, so that Rust and Python refuse input in the same way.
+comes from the native module, so that Rust and Python refuse input in the same way. So does
+`HostError`: the host lacks what was asked of it, or says no.
 """
 
-from wattio._core import InputError
+from wattio._core import HostError, InputError
 
-__all__ = ["Cancelled", "InputError", "ResultError", "WattioError"]
+__all__ = ["Cancelled", "HostError", "InputError", "ResultError", "WattioError"]
 
 
 class WattioError(Exception):

@@ -2,6 +2,7 @@
 
 mod columns;
 mod error;
+mod host;
 mod oracle;
 mod probe;
 mod spec;
@@ -54,6 +55,8 @@ mod core {
 
     #[pymodule_export]
     use super::error::InputError;
+    #[pymodule_export]
+    use super::host::{HeldKnobs, HostError, PowerMeter, check_daemon_config, power_meters};
 
     /// The version of the native module.
     #[pyfunction]

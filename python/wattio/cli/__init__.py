@@ -33,7 +33,7 @@ _COMMANDS = {
     "run": ("run:app", "Run a study; its results go into a folder of their own."),
     "report": ("report:app", "Make the report of a result folder: one HTML page, SVG and CSV."),
     "compare": ("compare:app", "Compare two results, or two runs: ratios with intervals."),
-    "check": ("check:app", "Check study, server, policy and profile files without running."),
+    "check": ("check:app", "Check study, server, policy, profile and wattiod files."),
     "recompute": ("recompute:app", "Derive every metric of a result again from its raw data."),
     "trace": ("trace:app", "Look into block traces, convert and record them."),
     "doctor": ("doctor:app", "Show what this machine offers wattio, and what it lacks."),

@@ -1,4 +1,4 @@
-"""`wattio check`: study, server, policy and profile files, without running anything."""
+"""`wattio check`: files that users write, without running anything."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def check(*files: Path, as_json: Annotated[bool, Parameter("--json", negative=""
     """Check files without running them; what a file is shows by its content.
 
     A study has [study], a profile [profile], a policy file [policy] with a name and [settings],
-    a server description [cores].
+    a server description [cores], a configuration of wattiod [latency].
 
     Parameters
     ----------

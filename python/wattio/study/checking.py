@@ -7,6 +7,7 @@ from typing import Any
 
 from pydantic import Field
 
+from wattio import _core
 from wattio.errors import InputError
 from wattio.study import document, profile, running, schema
 from wattio.study.document import Document, Strict
@@ -34,7 +35,8 @@ def check_file(path: Path, simulator: Simulator) -> str:
             return check(source, simulator)
     kinds = ", ".join(f"[{key}]" for key in _CHECKS)
     raise InputError(
-        f"{path}: is no study, profile, policy or server: it has none of the tables {kinds}"
+        f"{path}: is no study, profile, policy, server or configuration of wattiod: it has none of"
+        f" the tables {kinds}"
     )
 
 
@@ -54,7 +56,14 @@ def _profile(source: Document, _: Simulator) -> str:
     )
 
 
+def _daemon(source: Document, _: Simulator) -> str:
+    _core.check_daemon_config(source.text, str(source.path))
+    return f"configuration of wattiod for {source.content['name']}"
+
+
 def _policy(source: Document, simulator: Simulator) -> str:
+    if "group" in source.content:  # A daemon's that lacks [latency], which is its first fault.
+        return _daemon(source, simulator)
     parsed = document.validate(PolicyFile, source)
     try:
         settings = simulator.settings(parsed.policy.name, parsed.settings)
@@ -72,5 +81,11 @@ def _server(source: Document, simulator: Simulator) -> str:
     return f"server description {description.get('name', '')}".rstrip()
 
 
-_CHECKS = {"study": _study, "profile": _profile, "policy": _policy, "cores": _server}
+_CHECKS = {
+    "study": _study,
+    "profile": _profile,
+    "latency": _daemon,
+    "policy": _policy,
+    "cores": _server,
+}
 """What checks a file, by the table that only such a file has."""

@@ -1,0 +1,184 @@
+//! The host as Python may measure and turn it: meters, held knobs, the daemon's configuration.
+
+use crate::error::Fault;
+use pyo3::create_exception;
+use pyo3::exceptions::PyException;
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+use std::path::PathBuf;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+use wattio_governor::{Address, Assignment, FileStore, Hands, Note, Restored, Saved, Target};
+use wattio_host::power::{Meter, Meters};
+use wattio_host::{DaemonConfig, LinuxMachine, Root};
+use wattio_units::Seconds;
+
+create_exception!(
+    wattio._core,
+    HostError,
+    PyException,
+    "The host lacks what was asked of it, or says no: which place, what it said, what would do."
+);
+
+/// By whom the snapshot says that a place was written to.
+const KNOB: &str = "python";
+
+/// Who holds the lock panicked; what it guards is no worse than before.
+fn open<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn refused(error: impl std::fmt::Display) -> PyErr {
+    HostError::new_err(error.to_string())
+}
+
+/// Checks a configuration of `wattiod`, without looking at any host.
+#[pyfunction]
+pub fn check_daemon_config(text: &str, path: &str) -> PyResult<()> {
+    let checked = DaemonConfig::from_toml(text);
+    checked.map(|_| ()).map_err(|error| Fault::new(format!("{path}: {error}")).into())
+}
+
+/// The power meters of the host, also those that cannot be read now.
+#[pyfunction]
+#[pyo3(signature = (root=PathBuf::from("/")))]
+pub fn power_meters(py: Python<'_>, root: PathBuf) -> PyResult<Vec<Bound<'_, PyDict>>> {
+    let found = py.detach(|| Meters::find(&Root::new(root)));
+    let told = |meter: wattio_host::power::MeterInfo| {
+        let dict = PyDict::new(py);
+        dict.set_item("name", meter.name)?;
+        dict.set_item("what", meter.what)?;
+        dict.set_item("trouble", meter.trouble)?;
+        Ok(dict)
+    };
+    found.into_iter().map(told).collect()
+}
+
+/// An open power meter.
+#[pyclass(frozen)]
+pub struct PowerMeter {
+    meter: Mutex<Meter>,
+    opened: Instant,
+}
+
+#[pymethods]
+impl PowerMeter {
+    #[new]
+    #[pyo3(signature = (name, root=PathBuf::from("/")))]
+    fn new(name: &str, root: PathBuf) -> PyResult<Self> {
+        let meter = Meters::open(&Root::new(root), name).map_err(refused)?;
+        Ok(Self { meter: meter.into(), opened: Instant::now() })
+    }
+
+    #[getter]
+    fn name(&self) -> String {
+        open(&self.meter).name().to_owned()
+    }
+
+    fn read(&self, py: Python<'_>) -> PyResult<Option<(f64, f64)>> {
+        let reading = py.detach(|| {
+            let mut meter = open(&self.meter);
+            meter.read(Seconds(self.opened.elapsed().as_secs_f64()))
+        });
+        let reading = reading.map_err(refused)?;
+        Ok(reading.map(|reading| (reading.power_w, reading.energy_j_since_open)))
+    }
+}
+
+/// Places of the host that are written to, and put back.
+#[pyclass(frozen)]
+pub struct HeldKnobs {
+    hands: Mutex<Hands>,
+    restored_at_open: Vec<String>,
+}
+
+#[pymethods]
+impl HeldKnobs {
+    #[new]
+    fn new(py: Python<'_>, root: PathBuf, snapshot_path: PathBuf) -> PyResult<Self> {
+        let root = Root::new(root);
+        let machine = LinuxMachine::new(root.clone(), &[]).map_err(refused)?;
+        let boot_id = root.read("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+        let store = Box::new(FileStore::new(snapshot_path));
+        let opened = py.detach(|| Hands::open(Box::new(machine), store, &boot_id));
+        let (hands, earlier) = opened.map_err(refused)?;
+        let restored_at_open = told(&earlier)?;
+        Ok(Self { hands: hands.into(), restored_at_open })
+    }
+
+    #[getter]
+    fn restored_at_open(&self) -> Vec<String> {
+        self.restored_at_open.clone()
+    }
+
+    fn read(&self, py: Python<'_>, address: &str) -> PyResult<String> {
+        let address = parsed(address)?;
+        py.detach(|| open(&self.hands).machine().read(&address)).map_err(refused)
+    }
+
+    fn write(&self, py: Python<'_>, address: &str, value: &str) -> PyResult<()> {
+        let address = parsed(address)?;
+        py.detach(|| write(&mut open(&self.hands), &address, value)).map_err(HostError::new_err)
+    }
+
+    fn restore(&self, py: Python<'_>) -> PyResult<Vec<String>> {
+        let restored = py.detach(|| open(&self.hands).restore()).map_err(refused)?;
+        told(&restored)
+    }
+
+    fn __enter__(slf: Py<Self>) -> Py<Self> {
+        slf
+    }
+
+    #[pyo3(signature = (*_raised))]
+    fn __exit__(&self, py: Python<'_>, _raised: &Bound<'_, pyo3::types::PyTuple>) -> PyResult<()> {
+        self.restore(py).map(|_| ())
+    }
+}
+
+fn parsed(text: &str) -> PyResult<Address> {
+    match text.split_once(':') {
+        Some((scheme, rest)) if !scheme.is_empty() => Ok(Address::new(scheme, rest)),
+        _ => {
+            let message = "is no address: it is a scheme and a place, such as file:/sys/...";
+            Err(Fault::new(format!("{text:?} {message}")).into())
+        }
+    }
+}
+
+/// Writes a value, and says why where it does not stand there afterwards.
+fn write(hands: &mut Hands, address: &Address, value: &str) -> Result<(), String> {
+    let target = Target::Set(value.to_owned());
+    let assignment = Assignment { address: address.clone(), target, endangers: Vec::new() };
+    let applied = hands.apply(KNOB, &[assignment]);
+    if let Some(note) = applied.notes.into_iter().next() {
+        return Err(match note {
+            Note::Failed { message, .. } => message,
+            Note::Foreign { address, written, found, .. } => format!(
+                "{address} was set to {written:?} and is now {found:?}: somebody else's, left alone \
+                 from now on"
+            ),
+        });
+    }
+    // Nothing is written to a place that is gone, or that was left to somebody else before.
+    let found = hands.machine().read(address).map_err(|error| error.to_string())?;
+    if hands.machine().same(address, &found, value) {
+        return Ok(());
+    }
+    Err(format!("{address} is {found:?} and was left to somebody else, who changed it"))
+}
+
+/// The places that were put back; an error where some could not be.
+fn told(restored: &Restored) -> PyResult<Vec<String>> {
+    if restored.left.is_empty() {
+        let place = |saved: &Saved| saved.address.to_string();
+        return Ok(restored.restored.iter().map(place).collect());
+    }
+    let left = restored.left.iter().map(|left| {
+        format!(
+            "not restored: {}; it should be {:?}; by hand: {}",
+            left.message, left.saved.value, left.mend
+        )
+    });
+    Err(HostError::new_err(left.collect::<Vec<_>>().join("\n")))
+}
