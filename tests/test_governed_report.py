@@ -215,6 +215,16 @@ def test_commands_take_a_governor_s_folder(
     assert json.loads(out)["differences"] == []
 
 
+def test_other_commands_say_that_it_is_not_theirs(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = fake.write(tmp_path / "r", fake.windows(5))
+    make(path)
+    for arguments in (["compare", str(path), str(path)], ["run", "--resume", str(path)]):
+        code, _, err = run(arguments, capsys)
+        assert (code, "was left by wattiod" in err) == (2, True)
+
+
 def test_garbage_is_one_message(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = fake.write(tmp_path / "r", fake.windows(5))
     events = path / "raw" / "events.jsonl"

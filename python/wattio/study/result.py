@@ -25,6 +25,7 @@ from wattio.errors import ResultError
 from wattio.simulation import Outcome, Request
 from wattio.study import document, machine, samples, toml_text
 from wattio.study.catalog import Catalog, Recorded
+from wattio.study.governed import is_governed
 from wattio.study.plan import Plan
 
 
@@ -36,6 +37,9 @@ class ResultFolder:
         self.path = path
         if not (path / "catalog.sqlite").is_file() or not (path / "machine.json").is_file():
             raise ResultError(f"{path}: is not a result folder: it has no catalog.sqlite")
+        if is_governed(path):
+            message = "was left by wattiod; only `wattio report` and `wattio recompute` take it"
+            raise ResultError(f"{path}: {message}")
 
     @classmethod
     def create(cls, plan: Plan, results: Path, now_utc: datetime) -> ResultFolder:
