@@ -44,7 +44,7 @@ test: build ## Run all tests that need neither root nor servers.
 	$(RUN) pytest -m "not system" -n 2 -rs $(if $(CI),--no-skips)
 
 .PHONY: test-system
-test-system: build ## Run the tests that need root, Debian packages or servers.
+test-system: build daemon ## Run the tests that need root, Debian packages or servers.
 	$(RUN) pytest -m system -rs $(if $(CI),--no-skips)
 
 .PHONY: guest

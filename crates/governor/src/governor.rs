@@ -13,7 +13,9 @@ use crate::source::{
     SourceError,
 };
 use std::time::Duration;
-use wattio_law::{Action, GroupObservation, LatencyObservation, Law, Limits, Loop, Observation};
+use wattio_law::{
+    Action, GroupObservation, LatencyObservation, Law, Limits, Loop, Observation, OperatingState,
+};
 use wattio_units::Seconds;
 
 /// The loop on a live host.
@@ -217,13 +219,13 @@ impl Governor {
         }
     }
 
-    /// Asks the law about a sample as if it were of one alarm span. The mean of a longer one is no
-    /// news: it is judged when the window ends.
+    /// Asks the law about a sample as if it were of one alarm span. The mean of one that is not much
+    /// shorter than a window is no news: it is judged when the window ends.
     fn is_alarming(&self, sample: &LatencySample) -> bool {
         let span = sample.at - self.sampled_at;
         let spans = (span / self.looping.alarm_span()).max(1.0);
         let arrived = sample.arrived.unwrap_or(sample.requests) as f64 / spans;
-        let mean = sample.latency_us_mean.filter(|_| spans < 2.0);
+        let mean = sample.latency_us_mean.filter(|_| span < self.looping.period() * 0.5);
         self.looping.law().is_alarming(arrived.ceil() as u64, mean)
     }
 
@@ -236,10 +238,22 @@ impl Governor {
                 || seconds(now) - self.sampled_at > overdue)
     }
 
+    /// The end of the window, or sooner where that serves the law's alarm: at full speed there is
+    /// nothing that a burst could ask for. Whoever waits for a sample that is due looks again soon.
     fn next_tick(&self, now: Duration) -> Duration {
-        let span = duration(self.looping.alarm_span()).max(Duration::from_millis(1));
-        let soon = now.saturating_add(span);
-        if now >= self.next_step { soon } else { soon.min(self.next_step) }
+        let span = self.looping.alarm_span();
+        // Twice a span, so that what a span brought is not as old again when it is seen.
+        let interval = self.latency.interval().filter(|&interval| interval > span);
+        let pace = interval.unwrap_or(span * 0.5);
+        let soon = |span| now.saturating_add(duration(span).max(Duration::from_millis(1)));
+        let saving = self.looping.held().groups != self.looping.limits().full_speed().groups;
+        if now >= self.next_step {
+            soon(span)
+        } else if saving || self.looping.state() == Some(OperatingState::Idle) {
+            soon(pace).min(self.next_step)
+        } else {
+            self.next_step
+        }
     }
 
     fn step(&mut self, now: Duration, alarm: bool) -> Stepped {

@@ -248,9 +248,7 @@ impl Hands {
             outcome.foreign.push(address.clone());
             self.forget(address);
         } else {
-            self.write_checked(address, &original)?;
-            // What this changes elsewhere was not somebody else.
-            self.after_write(address);
+            self.write_and_note(address, &original)?;
             let knob = self.held.get(address).map(|held| held.knob.clone()).unwrap_or_default();
             outcome.restored.push(Saved { address: address.clone(), value: original, knob });
             self.forget(address);
@@ -345,30 +343,35 @@ impl Hands {
             held.written = Some(found);
         }
         applied.writes += 1;
-        let outcome = self.write_checked(address, &target);
-        self.after_write(address);
-        outcome
+        self.write_and_note(address, &target)
     }
 
     /// Writes and reads back.
-    fn write_checked(&mut self, address: &Address, value: &str) -> Result<(), MachineError> {
-        self.machine.write(address, value)?;
+    fn write_and_note(&mut self, address: &Address, value: &str) -> Result<(), MachineError> {
+        let wrote = self.machine.write(address, value);
+        // A write that was refused may have changed something all the same.
         let found = self.machine.read(address)?;
-        if self.machine.same(address, &found, value) {
+        let as_wanted = self.machine.same(address, &found, value);
+        let message = format!("{value:?} was written and {found:?} is read back");
+        self.note_write(address, found);
+        wrote?;
+        if as_wanted {
             return Ok(());
         }
-        let message = format!("{value:?} was written and {found:?} is read back");
         Err(MachineError::Refused { address: address.clone(), message, reaction: Reaction::Retry })
     }
 
-    /// Takes note of what the write changed, here and at the places it endangers, and puts those
-    /// back once the old value stands here again.
-    fn after_write(&mut self, address: &Address) {
-        let Ok(found) = self.machine.read(address) else { return };
+    /// Takes note of what a write changed, here and at the places it endangers, and puts those back
+    /// once the old value stands here again: what was saved last first, as at a restore.
+    fn note_write(&mut self, address: &Address, found: String) {
         let Some(held) = self.held.get_mut(address) else { return };
         let back = self.machine.same(address, &found, &held.original);
         held.written = Some(found);
-        for endangered in held.endangers.clone() {
+        let endangered = held.endangers.clone();
+        let rank = |address: &Address| self.held.get(address).map_or(0, |held| held.rank);
+        let mut endangered: Vec<_> = endangered.into_iter().map(|a| (rank(&a), a)).collect();
+        endangered.sort_by(|a, b| b.cmp(a));
+        for (_, endangered) in endangered {
             let Ok(found) = self.machine.read(&endangered) else { continue };
             let Some(held) = self.held.get_mut(&endangered) else { continue };
             if held.written.is_some() {

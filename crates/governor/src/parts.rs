@@ -38,7 +38,7 @@ impl Default for GovernorSettings {
             looping: LoopSettings::default(),
             breaker: BreakerSettings::default(),
             refresh: Seconds(5.0),
-            inspected: 8,
+            inspected: 4,
         }
     }
 }

@@ -82,6 +82,11 @@ pub trait LatencySource: Send {
     /// [`SourceError`] when it cannot tell: counters went back (the server was restarted), the
     /// server does not answer, the text makes no sense.
     fn sample(&mut self, now: Seconds) -> Result<Option<LatencySample>, SourceError>;
+
+    /// How often there is something new, where the source knows: asking more often is in vain.
+    fn interval(&self) -> Option<Seconds> {
+        None
+    }
 }
 
 /// What the active cores of one group did since the sample before.

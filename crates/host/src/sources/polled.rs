@@ -48,6 +48,7 @@ pub(super) fn at_least(
 /// that nobody fetched are merged. An error is handed out until a question is answered again.
 pub struct Polled {
     name: String,
+    interval: Seconds,
     stopwatch: Stopwatch,
     worker: Worker<Slot>,
 }
@@ -73,7 +74,7 @@ impl Polled {
         let theirs = stopwatch.clone();
         let ask = move || source.sample(theirs());
         let worker = Worker::start(&name, interval, Slot::default(), ask, Slot::post)?;
-        Ok(Self { name, stopwatch, worker })
+        Ok(Self { name, interval, stopwatch, worker })
     }
 }
 
@@ -110,6 +111,10 @@ impl Slot {
 impl LatencySource for Polled {
     fn name(&self) -> &str {
         &self.name
+    }
+
+    fn interval(&self) -> Option<Seconds> {
+        Some(self.interval)
     }
 
     fn sample(&mut self, now: Seconds) -> Result<Option<LatencySample>, SourceError> {

@@ -14,6 +14,11 @@ use wattiod::words;
 
 /// How `status` is shown.
 #[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  wattiod status            once, in words
+  wattiod status --watch    again each second
+  wattiod status --json     everything, for scripts")]
 pub struct Status {
     /// Print one JSON object.
     #[arg(long)]
@@ -28,6 +33,9 @@ pub struct Status {
 
 /// What is set.
 #[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  wattiod set plf 0.1       up to 10 % above the latency at full speed, from now on")]
 pub struct Set {
     /// Which value: `plf`, the latency tolerance (0.1 is 10 % above the latency at full speed).
     name: String,
@@ -40,6 +48,9 @@ pub struct Set {
 
 /// A pause.
 #[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  wattiod pause             before maintenance; status shows it")]
 pub struct Pause {
     /// The daemon's control socket.
     #[arg(long)]
@@ -48,6 +59,9 @@ pub struct Pause {
 
 /// The end of a pause.
 #[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  wattiod resume")]
 pub struct Resume {
     /// The daemon's control socket.
     #[arg(long)]

@@ -15,6 +15,11 @@ use wattiod::{state, words};
 
 /// Shadow mode.
 #[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  wattiod observe nas.toml                          until Ctrl-C
+  wattiod observe nas.toml --duration '10 min'      then say what would have been saved
+  wattiod observe nas.toml --no-results --json")]
 pub struct Observe {
     /// The configuration.
     #[arg(default_value = CONFIG)]
@@ -35,6 +40,10 @@ pub struct Observe {
 
 /// Governing.
 #[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  wattiod run                                       as /etc/wattiod.toml says
+  wattiod run nas.toml --duration '8 h' --out /var/tmp/results")]
 pub struct Run {
     /// The configuration.
     #[arg(default_value = CONFIG)]
@@ -51,16 +60,16 @@ pub struct Run {
 }
 
 impl Observe {
-    pub fn run(&self) -> Result<ExitCode> {
+    pub fn run(&self, root: Root) -> Result<ExitCode> {
         let results = (!self.no_results).then(|| self.out.clone());
-        let options = options(Mode::Observe, &self.config, self.duration, results);
+        let options = options(Mode::Observe, &self.config, self.duration, results, root);
         finish(&govern(&options)?, self.json)
     }
 }
 
 impl Run {
-    pub fn run(&self) -> Result<ExitCode> {
-        let options = options(Mode::Run, &self.config, self.duration, self.out.clone());
+    pub fn run(&self, root: Root) -> Result<ExitCode> {
+        let options = options(Mode::Run, &self.config, self.duration, self.out.clone(), root);
         finish(&govern(&options)?, self.json)
     }
 }
@@ -70,6 +79,7 @@ fn options(
     config: &std::path::Path,
     duration: Option<Seconds>,
     results: Option<PathBuf>,
+    root: Root,
 ) -> Options {
     let span = |seconds: Seconds| Duration::try_from_secs_f64(seconds.0).unwrap_or(Duration::ZERO);
     Options {
@@ -77,7 +87,7 @@ fn options(
         config: config.to_owned(),
         results,
         duration: duration.map(span),
-        root: Root::default(),
+        root,
         show_progress: std::io::stderr().is_terminal(),
     }
 }

@@ -18,6 +18,9 @@ const POLLERS_WATCHED: Duration = Duration::from_secs(1);
 
 /// A check.
 #[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  wattiod check nas.toml")]
 pub struct Check {
     /// The configuration.
     #[arg(default_value = CONFIG)]
@@ -29,6 +32,10 @@ pub struct Check {
 
 /// A look at the host.
 #[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  wattiod doctor            what this host offers
+  wattiod doctor nas.toml   and whether this configuration can be had here")]
 pub struct Doctor {
     /// Also say whether each part of this configuration can be had.
     config: Option<PathBuf>,
@@ -50,16 +57,15 @@ impl Check {
 }
 
 impl Doctor {
-    pub fn run(&self) -> Result<ExitCode> {
+    pub fn run(&self, root: &Root) -> Result<ExitCode> {
         let default = Path::new(CONFIG);
         let path = self.config.as_deref().or_else(|| default.exists().then_some(default));
         let source = path.map(read).transpose()?;
-        let root = Root::default();
-        let (earlier, began) = (Threads::look(&root), Instant::now());
+        let (earlier, began) = (Threads::look(root), Instant::now());
         std::thread::sleep(POLLERS_WATCHED);
-        let mut findings = examine(&root, source.as_ref().map(|source| &source.config));
+        let mut findings = examine(root, source.as_ref().map(|source| &source.config));
         let span = Seconds(began.elapsed().as_secs_f64());
-        findings.push(pollers(&earlier, &Threads::look(&root), span));
+        findings.push(pollers(&earlier, &Threads::look(root), span));
         if self.json {
             println!("{}", json!({"findings": findings}));
         } else {

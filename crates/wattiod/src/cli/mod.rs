@@ -9,6 +9,7 @@ use anyhow::Result;
 use clap::{Parser, Subcommand};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use wattio_host::Root;
 use wattiod::assembly::Misfit;
 use wattiod::govern::read;
 use wattiod::state::StateError;
@@ -26,6 +27,9 @@ const CONFIG: &str = "/etc/wattiod.toml";
 struct Arguments {
     #[command(subcommand)]
     command: Command,
+    /// Where the host's files lie: a folder shaped like one, for tests and benchmarks.
+    #[arg(long, global = true, hide = true, default_value = "/")]
+    root: PathBuf,
 }
 
 const EXAMPLES: &str = "\
@@ -65,16 +69,17 @@ enum Command {
 /// Reads the arguments and does what they say.
 pub fn main() -> ExitCode {
     let arguments = Arguments::parse();
+    let root = Root::new(&arguments.root);
     let done = match &arguments.command {
         Command::Check(command) => command.run(),
-        Command::Doctor(command) => command.run(),
-        Command::Observe(command) => command.run(),
-        Command::Run(command) => command.run(),
+        Command::Doctor(command) => command.run(&root),
+        Command::Observe(command) => command.run(root),
+        Command::Run(command) => command.run(root),
         Command::Status(command) => command.run(),
         Command::Set(command) => command.run(),
         Command::Pause(command) => command.run(),
         Command::Resume(command) => command.run(),
-        Command::Restore(command) => command.run(),
+        Command::Restore(command) => command.run(&root),
     };
     match done {
         Ok(code) => code,

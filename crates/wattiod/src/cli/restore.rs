@@ -13,6 +13,10 @@ use wattiod::state::{self, Lock};
 
 /// A restore.
 #[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  wattiod restore                      as /etc/wattiod.toml says
+  wattiod restore --state /tmp/state   what a daemon with this service.state left")]
 pub struct Restore {
     /// The configuration; only its commands and state folder are needed. A wrong or missing file
     /// does not keep the rest from being restored.
@@ -27,7 +31,7 @@ pub struct Restore {
 }
 
 impl Restore {
-    pub fn run(&self) -> Result<ExitCode> {
+    pub fn run(&self, root: &Root) -> Result<ExitCode> {
         let source = match read(&self.config) {
             Ok(source) => Some(source),
             Err(error) if self.config != Path::new(CONFIG) || self.config.exists() => {
@@ -41,7 +45,7 @@ impl Restore {
         let service = config.map_or(&default, |config| &config.service);
         let folder = self.state.as_ref().unwrap_or(&service.state);
         let lock = Lock::take(folder)?;
-        let (hands, restored) = state::take_hold(folder, config, &Root::default(), &lock)?;
+        let (hands, restored) = state::take_hold(folder, config, root, &lock)?;
         drop(hands);
         if self.json {
             let place = |saved: &wattio_governor::Saved| json!({"address": saved.address, "value": saved.value, "knob": saved.knob});
