@@ -15,6 +15,7 @@ UNIT = ROOT / "packaging" / "systemd" / "wattiod.service"
 DROP_INS = sorted((ROOT / "packaging" / "systemd" / "wattiod.service.d").glob("*.conf"))
 EXAMPLES = sorted((ROOT / "packaging" / "examples").glob("*.toml"))
 BINARY = ROOT / "target" / "debug" / "wattiod"
+GUIDE = ROOT / "docs" / "wattiod.md"
 INSTALLED = "/usr/local/sbin/wattiod"
 # systemd-analyze's scale: 0 is a program without rights, 10 one without a sandbox. As written it
 # is 2.3 with systemd 252; being root counts for 0.4 of it.
@@ -111,3 +112,33 @@ def test_what_an_example_leaves_out_is_right_too(example: Path, tmp_path: Path) 
     whole.write_text(re.sub(r"^#(?=\S)", "", example.read_text(), flags=re.MULTILINE))
     done = check(whole)
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.skipif(not BINARY.exists(), reason="cargo build -p wattiod makes the daemon")
+def test_the_configuration_in_the_guide_is_right(tmp_path: Path) -> None:
+    blocks = re.findall(r"^```toml\n(.*?)^```", GUIDE.read_text(), re.MULTILINE | re.DOTALL)
+    configurations = [block for block in blocks if "[latency]" in block]
+    assert configurations
+    for text in configurations:
+        config = tmp_path / "guide.toml"
+        config.write_text(text)
+        done = check(config)
+        assert done.returncode == 0, done.stderr
+
+
+def test_the_guide_names_every_knob_and_source() -> None:
+    text = GUIDE.read_text()
+    host = ROOT / "crates" / "host" / "src"
+    knobs = re.findall(r'serde\(rename = "([a-z.]+)"\)', (host / "knobs" / "mod.rs").read_text())
+    sources = [
+        "diskstats",
+        "prometheus",
+        "ceph",
+        "tracepoint",
+        "exec",
+        "fio-log",
+        "proc-stat",
+        "spdk",
+    ]
+    assert len(knobs) == 8
+    assert [name for name in [*knobs, *sources] if name not in text] == []
