@@ -13,10 +13,11 @@ pub struct Act {
 }
 
 impl Act {
-    /// Asks every knob and applies its answer; stops at the first failure when slowing down, goes
-    /// on when speeding up.
-    pub(crate) fn turn(&mut self, setting: &Setting, faster: bool) -> Applied {
-        let mut order: Vec<_> = self.knobs.iter_mut().collect();
+    /// Asks every knob, or those that follow processes only, and applies its answer; stops at the
+    /// first failure when slowing down, goes on when speeding up.
+    pub(crate) fn turn(&mut self, setting: &Setting, faster: bool, again: bool) -> Applied {
+        let asked = |knob: &&mut Box<dyn Knob>| !again || knob.follows_processes();
+        let mut order: Vec<_> = self.knobs.iter_mut().filter(asked).collect();
         order.sort_by_key(|knob| knob.layer());
         if faster {
             order.reverse();

@@ -377,30 +377,29 @@ impl Governor {
         let full = self.looping.limits().full_speed();
         let setting = self.setting(action);
         let refresh = duration(self.settings.refresh);
-        let as_before = |(asked, at): &(Setting, Duration)| {
-            *asked == setting && now.saturating_sub(*at) < refresh
-        };
-        if self.asked.as_ref().is_some_and(as_before) {
+        let asked_at = self.asked.as_ref().filter(|(asked, _)| *asked == setting).map(|a| a.1);
+        let again = asked_at.is_some();
+        if asked_at.is_some_and(|at| now.saturating_sub(at) < refresh) {
             return;
         }
         let faster = is_faster(action, &self.in_force);
-        if self.turn(now, &setting, faster) {
+        if self.turn(now, &setting, faster, again) {
             self.note_flap(now, action);
             self.in_force = action.clone();
             self.asked = Some((setting, now));
         } else {
             // Half a setting is none: towards full performance.
             let setting = self.setting(&full);
-            self.turn(now, &setting, true);
+            self.turn(now, &setting, true, false);
             self.in_force = full;
             self.asked = None;
         }
     }
 
     /// Turns the knobs; answers whether all went well.
-    fn turn(&mut self, now: Duration, setting: &Setting, faster: bool) -> bool {
+    fn turn(&mut self, now: Duration, setting: &Setting, faster: bool, again: bool) -> bool {
         let Some(act) = &mut self.act else { return true };
-        let applied = act.turn(setting, faster);
+        let applied = act.turn(setting, faster, again);
         let well = !applied.failed();
         self.account.writes += u64::from(applied.writes);
         self.tell(now, applied.notes);

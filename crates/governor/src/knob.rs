@@ -153,6 +153,12 @@ pub trait Knob: Send {
     /// When it goes.
     fn layer(&self) -> Layer;
 
+    /// Whether its values change while the setting does not, because processes come and go: it is
+    /// asked again now and then.
+    fn follows_processes(&self) -> bool {
+        false
+    }
+
     /// The values that bring the setting about, in the order of writing. At full speed these are
     /// whatever lets everything run; the machine's old values are put back on release.
     ///

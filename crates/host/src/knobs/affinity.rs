@@ -138,6 +138,10 @@ impl Knob for AffinityKnob {
         Layer::Placement
     }
 
+    fn follows_processes(&self) -> bool {
+        true
+    }
+
     fn assignments(
         &mut self,
         setting: &Setting,
