@@ -60,9 +60,11 @@ impl Account {
         self.windows += 1;
         self.windows_forced += u64::from(forced);
         let plausible = |seen: &Observation| seen.latency.filter(LatencyObservation::is_plausible);
-        self.windows_missing += u64::from(plausible(truth).is_none());
+        match plausible(truth) {
+            Some(measured) => self.requests = self.requests.saturating_add(measured.requests),
+            None => self.windows_missing += 1,
+        }
         let Some(latency) = plausible(seen) else { return };
-        self.requests = self.requests.saturating_add(latency.requests);
         let known = latency.latency_us_mean.zip(insight.baseline_us).zip(insight.bound_us);
         let saving = state == Some(OperatingState::Stable) && latency.requests > 0;
         let Some(((latency_us, baseline_us), bound_us)) = known.filter(|_| saving) else { return };

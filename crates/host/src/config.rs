@@ -199,6 +199,19 @@ impl DaemonConfig {
                 format!("{kind} is there {count} times, and serves all groups"),
             )?;
         }
+        let both = ["cpu.cpuset", "cpu.affinity"]
+            .iter()
+            .all(|kind| self.knobs.iter().any(|knob| knob.name() == *kind));
+        let shared = |group: &&GroupConfig| group.cgroup.is_some() && group.processes.is_some();
+        if let Some(group) = self.groups.iter().filter(|_| both).find(shared) {
+            // The kernel changes the masks of a control group's tasks together with its cores.
+            let message = format!(
+                "group {:?} has both cgroup and processes, and both cpu.cpuset and cpu.affinity are \
+                 there: let one of them place its processes",
+                group.name
+            );
+            return Err(DescriptionError::Value { key: "group".to_owned(), message });
+        }
         self.safety.check()
     }
 
@@ -289,6 +302,11 @@ cores = "0-3"
             ("[[knob]]\nkind = \"cpu.turbo\"", "cpu.turbo"),
             ("[[group]]\nname = \"all\"\ncores = \"4\"", "the same name"),
             ("[[knob]]\nkind = \"cpu.cpuset\"\n[[knob]]\nkind = \"cpu.cpuset\"", "2 times"),
+            (
+                "cgroup = \"/a\"\nprocesses = { comm = \"b\" }\n[[knob]]\nkind = \"cpu.cpuset\"\n\
+                 [[knob]]\nkind = \"cpu.affinity\"",
+                "let one of them",
+            ),
         ] {
             let message = refusal(more);
             assert!(message.contains(says), "{more}\n{message}");

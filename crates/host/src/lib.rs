@@ -7,6 +7,7 @@ pub mod config;
 pub mod groups;
 pub mod guards;
 pub mod knobs;
+pub mod lock;
 pub mod machine;
 pub mod power;
 pub mod processes;

@@ -7,7 +7,7 @@ use crate::daemon::{Daemon, Mode, Next};
 use crate::journal::Journal;
 use crate::machine;
 use crate::service::{Service, ServiceRequest, ServiceSettings};
-use crate::state::{self, Lock};
+use crate::state::{self, StateError};
 use crate::status::{EventStatus, Status};
 use anyhow::{Context, Result};
 use sd_notify::NotifyState;
@@ -21,6 +21,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 use wattio_governor::{Clock, Restored, Severity};
 use wattio_host::Root;
+use wattio_host::lock::Lock;
 
 /// What the command line asks for.
 #[derive(Clone, Debug)]
@@ -68,7 +69,7 @@ pub fn govern(options: &Options) -> Result<Ended> {
     let clock = HostClock;
     let mut source = read(&options.config)?;
     let lock = match options.mode {
-        Mode::Run => Some(Lock::take(&source.config.service.state)?),
+        Mode::Run => Some(Lock::take(&source.config.service.state).map_err(StateError::from)?),
         Mode::Observe => None,
     };
     let wishes = Wishes::listen()?;

@@ -8,8 +8,9 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use wattio_host::Root;
 use wattio_host::config::ServiceConfig;
+use wattio_host::lock::Lock;
 use wattiod::govern::read;
-use wattiod::state::{self, Lock};
+use wattiod::state;
 
 /// A restore.
 #[derive(Debug, Args)]
