@@ -43,12 +43,16 @@ test: build ## Run all tests that need neither root nor servers.
 	cargo test --workspace --locked --quiet
 	$(RUN) pytest -m "not system" -n 2 -rs $(if $(CI),--no-skips)
 
+.PHONY: daemon
+daemon: needs ## Build the daemon, wattiod.
+	cargo build --locked --quiet -p wattiod
+
 .PHONY: test-system
 test-system: build daemon ## Run the tests that need root, Debian packages or servers.
 	$(RUN) pytest -m system -rs $(if $(CI),--no-skips)
 
 .PHONY: guest
-guest: build ## Boot the QEMU guest and run the tests in it.
+guest: build daemon ## Boot the QEMU guest and run the tests in it.
 	$(RUN) pytest tests/guest -m system -rs $(if $(CI),--no-skips)
 
 .PHONY: lint

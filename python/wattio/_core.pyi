@@ -196,9 +196,9 @@ class HeldKnobs:
 
     The old value of each place goes into the file `snapshot_path` before the first write, and is
     put back by `restore`, at the end of `with`, or when the object goes; after a kill, by the next
-    `HeldKnobs` with the same file. One holder of a file at a time. `root` is the folder under
-    which /sys and /proc lie. Raises HostError where an earlier snapshot cannot be read, or what it
-    holds not be put back.
+    `HeldKnobs` with the same file. The file's folder is locked meanwhile: there is
+    one holder at a time. `root` is the folder under which /sys and /proc lie. Raises HostError
+    where another one holds, an earlier snapshot cannot be read, or what it holds not be put back.
 
     An address is a scheme and a place: "file:/sys/devices/system/cpu/cpufreq/policy0/
     scaling_max_freq", "cpuset:/sys/fs/cgroup/.../cpuset.cpus".

@@ -42,6 +42,8 @@ pub struct Governor {
     spoiled: Option<String>,
     /// Which sources do not answer.
     silent: [bool; 3],
+    /// The last failure of a knob, until all knobs are turned without one.
+    last_failure: Option<String>,
     /// When the newest sample was taken.
     sampled_at: Seconds,
     last_tick: Duration,
@@ -97,6 +99,7 @@ impl Governor {
             pending: None,
             spoiled: None,
             silent: [false; 3],
+            last_failure: None,
             sampled_at: seconds(now),
             last_tick: now,
             last_step: now,
@@ -385,6 +388,7 @@ impl Governor {
         let faster = is_faster(action, &self.in_force);
         if self.turn(now, &setting, faster, again) {
             self.note_flap(now, action);
+            self.last_failure = None;
             self.in_force = action.clone();
             self.asked = Some((setting, now));
         } else {
@@ -420,7 +424,12 @@ impl Governor {
             match note {
                 Note::Failed { knob, message, reaction } => {
                     self.account.failures += 1;
-                    self.event(now, Severity::Error, format!("{knob}: {message}"));
+                    let message = format!("{knob}: {message}");
+                    // Tried again in every window, and told again when it is another one.
+                    if self.last_failure.as_ref() != Some(&message) {
+                        self.event(now, Severity::Error, message.clone());
+                        self.last_failure = Some(message);
+                    }
                     self.fail(now, reaction);
                 }
                 Note::Foreign { knob, address, written, found } => {

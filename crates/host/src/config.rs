@@ -9,6 +9,7 @@ use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use wattio_control::{SettingError, Settings};
+use wattio_governor::Cpus;
 use wattio_plant::{DescriptionError, read_toml};
 use wattio_units::Seconds;
 
@@ -189,6 +190,17 @@ impl DaemonConfig {
         )?;
         self.check_policy()?;
         require(!self.groups.is_empty(), "group", "is missing: at least one [[group]] of cores")?;
+        for (at, group) in self.groups.iter().enumerate() {
+            let cores = group.cores.parse::<Cpus>().map_err(|error| error.to_string());
+            let cores =
+                cores.and_then(
+                    |cores| {
+                        if cores.is_empty() { Err("is empty".to_owned()) } else { Ok(()) }
+                    },
+                );
+            let key = format!("group[{at}].cores");
+            cores.map_err(|message| DescriptionError::Value { key, message })?;
+        }
         let names: BTreeSet<_> = self.groups.iter().map(|group| &group.name).collect();
         require(names.len() == self.groups.len(), "group", "two groups have the same name")?;
         for kind in ["cpu.cpuset", "cpu.affinity", "cpu.online", "cpu.frequency"] {
@@ -299,6 +311,7 @@ cores = "0-3"
             ("[safety]\nstale_after_windows = 0.5", "safety.stale_after_windows: is 0.5"),
             ("[safety]\ncool_down = \"2 h\"\ncool_down_max = \"1 h\"", "safety.cool_down_max"),
             ("[service]\nlisten = \"everywhere\"", "127.0.0.1:9288"),
+            ("[[group]]\nname = \"more\"\ncores = \"0-\"", "group[1].cores"),
             ("[[knob]]\nkind = \"cpu.turbo\"", "cpu.turbo"),
             ("[[group]]\nname = \"all\"\ncores = \"4\"", "the same name"),
             ("[[knob]]\nkind = \"cpu.cpuset\"\n[[knob]]\nkind = \"cpu.cpuset\"", "2 times"),

@@ -59,6 +59,18 @@ pub enum NoModel {
         /// How many there must be.
         need: usize,
     },
+    /// The cores are busy all the time: nothing can be learned of a queue that never empties.
+    #[error(
+        "the host is saturated: in {saturated} of {all} windows a group's cores were busy for more \
+         than {:.0} % of the time",
+        UTILISATION_MAX * 100.0
+    )]
+    Saturated {
+        /// Windows that were saturated.
+        saturated: usize,
+        /// Windows in all.
+        all: usize,
+    },
     /// The model does not say what was measured.
     #[error(
         "the fitted model is off by {:.0} % (median over {windows} windows kept out of the fit), {:.0} % is allowed",
@@ -88,6 +100,8 @@ pub struct Prediction {
 pub const WINDOWS_MIN: usize = 40;
 /// Every so manieth window is kept out of the fit.
 const KEPT_OUT: usize = 5;
+/// Busier windows teach nothing.
+const UTILISATION_MAX: f64 = 0.95;
 /// A queue is not believed to be fuller than this.
 const LOAD_MAX: f64 = 0.995;
 
@@ -107,7 +121,12 @@ impl HostModel {
                 && w.rate.is_finite()
                 && w.latency_us.is_finite()
         };
-        let usable: Vec<_> = windows.iter().filter(possible).collect();
+        let busy = |w: &&Window| w.groups.iter().any(|&(_, u)| u > UTILISATION_MAX);
+        let (saturated, usable): (Vec<_>, Vec<_>) = windows.iter().filter(possible).partition(busy);
+        if saturated.len() > usable.len() {
+            let (saturated, all) = (saturated.len(), saturated.len() + usable.len());
+            return Err(NoModel::Saturated { saturated, all });
+        }
         if usable.len() < WINDOWS_MIN || groups == 0 {
             return Err(NoModel::TooFew { have: usable.len(), need: WINDOWS_MIN });
         }
@@ -312,6 +331,12 @@ mod tests {
         let poor = HostModel::fit(&windows(0.8), 0.15).unwrap_err();
         assert!(matches!(poor, NoModel::Poor { .. }), "{poor}");
         assert!(poor.to_string().contains("kept out of the fit"), "{poor}");
+        let full: Vec<_> = windows(0.0)
+            .into_iter()
+            .map(|window| Window { groups: vec![(8.0, 1.0)], ..window })
+            .collect();
+        let saturated = HostModel::fit(&full, 0.15).unwrap_err().to_string();
+        assert!(saturated.contains("saturated"), "{saturated}");
         let few = HostModel::fit(&windows(0.0)[..30], 0.15).unwrap_err();
         assert_eq!(few, NoModel::TooFew { have: 30, need: WINDOWS_MIN });
     }

@@ -5,10 +5,11 @@ use pyo3::create_exception;
 use pyo3::exceptions::PyException;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 use wattio_governor::{Address, Assignment, FileStore, Hands, Note, Restored, Saved, Target};
+use wattio_host::lock::Lock;
 use wattio_host::power::{Meter, Meters};
 use wattio_host::{DaemonConfig, LinuxMachine, Root};
 use wattio_units::Seconds;
@@ -90,6 +91,8 @@ impl PowerMeter {
 pub struct HeldKnobs {
     hands: Mutex<Hands>,
     restored_at_open: Vec<String>,
+    /// Goes after the hands, which restore.
+    _lock: Lock,
 }
 
 #[pymethods]
@@ -99,11 +102,13 @@ impl HeldKnobs {
         let root = Root::new(root);
         let machine = LinuxMachine::new(root.clone(), &[]).map_err(refused)?;
         let boot_id = root.read("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+        let folder = snapshot_path.parent().filter(|folder| !folder.as_os_str().is_empty());
+        let lock = Lock::take(folder.unwrap_or(Path::new("."))).map_err(refused)?;
         let store = Box::new(FileStore::new(snapshot_path));
         let opened = py.detach(|| Hands::open(Box::new(machine), store, &boot_id));
         let (hands, earlier) = opened.map_err(refused)?;
         let restored_at_open = told(&earlier)?;
-        Ok(Self { hands: hands.into(), restored_at_open })
+        Ok(Self { hands: hands.into(), restored_at_open, _lock: lock })
     }
 
     #[getter]

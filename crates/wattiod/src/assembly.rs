@@ -223,7 +223,11 @@ fn settings(safety: &SafetyConfig) -> GovernorSettings {
     }
 }
 
-fn power_model(config: &DaemonConfig, beside: &Path) -> Result<Option<PowerModel>, Misfit> {
+/// The configured power model; its path is relative to the configuration's file, `beside`.
+///
+/// # Errors
+/// [`Misfit`] where it cannot be read.
+pub fn power_model(config: &DaemonConfig, beside: &Path) -> Result<Option<PowerModel>, Misfit> {
     let Some(name) = &config.power.model else { return Ok(None) };
     let at = |what: &dyn std::fmt::Display| Misfit::new(format!("power.model, {name}: {what}"));
     if name == "assumed" {

@@ -141,7 +141,10 @@ impl Daemon {
             self.tell(event.severity, event.message, clock.utc_ns());
         }
         let stepped = tick.stepped.is_some();
-        if let Some(step) = tick.stepped {
+        if let Some(mut step) = tick.stepped {
+            if step.seen.latency.is_none() && step.truth.latency.is_some() {
+                step.insight.reason = "no model of this host yet";
+            }
             if step.state != before {
                 let name = |state: Option<wattio_law::OperatingState>| {
                     state.map_or("none", wattio_law::OperatingState::name)

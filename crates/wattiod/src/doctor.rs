@@ -1,10 +1,16 @@
 //! What this host offers: sources, knobs, meters; what is missing, and how to get it.
 
+use crate::assembly::{Source, power_model};
 use serde::Serialize;
+use std::path::Path;
+use std::time::{Duration, Instant};
 use wattio_host::config::DaemonConfig;
 use wattio_host::processes::pollers::Threads;
 use wattio_host::{Root, Topology, groups, power};
 use wattio_units::Seconds;
+
+/// How long a source is waited for.
+const ANSWERS_WITHIN: Duration = Duration::from_secs(3);
 
 /// One finding.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -32,7 +38,7 @@ impl Finding {
 
 /// Looks at the host; with a configuration, also whether each of its parts can be had.
 #[must_use]
-pub fn examine(root: &Root, config: Option<&DaemonConfig>) -> Vec<Finding> {
+pub fn examine(root: &Root, source: Option<&Source>) -> Vec<Finding> {
     let topology = Topology::read(root);
     let mut findings = vec![processors(&topology)];
     if let Ok(topology) = &topology {
@@ -42,8 +48,8 @@ pub fn examine(root: &Root, config: Option<&DaemonConfig>) -> Vec<Finding> {
     findings.push(devices(root));
     findings.push(tracing(root));
     findings.extend(meters(root));
-    if let (Some(config), Ok(topology)) = (config, &topology) {
-        findings.extend(parts(config, root, topology));
+    if let (Some(source), Ok(topology)) = (source, &topology) {
+        findings.extend(parts(&source.config, &source.path, root, topology));
     }
     findings
 }
@@ -143,11 +149,11 @@ pub fn pollers(earlier: &Threads, later: &Threads, span: Seconds) -> Finding {
     Finding::new("threads that poll", false, text)
 }
 
-fn parts(config: &DaemonConfig, root: &Root, topology: &Topology) -> Vec<Finding> {
+fn parts(config: &DaemonConfig, beside: &Path, root: &Root, topology: &Topology) -> Vec<Finding> {
     let groups = groups::resolve(&config.groups, topology);
     let mut findings = vec![Finding::of("[[group]]", groups.as_ref(), "their cores are there")];
     let period = Seconds(0.5);
-    findings.push(Finding::of("[latency]", config.latency.open(root, period), "opens"));
+    findings.push(latency(config, root, period));
     findings.push(Finding::of("[cpu]", config.cpu.open(root, period), "opens"));
     if let Ok(groups) = &groups {
         findings.extend(config.knobs.iter().map(|knob| {
@@ -155,10 +161,38 @@ fn parts(config: &DaemonConfig, root: &Root, topology: &Topology) -> Vec<Finding
             Finding::of(&what, knob.open(root, topology, groups).map(|_| ()), "can be turned")
         }));
     }
+    let model = power_model(config, beside).map(|_| ());
+    if config.power.model.is_some() {
+        findings.push(Finding::of("[power] model", model, "can be read"));
+    }
     if let Some(name) = &config.power.meter {
         findings.push(Finding::of("[power] meter", power::Meters::open(root, name), "can be read"));
     }
     findings
+}
+
+/// Whether the latency source opens, and answers soon.
+fn latency(config: &DaemonConfig, root: &Root, period: Seconds) -> Finding {
+    const WHAT: &str = "[latency]";
+    let mut source = match config.latency.open(root, period) {
+        Ok(source) => source,
+        Err(error) => return Finding::new(WHAT, false, error.to_string()),
+    };
+    let began = Instant::now();
+    let mut said = Ok(None);
+    while began.elapsed() < ANSWERS_WITHIN && matches!(said, Ok(None)) {
+        std::thread::sleep(ANSWERS_WITHIN / 30);
+        said = source.sample(Seconds(began.elapsed().as_secs_f64()));
+    }
+    match said {
+        Ok(Some(sample)) => {
+            let mean = sample.latency_us_mean.map(|us| format!(", mean {us:.0} us"));
+            let text = format!("answers: {} requests{}", sample.requests, mean.unwrap_or_default());
+            Finding::new(WHAT, true, text)
+        }
+        Ok(None) => Finding::new(WHAT, false, "opens, and says nothing for three seconds"),
+        Err(error) => Finding::new(WHAT, false, error.to_string()),
+    }
 }
 
 #[cfg(test)]

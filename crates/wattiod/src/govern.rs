@@ -6,7 +6,7 @@ use crate::control::Answer;
 use crate::daemon::{Daemon, Mode, Next};
 use crate::journal::Journal;
 use crate::machine;
-use crate::service::{Service, ServiceRequest, ServiceSettings};
+use crate::service::{Service, ServiceError, ServiceRequest, ServiceSettings};
 use crate::state::{self, StateError};
 use crate::status::{EventStatus, Status};
 use anyhow::{Context, Result};
@@ -16,7 +16,7 @@ use signal_hook::flag;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 use tokio::sync::watch;
 use wattio_governor::{Clock, Restored, Severity};
@@ -78,7 +78,8 @@ pub fn govern(options: &Options) -> Result<Ended> {
     let folder = journal.as_ref().map(|journal| journal.folder().to_owned());
     let mut daemon = build(options, &source, lock.as_ref(), journal, &clock)?;
     let (status, seen) = watch::channel(Arc::new(daemon.status(&clock)));
-    let service = Service::start(service_settings(&source)?, seen, requests)?;
+    let service = serve(options.mode, service_settings(&source)?, &seen, &requests)?;
+    drop((seen, requests));
     if let Some(address) = service.http_address() {
         log(Severity::Info, &format!("page and metrics on http://{address}/"));
     }
@@ -90,6 +91,9 @@ pub fn govern(options: &Options) -> Result<Ended> {
     let mut shown = Progress::new(options.show_progress);
     let failure = loop {
         let next = daemon.tick(&clock);
+        if !next.events.is_empty() {
+            shown.clear();
+        }
         after_tick(&next, &daemon, &status, &clock);
         shown.show(&daemon, &clock, until);
         let over = until.is_some_and(|until| clock.now() >= until);
@@ -114,13 +118,39 @@ pub fn govern(options: &Options) -> Result<Ended> {
     Ok(Ended { status: last, restored: restored?, folder, failure })
 }
 
+/// Starts page and socket. Shadow mode goes on without what another daemon has already, or what
+/// only root may open: it acts on nothing, and may run beside one that does.
+fn serve(
+    mode: Mode,
+    mut settings: ServiceSettings,
+    status: &watch::Receiver<Arc<Status>>,
+    requests: &Sender<ServiceRequest>,
+) -> Result<Service> {
+    loop {
+        let error = match Service::start(settings.clone(), status.clone(), requests.clone()) {
+            Ok(service) => return Ok(service),
+            Err(error) => error,
+        };
+        let without = match &error {
+            ServiceError::Listen { .. } => settings.listen.take().map(|_| "page"),
+            _ => settings.socket.take().map(|_| "control socket"),
+        };
+        match without.filter(|_| mode == Mode::Observe) {
+            Some(part) => log(Severity::Warning, &format!("{error}; going on without {part}")),
+            None => return Err(error.into()),
+        }
+    }
+}
+
 /// Reads a configuration's file.
 ///
 /// # Errors
 /// [`Misfit`] with the file, line or key.
 pub fn read(path: &std::path::Path) -> Result<Source> {
     let at = |what: &dyn std::fmt::Display| Misfit::new(format!("{}: {what}", path.display()));
-    let text = std::fs::read_to_string(path).map_err(|error| at(&error))?;
+    let text = std::fs::read_to_string(path).map_err(|error| {
+        at(&format!("{error}; packaging/examples has configurations to begin with"))
+    })?;
     let config = wattio_host::DaemonConfig::from_toml(&text).map_err(|error| at(&error))?;
     Ok(Source { config, text, path: path.to_owned() })
 }
@@ -184,7 +214,10 @@ fn reload(
     mut daemon: Daemon,
     clock: &HostClock,
 ) -> Result<Daemon> {
-    let _ = sd_notify::notify(&[NotifyState::Reloading]);
+    // Type=notify-reload wants the time too; without the clock there is nothing to tell.
+    if let Ok(now) = NotifyState::monotonic_usec_now() {
+        let _ = sd_notify::notify(&[NotifyState::Reloading, now]);
+    }
     let refused = match read(&options.config) {
         Ok(new) if new.config.service != source.config.service => {
             Some("[service] takes effect at the next start only".to_owned())
@@ -199,7 +232,7 @@ fn reload(
                     *source = new;
                     daemon.tell(
                         Severity::Info,
-                        "configuration reloaded".to_owned(),
+                        "configuration reloaded, counts begin anew".to_owned(),
                         clock.utc_ns(),
                     );
                     let _ = sd_notify::notify(&[NotifyState::Ready]);
@@ -254,8 +287,8 @@ fn answer(
 fn service_settings(source: &Source) -> Result<ServiceSettings> {
     let service = &source.config.service;
     if let Some(folder) = service.socket.parent() {
-        std::fs::create_dir_all(folder)
-            .with_context(|| format!("service.socket: {} cannot be made", folder.display()))?;
+        // Where that fails, opening the socket says so.
+        let _ = std::fs::create_dir_all(folder);
     }
     let group = service.socket_group.as_deref().map(machine::group_id).transpose();
     let socket_group =

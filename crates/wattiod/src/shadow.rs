@@ -127,7 +127,15 @@ impl Fitter {
                 windows_kept_out: model.windows.1 as u64,
                 estimated_span_s: 0.0,
             },
-            Err(why) => ShadowStatus { why: Some(why.to_string()), ..ShadowStatus::default() },
+            Err(why) => {
+                let why = match why {
+                    NoModel::TooFew { need, .. } => {
+                        NoModel::TooFew { have: self.windows.len(), need: *need }
+                    }
+                    why => why.clone(),
+                };
+                ShadowStatus { why: Some(why.to_string()), ..ShadowStatus::default() }
+            }
         }
     }
 }

@@ -120,13 +120,19 @@ pub fn verdict(status: &Status) -> String {
             format!("over {span}: no estimate of the saving, because {why}")
         }
     };
-    let broken = if would.is_empty() { "broke" } else { "would have broken" };
-    let changed = if would.is_empty() { "changed" } else { "would have changed" };
-    let _ = write!(
-        text,
-        "\n{broken} the bound in {} of {} windows in which it saved\n{changed} the setting {} times",
-        counts.violations, counts.windows_bounded, counts.setting_changes
-    );
+    let (broken, changed) = match would {
+        "" => ("broke", "changed"),
+        _ => ("would have broken", "would have changed"),
+    };
+    let _ = match status.latency.tolerance {
+        None => write!(text, "\npolicy {} has no latency bound", status.policy),
+        Some(_) => write!(
+            text,
+            "\n{broken} the bound in {} of {} windows in which it saved",
+            counts.violations, counts.windows_bounded
+        ),
+    };
+    let _ = write!(text, "\n{changed} the setting {} times", counts.setting_changes);
     if let Some(shadow) = &status.shadow {
         if let (Some(median), Some(p90)) = (shadow.error_median, shadow.error_p90) {
             let _ = write!(
@@ -178,6 +184,7 @@ mod tests {
             latency: LatencyStatus {
                 latency_us_mean: Some(312.4),
                 bound_us: Some(1360.0),
+                tolerance: Some(0.2),
                 ..LatencyStatus::default()
             },
             power: PowerStatus {

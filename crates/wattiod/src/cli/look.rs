@@ -63,7 +63,7 @@ impl Doctor {
         let source = path.map(read).transpose()?;
         let (earlier, began) = (Threads::look(root), Instant::now());
         std::thread::sleep(POLLERS_WATCHED);
-        let mut findings = examine(root, source.as_ref().map(|source| &source.config));
+        let mut findings = examine(root, source.as_ref());
         let span = Seconds(began.elapsed().as_secs_f64());
         findings.push(pollers(&earlier, &Threads::look(root), span));
         if self.json {

@@ -67,7 +67,9 @@ pub struct ServiceRequest {
 #[derive(Debug, Error)]
 pub enum ServiceError {
     /// The address of the page.
-    #[error("cannot listen on {address}: {error}; choose another address, or none to have no page")]
+    #[error(
+        "cannot listen on {address}: {error}; choose another service.listen, or \"off\" to have no page"
+    )]
     Listen {
         /// What was wanted.
         address: SocketAddr,
