@@ -49,6 +49,7 @@ daemon: needs ## Build the daemon, wattiod.
 
 .PHONY: test-system
 test-system: build daemon ## Run the tests that need root, Debian packages or servers.
+	cargo test --locked --quiet -p wattio-host -- --ignored --show-output
 	$(RUN) pytest -m system -rs $(if $(CI),--no-skips)
 
 .PHONY: guest

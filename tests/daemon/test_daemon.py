@@ -23,6 +23,21 @@ pytestmark = [
     pytest.mark.skipif(not BINARY.exists(), reason="cargo build -p wattiod makes the daemon"),
 ]
 
+CPUSET_KNOB = """
+cgroup = "GROUP"
+[[knob]]
+kind = "cpu.cpuset"
+"""
+AFFINITY_KNOB = """
+processes = { cgroup = "GROUP" }
+[[knob]]
+kind = "cpu.affinity"
+"""
+ONLINE_KNOB = """
+[[knob]]
+kind = "cpu.online"
+accept_hotplug = true
+"""
 SERVER = Path(__file__).with_name("server.py")
 KILLS = 50
 
@@ -38,7 +53,7 @@ def group() -> Iterator[Path]:
         process.wait()
 
 
-def configuration(group: Path, rate: Path, policy: str, knobs: str = "") -> str:
+def configuration(group: Path, rate: Path, policy: str, knobs: str = CPUSET_KNOB) -> str:
     """A configuration whose latency and utilisation come from the playing server."""
     command = [sys.executable, str(SERVER), str(group / "cpuset.cpus"), str(rate)]
     source = f"command = {command}\nuser = 'root'".replace("'", '"')
@@ -55,12 +70,7 @@ kind = "exec"
 [[group]]
 name = "server"
 cores = "{",".join(str(cpu) for cpu in sorted(ALL))}"
-cgroup = "/{group.name}"
-[group.processes]
-cgroup = "/{group.name}"
-[[knob]]
-kind = "cpu.cpuset"
-{knobs}
+{knobs.replace("GROUP", f"/{group.name}")}
 [power]
 model = "assumed"
 [safety]
@@ -69,13 +79,6 @@ dwell = "0 s"
 
 
 HALF = 'name = "fixed"\nsettings = { cores_share = 0.5 }'
-MORE_KNOBS = """
-[[knob]]
-kind = "cpu.affinity"
-[[knob]]
-kind = "cpu.online"
-accept_hotplug = true
-"""
 
 
 @pytest.fixture
@@ -119,7 +122,11 @@ def test_shadow_mode_writes_nothing(tmp_path: Path, group: Path, rate: Path) -> 
     assert any("estimate" in line for line in daemon.log)
 
 
-@pytest.mark.parametrize("knobs", ["", MORE_KNOBS], ids=["cpuset", "cpuset, affinity, online"])
+@pytest.mark.parametrize(
+    "knobs",
+    [CPUSET_KNOB + ONLINE_KNOB, AFFINITY_KNOB + ONLINE_KNOB],
+    ids=["cpuset, online", "affinity, online"],
+)
 def test_a_kill_at_any_moment_leaves_what_restore_puts_back(
     tmp_path: Path, group: Path, rate: Path, knobs: str
 ) -> None:
@@ -218,12 +225,12 @@ def test_only_one_daemon_acts(tmp_path: Path, group: Path, rate: Path) -> None:
             [str(BINARY), "run", str(place.config)], capture_output=True, text=True, timeout=60
         )
         assert second.returncode == 1
-        assert "another wattiod" in second.stderr
+        assert "another wattio acts" in second.stderr
         restore = subprocess.run(
             [str(BINARY), "restore", str(place.config)], capture_output=True, text=True, timeout=60
         )
         assert restore.returncode == 1
-        assert "another wattiod" in restore.stderr
+        assert "another wattio acts" in restore.stderr
         assert len(cpus((group / "cpuset.cpus").read_text())) == len(ALL) // 2
         assert first.send(signal.SIGTERM).end() == 0
 

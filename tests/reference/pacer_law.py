@@ -56,8 +56,11 @@ def u_desired(u_desired_old: float, beta: float, distance: float) -> float:
 
 
 def n_desired(alpha: float, n_cur: float, u_cur: float, u_des: float) -> float:
-    """`n_desired = ceil(alpha n_cur u_cur / u_desired)`, here before it is rounded up."""
-    return alpha * n_cur * u_cur / u_des
+    """`n_desired = ceil(alpha n_cur u_cur / u_desired)`, here before it is rounded up.
+
+    A group that was seen without any work desires none; nothing is known of it: all cores.
+    """
+    return alpha * n_cur * u_cur / u_des if u_des > 0 else math.inf
 
 
 def f_desired(f_cur: float, gamma: float, distance: float) -> float:

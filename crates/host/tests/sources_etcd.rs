@@ -86,6 +86,7 @@ fn until(
 }
 
 #[test]
+#[ignore = "needs etcd: make test-system"]
 fn the_fsyncs_of_etcd_are_seen() {
     let Some(etcd) = Etcd::start() else {
         eprintln!("skipped: no etcd on the PATH; apt install etcd-server");

@@ -31,6 +31,7 @@ fn this_machines_cores_are_used_while_a_test_spins() {
 }
 
 #[test]
+#[ignore = "needs fio: make test-system"]
 fn every_request_of_fio_is_in_its_log() {
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();

@@ -52,6 +52,7 @@ fn until(source: &mut dyn LatencySource, requests: u64) -> LatencySample {
 }
 
 #[test]
+#[ignore = "needs root and tracefs: make test-system"]
 fn writes_to_this_machines_disk_are_seen() {
     // The temporary folder may be in memory; this one is not.
     let mut file = tempfile::tempfile_in("/var/tmp").unwrap();

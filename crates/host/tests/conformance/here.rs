@@ -128,6 +128,7 @@ fn name(what: &str) -> String {
 }
 
 #[test]
+#[ignore = "turns this machine's knobs: make test-system"]
 fn cpuset_of_a_process_that_runs() {
     let Some(here) = Here::take(true) else { return };
     let name = name("cpuset");
@@ -153,6 +154,7 @@ fn cpuset_of_a_process_that_runs() {
 }
 
 #[test]
+#[ignore = "turns this machine's knobs: make test-system"]
 fn affinity_of_a_process_with_threads() {
     let Some(here) = Here::take(false) else { return };
     let mut threads = Threads::start();
@@ -186,6 +188,7 @@ fn affinity_of_a_process_with_threads() {
 }
 
 #[test]
+#[ignore = "turns this machine's knobs: make test-system"]
 fn affinity_of_one_thread() {
     let Some(here) = Here::take(false) else { return };
     let threads = Threads::start();
@@ -201,6 +204,7 @@ fn affinity_of_one_thread() {
 }
 
 #[test]
+#[ignore = "turns this machine's knobs: make test-system"]
 fn a_process_that_was_put_back_grows_with_its_control_group() {
     let Some(here) = Here::take(true) else { return };
     let Some(cgroup) = Cgroup::new(&here, "cpuset", &name("grows")) else { return };
@@ -261,6 +265,7 @@ impl Drop for BackOn {
 }
 
 #[test]
+#[ignore = "turns this machine's knobs: make test-system"]
 fn cores_leave_this_machine_and_return() {
     let Some(here) = Here::take(true) else { return };
     if !here.root.exists("/sys/devices/system/cpu/cpu1/online") {
@@ -293,6 +298,7 @@ fn cores_leave_this_machine_and_return() {
 }
 
 #[test]
+#[ignore = "turns this machine's knobs: make test-system"]
 fn all_knobs_of_this_machine_together() {
     let Some(here) = Here::take(true) else { return };
     let threads = Threads::start();
@@ -317,6 +323,7 @@ fn all_knobs_of_this_machine_together() {
 }
 
 #[test]
+#[ignore = "turns this machine's knobs: make test-system"]
 fn frequency_of_this_machine() {
     let Some(here) = Here::take(true) else { return };
     let knob = "kind = 'cpu.frequency'";
@@ -333,6 +340,7 @@ fn frequency_of_this_machine() {
 }
 
 #[test]
+#[ignore = "turns this machine's knobs: make test-system"]
 fn background_work_of_this_machine() {
     let Some(here) = Here::take(true) else { return };
     let name = name("background");
@@ -357,6 +365,7 @@ fn background_work_of_this_machine() {
 }
 
 #[test]
+#[ignore = "turns this machine's knobs: make test-system"]
 fn a_disk_of_scsi_debug() {
     let Some(here) = Here::take(true) else { return };
     let model = |disk: &String| here.root.read(&format!("/sys/block/{disk}/device/model"));

@@ -87,8 +87,11 @@ fn what_is_missing_or_wrong_is_said() {
 }
 
 #[test]
+#[ignore = "needs WATTIO_SAMPLES: make test-system"]
 fn real_minio_pages_are_read() {
-    let Some(folder) = std::env::var_os("WATTIO_SAMPLES") else { return };
+    let Some(folder) = std::env::var_os("WATTIO_SAMPLES") else {
+        return println!("skipped: WATTIO_SAMPLES is not set, the samples are not at hand");
+    };
     let file = std::path::Path::new(&folder).join("minio_metrics_v3_api_requests.prom");
     let page = std::fs::read_to_string(file).unwrap();
     let metric = "minio_api_requests_ttfb_seconds_distribution";
