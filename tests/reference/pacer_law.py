@@ -376,8 +376,8 @@ class Pacer:
         group, alpha = groups[at], self.settings["alpha"]
         for_all = n_desired(alpha, group["cores"], utilisation(group), self.u_des[at])
         clients, most = group["utilisation_clients"], self.settings["utilisation_clients_max"]
-        wanted = math.ceil(max(for_all, n_desired(alpha, group["cores"], clients, most)))
-        return wanted if wanted >= 0 else self.limits[at].cores_max
+        wanted = max(for_all, n_desired(alpha, group["cores"], clients, most))
+        return math.ceil(wanted) if 0 <= wanted < math.inf else self.limits[at].cores_max
 
     def move_u_desired(self, distance: float) -> None:
         moved = [u_desired(u, self.settings["beta"], distance) for u in self.u_des]
