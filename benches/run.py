@@ -11,14 +11,14 @@ import json
 import sys
 from collections.abc import Callable, Iterator, Sequence
 
-import daemon
+import governing
 import mm96
 import plant
 import vscsi
 from timing import BenchError, Line
 
 BENCHMARKS: dict[str, Callable[[], Iterator[Line]]] = {
-    "daemon": daemon.lines,
+    "daemon": governing.lines,
     "mm96": mm96.lines,
     "plant": plant.lines,
     "vscsi": vscsi.lines,
