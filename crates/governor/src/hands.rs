@@ -12,12 +12,22 @@ use std::ops::Bound;
 struct Held {
     knob: String,
     original: String,
-    /// What was read back after the last write; `None` while nothing was written.
-    written: Option<String>,
+    written: Written,
     /// Places that writes here change as a side effect.
     endangers: BTreeSet<Address>,
     /// When it was saved, among the others.
     rank: u64,
+}
+
+/// What is known of the last write to a held place.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Written {
+    /// There was none.
+    Nothing,
+    /// What stands there since could not be read: whatever is found next may be ours.
+    Unread,
+    /// What was read back.
+    Read(String),
 }
 
 /// Something that an operator should hear of.
@@ -167,7 +177,7 @@ impl Hands {
             let Some((address, held)) = next.or_else(|| self.held.iter().next()) else { break };
             let (address, written) = (address.clone(), held.written.clone());
             self.inspected = Some(address.clone());
-            let Some(written) = written else { continue };
+            let Written::Read(written) = written else { continue };
             match self.machine.read(&address) {
                 Ok(found) => notes.extend(self.notice(&address, &written, found)),
                 Err(MachineError::Gone { .. }) => self.forget(&address),
@@ -241,14 +251,20 @@ impl Hands {
             }
             found => found?,
         };
-        let theirs = written.is_some_and(|written| !self.machine.same(address, &found, &written));
+        let theirs = matches!(&written, Written::Read(written) if !self.machine.took(address, written, &found));
         if self.machine.same(address, &found, &original) {
             self.forget(address);
         } else if theirs {
             outcome.foreign.push(address.clone());
             self.forget(address);
         } else {
-            self.write_and_note(address, &original)?;
+            match self.write_and_note(address, &original) {
+                Err(MachineError::Gone { .. }) => {
+                    self.forget(address);
+                    return Ok(());
+                }
+                wrote => wrote?,
+            }
             let knob = self.held.get(address).map(|held| held.knob.clone()).unwrap_or_default();
             outcome.restored.push(Saved { address: address.clone(), value: original, knob });
             self.forget(address);
@@ -323,12 +339,12 @@ impl Hands {
         let Some(held) = self.held.get(address) else { return Ok(()) };
         let target = match (&assignment.target, &held.written) {
             (Target::Set(value), _) => value.clone(),
-            (Target::Original, Some(_)) => held.original.clone(),
-            (Target::Original, None) => return Ok(()),
+            (Target::Original, Written::Nothing) => return Ok(()),
+            (Target::Original, _) => held.original.clone(),
         };
         let written = held.written.clone();
         let found = self.machine.read(address)?;
-        if let Some(written) = written {
+        if let Written::Read(written) = written {
             if let Some(note) = self.notice(address, &written, found.clone()) {
                 applied.notes.push(note);
                 return Ok(());
@@ -339,8 +355,6 @@ impl Hands {
         }
         if let Some(held) = self.held.get_mut(address) {
             held.knob = knob.to_owned();
-            // Whatever comes of the write, the place is not somebody else's.
-            held.written = Some(found);
         }
         applied.writes += 1;
         self.write_and_note(address, &target)
@@ -348,10 +362,14 @@ impl Hands {
 
     /// Writes and reads back.
     fn write_and_note(&mut self, address: &Address, value: &str) -> Result<(), MachineError> {
+        if let Some(held) = self.held.get_mut(address) {
+            // Whatever comes of the write, what is found next is not somebody else's.
+            held.written = Written::Unread;
+        }
         let wrote = self.machine.write(address, value);
         // A write that was refused may have changed something all the same.
         let found = self.machine.read(address)?;
-        let as_wanted = self.machine.same(address, &found, value);
+        let as_wanted = self.machine.took(address, value, &found);
         let message = format!("{value:?} was written and {found:?} is read back");
         self.note_write(address, found);
         wrote?;
@@ -366,18 +384,21 @@ impl Hands {
     fn note_write(&mut self, address: &Address, found: String) {
         let Some(held) = self.held.get_mut(address) else { return };
         let back = self.machine.same(address, &found, &held.original);
-        held.written = Some(found);
+        held.written = Written::Read(found);
         let endangered = held.endangers.clone();
         let rank = |address: &Address| self.held.get(address).map_or(0, |held| held.rank);
         let mut endangered: Vec<_> = endangered.into_iter().map(|a| (rank(&a), a)).collect();
         endangered.sort_by(|a, b| b.cmp(a));
         for (_, endangered) in endangered {
-            let Ok(found) = self.machine.read(&endangered) else { continue };
+            let found = self.machine.read(&endangered);
             let Some(held) = self.held.get_mut(&endangered) else { continue };
-            if held.written.is_some() {
+            if held.written != Written::Nothing {
                 // A knob of ours writes there too and will see to it.
-                held.written = Some(found);
-            } else if back && !self.machine.same(&endangered, &found, &held.original) {
+                held.written = found.map_or(Written::Unread, Written::Read);
+                continue;
+            }
+            let Ok(found) = found else { continue };
+            if back && !self.machine.same(&endangered, &found, &held.original) {
                 // Refused as long as another core is off; tried again when that one returns, and
                 // at the restore, where a failure is told.
                 let original = held.original.clone();
@@ -388,7 +409,7 @@ impl Hands {
 
     /// Lets go of a place where something else stands than was written.
     fn notice(&mut self, address: &Address, written: &str, found: String) -> Option<Note> {
-        if self.machine.same(address, &found, written) {
+        if self.machine.took(address, written, &found) {
             return None;
         }
         let knob = self.held.get(address).map(|held| held.knob.clone()).unwrap_or_default();
@@ -403,7 +424,8 @@ impl Hands {
     fn hold(&mut self, knob: &str, address: Address, original: String) {
         self.rank += 1;
         let (knob, rank) = (knob.to_owned(), self.rank);
-        let held = Held { knob, original, written: None, endangers: BTreeSet::new(), rank };
+        let written = Written::Nothing;
+        let held = Held { knob, original, written, endangers: BTreeSet::new(), rank };
         self.held.insert(address, held);
     }
 

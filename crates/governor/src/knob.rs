@@ -80,6 +80,12 @@ pub trait Machine: Send {
     /// Whether two values of a place mean the same: `0-1` and `0,1` of a list of processors.
     fn same(&self, address: &Address, one: &str, other: &str) -> bool;
 
+    /// Whether `found` is what the machine makes of `value`: drivers round frequencies. Weaker than
+    /// [`Machine::same`], so that it never stands for having put an old value back.
+    fn took(&self, address: &Address, value: &str, found: &str) -> bool {
+        self.same(address, value, found)
+    }
+
     /// Whether what was written outlives a restart of the machine.
     fn outlives_boot(&self, address: &Address) -> bool;
 

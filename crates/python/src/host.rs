@@ -167,7 +167,7 @@ fn write(hands: &mut Hands, address: &Address, value: &str) -> Result<(), String
     }
     // Nothing is written to a place that is gone, or that was left to somebody else before.
     let found = hands.machine().read(address).map_err(|error| error.to_string())?;
-    if hands.machine().same(address, &found, value) {
+    if hands.machine().took(address, value, &found) {
         return Ok(());
     }
     Err(format!("{address} is {found:?} and was left to somebody else, who changed it"))

@@ -113,6 +113,22 @@ fn a_value_that_is_not_read_back_is_a_failure() {
     assert!(hands.inspect(5).is_empty(), "and not somebody else's doing");
 }
 
+/// A command that pauses, and hangs when it is asked whether it did, was taken for paused by
+/// somebody else, and never resumed.
+#[test]
+fn a_write_that_cannot_be_read_back_is_still_ours_to_undo() {
+    let world = small_world();
+    let (mut hands, _) = open_hands(&world, "boot");
+    world.lock().unwrap().unreadable.insert(cores_of(0));
+    assert!(hands.apply("cores", &narrow(&cores_of(0), "3")).failed());
+    world.lock().unwrap().unreadable.clear();
+    assert_eq!(value(&world, &cores_of(0)), "3");
+    assert_eq!(hands.inspect(5), [], "not somebody else's doing");
+    let back = hands.apply("cores", &[Assignment::original(cores_of(0))]);
+    assert_eq!((back.writes, back.notes), (1, vec![]));
+    assert_eq!(value(&world, &cores_of(0)), "8");
+}
+
 /// Taking core 1 off empties `0-1` to `0`, as the kernel does to sets of processors, and bringing
 /// it back does not fill it again.
 #[test]

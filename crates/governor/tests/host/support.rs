@@ -25,6 +25,8 @@ pub struct World {
     pub places: BTreeMap<Address, String>,
     /// Places that refuse to be written.
     pub refusing: BTreeSet<Address>,
+    /// Places that take a write and cannot be read after it.
+    pub unreadable: BTreeSet<Address>,
     /// Places that take a write and do not keep it.
     pub forgetting: BTreeSet<Address>,
     /// Every write: place and value.
@@ -94,6 +96,10 @@ impl Machine for FakeMachine {
     fn read(&mut self, address: &Address) -> Result<String, MachineError> {
         let world = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let gone = || MachineError::Gone { address: address.clone() };
+        if world.unreadable.contains(address) && world.writes.iter().any(|w| w.0 == *address) {
+            let (message, reaction) = ("timed out".to_owned(), Reaction::Retry);
+            return Err(MachineError::Refused { address: address.clone(), message, reaction });
+        }
         world.places.get(address).cloned().ok_or_else(gone)
     }
 

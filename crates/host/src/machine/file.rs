@@ -3,9 +3,10 @@
 //! What counts as the same value depends on the file:
 //!
 //! - Lists of processors are compared as sets.
-//! - Frequencies (`scaling_*_freq`, `scaling_setspeed`) are the same within 1 %: drivers round to
-//!   their own steps of up to 25 MHz. A knob asks for frequencies that are in the list of steps,
-//!   where there is one, so that no coarser rounding is left.
+//! - Frequencies (`scaling_*_freq`, `scaling_setspeed`) that are read back count as what was written
+//!   within 1 %: drivers round to their own steps of up to 25 MHz. A knob asks for frequencies that
+//!   are in the list of steps, where there is one, so that no coarser rounding is left. They are not
+//!   the same: `2401000` lets acpi-cpufreq boost, and `2400000` does not.
 //! - A choice such as `none [mq-deadline] kyber` is read as what is chosen.
 //! - `200000 (system)` of md means that the array follows the system; it is read as `system`, and
 //!   writing that makes it follow again. `1000 (local)` is read as `1000`.
@@ -16,7 +17,7 @@ use crate::Root;
 use std::time::Duration;
 use wattio_governor::Cpus;
 
-/// How far apart two frequencies may be and still count as one.
+/// How far a driver may round a frequency.
 const FREQUENCY_TOLERANCE: f64 = 0.01;
 
 /// What a file's text means.
@@ -95,7 +96,7 @@ fn settle(root: &Root, path: &str, value: &str) {
     const WAITS: u32 = 10;
     let mut wait = Duration::from_micros(100);
     for _ in 0..WAITS {
-        if root.read(path).is_ok_and(|found| same(path, found.trim(), value)) {
+        if root.read(path).is_ok_and(|found| rounded(path, value, found.trim())) {
             return;
         }
         std::thread::sleep(wait);
@@ -109,16 +110,22 @@ pub(super) fn same(path: &str, one: &str, other: &str) -> bool {
         return true;
     }
     match Form::of(path) {
-        Form::Plain | Form::Md => false,
+        Form::Plain | Form::Md | Form::Frequency => false,
         Form::Cpus => same_cpus(one, other),
         Form::Freezer => {
             let frozen = |value: &str| matches!(value, "FREEZING" | "FROZEN");
             frozen(one) && frozen(other)
         }
-        Form::Frequency => match (one.parse::<f64>(), other.parse::<f64>()) {
-            (Ok(one), Ok(other)) => (one - other).abs() <= FREQUENCY_TOLERANCE * one.max(other),
-            _ => false,
-        },
+    }
+}
+
+/// Whether `found` may be what a driver makes of a frequency.
+pub(super) fn rounded(path: &str, value: &str, found: &str) -> bool {
+    match (value.parse::<f64>(), found.parse::<f64>()) {
+        (Ok(value), Ok(found)) if Form::of(path) == Form::Frequency => {
+            (value - found).abs() <= FREQUENCY_TOLERANCE * value.max(found)
+        }
+        _ => false,
     }
 }
 
@@ -162,11 +169,13 @@ mod tests {
     }
 
     #[test]
-    fn what_the_kernel_rounds_is_the_same() {
+    fn what_the_kernel_rounds_was_taken() {
         let cap = "/sys/devices/system/cpu/cpufreq/policy0/scaling_max_freq";
-        assert!(same(cap, "2400000", "2401000"));
-        assert!(!same(cap, "2400000", "2300000"));
-        assert!(!same(cap, "<unsupported>", "2300000"));
+        assert!(rounded(cap, "2400000", "2401000"));
+        assert!(!rounded(cap, "2400000", "2300000"));
+        assert!(!rounded(cap, "<unsupported>", "2300000"));
+        assert!(!rounded("/sys/block/sda/mq/0/cpu_list", "1000", "1001"));
+        assert!(!same(cap, "2400000", "2401000"), "one boosts, the other does not");
         assert!(same("/sys/block/sda/mq/0/cpu_list", "0-1", "0, 1"));
         assert!(same("/sys/fs/cgroup/freezer/a/freezer.state", "FREEZING", "FROZEN"));
         assert!(!same("/sys/x", "1", "01"));

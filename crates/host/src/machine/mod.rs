@@ -130,6 +130,11 @@ impl Machine for LinuxMachine {
         }
     }
 
+    fn took(&self, address: &Address, value: &str, found: &str) -> bool {
+        let rounded = address.scheme() == "file" && file::rounded(address.rest(), value, found);
+        rounded || self.same(address, value, found)
+    }
+
     fn outlives_boot(&self, address: &Address) -> bool {
         // Whatever the kernel holds is gone with it; what a command did may be stored anywhere.
         address.scheme() == "command"
@@ -158,12 +163,40 @@ pub(crate) fn quoted(word: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use wattio_governor::{Assignment, FileStore, Hands};
 
     #[test]
     fn an_unknown_scheme_is_refused_with_those_there_are() {
         let mut machine = LinuxMachine::new(Root::default(), &[]).unwrap();
         let message = machine.read(&Address::new("ftp", "x")).unwrap_err().to_string();
         assert!(message.contains("\"cpuset\""), "{message}");
+    }
+
+    /// 2401000 lets acpi-cpufreq boost. It was taken for the 2400000 that a knob had written on the
+    /// way up, and never came back.
+    #[test]
+    fn a_frequency_that_allows_boost_is_put_back_to_the_last_digit() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = Root::new(folder.path());
+        let path = "/sys/devices/system/cpu/cpufreq/policy0/scaling_max_freq";
+        std::fs::create_dir_all(root.path(path).parent().unwrap()).unwrap();
+        let cap = |text: &str| vec![Assignment::new(Address::new("file", path), text)];
+        let back = vec![Assignment::original(Address::new("file", path))];
+        for at_full_speed in [true, false] {
+            std::fs::write(root.path(path), "2401000").unwrap();
+            let machine = Box::new(LinuxMachine::new(root.clone(), &[]).unwrap());
+            let store = Box::new(FileStore::new(folder.path().join("snapshot.json")));
+            let (mut hands, _) = Hands::open(machine, store, "boot").unwrap();
+            for text in ["1200000", "2400000"] {
+                assert_eq!(hands.apply("cpu.frequency", &cap(text)).notes, []);
+            }
+            if at_full_speed {
+                assert_eq!(hands.apply("cpu.frequency", &back).notes, []);
+                assert_eq!(root.read(path).unwrap(), "2401000");
+            }
+            hands.restore().unwrap();
+            assert_eq!(root.read(path).unwrap(), "2401000");
+        }
     }
 
     #[test]

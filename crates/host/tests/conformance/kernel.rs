@@ -133,6 +133,10 @@ impl Machine for Kernel {
         self.linux.same(address, one, other)
     }
 
+    fn took(&self, address: &Address, value: &str, found: &str) -> bool {
+        self.linux.took(address, value, found)
+    }
+
     fn outlives_boot(&self, address: &Address) -> bool {
         self.linux.outlives_boot(address)
     }
