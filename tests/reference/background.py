@@ -26,12 +26,14 @@ class BackgroundAccount:
         self.due_rate = 0.0
         self.backlog_core_s = 0.0
         self.draining = False
+        self.known = False
 
     def account(self, seen: Mapping[str, float] | None, at_full_speed: bool, dt_s: float) -> None:
         """owed += aim x (work of full speed) - (work done)."""
         if seen is None or not all(0.0 <= value < math.inf for value in seen.values()):
             self.clear()
             return
+        self.known = True
         full_speed = seen["done_core_s"] if at_full_speed else seen["offered_core_s"]
         self.owed_core_s += self.aim * full_speed - seen["done_core_s"]
         if dt_s > 0.0:
@@ -50,10 +52,15 @@ class BackgroundAccount:
         return float(min(max(pace, least), most))
 
     def pace_while_idle(self) -> float:
-        """While idle: as fast as it goes until all is done, then nothing until a batch is due."""
+        """While idle: as fast as it goes until all is done, then nothing until a batch is due.
+
+        Work that nobody tells of goes on.
+        """
         if not self.settings["adapt_background"]:
             return 1.0
         backlog_s = self.backlog_core_s / self.due_rate if self.due_rate > 0.0 else 0.0
         least_s = DONE_S if self.draining else self.settings["idle_batch"]
         self.draining = backlog_s > least_s or (not self.draining and backlog_s == least_s)
-        return float(self.settings["idle_pace"]) if self.draining else 0.0
+        if self.draining:
+            return float(self.settings["idle_pace"])
+        return 0.0 if self.known else 1.0

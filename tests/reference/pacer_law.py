@@ -233,7 +233,7 @@ class Pacer:
     def step_idle(self) -> tuple[list[GroupSetting], float]:
         """Section IV-D: background work at full speed until done, then sleep."""
         pace = self.background.pace_while_idle()
-        if pace > 0.0:
+        if self.background.draining or not self.settings["adapt_background"]:
             return (self.full_speed()[0], pace)
         cores, frequency = self.settings["adapt_cores"], self.settings["adapt_frequency"]
         least = [

@@ -333,6 +333,9 @@ fn zero_requests_lead_to_idle_and_silence_to_full_speed() {
     let least: Vec<_> = limits.groups.iter().map(GroupLimits::least).collect();
     assert_eq!(asleep.groups, least);
     assert_eq!(asleep.background, BackgroundDirective::PAUSED);
+    let untold = law.step(&Observation { background: None, ..quiet() }, WINDOW);
+    assert_eq!(untold.groups, least);
+    assert_eq!(untold.background, BackgroundDirective::AS_DUE, "work nobody tells of goes on");
 
     let silent = Observation { latency: None, ..quiet() };
     assert_eq!(law.step(&silent, WINDOW), limits.full_speed());

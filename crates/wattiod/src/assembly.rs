@@ -1,7 +1,6 @@
 //! From a configuration to the parts of a governor on this host.
 
 use crate::daemon::{Daemon, DaemonParts, GroupInfo, Meter, Mode};
-use crate::journal::Journal;
 use crate::ledger::Ledger;
 use crate::shadow::{Fitter, Shadow};
 use std::path::Path;
@@ -53,8 +52,6 @@ pub struct Surroundings<'a> {
     pub root: &'a Root,
     /// The clock.
     pub clock: &'a dyn Clock,
-    /// Where windows are kept.
-    pub journal: Option<Journal>,
 }
 
 /// Puts a daemon together. With `hands` it acts; without, it observes.
@@ -132,7 +129,7 @@ pub fn assemble(
         fitter,
         ledger: Ledger::new(model, meter_name, frequencies_max),
         meter,
-        journal: around.journal,
+        journal: None,
     };
     Ok(Daemon::new(parts, around.clock))
 }

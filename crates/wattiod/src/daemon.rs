@@ -225,9 +225,22 @@ impl Daemon {
         self.parts.journal.as_ref().map(Journal::folder)
     }
 
-    /// Hands the journal on, to the daemon of a reloaded configuration.
-    pub fn take_journal(&mut self) -> Option<Journal> {
-        self.parts.journal.take()
+    /// From now on windows are kept there.
+    pub fn record(&mut self, journal: Option<Journal>) {
+        self.parts.journal = journal;
+    }
+
+    /// What outlives a reload: where windows are kept, and whether an operator paused.
+    pub fn take_journal_and_pause(&mut self) -> (Option<Journal>, bool) {
+        (self.parts.journal.take(), self.parts.governor.is_paused())
+    }
+
+    /// Goes on with what [`Daemon::take_journal_and_pause`] gave.
+    pub fn go_on(&mut self, (journal, paused): (Option<Journal>, bool)) {
+        self.record(journal);
+        if paused {
+            self.parts.governor.pause();
+        }
     }
 
     fn account(&mut self, step: Stepped, clock: &dyn Clock) {

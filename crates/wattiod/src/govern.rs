@@ -11,7 +11,7 @@ use crate::state::{self, StateError};
 use crate::status::{EventStatus, Status};
 use anyhow::{Context, Result};
 use sd_notify::NotifyState;
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 use signal_hook::flag;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -76,7 +76,8 @@ pub fn govern(options: &Options) -> Result<Ended> {
     let (requests, inbox) = channel();
     let journal = start_journal(options, &source, &clock)?;
     let folder = journal.as_ref().map(|journal| journal.folder().to_owned());
-    let mut daemon = build(options, &source, lock.as_ref(), journal, &clock)?;
+    let mut daemon = build(options, &source, lock.as_ref(), &clock)?;
+    daemon.record(journal);
     let (status, seen) = watch::channel(Arc::new(daemon.status(&clock)));
     let service = serve(options.mode, service_settings(&source)?, &seen, &requests)?;
     drop((seen, requests));
@@ -158,7 +159,7 @@ pub fn read(path: &std::path::Path) -> Result<Source> {
 impl Wishes {
     fn listen() -> Result<Self> {
         let (end, reload) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
-        for signal in [SIGTERM, SIGINT] {
+        for signal in [SIGTERM, SIGINT, SIGQUIT] {
             flag::register(signal, Arc::clone(&end)).context("signals cannot be caught")?;
         }
         flag::register(SIGHUP, Arc::clone(&reload)).context("signals cannot be caught")?;
@@ -182,7 +183,6 @@ fn build(
     options: &Options,
     source: &Source,
     lock: Option<&Lock>,
-    journal: Option<Journal>,
     clock: &HostClock,
 ) -> Result<Daemon> {
     let hands = match lock {
@@ -202,7 +202,7 @@ fn build(
             Some(hands)
         }
     };
-    let around = Surroundings { root: &options.root, clock, journal };
+    let around = Surroundings { root: &options.root, clock };
     Ok(assemble(source, hands, around)?)
 }
 
@@ -224,12 +224,13 @@ fn reload(
         }
         Ok(new) => {
             // The host is looked at as its operator wants it: everything is restored before.
-            let journal = daemon.take_journal();
+            let lasting = daemon.take_journal_and_pause();
             let (restored, _) = daemon.end(clock);
             restored?;
-            match build(options, &new, lock, journal, clock) {
+            match build(options, &new, lock, clock) {
                 Ok(mut daemon) => {
                     *source = new;
+                    daemon.go_on(lasting);
                     daemon.tell(
                         Severity::Info,
                         "configuration reloaded, counts begin anew".to_owned(),
@@ -239,7 +240,8 @@ fn reload(
                     return Ok(daemon);
                 }
                 Err(error) => {
-                    daemon = build(options, source, lock, None, clock)?;
+                    daemon = build(options, source, lock, clock)?;
+                    daemon.go_on(lasting);
                     Some(format!("{error:#}"))
                 }
             }

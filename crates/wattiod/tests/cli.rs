@@ -333,3 +333,39 @@ fn an_interrupt_ends_shadow_mode_with_its_report() {
     assert!(summary["counts"]["windows"].as_u64() >= Some(1), "{summary}");
     assert!(!place.path("socket").exists(), "the socket goes with the daemon");
 }
+
+/// A pause was forgotten with the daemon that a reload replaced, and a file that does not fit the
+/// host ended the record.
+#[test]
+fn a_pause_and_the_record_outlive_a_reload() {
+    let place = Place::measured();
+    let running = Running(place.observe(&[]).spawn().unwrap());
+    let pid = Pid::from_raw(i32::try_from(running.0.id()).unwrap()).unwrap();
+    let socket = place.text("socket");
+    let status_with = |said: &str| -> Value {
+        let began = Instant::now();
+        loop {
+            let output = output(&["status", "--json", "--socket", &socket]);
+            let status = serde_json::from_slice::<Value>(&output.stdout).unwrap_or_default();
+            if !status.is_null() && status["events"].to_string().contains(said) {
+                return status;
+            }
+            assert!(began.elapsed() < PATIENCE, "{said}: {status}");
+            std::thread::yield_now();
+        }
+    };
+    status_with("");
+    let (code, _, complaint) = said(&["pause", "--socket", &socket]);
+    assert_eq!(code, 0, "{complaint}");
+    let good = fs::read_to_string(place.path("wattiod.toml")).unwrap();
+    let misfit = good.replace("cores = \"0\"", "cores = \"4000\"");
+    for (text, says) in [(misfit, "not reloaded"), (good, "configuration reloaded")] {
+        fs::write(place.path("wattiod.toml"), text).unwrap();
+        kill_process(pid, Signal::HUP).unwrap();
+        assert_eq!(status_with(says)["paused"], true, "{says}");
+        let events = fs::read_to_string(place.result().join("raw/events.jsonl")).unwrap();
+        assert!(events.contains(says), "{events}");
+    }
+    kill_process(pid, Signal::QUIT).unwrap();
+    assert_eq!(running.end().status.code(), Some(0));
+}

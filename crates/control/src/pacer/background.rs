@@ -17,6 +17,8 @@ pub struct BackgroundKeeper {
     backlog_core_s: f64,
     /// Whether an idle server is working its backlog off.
     draining: bool,
+    /// Whether the server tells of its background work.
+    known: bool,
 }
 
 /// The share of full speed's work that is aimed at: half-way from the floor to all of it, so that
@@ -44,6 +46,7 @@ impl BackgroundKeeper {
             *self = Self::default();
             return;
         };
+        self.known = true;
         let full_speed = if at_full_speed { seen.done_core_s } else { seen.offered_core_s };
         self.owed_core_s += aim(settings) * full_speed - seen.done_core_s;
         self.due_rate = if dt.0 > 0.0 { seen.offered_core_s / dt.0 } else { self.due_rate };
@@ -66,7 +69,8 @@ impl BackgroundKeeper {
     }
 
     /// While idle: everything that is due at full speed, then fewest cores at the lowest
-    /// frequency, until enough has become due again.
+    /// frequency, until enough has become due again. Work that nobody tells of is never paused:
+    /// it would stand still for as long as no client asks for anything.
     pub fn while_idle(&mut self, limits: &Limits, settings: &PacerSettings) -> Action {
         if !settings.adapt_background {
             return limits.full_speed();
@@ -90,7 +94,9 @@ impl BackgroundKeeper {
                 group.frequency = limits.frequency_min;
             }
         }
-        action.background = BackgroundDirective::PAUSED;
+        if self.known {
+            action.background = BackgroundDirective::PAUSED;
+        }
         action
     }
 }
