@@ -2,9 +2,10 @@
 
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
+use rustix::process::geteuid;
 use std::fs::{self, File};
 use std::io;
-use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use thiserror::Error;
 
@@ -19,6 +20,9 @@ pub enum LockError {
         /// What the system says.
         error: io::Error,
     },
+    /// Others may write there, and could have whatever they like written as an old value.
+    #[error("{}: others than this user may write there; what is restored is trusted: name a folder of your own", .0.display())]
+    Untrusted(PathBuf),
     /// Another process has it.
     #[error("another wattio acts on this host ({} is locked); it restores what it changed when it ends", .0.display())]
     Held(PathBuf),
@@ -31,7 +35,8 @@ pub struct Lock {
 }
 
 impl Lock {
-    /// Takes the lock in a folder, which is made where it is missing.
+    /// Takes the lock in a folder, which is made where it is missing. It belongs to root or to this
+    /// user, and nobody else may write there.
     ///
     /// # Errors
     /// [`LockError::Held`] when another process has it.
@@ -39,6 +44,11 @@ impl Lock {
         let path = folder.join("lock");
         let failed = |error| LockError::Folder { path: folder.to_owned(), error };
         fs::DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(failed)?;
+        let is = fs::metadata(folder).map_err(failed)?;
+        let owned = [0, geteuid().as_raw()].contains(&is.uid());
+        if !owned || is.mode() & 0o022 != 0 {
+            return Err(LockError::Untrusted(folder.to_owned()));
+        }
         let options = File::options().create(true).truncate(false).write(true).open(&path);
         let file = options.map_err(failed)?;
         match flock(&file, FlockOperation::NonBlockingLockExclusive) {
@@ -62,5 +72,22 @@ mod tests {
         assert!(matches!(refused, LockError::Held(_)), "{refused}");
         drop(first);
         Lock::take(&inner).unwrap();
+    }
+
+    /// Whoever can put a snapshot there had its values written by root.
+    #[test]
+    fn a_folder_that_others_may_write_to_is_refused() {
+        use std::os::unix::fs::{PermissionsExt, chown};
+        let folder = tempfile::tempdir().unwrap();
+        let inner = folder.path().join("state");
+        Lock::take(&inner).unwrap();
+        fs::set_permissions(&inner, fs::Permissions::from_mode(0o777)).unwrap();
+        assert!(matches!(Lock::take(&inner), Err(LockError::Untrusted(_))));
+        fs::set_permissions(&inner, fs::Permissions::from_mode(0o755)).unwrap();
+        Lock::take(&inner).unwrap();
+        if geteuid().is_root() {
+            chown(&inner, Some(65534), None).unwrap();
+            assert!(matches!(Lock::take(&inner), Err(LockError::Untrusted(_))));
+        }
     }
 }
