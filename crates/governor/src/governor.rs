@@ -394,7 +394,10 @@ impl Governor {
         } else {
             // Half a setting is none: towards full performance.
             let setting = self.setting(&full);
-            self.turn(now, &setting, true, false);
+            if !self.turn(now, &setting, true, false) {
+                // Nobody knows how fast the machine is: what it does now is no baseline.
+                self.spoiled = Some("a knob cannot be brought back to full speed".to_owned());
+            }
             self.in_force = full;
             self.asked = None;
         }

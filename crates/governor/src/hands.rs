@@ -118,7 +118,8 @@ impl Hands {
     /// Takes hold of a machine. What an earlier start left in the store is restored first; what of
     /// it cannot be restored stays saved with its old value.
     ///
-    /// Values of another start of the machine are forgotten where the machine forgot them too.
+    /// Values of another start of the machine are forgotten where the machine forgot them too; where
+    /// the machine does not tell which start this is (an empty `boot_id`), none are.
     ///
     /// # Errors
     /// When there is a snapshot that cannot be read: nothing is touched then.
@@ -138,7 +139,8 @@ impl Hands {
             inspected: None,
         };
         let Some(snapshot) = left_behind else { return Ok((hands, Restored::default())) };
-        let same_boot = snapshot.boot_id == boot_id;
+        let unknown = boot_id.is_empty() || snapshot.boot_id.is_empty();
+        let same_boot = unknown || snapshot.boot_id == boot_id;
         for saved in snapshot.saved {
             if same_boot || hands.machine.outlives_boot(&saved.address) {
                 hands.hold(&saved.knob, saved.address, saved.value);

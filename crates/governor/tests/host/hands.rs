@@ -1,8 +1,11 @@
 //! Saving, writing, letting go and restoring, place by place.
 
-use crate::support::{cores_of, frequency_of, open_hands, pace, world};
+use crate::support::{cores_of, frequency_of, governor, open_hands, pace, world};
+use std::time::Duration;
 use wattio_governor::{Address, Assignment, Hands, Note};
+use wattio_law::{GroupObservation, LatencyObservation, Observation};
 use wattio_plant::{SMALL, Server};
+use wattio_units::{Hertz, Seconds};
 
 fn narrow(address: &Address, value: &str) -> Vec<Assignment> {
     vec![Assignment::new(address.clone(), value)]
@@ -87,6 +90,19 @@ fn another_start_of_the_machine_forgot_what_the_kernel_held() {
     assert_eq!(value(&world, &cores_of(0)), "3");
 }
 
+/// In a sandbox that hides the boot id, old values were taken for another boot's and forgotten.
+#[test]
+fn without_a_boot_id_nothing_is_forgotten() {
+    for (before, after) in [("boot", ""), ("", "boot")] {
+        let world = small_world();
+        let (mut hands, _) = open_hands(&world, before);
+        hands.apply("cores", &narrow(&cores_of(0), "3"));
+        std::mem::forget(hands);
+        drop(open_hands(&world, after));
+        assert_eq!(value(&world, &cores_of(0)), "8");
+    }
+}
+
 #[test]
 fn what_somebody_else_changes_is_his() {
     let world = small_world();
@@ -157,4 +173,54 @@ fn side_effects_are_put_back_once_the_cause_is_gone() {
     world.lock().unwrap().places.insert(set.clone(), "0".to_owned());
     drop(hands);
     assert_eq!((value(&world, &online).as_str(), value(&world, &set).as_str()), ("1", "0-1"));
+}
+
+/// The host that is stuck below full speed was taken for one at full speed, and what it did for the
+/// baseline of every later bound.
+#[test]
+fn while_a_knob_is_stuck_no_window_counts() {
+    let limits = wattio_sim::limits(&Server::from_toml(SMALL).unwrap());
+    let world = world(&limits);
+    let half = [("cores_share".to_owned(), wattio_control::Value::Number(0.5))];
+    let law = wattio_control::build("fixed", &half.into_iter().collect(), &limits).unwrap();
+    let mut governor = governor(&world, law, &limits, Duration::ZERO);
+    let latency = LatencyObservation {
+        requests: 100,
+        latency_us_mean: Some(200.0),
+        bytes_mean: None,
+        read_share: None,
+        age: Seconds(0.0),
+    };
+    let idle = GroupObservation {
+        cores: 0,
+        frequency: Hertz(1e9),
+        utilisation_clients: 0.1,
+        utilisation_background: 0.0,
+        waited_for_drives: false,
+    };
+    let groups = vec![idle; limits.groups.len()];
+    let seen = Observation { latency: Some(latency), groups, background: None, alarm: false };
+    world.lock().unwrap().observation = Some(seen);
+    let mut step = |window: u64, stuck: bool, paused: bool| {
+        if stuck {
+            world.lock().unwrap().refusing.insert(cores_of(0));
+        } else {
+            world.lock().unwrap().refusing.clear();
+        }
+        if paused {
+            governor.pause()
+        } else {
+            governor.resume()
+        }
+        let tick = governor.tick(Duration::from_millis(500 * window));
+        tick.stepped.and_then(|step| step.forced)
+    };
+    assert_eq!(step(1, false, false), None);
+    assert_eq!(value(&world, &cores_of(0)), "4");
+    assert_eq!(step(2, true, true).as_deref(), Some("paused"));
+    let stuck = step(3, true, false);
+    assert_eq!(stuck.as_deref(), Some("a knob cannot be brought back to full speed"));
+    assert!(step(4, false, false).is_some(), "it was stuck until now");
+    assert_eq!(value(&world, &cores_of(0)), "8");
+    assert_eq!(step(5, false, false), None);
 }
