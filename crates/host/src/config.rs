@@ -10,7 +10,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use wattio_control::{SettingError, Settings};
 use wattio_governor::Cpus;
-use wattio_plant::{DescriptionError, read_toml};
+use wattio_plant::{DescriptionError, read_toml, require};
 use wattio_units::Seconds;
 
 /// A whole configuration.
@@ -258,17 +258,6 @@ impl SafetyConfig {
         }
         require(self.cores_off_max >= 1, "safety.cores_off_max", "must be at least 1")
     }
-}
-
-fn require(
-    holds: bool,
-    key: impl Into<String>,
-    message: impl Into<String>,
-) -> Result<(), DescriptionError> {
-    if holds {
-        return Ok(());
-    }
-    Err(DescriptionError::Value { key: key.into(), message: message.into() })
 }
 
 #[cfg(test)]

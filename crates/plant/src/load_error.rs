@@ -53,8 +53,11 @@ fn with_suggestion(message: &str) -> String {
     }
 }
 
-/// One check of a value.
-pub(crate) fn require(
+/// One check of a value: the message says what is allowed.
+///
+/// # Errors
+/// [`DescriptionError::Value`] with the key, where it does not hold.
+pub fn require(
     holds: bool,
     key: impl Into<String>,
     message: impl Into<String>,
