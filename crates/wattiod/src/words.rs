@@ -109,8 +109,13 @@ pub fn verdict(status: &Status) -> String {
         (Some(here), Some(full)) if full > 0.0 => {
             let watched = status.shadow.as_ref().map_or(status.uptime_s, |s| s.estimated_span_s);
             let saved_w = (full - here) / watched.max(1e-9);
+            // What was watched before there was a model has no part in the mean.
+            let of = match duration(watched) {
+                watched if watched == span => String::new(),
+                watched => format!("{watched} of "),
+            };
             format!(
-                "over {span} {would}saved {saved_w:.1} W on average, {:.1} % of {:.1} W (estimate)",
+                "over {of}{span} {would}saved {saved_w:.1} W on average, {:.1} % of {:.1} W (estimate)",
                 100.0 * (full - here) / full,
                 full / watched.max(1e-9)
             )
@@ -216,7 +221,7 @@ mod tests {
     fn the_verdict_of_shadow_mode_is_conditional_and_an_estimate() {
         let text = verdict(&status());
         for part in [
-            "over 2 h 2 min would have saved 10.0 W on average, 20.0 % of 50.0 W (estimate)",
+            "over 33 min 20 s of 2 h 2 min would have saved 10.0 W on average, 20.0 % of 50.0 W (estimate)",
             "would have broken the bound in 3 of 900 windows",
             "would have changed the setting 41 times",
             "off by 4.3 %",
