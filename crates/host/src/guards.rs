@@ -9,7 +9,7 @@ use wattio_units::Seconds;
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CheckConfig {
-    /// Its path.
+    /// Its path: a plain file on this host. The loop waits for it, so it must not lie on a network.
     pub file: String,
     /// What it says when all is well. Anything else, and a file that is missing, is trouble.
     pub healthy: String,
@@ -60,6 +60,10 @@ impl FileCheck {
 impl Guard for FileCheck {
     fn trouble(&mut self, _: Seconds) -> Option<String> {
         let CheckConfig { file, healthy } = &self.config;
+        // Opening a pipe waits for whoever writes to it, while nobody governs.
+        if std::fs::metadata(self.root.path(file)).is_ok_and(|is| !is.is_file()) {
+            return Some(format!("{file} is no plain file"));
+        }
         match self.root.read(file) {
             Ok(text) if text.trim() == healthy.trim() => None,
             Ok(text) => {
@@ -101,5 +105,15 @@ mod tests {
         assert_eq!(guard.trouble(Seconds(0.0)), None);
         fs::write(root.path("/run/health"), "HEALTH_WARN 1 osd down").unwrap();
         assert!(guard.trouble(Seconds(0.0)).unwrap().contains("HEALTH_WARN"));
+    }
+
+    #[test]
+    fn a_pipe_is_trouble_and_not_waited_for() {
+        let folder = tempfile::tempdir().unwrap();
+        let made = std::process::Command::new("mkfifo").arg(folder.path().join("pipe")).status();
+        assert!(made.unwrap().success());
+        let config = CheckConfig { file: "/pipe".into(), healthy: "OK".into() };
+        let mut guard = FileCheck::new(&Root::new(folder.path()), &config);
+        assert!(guard.trouble(Seconds(0.0)).unwrap().contains("no plain file"));
     }
 }
