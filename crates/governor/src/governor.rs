@@ -20,13 +20,15 @@ use wattio_units::Seconds;
 
 /// The loop on a live host.
 pub struct Governor {
+    /// The first field is the first that a panic drops: the machine is restored before a source
+    /// waits for its thread.
+    act: Option<Act>,
     looping: Loop<Box<dyn Law>>,
     groups: Vec<CoreGroup>,
     latency: Box<dyn LatencySource>,
     cpu: Box<dyn CpuSource>,
     background: Option<Box<dyn BackgroundSource>>,
     guards: Vec<Box<dyn Guard>>,
-    act: Option<Act>,
     lens: Option<Box<dyn Lens>>,
     settings: GovernorSettings,
     breaker: Breaker,

@@ -223,4 +223,8 @@ fn while_a_knob_is_stuck_no_window_counts() {
     assert!(step(4, false, false).is_some(), "it was stuck until now");
     assert_eq!(value(&world, &cores_of(0)), "8");
     assert_eq!(step(5, false, false), None);
+    assert_eq!(value(&world, &cores_of(0)), "4");
+    drop(governor);
+    let at_end = world.lock().unwrap().places_at_end[&cores_of(0)].clone();
+    assert_eq!(at_end, "8", "restored before a source may wait for its thread");
 }

@@ -36,6 +36,8 @@ pub struct World {
     pub latency_fault: Option<LatencyFault>,
     pub cpu_fails: bool,
     pub snapshot: Option<Snapshot>,
+    /// What the places held when the latency source was dropped.
+    pub places_at_end: BTreeMap<Address, String>,
     pub disk_full: bool,
 }
 
@@ -259,6 +261,13 @@ impl LatencySource for FakeLatency {
             }
         }
         Ok(Some(sample))
+    }
+}
+
+impl Drop for FakeLatency {
+    fn drop(&mut self) {
+        let mut world = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        world.places_at_end = world.places.clone();
     }
 }
 
