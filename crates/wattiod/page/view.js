@@ -146,7 +146,7 @@ function counts(now, shadow) {
   const share = bounded > 0 ? ` (${as.percent(now.violations / bounded)} of ${as.count(bounded)})` : "";
   facts("counts", [
     [shadow ? "windows that would have broken the bound" : "windows above the bound", `${as.count(now.violations)}${share}`],
-    ["mean loss over all requests", as.percent(now.loss_mean, { sign: true })],
+    [shadow ? "mean loss over all requests (estimate)" : "mean loss over all requests", as.percent(now.loss_mean, { sign: true })],
     ["requests", as.count(now.requests)],
     ["time unstable (full speed)", as.span(unstable)],
     ["time stable", as.span(stable)],

@@ -151,8 +151,12 @@ pub fn verdict(status: &Status) -> String {
         }
     }
     if let Some(loss) = counts.loss_mean {
-        let _ =
-            write!(text, "\nmean latency {:+.1} % against full speed while saving", loss * 100.0);
+        let estimate = if would.is_empty() { "" } else { " (estimate)" };
+        let _ = write!(
+            text,
+            "\nmean latency {:+.1} % against full speed while saving{estimate}",
+            loss * 100.0
+        );
     }
     text
 }
@@ -211,6 +215,7 @@ mod tests {
                 windows_bounded: 900,
                 violations: 3,
                 setting_changes: 41,
+                loss_mean: Some(0.066),
                 ..Counts::default()
             },
             ..Status::default()
@@ -225,6 +230,7 @@ mod tests {
             "would have broken the bound in 3 of 900 windows",
             "would have changed the setting 41 times",
             "off by 4.3 %",
+            "mean latency +6.6 % against full speed while saving (estimate)",
         ] {
             assert!(text.contains(part), "{text}");
         }

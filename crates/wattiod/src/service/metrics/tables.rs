@@ -69,7 +69,7 @@ pub(super) const GAUGES: &[Metric] = &[
     },
     Metric {
         name: "wattio_loss_ratio_mean",
-        help: "Measured loss over all requests of windows with a known bound.",
+        help: "Loss over all requests of windows with a known bound: measured, in mode observe estimated.",
         value: |status| status.counts.loss_mean,
     },
     Metric {
@@ -153,12 +153,12 @@ pub(super) const COUNTERS: &[Metric] = &[
     },
     Metric {
         name: "wattio_windows_bounded",
-        help: "Windows while saving, with requests and a known bound.",
+        help: "Windows while saving, in mode observe while it would have, with requests and a known bound.",
         value: |status| count(status.counts.windows_bounded),
     },
     Metric {
         name: "wattio_violations",
-        help: "Of the bounded windows, those whose mean latency was above the bound.",
+        help: "Of the bounded windows, those whose mean latency was above the bound; in mode observe estimated.",
         value: |status| count(status.counts.violations),
     },
     Metric {
