@@ -213,6 +213,8 @@ impl Hands {
     /// When the snapshot could not be brought up to date; the machine is restored all the same.
     pub fn restore(&mut self) -> Result<Restored, SnapshotError> {
         let mut outcome = Restored::default();
+        // Who is to say whose a change is, once writes of ours change other places along with theirs.
+        self.leave_to_others(&mut outcome);
         let mut waiting: Vec<_> =
             self.held.iter().map(|(a, held)| (held.rank, a.clone())).collect();
         waiting.sort_by(|a, b| b.cmp(a));
@@ -239,13 +241,26 @@ impl Hands {
         Ok(outcome)
     }
 
+    /// Lets go of the places where something else stands than was written, and not the old value.
+    fn leave_to_others(&mut self, outcome: &mut Restored) {
+        for (address, held) in &self.held {
+            let Written::Read(written) = &held.written else { continue };
+            let Ok(found) = self.machine.read(address) else { continue };
+            let restored = self.machine.same(address, &found, &held.original);
+            if !restored && !self.machine.took(address, written, &found) {
+                outcome.foreign.push(address.clone());
+            }
+        }
+        self.held.retain(|address, _| !outcome.foreign.contains(address));
+    }
+
     fn restore_one(
         &mut self,
         address: &Address,
         outcome: &mut Restored,
     ) -> Result<(), MachineError> {
         let Some(held) = self.held.get(address) else { return Ok(()) };
-        let (original, written) = (held.original.clone(), held.written.clone());
+        let original = held.original.clone();
         let found = match self.machine.read(address) {
             Err(MachineError::Gone { .. }) => {
                 self.forget(address);
@@ -253,11 +268,7 @@ impl Hands {
             }
             found => found?,
         };
-        let theirs = matches!(&written, Written::Read(written) if !self.machine.took(address, written, &found));
         if self.machine.same(address, &found, &original) {
-            self.forget(address);
-        } else if theirs {
-            outcome.foreign.push(address.clone());
             self.forget(address);
         } else {
             match self.write_and_note(address, &original) {
