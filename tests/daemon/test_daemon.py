@@ -226,6 +226,15 @@ def test_only_one_daemon_acts(tmp_path: Path, group: Path, rate: Path) -> None:
         )
         assert second.returncode == 1
         assert "another wattio acts" in second.stderr
+        other = tmp_path / "other"
+        other.mkdir()
+        elsewhere = Place(other, configuration(group, rate, HALF))
+        third = subprocess.run(
+            [str(BINARY), "run", str(elsewhere.config)], capture_output=True, text=True, timeout=60
+        )
+        # It would take the first one's setting for the old value.
+        assert third.returncode == 1
+        assert "another wattio acts" in third.stderr
         restore = subprocess.run(
             [str(BINARY), "restore", str(place.config)], capture_output=True, text=True, timeout=60
         )
@@ -242,5 +251,8 @@ def test_somebody_elses_change_is_left_alone(tmp_path: Path, group: Path, rate: 
         mine = str(max(ALL))
         (group / "cpuset.cpus").write_text(mine)
         daemon.wait_for("somebody else")
+        power = place.wait_until(lambda status: status["power"]["no_estimate"])["power"]
+        assert "somebody else" in power["no_estimate"]
+        assert "estimated_w" not in power or power["estimated_w"] is None
         assert daemon.send(signal.SIGTERM).end() == 0
     assert (group / "cpuset.cpus").read_text().strip() == mine

@@ -15,7 +15,7 @@ pub struct Account {
     pub windows_missing: u64,
     /// Windows after which full speed was forced: paused, breaker, guard, fault, no latency.
     pub windows_forced: u64,
-    /// Windows while saving whose bound was known and that had requests.
+    /// Windows in the state `stable`, with requests and a known bound.
     pub windows_bounded: u64,
     /// Of these, windows whose mean latency was above the bound.
     pub windows_broken: u64,

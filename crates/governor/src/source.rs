@@ -11,7 +11,8 @@ use crate::cpus::Cpus;
 pub enum Reaction {
     /// It may pass: try again at the next window.
     Retry,
-    /// It will not pass by itself: go on without this part.
+    /// It will not pass by itself: full speed, until somebody mends it; the error budget ends the
+    /// trying.
     Degrade,
     /// Going on would be wrong: full speed, restore, end.
     Stop,

@@ -190,17 +190,7 @@ impl DaemonConfig {
         )?;
         self.check_policy()?;
         require(!self.groups.is_empty(), "group", "is missing: at least one [[group]] of cores")?;
-        for (at, group) in self.groups.iter().enumerate() {
-            let cores = group.cores.parse::<Cpus>().map_err(|error| error.to_string());
-            let cores =
-                cores.and_then(
-                    |cores| {
-                        if cores.is_empty() { Err("is empty".to_owned()) } else { Ok(()) }
-                    },
-                );
-            let key = format!("group[{at}].cores");
-            cores.map_err(|message| DescriptionError::Value { key, message })?;
-        }
+        self.check_groups()?;
         let names: BTreeSet<_> = self.groups.iter().map(|group| &group.name).collect();
         require(names.len() == self.groups.len(), "group", "two groups have the same name")?;
         for kind in ["cpu.cpuset", "cpu.affinity", "cpu.online", "cpu.frequency"] {
@@ -225,6 +215,27 @@ impl DaemonConfig {
             return Err(DescriptionError::Value { key: "group".to_owned(), message });
         }
         self.safety.check()
+    }
+
+    /// What can be said of the groups' cores without looking at the host.
+    fn check_groups(&self) -> Result<(), DescriptionError> {
+        let mut taken = Cpus::default();
+        for (at, group) in self.groups.iter().enumerate() {
+            let key = |name: &str| format!("group[{at}].{name}");
+            let cores = group.cores.parse::<Cpus>().map_err(|error| DescriptionError::Value {
+                key: key("cores"),
+                message: error.to_string(),
+            })?;
+            require(!cores.is_empty(), key("cores"), "is empty")?;
+            let twice = cores.and(&taken);
+            require(twice.is_empty(), key("cores"), format!("{twice} belong to a group before"))?;
+            let count = cores.len();
+            let few = (1..=count).contains(&(group.cores_min as usize));
+            let message = format!("is {}; allowed is 1 to the group's {count}", group.cores_min);
+            require(few, key("cores_min"), message)?;
+            taken = taken.or(&cores);
+        }
+        Ok(())
     }
 
     fn check_policy(&self) -> Result<(), DescriptionError> {
@@ -301,6 +312,8 @@ cores = "0-3"
             ("[safety]\ncool_down = \"2 h\"\ncool_down_max = \"1 h\"", "safety.cool_down_max"),
             ("[service]\nlisten = \"everywhere\"", "127.0.0.1:9288"),
             ("[[group]]\nname = \"more\"\ncores = \"0-\"", "group[1].cores"),
+            ("[[group]]\nname = \"more\"\ncores = \"3-4\"", "3 belong to a group before"),
+            ("cores_min = 5", "group[0].cores_min: is 5; allowed is 1 to the group's 4"),
             ("[[knob]]\nkind = \"cpu.turbo\"", "cpu.turbo"),
             ("[[group]]\nname = \"all\"\ncores = \"4\"", "the same name"),
             ("[[knob]]\nkind = \"cpu.cpuset\"\n[[knob]]\nkind = \"cpu.cpuset\"", "2 times"),

@@ -1,11 +1,12 @@
 //! One writer at a time: the lock on the folder of a snapshot.
 
+use crate::Root;
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 use rustix::process::geteuid;
 use std::fs::{self, File};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use thiserror::Error;
 
@@ -49,15 +50,32 @@ impl Lock {
         if !owned || is.mode() & 0o022 != 0 {
             return Err(LockError::Untrusted(folder.to_owned()));
         }
-        let options = File::options().create(true).truncate(false).write(true).open(&path);
-        let file = options.map_err(failed)?;
+        // Who may open the file may hold the lock: nobody else may.
+        let mut options = File::options();
+        options.create(true).truncate(false).write(true).mode(0o600);
+        let file = options.open(&path).map_err(failed)?;
         match flock(&file, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => Ok(Self { _file: file }),
             Err(Errno::WOULDBLOCK) => Err(LockError::Held(path)),
             Err(error) => Err(failed(error.into())),
         }
     }
+    /// Takes the lock of the whole host, so that two who keep their old values in different folders
+    /// do not take each other's settings for old values. `None` for a user that may not: what he
+    /// can turn is little.
+    ///
+    /// # Errors
+    /// As [`Lock::take`].
+    pub fn take_host(root: &Root) -> Result<Option<Self>, LockError> {
+        match Self::take(&root.path(HOST)) {
+            Err(LockError::Folder { .. }) if !geteuid().is_root() => Ok(None),
+            lock => lock.map(Some),
+        }
+    }
 }
+
+/// The folder of the lock of the whole host; the unit's `RuntimeDirectory=`.
+const HOST: &str = "/run/wattiod";
 
 #[cfg(test)]
 mod tests {

@@ -92,7 +92,7 @@ pub struct HeldKnobs {
     hands: Mutex<Hands>,
     restored_at_open: Vec<String>,
     /// Goes after the hands, which restore.
-    _lock: Lock,
+    _locks: (Lock, Option<Lock>),
 }
 
 #[pymethods]
@@ -104,11 +104,12 @@ impl HeldKnobs {
         let boot_id = root.read("/proc/sys/kernel/random/boot_id").unwrap_or_default();
         let folder = snapshot_path.parent().filter(|folder| !folder.as_os_str().is_empty());
         let lock = Lock::take(folder.unwrap_or(Path::new("."))).map_err(refused)?;
+        let host_lock = Lock::take_host(&root).map_err(refused)?;
         let store = Box::new(FileStore::new(snapshot_path));
         let opened = py.detach(|| Hands::open(Box::new(machine), store, &boot_id));
         let (hands, earlier) = opened.map_err(refused)?;
         let restored_at_open = told(&earlier)?;
-        Ok(Self { hands: hands.into(), restored_at_open, _lock: lock })
+        Ok(Self { hands: hands.into(), restored_at_open, _locks: (lock, host_lock) })
     }
 
     #[getter]

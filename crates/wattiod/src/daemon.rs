@@ -142,7 +142,9 @@ impl Daemon {
         }
         let stepped = tick.stepped.is_some();
         if let Some(mut step) = tick.stepped {
-            if step.seen.latency.is_none() && step.truth.latency.is_some() {
+            if step.forced.is_some() {
+                step.insight.reason = "full speed is forced";
+            } else if step.seen.latency.is_none() && step.truth.latency.is_some() {
                 step.insight.reason = "no model of this host yet";
             }
             if step.state != before {
@@ -275,6 +277,8 @@ impl Daemon {
         step: &Stepped,
     ) -> (Option<Vec<GroupObservation>>, Option<Vec<GroupObservation>>) {
         match self.parts.mode {
+            // What somebody else turns, nobody here knows the power of.
+            Mode::Run if self.parts.governor.account().foreign > 0 => (None, None),
             Mode::Run => {
                 let full = self.fitter().groups_with(&step.truth.groups, &self.full);
                 (Some(step.truth.groups.clone()), Some(full))
@@ -415,7 +419,12 @@ impl Daemon {
     }
 
     fn power_status(&self) -> PowerStatus {
-        let why = (self.parts.mode == Mode::Observe).then(|| self.fitter().status().why).flatten();
+        let foreign = self.parts.governor.account().foreign;
+        let why = match self.parts.mode {
+            Mode::Observe => self.fitter().status().why,
+            Mode::Run => (foreign > 0)
+                .then(|| format!("somebody else turns {foreign} of the places that were turned")),
+        };
         self.parts.ledger.status(why)
     }
 

@@ -142,7 +142,7 @@ pub fn pollers(earlier: &Threads, later: &Threads, span: Seconds) -> Finding {
         return Finding::new("threads that poll", true, "none: [cpu] kind = \"proc-stat\" will do");
     }
     let text = format!(
-        "{} (or compute without pause): the kernel sees their cores as fully used; take \
+        "{} (or compute without pause): if they are the server's, the kernel sees its cores as fully used: take \
          utilisation from the server itself, [cpu] kind = \"exec\" or \"spdk\"",
         names.join(", ")
     );

@@ -7,7 +7,7 @@ use crate::daemon::{Daemon, Mode, Next};
 use crate::journal::Journal;
 use crate::machine;
 use crate::service::{Service, ServiceError, ServiceRequest, ServiceSettings};
-use crate::state::{self, StateError};
+use crate::state::{self, Locks};
 use crate::status::{EventStatus, Status};
 use anyhow::{Context, Result};
 use sd_notify::NotifyState;
@@ -21,7 +21,6 @@ use std::time::Duration;
 use tokio::sync::watch;
 use wattio_governor::{Clock, Restored, Severity};
 use wattio_host::Root;
-use wattio_host::lock::Lock;
 
 /// What the command line asks for.
 #[derive(Clone, Debug)]
@@ -69,7 +68,7 @@ pub fn govern(options: &Options) -> Result<Ended> {
     let clock = HostClock;
     let mut source = read(&options.config)?;
     let lock = match options.mode {
-        Mode::Run => Some(Lock::take(&source.config.service.state).map_err(StateError::from)?),
+        Mode::Run => Some(Locks::take(&source.config.service.state, &options.root)?),
         Mode::Observe => None,
     };
     let wishes = Wishes::listen()?;
@@ -182,7 +181,7 @@ impl Wishes {
 fn build(
     options: &Options,
     source: &Source,
-    lock: Option<&Lock>,
+    lock: Option<&Locks>,
     clock: &HostClock,
 ) -> Result<Daemon> {
     let hands = match lock {
@@ -210,7 +209,7 @@ fn build(
 fn reload(
     options: &Options,
     source: &mut Source,
-    lock: Option<&Lock>,
+    lock: Option<&Locks>,
     mut daemon: Daemon,
     clock: &HostClock,
 ) -> Result<Daemon> {
@@ -220,7 +219,9 @@ fn reload(
     }
     let refused = match read(&options.config) {
         Ok(new) if new.config.service != source.config.service => {
-            Some("[service] takes effect at the next start only".to_owned())
+            let what = "[service] differs, which takes effect at the next start only; put it \
+                        back, or restart the daemon";
+            Some(what.to_owned())
         }
         Ok(new) => {
             // The host is looked at as its operator wants it: everything is restored before.
@@ -242,7 +243,7 @@ fn reload(
                 Err(error) => {
                     daemon = build(options, source, lock, clock)?;
                     daemon.go_on(lasting);
-                    Some(format!("{error:#}"))
+                    Some(format!("{error:#}; counts begin anew"))
                 }
             }
         }

@@ -21,6 +21,23 @@ pub enum StateError {
     Commands(String),
 }
 
+/// The locks of one who acts: on the host, and on the folder of his snapshot.
+#[derive(Debug)]
+pub struct Locks {
+    _host: Option<Lock>,
+    _folder: Lock,
+}
+
+impl Locks {
+    /// Takes both.
+    ///
+    /// # Errors
+    /// [`StateError::Lock`] when somebody else has one of them.
+    pub fn take(folder: &Path, root: &Root) -> Result<Self, StateError> {
+        Ok(Self { _host: Lock::take_host(root)?, _folder: Lock::take(folder)? })
+    }
+}
+
 /// Takes hold of the machine: restores what an earlier start left, then is ready to write.
 ///
 /// # Errors
@@ -29,7 +46,7 @@ pub fn take_hold(
     folder: &Path,
     config: Option<&DaemonConfig>,
     root: &Root,
-    _lock: &Lock,
+    _locks: &Locks,
 ) -> Result<(Hands, Restored), StateError> {
     let commands: Vec<_> = config
         .into_iter()

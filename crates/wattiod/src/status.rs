@@ -142,7 +142,7 @@ pub struct Counts {
     pub windows_missing: u64,
     /// Windows after which full speed was forced.
     pub windows_forced: u64,
-    /// Windows while saving, with requests and a known bound.
+    /// Windows in the state `stable`, with requests and a known bound.
     pub windows_bounded: u64,
     /// Of these, windows above the bound.
     pub violations: u64,

@@ -133,7 +133,7 @@ pub fn verdict(status: &Status) -> String {
         None => write!(text, "\npolicy {} has no latency bound", status.policy),
         Some(_) => write!(
             text,
-            "\n{broken} the bound in {} of {} windows in which it saved",
+            "\n{broken} the bound in {} of {} windows with a known bound",
             counts.violations, counts.windows_bounded
         ),
     };
@@ -154,7 +154,7 @@ pub fn verdict(status: &Status) -> String {
         let estimate = if would.is_empty() { "" } else { " (estimate)" };
         let _ = write!(
             text,
-            "\nmean latency {:+.1} % against full speed while saving{estimate}",
+            "\nmean latency {:+.1} % against full speed in those windows{estimate}",
             loss * 100.0
         );
     }
@@ -230,7 +230,7 @@ mod tests {
             "would have broken the bound in 3 of 900 windows",
             "would have changed the setting 41 times",
             "off by 4.3 %",
-            "mean latency +6.6 % against full speed while saving (estimate)",
+            "mean latency +6.6 % against full speed in those windows (estimate)",
         ] {
             assert!(text.contains(part), "{text}");
         }

@@ -58,12 +58,16 @@ def write(path: Path, windows: Mapping[str, NDArray[Any]], histograms: WindowHis
         for index, name in enumerate(names)
     )
     part = path.with_name(f".{path.name}.part")
-    with duckdb.connect() as connection:
-        # One thread keeps the file the same, byte for byte, wherever it is written.
-        connection.execute("SET threads = 1")
-        connection.register("windows", {"row": row, **table})
-        connection.register("buckets", flat)
-        connection.execute(_COPY.format(columns=columns, target=_escaped(part)))
+    try:
+        with duckdb.connect() as connection:
+            # One thread keeps the file the same, byte for byte, wherever it is written.
+            connection.execute("SET threads = 1")
+            connection.register("windows", {"row": row, **table})
+            connection.register("buckets", flat)
+            connection.execute(_COPY.format(columns=columns, target=_escaped(part)))
+    except (duckdb.Error, OSError) as error:
+        part.unlink(missing_ok=True)
+        raise ResultError(f"{path}: cannot be written: {error}") from error
     part.replace(path)
 
 

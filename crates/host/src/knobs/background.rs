@@ -1,5 +1,8 @@
 //! `background`: how fast background work is, and whether it runs.
 //!
+//! The law paces work whose progress it is told of; no source of a live host tells it, so that
+//! `pace_while_saving` says by how much the work is slowed while the law saves.
+//!
 //! The law's pace is a multiple of the rate at which work becomes due. At 1 and above everything
 //! is as it was found. Below 1 arrays' resync limits and control groups' weights are that part of
 //! what was found; limits, so the work is no faster than that. At 0 they are at the least that the
@@ -14,11 +17,12 @@ use crate::machine::{Cgroups, CommandConfig};
 use crate::processes;
 use serde::Deserialize;
 use wattio_governor::{Address, Assignment, Knob, Layer, Machine, MachineError, Setting};
+use wattio_law::OperatingState;
 
 pub(super) const NAME: &str = "background";
 
 /// What background work there is. At least one entry must be there.
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct BackgroundConfig {
     /// Arrays whose resync and check are slowed: `["md0"]`.
@@ -33,6 +37,15 @@ pub struct BackgroundConfig {
     /// Work that pauses and resumes by commands.
     #[serde(default)]
     pub commands: Vec<CommandConfig>,
+    /// The pace while the law saves (state `stable`), where the law is not told how far the work
+    /// has come and therefore leaves it alone: 1 changes nothing, 0 stops the work until the load
+    /// changes or nobody asks for anything.
+    #[serde(default = "pace_default")]
+    pub pace_while_saving: f64,
+}
+
+fn pace_default() -> f64 {
+    1.0
 }
 
 struct BackgroundKnob {
@@ -40,6 +53,8 @@ struct BackgroundKnob {
     scaled: Vec<Scaled>,
     /// Places that hold a word at pace 0.
     paused: Vec<(Address, String)>,
+    /// The pace while the law saves and leaves the work alone.
+    pace_while_saving: f64,
 }
 
 struct Scaled {
@@ -52,7 +67,11 @@ struct Scaled {
 impl BackgroundConfig {
     pub(super) fn open(&self, root: &Root) -> Opened {
         let cgroups = Cgroups::find(root);
-        let mut knob = BackgroundKnob { scaled: Vec::new(), paused: Vec::new() };
+        let pace_while_saving = self.pace_while_saving;
+        if !(0.0..=1.0).contains(&pace_while_saving) {
+            return Err(format!("pace_while_saving = {pace_while_saving}: allowed is 0 to 1"));
+        }
+        let mut knob = BackgroundKnob { scaled: Vec::new(), paused: Vec::new(), pace_while_saving };
         for device in &self.md {
             for file in files_of("background.md") {
                 let plain = !device.is_empty() && !device.contains('/') && device != "..";
@@ -136,9 +155,14 @@ impl Knob for BackgroundKnob {
         setting: &Setting,
         _machine: &mut dyn Machine,
     ) -> Result<Vec<Assignment>, MachineError> {
-        let pace = setting.background.pace;
+        let pace = match setting.state {
+            Some(OperatingState::Stable) if setting.background.pace == 1.0 => {
+                self.pace_while_saving
+            }
+            _ => setting.background.pace,
+        };
         // Whatever is no pace below 1 fails towards what was found.
-        let slower = (0.0..1.0).contains(&pace) && !setting.full_speed;
+        let slower = (0.0..1.0).contains(&pace);
         let scaled = self.scaled.iter().map(|scaled| {
             let address = scaled.address.clone();
             if !slower {

@@ -12,6 +12,7 @@ use crate::machine::cgroups::{Cgroups, below};
 use crate::machine::{affinity, cpuset};
 use crate::processes::{self, ProcessId};
 use crate::topology::CPU_FOLDER;
+use std::fs::File;
 use wattio_governor::{Address, Cpus};
 
 /// The places that change when `cpu` leaves, in the order of saving; the last is restored first.
@@ -44,6 +45,23 @@ fn pinned(root: &Root, named: impl Fn(&Cpus) -> bool) -> Vec<Address> {
         (!stat.fixed && !stat.ended).then(|| affinity::address(&id))
     };
     processes::pids(root).into_iter().filter_map(process).collect()
+}
+
+/// The processors of each interrupt that could not be put back to them: where its file is not
+/// writable (`ProtectKernelTunables=` of a unit makes it so), one of them stays.
+pub(super) fn fixed_interrupts(root: &Root) -> Vec<Cpus> {
+    let mut found = Vec::new();
+    for irq in root.list("/proc/irq") {
+        let path = format!("/proc/irq/{irq}/smp_affinity_list");
+        let Ok(text) = root.read(&path) else { continue };
+        // Opening changes nothing.
+        if File::options().write(true).open(root.path(&path)).is_err() {
+            found.extend(text.parse::<Cpus>().ok().filter(|cpus| !cpus.is_empty()));
+        }
+    }
+    found.sort();
+    found.dedup();
+    found
 }
 
 /// The interrupts whose processors are `named`.
@@ -79,4 +97,25 @@ pub(super) fn sets(root: &Root) -> Vec<(String, Cpus)> {
         (!cpus.is_empty()).then_some((path, cpus))
     };
     folders.filter_map(set).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    #[test]
+    fn an_interrupt_that_cannot_be_put_back_keeps_a_processor() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = Root::new(folder.path());
+        fs::create_dir_all(root.path("/proc/irq/7")).unwrap();
+        fs::write(root.path("/proc/irq/7/smp_affinity_list"), "1\n").unwrap();
+        assert_eq!(fixed_interrupts(&root), [], "it can be written");
+        // A file of the kernel that not even root may write to.
+        let fixed = root.path("/proc/irq/8/smp_affinity_list");
+        fs::create_dir_all(root.path("/proc/irq/8")).unwrap();
+        std::os::unix::fs::symlink("/sys/devices/system/cpu/online", fixed).unwrap();
+        let online = Root::default().read("/sys/devices/system/cpu/online").unwrap();
+        assert_eq!(fixed_interrupts(&root), [online.parse::<Cpus>().unwrap()]);
+    }
 }

@@ -72,6 +72,7 @@ impl OnlineKnob {
     fn leaving(&self, active: &Cpus, online: &Cpus) -> Cpus {
         let mut needs = queues(&self.root);
         needs.extend(endangered::sets(&self.root).into_iter().map(|(_, cpus)| cpus));
+        needs.extend(endangered::fixed_interrupts(&self.root));
         // All that do not leave will be on, those that left before too.
         let there = self.units.iter().fold(online.clone(), |there, unit| there.or(unit));
         let mut leaving = Cpus::default();

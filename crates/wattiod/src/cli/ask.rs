@@ -1,6 +1,6 @@
 //! `status`, `set`, `pause`, `resume`: what a running daemon is asked.
 
-use super::socket;
+use super::{say, socket};
 use anyhow::{Result, bail};
 use clap::Args;
 use std::path::PathBuf;
@@ -85,14 +85,14 @@ impl Status {
 
     fn show(&self, status: &status::Status) -> Result<()> {
         if self.json {
-            println!("{}", serde_json::to_string(status)?);
+            say(&serde_json::to_string(status)?);
             return Ok(());
         }
         if self.watch {
             // To the top of an empty screen.
             print!("\x1b[H\x1b[J");
         }
-        print!("{}", words::page(status));
+        say(words::page(status).trim_end());
         Ok(())
     }
 }
@@ -127,7 +127,7 @@ fn tell(given: Option<&PathBuf>, request: &Request) -> Result<ExitCode> {
     let socket = socket(given)?;
     match ask(&socket, request)? {
         Answer::Done { message } => {
-            println!("{message}");
+            say(&message);
             Ok(ExitCode::SUCCESS)
         }
         Answer::Refused { message } => Err(Misfit::new(message).into()),

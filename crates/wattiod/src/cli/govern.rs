@@ -1,6 +1,6 @@
 //! `observe` and `run`.
 
-use super::CONFIG;
+use super::{CONFIG, say};
 use anyhow::Result;
 use clap::Args;
 use std::io::IsTerminal;
@@ -81,7 +81,7 @@ fn options(
     results: Option<PathBuf>,
     root: Root,
 ) -> Options {
-    let span = |seconds: Seconds| Duration::try_from_secs_f64(seconds.0).unwrap_or(Duration::ZERO);
+    let span = |seconds: Seconds| Duration::try_from_secs_f64(seconds.0).unwrap_or(Duration::MAX);
     Options {
         mode,
         config: config.to_owned(),
@@ -94,11 +94,11 @@ fn options(
 
 fn finish(ended: &Ended, json: bool) -> Result<ExitCode> {
     if json {
-        println!("{}", serde_json::to_string(&ended.status)?);
+        say(&serde_json::to_string(&ended.status)?);
     } else {
-        println!("{}", words::verdict(&ended.status));
+        say(&words::verdict(&ended.status));
         if let Some(folder) = &ended.folder {
-            println!("results: {0}\nreport:  wattio report {0}", folder.display());
+            say(&format!("results: {0}\nreport:  wattio report {0}", folder.display()));
         }
     }
     for line in state::describe(&ended.restored) {

@@ -1,6 +1,6 @@
 //! `check` and `doctor`: looking, not touching.
 
-use super::CONFIG;
+use super::{CONFIG, say};
 use anyhow::Result;
 use clap::Args;
 use serde_json::json;
@@ -48,9 +48,10 @@ impl Check {
     pub fn run(&self) -> Result<ExitCode> {
         let source = read(&self.config)?;
         if self.json {
-            println!("{}", json!({"file": self.config, "ok": true, "name": source.config.name}));
+            let found = json!({"file": self.config, "ok": true, "name": source.config.name});
+            say(&found.to_string());
         } else {
-            println!("{}: right", self.config.display());
+            say(&format!("{}: right", self.config.display()));
         }
         Ok(ExitCode::SUCCESS)
     }
@@ -67,11 +68,11 @@ impl Doctor {
         let span = Seconds(began.elapsed().as_secs_f64());
         findings.push(pollers(&earlier, &Threads::look(root), span));
         if self.json {
-            println!("{}", json!({"findings": findings}));
+            say(&json!({"findings": findings}).to_string());
         } else {
             for finding in &findings {
-                let mark = if finding.ok { "ok     " } else { "missing" };
-                println!("{mark}  {}: {}", finding.what, finding.text);
+                let mark = if finding.ok { "ok" } else { "no" };
+                say(&format!("{mark}  {}: {}", finding.what, finding.text));
             }
         }
         // A host need not have everything; a configuration must get what it asks for.

@@ -7,6 +7,7 @@ mod restore;
 
 use anyhow::Result;
 use clap::{Parser, Subcommand};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use wattio_host::Root;
@@ -89,6 +90,13 @@ pub fn main() -> ExitCode {
                 || matches!(error.downcast_ref(), Some(StateError::Commands(_)));
             ExitCode::from(if bad_input { 2 } else { 1 })
         }
+    }
+}
+
+/// Prints a line; who stopped reading wants no more.
+fn say(line: &str) {
+    if writeln!(std::io::stdout(), "{line}").is_err() {
+        std::process::exit(0);
     }
 }
 

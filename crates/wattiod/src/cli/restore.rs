@@ -1,16 +1,17 @@
 //! `restore`: after a kill -9, or from systemd's `ExecStopPost=`.
 
-use super::CONFIG;
+use super::{CONFIG, say};
 use anyhow::Result;
 use clap::Args;
 use serde_json::json;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use wattio_governor::Restored;
 use wattio_host::Root;
 use wattio_host::config::ServiceConfig;
-use wattio_host::lock::Lock;
+use wattiod::assembly::Misfit;
 use wattiod::govern::read;
-use wattiod::state;
+use wattiod::state::{self, Locks};
 
 /// A restore.
 #[derive(Debug, Args)]
@@ -33,21 +34,37 @@ pub struct Restore {
 
 impl Restore {
     pub fn run(&self, root: &Root) -> Result<ExitCode> {
-        let source = match read(&self.config) {
-            Ok(source) => Some(source),
-            Err(error) if self.config != Path::new(CONFIG) || self.config.exists() => {
-                eprintln!("wattiod: warning: {error:#}; going on without it");
-                None
-            }
-            Err(_) => None,
+        let (source, trouble) = match read(&self.config) {
+            Ok(source) => (Some(source), None),
+            // Without a configuration there are the defaults; with a wrong one, what can be read.
+            Err(_) if self.config == Path::new(CONFIG) && !self.config.exists() => (None, None),
+            Err(error) => (None, Some(error)),
         };
         let config = source.as_ref().map(|source| &source.config);
-        let default = ServiceConfig::default();
-        let service = config.map_or(&default, |config| &config.service);
-        let folder = self.state.as_ref().unwrap_or(&service.state);
-        let lock = Lock::take(folder)?;
-        let (hands, restored) = state::take_hold(folder, config, root, &lock)?;
-        drop(hands);
+        let said = config.map(|config| config.service.state.clone());
+        let folder = self.state.clone().or(said).or_else(|| state_of(&self.config));
+        let folder = match (folder, &trouble) {
+            (Some(folder), _) => folder,
+            (None, None) => ServiceConfig::default().state,
+            (None, Some(error)) => {
+                return Err(Misfit::new(format!(
+                    "{error:#}; say with --state where the old values are kept"
+                ))
+                .into());
+            }
+        };
+        if let Some(error) = &trouble {
+            eprintln!("wattiod: warning: {error:#}; going on with {}", folder.display());
+        }
+        // Looking for old values makes no folder.
+        let there = folder.is_dir();
+        let restored = if there {
+            let locks = Locks::take(&folder, root)?;
+            let (_hands, restored) = state::take_hold(&folder, config, root, &locks)?;
+            restored
+        } else {
+            Restored::default()
+        };
         if self.json {
             let place = |saved: &wattio_governor::Saved| json!({"address": saved.address, "value": saved.value, "knob": saved.knob});
             let left = restored.left.iter().map(|left| {
@@ -58,12 +75,27 @@ impl Restore {
                 "foreign": restored.foreign,
                 "left": left.collect::<Vec<_>>(),
             });
-            println!("{object}");
+            say(&object.to_string());
         } else if restored.restored.is_empty() && restored.left.is_empty() {
-            println!("nothing to restore");
+            let none = if there { "" } else { ": there is no such folder" };
+            say(&format!("nothing to restore in {}{none}", folder.display()));
         } else {
-            state::describe(&restored).iter().for_each(|line| println!("{line}"));
+            state::describe(&restored).iter().for_each(|line| say(line));
         }
-        Ok(ExitCode::from(u8::from(!restored.left.is_empty())))
+        // A folder that was named and is not there may be the wrong one.
+        let doubtful = !there && (self.state.is_some() || trouble.is_some());
+        Ok(ExitCode::from(u8::from(doubtful || !restored.left.is_empty())))
     }
+}
+
+/// The state folder that a file names, however wrong the rest of it is.
+fn state_of(config: &Path) -> Option<PathBuf> {
+    let text = std::fs::read_to_string(config).ok()?;
+    let mut lines = text.lines().map(str::trim);
+    let value = lines.find_map(|line| {
+        let (key, value) = line.split_once('=')?;
+        (key.trim() == "state").then(|| value.trim())
+    })?;
+    let inner = value.strip_prefix('"')?.split_once('"')?.0;
+    Some(PathBuf::from(inner))
 }
