@@ -8,10 +8,8 @@ use crate::event::{Event, Severity};
 use crate::hands::Note;
 use crate::knob::{GroupSetting, Setting};
 use crate::parts::{CoreGroup, GovernorSettings, Lens, Parts, Stepped, Tick};
-use crate::source::{
-    BackgroundSource, CpuSource, GroupUse, Guard, LatencySample, LatencySource, Reaction,
-    SourceError,
-};
+use crate::senses::{Change, Fresh, Senses};
+use crate::source::{GroupUse, Guard, LatencySample, Reaction};
 use std::time::Duration;
 use wattio_law::{
     Action, GroupObservation, LatencyObservation, Law, Limits, Loop, Observation, OperatingState,
@@ -25,9 +23,7 @@ pub struct Governor {
     act: Option<Act>,
     looping: Loop<Box<dyn Law>>,
     groups: Vec<CoreGroup>,
-    latency: Box<dyn LatencySource>,
-    cpu: Box<dyn CpuSource>,
-    background: Option<Box<dyn BackgroundSource>>,
+    senses: Senses,
     guards: Vec<Box<dyn Guard>>,
     lens: Option<Box<dyn Lens>>,
     settings: GovernorSettings,
@@ -38,29 +34,13 @@ pub struct Governor {
     in_force: Action,
     /// The last setting that knobs were asked for, and when.
     asked: Option<(Setting, Duration)>,
-    /// What came in since the last step.
-    pending: Option<LatencySample>,
-    /// Whether the running window is spoiled: by an error, or by a gap in time.
-    spoiled: Option<String>,
-    /// Which sources do not answer.
-    silent: [bool; 3],
     /// The last failure of a knob, until all knobs are turned without one.
     last_failure: Option<String>,
-    /// When the newest sample was taken.
-    sampled_at: Seconds,
     last_tick: Duration,
     last_step: Duration,
     next_step: Duration,
     events: Vec<Event>,
     stop: bool,
-}
-
-/// The sources of a governor.
-#[derive(Clone, Copy)]
-enum Part {
-    Latency,
-    Cpu,
-    Background,
 }
 
 /// A tick that comes later than this many windows after the one before lost time: the machine was
@@ -86,9 +66,7 @@ impl Governor {
         Self {
             looping,
             groups: parts.groups,
-            latency: parts.latency,
-            cpu: parts.cpu,
-            background: parts.background,
+            senses: Senses::new(parts.latency, parts.cpu, parts.background, seconds(now)),
             guards: parts.guards,
             act: parts.act,
             lens: parts.lens,
@@ -98,11 +76,7 @@ impl Governor {
             paused: false,
             in_force,
             asked: None,
-            pending: None,
-            spoiled: None,
-            silent: [false; 3],
             last_failure: None,
-            sampled_at: seconds(now),
             last_tick: now,
             last_step: now,
             next_step,
@@ -195,7 +169,7 @@ impl Governor {
                 Severity::Warning,
                 format!("time jumped {gap}: this window does not count"),
             );
-            self.spoiled = Some("time jumped".to_owned());
+            self.senses.spoil("time jumped");
             if now < self.last_step {
                 self.last_step = now;
             }
@@ -205,42 +179,24 @@ impl Governor {
 
     /// Takes in what the latency source has; answers whether that is an alarm.
     fn take_sample(&mut self, now: Duration) -> bool {
-        match self.latency.sample(seconds(now)) {
-            Ok(answer) => {
-                self.answers(now, Part::Latency);
-                let Some(sample) = answer else { return false };
-                let alarm = self.is_alarming(&sample);
-                self.sampled_at = sample.at;
-                self.pending = Some(match self.pending.take() {
-                    Some(before) => before.merge(sample),
-                    None => sample,
-                });
-                alarm
-            }
-            Err(error) => {
-                self.spoil(now, Part::Latency, &error);
-                false
-            }
-        }
+        let fresh = self.senses.sample_latency(seconds(now));
+        self.tell_of_sources(now);
+        fresh.is_some_and(|fresh| self.is_alarming(&fresh))
     }
 
     /// Asks the law about a sample as if it were of one alarm span. The mean of one that is not much
     /// shorter than a window is no news: it is judged when the window ends.
-    fn is_alarming(&self, sample: &LatencySample) -> bool {
-        let span = sample.at - self.sampled_at;
-        let spans = (span / self.looping.alarm_span()).max(1.0);
-        let arrived = sample.arrived.unwrap_or(sample.requests) as f64 / spans;
-        let mean = sample.latency_us_mean.filter(|_| span < self.looping.period() * 0.5);
-        self.looping.law().is_alarming(arrived.ceil() as u64, mean)
+    fn is_alarming(&self, fresh: &Fresh) -> bool {
+        let spans = (fresh.span / self.looping.alarm_span()).max(1.0);
+        let arrived = (fresh.arrived as f64 / spans).ceil() as u64;
+        let mean = fresh.latency_us_mean.filter(|_| fresh.span < self.looping.period() * 0.5);
+        self.looping.law().is_alarming(arrived, mean)
     }
 
     /// Whether it is time to step: the window is over, and a sample of it is there or overdue.
     fn window_ends(&self, now: Duration) -> bool {
         let overdue = self.looping.period() * self.settings.looping.stale_after_windows;
-        now >= self.next_step
-            && (self.pending.is_some()
-                || self.spoiled.is_some()
-                || seconds(now) - self.sampled_at > overdue)
+        now >= self.next_step && self.senses.has_news(seconds(now), overdue)
     }
 
     /// The end of the window, or sooner where that serves the law's alarm: at full speed there is
@@ -248,7 +204,7 @@ impl Governor {
     fn next_tick(&self, now: Duration) -> Duration {
         let span = self.looping.alarm_span();
         // Twice a span, so that what a span brought is not as old again when it is seen.
-        let interval = self.latency.interval().filter(|&interval| interval > span);
+        let interval = self.senses.interval().filter(|&interval| interval > span);
         let pace = interval.unwrap_or(span * 0.5);
         let soon = |span| now.saturating_add(duration(span).max(Duration::from_millis(1)));
         let saving = self.looping.held().groups != self.looping.limits().full_speed().groups;
@@ -263,7 +219,7 @@ impl Governor {
 
     fn step(&mut self, now: Duration, alarm: bool) -> Stepped {
         let dt = Seconds(now.saturating_sub(self.last_step).as_nanos() as f64 * 1e-9);
-        let sample = self.pending.take();
+        let sample = self.senses.take_pending();
         let (truth, forced) = self.observe(now, dt, sample.as_ref(), alarm);
         // Not every law asks for the latency, but nobody's power is saved blindly.
         let known = truth.latency.is_some_and(|latency| self.looping.can_use(&latency));
@@ -296,17 +252,8 @@ impl Governor {
         alarm: bool,
     ) -> (Observation, Option<String>) {
         let uses = self.use_of_groups(now);
-        let background = self.background.as_mut().map(|source| source.sample(seconds(now)));
-        let background = match background.transpose() {
-            Ok(background) => {
-                self.answers(now, Part::Background);
-                background
-            }
-            Err(error) => {
-                self.spoil(now, Part::Background, &error);
-                None
-            }
-        };
+        let background = self.senses.sample_background(seconds(now));
+        self.tell_of_sources(now);
         let forced = self.why_full_speed(now);
         let groups = self.in_force.groups.iter().enumerate().map(|(at, group)| {
             let used = uses.get(at).copied().unwrap_or(NO_USE);
@@ -327,7 +274,7 @@ impl Governor {
                 age: seconds(now) - sample.at,
             });
         let groups = groups.collect();
-        (Observation { latency, groups, background: background.flatten(), alarm }, forced)
+        (Observation { latency, groups, background, alarm }, forced)
     }
 
     fn use_of_groups(&mut self, now: Duration) -> Vec<GroupUse> {
@@ -337,28 +284,7 @@ impl Governor {
             .zip(&self.in_force.groups)
             .map(|(group, setting)| active(group, setting.cores))
             .collect();
-        let uses = self.cpu.sample(seconds(now), &active);
-        let uses = uses.and_then(|uses| {
-            let plausible = |u: &GroupUse| {
-                u.utilisation_clients.is_finite() && u.utilisation_background.is_finite()
-            };
-            if uses.len() == active.len() && uses.iter().all(plausible) {
-                Ok(uses)
-            } else {
-                let message = format!("told of {} groups, there are {}", uses.len(), active.len());
-                Err(SourceError::retry(self.cpu.name(), message))
-            }
-        });
-        match uses {
-            Ok(uses) => {
-                self.answers(now, Part::Cpu);
-                uses
-            }
-            Err(error) => {
-                self.spoil(now, Part::Cpu, &error);
-                Vec::new()
-            }
-        }
+        self.senses.sample_cpu(seconds(now), &active)
     }
 
     fn why_full_speed(&mut self, now: Duration) -> Option<String> {
@@ -366,7 +292,7 @@ impl Governor {
         // Every guard is asked every time: one may count what it sees.
         let troubles: Vec<_> =
             self.guards.iter_mut().filter_map(|guard| guard.trouble(at)).collect();
-        let spoiled = self.spoiled.take();
+        let spoiled = self.senses.take_spoiled();
         if self.paused {
             return Some("paused".to_owned());
         }
@@ -398,7 +324,7 @@ impl Governor {
             let setting = self.setting(&full);
             if !self.turn(now, &setting, true, false) {
                 // Nobody knows how fast the machine is: what it does now is no baseline.
-                self.spoiled = Some("a knob cannot be brought back to full speed".to_owned());
+                self.senses.spoil("a knob cannot be brought back to full speed");
             }
             self.in_force = full;
             self.asked = None;
@@ -449,27 +375,18 @@ impl Governor {
         }
     }
 
-    /// A source that does not answer spoils every window until it does; it is one failure for as
-    /// long as it lasts.
-    fn spoil(&mut self, now: Duration, part: Part, error: &SourceError) {
-        self.pending = None;
-        self.spoiled = Some(error.to_string());
-        if !std::mem::replace(&mut self.silent[part as usize], true) {
-            self.account.source_errors += 1;
-            self.event(now, Severity::Warning, error.to_string());
-            self.fail(now, error.reaction);
-        }
-    }
-
-    fn answers(&mut self, now: Duration, part: Part) {
-        if std::mem::replace(&mut self.silent[part as usize], false) {
-            let name = match (part, &self.background) {
-                (Part::Latency, _) => self.latency.name(),
-                (Part::Background, Some(background)) => background.name(),
-                _ => self.cpu.name(),
-            };
-            let message = format!("{name}: answers again");
-            self.event(now, Severity::Info, message);
+    fn tell_of_sources(&mut self, now: Duration) {
+        for change in self.senses.take_changes() {
+            match change {
+                Change::Answers(name) => {
+                    self.event(now, Severity::Info, format!("{name}: answers again"));
+                }
+                Change::Silent(error) => {
+                    self.account.source_errors += 1;
+                    self.event(now, Severity::Warning, error.to_string());
+                    self.fail(now, error.reaction);
+                }
+            }
         }
     }
 

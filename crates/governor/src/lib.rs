@@ -14,6 +14,7 @@ mod governor;
 mod hands;
 mod knob;
 mod parts;
+mod senses;
 mod snapshot;
 mod source;
 

@@ -1,13 +1,12 @@
 //! The daemon around the governor: accounts, events, status, answers.
 
+mod view;
+
 use crate::control::{Answer, Request};
 use crate::journal::{Journal, WindowRow};
 use crate::ledger::{Ledger, WindowPower};
-use crate::own;
 use crate::shadow::Fitter;
-use crate::status::{
-    Counts, EventStatus, GroupStatus, LatencyStatus, PowerStatus, ShadowStatus, Status,
-};
+use crate::status::{EventStatus, Status};
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -345,113 +344,6 @@ impl Daemon {
             power_w_measured: self.power.measured_w,
             power_w_estimated: self.power.estimated_w,
             power_w_full_speed_estimated: self.power.estimated_full_speed_w,
-        }
-    }
-
-    /// Everything an operator may want to see.
-    #[must_use]
-    pub fn status(&self, clock: &dyn Clock) -> Status {
-        let parts = &self.parts;
-        let last = self.last.as_ref();
-        let forced = last.and_then(|step| step.forced.clone());
-        let state = parts.governor.law().state();
-        Status {
-            version: env!("CARGO_PKG_VERSION").to_owned(),
-            mode: parts.mode.name().to_owned(),
-            name: parts.name.clone(),
-            policy: parts.policy.clone(),
-            state: state.map(|state| state.name().to_owned()),
-            reason: last.map_or("starting", |step| step.insight.reason).to_owned(),
-            forced,
-            paused: parts.governor.is_paused(),
-            utc_ns: self.stepped_utc_ns,
-            uptime_s: clock.now().saturating_sub(self.started).as_secs_f64(),
-            latency: self.latency_status(clock),
-            groups: self.group_status(),
-            background_pace: last.map_or(1.0, |step| step.action.background.pace),
-            power: self.power_status(),
-            shadow: (parts.mode == Mode::Observe).then(|| self.shadow_status()),
-            counts: self.counts(),
-            own: own::cost(self.steps, self.stepping),
-            events: self.events.iter().cloned().collect(),
-        }
-    }
-
-    fn latency_status(&self, clock: &dyn Clock) -> LatencyStatus {
-        let last = self.last.as_ref();
-        let sample = last.and_then(|step| step.sample.as_ref());
-        let insight = last.map(|step| step.insight).unwrap_or_default();
-        LatencyStatus {
-            source: self.parts.latency.clone(),
-            requests_per_s: last.zip(sample).map(|(step, s)| s.requests as f64 / step.dt.0),
-            latency_us_mean: sample.and_then(|sample| sample.latency_us_mean),
-            latency_us_p99: self.latency_us_p99,
-            sample_age_s: clock.now().saturating_sub(self.sampled_at).as_secs_f64(),
-            baseline_us: insight.baseline_us,
-            bound_us: insight.bound_us,
-            tolerance: self.parts.governor.law().latency_tolerance(),
-            loss_measured: insight.loss.filter(|_| self.parts.mode == Mode::Run),
-            loss_predicted: self.loss_predicted,
-        }
-    }
-
-    fn group_status(&self) -> Vec<GroupStatus> {
-        let last = self.last.as_ref();
-        let shown = match self.parts.mode {
-            Mode::Run => self.parts.governor.in_force(),
-            Mode::Observe => last.map_or(&self.full, |step| &step.action),
-        };
-        let group = |(at, info): (usize, &GroupInfo)| {
-            let seen = last.and_then(|step| step.truth.groups.get(at));
-            let turned = |hertz: f64| info.turns_frequency.then_some(hertz);
-            GroupStatus {
-                name: info.name.clone(),
-                cores_active: shown.groups[at].cores,
-                cores_total: info.limits.cores_max,
-                cores_min: info.limits.cores_min,
-                frequency_hz: turned(shown.groups[at].frequency.0),
-                frequency_max_hz: turned(info.limits.frequency_max.0),
-                utilisation_clients: seen.map_or(0.0, |group| group.utilisation_clients),
-                utilisation_background: seen.map_or(0.0, |group| group.utilisation_background),
-            }
-        };
-        self.parts.groups.iter().enumerate().map(group).collect()
-    }
-
-    fn power_status(&self) -> PowerStatus {
-        let foreign = self.parts.governor.account().foreign;
-        let why = match self.parts.mode {
-            Mode::Observe => self.fitter().status().why,
-            Mode::Run => (foreign > 0)
-                .then(|| format!("somebody else turns {foreign} of the places that were turned")),
-        };
-        self.parts.ledger.status(why)
-    }
-
-    fn shadow_status(&self) -> ShadowStatus {
-        let estimated_span_s = self.parts.ledger.estimated_span_s();
-        ShadowStatus { estimated_span_s, ..self.fitter().status() }
-    }
-
-    fn counts(&self) -> Counts {
-        let account = self.parts.governor.account();
-        let looped = self.parts.governor.loop_account();
-        Counts {
-            windows: account.windows,
-            windows_missing: account.windows_missing,
-            windows_forced: account.windows_forced,
-            windows_bounded: account.windows_bounded,
-            violations: account.windows_broken,
-            loss_mean: account.loss_mean(),
-            requests: account.requests,
-            knob_writes: account.writes,
-            knob_failures: account.failures,
-            setting_changes: looped.changes,
-            foreign_changes: account.foreign,
-            source_errors: account.source_errors,
-            flaps: account.flaps,
-            breaker_trips: self.parts.governor.breaker_trips(),
-            state_span_s: looped.span_by_state.map(|span| span.0),
         }
     }
 

@@ -1,0 +1,167 @@
+//! What a governor knows of the running window: what came in, and who does not answer.
+
+use crate::cpus::Cpus;
+use crate::source::{
+    BackgroundSource, CpuSource, GroupUse, LatencySample, LatencySource, SourceError,
+};
+use wattio_law::BackgroundObservation;
+use wattio_units::Seconds;
+
+/// The sources, and what they said since the last step.
+pub(crate) struct Senses {
+    latency: Box<dyn LatencySource>,
+    cpu: Box<dyn CpuSource>,
+    background: Option<Box<dyn BackgroundSource>>,
+    /// What came in since the last step.
+    pending: Option<LatencySample>,
+    /// Why the running window must not be gone by: an error, a gap in time, a knob that is stuck.
+    spoiled: Option<String>,
+    /// Which sources do not answer.
+    silent: [bool; 3],
+    /// When the newest sample was taken.
+    sampled_at: Seconds,
+    /// Who fell silent or answers again, for the log.
+    changes: Vec<Change>,
+}
+
+/// A source fell silent or answers again.
+pub(crate) enum Change {
+    Silent(SourceError),
+    Answers(String),
+}
+
+/// A sample that just came in, as far as an alarm asks.
+pub(crate) struct Fresh {
+    /// The time since the sample before.
+    pub span: Seconds,
+    /// Requests that arrived, or else that completed.
+    pub arrived: u64,
+    /// Their mean latency in microseconds.
+    pub latency_us_mean: Option<f64>,
+}
+
+#[derive(Clone, Copy)]
+enum Part {
+    Latency,
+    Cpu,
+    Background,
+}
+
+impl Senses {
+    pub fn new(
+        latency: Box<dyn LatencySource>,
+        cpu: Box<dyn CpuSource>,
+        background: Option<Box<dyn BackgroundSource>>,
+        now: Seconds,
+    ) -> Self {
+        Self {
+            latency,
+            cpu,
+            background,
+            pending: None,
+            spoiled: None,
+            silent: [false; 3],
+            sampled_at: now,
+            changes: Vec::new(),
+        }
+    }
+
+    /// See [`LatencySource::interval`].
+    pub fn interval(&self) -> Option<Seconds> {
+        self.latency.interval()
+    }
+
+    /// Takes in what the latency source has; answers what is new of it.
+    pub fn sample_latency(&mut self, now: Seconds) -> Option<Fresh> {
+        let sample = self.latency.sample(now);
+        let sample = self.hear(Part::Latency, sample)??;
+        let fresh = Fresh {
+            span: sample.at - self.sampled_at,
+            arrived: sample.arrived.unwrap_or(sample.requests),
+            latency_us_mean: sample.latency_us_mean,
+        };
+        self.sampled_at = sample.at;
+        self.pending = Some(match self.pending.take() {
+            Some(before) => before.merge(sample),
+            None => sample,
+        });
+        Some(fresh)
+    }
+
+    /// The use of each group's `active` cores; empty where nobody knows.
+    pub fn sample_cpu(&mut self, now: Seconds, active: &[Cpus]) -> Vec<GroupUse> {
+        let uses = self.cpu.sample(now, active).and_then(|uses| {
+            let plausible = |u: &GroupUse| {
+                u.utilisation_clients.is_finite() && u.utilisation_background.is_finite()
+            };
+            if uses.len() == active.len() && uses.iter().all(plausible) {
+                Ok(uses)
+            } else {
+                let message = format!("told of {} groups, there are {}", uses.len(), active.len());
+                Err(SourceError::retry(self.cpu.name(), message))
+            }
+        });
+        self.hear(Part::Cpu, uses).unwrap_or_default()
+    }
+
+    /// How far background work has come, where a source tells it.
+    pub fn sample_background(&mut self, now: Seconds) -> Option<BackgroundObservation> {
+        let told = self.background.as_mut()?.sample(now);
+        self.hear(Part::Background, told)?
+    }
+
+    /// Whether there is something to step with: a sample, trouble, or one that is overdue.
+    pub fn has_news(&self, now: Seconds, overdue: Seconds) -> bool {
+        self.pending.is_some() || self.spoiled.is_some() || now - self.sampled_at > overdue
+    }
+
+    /// What came in since the last step.
+    pub fn take_pending(&mut self) -> Option<LatencySample> {
+        self.pending.take()
+    }
+
+    /// Why the running window must not be gone by, where that is so.
+    pub fn take_spoiled(&mut self) -> Option<String> {
+        self.spoiled.take()
+    }
+
+    /// The running window must not be gone by.
+    pub fn spoil(&mut self, why: &str) {
+        self.spoiled = Some(why.to_owned());
+    }
+
+    /// Who fell silent or answers again.
+    pub fn take_changes(&mut self) -> Vec<Change> {
+        std::mem::take(&mut self.changes)
+    }
+
+    /// A source that does not answer spoils every window until it does; it is one failure for as
+    /// long as it lasts.
+    fn hear<T>(&mut self, part: Part, answer: Result<T, SourceError>) -> Option<T> {
+        let was_silent = std::mem::replace(&mut self.silent[part as usize], answer.is_err());
+        match answer {
+            Ok(answer) => {
+                if was_silent {
+                    self.changes.push(Change::Answers(self.name(part).to_owned()));
+                }
+                Some(answer)
+            }
+            Err(error) => {
+                self.pending = None;
+                self.spoiled = Some(error.to_string());
+                if !was_silent {
+                    self.changes.push(Change::Silent(error));
+                }
+                None
+            }
+        }
+    }
+
+    fn name(&self, part: Part) -> &str {
+        match (part, &self.background) {
+            (Part::Latency, _) => self.latency.name(),
+            (Part::Background, Some(background)) => background.name(),
+            _ => self.cpu.name(),
+        }
+    }
+}
