@@ -234,6 +234,8 @@ fn what_cannot_be_set_says_what_can() {
     let (code, _, complaint) = said(&["set", "plf", "much"]);
     assert_eq!(code, 2);
     assert!(complaint.contains("'much'"), "{complaint}");
+    let (code, _, complaint) = said(&["set", "plf", "nan"]);
+    assert!(code == 2 && complaint.contains("such as 0.1"), "{complaint}");
 }
 
 #[test]

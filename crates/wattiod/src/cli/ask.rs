@@ -40,6 +40,7 @@ pub struct Set {
     /// Which value: `plf`, the latency tolerance (0.1 is 10 % above the latency at full speed).
     name: String,
     /// Its new value.
+    #[arg(allow_negative_numbers = true)]
     value: f64,
     /// The daemon's control socket.
     #[arg(long)]
@@ -105,6 +106,11 @@ impl Set {
                 self.name
             ))
             .into());
+        }
+        if !self.value.is_finite() {
+            return Err(
+                Misfit::new(format!("plf = {}: it is a number such as 0.1", self.value)).into()
+            );
         }
         tell(self.socket.as_ref(), &Request::SetTolerance { tolerance: self.value })
     }
