@@ -72,6 +72,14 @@ impl Lock {
             lock => lock.map(Some),
         }
     }
+
+    /// The same without making anything: to see whether somebody has it.
+    ///
+    /// # Errors
+    /// As [`Lock::take`].
+    pub fn take_host_if_there(root: &Root) -> Result<Option<Self>, LockError> {
+        if root.exists(&format!("{HOST}/lock")) { Self::take_host(root) } else { Ok(None) }
+    }
 }
 
 /// The folder of the lock of the whole host; the unit's `RuntimeDirectory=`.
@@ -90,6 +98,18 @@ mod tests {
         assert!(matches!(refused, LockError::Held(_)), "{refused}");
         drop(first);
         Lock::take(&inner).unwrap();
+    }
+
+    #[test]
+    fn a_host_has_one_writer_whatever_folders_there_are() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = Root::new(folder.path());
+        assert!(Lock::take_host_if_there(&root).unwrap().is_none());
+        assert!(!root.exists("/run"), "looking makes nothing");
+        let first = Lock::take_host(&root).unwrap();
+        assert!(matches!(Lock::take_host_if_there(&root), Err(LockError::Held(_))));
+        drop(first);
+        assert!(Lock::take_host_if_there(&root).unwrap().is_some());
     }
 
     /// Whoever can put a snapshot there had its values written by root.

@@ -21,6 +21,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 use wattio_governor::{Clock, Restored, Severity};
 use wattio_host::Root;
+use wattio_host::lock::{Lock, LockError};
 
 /// What the command line asks for.
 #[derive(Clone, Debug)]
@@ -69,7 +70,10 @@ pub fn govern(options: &Options) -> Result<Ended> {
     let mut source = read(&options.config)?;
     let lock = match options.mode {
         Mode::Run => Some(Locks::take(&source.config.service.state, &options.root)?),
-        Mode::Observe => None,
+        Mode::Observe => {
+            warn_of_others(&options.root);
+            None
+        }
     };
     let wishes = Wishes::listen()?;
     let (requests, inbox) = channel();
@@ -115,7 +119,25 @@ pub fn govern(options: &Options) -> Result<Ended> {
     let (restored, last) = daemon.end(&clock);
     status.send_replace(Arc::new(last.clone()));
     drop(service);
+    let failure = failure.or_else(|| silence(&last));
     Ok(Ended { status: last, restored: restored?, folder, failure })
+}
+
+/// Why nothing was measured, where a source failed and no request was seen.
+fn silence(status: &Status) -> Option<String> {
+    let failed = status.counts.requests == 0 && status.counts.source_errors > 0;
+    let warnings = status.events.iter().rev().find(|event| event.severity == Severity::Warning);
+    warnings.filter(|_| failed).map(|event| format!("no request was seen: {}", event.message))
+}
+
+/// Shadow mode takes what it measures for full speed.
+fn warn_of_others(root: &Root) {
+    let acts = matches!(Lock::take_host_if_there(root), Err(LockError::Held(_)));
+    if acts {
+        let message = "a daemon acts on this host: what it slows is taken for full speed here; \
+                       pause it meanwhile (wattiod pause)";
+        log(Severity::Warning, message);
+    }
 }
 
 /// Starts page and socket. Shadow mode goes on without what another daemon has already, or what
