@@ -128,4 +128,8 @@ def _text(file: Path) -> str:
 
 
 def _tail(text: str) -> str:
-    return "\n".join(text.splitlines()[-TAIL_LINES:])
+    """The last lines, and all from a panic on: its trace is now and then longer."""
+    lines = text.splitlines()
+    panics = [at for at, line in enumerate(lines) if "Kernel panic" in line]
+    first = min([max(len(lines) - TAIL_LINES, 0), *panics])
+    return "\n".join(lines[first:])
