@@ -13,6 +13,9 @@ use wattio_governor::Cpus;
 use wattio_plant::{DescriptionError, read_toml, require};
 use wattio_units::Seconds;
 
+/// The port of page and metrics where none is given.
+pub const PORT: u16 = 9288;
+
 /// A whole configuration.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -160,7 +163,7 @@ impl Default for SafetyConfig {
 impl Default for ServiceConfig {
     fn default() -> Self {
         Self {
-            listen: Listen(Some(SocketAddr::from(([127, 0, 0, 1], 9288)))),
+            listen: Listen(Some(SocketAddr::from(([127, 0, 0, 1], PORT)))),
             host_names: Vec::new(),
             socket: PathBuf::from("/run/wattiod/wattiod.sock"),
             socket_group: None,

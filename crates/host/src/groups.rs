@@ -61,13 +61,6 @@ impl Group {
     pub fn cores(&self) -> Cpus {
         self.order.iter().copied().collect()
     }
-
-    /// The cores that stay when `count` of them work, but no fewer than `cores_min`.
-    #[must_use]
-    pub fn active(&self, count: u32) -> Cpus {
-        let count = usize::try_from(count.max(self.cores_min)).unwrap_or(usize::MAX);
-        self.order.iter().copied().take(count).collect()
-    }
 }
 
 /// Finds the groups' cores on the host.

@@ -37,9 +37,6 @@ fn group(name: &str, cores: &str) -> GroupConfig {
 fn whole_cores_and_whole_nodes_leave_together() {
     let groups = resolve(&[group("all", "0-7")], &topology()).unwrap();
     assert_eq!(groups[0].order, [0, 4, 1, 5, 2, 6, 3, 7]);
-    assert_eq!(groups[0].active(4).to_string(), "0-1,4-5");
-    assert_eq!(groups[0].active(0).to_string(), "0");
-    assert_eq!(groups[0].active(99), groups[0].cores());
 }
 
 #[test]

@@ -3,12 +3,14 @@
 use super::{CONFIG, say};
 use anyhow::Result;
 use clap::Args;
+use serde::Deserialize;
 use serde_json::json;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use wattio_governor::Restored;
 use wattio_host::Root;
 use wattio_host::config::ServiceConfig;
+use wattio_plant::read_toml;
 use wattiod::assembly::Misfit;
 use wattiod::govern::read;
 use wattiod::state::{self, Locks};
@@ -88,14 +90,19 @@ impl Restore {
     }
 }
 
-/// The state folder that a file names, however wrong the rest of it is.
+/// What a restore needs of a file whose other keys may be wrong.
+#[derive(Deserialize)]
+struct Least {
+    service: LeastService,
+}
+
+#[derive(Deserialize)]
+struct LeastService {
+    state: PathBuf,
+}
+
+/// The state folder that a file names, whatever else is wrong with its keys.
 fn state_of(config: &Path) -> Option<PathBuf> {
     let text = std::fs::read_to_string(config).ok()?;
-    let mut lines = text.lines().map(str::trim);
-    let value = lines.find_map(|line| {
-        let (key, value) = line.split_once('=')?;
-        (key.trim() == "state").then(|| value.trim())
-    })?;
-    let inner = value.strip_prefix('"')?.split_once('"')?.0;
-    Some(PathBuf::from(inner))
+    read_toml::<Least>(&text).ok().map(|least| least.service.state)
 }

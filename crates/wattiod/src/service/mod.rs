@@ -26,9 +26,7 @@ use std::sync::mpsc;
 use std::thread::JoinHandle;
 use thiserror::Error;
 use tokio::sync::{oneshot, watch};
-
-/// The port of page and metrics where none is given.
-pub const PORT: u16 = 9288;
+use wattio_host::config::PORT;
 
 /// Where the service is to be had.
 #[derive(Clone, Debug, PartialEq, Eq)]
