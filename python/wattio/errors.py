@@ -7,7 +7,15 @@ comes from the native module, so that Rust and Python refuse input in the same w
 
 from wattio._core import HostError, InputError
 
-__all__ = ["Cancelled", "HostError", "InputError", "ResultError", "WattioError"]
+__all__ = [
+    "Cancelled",
+    "HostError",
+    "InputError",
+    "ResultError",
+    "SystemFailed",
+    "WattioError",
+    "WorkloadFailed",
+]
 
 
 class WattioError(Exception):
@@ -20,3 +28,11 @@ class Cancelled(WattioError):  # noqa: N818 (an outcome that was asked for, not 
 
 class ResultError(WattioError):
     """A result folder is incomplete, damaged or does not belong to the study at hand."""
+
+
+class WorkloadFailed(WattioError):  # noqa: N818 (what happened, not a fault of ours)
+    """A workload's program failed: which, with its last words."""
+
+
+class SystemFailed(WattioError):  # noqa: N818
+    """A storage system under test did not start, mount or stop: which part, with its last words."""

@@ -1,0 +1,1 @@
+"""Measurement studies: plan, recording, running, verdicts and metrics."""

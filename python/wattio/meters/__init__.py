@@ -1,0 +1,43 @@
+"""Power meters: one module for each kind, all of the shape that `meter` describes.
+
+A meter has a URL-shaped name: a scheme, a colon, and what that kind of meter needs to be found.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from types import ModuleType
+
+from wattio.errors import InputError
+from wattio.meters.meter import Facts, Found, Meter, MeterLost, MeterRefused, Reading
+
+__all__ = [
+    "KINDS",
+    "Facts",
+    "Found",
+    "Meter",
+    "MeterLost",
+    "MeterRefused",
+    "Reading",
+    "kind_of",
+    "open_meter",
+]
+
+KINDS: dict[str, str] = {}
+"""Module of each kind, by the scheme of its names; imported when a name asks for it."""
+
+
+def kind_of(name: str) -> ModuleType:
+    """The module of the kind of meter that a name belongs to. Raises InputError."""
+    from wattio.study.document import nearest
+
+    scheme, colon, _ = name.partition(":")
+    if not colon or scheme not in KINDS:
+        raise InputError(f'meter "{name}": unknown kind; {nearest(scheme, list(KINDS))}')
+    return import_module(f"wattio.meters.{KINDS[scheme]}")
+
+
+def open_meter(name: str) -> Meter:
+    """Open the meter of a name. Raises InputError, MeterRefused, MeterLost."""
+    meter: Meter = kind_of(name).open_meter(name)
+    return meter

@@ -1,0 +1,1 @@
+"""Storage systems under test: one module for each, all of the shape that `system` describes."""

@@ -1,0 +1,52 @@
+"""What a storage system under test is: the shape that every one has.
+
+    class Options(Strict)            # pydantic; what a study file may say
+    class Storage                    # implements System; Storage(options, scratch)
+
+The runner calls `probe`, `deploy`, `start`, `mount`, `verify_mount`, `describe`, and on every way
+out `unmount`, `stop`, `clean`, each of which may be called again, and after a half-done step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+from wattio.workloads.workload import Place
+
+
+class System(Protocol):
+    """A storage system, with its options and a scratch folder of its own."""
+
+    def probe(self) -> None:
+        """Raise HostError where a program, a device or a right is missing: which, how to get it."""
+
+    def deploy(self) -> None:
+        """Write configuration and make folders; nothing runs yet."""
+
+    def start(self) -> None:
+        """Start the servers; wait until they serve. Raises SystemFailed with their last words."""
+
+    def mount(self, clients: int) -> Sequence[Place]:
+        """Mount it for each client; the places that the clients work in."""
+
+    def verify_mount(self) -> None:
+        """Raise SystemFailed where a place is not on this system.
+
+        A failed mount is silent: writes land in the folder below it.
+        """
+
+    def describe(self) -> dict[str, Any]:
+        """Facts in plain data: versions, file system, mount options, scheduler, replication.
+
+        `raw_capacity_bytes` is the capacity of all data devices, where it is known.
+        """
+
+    def unmount(self) -> None:
+        """Take every mount away."""
+
+    def stop(self) -> None:
+        """Stop the servers."""
+
+    def clean(self) -> None:
+        """Remove what `deploy` and the clients made."""

@@ -1,0 +1,1 @@
+"""Workloads: one module for each, all of the shape that `workload` describes."""

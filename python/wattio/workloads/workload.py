@@ -1,0 +1,102 @@
+"""What a workload is: the shape that every workload has.
+
+A workload is made of its options, runs step by step on the folders of its clients, and leaves its
+tools' own output untouched in a raw folder. Everything that is known of its results is read from
+that folder again, by a pure function, so that results can be derived once more at any time.
+
+A module of this package is one workload; it offers
+
+    class Options(Strict)                                   # pydantic; what a study file may say
+    class Work                                              # implements Workload
+    def results(raw: Path) -> list[Operation]               # from raw files; raises ResultError
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+from wattio.clock import Span
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where one client works: a folder of the system under test, on this host or another."""
+
+    folder: Path
+    host: str = "localhost"
+
+
+@dataclass(frozen=True)
+class Context:
+    """What a step works with: the clients' places, the folder for raw files, and a way to stop.
+
+    `raw` is the step's own folder and exists. Everything slow looks at `cancelled` now and then
+    and raises `errors.Cancelled` when it is set, after its programs have ended.
+    """
+
+    places: tuple[Place, ...]
+    raw: Path
+    cancelled: threading.Event = field(default_factory=threading.Event)
+
+    @property
+    def clients(self) -> int:
+        """How many clients there are."""
+        return len(self.places)
+
+
+@dataclass(frozen=True)
+class Operation:
+    """A normalised result: what one operation of one phase moved or did, and how fast.
+
+    What a tool does not say is None, and nothing is made up. `throughput_mib_s` and `iops` are over
+    all clients together. `phase` names the span of the step that the operation filled. `doubts`
+    says in words what is known to be doubtful about it. Times are nanoseconds since 1970, UTC.
+    """
+
+    operation: str
+    phase: str
+    seconds: float | None = None
+    bytes: int | None = None
+    operations: int | None = None
+    throughput_mib_s: float | None = None
+    iops: float | None = None
+    latency_us: Mapping[str, float] = field(default_factory=dict)
+    start_utc_ns: int | None = None
+    end_utc_ns: int | None = None
+    doubts: tuple[str, ...] = ()
+
+    def as_dict(self) -> dict[str, Any]:
+        """As plain data, without what is not known."""
+        return {key: value for key, value in asdict(self).items() if value not in (None, {}, ())}
+
+
+class Workload(Protocol):
+    """A workload with its options."""
+
+    def probe(self) -> None:
+        """Raise HostError where a program is missing or too old: which, and how to get it."""
+
+    def describe(self) -> dict[str, Any]:
+        """Facts that results depend on: programs' versions, sizes, in plain data."""
+
+    def steps(self) -> tuple[str, ...]:
+        """Names of the steps, in the order in which they run; each is an invocation of its own."""
+
+    def seconds_guess(self, clients: int) -> float:
+        """How long all steps may take, for a first plan."""
+
+    def prepare(self, context: Context) -> None:
+        """Make what the steps need, before anything is measured."""
+
+    def run(self, step: str, context: Context) -> list[Span]:
+        """Run one step; leave raw output in `context.raw`; say when its phases began and ended.
+
+        Most steps are one phase of the step's name. Raises WorkloadFailed where a tool failed.
+        """
+
+    def clean(self, context: Context) -> None:
+        """Remove what was made on the system under test."""
