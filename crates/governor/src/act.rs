@@ -2,7 +2,6 @@
 
 use crate::hands::{Applied, Hands, Note};
 use crate::knob::{Knob, Setting};
-use crate::source::Reaction;
 
 /// The acting side of a governor.
 pub struct Act {
@@ -28,7 +27,7 @@ impl Act {
                 Ok(assignments) => self.hands.apply(knob.name(), &assignments),
                 Err(error) => {
                     let (knob, message) = (knob.name().to_owned(), error.to_string());
-                    let failed = Note::Failed { knob, message, reaction: Reaction::Retry };
+                    let failed = Note::Failed { knob, message };
                     Applied { writes: 0, notes: vec![failed] }
                 }
             };

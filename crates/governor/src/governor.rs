@@ -9,7 +9,7 @@ use crate::hands::Note;
 use crate::knob::{GroupSetting, Setting};
 use crate::parts::{CoreGroup, GovernorSettings, Lens, Parts, Stepped, Tick};
 use crate::senses::{Change, Fresh, Senses};
-use crate::source::{GroupUse, Guard, LatencySample, Reaction};
+use crate::source::{GroupUse, Guard, LatencySample};
 use std::time::Duration;
 use wattio_law::{
     Action, GroupObservation, LatencyObservation, Law, Limits, Loop, Observation, OperatingState,
@@ -40,7 +40,6 @@ pub struct Governor {
     last_step: Duration,
     next_step: Duration,
     events: Vec<Event>,
-    stop: bool,
 }
 
 /// A tick that comes later than this many windows after the one before lost time: the machine was
@@ -81,7 +80,6 @@ impl Governor {
             last_step: now,
             next_step,
             events: Vec::new(),
-            stop: false,
         }
     }
 
@@ -92,12 +90,7 @@ impl Governor {
         self.last_tick = now;
         let alarm = self.take_sample(now);
         let stepped = (alarm || self.window_ends(now)).then(|| self.step(now, alarm));
-        Tick {
-            next: self.next_tick(now),
-            stepped,
-            events: std::mem::take(&mut self.events),
-            stop: self.stop,
-        }
+        Tick { next: self.next_tick(now), stepped, events: std::mem::take(&mut self.events) }
     }
 
     /// Full speed until [`Governor::resume`].
@@ -353,7 +346,7 @@ impl Governor {
     fn tell(&mut self, now: Duration, notes: Vec<Note>) {
         for note in notes {
             match note {
-                Note::Failed { knob, message, reaction } => {
+                Note::Failed { knob, message } => {
                     self.account.failures += 1;
                     let message = format!("{knob}: {message}");
                     // Tried again in every window, and told again when it is another one.
@@ -361,7 +354,7 @@ impl Governor {
                         self.event(now, Severity::Error, message.clone());
                         self.last_failure = Some(message);
                     }
-                    self.fail(now, reaction);
+                    self.fail(now);
                 }
                 Note::Foreign { knob, address, written, found } => {
                     self.account.foreign += 1;
@@ -384,14 +377,13 @@ impl Governor {
                 Change::Silent(error) => {
                     self.account.source_errors += 1;
                     self.event(now, Severity::Warning, error.to_string());
-                    self.fail(now, error.reaction);
+                    self.fail(now);
                 }
             }
         }
     }
 
-    fn fail(&mut self, now: Duration, reaction: Reaction) {
-        self.stop |= reaction == Reaction::Stop;
+    fn fail(&mut self, now: Duration) {
         if let Some(trip) = self.breaker.error(seconds(now)) {
             self.event(now, Severity::Error, format!("{}: full speed", trip.reason()));
         }

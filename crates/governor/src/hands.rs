@@ -3,7 +3,6 @@
 
 use crate::knob::{Address, Assignment, Machine, MachineError, Target};
 use crate::snapshot::{Saved, Snapshot, SnapshotError, SnapshotStore};
-use crate::source::Reaction;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 
@@ -39,8 +38,6 @@ pub enum Note {
         knob: String,
         /// What was wrong.
         message: String,
-        /// What to do about it.
-        reaction: Reaction,
     },
     /// Somebody else changed a held place: it is theirs now.
     Foreign {
@@ -105,12 +102,8 @@ impl Applied {
     }
 
     fn fail(&mut self, knob: &str, error: &MachineError) {
-        let reaction = match error {
-            MachineError::Refused { reaction, .. } => *reaction,
-            MachineError::Gone { .. } => Reaction::Retry,
-        };
         let (knob, message) = (knob.to_owned(), error.to_string());
-        self.notes.push(Note::Failed { knob, message, reaction });
+        self.notes.push(Note::Failed { knob, message });
     }
 }
 
@@ -155,8 +148,7 @@ impl Hands {
         let mut applied = Applied::default();
         if let Err(error) = self.save_before(knob, assignments, &mut applied) {
             let message = format!("nothing was written: {error}");
-            let reaction = Reaction::Degrade;
-            applied.notes.push(Note::Failed { knob: knob.to_owned(), message, reaction });
+            applied.notes.push(Note::Failed { knob: knob.to_owned(), message });
             return applied;
         }
         for assignment in assignments {
@@ -389,7 +381,7 @@ impl Hands {
         if as_wanted {
             return Ok(());
         }
-        Err(MachineError::Refused { address: address.clone(), message, reaction: Reaction::Retry })
+        Err(MachineError::Refused { address: address.clone(), message })
     }
 
     /// Takes note of what a write changed, here and at the places it endangers, and puts those back

@@ -1,7 +1,6 @@
 //! What a governor can turn: knobs, and the places of the machine that they write to.
 
 use crate::cpus::Cpus;
-use crate::source::Reaction;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use thiserror::Error;
@@ -58,8 +57,6 @@ pub enum MachineError {
         address: Address,
         /// What it said, and what would do.
         message: String,
-        /// What to do about it.
-        reaction: Reaction,
     },
 }
 

@@ -33,5 +33,5 @@ pub use parts::{CoreGroup, GovernorSettings, Lens, Parts, Stepped, Tick};
 pub use snapshot::{FileStore, Saved, Snapshot, SnapshotError, SnapshotStore};
 pub use source::{
     BackgroundSource, CpuSource, GroupUse, Guard, LatencyHistogram, LatencySample, LatencySource,
-    Reaction, SourceError,
+    SourceError,
 };

@@ -103,6 +103,4 @@ pub struct Tick {
     pub stepped: Option<Stepped>,
     /// What happened.
     pub events: Vec<Event>,
-    /// Whether going on would be wrong: end, and restore.
-    pub stop: bool,
 }

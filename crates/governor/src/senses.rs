@@ -98,7 +98,7 @@ impl Senses {
                 Ok(uses)
             } else {
                 let message = format!("told of {} groups, there are {}", uses.len(), active.len());
-                Err(SourceError::retry(self.cpu.name(), message))
+                Err(SourceError::new(self.cpu.name(), message))
             }
         });
         self.hear(Part::Cpu, uses).unwrap_or_default()

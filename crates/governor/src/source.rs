@@ -6,19 +6,8 @@ use wattio_units::Seconds;
 
 use crate::cpus::Cpus;
 
-/// What to do about an error.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reaction {
-    /// It may pass: try again at the next window.
-    Retry,
-    /// It will not pass by itself: full speed, until somebody mends it; the error budget ends the
-    /// trying.
-    Degrade,
-    /// Going on would be wrong: full speed, restore, end.
-    Stop,
-}
-
-/// Why there is no sample.
+/// Why there is no sample. Whatever it is: full speed in this window, another try in the next, and
+/// the error budget ends the trying.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 #[error("{source_name}: {message}")]
 pub struct SourceError {
@@ -26,19 +15,12 @@ pub struct SourceError {
     pub source_name: String,
     /// What was wrong, where, and what would do.
     pub message: String,
-    /// What to do about it.
-    pub reaction: Reaction,
 }
 
 impl SourceError {
-    /// An error that may pass.
-    pub fn retry(source_name: impl Into<String>, message: impl Into<String>) -> Self {
-        Self { source_name: source_name.into(), message: message.into(), reaction: Reaction::Retry }
-    }
-
-    /// An error that will not pass by itself.
-    pub fn degrade(source_name: impl Into<String>, message: impl Into<String>) -> Self {
-        Self { reaction: Reaction::Degrade, ..Self::retry(source_name, message) }
+    /// Of this source.
+    pub fn new(source_name: impl Into<String>, message: impl Into<String>) -> Self {
+        Self { source_name: source_name.into(), message: message.into() }
     }
 }
 

@@ -93,7 +93,7 @@ pub fn govern(options: &Options) -> Result<Ended> {
 
     let until = options.duration.map(|span| clock.now().saturating_add(span));
     let mut shown = Progress::new(options.show_progress);
-    let failure = loop {
+    loop {
         let next = daemon.tick(&clock);
         if !next.events.is_empty() {
             shown.clear();
@@ -101,8 +101,8 @@ pub fn govern(options: &Options) -> Result<Ended> {
         after_tick(&next, &daemon, &status, &clock);
         shown.show(&daemon, &clock, until);
         let over = until.is_some_and(|until| clock.now() >= until);
-        if next.stop || over || wishes.end.load(Ordering::Relaxed) {
-            break next.stop.then(|| "a source or knob asked to stop; see the log".to_owned());
+        if over || wishes.end.load(Ordering::Relaxed) {
+            break;
         }
         if wishes.reload.swap(false, Ordering::Relaxed) {
             shown.clear();
@@ -113,13 +113,13 @@ pub fn govern(options: &Options) -> Result<Ended> {
         if let Some(request) = wishes.wait(wait) {
             answer(request, &mut daemon, &status, &clock);
         }
-    };
+    }
     shown.clear();
     let _ = sd_notify::notify(&[NotifyState::Stopping]);
     let (restored, last) = daemon.end(&clock);
     status.send_replace(Arc::new(last.clone()));
     drop(service);
-    let failure = failure.or_else(|| silence(&last));
+    let failure = silence(&last);
     Ok(Ended { status: last, restored: restored?, folder, failure })
 }
 

@@ -10,8 +10,8 @@ use std::time::Duration;
 use wattio_governor::{
     Act, Address, Assignment, BackgroundSource, CoreGroup, CpuSource, Cpus, Governor,
     GovernorSettings, GroupUse, Hands, Knob, LatencySample, LatencySource, Layer, Machine,
-    MachineError, Parts, Reaction, Setting, Snapshot, SnapshotError, SnapshotStore, SourceError,
-    Target, Tick,
+    MachineError, Parts, Setting, Snapshot, SnapshotError, SnapshotStore, SourceError, Target,
+    Tick,
 };
 use wattio_law::{
     Action, BackgroundDirective, BackgroundObservation, BackgroundPriority, GroupAction, Law,
@@ -99,8 +99,8 @@ impl Machine for FakeMachine {
         let world = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let gone = || MachineError::Gone { address: address.clone() };
         if world.unreadable.contains(address) && world.writes.iter().any(|w| w.0 == *address) {
-            let (message, reaction) = ("timed out".to_owned(), Reaction::Retry);
-            return Err(MachineError::Refused { address: address.clone(), message, reaction });
+            let message = "timed out".to_owned();
+            return Err(MachineError::Refused { address: address.clone(), message });
         }
         world.places.get(address).cloned().ok_or_else(gone)
     }
@@ -109,8 +109,7 @@ impl Machine for FakeMachine {
         let mut world = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if world.refusing.contains(address) {
             let message = "device or resource busy".to_owned();
-            let (address, reaction) = (address.clone(), Reaction::Retry);
-            return Err(MachineError::Refused { address, message, reaction });
+            return Err(MachineError::Refused { address: address.clone(), message });
         }
         world.writes.push((address.clone(), value.to_owned()));
         if !world.forgetting.contains(address) {
@@ -257,7 +256,7 @@ impl LatencySource for FakeLatency {
             Some(LatencyFault::Late(seconds)) => sample.at = now - Seconds(seconds),
             Some(LatencyFault::Absurd(value)) => sample.latency_us_mean = Some(value),
             Some(LatencyFault::Failed) => {
-                return Err(SourceError::retry("simulated latency", "does not answer"));
+                return Err(SourceError::new("simulated latency", "does not answer"));
             }
         }
         Ok(Some(sample))
@@ -281,7 +280,7 @@ impl CpuSource for FakeCpu {
     fn sample(&mut self, _: Seconds, _: &[Cpus]) -> Result<Vec<GroupUse>, SourceError> {
         let world = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if world.cpu_fails {
-            return Err(SourceError::retry("simulated cores", "does not answer"));
+            return Err(SourceError::new("simulated cores", "does not answer"));
         }
         let groups = world.observation.iter().flat_map(|seen| &seen.groups);
         Ok(groups

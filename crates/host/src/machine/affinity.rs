@@ -112,10 +112,10 @@ fn parse_place(place: &str) -> Option<ProcessId> {
 /// The process or thread, if it still is the one that was meant.
 fn find(root: &Root, place: &str) -> Result<ProcessId, Trouble> {
     if root.folder() != std::path::Path::new("/") {
-        return Err(Trouble::degrade("affinity is of running processes: the root must be /"));
+        return Err(Trouble::refused("affinity is of running processes: the root must be /"));
     }
     let id = parse_place(place).ok_or_else(|| {
-        Trouble::degrade(format!("{place:?} is no process such as \"1234@5678\""))
+        Trouble::refused(format!("{place:?} is no process such as \"1234@5678\""))
     })?;
     let stat = match id.thread {
         None => processes::process_stat(root, id.pid),
@@ -150,7 +150,7 @@ pub(super) fn read(root: &Root, place: &str) -> Result<String, Trouble> {
 /// Gives the threads other masks. Threads that ended meanwhile are passed over.
 pub(super) fn write(root: &Root, place: &str, value: &str) -> Result<(), Trouble> {
     let id = find(root, place)?;
-    let masks: Masks = value.parse().map_err(Trouble::degrade)?;
+    let masks: Masks = value.parse().map_err(Trouble::refused)?;
     let masks = freed(root, id.pid, masks);
     if let Some(thread) = id.thread {
         return if confine(thread, &masks.default)? { Ok(()) } else { Err(Trouble::Gone) };
@@ -217,7 +217,7 @@ fn confine(thread: u32, mask: &Cpus) -> Result<bool, Trouble> {
     for cpu in mask.iter() {
         let cpu = usize::try_from(cpu).unwrap_or(usize::MAX);
         if cpu >= CpuSet::MAX_CPU {
-            return Err(Trouble::degrade(format!(
+            return Err(Trouble::refused(format!(
                 "masks end at processor {}",
                 CpuSet::MAX_CPU - 1
             )));
@@ -227,7 +227,7 @@ fn confine(thread: u32, mask: &Cpus) -> Result<bool, Trouble> {
     match sched_setaffinity(Some(pid), &set) {
         Ok(()) => Ok(true),
         Err(Errno::SRCH) => Ok(false),
-        Err(Errno::INVAL) => Err(Trouble::degrade(format!(
+        Err(Errno::INVAL) => Err(Trouble::refused(format!(
             "thread {thread} cannot run on {mask}: none of them is online and in its cpuset, or \
              the kernel keeps the thread where it is"
         ))),

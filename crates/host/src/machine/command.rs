@@ -16,7 +16,6 @@ use std::collections::BTreeMap;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use thiserror::Error;
-use wattio_governor::Reaction;
 use wattio_units::Seconds;
 
 /// The work goes on.
@@ -88,7 +87,7 @@ impl Commands {
 
     fn pair(&mut self, name: &str) -> Result<&mut Pair, Trouble> {
         self.0.get_mut(name).ok_or_else(|| {
-            Trouble::degrade(format!(
+            Trouble::refused(format!(
                 "the configuration has no command {name:?} any more: add it, or resume by hand"
             ))
         })
@@ -102,10 +101,9 @@ impl Commands {
         match pair.run(argv)?.code() {
             Some(0) => Ok(PAUSED.to_owned()),
             Some(1) => Ok(RUNNING.to_owned()),
-            code => Err(Trouble::Refused(
-                format!("is_paused ended with {code:?} instead of 0 (paused) or 1 (running)"),
-                Reaction::Retry,
-            )),
+            code => Err(Trouble::refused(format!(
+                "is_paused ended with {code:?} instead of 0 (paused) or 1 (running)"
+            ))),
         }
     }
 
@@ -115,15 +113,14 @@ impl Commands {
             PAUSED => (&pair.config.pause, PAUSED),
             RUNNING => (&pair.config.resume, RUNNING),
             _ => {
-                return Err(Trouble::degrade(format!(
+                return Err(Trouble::refused(format!(
                     "{value:?} is neither {RUNNING} nor {PAUSED}"
                 )));
             }
         };
         let status = pair.run(argv)?;
         if !status.success() {
-            let message = format!("{} failed: {status}", argv.join(" "));
-            return Err(Trouble::Refused(message, Reaction::Retry));
+            return Err(Trouble::refused(format!("{} failed: {status}", argv.join(" "))));
         }
         pair.state = Some(state);
         Ok(())
@@ -147,7 +144,7 @@ impl Commands {
 impl Pair {
     fn run(&self, argv: &[String]) -> Result<ExitStatus, Trouble> {
         let Some((program, arguments)) = argv.split_first() else {
-            return Err(Trouble::degrade("has no program"));
+            return Err(Trouble::refused("has no program"));
         };
         let mut command = Command::new(program);
         command.args(arguments).env_clear().env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin");
@@ -159,7 +156,7 @@ impl Pair {
         }
         let failed = |error: &std::io::Error| {
             // A program that is not there is no place that is gone.
-            Trouble::degrade(format!("{program}: {error}"))
+            Trouble::refused(format!("{program}: {error}"))
         };
         let mut child = command.spawn().map_err(|error| failed(&error))?;
         if ended(&child, self.config.timeout).map_err(|error| failed(&error.into()))? {
@@ -167,7 +164,7 @@ impl Pair {
         }
         stop(&mut child);
         let timeout = self.config.timeout;
-        Err(Trouble::Refused(format!("{program} was ended after {timeout}"), Reaction::Retry))
+        Err(Trouble::refused(format!("{program} was ended after {timeout}")))
     }
 }
 

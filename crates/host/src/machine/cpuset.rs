@@ -11,7 +11,7 @@
 use super::{Trouble, file};
 use crate::Root;
 use crate::topology::CPU_FOLDER;
-use wattio_governor::{Cpus, Reaction};
+use wattio_governor::Cpus;
 
 /// The name of the file.
 pub const FILE: &str = "cpuset.cpus";
@@ -25,11 +25,11 @@ pub(super) fn read(root: &Root, path: &str) -> Result<String, Trouble> {
 /// Gives the group other processors.
 pub(super) fn write(root: &Root, path: &str, value: &str) -> Result<(), Trouble> {
     check(path)?;
-    let cpus: Cpus = value.parse().map_err(|error| Trouble::degrade(format!("{error}")))?;
+    let cpus: Cpus = value.parse().map_err(|error| Trouble::refused(format!("{error}")))?;
     let folder = path.trim_end_matches(FILE);
     if cpus.is_empty() {
         if is_version_1(root, path) {
-            return Err(Trouble::degrade("version 1 control groups with tasks take no empty list"));
+            return Err(Trouble::refused("version 1 control groups with tasks take no empty list"));
         }
         let all = possible(root).map(|all| all.to_string()).unwrap_or_default();
         return file::write(root, path, value).or_else(|_| file::write(root, path, &all));
@@ -54,28 +54,26 @@ fn in_force(root: &Root, folder: &str, cpus: &Cpus) -> Result<(), Trouble> {
     let Ok(text) = root.read(&format!("{folder}cpuset.cpus.effective")) else { return Ok(()) };
     let effective: Cpus = text
         .parse()
-        .map_err(|error| Trouble::degrade(format!("cpuset.cpus.effective: {error}")))?;
+        .map_err(|error| Trouble::refused(format!("cpuset.cpus.effective: {error}")))?;
     if !effective.and(cpus).is_empty() {
         return Ok(());
     }
-    Err(Trouble::degrade(format!(
+    Err(Trouble::refused(format!(
         "took {cpus} but runs on {effective}: the parent's set, or what is online, has none of them"
     )))
 }
 
 /// Says what the kernel's errors mean here.
 fn explained(trouble: Trouble, value: &str) -> Trouble {
-    let Trouble::Refused(message, reaction) = trouble else { return trouble };
-    match reaction {
-        // EBUSY: a child of a version 1 group is wider.
-        Reaction::Retry => Trouble::Refused(
-            format!("{message}: a control group below it still has more than {value}"),
-            reaction,
-        ),
-        _ => Trouble::Refused(
-            format!("{message}: the list must lie within the parent's, and be online"),
-            reaction,
-        ),
+    match trouble {
+        Trouble::Gone => Trouble::Gone,
+        // A child of a version 1 group is wider.
+        Trouble::Busy(message) => Trouble::Busy(format!(
+            "{message}: a control group below it still has more than {value}"
+        )),
+        Trouble::Refused(message) => Trouble::refused(format!(
+            "{message}: the list must lie within the parent's, and be online"
+        )),
     }
 }
 
@@ -101,7 +99,7 @@ fn check(path: &str) -> Result<(), Trouble> {
     if path.starts_with("/sys/fs/cgroup/") && path.ends_with("/cpuset.cpus") {
         return Ok(());
     }
-    Err(Trouble::degrade("is no /sys/fs/cgroup/…/cpuset.cpus"))
+    Err(Trouble::refused("is no /sys/fs/cgroup/…/cpuset.cpus"))
 }
 
 #[cfg(test)]
@@ -136,7 +134,7 @@ mod tests {
     #[test]
     fn a_set_that_the_parent_does_not_have_is_not_in_force() {
         let (_folder, root) = group(&[(FILE, ""), ("cpuset.cpus.effective", "0-3")]);
-        let Err(Trouble::Refused(message, _)) = write(&root, PATH, "8-9") else { panic!() };
+        let Err(Trouble::Refused(message)) = write(&root, PATH, "8-9") else { panic!() };
         assert!(message.contains("runs on 0-3"), "{message}");
     }
 

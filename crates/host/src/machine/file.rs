@@ -146,7 +146,7 @@ fn check(path: &str) -> Result<(), Trouble> {
     if kernel && !path.split('/').any(|part| part == "..") {
         return Ok(());
     }
-    Err(Trouble::degrade("is no file under /sys or /proc/irq"))
+    Err(Trouble::refused("is no file under /sys or /proc/irq"))
 }
 
 #[cfg(test)]

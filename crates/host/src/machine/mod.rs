@@ -23,7 +23,7 @@ pub use command::{CommandConfig, CommandError};
 use crate::Root;
 use rustix::io::Errno;
 use std::io;
-use wattio_governor::{Address, Machine, MachineError, Reaction};
+use wattio_governor::{Address, Machine, MachineError};
 
 /// The host that the process runs on, or a folder that is shaped like one.
 #[derive(Debug)]
@@ -37,31 +37,30 @@ pub struct LinuxMachine {
 pub(crate) enum Trouble {
     /// There is no such place any more.
     Gone,
+    /// Something else has to change first.
+    Busy(String),
     /// The system or the value says no.
-    Refused(String, Reaction),
+    Refused(String),
 }
 
 impl Trouble {
-    /// Something that will not pass by itself.
-    fn degrade(message: impl Into<String>) -> Self {
-        Self::Refused(message.into(), Reaction::Degrade)
+    /// No, for this reason.
+    fn refused(message: impl Into<String>) -> Self {
+        Self::Refused(message.into())
     }
 
     /// What the system said while `doing`.
     fn of_system(error: &io::Error, doing: &str) -> Self {
         let code = Errno::from_io_error(error);
         let gone = [Errno::NOENT, Errno::NODEV, Errno::NXIO, Errno::SRCH];
-        let passing = [Errno::BUSY, Errno::AGAIN, Errno::INTR];
         match code {
             Some(code) if gone.contains(&code) => Self::Gone,
-            Some(code) if passing.contains(&code) => {
-                Self::Refused(format!("{doing}: {error}"), Reaction::Retry)
-            }
-            Some(Errno::ACCESS | Errno::PERM) => Self::degrade(format!(
+            Some(Errno::BUSY) => Self::Busy(format!("{doing}: {error}")),
+            Some(Errno::ACCESS | Errno::PERM) => Self::refused(format!(
                 "{doing}: {error}; run as root, or with the capability and the write access that \
                  the unit file names"
             )),
-            _ => Self::degrade(format!("{doing}: {error}")),
+            _ => Self::refused(format!("{doing}: {error}")),
         }
     }
 
@@ -69,8 +68,8 @@ impl Trouble {
         let address = address.clone();
         match self {
             Self::Gone => MachineError::Gone { address },
-            Self::Refused(message, reaction) => {
-                MachineError::Refused { address, message, reaction }
+            Self::Busy(message) | Self::Refused(message) => {
+                MachineError::Refused { address, message }
             }
         }
     }
@@ -89,7 +88,7 @@ impl LinuxMachine {
 
 /// What is said of an address that no scheme knows: it comes from an edited or foreign snapshot.
 fn unknown(address: &Address) -> Trouble {
-    Trouble::degrade(format!(
+    Trouble::refused(format!(
         "scheme {:?} is none of \"file\", \"cpuset\", \"affinity\", \"command\"",
         address.scheme()
     ))

@@ -102,7 +102,7 @@ pub fn open(
     let whole =
         |path: &String| path.rsplit_once('/').is_some_and(|(folder, _)| !folder.contains('*'));
     if config.sockets.is_empty() || !config.sockets.iter().all(whole) {
-        return Err(SourceError::degrade(
+        return Err(SourceError::new(
             &name,
             "sockets must be absolute paths with * in the last part only, such as \
              [\"/var/run/ceph/ceph-osd.*.asok\"]",
@@ -135,7 +135,7 @@ impl Osds {
         let answer = self.answer(path).map_err(|error| explain(&error, self.timeout));
         answer
             .and_then(|answer| parse(&answer))
-            .map_err(|message| SourceError::retry(&self.name, format!("{path}: {message}")))
+            .map_err(|message| SourceError::new(&self.name, format!("{path}: {message}")))
     }
 
     fn answer(&self, path: &str) -> std::io::Result<Vec<u8>> {
@@ -166,7 +166,7 @@ impl LatencySource for Osds {
         let paths = self.paths();
         if paths.is_empty() {
             let message = "there is no such socket; is an OSD running?";
-            return Err(SourceError::retry(&self.name, message));
+            return Err(SourceError::new(&self.name, message));
         }
         let totals: Vec<_> = paths.iter().map(|path| (path, self.ask(path))).collect();
         self.differences.retain(|path, _| paths.contains(path));

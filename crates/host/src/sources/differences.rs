@@ -51,7 +51,7 @@ impl Differences {
     ) -> Result<Option<LatencySample>, SourceError> {
         let Some(last) = self.last.replace(totals.clone()) else { return Ok(None) };
         if totals.went_back(&last) {
-            return Err(SourceError::retry(
+            return Err(SourceError::new(
                 &self.source_name,
                 "counters went back: it was restarted; counting starts again",
             ));

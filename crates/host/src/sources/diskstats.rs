@@ -110,7 +110,7 @@ impl Diskstats {
     /// Where a device is not there, or is a partition of another one that is named too.
     pub fn open(config: &Config, root: &Root) -> Result<Self, SourceError> {
         let name = format!("diskstats {}", config.devices.join(" "));
-        let refused = |message: String| SourceError::degrade(&name, message);
+        let refused = |message: String| SourceError::new(&name, message);
         let text = root.read(FILE).map_err(|error| refused(format!("{FILE}: {error}")))?;
         let there = || devices(&text).collect::<Vec<_>>().join(", ");
         if config.devices.is_empty() {
@@ -150,7 +150,7 @@ impl LatencySource for Diskstats {
         let text = self
             .root
             .read(FILE)
-            .map_err(|error| SourceError::retry(&self.name, format!("{FILE}: {error}")))?;
+            .map_err(|error| SourceError::new(&self.name, format!("{FILE}: {error}")))?;
         sum_windows(self.disks.iter_mut().map(|disk| disk.window(now, &text, &self.name)))
     }
 }
@@ -173,8 +173,8 @@ impl Disk {
         source_name: &str,
     ) -> Result<Option<LatencySample>, SourceError> {
         let counters = parse(text, &self.device)
-            .map_err(|message| SourceError::retry(source_name, message))?
-            .ok_or_else(|| SourceError::retry(source_name, format!("{} is gone", self.device)))?;
+            .map_err(|message| SourceError::new(source_name, message))?
+            .ok_or_else(|| SourceError::new(source_name, format!("{} is gone", self.device)))?;
         let same = |last: &Counters| counters.reads >= last.reads && counters.writes >= last.writes;
         // Milliseconds that went back have wrapped, unless the device was taken out and put in.
         if let Some(last) = self.last.filter(same) {

@@ -98,7 +98,7 @@ impl LatencySource for FioLog {
 
     fn sample(&mut self, now: Seconds) -> Result<Option<LatencySample>, SourceError> {
         let name = self.name.clone();
-        let retry = |message: String| SourceError::retry(&name, message);
+        let retry = |message: String| SourceError::new(&name, message);
         let bytes = self.news().map_err(retry)?;
         let mut tally = Tally::default();
         for line in String::from_utf8_lossy(&bytes).lines() {

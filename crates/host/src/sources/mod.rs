@@ -1,4 +1,4 @@
-//! Where latency and utilisation come from.
+//! Where latency, utilisation and the progress of background work come from.
 //!
 //! A source is a `Config` (its table in the daemon's file), a pure parser of what the host says,
 //! and a struct behind the governor's trait. To add one, copy `diskstats.rs` (read at once) or
@@ -12,6 +12,7 @@ pub mod diskstats;
 pub mod exec;
 mod fine;
 pub mod fio_log;
+pub mod md;
 pub mod polled;
 pub mod proc_stat;
 pub mod prometheus;
@@ -24,7 +25,7 @@ pub use worker::{Stopwatch, stopwatch};
 
 use crate::Root;
 use serde::Deserialize;
-use wattio_governor::{CpuSource, LatencySource, SourceError};
+use wattio_governor::{BackgroundSource, CpuSource, LatencySource, SourceError};
 use wattio_units::Seconds;
 
 /// Where client latency comes from: `kind` and the keys of that kind.
@@ -55,6 +56,14 @@ pub enum CpuConfig {
     Exec(exec::Config),
     /// An SPDK target's own account of its polling cores.
     Spdk(spdk::Config),
+}
+
+/// Where the progress of background work comes from: `kind` and the keys of that kind.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
+pub enum BackgroundConfig {
+    /// Resync and check of Linux software RAID.
+    Md(md::Config),
 }
 
 impl Default for CpuConfig {
@@ -94,6 +103,18 @@ impl CpuConfig {
             Self::ProcStat(config) => Box::new(proc_stat::ProcStat::open(config, root)?),
             Self::Exec(config) => Box::new(exec::ExecCpu::open(config, root, period, stopwatch())?),
             Self::Spdk(config) => Box::new(spdk::Spdk::open(config, root, period, stopwatch())?),
+        })
+    }
+}
+
+impl BackgroundConfig {
+    /// Opens the source, while knobs hold nothing.
+    ///
+    /// # Errors
+    /// [`SourceError`] where the configuration names what is not there or makes no sense.
+    pub fn open(&self, root: &Root) -> Result<Box<dyn BackgroundSource>, SourceError> {
+        Ok(match self {
+            Self::Md(config) => Box::new(md::Md::open(config, root)?),
         })
     }
 }

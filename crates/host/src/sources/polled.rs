@@ -39,7 +39,7 @@ pub(super) fn at_least(
     if span >= least {
         return Ok(span);
     }
-    Err(SourceError::degrade(source_name, format!("{key} = {span} is too short; at least {least}")))
+    Err(SourceError::new(source_name, format!("{key} = {span} is too short; at least {least}")))
 }
 
 /// A source in a thread of its own: handing out its samples never waits.
@@ -119,7 +119,7 @@ impl LatencySource for Polled {
 
     fn sample(&mut self, now: Seconds) -> Result<Option<LatencySample>, SourceError> {
         if self.worker.is_dead() {
-            return Err(SourceError::degrade(&self.name, "its thread died; this is a bug"));
+            return Err(SourceError::new(&self.name, "its thread died; this is a bug"));
         }
         let ticked = (self.stopwatch)();
         self.worker.with(|slot| slot.fetch(now, ticked))
@@ -206,9 +206,9 @@ mod tests {
     fn an_error_holds_until_an_answer_and_loses_no_sample() {
         let mut bench = Bench::new();
         bench.answer(requests(2));
-        bench.answer(Err(SourceError::retry("scripted", "gone")));
+        bench.answer(Err(SourceError::new("scripted", "gone")));
         assert!(bench.polled.sample(Seconds(1.0)).is_err());
-        bench.answer(Err(SourceError::retry("scripted", "gone")));
+        bench.answer(Err(SourceError::new("scripted", "gone")));
         bench.answer(requests(3));
         assert_eq!(bench.polled.sample(Seconds(2.0)).unwrap().unwrap().requests, 5);
     }

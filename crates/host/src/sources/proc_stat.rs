@@ -78,8 +78,7 @@ impl ProcStat {
 
     fn read(&self) -> Result<BTreeMap<u32, Ticks>, SourceError> {
         let text = self.root.read(FILE).map_err(|error| format!("{FILE}: {error}"));
-        text.and_then(|text| parse(&text))
-            .map_err(|message| SourceError::retry(self.name(), message))
+        text.and_then(|text| parse(&text)).map_err(|message| SourceError::new(self.name(), message))
     }
 }
 
@@ -91,7 +90,7 @@ impl CpuSource for ProcStat {
     /// A call within the tick of the last one repeats what that one said.
     fn sample(&mut self, _: Seconds, active: &[Cpus]) -> Result<Vec<GroupUse>, SourceError> {
         let new = self.read()?;
-        self.cores.uses(new, active).map_err(|message| SourceError::retry("proc-stat", message))
+        self.cores.uses(new, active).map_err(|message| SourceError::new("proc-stat", message))
     }
 }
 

@@ -139,9 +139,9 @@ impl CpuSource for Spdk {
     }
 
     fn sample(&mut self, _: Seconds, active: &[Cpus]) -> Result<Vec<GroupUse>, SourceError> {
-        let retry = |message: String| SourceError::retry(&self.name, message);
+        let retry = |message: String| SourceError::new(&self.name, message);
         if self.worker.is_dead() {
-            return Err(SourceError::degrade(&self.name, "its thread died; this is a bug"));
+            return Err(SourceError::new(&self.name, "its thread died; this is a bug"));
         }
         let newest = self.worker.with(|slot| slot.clone());
         let (at, ticks) =

@@ -72,7 +72,7 @@ impl<T: Send + 'static> Worker<T> {
         let name = source_name.split(' ').next().unwrap_or_default().to_owned();
         let thread =
             Builder::new().name(name).stack_size(256 << 10).spawn(run).map_err(|error| {
-                SourceError::degrade(source_name, format!("no thread can be started: {error}"))
+                SourceError::new(source_name, format!("no thread can be started: {error}"))
             })?;
         Ok(Self { shared, thread: Some(thread) })
     }

@@ -10,7 +10,7 @@ use super::cpus;
 use super::tree::{CPU, Tree};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
-use wattio_governor::{Address, Cpus, Machine, MachineError, Reaction};
+use wattio_governor::{Address, Cpus, Machine, MachineError};
 use wattio_host::machine::Masks;
 
 /// The masks of processes, by address.
@@ -45,7 +45,7 @@ impl Kernel {
 
     fn refused(address: &Address, message: &str) -> MachineError {
         let (address, message) = (address.clone(), message.to_owned());
-        MachineError::Refused { address, message, reaction: Reaction::Degrade }
+        MachineError::Refused { address, message }
     }
 
     /// Whether a file belongs to cores that are all off.

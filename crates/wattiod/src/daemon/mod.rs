@@ -98,8 +98,6 @@ pub struct Next {
     pub at: Duration,
     /// Whether a window ended.
     pub stepped: bool,
-    /// Whether going on would be wrong.
-    pub stop: bool,
     /// What happened, for the log.
     pub events: Vec<EventStatus>,
 }
@@ -162,7 +160,7 @@ impl Daemon {
             self.steps += 1;
         }
         let events = std::mem::take(&mut self.untold);
-        Next { at: tick.next, stepped, stop: tick.stop, events }
+        Next { at: tick.next, stepped, events }
     }
 
     /// Answers a request from the socket.

@@ -46,7 +46,7 @@ impl Config {
     }
 
     fn build(&self, root: &Root) -> Result<Command, SourceError> {
-        let refused = |message: String| Err(SourceError::degrade(self.name(), message));
+        let refused = |message: String| Err(SourceError::new(self.name(), message));
         let Some((program, arguments)) =
             self.command.split_first().filter(|(program, _)| program.starts_with('/'))
         else {
@@ -91,7 +91,7 @@ impl<T: Default + Send + 'static> Listener<T> {
         mut read: impl FnMut(line::Line) -> Result<L, String> + Send + 'static,
         mut post: impl FnMut(&mut T, Result<L, SourceError>) + Send + 'static,
     ) -> Result<Self, SourceError> {
-        let failed = |error| SourceError::degrade(name, format!("cannot listen: {error}"));
+        let failed = |error| SourceError::new(name, format!("cannot listen: {error}"));
         let (stop, stopped) = UnixStream::pair().map_err(failed)?;
         let heard = Arc::new(Mutex::new(T::default()));
         let (slot, source_name) = (Arc::clone(&heard), name.to_owned());
@@ -106,7 +106,7 @@ impl<T: Default + Send + 'static> Listener<T> {
                 Heard::Trouble(why) => Err(why),
             };
             let makes_sense = said.is_ok();
-            let said = said.map_err(|why| SourceError::retry(&source_name, why));
+            let said = said.map_err(|why| SourceError::new(&source_name, why));
             post(&mut slot.lock().unwrap_or_else(PoisonError::into_inner), said);
             makes_sense
         };
@@ -248,7 +248,7 @@ impl CpuSource for ExecCpu {
         if let Some(error) = &told.error {
             return Err(error.clone());
         }
-        let retry = |message| Err(SourceError::retry(&self.name, message));
+        let retry = |message| Err(SourceError::new(&self.name, message));
         match told.at {
             None => return retry("has printed no line yet".to_owned()),
             Some(at) if now - at > self.age_max => {

@@ -85,7 +85,7 @@ struct Page {
 /// start later.
 pub fn open(config: &Config, period: Seconds, stopwatch: Stopwatch) -> Result<Polled, SourceError> {
     let name = format!("prometheus {} {}", config.url, config.metric);
-    let refused = |message: String| SourceError::degrade(&name, message);
+    let refused = |message: String| SourceError::new(&name, message);
     let url = url::parse(&config.url).map_err(refused)?;
     if config.metric.is_empty() || !config.metric.bytes().all(|byte| byte.is_ascii_graphic()) {
         return Err(refused(format!("metric = {:?} is no name of a metric", config.metric)));
@@ -124,7 +124,7 @@ impl LatencySource for Page {
     }
 
     fn sample(&mut self, now: Seconds) -> Result<Option<LatencySample>, SourceError> {
-        let totals = self.totals().map_err(|message| SourceError::retry(&self.name, message))?;
+        let totals = self.totals().map_err(|message| SourceError::new(&self.name, message))?;
         self.differences.window(now, totals)
     }
 }

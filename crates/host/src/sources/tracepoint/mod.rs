@@ -62,7 +62,7 @@ struct Trace {
 /// Where a device is not there, tracing cannot be used, or the configuration makes no sense.
 pub fn open(config: &Config, root: &Root, stopwatch: Stopwatch) -> Result<Polled, SourceError> {
     let name = format!("tracepoint {}", config.devices.join(" "));
-    let refused = |message: String| SourceError::degrade(&name, message);
+    let refused = |message: String| SourceError::new(&name, message);
     let interval = at_least(&name, "interval", config.interval, INTERVAL_MIN)?;
     let buffer_kib = (config.buffer.0 / 1024.0) as u64;
     if !BUFFER_KIB.contains(&buffer_kib) {
@@ -139,16 +139,16 @@ impl LatencySource for Trace {
     }
 
     fn sample(&mut self, now: Seconds) -> Result<Option<LatencySample>, SourceError> {
-        self.drain().map_err(|message| SourceError::retry(&self.name, message))?;
+        self.drain().map_err(|message| SourceError::new(&self.name, message))?;
         if !self.instance.is_on() {
             // Silence would look as if nobody asked for anything.
-            return Err(SourceError::degrade(&self.name, "its recording was stopped by others"));
+            return Err(SourceError::new(&self.name, "its recording was stopped by others"));
         }
         self.requests.sample(now).map(Some).map_err(|lost| {
             let message = format!(
                 "{lost} events were lost: raise buffer, shorten interval, or take diskstats"
             );
-            SourceError::retry(&self.name, message)
+            SourceError::new(&self.name, message)
         })
     }
 }
