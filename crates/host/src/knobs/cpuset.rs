@@ -4,12 +4,14 @@
 //! one below it, so that those below are narrowed with it, before it and each to its own cores
 //! where it has any of the active ones; a control group that is born below while the group is
 //! narrow stays as it was born.
+//!
+//! A service that restarts gets a new control group, which is looked for now and then.
 
 use super::Opened;
 use crate::Root;
 use crate::groups::Group;
 use crate::machine::cgroups::{Cgroups, EFFECTIVE, below};
-use crate::machine::cpuset::FILE;
+use crate::machine::cpuset::{self, FILE};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use wattio_governor::{Address, Assignment, Cpus, Knob, Layer, Machine, MachineError, Setting};
@@ -33,9 +35,7 @@ struct Set {
     folder: String,
     unified: bool,
     /// The cores of control groups below when they were first seen.
-    below: BTreeMap<String, Cpus>,
-    /// What was asked for last.
-    last: Option<Cpus>,
+    below: BTreeMap<Address, Cpus>,
 }
 
 impl CpusetConfig {
@@ -78,34 +78,35 @@ impl Set {
             ));
         }
         check_parent(root, parent, &group.cores())?;
-        Ok(Self { folder, unified: found.unified, below: BTreeMap::new(), last: None })
+        Ok(Self { folder, unified: found.unified, below: BTreeMap::new() })
     }
 
     fn assignments(&mut self, root: &Root, active: &Cpus) -> Vec<Assignment> {
-        let one = |folder: &str, cpus: &Cpus| {
-            let address = Address::new("cpuset", &format!("{folder}/{FILE}"));
-            Assignment::new(address, cpus.to_string())
-        };
-        let mut assignments = vec![one(&self.folder, active)];
-        if !self.unified {
-            for folder in below(root, &self.folder).into_iter().skip(1) {
-                let Ok(text) = root.read(&format!("{folder}/{FILE}")) else { continue };
-                let now: Cpus = text.parse().unwrap_or_default();
-                let own = self.below.entry(folder.clone()).or_insert(now);
-                // An empty one has no tasks, and takes no empty list again.
-                if own.is_empty() {
-                    continue;
-                }
-                let inside = own.and(active);
-                let inside = if inside.is_empty() { active } else { &inside };
-                assignments.push(one(&folder, inside));
-            }
-            let wider = self.last.as_ref().is_some_and(|last| last.without(active).is_empty());
-            if !wider {
-                assignments.reverse();
-            }
+        // The service may be between its end and its next start.
+        let Some(address) = cpuset::address(root, &self.folder) else { return Vec::new() };
+        let mut assignments = vec![Assignment::new(address, active.to_string())];
+        if self.unified {
+            return assignments;
         }
-        self.last = Some(active.clone());
+        let has = |folder: &str| -> Option<Cpus> {
+            Some(root.read(&format!("{folder}/{FILE}")).ok()?.parse().unwrap_or_default())
+        };
+        // An empty one has no tasks, and takes no empty list again.
+        let Some(now) = has(&self.folder).filter(|now| !now.is_empty()) else { return Vec::new() };
+        let mut below_before = std::mem::take(&mut self.below);
+        for folder in below(root, &self.folder).into_iter().skip(1) {
+            let Some(address) = cpuset::address(root, &folder) else { continue };
+            let own = below_before.remove(&address).or_else(|| has(&folder));
+            let Some(own) = own.filter(|own| !own.is_empty()) else { continue };
+            let inside = own.and(active);
+            let inside = if inside.is_empty() { active } else { &inside };
+            assignments.push(Assignment::new(address.clone(), inside.to_string()));
+            self.below.insert(address, own);
+        }
+        let widens = now.without(active).is_empty();
+        if !widens {
+            assignments.reverse();
+        }
         assignments
     }
 }
@@ -128,6 +129,10 @@ impl Knob for CpusetKnob {
 
     fn layer(&self) -> Layer {
         Layer::Placement
+    }
+
+    fn follows_processes(&self) -> bool {
+        true
     }
 
     fn assignments(

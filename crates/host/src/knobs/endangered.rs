@@ -23,7 +23,7 @@ pub(super) fn by_leaving(root: &Root, cpu: u32, online: &Cpus) -> Vec<Address> {
     endangered.extend(interrupts(root, named));
     endangered.extend(told_frequency(root, cpu));
     let sets = sets(root).into_iter().rev().filter(|(_, cpus)| cpus.contains(cpu));
-    endangered.extend(sets.map(|(path, _)| Address::new("cpuset", &path)));
+    endangered.extend(sets.filter_map(|(folder, _)| cpuset::address(root, &folder)));
     endangered
 }
 
@@ -86,15 +86,15 @@ fn told_frequency(root: &Root, cpu: u32) -> Option<Address> {
     (governor == "userspace").then(|| Address::new("file", &path))
 }
 
-/// The version 1 control groups that have processors of their own, parents before children.
+/// The folders of version 1 control groups that have processors of their own, parents before
+/// children.
 pub(super) fn sets(root: &Root) -> Vec<(String, Cpus)> {
     let top = Cgroups::find(root).folder("cpuset", "/").filter(|top| !top.unified);
     // The top one follows what is online by itself.
     let folders = top.map_or_else(Vec::new, |top| below(root, &top.path)).into_iter().skip(1);
     let set = |folder: String| {
-        let path = format!("{folder}/{}", cpuset::FILE);
-        let cpus: Cpus = root.read(&path).ok()?.parse().ok()?;
-        (!cpus.is_empty()).then_some((path, cpus))
+        let cpus: Cpus = root.read(&format!("{folder}/{}", cpuset::FILE)).ok()?.parse().ok()?;
+        (!cpus.is_empty()).then_some((folder, cpus))
     };
     folders.filter_map(set).collect()
 }

@@ -1,4 +1,8 @@
-//! `cpuset:…/cpuset.cpus`: the processors of a control group.
+//! `cpuset:…/cpuset.cpus@INODE`: the processors of a control group.
+//!
+//! The inode is that of the group's folder. A service that restarts gets a control group of the same
+//! name that is another place, with a value of its own; the old one is gone and nothing of it is
+//! left to restore. The kernel does not give an inode of this file system to the next group.
 //!
 //! - Version 2: the empty list means "those of the parent". The kernel does not take it back where
 //!   there are tasks (ENOSPC, as on Linux 6.1 and 6.18); all processors that there can ever be mean
@@ -11,20 +15,52 @@
 use super::{Trouble, file};
 use crate::Root;
 use crate::topology::CPU_FOLDER;
-use wattio_governor::Cpus;
+use std::fs;
+use std::io::Write;
+use std::os::unix::fs::MetadataExt;
+use wattio_governor::{Address, Cpus};
 
 /// The name of the file.
 pub const FILE: &str = "cpuset.cpus";
 
+/// The address of a control group's processors; `None` where there is no such group.
+pub(crate) fn address(root: &Root, folder: &str) -> Option<Address> {
+    let inode = inode(root, folder)?;
+    Some(Address::new("cpuset", &format!("{folder}/{FILE}@{inode}")))
+}
+
+/// The number of a folder.
+fn inode(root: &Root, folder: &str) -> Option<u64> {
+    Some(fs::metadata(root.path(folder)).ok()?.ino())
+}
+
+/// The path of a place, and the inode of its folder. Without one whatever stands there is meant.
+fn split(place: &str) -> (&str, Option<u64>) {
+    let parts = place.rsplit_once('@').filter(|(path, _)| path.ends_with(FILE));
+    parts.and_then(|(path, inode)| Some((path, Some(inode.parse().ok()?)))).unwrap_or((place, None))
+}
+
+/// Whether the group is still the one that is meant. What was opened or read before is then of it
+/// too, as a group that was removed does not come back.
+fn check_inode(root: &Root, path: &str, meant: Option<u64>) -> Result<(), Trouble> {
+    let found = inode(root, path.trim_end_matches(FILE));
+    if meant.is_none() || found == meant { Ok(()) } else { Err(Trouble::Gone) }
+}
+
 /// The processors that the group asks for.
-pub(super) fn read(root: &Root, path: &str) -> Result<String, Trouble> {
+pub(super) fn read(root: &Root, place: &str) -> Result<String, Trouble> {
+    let (path, inode) = split(place);
     check(path)?;
-    file::read(root, path)
+    let value = file::read(root, path)?;
+    check_inode(root, path, inode)?;
+    Ok(value)
 }
 
 /// Gives the group other processors.
-pub(super) fn write(root: &Root, path: &str, value: &str) -> Result<(), Trouble> {
+pub(super) fn write(root: &Root, place: &str, value: &str) -> Result<(), Trouble> {
+    let (path, inode) = split(place);
     check(path)?;
+    let put = |text: &str| put(root, path, inode, text);
     let cpus: Cpus = value.parse().map_err(|error| Trouble::refused(format!("{error}")))?;
     let folder = path.trim_end_matches(FILE);
     if cpus.is_empty() {
@@ -32,10 +68,21 @@ pub(super) fn write(root: &Root, path: &str, value: &str) -> Result<(), Trouble>
             return Err(Trouble::refused("version 1 control groups with tasks take no empty list"));
         }
         let all = possible(root).map(|all| all.to_string()).unwrap_or_default();
-        return file::write(root, path, value).or_else(|_| file::write(root, path, &all));
+        // "\n" stands for the empty value.
+        return put("\n").or_else(|_| put(&all));
     }
-    file::write(root, path, value).map_err(|trouble| explained(trouble, value))?;
+    put(value).map_err(|trouble| explained(trouble, value))?;
     in_force(root, folder, &cpus)
+}
+
+/// Writes to the group that is meant and to no other: the file of one that was removed meanwhile
+/// takes nothing.
+fn put(root: &Root, path: &str, inode: Option<u64>, text: &str) -> Result<(), Trouble> {
+    let trouble = |error| Trouble::of_system(&error, &format!("does not take {text:?}"));
+    let file = fs::OpenOptions::new().write(true).truncate(true).open(root.path(path));
+    let mut file = file.map_err(trouble)?;
+    check_inode(root, path, inode)?;
+    file.write_all(text.as_bytes()).map_err(trouble)
 }
 
 /// Whether the group is one of version 1.
@@ -78,7 +125,8 @@ fn explained(trouble: Trouble, value: &str) -> Trouble {
 }
 
 /// Whether two lists mean the same.
-pub(super) fn same(root: &Root, path: &str, one: &str, other: &str) -> bool {
+pub(super) fn same(root: &Root, place: &str, one: &str, other: &str) -> bool {
+    let (path, _) = split(place);
     let (Ok(one), Ok(other)) = (one.parse::<Cpus>(), other.parse::<Cpus>()) else { return false };
     let inherits = |none: &Cpus, all: &Cpus| {
         none.is_empty()
@@ -89,7 +137,8 @@ pub(super) fn same(root: &Root, path: &str, one: &str, other: &str) -> bool {
 }
 
 /// The command that puts a list back.
-pub(super) fn mend(root: &Root, path: &str, value: &str) -> String {
+pub(super) fn mend(root: &Root, place: &str, value: &str) -> String {
+    let (path, _) = split(place);
     let all = possible(root).filter(|_| value.is_empty()).map(|all| all.to_string());
     file::mend(path, all.as_deref().unwrap_or(value))
 }
@@ -129,6 +178,39 @@ mod tests {
         let (_folder, root) = group(&[(FILE, "0-3"), ("cpuset.effective_cpus", "0-3")]);
         assert!(matches!(write(&root, PATH, ""), Err(Trouble::Refused(..))));
         assert_eq!(read(&root, PATH).unwrap(), "0-3");
+    }
+
+    /// The set of a restarted service was taken for somebody else's change, or got the old
+    /// service's processors at the restore.
+    #[test]
+    fn a_group_that_was_made_anew_is_another_place() {
+        let (_folder, root) = group(&[(FILE, "0-3")]);
+        let old = address(&root, "/sys/fs/cgroup/a").unwrap();
+        write(&root, old.rest(), "0").unwrap();
+        assert_eq!(read(&root, old.rest()).unwrap(), "0");
+        // Beside the old one, so that it has another inode.
+        fs::create_dir(root.path("/sys/fs/cgroup/b")).unwrap();
+        fs::write(root.path(&format!("/sys/fs/cgroup/b/{FILE}")), "0-7").unwrap();
+        fs::remove_dir_all(root.path("/sys/fs/cgroup/a")).unwrap();
+        assert_eq!(read(&root, old.rest()), Err(Trouble::Gone));
+        fs::rename(root.path("/sys/fs/cgroup/b"), root.path("/sys/fs/cgroup/a")).unwrap();
+        assert_eq!(read(&root, old.rest()), Err(Trouble::Gone));
+        assert_eq!(write(&root, old.rest(), "0-3"), Err(Trouble::Gone));
+        let new = address(&root, "/sys/fs/cgroup/a").unwrap();
+        assert_ne!(new, old);
+        write(&root, new.rest(), "0-1").unwrap();
+        assert_eq!(read(&root, PATH).unwrap(), "0-1", "whatever stands there");
+        assert_eq!(mend(&root, old.rest(), "0-3"), format!("echo 0-3 > {PATH}"));
+    }
+
+    #[test]
+    fn the_inode_is_what_follows_the_file() {
+        let unit = "/sys/fs/cgroup/ssh@7.service/cpuset.cpus";
+        assert_eq!(split(unit), (unit, None));
+        assert_eq!(split(&format!("{unit}@12")), (unit, Some(12)));
+        for other in ["", "@", "a@1", "cpuset.cpus@", "cpuset.cpus@-1"] {
+            assert_eq!(split(other), (other, None));
+        }
     }
 
     #[test]

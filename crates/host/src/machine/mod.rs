@@ -5,7 +5,7 @@
 //! | scheme | place | value |
 //! |---|---|---|
 //! | `file:/sys/…` | a file that holds one value | its text, see [`file`] |
-//! | `cpuset:/sys/fs/cgroup/…/cpuset.cpus` | a control group's processors | a list, see [`cpuset`] |
+//! | `cpuset:/sys/fs/cgroup/…/cpuset.cpus@5283` | the processors of the control group whose folder has this inode | a list, see [`cpuset`] |
 //! | `affinity:1234@5678` | the threads of process 1234 that started at tick 5678 | masks, see [`affinity`] |
 //! | `affinity:1234/1240@5680` | one thread of it | a list |
 //! | `command:scrub` | a pair of configured commands | `running` or `paused`, see [`command`] |

@@ -19,12 +19,18 @@ const GROUPS: &str = r#"
 /// One group over all eight.
 const ONE: &str = "[[group]]\nname = 'all'\ncores = '0-7'\ncgroup = '/s.slice/etcd.service'";
 
+/// Where an address points to, whichever control group stands there.
+fn place(address: &Address) -> &str {
+    let set = address.rest().rsplit_once('@').filter(|(path, _)| path.ends_with("cpuset.cpus"));
+    set.map_or(address.rest(), |(path, _)| path)
+}
+
 fn values(assignments: &[Assignment]) -> Vec<(&str, &str)> {
     let text = |assignment| -> (&str, &str) {
         let Assignment { address, target, .. }: &Assignment = assignment;
         match target {
-            Target::Set(value) => (address.rest(), value),
-            Target::Original => (address.rest(), "original"),
+            Target::Set(value) => (place(address), value),
+            Target::Original => (place(address), "original"),
         }
     };
     assignments.iter().map(text).collect()
@@ -204,7 +210,7 @@ fn cores_leave_and_return_with_all_that_the_kernel_changed() {
         values(&assignments).into_iter().filter(|(_, value)| *value == "0").collect::<Vec<_>>();
     let file = |cpu| format!("{CPU}/cpu{cpu}/online");
     assert_eq!(off, [(file(3).as_str(), "0"), (file(7).as_str(), "0")]);
-    let endangered: Vec<_> = assignments[0].endangers.iter().map(Address::rest).collect();
+    let endangered: Vec<_> = assignments[0].endangers.iter().map(place).collect();
     let set = |folder: &str| format!("{folder}/cpuset.cpus");
     let irq = "/proc/irq/41/smp_affinity_list";
     assert_eq!(endangered, ["10@7", irq, &set(&below), &set(service), &set(slice)]);
