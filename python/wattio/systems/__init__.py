@@ -1,1 +1,7 @@
 """Storage systems under test: one module for each, all of the shape that `system` describes."""
+
+KINDS = {
+    "local": "local",
+    "moosefs": "moosefs",
+}
+"""Module of each kind of system, by the name that a study file gives it."""

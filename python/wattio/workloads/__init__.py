@@ -1,1 +1,13 @@
 """Workloads: one module for each, all of the shape that `workload` describes."""
+
+KINDS = {
+    "command": "command",
+    "fio": "fio",
+    "idle": "idle",
+    "ior": "ior",
+    "mdtest": "mdtest",
+    "mpi_io": "mpi_io",
+    "mpi_meta": "mpi_meta",
+    "trace": "trace",
+}
+"""Module of each kind of workload, by the name that a study file gives it."""

@@ -7,7 +7,9 @@ that folder again, by a pure function, so that results can be derived once more 
 A module of this package is one workload; it offers
 
     class Options(Strict)                                   # pydantic; what a study file may say
-    class Work                                              # implements Workload
+    class Work                                              # implements Workload; made as
+                                                            # Work(options, base), where base is
+                                                            # the folder of the study file
     def results(raw: Path) -> list[Operation]               # from raw files; raises ResultError
 """
 
