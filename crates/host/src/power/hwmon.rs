@@ -8,6 +8,9 @@ use crate::Root;
 use wattio_units::Seconds;
 
 const FOLDER: &str = "/sys/class/hwmon";
+/// What no sensor measures, in microwatts: one that does not know says so with all bits of a 32-bit
+/// number of milliwatts (ACPI power meters, management controllers), which reads as 4.3 MW.
+const POWER_UW_MAX: u64 = 1_000_000_000_000;
 
 /// One sensor.
 #[derive(Clone, Debug)]
@@ -49,7 +52,7 @@ fn sensors(root: &Root) -> Vec<Sensor> {
 
 pub(super) fn find(root: &Root) -> Vec<MeterInfo> {
     let info = |sensor: Sensor| MeterInfo {
-        trouble: number(root, &sensor.path).err(),
+        trouble: microwatts(root, &sensor.path).err(),
         name: sensor.name,
         what: sensor.what,
     };
@@ -60,6 +63,15 @@ pub(super) fn open(root: &Root, name: &str) -> Option<Sensor> {
     sensors(root).into_iter().find(|sensor| sensor.name == name)
 }
 
+/// What a sensor shows, unless that cannot be.
+fn microwatts(root: &Root, path: &str) -> Result<u64, String> {
+    let power_uw = number(root, path)?;
+    if power_uw > POWER_UW_MAX {
+        return Err(format!("{path} says {power_uw} uW, which is no power: it does not know"));
+    }
+    Ok(power_uw)
+}
+
 impl Sensor {
     /// The power now, and the energy of what was read before, held until the reading after it.
     pub fn read(
@@ -67,7 +79,7 @@ impl Sensor {
         root: &Root,
         span: Option<Seconds>,
     ) -> Result<Option<(f64, f64)>, String> {
-        let power_w = number(root, &self.path)? as f64 / 1e6;
+        let power_w = microwatts(root, &self.path)? as f64 / 1e6;
         if let (Some(last_w), Some(span)) = (self.last_w, span) {
             self.energy_j += last_w * span.0;
         }

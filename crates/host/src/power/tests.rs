@@ -140,6 +140,22 @@ fn what_is_not_there_is_named() {
     assert!(error.contains("this host has none"), "{error}");
 }
 
+#[test]
+fn a_sensor_that_does_not_know_tells_no_watts() {
+    let host = Host::new(&[
+        ("/sys/class/hwmon/hwmon0/name", "power_meter"),
+        ("/sys/class/hwmon/hwmon0/power1_average", "120000000"),
+    ]);
+    let name = "hwmon:power_meter/power1";
+    let mut meter = Meters::open(&host.root, name).unwrap();
+    host.say("/sys/class/hwmon/hwmon0/power1_average", "4294967295000");
+    let error = meter.read(Seconds(1.0)).unwrap_err().to_string();
+    assert!(error.contains("says 4294967295000 uW"), "{error}");
+    assert!(Meters::find(&host.root)[0].trouble.is_some());
+    host.say("/sys/class/hwmon/hwmon0/power1_average", "110000000");
+    assert_eq!(meter.read(Seconds(2.0)).unwrap().unwrap().power_w, 110.0);
+}
+
 proptest! {
     #[test]
     fn no_text_panics(text: String) {

@@ -1,0 +1,74 @@
+"""Parts of a host for a tree: meters, drives, and what knobs need around them."""
+
+from __future__ import annotations
+
+from fuse.nodes import Constant, Counter, Node, Steps, SyncSpeed, Table, Tree, Value
+from fuse.processors import processors
+
+RANGE_UJ = 262_143_328_850
+"""After so many microjoules the energy counters of most Intel processors start at zero."""
+
+
+def powercap(zone: str, name: str, energy_uj: Counter) -> Tree:
+    """An energy counter: zone `intel-rapl:0`, name `package-0`."""
+    folder = f"sys/class/powercap/{zone}"
+    return {
+        f"{folder}/name": Constant(name),
+        f"{folder}/max_energy_range_uj": Constant(str(energy_uj.range or 0)),
+        f"{folder}/energy_uj": energy_uj,
+    }
+
+
+def package(power_w: float, range_uj: int = RANGE_UJ) -> Tree:
+    """A processor package that draws so much."""
+    return powercap("intel-rapl:0", "package-0", Counter(((0.0, power_w * 1e6),), range=range_uj))
+
+
+def hwmon(power_uw: Node, chip: str = "power_meter") -> Tree:
+    """A power sensor, in microwatts."""
+    folder = "sys/class/hwmon/hwmon0"
+    return {f"{folder}/name": Constant(chip), f"{folder}/power1_input": power_uw}
+
+
+def sensor(*power_w: tuple[float, float]) -> Tree:
+    """A power sensor that shows so many watts from each time on."""
+    return hwmon(Steps(tuple((at_s, str(round(watts * 1e6))) for at_s, watts in power_w)))
+
+
+def disk(name: str, reads_per_s: float, latency_ms: float) -> Tree:
+    """A disk under reads of 4 KiB, with the files of its power management."""
+    device = f"sys/block/{name}/device"
+    reads, sectors, busy_ms = (
+        Counter(((0.0, reads_per_s * each),)) for each in (1.0, 8.0, latency_ms)
+    )
+    form = f"   8       0 {name} {{}} 0 {{}} {{}} 0 0 0 0 0 0 0 0 0 0 0 0 0"
+    return {
+        "proc/diskstats": Table(form, (reads, sectors, busy_ms)),
+        f"{device}/power/control": Value("on"),
+        f"{device}/power/autosuspend_delay_ms": Value("-1"),
+        f"{device}/scsi_disk/1:0:0:0/manage_start_stop": Value("0"),
+        f"{device}/scsi_disk/1:0:0:0/manage_runtime_start_stop": Value("0"),
+    }
+
+
+def holder() -> Tree:
+    """What a holder of knobs wants: which boot this is, and the lock of the host."""
+    return {
+        "proc/sys/kernel/random/boot_id": Constant("0d9a"),
+        "run/wattiod/lock": Value(""),
+    }
+
+
+def server() -> Tree:
+    """Eight processors, a disk, an array, an NVMe drive, a SATA host, meters."""
+    return {
+        **holder(),
+        **processors(8),
+        **package(95.0),
+        **sensor((0.0, 230.0)),
+        **disk("sda", reads_per_s=1000.0, latency_ms=0.5),
+        "sys/class/nvme/nvme0/power/pm_qos_latency_tolerance_us": Value("auto"),
+        "sys/class/scsi_host/host0/link_power_management_policy": Value("max_performance"),
+        "sys/block/md0/md/sync_speed_min": SyncSpeed(1000),
+        "sys/block/md0/md/sync_speed_max": SyncSpeed(200_000),
+    }
