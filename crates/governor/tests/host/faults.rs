@@ -5,8 +5,8 @@
 //! `WATTIO_SEED=17 cargo test -p wattio-governor faults` replays one.
 
 use crate::support::{
-    Around, Hosted, LatencyFault, Shared, World, action_in, cores_of, frequency_of, governor,
-    open_hands, pace, world,
+    Around, Hosted, LatencyFault, Shared, World, action_in, frequency_of, governor, open_hands,
+    pace, world,
 };
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -21,6 +21,8 @@ use wattio_plant::{SMALL, Server};
 use wattio_sim::{Load, Pattern, Phase, Run, RunSettings, Senders};
 
 const SEEDS: u64 = 300;
+/// How long a restarted service may be wider than the others.
+const TICKS_TO_FIND_MAX: u32 = 40;
 const POLICIES: [&str; 3] = ["pacer", "schedutil", "ondemand"];
 
 /// What the mischief did, to hold the governor's doings against.
@@ -29,6 +31,11 @@ struct Record {
     /// Values that somebody else wrote into places that the governor held, and how many writes the
     /// governor had made by then.
     foreign: BTreeMap<Address, (String, usize)>,
+    /// What the host held before the governor came, and what restarted services brought.
+    found: BTreeMap<Address, String>,
+    /// Groups whose service was restarted and is not narrow yet, and for how many ticks.
+    restarted: BTreeMap<usize, u32>,
+    restarts: u64,
     windows_without_sample: u32,
     ticks: u64,
     latency_faults: u64,
@@ -51,6 +58,7 @@ fn load(random: &mut Xoshiro256PlusPlus) -> Load {
 fn do_mischief(
     random: &mut Xoshiro256PlusPlus,
     world: &mut World,
+    limits: &Limits,
     record: &mut Record,
     now: &mut Duration,
 ) {
@@ -87,6 +95,17 @@ fn do_mischief(
                 world.places.insert(some_place, theirs);
             }
         }
+        18..=19 => {
+            let group = random.random_range(0..limits.groups.len());
+            let old = world.cores_of(group);
+            let cores = limits.groups[group].cores_max.to_string();
+            record.found.remove(&old);
+            record.foreign.remove(&old);
+            world.restart(group, &cores);
+            record.found.insert(world.cores_of(group), cores);
+            record.restarted.insert(group, 0);
+            record.restarts += 1;
+        }
         _ => {}
     }
     if world.latency_fault.is_some() {
@@ -102,14 +121,24 @@ fn look(governor: &Governor, world: &World, limits: &Limits, record: &mut Record
     assert!(account.windows_bounded <= account.windows);
     let in_force = governor.in_force();
     let full = limits.full_speed();
-    let theirs = |address: &Address| record.foreign.contains_key(address);
+    let Record { foreign, restarted, .. } = record;
+    let theirs = |address: &Address| foreign.contains_key(address);
     for (at, group) in limits.groups.iter().enumerate() {
         let set = &action_in(world, limits).groups[at];
-        if !theirs(&cores_of(at)) {
+        let place = world.cores_of(at);
+        if !theirs(&place) {
             assert!((group.cores_min..=group.cores_max).contains(&set.cores), "{set:?}");
-            let stuck =
-                world.refusing.contains(&cores_of(at)) || world.forgetting.contains(&cores_of(at));
-            assert!(stuck || set.cores == in_force.groups[at].cores, "{set:?} {in_force:?}");
+            let stuck = world.refusing.contains(&place) || world.forgetting.contains(&place);
+            let as_wanted = set.cores == in_force.groups[at].cores;
+            if as_wanted {
+                restarted.remove(&at);
+            }
+            let fresh = restarted.get_mut(&at).is_some_and(|ticks| {
+                *ticks += 1;
+                // Looked for every 5 s, and later where time jumps back by up to 10 s.
+                set.cores == group.cores_max && *ticks < TICKS_TO_FIND_MAX
+            });
+            assert!(stuck || as_wanted || fresh, "{set:?} {in_force:?}");
         }
         if !theirs(&frequency_of(at)) {
             assert!((group.frequency_min..=group.frequency_max).contains(&set.frequency));
@@ -121,7 +150,8 @@ fn look(governor: &Governor, world: &World, limits: &Limits, record: &mut Record
 }
 
 /// Every place holds its old value, or what somebody else put there.
-fn assert_as_found(found: &BTreeMap<Address, String>, world: &World, record: &Record) {
+fn assert_as_found(world: &World, record: &Record) {
+    let found = &record.found;
     for (address, value) in &world.places {
         match record.foreign.get(address) {
             // Whoever takes over a place that stands at its old value takes over nothing.
@@ -138,6 +168,7 @@ fn assert_as_found(found: &BTreeMap<Address, String>, world: &World, record: &Re
 
 struct Outcome {
     faults: u64,
+    restarts: u64,
     saved: u64,
 }
 
@@ -152,12 +183,14 @@ fn hour_of_trouble(seed: u64) -> Outcome {
 
     let shared = world(&limits);
     let found = shared.lock().unwrap().places.clone();
-    let record = Arc::new(Mutex::new(Record::default()));
+    let record = Arc::new(Mutex::new(Record { found, ..Record::default() }));
     let (kept, its_limits, mut dice) = (record.clone(), limits.clone(), random.clone());
     let around = move |governor: &mut Governor, world: &Shared, around: Around<'_>| {
         let (mut world, mut record) = (world.lock().unwrap(), kept.lock().unwrap());
         match around {
-            Around::Before { now } => do_mischief(&mut dice, &mut world, &mut record, now),
+            Around::Before { now } => {
+                do_mischief(&mut dice, &mut world, &its_limits, &mut record, now);
+            }
             Around::After { tick } => {
                 let silent = tick.stepped.as_ref().is_none_or(|s| s.seen.latency.is_none());
                 record.windows_without_sample =
@@ -205,7 +238,7 @@ fn hour_of_trouble(seed: u64) -> Outcome {
         // What was taken over between the last look and the kill cannot be told from ours.
         let mut record = record.lock().unwrap();
         for address in foreign {
-            if shared.lock().unwrap().places[&address] == found[&address] {
+            if shared.lock().unwrap().places[&address] == record.found[&address] {
                 record.foreign.remove(&address);
             }
         }
@@ -213,10 +246,14 @@ fn hour_of_trouble(seed: u64) -> Outcome {
         drop(run);
     }
     let (world, record) = (shared.lock().unwrap(), record.lock().unwrap());
-    assert_as_found(&found, &world, &record);
+    assert_as_found(&world, &record);
     assert_eq!(world.snapshot, None, "nothing is left to restore");
     assert!(record.ticks > 0);
-    Outcome { faults: record.latency_faults + record.knob_faults, saved: world.writes.len() as u64 }
+    Outcome {
+        faults: record.latency_faults + record.knob_faults,
+        restarts: record.restarts,
+        saved: world.writes.len() as u64,
+    }
 }
 
 #[test]
@@ -226,16 +263,18 @@ fn whatever_happens_the_host_ends_as_it_was_found() {
         Some(seed) => seed..seed + 1,
         None => 0..asked("WATTIO_SEEDS").unwrap_or(SEEDS),
     };
-    let (mut faults, mut writes) = (0, 0);
+    let (mut faults, mut restarts, mut writes) = (0, 0, 0);
     for seed in seeds.clone() {
         let outcome = catch_unwind(AssertUnwindSafe(|| hour_of_trouble(seed)));
         let outcome = outcome.unwrap_or_else(|_| {
             panic!("replay: WATTIO_SEED={seed} cargo test -p wattio-governor --test host faults")
         });
         faults += outcome.faults;
+        restarts += outcome.restarts;
         writes += outcome.saved;
     }
     // A run in which nothing goes wrong and nothing is written proves nothing.
     let count = seeds.end - seeds.start;
-    assert!(count < 10 || (faults > count && writes > 10 * count), "{faults} {writes}");
+    let enough = faults > count && restarts > count / 10 && writes > 10 * count;
+    assert!(count < 10 || enough, "{faults} {restarts} {writes}");
 }

@@ -118,6 +118,37 @@ fn what_somebody_else_changes_is_his() {
     assert_ne!(value(&world, &frequency_of(0)), "800000000", "the others are");
 }
 
+/// The set of a restarted service was taken for somebody else's change and let go of; after a kill
+/// it got the old service's cores.
+#[test]
+fn a_restarted_service_is_a_new_place() {
+    let world = small_world();
+    let (mut hands, _) = open_hands(&world, "boot");
+    hands.apply("cores", &narrow(&cores_of(0), "3"));
+    world.lock().unwrap().restart(0, "6");
+    let new = world.lock().unwrap().cores_of(0);
+    assert_eq!(hands.inspect(5), [], "nobody changed anything");
+    assert_eq!(hands.held(), 0, "nothing is left to restore");
+
+    let applied = hands.apply("cores", &narrow(&new, "3"));
+    assert_eq!((applied.writes, applied.notes), (1, vec![]));
+    let saved = world.lock().unwrap().snapshot.clone().unwrap().saved;
+    assert_eq!(saved.len(), 1, "{saved:?}");
+    assert_eq!((&saved[0].address, saved[0].value.as_str()), (&new, "6"), "saved anew");
+    drop(hands);
+    assert_eq!(value(&world, &new), "6");
+
+    let (mut hands, _) = open_hands(&world, "boot");
+    hands.apply("cores", &narrow(&new, "3"));
+    std::mem::forget(hands);
+    world.lock().unwrap().restart(0, "7");
+    let newer = world.lock().unwrap().cores_of(0);
+    let (hands, restored) = open_hands(&world, "boot");
+    assert_eq!((restored.restored, restored.left), (vec![], vec![]));
+    assert_eq!((hands.held(), value(&world, &newer).as_str()), (0, "7"));
+    assert!(world.lock().unwrap().snapshot.is_none());
+}
+
 #[test]
 fn a_value_that_is_not_read_back_is_a_failure() {
     let world = small_world();

@@ -23,6 +23,8 @@ use wattio_units::{Hertz, Seconds};
 #[derive(Default)]
 pub struct World {
     pub places: BTreeMap<Address, String>,
+    /// How often the service of each group of cores was restarted.
+    restarts: BTreeMap<usize, u32>,
     /// Places that refuse to be written.
     pub refusing: BTreeSet<Address>,
     /// Places that take a write and cannot be read after it.
@@ -67,6 +69,23 @@ pub fn pace() -> Address {
     Address::new("background", "pace")
 }
 
+impl World {
+    /// Where the cores of a group are set: another place after each restart of its service.
+    pub fn cores_of(&self, group: usize) -> Address {
+        match self.restarts.get(&group) {
+            None => cores_of(group),
+            Some(count) => Address::new("cores", &format!("{group}@{count}")),
+        }
+    }
+
+    /// Ends a group's service and starts it again, with `cores` of its own.
+    pub fn restart(&mut self, group: usize, cores: &str) {
+        self.places.remove(&self.cores_of(group));
+        *self.restarts.entry(group).or_default() += 1;
+        self.places.insert(self.cores_of(group), cores.to_owned());
+    }
+}
+
 /// A world at full speed.
 pub fn world(limits: &Limits) -> Shared {
     let mut world = World::default();
@@ -82,7 +101,7 @@ pub fn world(limits: &Limits) -> Shared {
 pub fn action_in(world: &World, limits: &Limits) -> Action {
     let number = |address: &Address| world.places[address].parse::<f64>().unwrap();
     let groups = (0..limits.groups.len()).map(|at| GroupAction {
-        cores: number(&cores_of(at)) as u32,
+        cores: number(&world.cores_of(at)) as u32,
         frequency: Hertz(number(&frequency_of(at))),
     });
     let (pace, priority) = world.places[&pace()].split_once(' ').unwrap();
@@ -110,6 +129,9 @@ impl Machine for FakeMachine {
         if world.refusing.contains(address) {
             let message = "device or resource busy".to_owned();
             return Err(MachineError::Refused { address: address.clone(), message });
+        }
+        if !world.places.contains_key(address) {
+            return Err(MachineError::Gone { address: address.clone() });
         }
         world.writes.push((address.clone(), value.to_owned()));
         if !world.forgetting.contains(address) {
@@ -160,7 +182,7 @@ pub fn open_hands(world: &Shared, boot_id: &str) -> (Hands, wattio_governor::Res
     Hands::open(machine, store, boot_id).unwrap()
 }
 
-struct CoresKnob;
+struct CoresKnob(Shared);
 struct FrequencyKnob;
 struct PaceKnob;
 
@@ -177,14 +199,18 @@ impl Knob for CoresKnob {
     fn layer(&self) -> Layer {
         Layer::Placement
     }
+    fn follows_processes(&self) -> bool {
+        true
+    }
     fn assignments(
         &mut self,
         setting: &Setting,
         _: &mut dyn Machine,
     ) -> Result<Vec<Assignment>, MachineError> {
         let groups = setting.groups.iter().enumerate();
+        let world = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let count = |(at, group): (usize, &wattio_governor::GroupSetting)| {
-            assignment(setting, cores_of(at), group.active.len().to_string())
+            assignment(setting, world.cores_of(at), group.active.len().to_string())
         };
         Ok(groups.map(count).collect())
     }
@@ -326,7 +352,11 @@ pub fn governor(world: &Shared, law: Box<dyn Law>, limits: &Limits, at: Duration
         background: Some(Box::new(FakeBackground(world.clone()))),
         guards: Vec::new(),
         act: Some(Act {
-            knobs: vec![Box::new(CoresKnob), Box::new(FrequencyKnob), Box::new(PaceKnob)],
+            knobs: vec![
+                Box::new(CoresKnob(world.clone())),
+                Box::new(FrequencyKnob),
+                Box::new(PaceKnob),
+            ],
             hands: open_hands(world, "boot").0,
         }),
         lens: None,
