@@ -1,0 +1,222 @@
+"""Running the programs of a workload: without a shell, each the head of a session of its own.
+
+Output goes to raw files. Programs run side by side; when one fails or the work is cancelled, all of
+them are ended with everything that they started.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from wattio import clock
+from wattio.clock import Instant
+from wattio.errors import Cancelled, HostError, WorkloadFailed
+
+GRACE_S = 5.0
+"""How long a program may take to end by itself once it was asked to."""
+
+_LOOK_S = 0.05
+_TAIL_BYTES = 4096
+_TAIL_LINES = 5
+
+
+@dataclass(frozen=True)
+class Program:
+    """What to run: arguments (the first is the program), files for its output, its folder.
+
+    `environment` is added to this process's own. `pass_fds` are file descriptors that it inherits.
+    """
+
+    arguments: tuple[str, ...]
+    out: Path
+    err: Path
+    folder: Path | None = None
+    environment: Mapping[str, str] = field(default_factory=dict)
+    pass_fds: tuple[int, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """The program's name without its folder."""
+        return Path(self.arguments[0]).name
+
+
+@dataclass(frozen=True)
+class Ended:
+    """A program that ended: its exit code (negative: the signal), and when it ran."""
+
+    program: Program
+    code: int
+    start: Instant
+    end: Instant
+
+
+def run_all(
+    programs: Sequence[Program],
+    cancelled: threading.Event,
+    *,
+    success: Sequence[int] = (0,),
+    grace_s: float = GRACE_S,
+) -> list[Ended]:
+    """Run programs side by side; return when all have ended, with what became of each.
+
+    Raises WorkloadFailed for the first that could not be started or ended with a code that is not
+    one of `success`, and Cancelled when `cancelled` was set; nothing runs any more then.
+    """
+    with _Running(grace_s) as running:
+        for program in programs:
+            running.start(program)
+        while not running.all_ended():
+            running.wait(_LOOK_S)
+            running.raise_failed(success)
+            if cancelled.is_set():
+                raise Cancelled(f"{programs[0].name} was stopped")
+        running.raise_failed(success)
+        return running.results()
+
+
+def find(name: str, hint: str) -> str:
+    """The path of a program. Raises HostError with `hint`, how to get it, where there is none."""
+    found = shutil.which(name)
+    if found is None:
+        raise HostError(f"{name} is not installed (not on PATH): {hint}")
+    return found
+
+
+def first_line(arguments: Sequence[str], timeout_s: float = 10.0) -> str | None:
+    """What a program says first, such as its version; None where it says nothing."""
+    try:
+        done = subprocess.run(
+            arguments, stdin=subprocess.DEVNULL, capture_output=True, timeout=timeout_s, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    lines = _printable((done.stdout or done.stderr).decode(errors="replace")).split("\n")
+    return next((line.strip() for line in lines if line.strip()), None)
+
+
+def last_words(*files: Path) -> str:
+    """The last lines of the first file that says anything, in one line."""
+    for path in files:
+        try:
+            with path.open("rb") as file:
+                file.seek(max(0, path.stat().st_size - _TAIL_BYTES))
+                text = _printable(file.read().decode(errors="replace"))
+        except OSError:
+            continue
+        if lines := [line.strip() for line in text.split("\n") if line.strip()]:
+            return " / ".join(lines[-_TAIL_LINES:])
+    return "it said nothing"
+
+
+def _printable(text: str) -> str:
+    return "".join(c if c.isprintable() or c == "\n" else " " for c in text)
+
+
+class _Child:
+    """One running program; a thread of its own notes the moment of its end."""
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        environment = {**os.environ, **program.environment}
+        with ExitStack() as files:
+            out = files.enter_context(program.out.open("wb"))
+            err = files.enter_context(program.err.open("wb"))
+            self.start = clock.now()
+            self._process = subprocess.Popen(
+                program.arguments,
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=err,
+                cwd=program.folder,
+                env=environment,
+                pass_fds=program.pass_fds,
+                start_new_session=True,
+            )
+        self.end: Instant | None = None
+        self.ended = threading.Event()
+        self._watcher = threading.Thread(target=self._watch, daemon=True)
+        self._watcher.start()
+
+    def _watch(self) -> None:
+        # The process is left unreaped until its group is gone: while it is there, its number, which
+        # is the group's, cannot belong to somebody else.
+        os.waitid(os.P_PID, self._process.pid, os.WEXITED | os.WNOWAIT)
+        self.end = clock.now()
+        self._signal(signal.SIGKILL)
+        self._process.wait()
+        self.ended.set()
+
+    def _signal(self, number: signal.Signals) -> None:
+        try:
+            os.killpg(self._process.pid, number)
+        except (ProcessLookupError, PermissionError):
+            return  # all of it has gone, or has become somebody else's
+
+    def terminate(self) -> None:
+        if not self.ended.is_set():
+            self._signal(signal.SIGTERM)
+
+    def kill(self) -> None:
+        if not self.ended.is_set():
+            self._signal(signal.SIGKILL)
+        self._watcher.join()
+
+    def result(self) -> Ended:
+        assert self.end is not None
+        return Ended(self.program, self._process.returncode, self.start, self.end)
+
+
+class _Running:
+    """Programs that run side by side; none is left when the `with` block is."""
+
+    def __init__(self, grace_s: float) -> None:
+        self._grace_s = grace_s
+        self._children: list[_Child] = []
+
+    def __enter__(self) -> _Running:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for child in self._children:
+            child.terminate()
+        deadline = time.monotonic() + self._grace_s
+        for child in self._children:
+            child.ended.wait(max(0.0, deadline - time.monotonic()))
+            child.kill()
+
+    def start(self, program: Program) -> None:
+        try:
+            self._children.append(_Child(program))
+        except OSError as error:
+            raise WorkloadFailed(f"{program.name} cannot be started: {error}") from error
+
+    def all_ended(self) -> bool:
+        return all(child.ended.is_set() for child in self._children)
+
+    def wait(self, seconds: float) -> None:
+        """Until the next of those still running ends, or so long."""
+        running = next((child for child in self._children if not child.ended.is_set()), None)
+        if running is not None:
+            running.ended.wait(seconds)
+
+    def raise_failed(self, success: Sequence[int]) -> None:
+        ended = [child.result() for child in self._children if child.ended.is_set()]
+        failed = [one for one in ended if one.code not in success]
+        if not failed:
+            return
+        first = min(failed, key=lambda one: one.end.monotonic_ns)
+        how = f"exit code {first.code}" if first.code >= 0 else f"signal {-first.code}"
+        words = last_words(first.program.err, first.program.out)
+        raise WorkloadFailed(f"{first.program.name} failed ({how}): {words}")
+
+    def results(self) -> list[Ended]:
+        return [child.result() for child in self._children]

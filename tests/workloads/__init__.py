@@ -1,0 +1,1 @@
+"""Tests of the workloads and of the parsers of their output."""
