@@ -1,11 +1,15 @@
-"""Efficiency: work per energy, and energy-delay products."""
+"""Efficiency: work and capacity per power or energy, and energy-delay products."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 MIB = 1_048_576
 """Bytes in a MiB."""
+
+TB = 1e12
+"""Bytes in a terabyte, as drives are sold."""
 
 
 def iops_per_watt(iops: float, power_w: float) -> float:
@@ -21,6 +25,74 @@ def mib_per_joule(size_bytes: float, energy_j: float) -> float:
     """Mebibytes moved per joule, the same as MiB/s per watt. Raises ValueError for energy <= 0."""
     _need_positive(energy_j, "energy in joules")
     return size_bytes / MIB / energy_j
+
+
+def rate_per_watt(rates: Sequence[float], powers_w: Sequence[float]) -> list[float]:
+    """Rate over mean power, iteration by iteration: MiB/s or I/Os per second, per watt.
+
+    The published figure is the mean of these, its error bar their standard deviation, which is
+    not the ratio of the means. Raises ValueError for lists of different length, and power <= 0.
+    Source: the thesis, section 6.5; Erxleben et al., section IV.
+    """
+    for power_w in powers_w:
+        _need_positive(power_w, "power in watts")
+    return [rate / power_w for rate, power_w in zip(rates, powers_w, strict=True)]
+
+
+@dataclass(frozen=True)
+class GrossAndNet:
+    """Rate per watt of each iteration, of all that was metered, and without a device's idle power.
+
+    `net` is an estimate: under load the device draws more than what is subtracted. None where
+    nothing was subtracted, or no power would be left in some iteration.
+    """
+
+    gross: list[float]
+    net: list[float] | None
+
+
+def gross_and_net(
+    rates: Sequence[float], powers_w: Sequence[float], subtracted_w: float | None
+) -> GrossAndNet:
+    """Rate per watt with and without a subtracted device, such as a switch's idle power.
+
+    Raises ValueError as `rate_per_watt`, and for a subtracted power below 0.
+    Source: the thesis, sections 4.1 and 6.2 (15.46 W of a switch).
+    """
+    gross = rate_per_watt(rates, powers_w)
+    if subtracted_w is None:
+        return GrossAndNet(gross, None)
+    if subtracted_w < 0:
+        raise ValueError(f"subtracted power in watts must not be below 0, not {subtracted_w}")
+    left_w = [power_w - subtracted_w for power_w in powers_w]
+    return GrossAndNet(gross, rate_per_watt(rates, left_w) if min(left_w, default=0) > 0 else None)
+
+
+def capacity_tb_per_watt(raw_capacity_bytes: float, idle_power_w: float) -> float:
+    """Raw capacity in terabytes (1e12 bytes) per watt of idle power. ValueError for power <= 0.
+
+    Source: Erxleben et al., section IV.
+    """
+    _need_positive(idle_power_w, "idle power in watts")
+    return raw_capacity_bytes / TB / idle_power_w
+
+
+def data_rate_per_energy(size_bytes: float, time_s: float, energy_j: float) -> float:
+    """Data rate over energy, in (MiB/s)/J: the data moved over the energy-delay product.
+
+    Not data per energy (see `mib_per_joule`): the time counts twice. The document on HDD and SSD
+    under frequency scaling prints this, times 1024, as "MB/J". Raises ValueError for time or
+    energy <= 0.
+    """
+    _need_positive(time_s, "time in seconds")
+    _need_positive(energy_j, "energy in joules")
+    return size_bytes / MIB / energy_delay_product(energy_j, time_s)
+
+
+def share_of_peak(rate: float, peak: float) -> float:
+    """A rate as a share of the theoretical peak in the same unit; ValueError for a peak <= 0."""
+    _need_positive(peak, "theoretical peak")
+    return rate / peak
 
 
 def energy_delay_product(energy_j: float, time_s: float, weight: int = 1) -> float:
