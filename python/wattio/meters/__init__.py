@@ -10,6 +10,7 @@ from types import ModuleType
 
 from wattio.errors import InputError
 from wattio.meters.meter import Facts, Found, Meter, MeterLost, MeterRefused, Reading
+from wattio.meters.name import public_name
 
 __all__ = [
     "KINDS",
@@ -21,9 +22,13 @@ __all__ = [
     "Reading",
     "kind_of",
     "open_meter",
+    "public_name",
 ]
 
-KINDS: dict[str, str] = {}
+KINDS: dict[str, str] = {
+    "hwmon": "hwmon",
+    "rapl": "rapl",
+}
 """Module of each kind, by the scheme of its names; imported when a name asks for it."""
 
 
@@ -33,7 +38,9 @@ def kind_of(name: str) -> ModuleType:
 
     scheme, colon, _ = name.partition(":")
     if not colon or scheme not in KINDS:
-        raise InputError(f'meter "{name}": unknown kind; {nearest(scheme, list(KINDS))}')
+        raise InputError(
+            f'meter "{public_name(name)}": unknown kind; {nearest(scheme, list(KINDS))}'
+        )
     return import_module(f"wattio.meters.{KINDS[scheme]}")
 
 
