@@ -134,14 +134,19 @@ def start(mode: str, place: Place, *options: str) -> Iterator[Running]:
             place.restore()
 
 
+def make_group(group: Path, cpus: str | None = None) -> None:
+    """Make a control group of cpuset (version 1), with every processor where none are named."""
+    group.mkdir()
+    (group / "cpuset.mems").write_text((CPUSET / "cpuset.mems").read_text())
+    (group / "cpuset.cpus").write_text(cpus or (CPUSET / "cpuset.cpus").read_text())
+
+
 @contextmanager
 def control_group(name: str) -> Iterator[Path]:
     """A control group of cpuset (version 1) with every processor."""
     group = CPUSET / name
-    group.mkdir()
+    make_group(group)
     try:
-        for file in ("cpuset.cpus", "cpuset.mems"):
-            (group / file).write_text((CPUSET / file).read_text())
         yield group
     finally:
         for pid in (group / "tasks").read_text().split():

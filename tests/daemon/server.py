@@ -8,6 +8,7 @@ limit. REQUESTS_FILE holds the requests a second, so that a test can change the 
 import json
 import sys
 import threading
+from contextlib import suppress
 from pathlib import Path
 
 WORK_S = 40e-6
@@ -16,8 +17,10 @@ TICK_S = 0.1
 
 
 def cores(text: str) -> int:
-    """How many processors a list names."""
+    """How many processors a list names; 0 for none."""
     count = 0
+    if not text.strip():
+        return count
     for part in text.strip().split(","):
         first, _, last = part.partition("-")
         count += int(last or first) - int(first) + 1
@@ -28,8 +31,12 @@ def main() -> None:
     """Tell until nobody reads."""
     cpuset, rate_file = Path(sys.argv[1]), Path(sys.argv[2])
     pause = threading.Event()
+    count = 1
     while not pause.wait(TICK_S):
-        rate, count = float(rate_file.read_text()), cores(cpuset.read_text())
+        rate = float(rate_file.read_text())
+        # A service that restarts has no control group for a moment, and then an empty one.
+        with suppress(OSError):
+            count = cores(cpuset.read_text()) or count
         load = min(rate * WORK_S / count, 0.98)
         latency_us = ELSEWHERE_US + WORK_S * 1e6 / (1.0 - load)
         requests = int(rate * TICK_S)

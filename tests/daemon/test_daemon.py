@@ -3,17 +3,30 @@
 from __future__ import annotations
 
 import itertools
+import json
 import os
 import random
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
-from daemon.running import ALL, BINARY, CPUSET, Place, control_group, cpus, start
+from daemon.running import (
+    ALL,
+    BINARY,
+    CPUSET,
+    DEADLINE_S,
+    Place,
+    control_group,
+    cpus,
+    make_group,
+    start,
+)
 
 pytestmark = [
     pytest.mark.system,
@@ -256,3 +269,60 @@ def test_somebody_elses_change_is_left_alone(tmp_path: Path, group: Path, rate: 
         assert "estimated_w" not in power or power["estimated_w"] is None
         assert daemon.send(signal.SIGTERM).end() == 0
     assert (group / "cpuset.cpus").read_text().strip() == mine
+
+
+@contextmanager
+def restarted(group: Path, own: str) -> Iterator[None]:
+    """End the service of a control group and start it again, in a new one with processors `own`."""
+    for pid in (group / "cgroup.procs").read_text().split():
+        os.kill(int(pid), signal.SIGKILL)
+    deadline = time.monotonic() + DEADLINE_S
+    while (group / "cgroup.procs").read_text() and time.monotonic() < deadline:
+        os.sched_yield()
+    group.rmdir()
+    make_group(group, own)
+    process = subprocess.Popen(["/bin/cat"], stdin=subprocess.PIPE)
+    (group / "cgroup.procs").write_text(str(process.pid))
+    try:
+        yield
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def test_a_service_that_restarts_is_held_anew(tmp_path: Path, group: Path, rate: Path) -> None:
+    place = Place(tmp_path, configuration(group, rate, HALF))
+    set_of_group = group / "cpuset.cpus"
+    every, last = set_of_group.read_text(), f"{max(ALL)}\n"
+
+    def held_by_snapshot() -> list[str]:
+        return [saved["value"] for saved in json.loads(place.snapshot.read_text())["saved"]]
+
+    with start("run", place) as daemon:
+        place.wait_until(lambda status: status["counts"]["knob_writes"] == 1)
+        narrow = set_of_group.read_text()
+        assert cpus(narrow) != ALL
+        with restarted(group, last):
+            place.wait_until(lambda status: status["counts"]["knob_writes"] == 2)
+            assert set_of_group.read_text() == narrow
+            assert held_by_snapshot() == [last.strip()]
+            with restarted(group, every):
+                place.wait_until(lambda status: status["counts"]["knob_writes"] == 3)
+                assert daemon.send(signal.SIGTERM).end() == 0, daemon.log
+                assert set_of_group.read_text() == every, "its own old value"
+    assert not any("somebody else" in line for line in daemon.log), daemon.log
+    assert not place.snapshot.exists()
+
+
+def test_what_a_killed_daemon_held_of_an_old_service_is_not_put_on_the_new_one(
+    tmp_path: Path, group: Path, rate: Path
+) -> None:
+    place = Place(tmp_path, configuration(group, rate, HALF))
+    with start("run", place) as daemon:
+        place.wait_until(lambda status: status["counts"]["knob_writes"] == 1)
+        daemon.send(signal.SIGKILL).end()
+        assert place.snapshot.exists()
+        with restarted(group, f"{max(ALL)}"):
+            assert place.restore() == {"restored": [], "foreign": [], "left": []}
+            assert (group / "cpuset.cpus").read_text() == f"{max(ALL)}\n"
+        assert not place.snapshot.exists()
