@@ -1,0 +1,124 @@
+"""The sampling process: opens meters, samples them, ends when its standard input does.
+
+Started by `recorder.Recorder` with one JSON object on a line of standard input: `{"folder",
+"sources": [{"label", "name", "rate_hz"}]}`. Answers with one line on standard output, `{"facts":
+{label: {...}}}` or `{"error": "InputError" | "MeterRefused" | "MeterLost", "text": "..."}`.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import select
+import signal
+import sys
+import threading
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from wattio import clock
+from wattio.errors import InputError
+from wattio.meters import open_meter
+from wattio.meters.meter import MeterLost, MeterRefused
+from wattio.recording import journal, loops
+from wattio.recording.watching import Tools, Watched
+
+LOOK_S = 0.25
+CLOSE_S = 2.0
+"""How long meters may take to say good-bye."""
+
+
+def main() -> None:
+    """Serve one recorder; leaves through os._exit, whatever threads still wait for."""
+    # Who records decides when it ends: Ctrl-C and a closed terminal are for the one in front.
+    for number in (signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
+    ended = threading.Event()
+    signal.signal(signal.SIGTERM, lambda *_: ended.set())
+    request = json.loads(sys.stdin.buffer.readline())
+    folder = Path(request["folder"])
+    stopped = threading.Event()
+    events = journal.EventLog(folder / journal.EVENTS)
+    tools = Tools(open_meter, events, stopped)
+    sources = [
+        _watched(folder / journal.samples_name(number), entry, tools)
+        for number, entry in enumerate(request["sources"])
+    ]
+    failure = _open_all([watched for watched, _ in sources])
+    if failure is not None:
+        _answer({"error": _kind(failure), "text": str(failure)})
+        os._exit(1)
+    facts = {watched.label: watched.facts for watched, _ in sources if watched.facts is not None}
+    names = {entry["label"]: entry["name"] for entry in request["sources"]}
+    journal.write_sources(folder, names, facts)
+    gc.collect()
+    gc.disable()
+    for period_s, group in loops.plan(sources):
+        loop = (period_s, group, stopped)
+        threading.Thread(target=loops.run, args=loop, daemon=True, name=group[0].label).start()
+    _answer({"facts": {label: asdict(found) for label, found in facts.items()}})
+    watch = [watched for watched, _ in sources]
+    # An end of file also says that the recorder's process is gone, however it ended.
+    while not ended.is_set() and not select.select([0], [], [], LOOK_S)[0]:
+        now = clock.now()
+        for watched in watch:
+            watched.look(now)
+    stopped.set()
+    _end(watch)
+    os._exit(0)
+
+
+def _watched(path: Path, entry: dict[str, Any], tools: Tools) -> tuple[Watched, float | None]:
+    watched = Watched(entry["label"], entry["name"], tools, journal.RecordFile(path))
+    return watched, entry["rate_hz"]
+
+
+def _open_all(watch: list[Watched]) -> Exception | None:
+    """Open all meters side by side; the first failure in their order."""
+    failures: dict[str, Exception] = {}
+
+    def open_one(watched: Watched) -> None:
+        try:
+            watched.open()
+        except Exception as error:
+            failures[watched.label] = error
+
+    threads = [threading.Thread(target=open_one, args=(one,), daemon=True) for one in watch]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return next((failures[one.label] for one in watch if one.label in failures), None)
+
+
+def _end(watch: list[Watched]) -> None:
+    """Write everything down, then let go of the meters, for as long as that may take."""
+    now = clock.now()
+    for watched in watch:
+        watched.file.flush()
+        watched.report(now)
+    closing = [threading.Thread(target=watched.close, daemon=True) for watched in watch]
+    for thread in closing:
+        thread.start()
+    for thread in closing:
+        thread.join(CLOSE_S)
+    for watched in watch:
+        watched.file.flush()
+
+
+def _kind(failure: Exception) -> str:
+    for kind in (InputError, MeterRefused, MeterLost):
+        if isinstance(failure, kind):
+            return kind.__name__
+    return MeterLost.__name__
+
+
+def _answer(content: dict[str, Any]) -> None:
+    sys.stdout.write(json.dumps(content) + "\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main()
