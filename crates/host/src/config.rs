@@ -3,7 +3,7 @@
 use crate::groups::GroupConfig;
 use crate::guards::CheckConfig;
 use crate::knobs::KnobConfig;
-use crate::sources::{CpuConfig, LatencyConfig};
+use crate::sources::{BackgroundConfig, CpuConfig, LatencyConfig};
 use serde::Deserialize;
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
@@ -30,6 +30,9 @@ pub struct DaemonConfig {
     /// Where utilisation comes from.
     #[serde(default)]
     pub cpu: CpuConfig,
+    /// Where the progress of background work comes from; without it the law leaves that work alone.
+    #[serde(default)]
+    pub background: Option<BackgroundConfig>,
     /// The groups of cores.
     #[serde(rename = "group")]
     pub groups: Vec<GroupConfig>,
@@ -217,7 +220,26 @@ impl DaemonConfig {
             );
             return Err(DescriptionError::Value { key: "group".to_owned(), message });
         }
+        self.check_background()?;
         self.safety.check()
+    }
+
+    /// The law paces what it is told of: both must mean the same arrays.
+    fn check_background(&self) -> Result<(), DescriptionError> {
+        let Some(BackgroundConfig::Md(source)) = &self.background else { return Ok(()) };
+        let told: BTreeSet<_> = source.devices.iter().collect();
+        let md = |knob: &KnobConfig| match knob {
+            KnobConfig::Background(knob) => knob.md.clone(),
+            _ => Vec::new(),
+        };
+        let turned: Vec<_> = self.knobs.iter().flat_map(md).collect();
+        let same = told == turned.iter().collect();
+        let message = format!(
+            "are {:?}, and the knob background slows md = {turned:?}: name the same arrays in both",
+            source.devices
+        );
+        // Shadow mode may do without any knob.
+        require(self.knobs.is_empty() || same, "background.devices", message)
     }
 
     /// What can be said of the groups' cores without looking at the host.
@@ -320,6 +342,13 @@ cores = "0-3"
             ("[[knob]]\nkind = \"cpu.turbo\"", "cpu.turbo"),
             ("[[group]]\nname = \"all\"\ncores = \"4\"", "the same name"),
             ("[[knob]]\nkind = \"cpu.cpuset\"\n[[knob]]\nkind = \"cpu.cpuset\"", "2 times"),
+            (
+                "[background]\nkind = \"md\"\ndevices = [\"md0\"]\n[[knob]]\nkind = \"background\"\n\
+                 md = [\"md0\", \"md1\"]",
+                "background.devices: are [\"md0\"], and the knob background slows md = [\"md0\", \
+                 \"md1\"]",
+            ),
+            ("[background]\nkind = \"md\"\ndevices = []\nspeed = 1", "speed"),
             (
                 "cgroup = \"/a\"\nprocesses = { comm = \"b\" }\n[[knob]]\nkind = \"cpu.cpuset\"\n\
                  [[knob]]\nkind = \"cpu.affinity\"",

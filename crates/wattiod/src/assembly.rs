@@ -84,6 +84,9 @@ pub fn assemble(
     let latency = latency.map_err(|error| Misfit::new(format!("latency: {error}")))?;
     let cpu = config.cpu.open(around.root, period);
     let cpu = cpu.map_err(|error| Misfit::new(format!("cpu: {error}")))?;
+    // Before the knobs: it takes the limits that it finds for those that the operator wants.
+    let background = config.background.as_ref().map(|config| config.open(around.root)).transpose();
+    let background = background.map_err(|error| Misfit::new(format!("background: {error}")))?;
     let act = match hands {
         None => None,
         Some(hands) => {
@@ -113,7 +116,7 @@ pub fn assemble(
         groups: core_groups,
         latency,
         cpu,
-        background: None,
+        background,
         guards: guards(&config.safety, around.root),
         act,
         lens: lens.map(|shadow| Box::new(shadow) as Box<dyn wattio_governor::Lens>),

@@ -1,7 +1,7 @@
 //! `background`: how fast background work is, and whether it runs.
 //!
-//! The law paces work whose progress it is told of; no source of a live host tells it, so that
-//! `pace_while_saving` says by how much the work is slowed while the law saves.
+//! The law paces work whose progress it is told of (`[background] kind = "md"`). Of other work
+//! nobody tells, so that `pace_while_saving` says by how much it is slowed while the law saves.
 //!
 //! The law's pace is a multiple of the rate at which work becomes due. At 1 and above everything
 //! is as it was found. Below 1 arrays' resync limits and control groups' weights are that part of

@@ -137,9 +137,8 @@ impl BackgroundSource for Md {
         let mut sum = None::<BackgroundObservation>;
         let mut recovers = false;
         for array in &mut self.arrays {
-            let told = array
-                .read(&self.root)
-                .map_err(|message| SourceError::new(&self.name, message))?;
+            let told =
+                array.read(&self.root).map_err(|message| SourceError::new(&self.name, message))?;
             let Told::Pass(reading) = told else {
                 recovers |= matches!(told, Told::Recovers);
                 array.pass = None;
@@ -241,4 +240,3 @@ fn read<T>(
 fn is_no_device(error: &std::io::Error) -> bool {
     rustix::io::Errno::from_io_error(error) == Some(rustix::io::Errno::NODEV)
 }
-

@@ -38,9 +38,8 @@ pub fn completed(text: &str) -> Result<Option<(u64, u64)>, String> {
         return Ok(None);
     }
     let parts = text.split_once('/');
-    let numbers = parts.and_then(|(done, all)| {
-        Some((done.trim().parse().ok()?, all.trim().parse::<u64>().ok()?))
-    });
+    let numbers = parts
+        .and_then(|(done, all)| Some((done.trim().parse().ok()?, all.trim().parse::<u64>().ok()?)));
     match numbers {
         Some((done, all)) if done <= all => Ok(Some((done, all))),
         _ => Err(format!("{:?} is no \"done / all\" in sectors, none or delayed", short(text))),
