@@ -4,6 +4,7 @@ use std::path::Path;
 use thiserror::Error;
 use wattio_governor::{FileStore, Hands, LeftOver, Restored, SnapshotError};
 use wattio_host::config::DaemonConfig;
+use wattio_host::knobs::KnobConfig;
 use wattio_host::lock::{Lock, LockError};
 use wattio_host::{LinuxMachine, Root};
 
@@ -48,13 +49,11 @@ pub fn take_hold(
     root: &Root,
     _locks: &Locks,
 ) -> Result<(Hands, Restored), StateError> {
-    let commands: Vec<_> = config
-        .into_iter()
-        .flat_map(|config| &config.knobs)
-        .flat_map(|knob| knob.commands().iter().cloned())
-        .collect();
+    let knobs = || config.into_iter().flat_map(|config| &config.knobs);
+    let commands: Vec<_> = knobs().flat_map(|knob| knob.commands().iter().cloned()).collect();
     let machine = LinuxMachine::new(root.clone(), &commands)
-        .map_err(|error| StateError::Commands(error.to_string()))?;
+        .map_err(|error| StateError::Commands(error.to_string()))?
+        .with_drives(knobs().filter_map(KnobConfig::drives).collect());
     let boot_id = root.read("/proc/sys/kernel/random/boot_id").unwrap_or_default();
     let store = FileStore::new(folder.join("snapshot.json"));
     Ok(Hands::open(Box::new(machine), Box::new(store), &boot_id)?)

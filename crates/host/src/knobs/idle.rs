@@ -5,6 +5,7 @@
 use super::table::{KnobFile, files_of};
 use super::{Opened, devices};
 use crate::Root;
+use crate::machine::NvmeTool;
 use serde::Deserialize;
 use wattio_governor::{Address, Assignment, Knob, Layer, Machine, MachineError, Setting};
 use wattio_law::OperatingState;
@@ -14,21 +15,33 @@ pub(super) const NVME: &str = "nvme.power";
 pub(super) const DISK: &str = "disk.runtime";
 pub(super) const SATA: &str = "sata.alpm";
 
-/// Lets NVMe drives use deeper power states of their own (APST). Which ones is up to the drive's
-/// table and the latency that it may take to come back. The power state itself is left alone: that
-/// needs an admin command (`nvme set-feature`), which only the ioctl takes.
+/// Lets NVMe drives rest. With `latency` they use deeper power states of their own (APST): which
+/// ones is up to the drive's table and the time that it may take to come back. With `power_state`
+/// they are sent to that state by `nvme` (nvme-cli): for drives without APST, or with it off.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct NvmeConfig {
     /// Controllers by name, `*` for any text: `["nvme*"]`.
     pub devices: Vec<String>,
-    /// How long the drive may take to come back, by default 100 ms.
-    #[serde(default = "latency_default")]
-    pub latency: Seconds,
+    /// How long the drive may take to come back, by default 100 ms. Not with `power_state`.
+    #[serde(default)]
+    pub latency: Option<Seconds>,
+    /// The power state in Idle: 0 is the fastest, `nvme id-ctrl` lists those there are.
+    #[serde(default)]
+    pub power_state: Option<u8>,
+    /// Must be set for a state in which the drive takes no requests: it wakes for the first one, and
+    /// drives have been lost to their own firmware there until the next start.
+    #[serde(default)]
+    pub accept_non_operational: bool,
+    /// The absolute path of nvme-cli.
+    #[serde(default = "program_default")]
+    pub program: String,
 }
 
-fn latency_default() -> Seconds {
-    Seconds(0.1)
+const LATENCY_DEFAULT: Seconds = Seconds(0.1);
+
+fn program_default() -> String {
+    "/usr/sbin/nvme".to_owned()
 }
 
 /// Stops SCSI and ATA disks. The request that ends the idle time waits until the disk turns again,
@@ -78,15 +91,65 @@ impl NvmeConfig {
     pub(super) fn open(&self, root: &Root) -> Opened {
         let mut files = Vec::new();
         for device in devices(root, "/sys/class/nvme", &self.devices)? {
-            for file in files_of(NVME) {
-                let address = file.of_device(root, &device).ok_or_else(|| {
-                    format!("{device} has no {}: it has no power states of its own", file.name())
-                })?;
-                files.push((address, seconds(file, "latency", self.latency)?));
-            }
+            files.push(match self.power_state {
+                Some(state) => self.ordered(root, &device, state)?,
+                None => self.autonomous(root, &device)?,
+            });
         }
         Ok(Box::new(IdleKnob { name: NVME, files }))
     }
+
+    /// The program that sets power states, where one is asked for.
+    pub(super) fn tool(&self) -> Option<NvmeTool> {
+        let (program, devices) = (self.program.clone(), self.devices.clone());
+        self.power_state.map(|_| NvmeTool { program, devices })
+    }
+
+    /// States of the drive's own choice.
+    fn autonomous(&self, root: &Root, device: &str) -> Result<(Address, String), String> {
+        let (file, address) = tolerance(root, device).ok_or_else(|| {
+            format!(
+                "{device} has no pm_qos_latency_tolerance_us: it has no power states of its own"
+            )
+        })?;
+        Ok((address, seconds(file, "latency", self.latency.unwrap_or(LATENCY_DEFAULT))?))
+    }
+
+    /// A state that the drive is sent to.
+    fn ordered(&self, root: &Root, device: &str, state: u8) -> Result<(Address, String), String> {
+        if self.latency.is_some() {
+            return Err("has both latency and power_state: give one of them".to_owned());
+        }
+        let tool = self.tool().filter(|tool| tool.program.starts_with('/'));
+        let tool = tool.ok_or_else(|| {
+            format!("program = {:?} must be an absolute path, such as /usr/sbin/nvme", self.program)
+        })?;
+        if let Some((_, address)) = tolerance(root, device) {
+            let now = root.read(address.rest()).unwrap_or_default();
+            if now != "0" {
+                return Err(format!(
+                    "{device} changes its power state by itself (APST): use latency instead of \
+                     power_state, or write 0 to {} first",
+                    address.rest()
+                ));
+            }
+        }
+        let states = tool.operational(root, device)?;
+        let last = states.len().saturating_sub(1);
+        match states.get(usize::from(state)) {
+            None => Err(format!("power_state = {state}: {device} has 0 to {last}")),
+            Some(false) if !self.accept_non_operational => Err(format!(
+                "power_state = {state}: {device} takes no requests in this state, and has to wake \
+                 for each; take an operational one, or set accept_non_operational = true"
+            )),
+            Some(_) => Ok((Address::new("nvme", device), state.to_string())),
+        }
+    }
+}
+
+/// The file by which a drive is told how long it may take, where it has one.
+fn tolerance(root: &Root, device: &str) -> Option<(&'static KnobFile, Address)> {
+    files_of(NVME).find_map(|file| Some((file, file.of_device(root, device)?)))
 }
 
 impl DiskConfig {

@@ -28,7 +28,7 @@ pub use table::{Hierarchy, KnobFile, files, files_of};
 
 use crate::Root;
 use crate::groups::Group;
-use crate::machine::CommandConfig;
+use crate::machine::{CommandConfig, NvmeTool};
 use crate::topology::Topology;
 use serde::Deserialize;
 use thiserror::Error;
@@ -119,6 +119,15 @@ impl KnobConfig {
             _ => &[],
         }
     }
+
+    /// The drives whose power state the knob may set, for [`crate::LinuxMachine::with_drives`].
+    #[must_use]
+    pub fn drives(&self) -> Option<NvmeTool> {
+        match self {
+            Self::Nvme(config) => config.tool(),
+            _ => None,
+        }
+    }
 }
 
 /// A knob that could be opened, or what is missing.
@@ -158,6 +167,7 @@ mod tests {
             ("kind = 'cpu.frequency'", "cpu.frequency"),
             ("kind = 'background'\nmd = ['md0']", "background"),
             ("kind = 'nvme.power'\ndevices = ['nvme0']\nlatency = '50 ms'", "nvme.power"),
+            ("kind = 'nvme.power'\ndevices = ['nvme0']\npower_state = 3", "nvme.power"),
             ("kind = 'disk.runtime'\ndevices = ['sd*']\nafter = '10 min'", "disk.runtime"),
             ("kind = 'sata.alpm'\ndevices = ['host*']\npolicy = 'medium_power'", "sata.alpm"),
         ] {

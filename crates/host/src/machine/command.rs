@@ -6,15 +6,12 @@
 //! goes to the daemon's. Both must do no harm when run twice: a restore after a crash, which does
 //! not know how far the daemon came, runs `resume` once more.
 
+use super::program::Program;
 use super::{Trouble, quoted};
 use crate::Root;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::io::Errno;
-use rustix::process::{Pid, PidfdFlags, Signal, getuid, kill_process_group, pidfd_open};
 use serde::Deserialize;
 use std::collections::BTreeMap;
-use std::os::unix::process::CommandExt;
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::ExitStatus;
 use thiserror::Error;
 use wattio_units::Seconds;
 
@@ -143,53 +140,8 @@ impl Commands {
 
 impl Pair {
     fn run(&self, argv: &[String]) -> Result<ExitStatus, Trouble> {
-        let Some((program, arguments)) = argv.split_first() else {
-            return Err(Trouble::refused("has no program"));
-        };
-        let mut command = Command::new(program);
-        command.args(arguments).env_clear().env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin");
-        command.env("LC_ALL", "C").current_dir("/").process_group(0);
-        command.stdin(Stdio::null()).stdout(Stdio::null());
-        let (user, group) = self.user;
-        if user != getuid().as_raw() {
-            command.uid(user).gid(group);
-        }
-        let failed = |error: &std::io::Error| {
-            // A program that is not there is no place that is gone.
-            Trouble::refused(format!("{program}: {error}"))
-        };
-        let mut child = command.spawn().map_err(|error| failed(&error))?;
-        if ended(&child, self.config.timeout).map_err(|error| failed(&error.into()))? {
-            return child.wait().map_err(|error| failed(&error));
-        }
-        stop(&mut child);
-        let timeout = self.config.timeout;
-        Err(Trouble::refused(format!("{program} was ended after {timeout}")))
+        Program { argv, user: self.user, timeout: self.config.timeout }.status()
     }
-}
-
-/// Waits until a child has ended; `false` when it did not within the time.
-pub(crate) fn ended(child: &Child, timeout: Seconds) -> Result<bool, Errno> {
-    let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw).ok_or(Errno::SRCH)?;
-    let fd = pidfd_open(pid, PidfdFlags::empty())?;
-    let timeout = Timespec { tv_sec: timeout.0 as i64, tv_nsec: (timeout.0.fract() * 1e9) as _ };
-    loop {
-        match poll(&mut [PollFd::new(&fd, PollFlags::IN)], Some(&timeout)) {
-            Ok(ready) => return Ok(ready > 0),
-            Err(Errno::INTR) => {}
-            Err(error) => return Err(error),
-        }
-    }
-}
-
-/// Ends a child and what it started.
-fn stop(child: &mut Child) {
-    let group = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
-    if let Some(group) = group {
-        // Fails only when all of them ended by themselves.
-        let _ = kill_process_group(group, Signal::KILL);
-    }
-    let _ = child.wait();
 }
 
 /// Whether a command may be allowed; its user's numbers if so.

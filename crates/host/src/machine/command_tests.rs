@@ -1,5 +1,6 @@
 use super::*;
 use proptest::prelude::*;
+use rustix::process::getuid;
 
 /// A pair that makes and removes a file, run as whoever runs the test.
 fn pair(folder: &std::path::Path, tells: bool) -> (Root, CommandConfig) {

@@ -9,16 +9,20 @@
 //! | `affinity:1234@5678` | the threads of process 1234 that started at tick 5678 | masks, see [`affinity`] |
 //! | `affinity:1234/1240@5680` | one thread of it | a list |
 //! | `command:scrub` | a pair of configured commands | `running` or `paused`, see [`command`] |
+//! | `nvme:nvme0` | the power state of an NVMe drive | a number, see [`nvme`] |
 
 pub mod affinity;
 pub mod cgroups;
 pub mod command;
 pub mod cpuset;
 pub mod file;
+pub mod nvme;
+pub(crate) mod program;
 
 pub use affinity::Masks;
 pub use cgroups::Cgroups;
 pub use command::{CommandConfig, CommandError};
+pub use nvme::NvmeTool;
 
 use crate::Root;
 use rustix::io::Errno;
@@ -30,6 +34,7 @@ use wattio_governor::{Address, Machine, MachineError};
 pub struct LinuxMachine {
     root: Root,
     commands: command::Commands,
+    drives: nvme::Drives,
 }
 
 /// What went wrong at a place; the address is added by [`LinuxMachine`].
@@ -82,14 +87,21 @@ impl LinuxMachine {
     /// [`CommandError`] when a command cannot be allowed.
     pub fn new(root: Root, commands: &[CommandConfig]) -> Result<Self, CommandError> {
         let commands = command::Commands::new(&root, commands)?;
-        Ok(Self { root, commands })
+        Ok(Self { root, commands, drives: nvme::Drives::default() })
+    }
+
+    /// The same machine, which may set the power state of the drives that `tools` name.
+    #[must_use]
+    pub fn with_drives(mut self, tools: Vec<NvmeTool>) -> Self {
+        self.drives = nvme::Drives::new(tools);
+        self
     }
 }
 
 /// What is said of an address that no scheme knows: it comes from an edited or foreign snapshot.
 fn unknown(address: &Address) -> Trouble {
     Trouble::refused(format!(
-        "scheme {:?} is none of \"file\", \"cpuset\", \"affinity\", \"command\"",
+        "scheme {:?} is none of \"file\", \"cpuset\", \"affinity\", \"command\", \"nvme\"",
         address.scheme()
     ))
 }
@@ -102,6 +114,7 @@ impl Machine for LinuxMachine {
             "cpuset" => cpuset::read(&self.root, rest),
             "affinity" => affinity::read(&self.root, rest),
             "command" => self.commands.read(rest),
+            "nvme" => self.drives.read(&self.root, rest),
             _ => Err(unknown(address)),
         };
         answer.map_err(|trouble| trouble.at(address))
@@ -114,6 +127,7 @@ impl Machine for LinuxMachine {
             "cpuset" => cpuset::write(&self.root, rest, value),
             "affinity" => affinity::write(&self.root, rest, value),
             "command" => self.commands.write(rest, value),
+            "nvme" => self.drives.write(&self.root, rest, value),
             _ => Err(unknown(address)),
         };
         answer.map_err(|trouble| trouble.at(address))
@@ -145,6 +159,7 @@ impl Machine for LinuxMachine {
             "cpuset" => cpuset::mend(&self.root, address.rest(), value),
             "affinity" => affinity::mend(address.rest(), value),
             "command" => self.commands.mend(address.rest(), value),
+            "nvme" => self.drives.mend(address.rest(), value),
             _ => format!("# put {value:?} back at {address}"),
         }
     }

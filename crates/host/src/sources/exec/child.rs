@@ -1,6 +1,6 @@
 //! A command that runs as long as it is listened to, and is started again when it ends.
 
-use crate::machine::command::ended;
+use crate::machine::program::ended;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, kill_process_group};

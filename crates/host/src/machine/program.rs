@@ -1,0 +1,134 @@
+//! Running a program: by absolute path, without a shell, with an empty environment, and no longer
+//! than its timeout. What it prints to stderr goes to the daemon's.
+
+use super::Trouble;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::process::{Pid, PidfdFlags, Signal, getuid, kill_process_group, pidfd_open};
+use std::io::Read;
+use std::os::unix::process::CommandExt;
+use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
+use wattio_units::Seconds;
+
+/// The most that is read of what a program prints; a pipe holds no more.
+const OUTPUT_BYTES_MAX: u64 = 64 << 10;
+
+/// A program and how it may run.
+pub(super) struct Program<'a> {
+    /// Absolute path, and arguments.
+    pub argv: &'a [String],
+    /// The numbers of the user as whom it runs, and of his group.
+    pub user: (u32, u32),
+    /// Ended when it takes longer, with what it started.
+    pub timeout: Seconds,
+}
+
+impl Program<'_> {
+    /// Runs it to its end; what it prints to stdout is lost.
+    pub fn status(&self) -> Result<ExitStatus, Trouble> {
+        self.run(Stdio::null()).map(|(status, _)| status)
+    }
+
+    /// What it printed, where it ended well. One that prints more than a pipe holds waits for a
+    /// reader until its time is over.
+    pub fn output(&self) -> Result<Vec<u8>, Trouble> {
+        let (status, stdout) = self.run(Stdio::piped())?;
+        if !status.success() {
+            return Err(Trouble::refused(format!("{} failed: {status}", self.argv.join(" "))));
+        }
+        let mut bytes = Vec::new();
+        if let Some(stdout) = stdout {
+            // It has ended, but what it left running may hold the pipe open.
+            rustix::io::ioctl_fionbio(&stdout, true).map_err(|error| self.failed(error))?;
+            match stdout.take(OUTPUT_BYTES_MAX).read_to_end(&mut bytes) {
+                Err(error) if error.kind() != std::io::ErrorKind::WouldBlock => {
+                    return Err(self.failed(error));
+                }
+                _ => {}
+            }
+        }
+        Ok(bytes)
+    }
+
+    fn run(&self, stdout: Stdio) -> Result<(ExitStatus, Option<ChildStdout>), Trouble> {
+        let Some((program, arguments)) = self.argv.split_first() else {
+            return Err(Trouble::refused("has no program"));
+        };
+        let mut command = Command::new(program);
+        command.args(arguments).env_clear().env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin");
+        command.env("LC_ALL", "C").current_dir("/").process_group(0);
+        command.stdin(Stdio::null()).stdout(stdout);
+        let (user, group) = self.user;
+        if user != getuid().as_raw() {
+            command.uid(user).gid(group);
+        }
+        let mut child = command.spawn().map_err(|error| self.failed(error))?;
+        if ended(&child, self.timeout).map_err(|error| self.failed(error))? {
+            let status = child.wait().map_err(|error| self.failed(error))?;
+            return Ok((status, child.stdout.take()));
+        }
+        stop(&mut child);
+        Err(Trouble::refused(format!("{program} was ended after {}", self.timeout)))
+    }
+
+    /// A program that is not there is no place that is gone.
+    fn failed(&self, error: impl std::fmt::Display) -> Trouble {
+        let program = self.argv.first().map_or("", String::as_str);
+        Trouble::refused(format!("{program}: {error}"))
+    }
+}
+
+/// Waits until a child has ended; `false` when it did not within the time.
+pub(crate) fn ended(child: &Child, timeout: Seconds) -> Result<bool, Errno> {
+    let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw).ok_or(Errno::SRCH)?;
+    let fd = pidfd_open(pid, PidfdFlags::empty())?;
+    let timeout = Timespec { tv_sec: timeout.0 as i64, tv_nsec: (timeout.0.fract() * 1e9) as _ };
+    loop {
+        match poll(&mut [PollFd::new(&fd, PollFlags::IN)], Some(&timeout)) {
+            Ok(ready) => return Ok(ready > 0),
+            Err(Errno::INTR) => {}
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// Ends a child and what it started.
+fn stop(child: &mut Child) {
+    let group = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
+    if let Some(group) = group {
+        // Fails only when all of them ended by themselves.
+        let _ = kill_process_group(group, Signal::KILL);
+    }
+    let _ = child.wait();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn output(script: &str, timeout: f64) -> Result<Vec<u8>, Trouble> {
+        let argv = ["/bin/sh", "-c", script].map(str::to_owned);
+        let user = (getuid().as_raw(), rustix::process::getgid().as_raw());
+        Program { argv: &argv, user, timeout: Seconds(timeout) }.output()
+    }
+
+    #[test]
+    fn what_a_program_prints_is_read_to_its_end() {
+        assert_eq!(output("printf 'a\\0b'", 30.0), Ok(b"a\0b".to_vec()));
+        assert_eq!(output(":", 30.0), Ok(Vec::new()));
+        assert!(matches!(output("echo a; exit 3", 30.0), Err(Trouble::Refused(_))));
+    }
+
+    #[test]
+    fn nobody_waits_for_what_a_program_leaves_running() {
+        assert_eq!(output("/bin/sleep 5 & echo a", 30.0), Ok(b"a\n".to_vec()));
+    }
+
+    #[test]
+    fn a_program_that_prints_without_end_is_ended() {
+        let Err(Trouble::Refused(message)) = output("while :; do echo aaaaaaaa; done", 0.2) else {
+            panic!()
+        };
+        assert!(message.contains("ended after"), "{message}");
+    }
+}
