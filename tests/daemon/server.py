@@ -1,6 +1,6 @@
 """A command that plays a storage server: tells latencies that depend on the cores it was left.
 
-`server.py CPUSET_FILE REQUESTS_FILE`: each 100 ms one line, as the source `exec` takes it. Every
+`server.py CPUSET_FILE REQUESTS_FILE`: each 50 ms one line, as the source `exec` takes it. Every
 request takes 200 us of work; the fewer cores, the longer it waits, as in an M/M/n queue's fluid
 limit. REQUESTS_FILE holds the requests a second, so that a test can change the load.
 """
@@ -13,7 +13,7 @@ from pathlib import Path
 
 WORK_S = 40e-6
 ELSEWHERE_US = 160.0
-TICK_S = 0.1
+TICK_S = 0.05
 
 
 def cores(text: str) -> int:

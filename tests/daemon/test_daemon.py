@@ -9,9 +9,10 @@ import random
 import signal
 import subprocess
 import sys
+import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -22,6 +23,7 @@ from daemon.running import (
     CPUSET,
     DEADLINE_S,
     Place,
+    Running,
     control_group,
     cpus,
     make_group,
@@ -135,6 +137,71 @@ def test_shadow_mode_writes_nothing(tmp_path: Path, group: Path, rate: Path) -> 
     assert any("estimate" in line for line in daemon.log)
 
 
+PACER = 'name = "pacer"\nsettings = { plf = 0.2, requests_min = 20 }'
+QUICK = """name = "pacer"
+settings = { plf = 0.2, requests_min = 20, window = "0.05 s", windows = 2 }"""
+QUIET, BUSY = "2000", "20000"
+
+
+def wait_until(reached: Callable[[], bool]) -> None:
+    """Look until it is so. Fails after a minute."""
+    deadline, never = time.monotonic() + DEADLINE_S, threading.Event()
+    while not reached():
+        assert time.monotonic() < deadline
+        never.wait(0.002)
+
+
+class Cycle:
+    """A daemon that narrows, widens and reloads as its load and signals ask for."""
+
+    def __init__(self, daemon: Running, group: Path, rate: Path, wide: tuple[str, ...]) -> None:
+        self._daemon, self._group, self._rate, self._wide = daemon, group, rate, wide
+
+    def _is_wide(self) -> bool:
+        return held(self._group) == self._wide
+
+    def start(self) -> None:
+        """What comes next is the first narrowing."""
+
+    def load_rises(self) -> None:
+        """What comes next is a widening."""
+        wait_until(lambda: not self._is_wide())
+        self._rate.write_text(BUSY)
+
+    def load_falls(self) -> None:
+        """What comes next is a narrowing."""
+        self.load_rises()
+        wait_until(self._is_wide)
+        self._rate.write_text(QUIET)
+
+    def reload(self) -> None:
+        """What comes next is a restore."""
+        wait_until(lambda: not self._is_wide())
+        self._daemon.send(signal.SIGHUP)
+
+    def reloaded(self) -> None:
+        """What comes next is the first narrowing of a law that learns anew."""
+        self.reload()
+        self._daemon.wait_for("configuration reloaded")
+
+    def killed_while_narrow(self, after_s: float) -> bool:
+        """Kill; whether something was narrow then."""
+        with suppress(subprocess.TimeoutExpired):
+            self._daemon.process.wait(timeout=after_s)
+        self._daemon.send(signal.SIGKILL).end()
+        return not self._is_wide()
+
+
+# When the change that comes next is due: the writes take a few ms to 60.
+STAGES: list[tuple[Callable[[Cycle], None], tuple[float, float]]] = [
+    (Cycle.start, (0.3, 0.7)),
+    (Cycle.load_rises, (0.0, 0.3)),
+    (Cycle.load_falls, (0.1, 0.6)),
+    (Cycle.reload, (0.0, 0.25)),
+    (Cycle.reloaded, (0.1, 0.5)),
+]
+
+
 @pytest.mark.parametrize(
     "knobs",
     [CPUSET_KNOB + ONLINE_KNOB, AFFINITY_KNOB + ONLINE_KNOB],
@@ -144,25 +211,23 @@ def test_a_kill_at_any_moment_leaves_what_restore_puts_back(
     tmp_path: Path, group: Path, rate: Path, knobs: str
 ) -> None:
     before = held(group)
-    place = Place(tmp_path, configuration(group, rate, HALF, knobs))
+    place = Place(tmp_path, configuration(group, rate, QUICK, knobs))
     dice = random.Random(7)
+    narrow: list[bool] = []
     caught = 0
-    for _ in range(KILLS // 2):
+    for kill in range(KILLS // 2):
+        rate.write_text(QUIET)
+        reach, span_s = STAGES[kill % len(STAGES)]
         with start("run", place) as daemon:
-            # The first step falls half a second after the start; the writes take a few ms to 60.
-            try:
-                daemon.process.wait(timeout=dice.uniform(0.45, 0.75))
-            except subprocess.TimeoutExpired:
-                daemon.send(signal.SIGKILL)
-            daemon.end()
+            cycle = Cycle(daemon, group, rate, before)
+            reach(cycle)
+            narrow.append(cycle.killed_while_narrow(dice.uniform(*span_s)))
             caught += place.snapshot.exists()
             place.restore()
-        assert held(group) == before
+        assert held(group) == before, reach.__name__
         assert not place.snapshot.exists()
-    assert caught > 2, "some of the kills fell after the first write"
-
-
-PACER = 'name = "pacer"\nsettings = { plf = 0.2, requests_min = 20 }'
+    assert caught > KILLS // 5, "after the first write"
+    assert min(narrow.count(True), narrow.count(False)) > 2, "on both sides of the changes"
 
 
 def test_pacer_saves_within_the_bound_and_its_account_is_right(
