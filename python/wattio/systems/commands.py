@@ -1,0 +1,79 @@
+"""Programs that bring a storage system up and down: run to their end, without a shell."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import time
+from collections.abc import Callable, Mapping
+
+from wattio.errors import HostError, SystemFailed
+
+TIMEOUT_S = 120.0
+"""How long one of these programs may take."""
+
+_TAIL_LINES = 5
+_POLL_S = 0.05
+
+
+def call(part: str, *arguments: str, timeout_s: float = TIMEOUT_S) -> str:
+    """Run a program; what it said. Raises SystemFailed with the part's name and its last words."""
+    try:
+        done = subprocess.run(
+            arguments,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            timeout=timeout_s,
+            check=False,
+        )
+    except OSError as error:
+        raise SystemFailed(f"{part}: {arguments[0]} cannot be started: {error}") from error
+    except subprocess.TimeoutExpired as error:
+        raise SystemFailed(
+            f"{part}: {arguments[0]} did not end within {timeout_s:g} s: {_tail(error.output)}"
+        ) from error
+    if done.returncode != 0:
+        raise SystemFailed(
+            f"{part}: {arguments[0]} failed (exit code {done.returncode}): {_tail(done.stdout)}"
+        )
+    return done.stdout.decode(errors="replace")
+
+
+def answer(*arguments: str, timeout_s: float = 10.0) -> str | None:
+    """What a program says; None where it fails, is missing or says nothing."""
+    try:
+        return call("", *arguments, timeout_s=timeout_s).strip() or None
+    except SystemFailed:
+        return None
+
+
+def need(programs: Mapping[str, str]) -> None:
+    """Raise HostError that names each program that is missing and the package that has it."""
+    missing = {name: package for name, package in programs.items() if shutil.which(name) is None}
+    if missing:
+        packages = " ".join(sorted(set(missing.values())))
+        raise HostError(f"missing: {', '.join(missing)}; on Debian: apt install {packages}")
+
+
+def wait_until(
+    reached: Callable[[], bool],
+    limit_s: float,
+    *,
+    clock: Callable[[], float] = time.monotonic,
+    sleep: Callable[[float], None] = time.sleep,
+) -> bool:
+    """Ask again and again until something is reached; whether it was within the limit."""
+    deadline = clock() + limit_s
+    while not reached():
+        if clock() >= deadline:
+            return False
+        sleep(_POLL_S)
+    return True
+
+
+def _tail(output: bytes | None) -> str:
+    text = (output or b"").decode(errors="replace")
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    words = " / ".join(lines[-_TAIL_LINES:])
+    return "".join(c if c.isprintable() else " " for c in words) or "it said nothing"

@@ -1,0 +1,75 @@
+"""What the kernel tells of the block device below a folder."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+from wattio.systems import mounts
+
+SECTOR_BYTES = 512
+"""Unit of a device's size in sysfs, whatever its own sectors are."""
+
+
+def describe(folder: Path, sys_root: Path = Path("/sys")) -> dict[str, Any]:
+    """File system, mount options and device of a folder; what is not known is left out.
+
+    `raw_capacity_bytes` is the size of the whole disk, or of the file system where there is no
+    disk below it, such as a folder in memory.
+    """
+    facts: dict[str, Any] = {}
+    mount = mounts.holding(folder.resolve(), mounts.current())
+    if mount is not None:
+        facts |= {
+            "file_system": mount.file_system,
+            "mount_point": str(mount.point),
+            "mount_options": list(mount.options),
+            "mount_source": mount.source,
+        }
+        if disk := whole_disk(mount.device, sys_root):
+            facts |= disk_facts(disk)
+    if "raw_capacity_bytes" not in facts:
+        space = os.statvfs(folder)
+        facts["raw_capacity_bytes"] = space.f_blocks * space.f_frsize
+    return facts
+
+
+def whole_disk(number: str, sys_root: Path = Path("/sys")) -> Path | None:
+    """The folder in sysfs of the disk that holds a device `8:1`; None where there is none."""
+    folder = sys_root / "dev" / "block" / number
+    if not folder.exists():
+        return None
+    folder = folder.resolve()
+    return folder.parent if (folder / "partition").exists() else folder
+
+
+def disk_facts(disk: Path) -> dict[str, Any]:
+    """Name, model, scheduler, kind and size of a disk; what cannot be read is left out."""
+    facts: dict[str, Any] = {"device": disk.name}
+    if model := _text(disk / "device" / "model"):
+        facts["model"] = model
+    if scheduler := chosen(_text(disk / "queue" / "scheduler")):
+        facts["scheduler"] = scheduler
+    if (rotational := _text(disk / "queue" / "rotational")) in ("0", "1"):
+        facts["rotational"] = rotational == "1"
+    sectors = _text(disk / "size")
+    if sectors.isascii() and sectors.isdigit():
+        facts["raw_capacity_bytes"] = int(sectors) * SECTOR_BYTES
+    if backing := _text(disk / "loop" / "backing_file"):
+        facts["backing_file"] = backing
+    return facts
+
+
+def chosen(schedulers: str) -> str | None:
+    """The scheduler in use of a list such as `[none] mq-deadline`; None where none is marked."""
+    found = re.search(r"\[([^\[\]]+)\]", schedulers)
+    return found[1] if found else None
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8", errors="replace").strip()
+    except OSError:
+        return ""
