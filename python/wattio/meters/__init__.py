@@ -28,6 +28,7 @@ __all__ = [
 KINDS: dict[str, str] = {
     "hwmon": "hwmon",
     "rapl": "rapl",
+    "snmp": "snmp",
 }
 """Module of each kind, by the scheme of its names; imported when a name asks for it."""
 

@@ -27,6 +27,11 @@ class KernelMeter:
         """What it says about itself."""
         return self._facts
 
+    @property
+    def native(self) -> _core.PowerMeter | None:
+        """The native module's meter, for its sampler; None once this one is closed."""
+        return self._core
+
     def read(self) -> Reading:
         """Power, and energy since opening where it is counted. Raises MeterLost."""
         core = self._core
