@@ -51,6 +51,11 @@ class Invocation(Strict):
     programs: list[Ran] = Field(min_length=1)
     facts: dict[str, Any] = Field(default_factory=dict)
 
+    def whole(self) -> Span:
+        """From the first start of a program to the last end."""
+        start = min((one.start for one in self.programs), key=_monotonic)
+        return Span(self.step, start, max((one.end for one in self.programs), key=_monotonic))
+
     def span(self) -> Span:
         """The step as a phase: from the latest start of a program to the earliest end."""
         start = max((one.start for one in self.programs), key=_monotonic)

@@ -1,0 +1,279 @@
+"""fio: any job file, or jobs written into the study; one invocation for each step.
+
+Each client runs a fio of its own in a folder of its own, side by side. Clients on other hosts are
+reached through `fio --server` there, by one `fio --client`. Files that are read are laid out in
+`prepare`, where nothing is measured.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, model_validator
+
+from wattio.clock import Instant, Span
+from wattio.errors import HostError, InputError, ResultError, WorkloadFailed
+from wattio.study.document import Strict
+from wattio.study.quantity import Bytes, Seconds, SecondsOrZero, Size
+from wattio.workloads import fio_job, fio_output, invocation, processes
+from wattio.workloads.fio_job import Group
+from wattio.workloads.processes import Program
+from wattio.workloads.workload import Context, Operation, Place
+
+HINT = "apt install fio"
+MAJOR_LEAST = 3
+FOLDER = "wattio-fio"
+LOCAL = "localhost"
+NS_OF_MS = 1_000_000
+
+_GUESS_BYTES_PER_S = 100e6
+_GUESS_START_S = 1.0
+
+Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
+Word = Annotated[str, Field(pattern=r"^[A-Za-z0-9_.:,/-]{1,64}$")]
+Pattern = Literal["read", "write", "rw", "readwrite", "randread", "randwrite", "randrw"]
+
+
+class JobEntry(Strict):
+    """`[[workload.jobs]]`: one step, as fio's options of the same names.
+
+    Jobs with one `file` work on the same files, so that a later step reads what an earlier wrote.
+    `options` are further options of fio.
+    """
+
+    name: Name
+    rw: Pattern
+    bs: Bytes
+    size: Size
+    runtime: Seconds | None = None
+    time_based: bool = False
+    ramp_time: SecondsOrZero = 0.0
+    iodepth: int = Field(default=1, ge=1, le=65536)
+    numjobs: int = Field(default=1, ge=1, le=4096)
+    direct: bool = False
+    ioengine: Word = "psync"
+    # Written data counts when it has reached the disks.
+    end_fsync: bool = True
+    invalidate: bool = True
+    file: Name = "data"
+    options: dict[Name, str | int | float | bool] = Field(default_factory=dict)
+
+    @model_validator(mode="after")
+    def _consistent(self) -> JobEntry:
+        if self.time_based and self.runtime is None:
+            raise ValueError("time_based needs runtime")
+        for key, value in self.options.items():
+            if "\n" in str(value):
+                raise ValueError(f"options: {key} holds a line break")
+        return self
+
+    @property
+    def writes(self) -> bool:
+        """Whether the job leaves whole files behind, so that a later one finds them."""
+        return self.rw in ("write", "randwrite")
+
+    def text(self) -> str:
+        """The job as a job file."""
+        settings: dict[str, object] = {
+            "rw": self.rw,
+            "bs": round(self.bs),
+            "size": round(self.size),
+            "ioengine": self.ioengine,
+            "iodepth": self.iodepth,
+            "numjobs": self.numjobs,
+            "direct": int(self.direct),
+            "end_fsync": int(self.end_fsync),
+            "invalidate": int(self.invalidate),
+            "filename_format": f"{self.file}.$jobnum.$filenum",
+        }
+        if self.runtime is not None:
+            settings |= {"runtime": f"{round(self.runtime * 1e3)}ms"}
+            settings |= {"time_based": int(self.time_based)}
+        if self.ramp_time:
+            settings |= {"ramp_time": f"{round(self.ramp_time * 1e3)}ms"}
+        given = {key: int(v) if isinstance(v, bool) else v for key, v in self.options.items()}
+        lines = [f"{key}={value}" for key, value in (settings | given).items()]
+        return "\n".join([f"[{self.name}]", *lines, ""])
+
+    def seconds_guess(self, clients: int) -> float:
+        """How long it may take: its run time, or its size at 100 MB/s."""
+        moving_s = self.size * self.numjobs * clients / _GUESS_BYTES_PER_S
+        limit_s = self.runtime if self.runtime is not None else moving_s
+        run_s = limit_s if self.time_based else min(limit_s, moving_s)
+        return run_s + self.ramp_time + _GUESS_START_S
+
+
+class Options(Strict):
+    """What a study may say: the path of a job file, relative to the study, or `[[...jobs]]`.
+
+    `latency_log` keeps each request's latency in the raw folder, with times since 1970.
+    """
+
+    job: str | None = None
+    jobs: list[JobEntry] = Field(default_factory=list)
+    latency_log: bool = False
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Options:
+        if (self.job is None) == (not self.jobs):
+            raise ValueError("needs just one of job (a job file) and jobs (tables)")
+        names = [one.name for one in self.jobs]
+        for name in names:
+            if names.count(name) > 1:
+                raise ValueError(f'two jobs are named "{name}"')
+        return self
+
+
+class Work:
+    """fio with its options."""
+
+    def __init__(self, options: Options, base: Path) -> None:
+        """Paths are relative to `base`, the study's folder. Raises InputError (job file)."""
+        self._options = options
+        if options.job is None:
+            text, name = "\n".join(one.text() for one in options.jobs), "jobs"
+            self._groups = {
+                one.name: group
+                for one in options.jobs
+                for group in fio_job.groups(one.text(), f"{name}: {one.name}")
+            }
+        else:
+            text, name = _read(base / options.job), options.job
+            self._groups = {group.name: group for group in fio_job.groups(text, name)}
+        self._text = text
+
+    def probe(self) -> None:
+        """Raise HostError where fio is missing or older than 3."""
+        version = processes.first_line((processes.find("fio", HINT), "--version")) or ""
+        major = re.match(r"fio-(\d+)", version)
+        if major is None or int(major[1]) < MAJOR_LEAST:
+            raise HostError(f"fio {MAJOR_LEAST}.0 or newer is needed, this is {version or '?'}")
+
+    def describe(self) -> dict[str, Any]:
+        """fio's version, and the job file as given."""
+        return {"fio_version": processes.first_line(("fio", "--version")), "job": self._text}
+
+    def steps(self) -> tuple[str, ...]:
+        """A step for each group of jobs, named by its first job."""
+        return tuple(self._groups)
+
+    def seconds_guess(self, clients: int) -> float:
+        """From run times and sizes; a minute for each group of a job file."""
+        if self._options.job is not None:
+            return 60.0 * len(self._groups)
+        return sum(one.seconds_guess(clients) for one in self._options.jobs)
+
+    def prepare(self, context: Context) -> None:
+        """Lay out the files that are read before anything has written them."""
+        for place in context.places:
+            if place.host == LOCAL:
+                (place.folder / FOLDER).mkdir(parents=True, exist_ok=True)
+        written: set[str] = set()
+        entries = {one.name: one for one in self._options.jobs}
+        for name, group in self._groups.items():
+            entry = entries.get(name)
+            if entry is None or not (entry.writes or entry.file in written):
+                raw = context.raw / f"layout-{name}"
+                raw.mkdir(parents=True, exist_ok=True)
+                self._invoke(group, context, raw, {"create_only": "1"})
+            elif entry.writes:
+                written.add(entry.file)
+
+    def run(self, step: str, context: Context) -> list[Span]:
+        """Run one group in all clients; the phase is what their measured windows share.
+
+        Raises WorkloadFailed where fio failed, or a job tells of an error.
+        """
+        settings = {"lat_percentiles": "1"}
+        if self._options.latency_log:
+            settings |= {"write_lat_log": "latency", "log_unix_epoch": "1"}
+        ended = self._invoke(self._groups[step], context, context.raw, settings)
+        hosts = [place.host for place in context.places]
+        ran = invocation.keep(context.raw, step, ended, hosts)
+        try:
+            window = fio_output.window_of(_outputs(context.raw, ran))
+        except ResultError as error:
+            raise WorkloadFailed(f"fio: {error}") from error
+        if window is None:
+            raise WorkloadFailed(f'fio: "{step}" moved nothing')
+        return [_within(ran.whole(), window.start_utc_ns, window.end_utc_ns)]
+
+    def clean(self, context: Context) -> None:
+        """Remove the clients' files; those of other hosts stay where fio's server put them."""
+        for place in context.places:
+            if place.host == LOCAL:
+                shutil.rmtree(place.folder / FOLDER, ignore_errors=True)
+
+    def _invoke(
+        self, group: Group, context: Context, raw: Path, settings: dict[str, str]
+    ) -> list[processes.Ended]:
+        jobs = []
+        for number, place in enumerate(context.places):
+            own = settings
+            if "write_lat_log" in settings:
+                own = settings | {"write_lat_log": f"{settings['write_lat_log']}-{number}"}
+            job = raw / f"client-{number}.fio"
+            job.write_text(group.text(_folder(place), own), encoding="utf-8")
+            jobs.append(job.name)
+        if all(place.host == LOCAL for place in context.places):
+            programs = [_program((job,), raw, f"client-{n}") for n, job in enumerate(jobs)]
+        else:
+            pairs = [
+                (f"--client={place.host}", job)
+                for place, job in zip(context.places, jobs, strict=True)
+            ]
+            programs = [_program(tuple(word for pair in pairs for word in pair), raw, "clients")]
+        return processes.run_all(programs, context.cancelled)
+
+
+def results(raw: Path) -> list[Operation]:
+    """The results of a step, over all its clients. Raises ResultError."""
+    ran = invocation.recall(raw)
+    return fio_output.operations(_outputs(raw, ran), ran.step)
+
+
+def _outputs(raw: Path, ran: invocation.Invocation) -> list[fio_output.Output]:
+    found = []
+    for program in ran.programs:
+        output = fio_output.parse(invocation.text_of(raw, program))
+        if failure := output.failure():
+            raise ResultError(f"{raw / program.out}: {failure}")
+        if output.written_ms is None:
+            # An older client of servers leaves it out; it ends as soon as it has written.
+            output = replace(output, written_ms=program.end_utc_ns // NS_OF_MS)
+        found.append(output)
+    return found
+
+
+def _program(arguments: tuple[str, ...], raw: Path, name: str) -> Program:
+    head = (processes.find("fio", HINT), "--output-format=json+", "--eta=never")
+    return Program((*head, *arguments), raw / f"{name}.json", raw / f"{name}.err", folder=raw)
+
+
+def _folder(place: Place) -> Path:
+    return (place.folder / FOLDER).resolve() if place.host == LOCAL else place.folder
+
+
+def _within(whole: Span, start_utc_ns: int, end_utc_ns: int) -> Span:
+    """A window that is known by its wall clock, on both clocks, inside its program's run."""
+
+    def placed(utc_ns: int) -> Instant:
+        # The offset of the clocks at the program's end: later it may have been changed.
+        monotonic_ns = utc_ns - whole.end.utc_ns + whole.end.monotonic_ns
+        kept_ns = min(max(monotonic_ns, whole.start.monotonic_ns), whole.end.monotonic_ns)
+        return Instant(utc_ns + kept_ns - monotonic_ns, kept_ns)
+
+    return Span(whole.name, placed(start_utc_ns), placed(end_utc_ns))
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path}: is not text in UTF-8 (byte {error.start})") from error

@@ -1,0 +1,230 @@
+"""fio as a workload: its options, its jobs, and real runs in which it moves what it was told to."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import socket
+import subprocess
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import pytest
+from pydantic import ValidationError
+from wattio import clock
+from wattio.errors import Cancelled, InputError, ResultError, WorkloadFailed
+from wattio.workloads import fio, invocation
+from wattio.workloads.workload import Context, Place
+
+from .fio_fake import direction, job, output
+
+MIB = 1 << 20
+WRITE = {"name": "write", "rw": "write", "bs": "1 MiB", "size": "8 MiB"}
+READ = {"name": "read", "rw": "read", "bs": "1 MiB", "size": "8 MiB"}
+
+needs_fio = [
+    pytest.mark.system,
+    pytest.mark.skipif(shutil.which("fio") is None, reason="fio is not installed"),
+]
+
+
+def work(base: Path, *jobs: Mapping[str, object]) -> fio.Work:
+    return fio.Work(fio.Options.model_validate({"jobs": list(jobs)}), base)
+
+
+def context(base: Path, clients: int = 1, raw: str = "raw") -> Context:
+    places = []
+    for number in range(clients):
+        folder = base / f"client {number}"
+        folder.mkdir(exist_ok=True)
+        places.append(Place(folder))
+    (base / raw).mkdir(exist_ok=True)
+    return Context(tuple(places), base / raw)
+
+
+def test_options_of_a_job_become_fios() -> None:
+    entry = fio.JobEntry.model_validate(
+        READ
+        | {"runtime": "1500 ms", "time_based": True, "ramp_time": "2 s", "iodepth": 8}
+        | {"direct": True, "options": {"rate": "1m", "thread": True, "bs": "4k"}}
+    )
+    lines = entry.text().split("\n")
+    for line in ("[read]", "rw=read", f"size={8 * MIB}", "runtime=1500ms", "ramp_time=2000ms"):
+        assert line in lines
+    for line in ("iodepth=8", "direct=1", "time_based=1", "rate=1m", "thread=1", "bs=4k"):
+        assert line in lines
+    assert f"bs={MIB}" not in lines
+    assert "filename_format=data.$jobnum.$filenum" in lines
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({}, "just one of job"),
+        ({"job": "a.fio", "jobs": [READ]}, "just one of job"),
+        ({"jobs": [READ, READ]}, 'two jobs are named "read"'),
+        ({"jobs": [READ | {"time_based": True}]}, "time_based needs runtime"),
+        ({"jobs": [READ | {"options": {"a": "b\nc"}}]}, "holds a line break"),
+        ({"jobs": [READ | {"rw": "sideways"}]}, "Input should be"),
+    ],
+)
+def test_options_that_do_not_go_together(options: dict[str, object], message: str) -> None:
+    with pytest.raises(ValidationError, match=message):
+        fio.Options.model_validate(options)
+
+
+def test_a_job_file_is_found_beside_the_study(tmp_path: Path) -> None:
+    (tmp_path / "jobs.fio").write_text("[a]\nrw=read\nsize=1m\n[b]\nstonewall\nrw=write\n")
+    found = fio.Work(fio.Options(job="jobs.fio"), tmp_path)
+    assert found.steps() == ("a", "b")
+    assert found.seconds_guess(1) == 120.0
+    with pytest.raises(InputError, match=r"none.fio: cannot be read"):
+        fio.Work(fio.Options(job="none.fio"), tmp_path)
+
+
+def test_a_guess_follows_size_and_limit(tmp_path: Path) -> None:
+    limited = READ | {"size": "100 GB", "runtime": "60 s", "ramp_time": "5 s"}
+    assert work(tmp_path, limited).seconds_guess(2) == 66.0
+    assert work(tmp_path, READ | {"size": "1 GB"}).seconds_guess(2) == 21.0
+
+
+def kept(raw: Path, text: str) -> None:
+    moment = {"utc_ns": 1, "monotonic_ns": 1}
+    ran = {f"{which}_{key}": value for which in ("start", "end") for key, value in moment.items()}
+    program = {"arguments": ["fio"], "out": "a.json", "host": "localhost", "code": 0, **ran}
+    told = {"step": "steady", "programs": [program, program]}
+    (raw / invocation.FILE).write_text(json.dumps(told))
+    (raw / "a.json").write_text(text)
+
+
+def test_results_come_from_the_raw_folder_alone(tmp_path: Path) -> None:
+    kept(tmp_path, output(job(read=direction(10))))
+    assert [(one.phase, one.operations) for one in fio.results(tmp_path)] == [("steady", 20)]
+    kept(tmp_path, output(job(error=5)))
+    with pytest.raises(ResultError, match=r"a.json: job \"a\" ended with error 5"):
+        fio.results(tmp_path)
+
+
+class TestReal:
+    """With the installed fio."""
+
+    pytestmark = needs_fio
+
+    def test_two_clients_write_and_read(self, tmp_path: Path) -> None:
+        moving = work(tmp_path, WRITE, READ)
+        moving.probe()
+        assert str(moving.describe()["fio_version"]).startswith("fio-")
+        where = context(tmp_path, clients=2)
+        moving.prepare(where)
+        assert not list(where.raw.iterdir())  # what is read will have been written
+        for step in moving.steps():
+            raw = tmp_path / step
+            raw.mkdir()
+            before = clock.now()
+            spans = moving.run(step, Context(where.places, raw))
+            after = clock.now()
+            assert [one.name for one in spans] == [step]
+            assert before.monotonic_ns <= spans[0].start.monotonic_ns
+            assert spans[0].start.monotonic_ns <= spans[0].end.monotonic_ns <= after.monotonic_ns
+            found = fio.results(raw)
+            assert [(one.operation, one.phase, one.bytes) for one in found] == [
+                (step, step, 16 * MIB)
+            ]
+            assert found[0].operations == 16
+            assert found[0].latency_us["p99"] > 0
+        for place in where.places:
+            files = list((place.folder / fio.FOLDER).iterdir())
+            assert [(one.name, one.stat().st_size) for one in files] == [("data.0.0", 8 * MIB)]
+        moving.clean(where)
+        moving.clean(where)
+        assert not any(list(place.folder.iterdir()) for place in where.places)
+
+    def test_files_to_read_are_laid_out_before(self, tmp_path: Path) -> None:
+        (tmp_path / "j.fio").write_text(
+            "[a]\nrw=randread\nbs=4k\nsize=1m\n[b]\nstonewall\nrw=read\nsize=2m\n"
+        )
+        for moving, names in (
+            (work(tmp_path, READ), {"data.0.0"}),
+            (fio.Work(fio.Options(job="j.fio"), tmp_path), {"a.0.0", "b.0.0"}),
+        ):
+            where = context(tmp_path)
+            moving.prepare(where)
+            found = (where.places[0].folder / fio.FOLDER).iterdir()
+            assert {one.name for one in found} == names
+            moving.clean(where)
+
+    def test_the_window_is_that_of_the_requests(self, tmp_path: Path) -> None:
+        entry = READ | {"runtime": "1 s", "ramp_time": "1 s", "time_based": True, "bs": "4 KiB"}
+        entry = entry | {"options": {"rate_iops": 200}}
+        options = fio.Options.model_validate({"jobs": [entry], "latency_log": True})
+        moving = fio.Work(options, tmp_path)
+        where = context(tmp_path)
+        moving.prepare(where)
+        span = moving.run("read", where)[0]
+        lines = (where.raw / "latency-0_lat.1.log").read_text().splitlines()
+        first_ms, last_ms = (int(lines[at].split(",")[0]) for at in (0, -1))
+        # The log and the window agree, and the window leaves out the ramp.
+        assert abs(span.start.utc_ns / 1e6 - first_ms) < 500
+        assert abs(span.end.utc_ns / 1e6 - last_ms) < 500
+
+    def test_a_failure_is_told_with_fios_words(self, tmp_path: Path) -> None:
+        moving = work(tmp_path, READ | {"ioengine": "nosuchengine"})
+        with pytest.raises(WorkloadFailed, match=r"fio failed \(exit code 1\): .*nosuchengine"):
+            moving.prepare(context(tmp_path))
+
+    def test_it_can_be_stopped(self, tmp_path: Path) -> None:
+        moving = work(tmp_path, READ | {"runtime": "600 s", "time_based": True})
+        where = context(tmp_path)
+        moving.prepare(where)
+        threading.Timer(0.3, where.cancelled.set).start()
+        with pytest.raises(Cancelled):
+            moving.run("read", where)
+
+    def test_clients_behind_servers(self, tmp_path: Path, servers: list[str]) -> None:
+        moving = work(tmp_path, WRITE, READ)
+        places = []
+        for number, host in enumerate(servers):
+            (tmp_path / str(number)).mkdir()
+            places.append(Place(tmp_path / str(number), host))
+        raw = tmp_path / "raw"
+        raw.mkdir()
+        span = moving.run("write", Context(tuple(places), raw))[0]
+        assert 0 < span.seconds < 60
+        assert [one.bytes for one in fio.results(raw)] == [16 * MIB]
+        for place in places:
+            files = list(place.folder.glob("*data.0.0"))  # a server puts its name before it
+            assert [one.stat().st_size for one in files] == [8 * MIB]
+
+
+@pytest.fixture
+def servers(tmp_path: Path) -> Iterator[list[str]]:
+    """Two of fio's servers on this machine, as clients name them."""
+    running, names = [], []
+    try:
+        for _ in range(2):
+            with socket.socket() as free:
+                free.bind(("127.0.0.1", 0))
+                port = free.getsockname()[1]
+            command = ("fio", f"--server=127.0.0.1,{port}")
+            running.append(subprocess.Popen(command, stdout=subprocess.DEVNULL, cwd=tmp_path))
+            names.append(f"127.0.0.1,{port}")
+            wait_for_port(port)
+        yield names
+    finally:
+        for one in running:
+            one.terminate()
+            one.wait()
+
+
+def wait_for_port(port: int) -> None:
+    deadline = time.monotonic() + 20.0
+    while True:
+        try:
+            socket.create_connection(("127.0.0.1", port), timeout=1.0).close()
+        except OSError:
+            assert time.monotonic() < deadline, f"nothing serves port {port}"
+            threading.Event().wait(0.05)
+        else:
+            return
