@@ -155,6 +155,9 @@ fn parts(config: &DaemonConfig, beside: &Path, root: &Root, topology: &Topology)
     let period = Seconds(0.5);
     findings.push(latency(config, root, period));
     findings.push(Finding::of("[cpu]", config.cpu.open(root, period), "opens"));
+    if let Some(background) = &config.background {
+        findings.push(Finding::of("[background]", background.open(root), "opens"));
+    }
     if let Ok(groups) = &groups {
         findings.extend(config.knobs.iter().map(|knob| {
             let what = format!("[[knob]] {}", knob.name());
