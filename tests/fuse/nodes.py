@@ -57,6 +57,11 @@ class Constant(Node):
 
 
 @dataclass
+class Link(Constant):
+    """A symbolic link; its text is where it leads."""
+
+
+@dataclass
 class Steps(Node):
     """Says what it has said since the last of the given times, in seconds: `(0.0, "on")` first."""
 

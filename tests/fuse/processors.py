@@ -13,7 +13,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from fuse.nodes import Constant, Node, Tree, Value, refusal, whole
+from fuse.nodes import Constant, Link, Node, Tree, Value, refusal, whole
 
 CPU = "sys/devices/system/cpu"
 TICKS_PER_S = 100
@@ -293,6 +293,7 @@ def processors(count: int, clients: float = 0.3, background: float = 0.1) -> Tre
     for cpu, core in together.items():
         siblings = WhileOn(all_of_them, cpu, cpu_list(core))
         tree[f"{CPU}/cpu{cpu}/topology/core_cpus_list"] = siblings
+        tree[f"{CPU}/cpu{cpu}/cpufreq"] = Link(f"../cpufreq/policy{cpu % half}")
         if cpu > 0:
             tree[f"{CPU}/cpu{cpu}/online"] = Switch(all_of_them, cpu)
     for number in range(half):

@@ -13,14 +13,13 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
 from pathlib import PurePosixPath
 from typing import Any
 
 import mfusepy
 
 from fuse.mount import CLOCK, WRITES
-from fuse.nodes import Node, Tree, refusal
+from fuse.nodes import Link, Node, Tree, refusal
 
 # As sysfs says of every file: its size is not known before it is read.
 SIZE = 4096
@@ -67,16 +66,20 @@ class Served:
 
     def __init__(self, tree: Tree) -> None:
         self._clock, self._record = Clock(), Record()
-        self._tree = {**tree, CLOCK: self._clock, WRITES: self._record}
+        self._tree: Tree = {**tree, CLOCK: self._clock, WRITES: self._record}
+        # The files below each folder, with the name that leads to them there.
+        self._below: dict[str, list[tuple[str, Node]]] = {}
+        for path, node in self._tree.items():
+            place = PurePosixPath("/", path)
+            for folder in place.parents:
+                name = place.relative_to(folder).parts[0]
+                self._below.setdefault(str(folder), []).append((name, node))
         self._open: dict[int, bytes | None] = {}
         self._handles = 0
 
     def init(self, path: str) -> None:
         sys.stdout.write("mounted\n")
         sys.stdout.flush()
-
-    def _there(self) -> Iterator[PurePosixPath]:
-        return (PurePosixPath("/", path) for path, node in self._tree.items() if node.is_there())
 
     def _node(self, path: str) -> Node:
         node = self._tree.get(path.lstrip("/"))
@@ -85,16 +88,22 @@ class Served:
         return node
 
     def getattr(self, path: str, handle: int | None = None) -> dict[str, int]:
-        if any(PurePosixPath(path) in there.parents for there in self._there()):
+        if any(node.is_there() for _, node in self._below.get(path, ())):
             return {"st_mode": stat.S_IFDIR | 0o755, "st_nlink": 2}
-        mode = 0o644 if self._node(path).writable else 0o444
+        node = self._node(path)
+        if isinstance(node, Link):
+            return {"st_mode": stat.S_IFLNK | 0o777, "st_nlink": 1, "st_size": len(node.text)}
+        mode = 0o644 if node.writable else 0o444
         return {"st_mode": stat.S_IFREG | mode, "st_nlink": 1, "st_size": SIZE}
 
+    def readlink(self, path: str) -> str:
+        node = self._node(path)
+        if not isinstance(node, Link):
+            raise refusal(errno.EINVAL)
+        return node.text
+
     def readdir(self, path: str, handle: int) -> list[str]:
-        folder = PurePosixPath(path)
-        inner = {
-            there.relative_to(folder).parts[0] for there in self._there() if folder in there.parents
-        }
+        inner = {name for name, node in self._below.get(path, ()) if node.is_there()}
         return [".", "..", *sorted(inner)]
 
     def open(self, path: str, flags: int) -> int:

@@ -1,5 +1,6 @@
-//! Every knob against one body of conformance (`conformance/mod.rs`): on folders shaped like a
-//! host, and on the host itself.
+//! Every knob, and the sources that read the kernel's counters, against one body of conformance
+//! (`crates/governor/tests/conformance`): on folders shaped like a host, on a mounted tree
+//! (`tests/fuse`), and on the host itself.
 //!
 //! What needs root or hardware is skipped with its reason where that is missing. The binary needs
 //! nothing but a kernel when it is linked statically, so that it runs in a guest too:

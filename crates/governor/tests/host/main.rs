@@ -2,6 +2,9 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may")]
 
+#[path = "../conformance/mod.rs"]
+mod conformance;
+mod conforms;
 mod faults;
 mod hands;
 mod same_actions;

@@ -254,7 +254,11 @@ impl Knob for PaceKnob {
     }
 }
 
-struct FakeLatency(Shared);
+struct FakeLatency {
+    world: Shared,
+    /// When it was asked last: there is nothing new at the same time.
+    last: Option<Seconds>,
+}
 
 impl LatencySource for FakeLatency {
     fn name(&self) -> &str {
@@ -262,7 +266,10 @@ impl LatencySource for FakeLatency {
     }
 
     fn sample(&mut self, now: Seconds) -> Result<Option<LatencySample>, SourceError> {
-        let mut world = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.last.replace(now) == Some(now) {
+            return Ok(None);
+        }
+        let mut world = self.world.lock().unwrap_or_else(PoisonError::into_inner);
         let fault = world.latency_fault.take();
         let Some(seen) = world.observation.as_ref() else { return Ok(None) };
         let Some(latency) = seen.latency else { return Ok(None) };
@@ -291,7 +298,7 @@ impl LatencySource for FakeLatency {
 
 impl Drop for FakeLatency {
     fn drop(&mut self) {
-        let mut world = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut world = self.world.lock().unwrap_or_else(PoisonError::into_inner);
         world.places_at_end = world.places.clone();
     }
 }
@@ -337,6 +344,26 @@ impl BackgroundSource for FakeBackground {
     }
 }
 
+/// The knobs of a world, in the order of slowing down.
+pub fn knobs(world: &Shared) -> Vec<Box<dyn Knob>> {
+    vec![Box::new(CoresKnob(world.clone())), Box::new(FrequencyKnob), Box::new(PaceKnob)]
+}
+
+/// The places of a world.
+pub fn machine(world: &Shared) -> Box<dyn Machine> {
+    Box::new(FakeMachine(world.clone()))
+}
+
+/// The latency that a world was last seen with, once at each time.
+pub fn latency_source(world: &Shared) -> Box<dyn LatencySource> {
+    Box::new(FakeLatency { world: world.clone(), last: None })
+}
+
+/// The use of a world's cores.
+pub fn cpu_source(world: &Shared) -> Box<dyn CpuSource> {
+    Box::new(FakeCpu(world.clone()))
+}
+
 /// A governor over a world.
 pub fn governor(world: &Shared, law: Box<dyn Law>, limits: &Limits, at: Duration) -> Governor {
     let group = |(at, limits): (usize, &wattio_law::GroupLimits)| CoreGroup {
@@ -347,18 +374,11 @@ pub fn governor(world: &Shared, law: Box<dyn Law>, limits: &Limits, at: Duration
     let parts = Parts {
         law,
         groups: limits.groups.iter().enumerate().map(group).collect(),
-        latency: Box::new(FakeLatency(world.clone())),
-        cpu: Box::new(FakeCpu(world.clone())),
+        latency: latency_source(world),
+        cpu: cpu_source(world),
         background: Some(Box::new(FakeBackground(world.clone()))),
         guards: Vec::new(),
-        act: Some(Act {
-            knobs: vec![
-                Box::new(CoresKnob(world.clone())),
-                Box::new(FrequencyKnob),
-                Box::new(PaceKnob),
-            ],
-            hands: open_hands(world, "boot").0,
-        }),
+        act: Some(Act { knobs: knobs(world), hands: open_hands(world, "boot").0 }),
         lens: None,
         settings: GovernorSettings::default(),
     };

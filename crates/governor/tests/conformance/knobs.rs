@@ -1,0 +1,179 @@
+//! What knobs and the machine under them must do.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+use wattio_governor::{
+    Address, Assignment, Hands, Knob, Machine, MachineError, Setting, Snapshot, SnapshotError,
+    SnapshotStore, Target,
+};
+
+/// Knobs on a machine, and the two settings between which they are turned.
+pub struct Subject<'a> {
+    pub machine: &'a dyn Fn() -> Box<dyn Machine>,
+    /// In the order of slowing down.
+    pub knobs: &'a dyn Fn() -> Vec<Box<dyn Knob>>,
+    pub full: Setting,
+    pub narrow: Setting,
+}
+
+/// A snapshot that outlives the hands that made it.
+#[derive(Clone, Default)]
+pub struct Store(Arc<Mutex<Option<Snapshot>>>);
+
+impl SnapshotStore for Store {
+    fn load(&mut self) -> Result<Option<Snapshot>, SnapshotError> {
+        Ok(self.0.lock().unwrap().clone())
+    }
+
+    fn save(&mut self, snapshot: &Snapshot) -> Result<(), SnapshotError> {
+        *self.0.lock().unwrap() = Some(snapshot.clone());
+        Ok(())
+    }
+
+    fn clear(&mut self) -> Result<(), SnapshotError> {
+        *self.0.lock().unwrap() = None;
+        Ok(())
+    }
+}
+
+impl Subject<'_> {
+    /// Full speed, slow, full speed, restore; then slow and a crash. Every place is as before.
+    pub fn conforms(&self) {
+        let before = self.values();
+        assert!(!before.is_empty(), "the knob turns nothing");
+        self.machine_conforms(&before);
+        let store = Store::default();
+        let (mut hands, _) = self.hands(&store);
+        let mut knobs = (self.knobs)();
+        turn(&mut hands, &mut knobs, &self.full, &before);
+        turn(&mut hands, &mut knobs, &self.narrow, &before);
+        self.is_idempotent(&mut hands, &mut knobs);
+        turn(&mut hands, &mut knobs, &self.full, &before);
+        turn(&mut hands, &mut knobs, &self.narrow, &before);
+        let restored = hands.restore().unwrap();
+        assert_eq!((restored.left, restored.foreign), (vec![], vec![]));
+        self.is_as_before(&before);
+        self.survives_a_crash(&before);
+    }
+
+    fn survives_a_crash(&self, before: &BTreeMap<Address, String>) {
+        let store = Store::default();
+        let (mut hands, _) = self.hands(&store);
+        turn(&mut hands, &mut (self.knobs)(), &self.narrow, before);
+        std::mem::forget(hands);
+        let (_, restored) = self.hands(&store);
+        assert_eq!((restored.left, restored.foreign), (vec![], vec![]));
+        assert!(!restored.restored.is_empty(), "nothing was slow");
+        assert_eq!(*store.0.lock().unwrap(), None);
+        self.is_as_before(before);
+    }
+
+    /// A value is itself, a person can put it back, and what is not there is said to be so.
+    fn machine_conforms(&self, before: &BTreeMap<Address, String>) {
+        let mut machine = (self.machine)();
+        for (address, value) in before {
+            assert!(machine.same(address, value, value) && machine.took(address, value, value));
+            assert!(!machine.mend(address, value).is_empty(), "{address}");
+            let nothing = Address::new(address.scheme(), &format!("{}-none", address.rest()));
+            for error in [machine.read(&nothing).err(), machine.write(&nothing, value).err()] {
+                let message = error.map(|error| error.to_string()).unwrap_or_default();
+                assert!(message.contains(nothing.rest()), "{nothing}: {message:?}");
+            }
+            assert_eq!(machine.read(address).as_ref(), Ok(value), "nothing was written there");
+        }
+    }
+
+    pub fn hands(&self, store: &Store) -> (Hands, wattio_governor::Restored) {
+        Hands::open((self.machine)(), Box::new(store.clone()), "boot").unwrap()
+    }
+
+    /// The value at every place that the knobs write to or endanger.
+    fn values(&self) -> BTreeMap<Address, String> {
+        let mut machine = (self.machine)();
+        let mut values = BTreeMap::new();
+        for mut knob in (self.knobs)() {
+            for setting in [&self.narrow, &self.full] {
+                for assignment in knob.assignments(setting, &mut *machine).unwrap() {
+                    for address in assignment.endangers.iter().chain([&assignment.address]) {
+                        values.insert(address.clone(), machine.read(address).unwrap());
+                    }
+                }
+            }
+        }
+        values
+    }
+
+    /// What is so already is not written again, and does no harm when it is.
+    fn is_idempotent(&self, hands: &mut Hands, knobs: &mut [Box<dyn Knob>]) {
+        for knob in knobs {
+            let assignments = knob.assignments(&self.narrow, hands.machine()).unwrap();
+            let applied = hands.apply(knob.name(), &assignments);
+            assert_eq!((applied.writes, applied.notes), (0, vec![]));
+            assert_eq!(hands.inspect(1000), []);
+            let machine = hands.machine();
+            for Assignment { address, target, .. } in &assignments {
+                let Target::Set(value) = target else { continue };
+                machine.write(address, value).unwrap();
+                let found = machine.read(address).unwrap();
+                assert!(machine.same(address, &found, value), "{address}: {found:?}, {value:?}");
+            }
+        }
+    }
+
+    fn is_as_before(&self, before: &BTreeMap<Address, String>) {
+        let mut machine = (self.machine)();
+        for (address, value) in before {
+            let found = machine.read(address).unwrap();
+            assert!(machine.same(address, &found, value), "{address}: {found:?}, was {value:?}");
+        }
+    }
+
+    /// After `vanish` the places are gone, which is no failure of anyone.
+    pub fn lets_go(&self, vanish: impl FnOnce()) {
+        let store = Store::default();
+        let (mut hands, _) = self.hands(&store);
+        let mut knobs = (self.knobs)();
+        let [knob] = &mut knobs[..] else { panic!("one knob at a time") };
+        let assignments = knob.assignments(&self.narrow, hands.machine()).unwrap();
+        assert_eq!(hands.apply(knob.name(), &assignments).notes, []);
+        vanish();
+        for Assignment { address, target, .. } in &assignments {
+            let Target::Set(value) = target else { continue };
+            let gone = MachineError::Gone { address: address.clone() };
+            assert_eq!(hands.machine().read(address), Err(gone.clone()));
+            assert_eq!(hands.machine().write(address, value), Err(gone));
+        }
+        assert_eq!(hands.apply(knob.name(), &assignments).notes, []);
+        assert!(knob.assignments(&self.narrow, hands.machine()).is_ok());
+        let restored = hands.restore().unwrap();
+        assert_eq!((restored.left, restored.foreign), (vec![], vec![]));
+        assert_eq!(hands.held(), 0);
+    }
+}
+
+/// Applies a setting, each knob in its turn; what is read back is what was asked for.
+fn turn(
+    hands: &mut Hands,
+    knobs: &mut [Box<dyn Knob>],
+    setting: &Setting,
+    before: &BTreeMap<Address, String>,
+) {
+    let mut order: Vec<_> = knobs.iter_mut().collect();
+    if setting.full_speed {
+        order.reverse();
+    }
+    for knob in order {
+        let assignments = knob.assignments(setting, hands.machine()).unwrap();
+        let applied = hands.apply(knob.name(), &assignments);
+        assert_eq!(applied.notes, []);
+        for Assignment { address, target, .. } in &assignments {
+            let wanted = match target {
+                Target::Set(value) => value,
+                Target::Original => &before[address],
+            };
+            let found = hands.machine().read(address).unwrap();
+            let same = hands.machine().same(address, &found, wanted);
+            assert!(same, "{address} is {found:?} and not {wanted:?}");
+        }
+    }
+}
