@@ -58,7 +58,8 @@ class Histogram:
         count = re.search(rf"^{METRIC}_count (\S+)$", page, re.MULTILINE)
         total = re.search(rf"^{METRIC}_sum (\S+)$", page, re.MULTILINE)
         below = re.findall(rf"^{METRIC}_bucket{{.*}} (\S+)$", page, re.MULTILINE)
-        assert count and total and below
+        assert count
+        assert total
         return cls(int(count[1]), float(total[1]) * 1e6, [int(float(text)) for text in below])
 
     def spread(self) -> list[int]:
@@ -197,7 +198,7 @@ def test_every_thread_of_the_server_moves_and_moves_back(tmp_path: Path, etcd: E
         assert all(mask == ALL for mask in etcd.allowed())
 
 
-# An fsync's latency varies by itself: so much counts as stable here, and so little as too late, that
+# An fsync's latency varies by itself: so much counts as stable here, and so little as a burst, that
 # some windows keep the bound and others break it.
 TREMBLING = """name = "pacer"
 settings = { requests_min = 10, plf = 0.2, stable_threshold = 2, unstable_threshold = 9, \
@@ -235,9 +236,18 @@ def test_the_account_is_that_of_the_server_through_steps_of_the_load(
     spread = [sum(buckets) for buckets in zip(*map(bucket_counts, busy), strict=True)]
     assert spread == [b - a for a, b in zip(before.spread(), after.spread(), strict=True)]
 
-    # In each window the mean lies between what the looks before and after its ends allow. So do the
-    # count of broken windows and the loss.
-    requests, bounded = before.requests, []
+    check_windows(rows, counts, watch, before.requests)
+
+
+def check_windows(
+    rows: list[dict[str, Any]], counts: dict[str, Any], watch: Watch, requests: int
+) -> None:
+    """Hold each window, from so many fsyncs on, against what the looks around its ends allow.
+
+    The server's sum at a window's end lies between those of the looks before and after it; so the
+    window's mean lies between two bounds, and with it the count of broken windows and the loss.
+    """
+    bounded = []
     for earlier, row in itertools.pairwise(rows):
         if not row["requests"]:
             continue
