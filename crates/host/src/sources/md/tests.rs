@@ -1,5 +1,7 @@
 use super::*;
 use proptest::prelude::*;
+use wattio_law::{GroupObservation, LatencyObservation, Observation};
+use wattio_units::Hertz;
 
 struct Host {
     folder: tempfile::TempDir,
@@ -163,6 +165,75 @@ fn arrays_that_are_not_there_are_refused_with_those_that_are() {
         let message = open(&host.folder, devices).unwrap_err().to_string();
         assert!(message.contains(says), "{message}");
     }
+}
+
+/// A pass as the kernel shows it, slowed by the law, that takes `span` at full speed. Answers the
+/// paces of all windows, and the share of the pass that was done.
+fn paced_by_the_law(span: Seconds, windows: u32, requests: u64) -> (Vec<f64>, f64) {
+    const WINDOW_S: f64 = 0.5;
+    let all = 400_000.0 * span.0;
+    let group = wattio_law::GroupLimits {
+        cores_min: 2,
+        cores_max: 2,
+        frequency_min: Hertz(1e9),
+        frequency_max: Hertz(1e9),
+        frequency_steps: Vec::new(),
+        idle_cores_sleep: true,
+    };
+    let limits = wattio_law::Limits { groups: vec![group] };
+    let mut law = wattio_control::build("pacer", &Default::default(), &limits).unwrap();
+    let mut host = Host::new(&["md0"]);
+    host.write("md0", "sync_action", "resync");
+    let (mut paces, mut done, mut speeds) = (Vec::new(), 0.0, [200_000.0; 60]);
+    for window in 0..windows {
+        let limit = 200_000.0 * paces.last().map_or(1.0, |pace: &f64| pace.min(1.0));
+        speeds[window as usize % 60] = limit;
+        done = (done + limit * 2.0 * WINDOW_S).min(all);
+        // In steps of a sixteenth, and a mean over half a minute.
+        let completed = (done / (all / 16.0)).floor() * (all / 16.0);
+        host.write("md0", "sync_completed", &format!("{completed} / {all}"));
+        host.write("md0", "sync_speed", &format!("{:.0}", speeds.iter().sum::<f64>() / 60.0));
+        host.write("md0", "sync_speed_max", &format!("{limit:.0} (local)"));
+        if done >= all {
+            host.write("md0", "sync_action", "idle");
+        }
+        let seen = Observation {
+            latency: Some(LatencyObservation {
+                requests,
+                latency_us_mean: (requests > 0).then_some(300.0),
+                bytes_mean: None,
+                read_share: None,
+                age: Seconds(0.0),
+            }),
+            groups: vec![GroupObservation {
+                cores: 2,
+                frequency: Hertz(1e9),
+                utilisation_clients: 0.1,
+                utilisation_background: 0.1,
+                waited_for_drives: false,
+            }],
+            background: host.sample(f64::from(window) * WINDOW_S),
+            alarm: false,
+        };
+        paces.push(law.step(&seen, Seconds(WINDOW_S)).background.pace);
+    }
+    (paces, done / all)
+}
+
+#[test]
+fn the_law_slows_a_pass_and_keeps_its_floor() {
+    let (paces, done) = paced_by_the_law(Seconds(1000.0), 2000, 50);
+    assert!(paces.iter().any(|pace| *pace < 1.0));
+    assert!(paces.iter().all(|pace| *pace >= 0.5), "{paces:?}");
+    assert!((0.98..1.0).contains(&done), "{done}");
+}
+
+/// The law is idle after 30 s; what is left then is less than it would wake for.
+#[test]
+fn an_idle_server_finishes_a_pass() {
+    let (paces, done) = paced_by_the_law(Seconds(34.0), 100, 0);
+    assert!(paces.iter().all(|pace| *pace >= 0.5), "{paces:?}");
+    assert_eq!(done, 1.0);
 }
 
 proptest! {
