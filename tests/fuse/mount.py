@@ -20,6 +20,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
@@ -84,6 +85,18 @@ def hold_at(root: Path, at_s: float) -> None:
 def let_run(root: Path) -> None:
     """Let the tree's time go on with the machine's."""
     (root / CLOCK).write_text("run")
+
+
+def now_s(root: Path) -> float:
+    """The tree's time in seconds."""
+    return float((root / CLOCK).read_text())
+
+
+def wait_until(root: Path, at_s: float) -> None:
+    """Look at a tree whose time runs until it is so late there."""
+    deadline = time.monotonic() + END_S
+    while now_s(root) < at_s:
+        assert time.monotonic() < deadline, "the tree's time stands still"
 
 
 def writes(root: Path, path: str) -> list[str]:

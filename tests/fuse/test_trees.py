@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import errno
+import os
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
 from fuse.hosts import server
-from fuse.mount import hold_at, let_run, mounted, writes
+from fuse.mount import hold_at, let_run, mounted, now_s, wait_until, writes
 from fuse.nodes import Counter, Node, Steps, Table, Value
 from fuse.processors import CPU, cpu_list, cpu_set, processors
 
@@ -97,12 +101,9 @@ def test_a_mounted_tree_is_read_and_written_like_the_kernel_s() -> None:
 def test_time_runs_when_it_is_let() -> None:
     with mounted(server()) as root:
         hold_at(root, 100.0)
-        assert (root / "clock").read_text() == "100.0\n"
+        assert now_s(root) == 100.0
         let_run(root)
-        first = float((root / "clock").read_text())
-        while (now := float((root / "clock").read_text())) < first + 0.02:
-            pass
-        assert now > first >= 100.0
+        wait_until(root, 100.02)
         energy = root / "sys/class/powercap/intel-rapl:0/energy_uj"
         with energy.open() as open_file:
             told = int(open_file.read())
@@ -116,4 +117,34 @@ def test_time_runs_when_it_is_let() -> None:
 def test_two_trees_at_once() -> None:
     with mounted(server()) as one, mounted(server()) as other:
         hold_at(one, 1.0)
-        assert ((one / "clock").read_text(), (other / "clock").read_text()) == ("1.0\n", "0.0\n")
+        assert (now_s(one), now_s(other)) == (1.0, 0.0)
+
+
+# Mounts a tree, says where, and waits to be killed.
+MOUNTS = """
+import sys
+from fuse.hosts import server
+from fuse.mount import mounted
+with mounted(server()) as root:
+    print(root, flush=True)
+    sys.stdin.read()
+"""
+
+
+@pytest.mark.system
+def test_a_tree_goes_with_whoever_mounted_it() -> None:
+    pipe = subprocess.PIPE
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])}
+    command = [sys.executable, "-c", MOUNTS]
+    with subprocess.Popen(
+        command, stdin=pipe, stdout=pipe, stderr=pipe, env=environment, text=True
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        root = Path(process.stdout.readline().strip())
+        assert root.is_mount()
+        process.kill()
+        # The process behind the tree has this pipe too: it is empty once that one has ended.
+        assert process.stderr.read() == ""
+    assert not root.is_mount()
+    root.rmdir()
