@@ -1,6 +1,11 @@
-"""When a reading is due: a grid on the monotonic clock that does not drift."""
+"""When a reading is due: a grid on the monotonic clock that does not drift; when clocks jump."""
 
 from __future__ import annotations
+
+from wattio.clock import Instant
+
+JUMP_NS = 50_000_000
+"""By more than this, and the wall clock was set; by less, it is steered."""
 
 
 class Deadlines:
@@ -35,3 +40,17 @@ class BackOff:
         pause_s = self._next_s
         self._next_s = min(2 * pause_s, self._limit_s)
         return pause_s
+
+
+class ClockWatch:
+    """Notices when the wall clock is set: it and the monotonic clock come apart."""
+
+    def __init__(self, first: Instant) -> None:
+        """Begin with both clocks as they are."""
+        self._offset_ns = first.utc_ns - first.monotonic_ns
+
+    def jump_s(self, now: Instant) -> float | None:
+        """By how many seconds it was set since the last call; None where it was not."""
+        before_ns, self._offset_ns = self._offset_ns, now.utc_ns - now.monotonic_ns
+        by_ns = self._offset_ns - before_ns
+        return by_ns / 1e9 if abs(by_ns) > JUMP_NS else None

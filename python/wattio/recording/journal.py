@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -17,11 +16,13 @@ from typing import Any
 from wattio.clock import Instant
 from wattio.errors import ResultError
 from wattio.meters.meter import Facts
+from wattio.meters.name import public_name
 from wattio.recording.samples import Samples, read_file
 
 EVENTS = "events.jsonl"
 SOURCES = "sources.json"
-_SECRET = re.compile(r"(//[^/@:]*:)[^/@]*@")
+# The native sampler adds to the same files.
+_BEGIN = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND | os.O_CLOEXEC
 
 
 @dataclass(frozen=True)
@@ -46,8 +47,9 @@ class RecordFile:
 
     def __init__(self, path: Path, *, at_once: bool = True) -> None:
         """Begin the file; `at_once` flushes after every record."""
+        self.path = path
         self.at_once = at_once
-        self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
+        self._file = os.open(path, _BEGIN, 0o644)
         self._lock = threading.Lock()
         self._waiting: list[bytes] = []
 
@@ -73,7 +75,7 @@ class EventLog:
 
     def __init__(self, path: Path) -> None:
         """Begin the file."""
-        self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
+        self._file = os.open(path, _BEGIN, 0o644)
 
     def add(self, event: Event) -> None:
         """Append an event, in one write."""
@@ -106,7 +108,7 @@ def write_sources(folder: Path, names: Mapping[str, str], facts: Mapping[str, Fa
     entries = [
         {
             "label": label,
-            "name": shown(name),
+            "name": public_name(name),
             "file": samples_name(n),
             "facts": asdict(facts[label]),
         }
@@ -132,8 +134,3 @@ def read_folder(folder: Path) -> dict[str, Samples]:
 def samples_name(number: int) -> str:
     """Name of the file of a source."""
     return f"{number}.samples"
-
-
-def shown(name: str) -> str:
-    """A meter's name without the password in it, for files and messages."""
-    return _SECRET.sub(r"\1***@", name)

@@ -68,14 +68,14 @@ def _sample(period_s: float, group: list[Watched], stopped: threading.Event) -> 
         if lost:
             group = [watched for watched in group if watched not in lost]
             for watched in lost:
-                _regain_apart(watched, period_s, stopped)
+                regain_apart(watched, period_s, stopped)
         skipped = deadlines.advance(monotonic_ns())
         if skipped:
             for watched in group:
                 watched.missed(skipped)
 
 
-def _regain_apart(watched: Watched, period_s: float, stopped: threading.Event) -> None:
+def regain_apart(watched: Watched, period_s: float, stopped: threading.Event) -> None:
     """Wait for a lost meter in a thread of its own, so that the others do not wait with it."""
     if watched.refused:
         return

@@ -111,7 +111,8 @@ class Recorder:
 
     def newest_monotonic_ns(self, label: str) -> int | None:
         """When the last reading that is written was taken."""
-        return samples.newest_monotonic_ns(self._file(label))
+        newest = samples.newest(self._file(label))
+        return None if newest is None else newest.monotonic_ns
 
     def caught_up(self, label: str, monotonic_ns: int, timeout_s: float) -> bool:
         """Wait until readings reach beyond a moment; False where they do not in time.
@@ -122,8 +123,8 @@ class Recorder:
         deadline_s = time.monotonic() + timeout_s
         while True:
             running = self._is_running()
-            newest_ns = samples.newest_monotonic_ns(file)
-            if newest_ns is not None and newest_ns >= monotonic_ns:
+            newest = samples.newest(file)
+            if newest is not None and newest.monotonic_ns >= monotonic_ns:
                 return True
             if not running or time.monotonic() >= deadline_s:
                 return False
@@ -141,6 +142,13 @@ class Recorder:
                 for source in self._sources
             ]
         return found
+
+    @property
+    def process_id(self) -> int:
+        """The sampling process, so that its cost can be measured. Raises WattioError before start."""
+        if self._process is None:
+            raise WattioError("nothing is recorded now")
+        return self._process.pid
 
     def stop(self) -> None:
         """End the sampling process; everything that it recorded stays readable."""
@@ -186,7 +194,7 @@ class Recorder:
         return answer
 
     def _has_begun(self, label: str) -> bool:
-        return samples.newest_monotonic_ns(self._file(label)) is not None
+        return samples.newest(self._file(label)) is not None
 
     def _file(self, label: str) -> Path:
         for number, source in enumerate(self._sources):

@@ -23,6 +23,8 @@ from wattio.errors import InputError
 from wattio.meters import open_meter
 from wattio.meters.meter import MeterLost, MeterRefused
 from wattio.recording import journal, loops
+from wattio.recording.deadlines import ClockWatch
+from wattio.recording.fast import FastGroup, is_fast
 from wattio.recording.watching import Tools, Watched
 
 LOOK_S = 0.25
@@ -55,19 +57,44 @@ def main() -> None:
     journal.write_sources(folder, names, facts)
     gc.collect()
     gc.disable()
-    for period_s, group in loops.plan(sources):
-        loop = (period_s, group, stopped)
-        threading.Thread(target=loops.run, args=loop, daemon=True, name=group[0].label).start()
+    fast = _start(sources, stopped)
     _answer({"facts": {label: asdict(found) for label, found in facts.items()}})
     watch = [watched for watched, _ in sources]
+    clocks = ClockWatch(clock.now())
     # An end of file also says that the recorder's process is gone, however it ended.
     while not ended.is_set() and not select.select([0], [], [], LOOK_S)[0]:
-        now = clock.now()
-        for watched in watch:
-            watched.look(now)
+        _look(watch, fast, clocks)
     stopped.set()
+    for group in fast:
+        group.stop()
     _end(watch)
     os._exit(0)
+
+
+def _start(
+    sources: list[tuple[Watched, float | None]], stopped: threading.Event
+) -> list[FastGroup]:
+    """Start to sample everything."""
+    fast = []
+    for period_s, group in loops.plan(sources):
+        if period_s is not None and is_fast(period_s, group):
+            fast.append(FastGroup(period_s, group, stopped))
+            continue
+        loop = (period_s, group, stopped)
+        threading.Thread(target=loops.run, args=loop, daemon=True, name=group[0].label).start()
+    return fast
+
+
+def _look(watch: list[Watched], fast: list[FastGroup], clocks: ClockWatch) -> None:
+    """Write down what the meters said, and tell what happened to them and to the clock."""
+    for group in fast:
+        group.look()
+    now = clock.now()
+    jump_s = clocks.jump_s(now)
+    for watched in watch:
+        if jump_s is not None:
+            watched.tell("clock", f"the wall clock was set by {jump_s:+.3f} s")
+        watched.look(now)
 
 
 def _watched(path: Path, entry: dict[str, Any], tools: Tools) -> tuple[Watched, float | None]:

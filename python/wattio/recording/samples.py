@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import bisect
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from math import isnan
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -46,6 +47,15 @@ class Samples:
         """The same readings as columns."""
         return _from_records(_records(b"".join(map(packed, readings))))
 
+    def readings(self) -> Iterator[Reading]:
+        """One by one, with None for what is absent."""
+        for utc_ns, monotonic_ns, *values in zip(
+            *(getattr(self, name).tolist() for name in COLUMNS), strict=True
+        ):
+            yield Reading(
+                utc_ns, monotonic_ns, *(None if isnan(value) else value for value in values)
+            )
+
     def between(self, start_monotonic_ns: int, end_monotonic_ns: int) -> Samples:
         """The readings from start to end, both included."""
         import numpy as np
@@ -82,17 +92,18 @@ def read_file(
     return _from_records(records[first:last])
 
 
-def newest_monotonic_ns(path: Path) -> int | None:
-    """The time of the last whole record in a file; None where there is none yet."""
+def newest(path: Path) -> Reading | None:
+    """The last whole record in a file; None where there is none yet."""
     try:
         with path.open("rb") as file:
             whole = file.seek(0, 2) // RECORD.size
             if not whole:
                 return None
             file.seek((whole - 1) * RECORD.size)
-            return int(RECORD.unpack(file.read(RECORD.size))[1])
+            utc_ns, monotonic_ns, *values = RECORD.unpack(file.read(RECORD.size))
     except (OSError, struct.error):
         return None
+    return Reading(utc_ns, monotonic_ns, *(None if isnan(value) else value for value in values))
 
 
 def _mapped(path: Path) -> NDArray[Any]:

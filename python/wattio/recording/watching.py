@@ -8,22 +8,22 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from wattio import clock
+from wattio import _core, clock
 from wattio.clock import Instant
 from wattio.errors import InputError
 from wattio.meters.meter import Facts, Meter, MeterLost, MeterRefused, Reading
 from wattio.recording.deadlines import BackOff
 from wattio.recording.journal import Event, EventLog, RecordFile
-from wattio.recording.samples import packed
-
-JUMP_NS = 50_000_000
-"""More than this between two readings, and the wall clock was set."""
+from wattio.recording.samples import newest, packed
 
 REPORT_S = 1.0
 """Readings that were missed are told together, at most this often."""
 
 SILENT_S = 5.0
 """A reading that takes longer, and longer than three periods, is told of while it lasts."""
+
+STEADY_S = 10.0
+"""A meter that is lost again sooner is opened after longer pauses."""
 
 
 @dataclass(frozen=True)
@@ -49,13 +49,14 @@ class Watched:
         self._tools = tools
         self._meter: Meter | None = None
         self._last = Reading(0, 0, None)
-        self._offset_ns: int | None = None
         self._energy_before_j = 0.0
         self._missed: list[int] = []
         self._disorder = 0
         self._told_ns = 0
         self._silent = False
         self._lost = False
+        self._back_off = BackOff(0.1, 2.0)
+        self._back_ns = 0
 
     def open(self) -> None:
         """Open the meter and take its first reading. Raises what the meter raises."""
@@ -89,11 +90,12 @@ class Watched:
 
     def regain(self) -> bool:
         """Open a lost meter again, as often as it takes; False when stopped or refused."""
-        back_off = BackOff(0.1, 2.0)
         lost = self._tools.now()
+        if lost.monotonic_ns - self._back_ns > STEADY_S * 1e9:
+            self._back_off = BackOff(0.1, 2.0)
         while True:
             self.close()
-            if self._tools.stopped.wait(back_off.next_s()):
+            if self._tools.stopped.wait(self._back_off.next_s()):
                 return False
             self._energy_before_j += self._last.energy_j or 0.0
             self._last = self._last._replace(energy_j=None)
@@ -104,10 +106,29 @@ class Watched:
                 return False
             except Exception:  # noqa: S112 (it was told that it is lost)
                 continue
-            gone_s = (self._tools.now().monotonic_ns - lost.monotonic_ns) / 1e9
+            self._back_ns = self._tools.now().monotonic_ns
+            gone_s = (self._back_ns - lost.monotonic_ns) / 1e9
             self._lost = self._silent = False
             self.tell("back", f"answers again after {gone_s:.1f} s")
             return True
+
+    @property
+    def native(self) -> _core.PowerMeter | None:
+        """The native module's meter behind this one, where there is one."""
+        found: _core.PowerMeter | None = getattr(self._meter, "native", None)
+        return found
+
+    def seen(self, newest_ns: int, missed: int) -> None:
+        """Note how the native sampler fares with it: its newest reading, and how many it missed."""
+        self._last = self._last._replace(monotonic_ns=max(newest_ns, self._last.monotonic_ns))
+        if missed:
+            self._missed.append(missed)
+
+    def lose(self, text: str) -> None:
+        """Take it back from the native sampler, which could not read it."""
+        self._last = newest(self.file.path) or self._last
+        self._lost = True
+        self.tell("lost", text)
 
     def missed(self, count: int) -> None:
         """Note readings that were due and not taken in time."""
@@ -151,33 +172,15 @@ class Watched:
         self._tools.events.add(Event(self.label, self._tools.now(), kind, text))
 
     def _keep(self, reading: Reading) -> None:
-        utc_ns, monotonic_ns = reading[0], reading[1]
-        if monotonic_ns <= self._last[1]:
+        if reading[1] <= self._last[1]:
             self._disorder += 1
             return
-        offset_ns = utc_ns - monotonic_ns
-        if self._offset_ns is None:
-            self._offset_ns = offset_ns
-        elif not -JUMP_NS <= offset_ns - self._offset_ns <= JUMP_NS:
-            self._jumped(reading)
-        else:
-            self._offset_ns = offset_ns
         if self._energy_before_j and reading.energy_j is not None:
             counted_j = reading.energy_j + self._energy_before_j
             self.file.add(packed(reading._replace(energy_j=counted_j)))
         else:
             self.file.add(packed(reading))
         self._last = reading
-
-    def _jumped(self, reading: Reading) -> None:
-        """The two stamps are further apart than before: the clock was set, or we were held up."""
-        assert self._offset_ns is not None
-        now = self._tools.now()
-        offset_ns = now.utc_ns - now.monotonic_ns
-        if abs(offset_ns - self._offset_ns) > JUMP_NS:
-            by_s = (offset_ns - self._offset_ns) / 1e9
-            self.tell("clock", f"the wall clock was set by {by_s:+.3f} s")
-            self._offset_ns = offset_ns
 
 
 def _words(error: Exception) -> str:
