@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from study_fake import FakeSimulator
 from wattio.errors import InputError
-from wattio.study import document, plan, profile, running, schema, toml_text
+from wattio.study import document, plan, profile, running, toml_text
 
 STUDY = """\
 [study]
@@ -188,38 +188,6 @@ def test_keys_of_another_source_are_refused(tmp_path: Path) -> None:
 def test_names_are_taken_once(tmp_path: Path) -> None:
     again = '[[policy]]\nname = "oracle"\nlabel = "PACER"\n'
     assert '"PACER" is already taken by another policy' in refused(tmp_path, STUDY + again)
-
-
-def test_measurement_is_a_kind_that_does_not_run_yet(tmp_path: Path) -> None:
-    text = """\
-[study]
-name = "disks"
-kind = "measurement"
-order = "random"
-[[system]]
-name = "ext4"
-[[workload]]
-name = "fio"
-options = { rw = "randread", size = "4 GiB" }
-[[knob]]
-name = "scheduler"
-values = ["none", "mq-deadline"]
-[[meter]]
-name = "rapl:"
-covers = ["cpu", "memory"]
-[[phase]]
-name = "run"
-duration = "60 s"
-measured = true
-"""
-    path = tmp_path / "study.toml"
-    path.write_text(text)
-    _, study = schema.load(path)
-    assert isinstance(study, schema.MeasurementStudy)
-    assert study.phase[0].duration == 60
-    assert "/study.toml:3: study.kind: measurements are not in this version" in refused(
-        tmp_path, text
-    )
 
 
 def test_profile_totals(tmp_path: Path) -> None:

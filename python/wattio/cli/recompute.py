@@ -30,8 +30,10 @@ def recompute(
 ) -> int:
     """Derive every metric in the catalog again from raw files and samples; report differences.
 
-    Energies are summed over windows and components, mean latencies weighted by I/Os, percentiles
-    taken from the merged histograms; all must agree within one part in a thousand million.
+    Of a simulation, energies are summed over windows and components, mean latencies weighted by
+    I/Os, percentiles taken from the merged histograms; all must agree within one part in a thousand
+    million. Of a measurement, everything is read again from the tools' own output and the power
+    samples; all must be equal to the last digit.
 
     Parameters
     ----------
@@ -41,12 +43,17 @@ def recompute(
         Print one JSON object.
     """
     from wattio.study import governed, governed_recomputing, recomputing
-    from wattio.study.result import ResultFolder
+    from wattio.study.result import ResultFolder, StudyFolder
     from wattio.study.simulator import NativeSimulator
 
     if governed.is_governed(result):
         folder = governed.GovernedFolder(result)
         compared, found = governed_recomputing.differences(folder)
+    elif StudyFolder(result).kind == "measurement":
+        from wattio.measuring import recomputing as measured
+        from wattio.measuring.folder import MeasuredFolder
+
+        compared, found = measured.differences(MeasuredFolder(result))
     else:
         compared, found = recomputing.differences(ResultFolder(result), NativeSimulator())
     if as_json:

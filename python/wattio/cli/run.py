@@ -15,7 +15,7 @@ from wattio.errors import Cancelled, InputError
 from wattio.study import document, running, summary
 from wattio.study.execution import SimulationExecutor
 from wattio.study.plan import Plan
-from wattio.study.result import ResultFolder
+from wattio.study.result import ResultFolder, StudyFolder
 from wattio.study.simulator import Simulator
 
 app = App(
@@ -28,6 +28,8 @@ wattio run studies/quickstart/study.toml
 wattio run studies/pacer/study.toml --jobs 8 --results /data/results
 wattio run --resume results/pacer/20260102T030405Z-1a2b3c4
 wattio run studies/quickstart/study.toml --json
+wattio run studies/arm-cluster/study.toml --scale small --dry-run
+wattio run studies/arm-cluster/study.toml --scale small
 ```
 
 Ctrl-C keeps what is done and says how to go on.""",
@@ -41,10 +43,16 @@ def run(
     resume: Path | None = None,
     results: Path = Path("results"),
     jobs: int | None = None,
+    scale: str | None = None,
+    dry_run: Annotated[bool, Parameter(negative="")] = False,
+    scratch: Path | None = None,
     report: bool = True,
     as_json: Annotated[bool, Parameter("--json", negative="")] = False,
 ) -> int:
-    """Run a study: every load under every policy and seed, into a result folder of its own.
+    """Run a study, simulated or measured, into a result folder of its own.
+
+    A simulation runs every load under every policy and seed. A measurement runs every workload on
+    every system with every number of clients and every setting, while power meters are recorded.
 
     Parameters
     ----------
@@ -56,20 +64,41 @@ def run(
         Folder in which the result folder is made.
     jobs
         Simulations at a time; as many as there are cores where it is not given. Results do not
-        depend on it.
+        depend on it. For simulations.
+    scale
+        Measure with the changes of this table `[scale.NAME]` of the study.
+    dry_run
+        Print the plan of a measurement and how long it may take; nothing is run.
+    scratch
+        Where systems under test keep their data while they are measured; in the result folder
+        where it is not given.
     report
         Make the report at the end.
     as_json
         Print the summary as one JSON object.
     """
+    from wattio.measuring.plan import is_measurement
     from wattio.study.simulator import NativeSimulator
 
+    source = None if study is None else document.read(study)
+    if is_measurement(source) if source else resume is not None and _was_measured(resume):
+        from wattio.cli import measuring
+
+        asked = measuring.Asked(source, resume, results, scale, scratch)
+        return measuring.run(asked, dry_run=dry_run, report=report, as_json=as_json)
+    for name, given in (("--scale", scale), ("--dry-run", dry_run), ("--scratch", scratch)):
+        if given:
+            raise InputError(f"{name} is for studies of kind measurement")
     if jobs is not None and jobs < 1:
         raise InputError(f"--jobs {jobs}: must be 1 or more")
     simulator = NativeSimulator()
     folder, plan = begin(study, resume, results, simulator)
     carry_out(folder, plan, jobs or len(os.sched_getaffinity(0)), simulator)
     return show(folder, report, as_json)
+
+
+def _was_measured(folder: Path) -> bool:
+    return StudyFolder(folder).kind == "measurement"
 
 
 def begin(

@@ -23,7 +23,8 @@ CREATE TABLE IF NOT EXISTS runs (
     sweep_of TEXT, sweep_setting TEXT, position INTEGER NOT NULL) STRICT;
 CREATE TABLE IF NOT EXISTS iterations (
     iteration TEXT PRIMARY KEY, run TEXT NOT NULL REFERENCES runs, seed INTEGER NOT NULL,
-    repetition INTEGER NOT NULL, derived_seed INTEGER NOT NULL, kind TEXT NOT NULL) STRICT;
+    repetition INTEGER NOT NULL, derived_seed INTEGER NOT NULL, kind TEXT NOT NULL,
+    attempt INTEGER NOT NULL DEFAULT 0) STRICT;
 CREATE TABLE IF NOT EXISTS phases (
     iteration TEXT NOT NULL REFERENCES iterations, name TEXT NOT NULL,
     start_utc_ns INTEGER NOT NULL, end_utc_ns INTEGER NOT NULL,
@@ -71,6 +72,8 @@ class Recorded:
     derived_seed: int
     verdicts: tuple[Verdict, ...]
     metrics: Metrics
+    # How often a measured iteration was tried before, and was INVALID.
+    attempt: int = 0
 
     @property
     def usable(self) -> bool:
@@ -88,8 +91,16 @@ class Catalog:
             self._connection.execute("PRAGMA journal_mode = WAL")
             self._connection.execute("PRAGMA foreign_keys = ON")
             self._connection.executescript(_TABLES)
+            self._add_attempts()
         except sqlite3.Error as error:
             raise ResultError(f"{path}: is not a usable catalog: {error}") from error
+
+    def _add_attempts(self) -> None:
+        """Folders of version 0.1 know no attempts: theirs are all first ones."""
+        columns = self._connection.execute("PRAGMA table_info(iterations)")
+        if "attempt" not in [row[1] for row in columns]:
+            column = "attempt INTEGER NOT NULL DEFAULT 0"
+            self._connection.execute(f"ALTER TABLE iterations ADD COLUMN {column}")
 
     def close(self) -> None:
         """Fold the write-ahead log into the file and close it."""
@@ -126,22 +137,33 @@ class Catalog:
     def add(self, ended: Recorded, phases: Sequence[Phase], kind: str) -> None:
         """Enter an iteration that has ended, with all that belongs to it, or nothing of it."""
         key = ended.identity
-        head = (key, ended.run.name, ended.seed, ended.repetition, ended.derived_seed, kind)
+        place = (ended.seed, ended.repetition, ended.derived_seed)
+        head = (key, ended.run.name, *place, kind, ended.attempt)
         with _transaction(self._connection) as connection:
-            connection.execute("INSERT INTO iterations VALUES (?, ?, ?, ?, ?, ?)", head)
+            connection.execute("INSERT INTO iterations VALUES (?, ?, ?, ?, ?, ?, ?)", head)
             connection.executemany(
                 "INSERT INTO phases VALUES (?, ?, ?, ?, ?, ?)",
                 [(key, *phase.__dict__.values()) for phase in phases],
             )
-            connection.executemany(
-                "INSERT INTO verdicts VALUES (?, ?, ?)",
-                [(key, verdict.verdict, verdict.reason) for verdict in ended.verdicts],
-            )
+            _insert_verdicts(connection, key, ended.verdicts)
             _insert_metrics(connection, key, ended.metrics)
 
     def put_metrics(self, identity: str, metrics: Mapping[str, tuple[float, str]]) -> None:
         """Enter metrics of an iteration that is there already; equal names are replaced."""
         with _transaction(self._connection) as connection:
+            _insert_metrics(connection, identity, metrics)
+
+    def replace_derived(
+        self,
+        identity: str,
+        verdicts: Sequence[Verdict],
+        metrics: Mapping[str, tuple[float, str]],
+    ) -> None:
+        """Put verdicts and metrics of an iteration in the place of those that are there."""
+        with _transaction(self._connection) as connection:
+            for table in ("verdicts", "metrics"):
+                connection.execute(f"DELETE FROM {table} WHERE iteration = ?", (identity,))  # noqa: S608
+            _insert_verdicts(connection, identity, verdicts)
             _insert_metrics(connection, identity, metrics)
 
     def phases(self, identity: str) -> list[Phase]:
@@ -171,14 +193,15 @@ class Catalog:
         ):
             verdicts.setdefault(key, []).append(Verdict(verdict, reason))
         rows = self._connection.execute(
-            "SELECT iteration, run, seed, repetition, derived_seed FROM iterations"
-            " JOIN runs USING (run) ORDER BY position, seed, repetition"
+            "SELECT iteration, run, seed, repetition, derived_seed, attempt FROM iterations"
+            " JOIN runs USING (run) ORDER BY position, seed, repetition, attempt"
         )
         return [
             Recorded(
-                key, runs[run], seed, again, derived, tuple(verdicts[key]), metrics.get(key, {})
+                *(key, runs[run], seed, again, derived),
+                *(tuple(verdicts[key]), metrics.get(key, {}), attempt),
             )
-            for key, run, seed, again, derived in rows
+            for key, run, seed, again, derived, attempt in rows
         ]
 
 
@@ -190,6 +213,11 @@ def _run(row: Sequence[str | float | None]) -> Run:
         *(sweep_of if sweep_of is None else str(sweep_of),),
         *(sweep_setting if sweep_setting is None else str(sweep_setting),),
     )
+
+
+def _insert_verdicts(connection: sqlite3.Connection, key: str, verdicts: Sequence[Verdict]) -> None:
+    rows = [(key, verdict.verdict, verdict.reason) for verdict in verdicts]
+    connection.executemany("INSERT INTO verdicts VALUES (?, ?, ?)", rows)
 
 
 def _insert_metrics(

@@ -41,9 +41,10 @@ def check_file(path: Path, simulator: Simulator) -> str:
 
 
 def _study(source: Document, simulator: Simulator) -> str:
-    study = schema.from_document(source)
-    if isinstance(study, schema.MeasurementStudy):
-        return "measurement study; this version does not run it yet"
+    if schema.kind_of(source) == "measurement":
+        from wattio.measuring import plan
+
+        return f"measurement study of {len(plan.make(source).iterations)} iterations"
     count = len(running.prepare(source, simulator).iterations)
     return f"simulation study of {count} runs"
 

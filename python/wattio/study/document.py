@@ -74,15 +74,22 @@ def parse(path: Path, text: str) -> Document:
 
 def validate(model: type[Model], document: Document) -> Model:
     """Turn a document into a model. Raises InputError for the first thing that is wrong."""
+    return validate_part(model, document.content, document, ())
+
+
+def validate_part(
+    model: type[Model], content: Mapping[str, Any], document: Document, place: Place
+) -> Model:
+    """Turn a table that stands at a place of a document into a model. Raises InputError."""
     try:
-        return model.model_validate(document.content)
+        return model.model_validate(content)
     except ValidationError as error:
         # An unknown key is often the cause of a missing one, so it is named first.
         problems = sorted(error.errors(), key=lambda item: item["type"] != "extra_forbidden")
         first = problems[0]
         more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
         message = _explain(model, dict(first)) + more
-        raise document.error(tuple(first["loc"]), message) from None
+        raise document.error((*place, *first["loc"]), message) from None
 
 
 def spell(place: Place) -> str:

@@ -34,3 +34,9 @@ SecondsOrZero = Annotated[float, _reader("time"), _writer("time"), Field(ge=0)]
 
 Bytes = Annotated[float, _reader("data size"), _writer("data size"), Field(ge=512, le=2**26)]
 """The size of an I/O, in bytes: 512 B to 64 MiB."""
+
+Size = Annotated[float, _reader("data size"), _writer("data size"), Field(ge=1)]
+"""An amount of data, in bytes."""
+
+Watts = Annotated[float, _reader("power"), _writer("power"), Field(ge=0)]
+"""Power, in watts."""

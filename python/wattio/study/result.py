@@ -29,8 +29,8 @@ from wattio.study.governed import is_governed
 from wattio.study.plan import Plan
 
 
-class ResultFolder:
-    """One result folder."""
+class StudyFolder:
+    """What the result folders of all kinds of studies have in common."""
 
     def __init__(self, path: Path) -> None:
         """Open a folder that exists. Raises ResultError where it is not a result folder."""
@@ -40,6 +40,68 @@ class ResultFolder:
         if is_governed(path):
             message = "was left by wattiod; only `wattio report` and `wattio recompute` take it"
             raise ResultError(f"{path}: {message}")
+
+    @property
+    def name(self) -> str:
+        """The folder's own name: time and short hash."""
+        return self.path.resolve().name
+
+    @property
+    def kind(self) -> str:
+        """The kind of study that it holds."""
+        return str(self.machine().get("kind", "simulation"))
+
+    def study_source(self) -> document.Document:
+        """The study file as given, under the path it had, so that its relative paths still hold."""
+        text = self._read("study.toml")
+        return document.parse(Path(self.machine()["study_file"]), text)
+
+    def study_text(self) -> str:
+        """The study file as given."""
+        return self._read("study.toml")
+
+    def resolved(self) -> dict[str, Any]:
+        """The study with every default filled in."""
+        return dict(document.read(self.path / "resolved.toml").content)
+
+    def machine(self) -> dict[str, Any]:
+        """The machine, the versions and the plan."""
+        return self._json("machine.json")
+
+    def catalog(self) -> Catalog:
+        """Open the catalog; the caller closes it."""
+        return Catalog(self.path / "catalog.sqlite")
+
+    def iterations(self) -> list[Recorded]:
+        """Every iteration that is done."""
+        catalog = self.catalog()
+        try:
+            return catalog.iterations()
+        finally:
+            catalog.close()
+
+    def _read(self, name: str) -> str:
+        try:
+            return (self.path / name).read_text(encoding="utf-8")
+        except OSError as error:
+            raise ResultError(f"{self.path / name}: cannot be read: {error.strerror}") from error
+
+    def _json(self, name: str) -> dict[str, Any]:
+        try:
+            content: dict[str, Any] = json.loads(self._read(name))
+        except json.JSONDecodeError as error:
+            raise ResultError(f"{self.path / name}: is not valid JSON: {error}") from error
+        return content
+
+
+class ResultFolder(StudyFolder):
+    """The result folder of a simulation study."""
+
+    def __init__(self, path: Path) -> None:
+        """Open a folder that exists. Raises ResultError where it holds no simulation."""
+        super().__init__(path)
+        if self.kind != "simulation":
+            raise ResultError(f"{path}: holds a {self.kind}, not a simulation")
 
     @classmethod
     def create(cls, plan: Plan, results: Path, now_utc: datetime) -> ResultFolder:
@@ -60,51 +122,17 @@ class ResultFolder:
         inputs = {"servers": plan.servers, "loads": plan.loads}
         (path / "study.toml").write_text(plan.source.text, encoding="utf-8")
         (path / "resolved.toml").write_text(toml_text.dump(plan.resolved), encoding="utf-8")
-        _write_json(path / "inputs.json", inputs)
-        _write_json(path / "machine.json", facts)
+        write_json(path / "inputs.json", inputs)
+        write_json(path / "machine.json", facts)
         catalog = Catalog(path / "catalog.sqlite")
         runs = {iteration.run.name: iteration.run for iteration in plan.iterations}
         catalog.add_runs(runs.values())
         catalog.close()
         return cls(path)
 
-    @property
-    def name(self) -> str:
-        """The folder's own name: time and short hash."""
-        return self.path.resolve().name
-
-    def study_source(self) -> document.Document:
-        """The study file as given, under the path it had, so that its relative paths still hold."""
-        text = self._read("study.toml")
-        return document.parse(Path(self.machine()["study_file"]), text)
-
-    def study_text(self) -> str:
-        """The study file as given."""
-        return self._read("study.toml")
-
-    def resolved(self) -> dict[str, Any]:
-        """The study with every default filled in."""
-        return dict(document.read(self.path / "resolved.toml").content)
-
     def inputs(self) -> dict[str, Any]:
         """Server descriptions and loads as they were read."""
         return self._json("inputs.json")
-
-    def machine(self) -> dict[str, Any]:
-        """The machine, the versions and the plan."""
-        return self._json("machine.json")
-
-    def catalog(self) -> Catalog:
-        """Open the catalog; the caller closes it."""
-        return Catalog(self.path / "catalog.sqlite")
-
-    def iterations(self) -> list[Recorded]:
-        """Every iteration that is done."""
-        catalog = self.catalog()
-        try:
-            return catalog.iterations()
-        finally:
-            catalog.close()
 
     def complete(self) -> bool:
         """Whether every iteration of the plan is done."""
@@ -112,7 +140,7 @@ class ResultFolder:
 
     def write_outcome(self, identity: str, outcome: Outcome) -> None:
         """Keep what a run gave: its summary untouched, its windows with their histograms."""
-        _write_json(self.path / "raw" / f"{identity}.json", outcome.summary)
+        write_json(self.path / "raw" / f"{identity}.json", outcome.summary)
         histograms = WindowHistograms(*outcome.window_histograms)
         samples.write(self.path / "samples" / f"{identity}.parquet", outcome.windows, histograms)
 
@@ -134,21 +162,8 @@ class ResultFolder:
         flat = (histograms.offsets, histograms.edge, histograms.count)
         return Outcome(request, summary, windows, flat, (edge, count.astype(np.uint64)))
 
-    def _read(self, name: str) -> str:
-        try:
-            return (self.path / name).read_text(encoding="utf-8")
-        except OSError as error:
-            raise ResultError(f"{self.path / name}: cannot be read: {error.strerror}") from error
 
-    def _json(self, name: str) -> dict[str, Any]:
-        try:
-            content: dict[str, Any] = json.loads(self._read(name))
-        except json.JSONDecodeError as error:
-            raise ResultError(f"{self.path / name}: is not valid JSON: {error}") from error
-        return content
-
-
-def _write_json(path: Path, content: Mapping[str, Any]) -> None:
+def write_json(path: Path, content: Mapping[str, Any]) -> None:
     """Write a file that appears under its name when it is whole."""
     part = path.with_name(f".{path.name}.part")
     text = json.dumps(content, indent=1, allow_nan=False)

@@ -17,12 +17,8 @@ from wattio.study.simulator import Simulator
 
 
 def prepare(source: document.Document, simulator: Simulator) -> Plan:
-    """Plan the study in a document. Raises InputError, also for a measurement."""
-    study = schema.from_document(source)
-    if isinstance(study, schema.MeasurementStudy):
-        message = "measurements are not in this version: it runs studies of kind simulation"
-        raise source.error(("study", "kind"), message)
-    return plan.make(source, study, simulator)
+    """Plan the simulation study in a document. Raises InputError."""
+    return plan.make(source, schema.from_document(source), simulator)
 
 
 def resume(folder: ResultFolder, simulator: Simulator) -> Plan:

@@ -1,0 +1,317 @@
+"""What `wattio run` does with a study of kind "measurement"."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+from wattio.cli import output
+from wattio.errors import Cancelled, InputError
+from wattio.measuring import plan as planning
+from wattio.measuring import running, summary
+from wattio.measuring.folder import MeasuredFolder
+from wattio.measuring.plan import BEFORE, Iteration, Plan
+from wattio.measuring.summary import PhaseRow
+from wattio.study.catalog import Recorded, Verdict
+from wattio.study.document import Document
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What the command line says of a measurement: a study, or a folder to go on in."""
+
+    source: Document | None
+    resume: Path | None
+    results: Path
+    scale: str | None
+    scratch: Path | None
+
+    def begin(self) -> tuple[MeasuredFolder, Plan]:
+        """The folder to work in, new or resumed, and the plan. Raises InputError, ResultError."""
+        if self.resume is not None:
+            return self._begun(MeasuredFolder(self.resume))
+        plan = self.plan()
+        running.probe(plan)
+        return MeasuredFolder.create(plan, self.results, datetime.now(UTC)), plan
+
+    def plan(self) -> Plan:
+        """The plan alone; nothing is made. Raises InputError or ResultError."""
+        if self.resume is not None:
+            return self._begun(MeasuredFolder(self.resume))[1]
+        if self.source is None:
+            raise InputError("wattio run needs a study file, or --resume with a result folder")
+        return planning.make(self.source, self.scale)
+
+    def _begun(self, folder: MeasuredFolder) -> tuple[MeasuredFolder, Plan]:
+        if self.source is not None and self.source.text != folder.study_text():
+            raise InputError(f"{self.source.path}: is not the study {folder.path} was begun with")
+        if self.scale is not None and self.scale != folder.inputs()["scale"]:
+            raise InputError(f"--scale {self.scale}: {folder.path} was begun with another one")
+        return folder, running.resume(folder)
+
+
+def run(asked: Asked, *, dry_run: bool, report: bool, as_json: bool) -> int:
+    """Measure, or say what would be measured. The exit code is 1 where something stayed INVALID."""
+    if dry_run:
+        return show_plan(asked.plan(), as_json)
+    folder, plan = asked.begin()
+    carry_out(folder, plan, asked.scratch)
+    return show(folder, plan, report, as_json)
+
+
+def carry_out(folder: MeasuredFolder, plan: Plan, scratch: Path | None) -> None:
+    """Measure what is left of a plan. Raises Cancelled on Ctrl-C, with how to go on."""
+    messages = output.messages()
+    try:
+        with _terminated(), MeasuringProgress(messages, plan, folder) as progress:
+            running.execute(plan, folder, scratch or folder.path / "scratch", progress)
+    except (KeyboardInterrupt, Cancelled):
+        total = len(plan.iterations)
+        done = total - len(running.remaining(plan, folder))
+        raise Cancelled(
+            f"stopped; {done} of {total} iterations are kept in {folder.path};"
+            f" go on with: wattio run --resume {folder.path}"
+        ) from None
+
+
+@contextlib.contextmanager
+def _terminated() -> Iterator[None]:
+    """Let SIGTERM end a measurement as Ctrl-C does: everything is taken down and put back."""
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def seconds_of(plan: Plan, iteration: Iteration) -> float:
+    """How long an iteration may take, by what its workload guesses."""
+    head = plan.study.study
+    if iteration.cell is None:
+        return head.idle_before if iteration.run.label.endswith(BEFORE) else head.idle_after
+    work = plan.work(iteration.cell.workload)
+    return work.seconds_guess(iteration.cell.clients) + len(work.steps()) * head.settle
+
+
+class MeasuringProgress:
+    """Progress over the iterations that are left: a bar on a terminal, plain lines elsewhere."""
+
+    def __init__(self, console: Console, plan: Plan, folder: MeasuredFolder) -> None:
+        """The remaining time is guessed first, and corrected by how long iterations really take."""
+        self._console = console
+        self._plan = plan
+        left = running.remaining(plan, folder)
+        self._left_s = {item.identity: seconds_of(plan, item) for item in left}
+        self._count = len(left)
+        self._ended = 0
+        self._done_s = 0.0
+        self._begun_s = time.monotonic()
+        self._bar = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            TextColumn("{task.fields[ended]} of {task.total}"),
+            TimeRemainingColumn(compact=True),
+            console=console,
+            transient=True,
+            disable=not console.is_terminal,
+        )
+        self._task = self._bar.add_task("", total=self._count or 1, ended=0)
+
+    def __enter__(self) -> Self:
+        """Show the bar."""
+        self._bar.start()
+        return self
+
+    def __exit__(
+        self, _: type[BaseException] | None, __: BaseException | None, ___: TracebackType | None
+    ) -> None:
+        """Take the bar away."""
+        self._bar.stop()
+
+    def begun(self, iteration: Iteration) -> None:
+        """An iteration begins."""
+        self._bar.update(self._task, description=iteration.name)
+        if iteration.identity not in self._left_s:  # Another attempt at one that was INVALID.
+            self._count += 1
+            self._left_s[iteration.identity] = seconds_of(self._plan, iteration)
+            self._bar.update(self._task, total=self._count)
+
+    def ended(self, iteration: Iteration, verdicts: list[Verdict]) -> None:
+        """An iteration is kept; what is wrong with it is said at once."""
+        self._ended += 1
+        self._done_s += self._left_s.pop(iteration.identity, 0.0)
+        self._bar.update(self._task, completed=self._ended, ended=self._ended)
+        worst = _worst(verdicts)
+        if not self._console.is_terminal:
+            line = f"[{self._ended}/{self._count}] {iteration.name}: {worst}{self._remaining()}"
+            self._say(line)
+        for verdict in verdicts:
+            if verdict.verdict == "INVALID":
+                self._say(f"{iteration.name}: INVALID: {verdict.reason}")
+
+    def said(self, text: str) -> None:
+        """Something that takes a while."""
+        self._bar.update(self._task, description=text)
+        if not self._console.is_terminal:
+            self._say(text)
+
+    def _say(self, text: str) -> None:
+        self._console.print(text, markup=False, highlight=False, soft_wrap=True)
+
+    def _remaining(self) -> str:
+        left_s = sum(self._left_s.values())
+        if not left_s:
+            return ""
+        spent_s = time.monotonic() - self._begun_s
+        pace = spent_s / self._done_s if self._done_s else 1.0
+        return f", about {left_s * pace:.0f} s left"
+
+
+def _worst(verdicts: list[Verdict]) -> str:
+    order = ("INVALID", "WARN", "VALID")
+    return min((verdict.verdict for verdict in verdicts), key=order.index)
+
+
+def show_plan(plan: Plan, as_json: bool) -> int:
+    """Print what would be run, and how long it may take."""
+    seconds = {item.identity: seconds_of(plan, item) for item in plan.iterations}
+    total_s = sum(seconds.values())
+    if as_json:
+        entries = [
+            {
+                "run": item.run.name,
+                "system": item.run.server,
+                "workload": item.run.load,
+                "settings": dict(item.run.settings),
+                "repetition": item.repetition,
+                "seconds_guess": seconds[item.identity],
+            }
+            for item in plan.iterations
+        ]
+        output.print_json(
+            {"study": plan.study.study.name, "seconds_guess": total_s, "iterations": entries}
+        )
+        return 0
+    table = Table(box=None)
+    for column in ("", "run", "repetition", "about s"):
+        table.add_column(column, justify="left" if column == "run" else "right")
+    for number, item in enumerate(plan.iterations, start=1):
+        guess = output.number(seconds[item.identity])
+        table.add_row(str(number), item.run.name, str(item.repetition + 1), guess)
+    console = output.console()
+    console.print(table)
+    meters = ", ".join(f"{meter.shown} ({meter.role})" for meter in plan.study.meter)
+    console.print(f"meters: {meters}", highlight=False)
+    text = (
+        f"{len(plan.iterations)} iterations, about {total_s / 60:.1f} min, bringing up not counted"
+    )
+    console.print(text, highlight=False)
+    return 0
+
+
+def show(folder: MeasuredFolder, plan: Plan, report: bool, as_json: bool) -> int:
+    """Print the summary and where everything is. 1 where an iteration stayed INVALID."""
+    iterations = folder.iterations()
+    found = summary.rows(iterations)
+    page = None
+    if report:
+        from wattio.report import make
+
+        page = make(folder.path)
+    bad = [item for item in summary.last_attempts(iterations) if not item.usable]
+    if as_json:
+        output.print_json(
+            {
+                "result": str(folder.path),
+                "report": str(page) if page else None,
+                "complete": not running.remaining(plan, folder),
+                "invalid": [_invalid_json(item) for item in bad],
+                "summary": [row_json(row) for row in found],
+            }
+        )
+        return 1 if bad else 0
+    console = output.console()
+    console.print(summary_table(found))
+    for item in bad:
+        for verdict in item.verdicts:
+            if verdict.verdict == "INVALID":
+                line = (
+                    f"INVALID: {item.run.name} repetition {item.repetition + 1}: {verdict.reason}"
+                )
+                console.print(line, markup=False, highlight=False, soft_wrap=True)
+    for name, path in (("result", folder.path), ("report", page)):
+        if path:
+            console.print(f"{name}: {path}", markup=False, highlight=False, soft_wrap=True)
+    return 1 if bad else 0
+
+
+def _invalid_json(item: Recorded) -> dict[str, Any]:
+    reasons = [verdict.reason for verdict in item.verdicts if verdict.verdict == "INVALID"]
+    return {"run": item.run.name, "repetition": item.repetition, "reasons": reasons}
+
+
+def summary_table(found: list[PhaseRow]) -> Table:
+    """Each phase of each run, with its deviation over the repetitions."""
+    estimated = any(row.is_estimated("energy_j") for row in found)
+    kind = "power ESTIMATED by a model, not measured" if estimated else "power measured"
+    title = f"Means over VALID and WARN iterations; {kind}"
+    table = Table(title=title, title_justify="left", box=None)
+    for column in ("workload", "on", "phase"):
+        table.add_column(column)
+    for column in ("n", "MiB/s", "IOPS", "W", "J", "MiB/J", "IO/J", "of peak"):
+        table.add_column(column, justify="right")
+    table.add_column("not used")
+    for row in found:
+        table.add_row(
+            row.run.load,
+            row.run.label,
+            row.phase,
+            f"{row.used}" + (f" ({row.warned} WARN)" if row.warned else ""),
+            _with_deviation(row, "throughput_mib_s"),
+            _with_deviation(row, "iops"),
+            _with_deviation(row, "power_w_mean"),
+            _with_deviation(row, "energy_j"),
+            _with_deviation(row, "mib_per_joule"),
+            _with_deviation(row, "iops_per_watt"),
+            output.share(peak.mean if (peak := row.get("peak_share")) else None),
+            f"{row.invalid} INVALID" if row.invalid else "",
+        )
+    return table
+
+
+def _with_deviation(row: PhaseRow, name: str) -> str:
+    found = row.get(name)
+    if found is None:
+        return output.ABSENT
+    text = output.number(found.mean)
+    return text if found.deviation is None else f"{text} ± {output.number(found.deviation)}"
+
+
+def row_json(row: PhaseRow) -> dict[str, Any]:
+    """A row as plain data."""
+    metrics = {}
+    for name, found in row.metrics.items():
+        entry: dict[str, Any] = {"mean": found.mean, "unit": found.unit, "n": found.n}
+        if found.deviation is not None and found.interval is not None:
+            entry["deviation"] = found.deviation
+            entry["interval"] = [found.interval.low, found.interval.high]
+        metrics[name] = entry
+    return {
+        "workload": row.run.load,
+        "system": row.run.server,
+        "settings": dict(row.run.settings),
+        "phase": row.phase,
+        "iterations": {"valid": row.valid, "warned": row.warned, "invalid": row.invalid},
+        "metrics": metrics,
+    }

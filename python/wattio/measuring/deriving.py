@@ -1,0 +1,120 @@
+"""Deriving what the catalog holds of an iteration from what is kept of it: raw files and samples.
+
+The same code runs when an iteration ends, when a session ends (a meter that froze shows only
+later), and when everything is derived again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+
+from wattio.analysis import efficiency
+from wattio.analysis.peak import Peak
+from wattio.clock import Span
+from wattio.measuring import metrics, verdicts
+from wattio.measuring.folder import MeasuredFolder
+from wattio.measuring.plan import IDLE
+from wattio.measuring.record import Record
+from wattio.measuring.schema import MeasurementStudy, MeterEntry, from_document
+from wattio.measuring.verdicts import WITNESS, Watched
+from wattio.peak import file as peak_file
+from wattio.recording import Samples
+from wattio.study import catalog, document
+from wattio.study.catalog import Metrics, Verdict
+from wattio.workloads import KINDS
+from wattio.workloads.workload import Operation
+
+WITNESS_NAME = "estimate:assumed"
+"""The meter that is recorded as the witness; it enters no metric."""
+
+WITNESS_ENTRY = MeterEntry(name=WITNESS_NAME, label=WITNESS, covers=["host"], role="beside")
+
+
+@dataclass(frozen=True)
+class Rulebook:
+    """What decides metrics and verdicts beside the data: the study as run, and its peak."""
+
+    study: MeasurementStudy
+    peak: Peak | None
+
+    @classmethod
+    def of_folder(cls, folder: MeasuredFolder) -> Rulebook:
+        """As it stands in a result folder. Raises ResultError or InputError."""
+        study = from_document(document.read(folder.path / "resolved.toml"))
+        text = folder.inputs().get("peak")
+        path = folder.path / "inputs.json"
+        peak = None if text is None else peak_file.from_document(document.parse(path, text)).model()
+        return cls(study, peak)
+
+
+@dataclass(frozen=True)
+class Derived:
+    """What the catalog holds of an iteration."""
+
+    metrics: Metrics
+    verdicts: list[Verdict]
+    phases: list[catalog.Phase]
+
+
+def operations(folder: Path, record: Record) -> list[Operation]:
+    """The results of every step of an iteration, from its raw files. Raises ResultError."""
+    if record.module is None or record.failure is not None:
+        return []
+    module = import_module(f"wattio.workloads.{KINDS[record.module]}")
+    found: list[Operation] = []
+    for step in record.steps:
+        found += module.results(folder / step)
+    return found
+
+
+def derive(
+    record: Record, results: list[Operation], recorded: Mapping[str, Samples], book: Rulebook
+) -> Derived:
+    """Metrics and verdicts of an iteration. `recorded` is its whole session, by label."""
+    watched = [
+        Watched.of(entry, record.meters[entry.shown], recorded[entry.shown])
+        for entry in book.study.meter
+        if entry.shown in record.meters and entry.shown in recorded
+    ]
+    found: Metrics = {}
+    for phase in record.phases:
+        own = [result for result in results if result.phase == phase.span.name]
+        found |= metrics.of_phase(phase.span, own, watched, book.study, book.peak)
+    if record.module is None:
+        found |= _capacity(record, found)
+    witness = _witness(record, watched, recorded)
+    judged = verdicts.of_iteration(record, watched, results, book.study.rules, witness)
+    return Derived(found, judged, [_row(phase.span) for phase in record.phases])
+
+
+def _witness(
+    record: Record, watched: list[Watched], recorded: Mapping[str, Samples]
+) -> Watched | None:
+    """The estimate by which a change of the load is seen: the study's own, or the witness."""
+    own = next((meter for meter in watched if meter.facts.estimate), None)
+    if own is not None or WITNESS not in record.meters or WITNESS not in recorded:
+        return own
+    return Watched.of(WITNESS_ENTRY, record.meters[WITNESS], recorded[WITNESS])
+
+
+def _capacity(record: Record, found: Metrics) -> Metrics:
+    """Raw capacity per watt of the idle system, gross and net, where the capacity is known."""
+    size = record.system.get("raw_capacity_bytes")
+    if not isinstance(size, int | float) or size <= 0:
+        return {}
+    made: Metrics = {f"{IDLE}.raw_capacity_tb": (size / 1e12, "TB")}
+    for prefix in ("", "estimated_"):
+        for suffix in ("", "_net"):
+            power = found.get(f"{IDLE}.{prefix}power_w_mean{suffix}")
+            if power is not None and power[0] > 0:
+                value = efficiency.capacity_tb_per_watt(size, power[0])
+                made[f"{IDLE}.{prefix}capacity_tb_per_watt{suffix}"] = (value, "TB/W")
+    return made
+
+
+def _row(span: Span) -> catalog.Phase:
+    ends = (span.start.utc_ns, span.end.utc_ns, span.start.monotonic_ns, span.end.monotonic_ns)
+    return catalog.Phase(span.name, *ends)

@@ -1,0 +1,121 @@
+"""The result folder of a measurement: what is in it, and reading it back.
+
+study.toml      the study file as given
+resolved.toml   the same with every default filled in and its scale applied
+inputs.json     the scale, and the parts of the theoretical peak
+machine.json    processor, kernel, versions, commit, plan; `kind` is "measurement"
+catalog.sqlite  runs, iterations, phases, verdicts, metrics
+samples/        every power sample, one Parquet file for each session of running
+recording/      the same while a session runs, as the sampling process writes it
+raw/            for each iteration its record and its tools' own output, step by step
+report/         pages and figures, derived
+"""
+
+from __future__ import annotations
+
+import shutil
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from wattio.errors import ResultError
+from wattio.measuring import record
+from wattio.measuring.plan import Plan
+from wattio.measuring.record import Record
+from wattio.measuring.schema import KIND
+from wattio.recording import Event, Samples, parquet
+from wattio.recording.journal import EVENTS, read_events, read_folder
+from wattio.study import machine, toml_text
+from wattio.study.catalog import Catalog
+from wattio.study.result import StudyFolder, write_json
+
+
+class MeasuredFolder(StudyFolder):
+    """One result folder of a measurement."""
+
+    def __init__(self, path: Path) -> None:
+        """Open a folder that exists. Raises ResultError where it holds no measurement."""
+        super().__init__(path)
+        if self.kind != KIND:
+            raise ResultError(f"{path}: holds a {self.kind}, not a measurement")
+        self._sessions: dict[str, dict[str, Samples]] = {}
+
+    @classmethod
+    def create(cls, plan: Plan, results: Path, now_utc: datetime) -> MeasuredFolder:
+        """Begin a new folder `results/<study>/<UTC time>-<short hash>/`."""
+        stamp = now_utc.strftime("%Y%m%dT%H%M%SZ")
+        path = results / plan.study.study.name / f"{stamp}-{plan.short_hash}"
+        try:
+            for name in ("samples", "recording", "raw", "report"):
+                (path / name).mkdir(parents=True)
+        except OSError as error:
+            raise ResultError(f"{path}: cannot be made: {error.strerror}") from error
+        facts = machine.describe() | {
+            "kind": KIND,
+            "study_file": str(plan.source.path.resolve()),
+            "scale": plan.scale,
+            "plan": [iteration.identity for iteration in plan.iterations],
+            "started_utc": now_utc.isoformat(timespec="seconds"),
+        }
+        (path / "study.toml").write_text(plan.source.text, encoding="utf-8")
+        (path / "resolved.toml").write_text(toml_text.dump(plan.resolved), encoding="utf-8")
+        write_json(path / "inputs.json", {"scale": plan.scale, "peak": plan.peak_text})
+        catalog = Catalog(path / "catalog.sqlite")
+        catalog.add_runs({item.run.name: item.run for item in plan.iterations}.values())
+        catalog.close()
+        # Last, because a folder without it is none: what a kill leaves here is not half a folder.
+        write_json(path / "machine.json", facts)
+        return cls(path)
+
+    def inputs(self) -> dict[str, Any]:
+        """The scale, and the text of the file of the theoretical peak."""
+        return self._json("inputs.json")
+
+    def raw(self, identity: str) -> Path:
+        """The folder of an iteration's record and raw files."""
+        return self.path / "raw" / identity
+
+    def record(self, identity: str) -> Record:
+        """How an iteration went. Raises ResultError."""
+        return record.read(self.raw(identity))
+
+    def new_session(self) -> tuple[str, Path]:
+        """The name of the next session, and the empty folder that its recording goes to."""
+        known = [path.stem for path in (self.path / "samples").glob("[0-9]*.parquet")]
+        known += [path.name for path in (self.path / "recording").glob("[0-9]*")]
+        session = f"{max(map(int, known), default=0) + 1:04}"
+        folder = self.path / "recording" / session
+        folder.mkdir(parents=True)
+        return session, folder
+
+    def sessions(self) -> list[str]:
+        """Every session that is kept or being recorded, in order."""
+        known = {path.stem for path in (self.path / "samples").glob("[0-9]*.parquet")}
+        known |= {path.name for path in (self.path / "recording").glob("[0-9]*")}
+        return sorted(known)
+
+    def keep_sessions(self) -> None:
+        """Turn recordings that have ended, however they did, into files of samples."""
+        for folder in sorted((self.path / "recording").glob("[0-9]*")):
+            target = self.path / "samples" / f"{folder.name}.parquet"
+            if not target.exists():
+                parquet.write(target, read_folder(folder))
+                if (folder / EVENTS).exists():
+                    shutil.copy(folder / EVENTS, target.with_suffix(".events.jsonl"))
+            shutil.rmtree(folder)
+            self._sessions.pop(folder.name, None)
+
+    def samples(self, session: str) -> dict[str, Samples]:
+        """Every sample of a session, by the meter's label. Raises ResultError."""
+        if session not in self._sessions:
+            kept = self.path / "samples" / f"{session}.parquet"
+            if not kept.exists():
+                # It is still being recorded: what was read once is soon old.
+                return read_folder(self.path / "recording" / session)
+            self._sessions[session] = parquet.read(kept)
+        return self._sessions[session]
+
+    def events(self, session: str) -> list[Event]:
+        """What happened to meters and clock in a session."""
+        kept = self.path / "samples" / f"{session}.events.jsonl"
+        return read_events(kept if kept.exists() else self.path / "recording" / session / EVENTS)

@@ -1,0 +1,129 @@
+"""Holding of knobs in a process of its own, which puts them back when the one that asked is gone.
+
+Whatever ends the measuring process, a `kill -9` included, closes the pipe between the two; the
+holder then restores every old value. Should the holder itself be killed, the snapshot on disk
+remains, and the next one restores from it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from wattio.errors import HostError
+
+SNAPSHOT = Path("/var/lib/wattio/knobs/snapshot.json")
+"""Where old values lie while knobs are held: one place for all, so that any next study mends."""
+
+
+class Holder:
+    """Knobs that are held from `with` to its end."""
+
+    def __init__(self, snapshot: Path = SNAPSHOT, root: Path = Path("/")) -> None:
+        """Nothing is touched yet."""
+        self._snapshot = snapshot
+        self._root = root
+        self._process: subprocess.Popen[str] | None = None
+
+    def __enter__(self) -> Self:
+        """Take the locks, and put back what an earlier holder left. Raises HostError."""
+        try:
+            self._snapshot.parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise HostError(f"{self._snapshot.parent}: cannot be made: {error.strerror}") from error
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", __name__, str(self._root), str(self._snapshot)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            # A terminal's Ctrl-C is for us; the holder ends when we do.
+            start_new_session=True,
+        )
+        self._answer()
+        return self
+
+    def __exit__(
+        self, _: type[BaseException] | None, __: BaseException | None, ___: TracebackType | None
+    ) -> None:
+        """Put everything back. Raises HostError for what cannot be, with the command that does."""
+        process = self._process
+        if process is None:
+            return
+        self._process = None
+        if process.stdin is not None and process.stdout is not None:
+            process.stdin.close()
+            last = process.stdout.read()
+            process.wait()
+            _raise(last)
+
+    def put(self, assignments: Mapping[str, str]) -> None:
+        """Write values by address; old ones are saved first. Raises HostError."""
+        process = self._process
+        if process is None or process.stdin is None:
+            raise HostError("knobs are not held")
+        try:
+            process.stdin.write(json.dumps(dict(assignments)) + "\n")
+            process.stdin.flush()
+        except BrokenPipeError:
+            pass  # Its last words say why.
+        self._answer()
+
+    def _answer(self) -> None:
+        process = self._process
+        line = process.stdout.readline() if process and process.stdout else ""
+        if not line:
+            raise HostError(
+                "the process that holds the knobs is gone; old values lie in"
+                f" {self._snapshot}, and the next study with knobs puts them back"
+            )
+        _raise(line)
+
+
+def _raise(line: str) -> None:
+    """Raise what the holder complains of, if it does."""
+    answer: dict[str, Any] = json.loads(line) if line.strip() else {}
+    if "error" in answer:
+        raise HostError(answer["error"])
+
+
+def main(root: str, snapshot: str) -> None:
+    """The holder: assignments in, one JSON object a line; an answer out for each."""
+    from wattio import _core
+
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
+    answer: dict[str, str] = {}
+    try:
+        with _core.HeldKnobs(root, snapshot) as held:
+            _say({})
+            for line in sys.stdin:
+                try:
+                    for address, value in json.loads(line).items():
+                        held.write(address, value)
+                    _say({})
+                except (HostError, ValueError) as error:
+                    _say({"error": str(error)})
+    except HostError as error:
+        answer = {"error": str(error)}
+    _say(answer)
+
+
+def _say(answer: Mapping[str, str]) -> None:
+    try:
+        sys.stdout.write(json.dumps(answer) + "\n")
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # Nobody listens any more; what matters is that everything was put back.
+        # The interpreter would complain of it once more when it flushes.
+        sys.stdout = open(os.devnull, "w")  # noqa: SIM115, PTH123
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

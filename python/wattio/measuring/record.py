@@ -1,0 +1,88 @@
+"""What is kept of an iteration beside the tools' own output: `raw/<identity>/iteration.json`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from wattio.clock import Instant, Span
+from wattio.errors import ResultError
+from wattio.meters.meter import Facts
+
+FILE = "iteration.json"
+
+
+@dataclass(frozen=True)
+class Phase:
+    """A span of an iteration, and the step that it belongs to."""
+
+    step: str
+    span: Span
+
+
+@dataclass(frozen=True)
+class Record:
+    """An iteration as it went: when, on what, with which meters; results are not in it.
+
+    `session` is the recording that holds its power samples; `module` the kind of workload that
+    can read the raw files of its steps (None for an idle iteration); `doubts` what was seen to be
+    doubtful while it ran; `failure` why it did not end as it should.
+    """
+
+    identity: str
+    session: str
+    module: str | None
+    attempt: int
+    start: Instant
+    end: Instant
+    phases: tuple[Phase, ...]
+    meters: Mapping[str, Facts]
+    system: Mapping[str, Any] = field(default_factory=dict)
+    workload: Mapping[str, Any] = field(default_factory=dict)
+    caches_dropped: bool = False
+    doubts: tuple[str, ...] = ()
+    failure: str | None = None
+
+    @property
+    def steps(self) -> list[str]:
+        """The steps that ran, in order."""
+        return list(dict.fromkeys(phase.step for phase in self.phases))
+
+    def write(self, folder: Path) -> None:
+        """Write the record into the iteration's raw folder."""
+        text = json.dumps(asdict(self), indent=1, allow_nan=False, default=str)
+        (folder / FILE).write_text(text + "\n", encoding="utf-8")
+
+
+def read(folder: Path) -> Record:
+    """The record in an iteration's raw folder. Raises ResultError where there is no usable one."""
+    path = folder / FILE
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+        phases = tuple(Phase(entry["step"], _span(entry["span"])) for entry in content["phases"])
+        meters = {label: Facts(**facts) for label, facts in content["meters"].items()}
+        plain = {
+            key: content[key] for key in ("identity", "session", "module", "attempt", "system")
+        }
+        return Record(
+            **plain,
+            start=Instant(*content["start"]),
+            end=Instant(*content["end"]),
+            phases=phases,
+            meters=meters,
+            workload=content["workload"],
+            caches_dropped=content["caches_dropped"],
+            doubts=tuple(content["doubts"]),
+            failure=content["failure"],
+        )
+    except OSError as error:
+        raise ResultError(f"{path}: cannot be read: {error.strerror}") from error
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise ResultError(f"{path}: is not the record of an iteration: {error!r}") from error
+
+
+def _span(entry: Mapping[str, Any]) -> Span:
+    return Span(entry["name"], Instant(*entry["start"]), Instant(*entry["end"]))

@@ -1,0 +1,275 @@
+"""Running of a measurement into its result folder, from the start or from where it stopped."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Protocol
+
+from wattio.errors import InputError, ResultError, SystemFailed, WattioError
+from wattio.measuring import deriving, iterating, knobs
+from wattio.measuring import plan as planning
+from wattio.measuring.deriving import WITNESS_NAME, Derived, Rulebook
+from wattio.measuring.folder import MeasuredFolder
+from wattio.measuring.holder import SNAPSHOT, Holder
+from wattio.measuring.iterating import Served, Session
+from wattio.measuring.plan import Iteration, Plan
+from wattio.measuring.record import Record
+from wattio.measuring.schema import SystemEntry
+from wattio.measuring.verdicts import WITNESS, is_valid
+from wattio.meters.meter import Facts
+from wattio.recording import Recorder, Source
+from wattio.study.catalog import Recorded, Verdict
+from wattio.systems import KINDS as SYSTEMS
+from wattio.systems.system import System
+
+_CATCH_UP_S = 10.0
+"""How long to wait for the meters' samples after an iteration; a meter that is lost sends none."""
+
+
+class Watch(Protocol):
+    """Told how a measurement gets on."""
+
+    def begun(self, iteration: Iteration) -> None:
+        """An iteration begins."""
+
+    def ended(self, iteration: Iteration, verdicts: list[Verdict]) -> None:
+        """An iteration is kept."""
+
+    def said(self, text: str) -> None:
+        """Something that takes a while, or went wrong and is got over."""
+
+
+def resume(folder: MeasuredFolder) -> Plan:
+    """Plan a stopped measurement again. Raises ResultError where it is no longer the same."""
+    source = folder.study_source()
+    try:
+        current = source.path.read_text(encoding="utf-8")
+    except OSError:
+        current = source.text
+    if current != source.text:
+        raise ResultError(
+            f"{source.path}: has changed since {folder.path} was begun; run it as a new study,"
+            " or put the file back as it was (the folder keeps it as study.toml)"
+        )
+    again = planning.make(source, folder.inputs()["scale"])
+    if [iteration.identity for iteration in again.iterations] != folder.machine()["plan"]:
+        raise ResultError(
+            f"{folder.path}: a file that the study names or wattio itself has changed since it was"
+            " begun; its iterations would not belong together; run the study anew"
+        )
+    return again
+
+
+def remaining(plan: Plan, folder: MeasuredFolder) -> list[Iteration]:
+    """What is left: iterations that are not there, and next attempts at those that are INVALID."""
+    done = {item.identity: item for item in folder.iterations()}
+    found = []
+    for iteration in plan.iterations:
+        attempt = iteration
+        while attempt.identity in done:
+            if done[attempt.identity].usable or attempt.attempt >= plan.study.study.repeat_invalid:
+                break
+            attempt = plan.again(attempt)
+        else:
+            found.append(attempt)
+    return found
+
+
+def probe(plan: Plan) -> None:
+    """Look whether programs, systems and knobs are there, before anything is begun.
+
+    Raises HostError with what is missing.
+    """
+    for knob in plan.study.knob:
+        for value in knob.values:
+            knobs.assignments(knob.name, value)
+    for entry in plan.study.workload:
+        plan.work(entry).probe()
+    for system in plan.systems:
+        _storage(system, Path("/nonexistent")).probe()
+
+
+def execute(plan: Plan, folder: MeasuredFolder, scratch: Path, watch: Watch) -> None:
+    """Run what is left of a plan, session by session, until nothing is left to repeat.
+
+    However it ends, what is done is kept and the folder can be reported on and resumed.
+    """
+    settle_up(folder)
+    while left := remaining(plan, folder):
+        try:
+            _Session(plan, folder, scratch, watch).run(left)
+        finally:
+            # A meter that froze before an iteration's end may have shown it only after.
+            settle_up(folder)
+
+
+def settle_up(folder: MeasuredFolder) -> None:
+    """Keep the samples of sessions that have ended, and judge their iterations by all of them."""
+    if not any((folder.path / "recording").glob("[0-9]*")):
+        return
+    ended = {path.name for path in (folder.path / "recording").glob("[0-9]*")}
+    folder.keep_sessions()
+    book = Rulebook.of_folder(folder)
+    catalog = folder.catalog()
+    try:
+        for item in catalog.iterations():
+            record = folder.record(item.identity)
+            if record.session in ended:
+                found = derived(folder, record, book)
+                catalog.replace_derived(item.identity, found.verdicts, found.metrics)
+    finally:
+        catalog.close()
+
+
+def derived(folder: MeasuredFolder, record: Record, book: Rulebook) -> Derived:
+    """Metrics and verdicts of an iteration, from what the folder keeps of it."""
+    results = deriving.operations(folder.raw(record.identity), record)
+    return deriving.derive(record, results, folder.samples(record.session), book)
+
+
+@dataclass
+class _Session:
+    """One uninterrupted stretch of measuring, with one recording."""
+
+    plan: Plan
+    folder: MeasuredFolder
+    scratch: Path
+    watch: Watch
+
+    def run(self, left: list[Iteration]) -> None:
+        """Measure what is left, system by system."""
+        name, recording = self.folder.new_session()
+        book = Rulebook(self.plan.study, self.plan.peak)
+        with contextlib.ExitStack() as stack:
+            holder = self._holder(stack)
+            recorder = stack.enter_context(Recorder(_sources(self.plan), recording))
+            facts = recorder.start()
+            session = Session(name, _named(facts, self.plan), threading.Event())
+            for system in self.plan.systems:
+                own = [item for item in left if item.run.server == system.name]
+                if not own:
+                    continue
+                clients = max((item.cell.clients for item in own if item.cell), default=1)
+                with self._served(system, clients) as (storage, served):
+                    for item in own:
+                        storage.verify_mount()
+                        self._iterate(item, served, session, holder, recorder, book)
+
+    def _holder(self, stack: contextlib.ExitStack) -> Holder | None:
+        """What holds the knobs, where there are any or a killed run has left some changed."""
+        if not self.plan.study.knob and not SNAPSHOT.exists():
+            return None
+        return stack.enter_context(Holder())
+
+    @contextlib.contextmanager
+    def _served(self, entry: SystemEntry, clients: int) -> Iterator[tuple[System, Served]]:
+        """A system that is up and mounted; taken down again on every way out."""
+        storage = _storage(entry, self.scratch / entry.name)
+        self.watch.said(f"bringing up {entry.name}")
+        try:
+            storage.deploy()
+            storage.start()
+            places = storage.mount(clients)
+            storage.verify_mount()
+            yield storage, Served(places, storage.describe())
+        finally:
+            self.watch.said(f"taking down {entry.name}")
+            _take_down(storage)
+
+    def _iterate(
+        self,
+        first: Iteration,
+        served: Served,
+        session: Session,
+        holder: Holder | None,
+        recorder: Recorder,
+        book: Rulebook,
+    ) -> None:
+        """Measure an iteration, again while it turns out INVALID and may be repeated."""
+        iteration = first
+        while True:
+            self.watch.begun(iteration)
+            if holder is not None and iteration.cell is not None:
+                for name, value in iteration.cell.knobs.items():
+                    holder.put(knobs.assignments(name, value))
+            record = iterating.run(iteration, self.plan, served, session, self.folder)
+            self._catch_up(record, recorder)
+            found = derived(self.folder, record, book)
+            self._keep(iteration, found)
+            self.watch.ended(iteration, found.verdicts)
+            again = iteration.attempt < self.plan.study.study.repeat_invalid
+            if is_valid(found.verdicts) or not again:
+                return
+            iteration = self.plan.again(iteration)
+
+    def _catch_up(self, record: Record, recorder: Recorder) -> None:
+        """Wait for a sample beyond the end, so that the last phase's energy is bounded by two."""
+        for label, facts in record.meters.items():
+            beyond_ns = record.end.monotonic_ns + int((facts.lag_s + facts.period_s) * 1e9)
+            wait_s = _CATCH_UP_S + facts.lag_s + 2 * facts.period_s
+            if not recorder.caught_up(label, beyond_ns, wait_s):
+                self.watch.said(f"meter {label} says nothing")
+
+    def _keep(self, iteration: Iteration, found: Derived) -> None:
+        recorded = Recorded(
+            identity=iteration.identity,
+            run=iteration.run,
+            seed=self.plan.study.study.seed,
+            repetition=iteration.repetition,
+            derived_seed=self.plan.study.study.seed,
+            attempt=iteration.attempt,
+            verdicts=tuple(found.verdicts),
+            metrics=found.metrics,
+        )
+        catalog = self.folder.catalog()
+        try:
+            catalog.add(recorded, found.phases, "measurement")
+        finally:
+            catalog.close()
+
+
+def _storage(entry: SystemEntry, scratch: Path) -> System:
+    module = import_module(f"wattio.systems.{SYSTEMS[entry.module]}")
+    storage: System = module.Storage(module.Options.model_validate(entry.options), scratch)
+    return storage
+
+
+def _take_down(storage: System) -> None:
+    """Every step that takes a system down, whatever the others do; then the first complaint."""
+    complaints: list[WattioError] = []
+    for step in (storage.unmount, storage.stop, storage.clean):
+        try:
+            step()
+        except WattioError as error:
+            complaints.append(error)
+    if complaints:
+        raise SystemFailed("; ".join(map(str, complaints)))
+
+
+def _sources(plan: Plan) -> list[Source]:
+    """The study's meters, and the witness where none of them is an estimate."""
+    found = [
+        Source(entry.shown, entry.name, None if entry.period is None else 1 / entry.period)
+        for entry in plan.study.meter
+    ]
+    if any(source.label == WITNESS for source in found):
+        raise InputError(f'the label "{WITNESS}" is taken; give that meter another one')
+    if not any(entry.name.startswith("estimate:") for entry in plan.study.meter):
+        found.append(Source(WITNESS, WITNESS_NAME))
+    return found
+
+
+def _named(facts: Mapping[str, Facts], plan: Plan) -> dict[str, Facts]:
+    """Facts of the meters, with the accuracy class that the study gives where it gives one."""
+    classes: dict[str, Any] = {
+        entry.shown: entry.accuracy_class for entry in plan.study.meter if entry.accuracy_class
+    }
+    return {
+        label: replace(found, accuracy_class=classes.get(label, found.accuracy_class))
+        for label, found in facts.items()
+    }

@@ -1,0 +1,133 @@
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+from wattio.measuring import verdicts
+from wattio.measuring.schema import Rules
+from wattio.measuring.verdicts import Watched
+from wattio.study.catalog import Verdict
+from wattio.workloads.workload import Operation
+
+from measuring import made
+
+RULES = Rules()
+EVERY_SECOND = np.arange(0.0, 200.0)
+
+
+def busy(times_s: np.ndarray) -> np.ndarray:
+    """Power that never stays the same."""
+    return 50 + 5 * np.sin(times_s) + times_s / 100
+
+
+def judged(
+    meter: Watched, *phases: tuple[str, float, float], witness: Watched | None = None
+) -> list[Verdict]:
+    record = made.record(*(made.span(*phase) for phase in phases))
+    return verdicts.of_iteration(record, [meter], [], RULES, witness)
+
+
+def kinds(found: list[Verdict]) -> set[str]:
+    return {f"{verdict.verdict} {verdict.reason.partition(':')[0]}".strip() for verdict in found}
+
+
+def test_an_even_recording_is_valid() -> None:
+    meter = made.watched(made.samples(EVERY_SECOND, busy))
+    assert judged(meter, ("write", 10.3, 110.3)) == [Verdict("VALID", "")]
+
+
+def test_few_samples_are_a_warning() -> None:
+    meter = made.watched(made.samples(EVERY_SECOND, busy))
+    assert kinds(judged(meter, ("write", 10.0, 20.0))) == {"WARN LOW_N"}
+
+
+def test_a_gap_touches_the_phases_that_it_lies_in_only() -> None:
+    times = EVERY_SECOND[(EVERY_SECOND < 50) | (EVERY_SECOND > 54)]
+    meter = made.watched(made.samples(times, busy))
+    found = judged(meter, ("write", 0.0, 100.0), ("read", 101.0, 190.0))
+    reasons = [verdict.reason for verdict in found if verdict.verdict == "INVALID"]
+    assert len(reasons) == 2
+    assert reasons[0] == "GAP: write: pdu says nothing for 6 s, and is due every 1 s"
+    assert reasons[1].startswith("MISSING: write: pdu lacks 4.0 %")
+
+
+def test_a_meter_that_says_nothing_at_all() -> None:
+    meter = made.watched(made.samples(np.empty(0), busy))
+    assert kinds(judged(meter, ("write", 0.0, 100.0))) == {"INVALID NO_SAMPLES"}
+
+
+def test_a_phase_shorter_than_the_meters_period_is_no_gap() -> None:
+    meter = made.watched(made.samples(EVERY_SECOND, busy))
+    assert kinds(judged(meter, ("write", 10.2, 10.7))) == {"WARN LOW_N"}
+
+
+def test_a_counter_that_stands_still_is_frozen() -> None:
+    mark = np.minimum(EVERY_SECOND, 80.0)
+    meter = made.watched(made.samples(EVERY_SECOND, busy, mark=mark))
+    assert kinds(judged(meter, ("write", 10.0, 79.0))) == {"VALID"}
+    assert kinds(judged(meter, ("write", 10.0, 100.0))) == {"INVALID FROZEN"}
+
+
+def test_one_value_while_the_load_changes_is_frozen() -> None:
+    shown = made.samples(EVERY_SECOND, lambda t: np.where(t < 100, busy(t), busy(np.array(100.0))))
+    meter = made.watched(shown, resolution_w=0.1)
+    still = made.watched(made.samples(EVERY_SECOND, lambda t: 20.0 + 0 * t), "estimate")
+    moving = made.watched(made.samples(EVERY_SECOND, busy), "estimate")
+    phases = ("write", 10.0, 95.0), ("read", 110.0, 180.0)
+    assert kinds(judged(meter, *phases, witness=still)) == {"VALID"}
+    assert kinds(judged(meter, *phases, witness=None)) == {"VALID"}
+    found = judged(meter, *phases, witness=moving)
+    assert [verdict.reason.split(":")[:2] for verdict in found] == [["FROZEN", " read"]]
+
+
+def test_a_coarse_meter_may_show_one_value_while_the_load_hardly_changes() -> None:
+    shown = made.samples(EVERY_SECOND, lambda t: 50.0 + 0 * t)
+    moving = made.watched(made.samples(EVERY_SECOND, busy), "estimate")
+    coarse = made.watched(shown, resolution_w=20.0)
+    assert kinds(judged(coarse, ("write", 10.0, 190.0), witness=moving)) == {"VALID"}
+
+
+@given(st.floats(20, 150), st.floats(0, 199), st.floats(0, 199))
+def test_a_frozen_meter_touches_exactly_the_phases_after_its_last_change(
+    frozen_s: float, one: float, other: float
+) -> None:
+    start, end = sorted((one, other))
+    mark = np.minimum(EVERY_SECOND, np.floor(frozen_s))
+    meter = made.watched(made.samples(EVERY_SECOND, busy, mark=mark))
+    found = kinds(judged(meter, ("write", start, end)))
+    # The value before the freeze is good for one period; the record ends at 199 s.
+    touched = end > max(start, np.floor(frozen_s) + 1)
+    assert ("INVALID FROZEN" in found) == touched
+
+
+def test_the_lag_moves_samples_to_the_power_that_they_tell_of() -> None:
+    lagging = made.watched(made.samples(EVERY_SECOND, busy), lag_s=5.0)
+    assert lagging.time_s[10] == 5.0
+    meter = Watched.of(made.entry(lag="2 s"), made.facts(lag_s=5.0), lagging.samples)
+    assert meter.time_s[10] == 8.0
+
+
+def test_a_jump_of_the_clock_invalidates_the_phase() -> None:
+    recorded = made.samples(EVERY_SECOND, busy)
+    recorded.utc_ns[120:] += 3 * 10**9
+    meter = made.watched(recorded)
+    found = judged(meter, ("write", 10.0, 100.0), ("read", 101.0, 190.0))
+    assert [verdict.reason for verdict in found] == [
+        "CLOCK: read: pdu: the wall clock jumped by 3 s"
+    ]
+
+
+def test_doubts_and_failures_are_verdicts() -> None:
+    meter = made.watched(made.samples(EVERY_SECOND, busy))
+    doubtful = Operation("stat", "stat", doubts=("faster than the network",))
+    record = made.record(made.span("stat", 0.0, 100.0), doubts=("caches were not dropped",))
+    found = verdicts.of_iteration(record, [meter], [doubtful], RULES, None)
+    assert [verdict.reason for verdict in found] == [
+        "DOUBT: caches were not dropped",
+        "DOUBT: stat: stat: faster than the network",
+    ]
+    assert verdicts.is_valid(found)
+    failed = made.record(made.span("stat", 0.0, 100.0), failure="fio: exit code 1")
+    found = verdicts.of_iteration(failed, [meter], [], RULES, None)
+    assert found == [Verdict("INVALID", "FAILED: fio: exit code 1")]
+    assert not verdicts.is_valid(found)
