@@ -2,7 +2,8 @@
  * Plug-in of OpenIPMI's simulator: DCMI's "Get Power Reading" (DCMI 1.5, section 6.6.1).
  *
  * The power is what the file named by the plug-in's option holds, as a decimal number of watts,
- * read anew with each request. Every statistic (now, least, most, mean) is that number.
+ * read anew with each request. Every statistic (now, least, most, mean) is that number. After it
+ * may stand whether power is measured (1 or 0), and a time stamp to say instead of the time.
  */
 
 #include <stdio.h>
@@ -37,7 +38,8 @@ static void answer_dcmi(lmc_data_t *controller, msg_t *request, unsigned char *r
                         unsigned int *response_bytes, void *unused)
 {
     unsigned char *end = response;
-    unsigned int watts;
+    unsigned int watts, measuring = 1;
+    unsigned long stamp = (unsigned long)time(NULL);
     FILE *file;
     int numbers;
 
@@ -46,10 +48,10 @@ static void answer_dcmi(lmc_data_t *controller, msg_t *request, unsigned char *r
         return;
     }
     file = fopen(watts_file, "r");
-    numbers = file ? fscanf(file, "%u", &watts) : 0;
+    numbers = file ? fscanf(file, "%u %u %lu", &watts, &measuring, &stamp) : 0;
     if (file)
         fclose(file);
-    if (numbers != 1) {
+    if (numbers < 1) {
         *response_bytes = put(end, CODE_CANNOT_ANSWER, 1) - response;
         return;
     }
@@ -57,9 +59,9 @@ static void answer_dcmi(lmc_data_t *controller, msg_t *request, unsigned char *r
     end = put(end, GROUP_DCMI, 1);
     for (int statistic = 0; statistic < 4; statistic++)
         end = put(end, watts, 2);
-    end = put(end, (unsigned long)time(NULL), 4);
+    end = put(end, stamp, 4);
     end = put(end, PERIOD_MS, 4);
-    end = put(end, STATE_MEASURING, 1);
+    end = put(end, measuring ? STATE_MEASURING : 0, 1);
     *response_bytes = end - response;
 }
 
