@@ -1,0 +1,117 @@
+"""IOR, where it is installed: write and read, each an invocation of its own.
+
+So each phase has stamps of ours, finer than IOR's whole seconds, and power can be told apart. Files
+are kept between the two (`-k`), and each rank reads what another wrote (`-C`).
+"""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import Field
+
+from wattio.clock import Span
+from wattio.errors import WorkloadFailed
+from wattio.study.document import Strict
+from wattio.study.quantity import Bytes, Size
+from wattio.workloads import invocation, ior_output, mpirun, processes
+from wattio.workloads.mpirun import LauncherOptions
+from wattio.workloads.workload import Context, Operation
+
+FOLDER = "wattio-ior"
+
+_STEPS = {"write": "-w", "read": "-r"}
+_GUESS_BYTES_PER_S = 100e6
+
+
+class Options(Strict):
+    """IOR's options under their long names; `extra` goes to IOR as it is.
+
+    `memory_per_node` is held by IOR on each node ("75%", "2g"), so that less is left for caches.
+    """
+
+    api: Literal["POSIX", "MPIIO"] = "POSIX"
+    transfer: Bytes = 4 * 2**20
+    block: Size
+    segments: int = Field(default=1, ge=1, le=10**9)
+    file_per_process: bool = True
+    shift: bool = True
+    fsync: bool = True
+    memory_per_node: str | None = Field(default=None, pattern=r"^[0-9]+[kmgt%]?$")
+    extra: list[str] = Field(default_factory=list)
+    launcher: LauncherOptions = LauncherOptions()
+
+
+class Work:
+    """IOR with its options."""
+
+    def __init__(self, options: Options, base: Path) -> None:
+        """There are no files beside the study: `base` is not looked at."""
+        self._options = options
+
+    def probe(self) -> None:
+        """Raise HostError where `ior` or the launcher is not on PATH."""
+        processes.find("ior", mpirun.MISSING.format("mpi_io"))
+        processes.find(self._options.launcher.mpirun, "apt install openmpi-bin")
+
+    def describe(self) -> dict[str, Any]:
+        """The programs, and how IOR is called."""
+        return {
+            "ior": shutil.which("ior"),
+            "mpirun_version": processes.first_line((self._options.launcher.mpirun, "--version")),
+            "arguments": self._arguments(),
+        }
+
+    def steps(self) -> tuple[str, ...]:
+        """Write, then read."""
+        return tuple(_STEPS)
+
+    def seconds_guess(self, clients: int) -> float:
+        """Both steps at 100 MB/s over all clients."""
+        ranks = clients * self._options.launcher.ranks_per_client
+        moved = self._options.block * self._options.segments * ranks
+        return len(_STEPS) * moved / _GUESS_BYTES_PER_S
+
+    def prepare(self, context: Context) -> None:
+        """Make the folder of the files."""
+        (mpirun.shared_folder(context, "IOR") / FOLDER).mkdir(parents=True, exist_ok=True)
+
+    def run(self, step: str, context: Context) -> list[Span]:
+        """Run one step; the phase is IOR's whole run. Raises WorkloadFailed."""
+        target = mpirun.shared_folder(context, "IOR") / FOLDER / "data"
+        arguments = ["ior", *self._arguments(), _STEPS[step], "-o", str(target)]
+        span = mpirun.run(step, self._options.launcher, arguments, context)
+        output = (context.raw / "output.txt").read_text(encoding="utf-8", errors="replace")
+        if "ERROR" in output:
+            words = next(line.strip() for line in output.split("\n") if "ERROR" in line)
+            raise WorkloadFailed(f"ior: {words}")
+        return [span]
+
+    def clean(self, context: Context) -> None:
+        """Remove the files."""
+        for place in context.places:
+            shutil.rmtree(place.folder / FOLDER, ignore_errors=True)
+
+    def _arguments(self) -> list[str]:
+        options = self._options
+        found = ["-a", options.api, "-t", f"{round(options.transfer)}"]
+        found += ["-b", f"{round(options.block)}", "-s", f"{options.segments}", "-i", "1", "-k"]
+        flags = {"-F": options.file_per_process, "-C": options.shift, "-e": options.fsync}
+        found += [flag for flag, wanted in flags.items() if wanted]
+        if options.memory_per_node is not None:
+            found += ["-M", options.memory_per_node]
+        return [*found, *options.extra, "-O", "summaryFormat=JSON"]
+
+
+def results(raw: Path) -> list[Operation]:
+    """The results of a step. Raises ResultError."""
+    ran = invocation.recall(raw)
+    span = ran.span()
+    told = ior_output.parse(invocation.text_of(raw, ran.programs[0]))
+    return [
+        replace(one, phase=ran.step, start_utc_ns=span.start.utc_ns, end_utc_ns=span.end.utc_ns)
+        for one in told.operations
+    ]

@@ -1,0 +1,108 @@
+"""mdtest, where it is installed: create, stat, read and remove, each an invocation of its own.
+
+Tasks are shifted between the phases (`-N`), so that no client answers from its own cache.
+"""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from pydantic import Field
+
+from wattio.clock import Span
+from wattio.study.document import Strict
+from wattio.study.quantity import Bytes
+from wattio.workloads import invocation, mdtest_output, mpirun, processes
+from wattio.workloads.mpirun import LauncherOptions
+from wattio.workloads.workload import Context, Operation
+
+FOLDER = "wattio-mdtest"
+
+_STEPS = {"create": "-C", "stat": "-T", "read": "-E", "remove": "-r"}
+_GUESS_PER_S = 1000.0
+
+
+class Options(Strict):
+    """`items` files (and directories) for each rank, in a tree of `branches` and `depth`.
+
+    A depth of 0 is one large directory. `bytes` are written to, and read from, each file.
+    """
+
+    items: int = Field(ge=1, le=10**9)
+    branches: int = Field(default=1, ge=1, le=10**6)
+    depth: int = Field(default=0, ge=0, le=64)
+    bytes: Bytes | None = 1024.0
+    files_only: bool = False
+    unique_folders: bool = False
+    shift: int = Field(default=1, ge=0, le=10**6)
+    extra: list[str] = Field(default_factory=list)
+    launcher: LauncherOptions = LauncherOptions()
+
+
+class Work:
+    """mdtest with its options."""
+
+    def __init__(self, options: Options, base: Path) -> None:
+        """There are no files beside the study: `base` is not looked at."""
+        self._options = options
+
+    def probe(self) -> None:
+        """Raise HostError where `mdtest` or the launcher is not on PATH."""
+        processes.find("mdtest", mpirun.MISSING.format("mpi_meta"))
+        processes.find(self._options.launcher.mpirun, "apt install openmpi-bin")
+
+    def describe(self) -> dict[str, Any]:
+        """The programs, and how mdtest is called."""
+        return {
+            "mdtest": shutil.which("mdtest"),
+            "mpirun_version": processes.first_line((self._options.launcher.mpirun, "--version")),
+            "arguments": self._arguments(),
+        }
+
+    def steps(self) -> tuple[str, ...]:
+        """Create, stat, read where files hold something, remove."""
+        return tuple(step for step in _STEPS if step != "read" or self._options.bytes is not None)
+
+    def seconds_guess(self, clients: int) -> float:
+        """All steps at 1000 operations a second over all clients."""
+        ranks = clients * self._options.launcher.ranks_per_client
+        return len(self.steps()) * self._options.items * ranks / _GUESS_PER_S
+
+    def prepare(self, context: Context) -> None:
+        """Make the folder of the tree."""
+        (mpirun.shared_folder(context, "mdtest") / FOLDER).mkdir(parents=True, exist_ok=True)
+
+    def run(self, step: str, context: Context) -> list[Span]:
+        """Run one step; the phase is mdtest's whole run. Raises WorkloadFailed."""
+        target = mpirun.shared_folder(context, "mdtest") / FOLDER
+        arguments = ["mdtest", *self._arguments(), _STEPS[step], "-d", str(target)]
+        return [mpirun.run(step, self._options.launcher, arguments, context)]
+
+    def clean(self, context: Context) -> None:
+        """Remove the tree."""
+        for place in context.places:
+            shutil.rmtree(place.folder / FOLDER, ignore_errors=True)
+
+    def _arguments(self) -> list[str]:
+        options = self._options
+        found = ["-n", f"{options.items}", "-b", f"{options.branches}", "-z", f"{options.depth}"]
+        found += ["-i", "1", "-N", f"{options.shift}"]
+        if options.bytes is not None:
+            found += ["-w", f"{round(options.bytes)}", "-e", f"{round(options.bytes)}"]
+        flags = {"-F": options.files_only, "-u": options.unique_folders}
+        found += [flag for flag, wanted in flags.items() if wanted]
+        return [*found, *options.extra]
+
+
+def results(raw: Path) -> list[Operation]:
+    """The results of a step. Raises ResultError."""
+    ran = invocation.recall(raw)
+    span = ran.span()
+    told = mdtest_output.parse(invocation.text_of(raw, ran.programs[0]))
+    return [
+        replace(one, phase=ran.step, start_utc_ns=span.start.utc_ns, end_utc_ns=span.end.utc_ns)
+        for one in told.operations
+    ]

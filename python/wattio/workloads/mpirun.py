@@ -1,0 +1,73 @@
+"""Starting an installed MPI benchmark: ranks on the clients' hosts, one path for all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from pydantic import Field
+
+from wattio.clock import Span
+from wattio.errors import WorkloadFailed
+from wattio.study.document import Strict
+from wattio.workloads import invocation, processes
+from wattio.workloads.processes import Program
+from wattio.workloads.workload import Context
+
+MISSING = "it is in no package registry; build it from https://github.com/hpc/ior, or use {}"
+
+_LOCAL = "localhost"
+
+# Both spellings of Open MPI's: for version 5, and for those before. Other launchers pass them by.
+_ENVIRONMENT = {
+    "OMPI_ALLOW_RUN_AS_ROOT": "1",
+    "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+    "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe",
+    "OMPI_MCA_rmaps_base_oversubscribe": "1",
+}
+
+
+class LauncherOptions(Strict):
+    """`[workload.launcher]`: the `mpirun` that belongs to the benchmark, with more options."""
+
+    mpirun: str = "mpirun"
+    options: list[str] = Field(default_factory=list)
+    ranks_per_client: int = Field(default=1, ge=1, le=4096)
+
+
+def shared_folder(context: Context, program: str) -> Path:
+    """The folder of all clients. Raises WorkloadFailed where they have several.
+
+    These benchmarks take one path for all ranks, so clients that mount the system at places of
+    their own would all work through the first one's.
+    """
+    folders = sorted({place.folder for place in context.places})
+    if len(folders) > 1:
+        shown = ", ".join(map(str, folders[:3]))
+        raise WorkloadFailed(
+            f"{program} takes one path for all clients, and these have several ({shown}): "
+            "use mpi_io and mpi_meta, or hosts with the same mount point"
+        )
+    return folders[0]
+
+
+def run(
+    step: str,
+    launcher: LauncherOptions,
+    arguments: Sequence[str],
+    context: Context,
+) -> Span:
+    """Run a program on all ranks; its output goes to `output.txt`. Raises WorkloadFailed."""
+    hosts = [place.host for place in context.places]
+    ranks = str(len(hosts) * launcher.ranks_per_client)
+    head = [launcher.mpirun, "-np", ranks]
+    if any(host != _LOCAL for host in hosts):
+        head += ["--host", ",".join(f"{host}:{launcher.ranks_per_client}" for host in hosts)]
+    program = Program(
+        (*head, *launcher.options, *arguments),
+        context.raw / "output.txt",
+        context.raw / "errors.txt",
+        environment=_ENVIRONMENT,
+    )
+    ended = processes.run_all([program], context.cancelled)
+    return invocation.keep(context.raw, step, ended).span()
