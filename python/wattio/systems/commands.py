@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+import tempfile
 import time
 from collections.abc import Callable, Mapping
+from typing import IO
 
 from wattio.errors import HostError, SystemFailed
 
@@ -18,26 +20,26 @@ _POLL_S = 0.05
 
 def call(part: str, *arguments: str, timeout_s: float = TIMEOUT_S) -> str:
     """Run a program; what it said. Raises SystemFailed with the part's name and its last words."""
-    try:
-        done = subprocess.run(
-            arguments,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            timeout=timeout_s,
-            check=False,
-        )
-    except OSError as error:
-        raise SystemFailed(f"{part}: {arguments[0]} cannot be started: {error}") from error
-    except subprocess.TimeoutExpired as error:
-        raise SystemFailed(
-            f"{part}: {arguments[0]} did not end within {timeout_s:g} s: {_tail(error.output)}"
-        ) from error
-    if done.returncode != 0:
-        raise SystemFailed(
-            f"{part}: {arguments[0]} failed (exit code {done.returncode}): {_tail(done.stdout)}"
-        )
-    return done.stdout.decode(errors="replace")
+    # Into a file: a server that goes into the background keeps the end of a pipe open.
+    with tempfile.TemporaryFile() as said:
+        try:
+            code = subprocess.run(
+                arguments,
+                stdin=subprocess.DEVNULL,
+                stdout=said,
+                stderr=subprocess.STDOUT,
+                timeout=timeout_s,
+                check=False,
+            ).returncode
+        except OSError as error:
+            raise SystemFailed(f"{part}: {arguments[0]} cannot be started: {error}") from error
+        except subprocess.TimeoutExpired as error:
+            words = f"did not end within {timeout_s:g} s: {_tail(_all(said))}"
+            raise SystemFailed(f"{part}: {arguments[0]} {words}") from error
+        if code != 0:
+            words = f"failed (exit code {code}): {_tail(_all(said))}"
+            raise SystemFailed(f"{part}: {arguments[0]} {words}")
+        return _all(said)
 
 
 def answer(*arguments: str, timeout_s: float = 10.0) -> str | None:
@@ -72,8 +74,12 @@ def wait_until(
     return True
 
 
-def _tail(output: bytes | None) -> str:
-    text = (output or b"").decode(errors="replace")
+def _all(said: IO[bytes]) -> str:
+    said.seek(0)
+    return said.read().decode(errors="replace")
+
+
+def _tail(text: str) -> str:
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     words = " / ".join(lines[-_TAIL_LINES:])
     return "".join(c if c.isprintable() else " " for c in words) or "it said nothing"
