@@ -52,8 +52,8 @@ def test_the_check_of_an_array_is_paced_and_let_go(guest: Guest) -> None:
     assert facts["degraded"] == "0"
     slowed = json.loads(facts["slowed.status"])
     assert slowed["state"] == "stable"
-    assert 500 <= int(facts["slowed.limit"]) < 1000
+    assert 200 <= int(facts["slowed.limit"]) < 400
     assert 0.5 <= slowed["background_pace"] < 1.0
     assert facts["run.exit"] == "0"
-    assert facts["stopped.limit"] == "1000 (local)"
-    assert facts["stopped.least"] == "100 (local)"
+    assert facts["stopped.limit"] == "400 (local)"
+    assert facts["stopped.least"] == "50 (local)"
