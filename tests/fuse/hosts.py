@@ -2,8 +2,20 @@
 
 from __future__ import annotations
 
-from fuse.nodes import Constant, Counter, Node, Steps, SyncSpeed, Table, Tree, Value
-from fuse.processors import processors
+from fuse.cpufreq import POLICY_FILES, Policy, PolicyFile
+from fuse.nodes import Constant, Counter, Link, Node, Steps, SyncSpeed, Table, Tree, Value
+from fuse.processors import (
+    CPU,
+    Cpuset,
+    Effective,
+    Interrupt,
+    Listed,
+    Processors,
+    Switch,
+    Ticks,
+    WhileOn,
+    cpu_list,
+)
 
 RANGE_UJ = 262_143_328_850
 """After so many microjoules the energy counters of most Intel processors start at zero."""
@@ -48,6 +60,50 @@ def disk(name: str, reads_per_s: float, latency_ms: float) -> Tree:
         f"{device}/power/autosuspend_delay_ms": Value("-1"),
         f"{device}/scsi_disk/1:0:0:0/manage_start_stop": Value("0"),
         f"{device}/scsi_disk/1:0:0:0/manage_runtime_start_stop": Value("0"),
+    }
+
+
+def processors(count: int, clients: float = 0.3, background: float = 0.1) -> Tree:
+    """So many processors: N and N + count/2 share a core and a frequency."""
+    all_of_them, half = Processors(count), count // 2
+    together = {cpu: {cpu % half, cpu % half + half} for cpu in range(count)}
+    tree: Tree = {
+        f"{CPU}/present": Constant(cpu_list(range(count))),
+        f"{CPU}/possible": Constant(cpu_list(range(count))),
+        f"{CPU}/online": Listed(all_of_them),
+        "sys/devices/system/node/node0/cpulist": Listed(all_of_them),
+        "proc/stat": Ticks(all_of_them, clients, background),
+        "proc/irq/40/smp_affinity_list": Interrupt(all_of_them, set(range(count))),
+        "proc/irq/41/smp_affinity_list": Interrupt(all_of_them, {count - 1}),
+    }
+    for cpu, core in together.items():
+        siblings = WhileOn(all_of_them, cpu, cpu_list(core))
+        tree[f"{CPU}/cpu{cpu}/topology/core_cpus_list"] = siblings
+        tree[f"{CPU}/cpu{cpu}/cpufreq"] = Link(f"../cpufreq/policy{cpu % half}")
+        if cpu > 0:
+            tree[f"{CPU}/cpu{cpu}/online"] = Switch(all_of_them, cpu)
+    for number in range(half):
+        steps = (800_000, 1_000_000, 1_800_000, 2_600_000, 3_000_000)
+        policy = Policy(all_of_them, together[number], steps, lowest=1_000_000, highest=2_600_000)
+        all_of_them.followers.append(policy)
+        for name in POLICY_FILES:
+            tree[f"{CPU}/cpufreq/policy{number}/{name}"] = PolicyFile(policy, name)
+    all_of_them.followers += [node for node in tree.values() if isinstance(node, Interrupt)]
+    tree |= _control_groups(all_of_them)
+    return tree
+
+
+def _control_groups(all_of_them: Processors) -> Tree:
+    """Version 2: `/s.slice/etcd.service`."""
+    top = "sys/fs/cgroup/s.slice"
+    service = Cpuset(all_of_them)
+    return {
+        "proc/mounts": Constant("cgroup2 /sys/fs/cgroup cgroup2 rw 0 0"),
+        f"{top}/cpuset.cpus.effective": Listed(all_of_them),
+        f"{top}/etcd.service/cpuset.cpus": service,
+        f"{top}/etcd.service/cpuset.cpus.effective": Effective(service),
+        f"{top}/etcd.service/cpu.weight": Value("100", lowest=1, highest=10_000),
+        f"{top}/etcd.service/cgroup.freeze": Value("0"),
     }
 
 

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from fuse.hosts import server
+from fuse.hosts import processors, server
 from fuse.mount import hold_at, let_run, mounted, now_s, wait_until, writes
 from fuse.nodes import Counter, Node, Steps, Table, Value
-from fuse.processors import CPU, cpu_list, cpu_set, processors
+from fuse.processors import CPU, cpu_list, cpu_set
 
 
 def test_a_counter_is_the_integral_of_its_rates() -> None:
@@ -123,7 +123,7 @@ def test_two_trees_at_once() -> None:
 # Mounts a tree, says where, and waits to be killed.
 MOUNTS = """
 import sys
-from fuse.hosts import server
+from fuse.hosts import processors, server
 from fuse.mount import mounted
 with mounted(server()) as root:
     print(root, flush=True)
