@@ -205,6 +205,7 @@ impl Hands {
     /// When the snapshot could not be brought up to date; the machine is restored all the same.
     pub fn restore(&mut self) -> Result<Restored, SnapshotError> {
         let mut outcome = Restored::default();
+        self.machine.share_time(false);
         // Who is to say whose a change is, once writes of ours change other places along with theirs.
         self.leave_to_others(&mut outcome);
         let mut waiting: Vec<_> =

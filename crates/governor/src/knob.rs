@@ -74,6 +74,10 @@ pub trait Machine: Send {
     /// [`MachineError`].
     fn write(&mut self, address: &Address, value: &str) -> Result<(), MachineError>;
 
+    /// Where reading and writing wait for others: from here on all of it together waits no longer
+    /// than the slowest may alone, until this is called again; `false`: each as long as it may.
+    fn share_time(&mut self, _shared: bool) {}
+
     /// Whether two values of a place mean the same: `0-1` and `0,1` of a list of processors.
     fn same(&self, address: &Address, one: &str, other: &str) -> bool;
 

@@ -255,7 +255,9 @@ fn while_a_knob_is_stuck_no_window_counts() {
     assert_eq!(value(&world, &cores_of(0)), "8");
     assert_eq!(step(5, false, false), None);
     assert_eq!(value(&world, &cores_of(0)), "4");
+    assert!(world.lock().unwrap().shares_time, "no tick waits long");
     drop(governor);
+    assert!(!world.lock().unwrap().shares_time, "a restore waits for each as long as it may take");
     let at_end = world.lock().unwrap().places_at_end[&cores_of(0)].clone();
     assert_eq!(at_end, "8", "restored before a source may wait for its thread");
 }

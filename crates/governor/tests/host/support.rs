@@ -41,6 +41,8 @@ pub struct World {
     /// What the places held when the latency source was dropped.
     pub places_at_end: BTreeMap<Address, String>,
     pub disk_full: bool,
+    /// Whether what waits for others shares its time.
+    pub shares_time: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -138,6 +140,10 @@ impl Machine for FakeMachine {
             world.places.insert(address.clone(), value.to_owned());
         }
         Ok(())
+    }
+
+    fn share_time(&mut self, shared: bool) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).shares_time = shared;
     }
 
     fn same(&self, _: &Address, one: &str, other: &str) -> bool {

@@ -6,7 +6,7 @@
 //! goes to the daemon's. Both must do no harm when run twice: a restore after a crash, which does
 //! not know how far the daemon came, runs `resume` once more.
 
-use super::program::Program;
+use super::program::{Budget, Program};
 use super::{Trouble, quoted};
 use crate::Root;
 use serde::Deserialize;
@@ -82,6 +82,12 @@ impl Commands {
         Ok(Self(pairs))
     }
 
+    /// The longest that one of them may take.
+    pub(super) fn timeout(&self) -> Seconds {
+        let timeouts = self.0.values().map(|pair| pair.config.timeout.0);
+        Seconds(timeouts.fold(0.0, f64::max))
+    }
+
     fn pair(&mut self, name: &str) -> Result<&mut Pair, Trouble> {
         self.0.get_mut(name).ok_or_else(|| {
             Trouble::refused(format!(
@@ -90,12 +96,12 @@ impl Commands {
         })
     }
 
-    pub(super) fn read(&mut self, name: &str) -> Result<String, Trouble> {
+    pub(super) fn read(&mut self, name: &str, budget: &Budget) -> Result<String, Trouble> {
         let pair = self.pair(name)?;
         let Some(argv) = &pair.config.is_paused else {
             return Ok(pair.state.unwrap_or(RUNNING).to_owned());
         };
-        match pair.run(argv)?.code() {
+        match pair.run(argv, budget)?.code() {
             Some(0) => Ok(PAUSED.to_owned()),
             Some(1) => Ok(RUNNING.to_owned()),
             code => Err(Trouble::refused(format!(
@@ -104,7 +110,12 @@ impl Commands {
         }
     }
 
-    pub(super) fn write(&mut self, name: &str, value: &str) -> Result<(), Trouble> {
+    pub(super) fn write(
+        &mut self,
+        name: &str,
+        value: &str,
+        budget: &Budget,
+    ) -> Result<(), Trouble> {
         let pair = self.pair(name)?;
         let (argv, state) = match value {
             PAUSED => (&pair.config.pause, PAUSED),
@@ -115,7 +126,7 @@ impl Commands {
                 )));
             }
         };
-        let status = pair.run(argv)?;
+        let status = pair.run(argv, budget)?;
         if !status.success() {
             return Err(Trouble::refused(format!("{} failed: {status}", argv.join(" "))));
         }
@@ -139,8 +150,8 @@ impl Commands {
 }
 
 impl Pair {
-    fn run(&self, argv: &[String]) -> Result<ExitStatus, Trouble> {
-        Program { argv, user: self.user, timeout: self.config.timeout }.status()
+    fn run(&self, argv: &[String], budget: &Budget) -> Result<ExitStatus, Trouble> {
+        Program { argv, user: self.user, timeout: self.config.timeout, budget }.status()
     }
 }
 

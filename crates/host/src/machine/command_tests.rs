@@ -28,8 +28,8 @@ fn work_is_paused_and_resumed() {
     let (root, config) = pair(folder.path(), true);
     let mut commands = Commands::new(&root, &[config]).unwrap();
     for value in [RUNNING, PAUSED, PAUSED, RUNNING, RUNNING] {
-        commands.write("scrub", value).unwrap();
-        assert_eq!(commands.read("scrub").unwrap(), value);
+        commands.write("scrub", value, &Budget::default()).unwrap();
+        assert_eq!(commands.read("scrub", &Budget::default()).unwrap(), value);
         assert_eq!(folder.path().join("paused").exists(), value == PAUSED);
     }
     assert!(commands.same("scrub", RUNNING, RUNNING));
@@ -40,9 +40,9 @@ fn a_state_that_nobody_knows_is_written_again() {
     let folder = tempfile::tempdir().unwrap();
     let (root, config) = pair(folder.path(), false);
     let mut commands = Commands::new(&root, &[config]).unwrap();
-    assert_eq!(commands.read("scrub").unwrap(), RUNNING);
+    assert_eq!(commands.read("scrub", &Budget::default()).unwrap(), RUNNING);
     assert!(!commands.same("scrub", RUNNING, RUNNING));
-    commands.write("scrub", RUNNING).unwrap();
+    commands.write("scrub", RUNNING, &Budget::default()).unwrap();
     assert!(commands.same("scrub", RUNNING, RUNNING));
 }
 
@@ -53,9 +53,41 @@ fn a_command_that_hangs_is_ended_with_what_it_started() {
     config.pause = ["/bin/sh", "-c", "/bin/sleep 1000 & wait"].map(str::to_owned).to_vec();
     config.timeout = Seconds(0.05);
     let mut commands = Commands::new(&root, &[config]).unwrap();
-    let Err(Trouble::Refused(message)) = commands.write("scrub", PAUSED) else { panic!() };
+    let Err(Trouble::Refused(message)) = commands.write("scrub", PAUSED, &Budget::default()) else {
+        panic!()
+    };
     assert!(message.contains("ended after 50 ms"), "{message}");
-    assert_eq!(commands.read("scrub").unwrap(), RUNNING);
+    assert_eq!(commands.read("scrub", &Budget::default()).unwrap(), RUNNING);
+}
+
+/// A command that hung when it was asked, when it was to act and when it was asked again held the
+/// loop for three times its timeout.
+#[test]
+fn the_commands_of_one_tick_share_their_time() {
+    let folder = tempfile::tempdir().unwrap();
+    let (root, mut config) = pair(folder.path(), true);
+    config.is_paused = Some(["/bin/sleep", "1000"].map(str::to_owned).to_vec());
+    config.timeout = Seconds(0.05);
+    let mut commands = Commands::new(&root, &[config]).unwrap();
+    let message = |trouble| match trouble {
+        Trouble::Refused(message) => message,
+        other => panic!("{other:?}"),
+    };
+    let budget = Budget::default();
+    for _tick in 0..2 {
+        budget.set(Some(commands.timeout()));
+        let hung = message(commands.read("scrub", &budget).unwrap_err());
+        assert!(hung.contains("ended after 50 ms"), "{hung}");
+        for _ in 0..2 {
+            let late = message(commands.write("scrub", PAUSED, &budget).unwrap_err());
+            assert!(late.contains("not started"), "{late}");
+        }
+    }
+    budget.set(None);
+    for _restored in 0..2 {
+        let hung = message(commands.read("scrub", &budget).unwrap_err());
+        assert!(hung.contains("ended after 50 ms"), "{hung}");
+    }
 }
 
 #[test]
@@ -73,8 +105,14 @@ fn only_what_is_configured_runs() {
     refused(&|config| config.user = "nobody else".to_owned(), "not in /etc/passwd");
     refused(&|config| config.timeout = Seconds(f64::NAN), "timeout");
     let mut commands = Commands::new(&root, std::slice::from_ref(&config)).unwrap();
-    assert!(matches!(commands.write("scrub", "x; reboot"), Err(Trouble::Refused(..))));
-    assert!(matches!(commands.write("other", PAUSED), Err(Trouble::Refused(..))));
+    assert!(matches!(
+        commands.write("scrub", "x; reboot", &Budget::default()),
+        Err(Trouble::Refused(..))
+    ));
+    assert!(matches!(
+        commands.write("other", PAUSED, &Budget::default()),
+        Err(Trouble::Refused(..))
+    ));
     assert!(Commands::new(&root, &[config.clone(), config.clone()]).is_err());
 }
 
@@ -90,7 +128,7 @@ fn the_other_user_is_taken_when_root() {
     config.user = "daemon".to_owned();
     config.pause =
         ["/bin/sh", "-c", "test $(id -u):$(id -g):$(id -G) = 1:1:1"].map(str::to_owned).to_vec();
-    Commands::new(&root, &[config]).unwrap().write("scrub", PAUSED).unwrap();
+    Commands::new(&root, &[config]).unwrap().write("scrub", PAUSED, &Budget::default()).unwrap();
 }
 
 proptest! {

@@ -25,9 +25,11 @@ pub use command::{CommandConfig, CommandError};
 pub use nvme::NvmeTool;
 
 use crate::Root;
+use program::Budget;
 use rustix::io::Errno;
 use std::io;
 use wattio_governor::{Address, Machine, MachineError};
+use wattio_units::Seconds;
 
 /// The host that the process runs on, or a folder that is shaped like one.
 #[derive(Debug)]
@@ -35,6 +37,7 @@ pub struct LinuxMachine {
     root: Root,
     commands: command::Commands,
     drives: nvme::Drives,
+    budget: Budget,
 }
 
 /// What went wrong at a place; the address is added by [`LinuxMachine`].
@@ -87,7 +90,7 @@ impl LinuxMachine {
     /// [`CommandError`] when a command cannot be allowed.
     pub fn new(root: Root, commands: &[CommandConfig]) -> Result<Self, CommandError> {
         let commands = command::Commands::new(&root, commands)?;
-        Ok(Self { root, commands, drives: nvme::Drives::default() })
+        Ok(Self { root, commands, drives: nvme::Drives::default(), budget: Budget::default() })
     }
 
     /// The same machine, which may set the power state of the drives that `tools` name.
@@ -113,8 +116,8 @@ impl Machine for LinuxMachine {
             "file" => file::read(&self.root, rest),
             "cpuset" => cpuset::read(&self.root, rest),
             "affinity" => affinity::read(&self.root, rest),
-            "command" => self.commands.read(rest),
-            "nvme" => self.drives.read(&self.root, rest),
+            "command" => self.commands.read(rest, &self.budget),
+            "nvme" => self.drives.read(&self.root, rest, &self.budget),
             _ => Err(unknown(address)),
         };
         answer.map_err(|trouble| trouble.at(address))
@@ -126,11 +129,16 @@ impl Machine for LinuxMachine {
             "file" => file::write(&self.root, rest, value),
             "cpuset" => cpuset::write(&self.root, rest, value),
             "affinity" => affinity::write(&self.root, rest, value),
-            "command" => self.commands.write(rest, value),
-            "nvme" => self.drives.write(&self.root, rest, value),
+            "command" => self.commands.write(rest, value, &self.budget),
+            "nvme" => self.drives.write(&self.root, rest, value, &self.budget),
             _ => Err(unknown(address)),
         };
         answer.map_err(|trouble| trouble.at(address))
+    }
+
+    fn share_time(&mut self, shared: bool) {
+        let longest = self.commands.timeout().0.max(self.drives.timeout().0);
+        self.budget.set(shared.then_some(Seconds(longest)));
     }
 
     fn same(&self, address: &Address, one: &str, other: &str) -> bool {

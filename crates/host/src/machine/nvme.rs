@@ -6,7 +6,7 @@
 //! An admin command may wake a resting drive, so that the drive is asked after each write and
 //! otherwise once in a minute: a change by somebody else is seen that much later.
 
-use super::program::Program;
+use super::program::{Budget, Program};
 use super::{Trouble, quoted};
 use crate::Root;
 use crate::processes;
@@ -58,26 +58,37 @@ impl Drives {
         Self { tools, known: BTreeMap::new(), clock: stopwatch() }
     }
 
-    pub fn read(&mut self, root: &Root, device: &str) -> Result<String, Trouble> {
+    pub fn read(&mut self, root: &Root, device: &str, budget: &Budget) -> Result<String, Trouble> {
         let now = (self.clock)();
         let fresh = |(at, _): &&(Seconds, String)| now - *at < ASKED_AGAIN_AFTER;
         if let Some((_, value)) = self.known.get(device).filter(fresh) {
             return Ok(value.clone());
         }
-        let text = self.run(root, device, "get-feature", &["--feature-id=2"])?;
+        let text = self.run(root, device, "get-feature", &["--feature-id=2"], budget)?;
         let value = power_management(&text).map_err(Trouble::refused)?.to_string();
         self.known.insert(device.to_owned(), (now, value.clone()));
         Ok(value)
     }
 
-    pub fn write(&mut self, root: &Root, device: &str, value: &str) -> Result<(), Trouble> {
+    pub fn write(
+        &mut self,
+        root: &Root,
+        device: &str,
+        value: &str,
+        budget: &Budget,
+    ) -> Result<(), Trouble> {
         let number = value.parse::<u32>().ok().filter(|number| *number <= VALUE_MASK);
         let Some(number) = number else {
             return Err(Trouble::refused(format!("{value:?} is no number from 0 to {VALUE_MASK}")));
         };
         self.known.remove(device);
         let value = format!("--value={number}");
-        self.run(root, device, "set-feature", &["--feature-id=2", &value]).map(|_| ())
+        self.run(root, device, "set-feature", &["--feature-id=2", &value], budget).map(|_| ())
+    }
+
+    /// The longest that a question or an order may take.
+    pub fn timeout(&self) -> Seconds {
+        if self.tools.is_empty() { Seconds(0.0) } else { TIMEOUT }
     }
 
     pub fn mend(&self, device: &str, value: &str) -> String {
@@ -94,6 +105,7 @@ impl Drives {
         device: &str,
         what: &str,
         arguments: &[&str],
+        budget: &Budget,
     ) -> Result<String, Trouble> {
         let tool = self.tools.iter().find(|tool| tool.serves(device)).ok_or_else(|| {
             Trouble::refused(format!(
@@ -101,7 +113,7 @@ impl Drives {
                  it, or set the state by hand"
             ))
         })?;
-        let bytes = tool.run(root, device, what, arguments)?;
+        let bytes = tool.run(root, device, what, arguments, budget)?;
         Ok(String::from_utf8_lossy(&bytes).into_owned())
     }
 }
@@ -112,7 +124,7 @@ impl NvmeTool {
     /// # Errors
     /// Says why the drive does not tell.
     pub(crate) fn operational(&self, root: &Root, device: &str) -> Result<Vec<bool>, String> {
-        let told = self.run(root, device, "id-ctrl", &["--raw-binary"]);
+        let told = self.run(root, device, "id-ctrl", &["--raw-binary"], &Budget::default());
         let bytes = told.map_err(|trouble| match trouble {
             Trouble::Gone => format!("/dev/{device} is not there"),
             Trouble::Busy(message) | Trouble::Refused(message) => message,
@@ -134,6 +146,7 @@ impl NvmeTool {
         device: &str,
         what: &str,
         arguments: &[&str],
+        budget: &Budget,
     ) -> Result<Vec<u8>, Trouble> {
         let path = format!("/dev/{device}");
         if !root.exists(&path) {
@@ -144,7 +157,7 @@ impl NvmeTool {
         let argv: Vec<_> = words.into_iter().chain(arguments.iter().copied()).collect();
         let argv: Vec<_> = argv.into_iter().map(str::to_owned).collect();
         let user = (getuid().as_raw(), getgid().as_raw());
-        Program { argv: &argv, user, timeout: TIMEOUT }.output()
+        Program { argv: &argv, user, timeout: TIMEOUT, budget }.output()
     }
 }
 

@@ -138,14 +138,14 @@ fn a_resting_drive_is_asked_once_a_minute() {
     let mut drives = Drives::new(host.config("power_state = 2").drives().into_iter().collect());
     let theirs = Arc::clone(&now);
     drives.clock = Arc::new(move || *theirs.lock().unwrap());
-    drives.write(&host.root, "nvme0", "2").unwrap();
+    drives.write(&host.root, "nvme0", "2", &Budget::default()).unwrap();
     for _ in 0..100 {
-        assert_eq!(drives.read(&host.root, "nvme0").unwrap(), "2");
+        assert_eq!(drives.read(&host.root, "nvme0", &Budget::default()).unwrap(), "2");
     }
     assert_eq!(host.calls(), 2);
     host.set_state("1");
     *now.lock().unwrap() = Seconds(61.0);
-    assert_eq!(drives.read(&host.root, "nvme0").unwrap(), "1");
+    assert_eq!(drives.read(&host.root, "nvme0", &Budget::default()).unwrap(), "1");
 }
 
 #[test]
@@ -177,16 +177,16 @@ fn only_configured_drives_are_talked_to() {
     let tool = NvmeTool { devices: vec!["nvme0".to_owned()], ..tool(&host) };
     let mut drives = Drives::new(vec![tool]);
     for device in ["nvme1", "../nvme0", "nvme0/../sda", "nvme", "sda", "", "nvme0n1"] {
-        let refused = drives.write(&host.root, device, "0");
+        let refused = drives.write(&host.root, device, "0", &Budget::default());
         assert!(matches!(refused, Err(Trouble::Refused(_))), "{device}");
     }
     for value in ["256", "-1", "", "2; reboot"] {
-        let refused = drives.write(&host.root, "nvme0", value);
+        let refused = drives.write(&host.root, "nvme0", value, &Budget::default());
         assert!(matches!(refused, Err(Trouble::Refused(_))), "{value}");
     }
     assert_eq!(host.calls(), 0);
     std::fs::remove_file(host.root.path("/dev/nvme0")).unwrap();
-    assert_eq!(drives.read(&host.root, "nvme0"), Err(Trouble::Gone));
+    assert_eq!(drives.read(&host.root, "nvme0", &Budget::default()), Err(Trouble::Gone));
     let machine = LinuxMachine::new(host.root.clone(), &[]).unwrap();
     let refused = machine.with_drives(Vec::new());
     let mut refused: Box<dyn wattio_governor::Machine> = Box::new(refused);

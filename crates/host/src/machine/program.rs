@@ -1,13 +1,18 @@
 //! Running a program: by absolute path, without a shell, with an empty environment, and no longer
 //! than its timeout. What it prints to stderr goes to the daemon's.
+//!
+//! The loop waits for programs. Those of one tick share a [`Budget`], so that one that hangs, when
+//! it is asked and when it shall act and when it is asked again, holds the loop no longer than once.
 
 use super::Trouble;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal, getuid, kill_process_group, pidfd_open};
+use std::cell::Cell;
 use std::io::Read;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
+use std::time::Instant;
 use wattio_units::Seconds;
 
 /// The most that is read of what a program prints; a pipe holds no more.
@@ -21,6 +26,29 @@ pub(super) struct Program<'a> {
     pub user: (u32, u32),
     /// Ended when it takes longer, with what it started.
     pub timeout: Seconds,
+    /// What it may take together with others.
+    pub budget: &'a Budget,
+}
+
+/// The time that programs may take together; none is set at first.
+#[derive(Debug, Default)]
+pub(super) struct Budget(Cell<Option<Seconds>>);
+
+impl Budget {
+    /// From now on they may take so long; `None`: each as long as it may alone.
+    pub fn set(&self, span: Option<Seconds>) {
+        self.0.set(span);
+    }
+
+    /// How long one may take that may take `timeout` alone; `None` where nothing is left.
+    fn allows(&self, timeout: Seconds) -> Option<Seconds> {
+        let left = self.0.get().unwrap_or(timeout);
+        (left.0 > 0.0).then_some(if left < timeout { left } else { timeout })
+    }
+
+    fn spend(&self, span: Seconds) {
+        self.0.set(self.0.get().map(|left| left - span));
+    }
 }
 
 impl Program<'_> {
@@ -54,6 +82,12 @@ impl Program<'_> {
         let Some((program, arguments)) = self.argv.split_first() else {
             return Err(Trouble::refused("has no program"));
         };
+        let Some(timeout) = self.budget.allows(self.timeout) else {
+            return Err(Trouble::refused(format!(
+                "{program} was not started: others took all the time that programs have in a tick"
+            )));
+        };
+        let began = Instant::now();
         let mut command = Command::new(program);
         command.args(arguments).env_clear().env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin");
         command.env("LC_ALL", "C").current_dir("/").process_group(0);
@@ -63,12 +97,14 @@ impl Program<'_> {
             command.uid(user).gid(group);
         }
         let mut child = command.spawn().map_err(|error| self.failed(error))?;
-        if ended(&child, self.timeout).map_err(|error| self.failed(error))? {
+        let ended = ended(&child, timeout);
+        self.budget.spend(Seconds(began.elapsed().as_secs_f64()));
+        if ended.map_err(|error| self.failed(error))? {
             let status = child.wait().map_err(|error| self.failed(error))?;
             return Ok((status, child.stdout.take()));
         }
         stop(&mut child);
-        Err(Trouble::refused(format!("{program} was ended after {}", self.timeout)))
+        Err(Trouble::refused(format!("{program} was ended after {timeout}")))
     }
 
     /// A program that is not there is no place that is gone.
@@ -109,7 +145,8 @@ mod tests {
     fn output(script: &str, timeout: f64) -> Result<Vec<u8>, Trouble> {
         let argv = ["/bin/sh", "-c", script].map(str::to_owned);
         let user = (getuid().as_raw(), rustix::process::getgid().as_raw());
-        Program { argv: &argv, user, timeout: Seconds(timeout) }.output()
+        Program { argv: &argv, user, timeout: Seconds(timeout), budget: &Budget::default() }
+            .output()
     }
 
     #[test]
