@@ -4,6 +4,7 @@ Every structured argument and result crosses as JSON text; long series cross as 
 """
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import final
 
 import numpy as np
@@ -189,6 +190,42 @@ class PowerMeter:
         for the first reading of an energy counter, which begins the first span. Raises HostError,
         also for a counter that never advances.
         """
+
+@final
+class PowerSampler:
+    """Meters that are sampled many times a second, by a thread that needs no interpreter.
+
+    `meters` are open meters, the file that takes each one's records
+    (`wattio.recording.samples.RECORD`; it must exist), and whether its energy is counted. `period_s`
+    is 1 us to 1 s. A power above `power_w_max` cannot be true. A meter that fails is let go of, and
+    the others go on. Raises HostError, InputError.
+    """
+
+    def __new__(
+        cls, meters: list[tuple[PowerMeter, Path, bool]], period_s: float, power_w_max: float
+    ) -> PowerSampler: ...
+    def fates(self) -> list[tuple[int, int, str | None]]:
+        """How each meter fares: monotonic nanoseconds of its newest reading (0 for none yet),
+        readings that were due and not taken in time, and why it was let go of."""
+
+    def stop(self) -> None:
+        """End the thread; every record is in its file then."""
+
+def assumed_power_model() -> str:
+    """The power model that comes with wattio, as TOML text; nobody measured it."""
+
+@final
+class PowerModel:
+    """What a host draws, as a linear model (TOML text, `power-model.toml`). Raises InputError."""
+
+    def __new__(cls, text: str) -> PowerModel: ...
+    def power_w(self, groups: list[tuple[float, float, float]], iops: float) -> float:
+        """Power in watts of groups of cores `(active cores, utilisation, frequency over the
+        highest)`, the last two from 0 to 1, at that many I/Os per second."""
+
+    def facts(self) -> str:
+        """The model as a JSON object: its keys, `frequency_max_hz`, and `is_measured`, whether every
+        coefficient was fitted to a meter."""
 
 @final
 class HeldKnobs:

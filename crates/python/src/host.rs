@@ -5,14 +5,16 @@ use pyo3::create_exception;
 use pyo3::exceptions::PyException;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
+use std::fs::OpenOptions;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 use wattio_governor::{Address, Assignment, FileStore, Hands, Note, Restored, Saved, Target};
 use wattio_host::lock::Lock;
+use wattio_host::power::sampler::{Sampled, Sampler};
 use wattio_host::power::{Meter, Meters};
 use wattio_host::{DaemonConfig, LinuxMachine, Root};
-use wattio_units::Seconds;
+use wattio_units::{Seconds, Watts};
 
 create_exception!(
     wattio._core,
@@ -58,7 +60,7 @@ pub fn power_meters(py: Python<'_>, root: PathBuf) -> PyResult<Vec<Bound<'_, PyD
 /// An open power meter.
 #[pyclass(frozen)]
 pub struct PowerMeter {
-    meter: Mutex<Meter>,
+    meter: Arc<Mutex<Meter>>,
     opened: Instant,
 }
 
@@ -68,7 +70,7 @@ impl PowerMeter {
     #[pyo3(signature = (name, root=PathBuf::from("/")))]
     fn new(name: &str, root: PathBuf) -> PyResult<Self> {
         let meter = Meters::open(&Root::new(root), name).map_err(refused)?;
-        Ok(Self { meter: meter.into(), opened: Instant::now() })
+        Ok(Self { meter: Arc::new(meter.into()), opened: Instant::now() })
     }
 
     #[getter]
@@ -83,6 +85,48 @@ impl PowerMeter {
         });
         let reading = reading.map_err(refused)?;
         Ok(reading.map(|reading| (reading.power_w, reading.energy_j_since_open)))
+    }
+}
+
+/// Meters that are sampled many times a second by a thread of their own.
+#[pyclass(frozen)]
+pub struct PowerSampler(Mutex<Sampler>);
+
+#[pymethods]
+impl PowerSampler {
+    #[new]
+    fn new(
+        meters: Vec<(Bound<'_, PowerMeter>, PathBuf, bool)>,
+        period_s: f64,
+        power_w_max: f64,
+    ) -> PyResult<Self> {
+        let sampled = |(meter, path, counts_energy): (Bound<'_, PowerMeter>, PathBuf, bool)| {
+            let file = OpenOptions::new().append(true).open(&path);
+            let file = file.map_err(|error| refused(format!("{}: {error}", path.display())))?;
+            let meter = meter.get();
+            let (most, opened) = (Watts(power_w_max), meter.opened);
+            Ok(Sampled { meter: Arc::clone(&meter.meter), opened, counts_energy, most, file })
+        };
+        let sampled = meters.into_iter().map(sampled).collect::<PyResult<_>>()?;
+        if !(1e-6..=1.0).contains(&period_s) {
+            return Err(
+                Fault::new(format!("period is {period_s} s; allowed is 1 us to 1 s")).into()
+            );
+        }
+        // In range, as was just checked.
+        #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+        let period_ns = (period_s * 1e9) as u32;
+        Ok(Self(Sampler::start(sampled, period_ns).into()))
+    }
+
+    fn fates(&self) -> Vec<(i64, u64, Option<String>)> {
+        let sampler = open(&self.0);
+        let fates = sampler.fates().iter();
+        fates.map(|fate| (fate.newest_ns(), fate.missed(), fate.failure())).collect()
+    }
+
+    fn stop(&self, py: Python<'_>) {
+        py.detach(|| open(&self.0).stop());
     }
 }
 

@@ -4,6 +4,7 @@ mod columns;
 mod error;
 mod host;
 mod oracle;
+mod power;
 mod probe;
 mod spec;
 
@@ -56,7 +57,11 @@ mod core {
     #[pymodule_export]
     use super::error::InputError;
     #[pymodule_export]
-    use super::host::{HeldKnobs, HostError, PowerMeter, check_daemon_config, power_meters};
+    use super::host::{
+        HeldKnobs, HostError, PowerMeter, PowerSampler, check_daemon_config, power_meters,
+    };
+    #[pymodule_export]
+    use super::power::{PowerModel, assumed_power_model};
 
     /// The version of the native module.
     #[pyfunction]

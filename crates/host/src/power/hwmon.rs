@@ -3,7 +3,8 @@
 //! Source: kernel `Documentation/hwmon/sysfs-interface.rst`. A sensor that has both is read by its
 //! average, which misses nothing between two readings.
 
-use super::{MeterInfo, number};
+use super::MeterInfo;
+use super::attribute::Attribute;
 use crate::Root;
 use wattio_units::Seconds;
 
@@ -17,7 +18,7 @@ const POWER_UW_MAX: u64 = 1_000_000_000_000;
 pub(super) struct Sensor {
     name: String,
     what: String,
-    path: String,
+    input: Attribute,
     last_w: Option<f64>,
     energy_j: f64,
 }
@@ -43,16 +44,16 @@ fn sensors(root: &Root) -> Vec<Sensor> {
             }
             let label = root.read(&format!("{folder}/{channel}_label"));
             let what = label.unwrap_or_else(|_| format!("power sensor of {chip_name}"));
-            let path = format!("{folder}/{file}");
-            sensors.push(Sensor { name, what, path, last_w: None, energy_j: 0.0 });
+            let input = Attribute::new(format!("{folder}/{file}"));
+            sensors.push(Sensor { name, what, input, last_w: None, energy_j: 0.0 });
         }
     }
     sensors
 }
 
 pub(super) fn find(root: &Root) -> Vec<MeterInfo> {
-    let info = |sensor: Sensor| MeterInfo {
-        trouble: microwatts(root, &sensor.path).err(),
+    let info = |mut sensor: Sensor| MeterInfo {
+        trouble: microwatts(root, &mut sensor.input).err(),
         name: sensor.name,
         what: sensor.what,
     };
@@ -64,9 +65,10 @@ pub(super) fn open(root: &Root, name: &str) -> Option<Sensor> {
 }
 
 /// What a sensor shows, unless that cannot be.
-fn microwatts(root: &Root, path: &str) -> Result<u64, String> {
-    let power_uw = number(root, path)?;
+fn microwatts(root: &Root, input: &mut Attribute) -> Result<u64, String> {
+    let power_uw = input.number(root)?;
     if power_uw > POWER_UW_MAX {
+        let path = input.path();
         return Err(format!("{path} says {power_uw} uW, which is no power: it does not know"));
     }
     Ok(power_uw)
@@ -79,7 +81,7 @@ impl Sensor {
         root: &Root,
         span: Option<Seconds>,
     ) -> Result<Option<(f64, f64)>, String> {
-        let power_w = microwatts(root, &self.path)? as f64 / 1e6;
+        let power_w = microwatts(root, &mut self.input)? as f64 / 1e6;
         if let (Some(last_w), Some(span)) = (self.last_w, span) {
             self.energy_j += last_w * span.0;
         }

@@ -3,11 +3,14 @@
 //! RAPL tells energy, so a reading is the mean power since the reading before; hwmon tells power
 //! at the moment, or its own mean, and energy is that power held until the next reading.
 
+mod attribute;
 mod counter;
 mod hwmon;
 mod rapl;
+pub mod sampler;
 
 use crate::Root;
+use attribute::Attribute;
 use thiserror::Error;
 use wattio_units::Seconds;
 
@@ -137,14 +140,7 @@ impl Meter {
 /// # Errors
 /// Says which file, and how to get at it where it may not be read.
 fn number(root: &Root, path: &str) -> Result<u64, String> {
-    let text = root.read(path).map_err(|error| match error.kind() {
-        std::io::ErrorKind::PermissionDenied => format!(
-            "{path} may not be read: run as root or with CAP_DAC_READ_SEARCH, or make it readable \
-             for a group with a udev rule"
-        ),
-        _ => format!("{path}: {error}"),
-    })?;
-    parse_number(&text).ok_or_else(|| format!("{path} says {text:?}, not a number"))
+    Attribute::new(path.to_owned()).number(root)
 }
 
 /// A number as sysfs writes it.

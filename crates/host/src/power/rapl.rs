@@ -5,6 +5,7 @@
 //! everything. `rapl:sum` is all packages and their memory. The same zones reached through memory
 //! (`intel-rapl-mmio`) are left out. Source: kernel `Documentation/power/powercap/powercap.rst`.
 
+use super::attribute::Attribute;
 use super::counter::Counter;
 use super::{MeterInfo, number};
 use crate::Root;
@@ -110,6 +111,7 @@ struct Checked {
 #[derive(Debug)]
 struct Counted {
     folder: String,
+    energy: Attribute,
     counter: Counter,
 }
 
@@ -138,12 +140,13 @@ pub(super) fn open(root: &Root, name: &str) -> Option<Zones> {
 impl Counted {
     fn new(root: &Root, zone: &Zone) -> Self {
         let range = number(root, &format!("{}/max_energy_range_uj", zone.folder)).unwrap_or(0);
-        Self { folder: zone.folder.clone(), counter: Counter::new(range) }
+        let energy = Attribute::new(format!("{}/energy_uj", zone.folder));
+        Self { folder: zone.folder.clone(), energy, counter: Counter::new(range) }
     }
 
     fn take(&mut self, root: &Root) -> Result<u64, String> {
-        let path = format!("{}/energy_uj", self.folder);
-        let value = number(root, &path)?;
+        let value = self.energy.number(root)?;
+        let path = self.energy.path();
         self.counter.take(value).map_err(|message| format!("{path} {message}"))
     }
 }
