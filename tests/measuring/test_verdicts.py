@@ -17,7 +17,7 @@ EVERY_SECOND = np.arange(0.0, 200.0)
 
 def busy(times_s: np.ndarray) -> np.ndarray:
     """Power that never stays the same."""
-    return 50 + 5 * np.sin(times_s) + times_s / 100
+    return np.asarray(50 + 5 * np.sin(times_s) + times_s / 100)
 
 
 def judged(

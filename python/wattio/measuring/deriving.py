@@ -14,6 +14,7 @@ from pathlib import Path
 from wattio.analysis import efficiency
 from wattio.analysis.peak import Peak
 from wattio.clock import Span
+from wattio.errors import ResultError
 from wattio.measuring import metrics, verdicts
 from wattio.measuring.folder import MeasuredFolder
 from wattio.measuring.plan import IDLE
@@ -73,12 +74,11 @@ def operations(folder: Path, record: Record) -> list[Operation]:
 def derive(
     record: Record, results: list[Operation], recorded: Mapping[str, Samples], book: Rulebook
 ) -> Derived:
-    """Metrics and verdicts of an iteration. `recorded` is its whole session, by label."""
-    watched = [
-        Watched.of(entry, record.meters[entry.shown], recorded[entry.shown])
-        for entry in book.study.meter
-        if entry.shown in record.meters and entry.shown in recorded
-    ]
+    """Metrics and verdicts of an iteration. `recorded` is its whole session, by label.
+
+    Raises ResultError where the record or the samples lack one of the study's meters.
+    """
+    watched = [_watched(entry, record, recorded) for entry in book.study.meter]
     found: Metrics = {}
     for phase in record.phases:
         own = [result for result in results if result.phase == phase.span.name]
@@ -88,6 +88,13 @@ def derive(
     witness = _witness(record, watched, recorded)
     judged = verdicts.of_iteration(record, watched, results, book.study.rules, witness)
     return Derived(found, judged, [_row(phase.span) for phase in record.phases])
+
+
+def _watched(entry: MeterEntry, record: Record, recorded: Mapping[str, Samples]) -> Watched:
+    label = entry.shown
+    if label not in record.meters or label not in recorded:
+        raise ResultError(f"session {record.session}: there are no samples of meter {label}")
+    return Watched.of(entry, record.meters[label], recorded[label])
 
 
 def _witness(

@@ -86,7 +86,7 @@ def _power_metrics(
             found[f"{meter.entry.shown}.{name}"] = (value, "J")
     totals = [meter for meter in watched if meter.entry.role == "total"]
     parts = [energies[meter.entry.shown] for meter in totals]
-    if span.seconds <= 0 or any(part is None for part in parts):
+    if span.seconds <= 0 or not parts or any(part is None for part in parts):
         return found
     gross_j = float(sum(part for part in parts if part is not None))
     taken_w = sum(entry.power for entry in study.subtract)

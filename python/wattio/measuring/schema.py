@@ -38,6 +38,7 @@
     repetitions = 2
     [scale.small.workload.posix]      # options, by the workload's name
     total = "64 MiB"
+    # Lists are taken whole: knob = [] below [scale.small] sweeps nothing.
 
 Paths are relative to the file.
 """
@@ -190,11 +191,16 @@ def from_document(source: Document, scale: str | None = None) -> MeasurementStud
 
 
 def _scaled(source: Document, changes: Mapping[str, Any], scale: str) -> dict[str, Any]:
-    """The document's content with what a scale changes: keys of tables, options by name."""
+    """The document's content with what a scale changes.
+
+    Keys of [study] and [rules], options of workloads and systems by name, lists as a whole.
+    """
     content = copy.deepcopy(dict(source.content))
     for part, tables in changes.items():
         place: Place = ("scale", scale, part)
-        if part in ("study", "rules"):
+        if isinstance(tables, list):
+            content[part] = tables
+        elif part in ("study", "rules"):
             content[part] = {**content.get(part, {}), **tables}
         elif part in ("workload", "system"):
             names = [entry["name"] for entry in content[part]]

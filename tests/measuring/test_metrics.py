@@ -1,0 +1,151 @@
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from wattio.analysis.peak import Part, Peak, Quantity, Rate
+from wattio.measuring import metrics
+from wattio.measuring.schema import MeasurementStudy
+from wattio.measuring.verdicts import Watched
+from wattio.workloads.workload import Operation
+
+from measuring import made
+
+MIB = 1 << 20
+
+
+def study(**more: object) -> MeasurementStudy:
+    content = {
+        "study": {"name": "s", "kind": "measurement"},
+        "system": [{"name": "local"}],
+        "workload": [{"name": "fio"}],
+        "meter": [{"name": "csv:x", "covers": ["server"]}],
+    }
+    return MeasurementStudy.model_validate(content | more)
+
+
+def written(seconds: float, mib: float = 1000.0) -> Operation:
+    return Operation("write", "write", seconds, round(mib * MIB), 250, mib / seconds, 250 / seconds)
+
+
+def pdu(step_s: float = 0.05, **more: object) -> Watched:
+    """A meter of P(t) = 50 + t, in watts."""
+    times = np.arange(0.0, 100.0, step_s)
+    return made.watched(made.samples(times, lambda t: 50 + t), **more)  # type: ignore[arg-type]
+
+
+def test_every_quantity_of_a_phase_by_hand() -> None:
+    phase = made.span("write", 10.0, 30.0)
+    found = metrics.of_phase(phase, [written(20.0)], [pdu()], study(), None)
+    energy_j = 50 * 20 + (30**2 - 10**2) / 2
+    expected = {
+        "seconds": 20.0,
+        "bytes": 1000.0 * MIB,
+        "throughput_mib_s": 50.0,
+        "energy_j": energy_j,
+        "power_w_mean": energy_j / 20,
+        "mib_per_joule": 1000 / energy_j,
+        "mib_s_per_joule": 50 / energy_j,
+        "iops_per_watt": 250 / energy_j,
+        "edp_w1": energy_j * 20,
+        "edp_w2": energy_j * 400,
+        "power_w_min": 60.0,
+        "power_w_p50": 70.0,
+        "power_w_max": 80.0,
+        "pdu.energy_j": energy_j,
+    }
+    for name, value in expected.items():
+        assert found[f"write.{name}"][0] == pytest.approx(value), name
+    assert found["write.edp_w2"][1] == "J s^2"
+
+
+def test_net_stands_beside_gross() -> None:
+    subtracting = study(
+        meter=[{"name": "csv:x", "label": "pdu", "covers": ["server", "switch"]}],
+        subtract=[{"device": "switch", "power": "15.46 W", "source": "idle hour"}],
+    )
+    phase = made.span("write", 10.0, 30.0)
+    found = metrics.of_phase(phase, [written(20.0)], [pdu()], subtracting, None)
+    gross_j, net_j = found["write.energy_j"][0], found["write.energy_j_net"][0]
+    assert gross_j - net_j == pytest.approx(15.46 * 20)
+    assert found["write.mib_per_joule_net"][0] == pytest.approx(1000 / net_j)
+    assert found["write.mib_per_joule"][0] == pytest.approx(1000 / gross_j)
+
+
+def test_what_rests_on_an_estimate_is_called_so_everywhere() -> None:
+    phase = made.span("write", 10.0, 30.0)
+    found = metrics.of_phase(phase, [written(20.0)], [pdu(estimate=True)], study(), None)
+    measured = {"seconds", "bytes", "operations", "throughput_mib_s", "iops"}
+    for name in found:
+        quantity = name.removeprefix("write.").removeprefix("pdu.")
+        assert quantity.startswith("estimated_") or quantity in measured, name
+
+
+def test_totals_are_summed_and_others_stand_beside() -> None:
+    second = Watched.of(
+        made.entry("rack2", covers=["rack2"]),
+        made.facts("rack2"),
+        made.samples(np.arange(0.0, 100.0, 1.3), lambda t: 10.0 + 0 * t),
+    )
+    beside = Watched.of(
+        made.entry("model", role="beside"),
+        made.facts("model", estimate=True),
+        made.samples(np.arange(0.0, 100.0, 0.7), lambda t: 33.0 + 0 * t),
+    )
+    phase = made.span("write", 10.0, 30.0)
+    found = metrics.of_phase(phase, [], [pdu(), second, beside], study(), None)
+    assert found["write.energy_j"][0] == pytest.approx(
+        found["write.pdu.energy_j"][0] + found["write.rack2.energy_j"][0]
+    )
+    assert found["write.rack2.energy_j"][0] == pytest.approx(200)
+    assert found["write.model.estimated_energy_j"][0] == pytest.approx(660)
+    assert found["write.power_w_p50"][0] == pytest.approx(80)
+
+
+def test_a_counter_is_preferred_and_bridges_what_samples_miss() -> None:
+    times = np.arange(0.0, 100.0, 1.0)
+    # Power that flickers between the samples: only the counter knows.
+    energy_j = 80 * times
+    recorded = made.samples(times, lambda t: 10.0 + 0 * t, energy_j=energy_j)
+    counting = made.watched(recorded, counts_energy=True)
+    phase = made.span("write", 10.25, 30.5)
+    found = metrics.of_phase(phase, [], [counting], study(), None)
+    assert found["write.energy_j"][0] == pytest.approx(80 * 20.25)
+
+
+def test_energy_is_absent_where_a_total_said_nothing() -> None:
+    silent = made.watched(made.samples(np.empty(0), lambda t: t))
+    found = metrics.of_phase(made.span("write", 10.0, 30.0), [], [silent], study(), None)
+    assert set(found) == {"write.seconds"}
+
+
+def test_a_known_function_of_time_comes_out_within_a_sample() -> None:
+    times = np.arange(0.0, 100.0, 1.0)
+    recorded = made.samples(times, lambda t: 60 + 20 * np.sin(t / 3))
+    phase = made.span("write", 7.3, 61.8)
+    found = metrics.of_phase(phase, [], [made.watched(recorded)], study(), None)
+
+    def integral(t: float) -> float:
+        return 60 * t - 60 * math.cos(t / 3)
+
+    assert found["write.energy_j"][0] == pytest.approx(integral(61.8) - integral(7.3), rel=0.01)
+
+
+def test_several_operations_of_a_phase_add_up_and_stand_by_themselves() -> None:
+    both = [
+        Operation("read", "mixed", 10.0, 70 * MIB, 70, 7.0, 7.0, {"mean": 100.0}),
+        Operation("write", "mixed", 10.0, 30 * MIB, 30, 3.0, 3.0, {"mean": 300.0}),
+    ]
+    found = metrics.of_phase(made.span("mixed", 0.0, 10.0), both, [pdu()], study(), None)
+    assert found["mixed.throughput_mib_s"][0] == 10.0
+    assert found["mixed.iops"][0] == 10.0
+    assert found["mixed.read.latency_us_mean"] == (100.0, "us")
+    assert "mixed.latency_us_mean" not in found
+
+
+def test_the_share_of_the_peak() -> None:
+    rates = {Quantity("throughput_mib_s", "write"): Rate(111.34)}
+    peak = Peak("arm", (Part("network", rates, nodes=4),))
+    found = metrics.of_phase(made.span("write", 0.0, 20.0), [written(20.0)], [], study(), peak)
+    assert found["write.peak_share"][0] == pytest.approx(50 / 445.36)

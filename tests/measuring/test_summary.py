@@ -1,0 +1,92 @@
+from __future__ import annotations
+
+import pytest
+from wattio.measuring import comparing, summary
+from wattio.study.catalog import Metrics, Recorded, Verdict
+from wattio.study.plan import Run
+
+VALID, WARN, INVALID = Verdict("VALID", ""), Verdict("WARN", "LOW_N"), Verdict("INVALID", "GAP")
+
+
+def run(label: str = "local, 1 client") -> Run:
+    return Run("posix", "local", "measured", label, {"clients": 1}, 0.0)
+
+
+def recorded(
+    of: Run,
+    repetition: int,
+    energy_j: float,
+    verdict: Verdict = VALID,
+    attempt: int = 0,
+    size: float = 100.0,
+    seconds: float = 10.0,
+) -> Recorded:
+    metrics: Metrics = {
+        "write.energy_j": (energy_j, "J"),
+        "write.seconds": (seconds, "s"),
+        "write.bytes": (size, "B"),
+        "write.edp_w1": (energy_j * seconds, "J s"),
+    }
+    identity = f"{of.name} {repetition} {attempt}"
+    return Recorded(identity, of, 1, repetition, 1, (verdict,), metrics, attempt)
+
+
+def test_invalid_iterations_are_counted_and_never_averaged() -> None:
+    found = summary.rows(
+        [
+            recorded(run(), 0, 100.0),
+            recorded(run(), 1, 110.0, WARN),
+            recorded(run(), 2, 9999.0, INVALID),
+        ]
+    )
+    row = found[0]
+    assert (row.valid, row.warned, row.invalid, row.used) == (1, 1, 1, 2)
+    energy = row.get("energy_j")
+    assert energy is not None
+    assert energy.mean == 105.0
+    assert energy.deviation == pytest.approx(50**0.5)
+    assert energy.interval is not None
+    assert 100 <= energy.interval.low <= energy.interval.high <= 110
+
+
+def test_the_last_attempt_counts() -> None:
+    found = summary.rows(
+        [
+            recorded(run(), 0, 50.0, INVALID),
+            recorded(run(), 0, 60.0, VALID, attempt=1),
+        ]
+    )
+    assert (found[0].valid, found[0].invalid) == (1, 0)
+    assert found[0].metrics["energy_j"].values == (60.0,)
+
+
+def test_a_run_whose_iterations_are_all_invalid_is_still_told_of() -> None:
+    found = summary.rows([recorded(run(), 0, 50.0, INVALID)])
+    assert (found[0].used, found[0].invalid, found[0].metrics) == (0, 1, {})
+
+
+def test_products_are_normalised_over_equal_work_only() -> None:
+    one, other = run(), run("local, 2 clients")
+    equal = summary.rows([recorded(one, 0, 30.0), recorded(other, 0, 90.0)])
+    found = summary.normalised_edp(equal, 1)
+    assert found == {one.name: 1.0, other.name: 3.0}
+    unequal = summary.rows([recorded(one, 0, 30.0), recorded(other, 0, 90.0, size=200.0)])
+    assert summary.normalised_edp(unequal, 1) == {}
+    assert summary.normalised_edp([], 1) == {}
+
+
+def rows_of(values: list[float], label: str = "local, 1 client") -> summary.PhaseRow:
+    return summary.rows([recorded(run(label), n, v) for n, v in enumerate(values)])[0]
+
+
+def test_a_difference_beyond_noise_is_said_in_words() -> None:
+    left, right = rows_of([100.0, 101, 99]), rows_of([200.0, 202, 198])
+    found = comparing._ratios(left, right)
+    energy = next(ratio for ratio in found if ratio.metric == "energy_j")
+    assert energy.ratio == pytest.approx(2.0)
+    assert energy.beyond_noise
+    assert comparing.sentence([energy]) == "Beyond noise: energy 100.0 % higher (worse)."
+    same = comparing._ratios(left, rows_of([100.5, 99.5, 100]))
+    assert comparing.sentence(same) == "Nothing differs beyond noise."
+    single = comparing._ratios(rows_of([100.0]), right)
+    assert comparing.sentence(single).startswith("One repetition on a side says nothing")
