@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from wattio.meters.credentials import Credentials
+from wattio.meters.guard import Guard
 from wattio.meters.meter import MeterLost, MeterRefused
 
 AUTHENTICATIONS = {
@@ -67,36 +67,22 @@ class Client:
         self._agent = agent
         self._who = _who(agent)
         self._loop = asyncio.new_event_loop()
-        self._busy = threading.Lock()
-        self._closed = threading.Event()
+        self._guard = Guard(agent.meter, self._release)
         self._engine: Any = None
         self._target: Any = None
 
     def get(self, oids: Sequence[str]) -> list[Count]:
         """What objects say, in one request. Raises MeterLost, MeterRefused."""
-        try:
-            with self._busy:
-                if self._closed.is_set():
-                    raise MeterLost(f"{self._agent.meter}: is closed")
-                return self._ask(oids)
-        finally:
-            if self._closed.is_set():
-                self._end()
+        with self._guard.question():
+            return self._ask(oids)
 
     def close(self) -> None:
         """Let go; a request under way ends by itself first."""
-        self._closed.set()
-        self._end()
+        self._guard.close()
 
-    def _end(self) -> None:
-        if not self._busy.acquire(blocking=False):
-            return
-        try:
-            if not self._loop.is_closed():
-                self._loop.run_until_complete(self._close_engine())
-                self._loop.close()
-        finally:
-            self._busy.release()
+    def _release(self) -> None:
+        self._loop.run_until_complete(self._close_engine())
+        self._loop.close()
 
     async def _close_engine(self) -> None:
         if self._engine is not None:
