@@ -27,7 +27,9 @@ __all__ = [
 
 KINDS: dict[str, str] = {
     "hwmon": "hwmon",
+    "ipmi": "ipmi",
     "rapl": "rapl",
+    "redfish": "redfish",
     "snmp": "snmp",
 }
 """Module of each kind, by the scheme of its names; imported when a name asks for it."""
