@@ -155,6 +155,34 @@ fn cpuset_of_a_process_that_runs() {
 
 #[test]
 #[ignore = "turns this machine's knobs: make test-system"]
+fn the_cpuset_of_a_service_that_restarts() {
+    let Some(here) = Here::take(true) else { return };
+    let name = name("restarts");
+    let Some(mut cgroup) = Cgroup::new(&here, "cpuset", &name) else { return };
+    let mut knob = here.knob("kind = 'cpu.cpuset'", &format!("cgroup = '{name}'")).unwrap();
+    let subject = Subject {
+        machine: &|| here.machine(),
+        knobs: &|| vec![here.knob("kind = 'cpu.cpuset'", &format!("cgroup = '{name}'")).unwrap()],
+        full: full_speed(&[&here.online.to_string()]),
+        narrow: setting(&["0"], 1e9),
+    };
+    let (mut hands, _) = subject.hands(&Store::default());
+    let old = knob.assignments(&subject.narrow, hands.machine()).unwrap();
+    assert_eq!(hands.apply("cpu.cpuset", &old).notes, []);
+    cgroup.remove();
+    assert!(knob.assignments(&subject.narrow, hands.machine()).unwrap().is_empty());
+    let Some(cgroup) = Cgroup::new(&here, "cpuset", &name) else { return };
+    assert_eq!(hands.inspect(old.len()), [], "nobody changed the old one");
+    assert_eq!(hands.apply("cpu.cpuset", &old).writes, 0, "and it is not the new one");
+    let new = knob.assignments(&subject.narrow, hands.machine()).unwrap();
+    assert_eq!(hands.apply("cpu.cpuset", &new).notes, []);
+    assert_eq!(cgroup.allowed(&here), cpus("0"));
+    drop(hands);
+    assert_eq!(cgroup.allowed(&here), here.online);
+}
+
+#[test]
+#[ignore = "turns this machine's knobs: make test-system"]
 fn affinity_of_a_process_with_threads() {
     let Some(here) = Here::take(false) else { return };
     let mut threads = Threads::start();
