@@ -12,6 +12,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 
 import governing
+import importing
 import mm96
 import plant
 import vscsi
@@ -19,6 +20,7 @@ from timing import BenchError, Line
 
 BENCHMARKS: dict[str, Callable[[], Iterator[Line]]] = {
     "daemon": governing.lines,
+    "import": importing.lines,
     "mm96": mm96.lines,
     "plant": plant.lines,
     "vscsi": vscsi.lines,

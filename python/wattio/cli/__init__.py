@@ -35,6 +35,7 @@ _COMMANDS = {
     "compare": ("compare:app", "Compare two results, or two runs: ratios with intervals."),
     "check": ("check:app", "Check study, server, policy, profile and wattiod files."),
     "recompute": ("recompute:app", "Derive every metric of a result again from its raw data."),
+    "import": ("importing:app", "Read what fio, IOR and mdtest have printed, in one form."),
     "trace": ("trace:app", "Look into block traces, convert and record them."),
     "doctor": ("doctor:app", "Show what this machine offers wattio, and what it lacks."),
 }

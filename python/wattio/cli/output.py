@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.table import Table
 
-from wattio.study.plan import REFERENCE
-from wattio.study.summary import Row
+if TYPE_CHECKING:
+    from wattio.study.summary import Row
 
 ABSENT = "-"
 
@@ -52,6 +53,8 @@ def number(value: float | None) -> str:
 
 def bound(row: Row) -> str:
     """Whether the bound on mean latency was kept, and the share of windows above it."""
+    from wattio.study.plan import REFERENCE
+
     if row.bound_kept is None or row.run.policy == REFERENCE:
         return ABSENT
     over = row.get("bound_violation_share")
@@ -60,6 +63,8 @@ def bound(row: Row) -> str:
 
 def captured(row: Row) -> str:
     """Share of the oracle's saving; in brackets where it was had by breaking the bound."""
+    from wattio.study.plan import REFERENCE
+
     value = row.get("captured_share")
     if value is None or row.run.policy == REFERENCE:
         return ABSENT
