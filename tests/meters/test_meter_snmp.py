@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -50,6 +51,13 @@ def read_for(meter: Meter, seconds: float) -> list[Reading]:
     while readings[-1].monotonic_ns - readings[0].monotonic_ns < seconds * 1e9:
         readings.append(meter.read())
     return readings
+
+
+def reads(meter: Meter) -> bool:
+    try:
+        return meter.read().power_w is not None
+    except MeterLost:
+        return False
 
 
 def lost(meter: Meter) -> str:
@@ -192,13 +200,7 @@ def test_a_slow_answer_is_lost_and_not_taken_for_a_later_one(pdu: Pdu, opened: O
     assert "did not answer" in lost(meter)
     pdu.recover()
 
-    def answers() -> bool:
-        try:
-            return meter.read().power_w is not None
-        except MeterLost:
-            return False
-
-    wait_until(answers)
+    wait_until(lambda: reads(meter))
     start_ns = time.monotonic_ns()
     power_w = meter.read().power_w
     assert power_w is not None
@@ -232,6 +234,34 @@ def versioned(pdu: Pdu, folder: Path, password: str, user: str | None = None) ->
 def test_version_3_is_asked_by_user_and_encrypted(pdu: Pdu, tmp_path: Path, opened: Open) -> None:
     meter = opened(versioned(pdu, tmp_path, pdu.password))
     assert meter.read().power_w == 40.0
+
+
+def test_version_3_goes_on_after_the_agent_was_started_anew(
+    pdu: Pdu, opened: Open, tmp_path: Path
+) -> None:
+    meter = opened(versioned(pdu, tmp_path, pdu.password))
+    pdu.unplug()
+    assert "did not answer" in lost(meter)
+    pdu.plug_in()
+    wait_until(lambda: reads(meter))
+
+
+def test_a_meter_can_be_closed_while_another_thread_reads(pdu: Pdu) -> None:
+    meter = open_meter(pdu.name("eaton-epdu", 1, timeout=QUICK))
+    pdu.control("slow 1.5")
+    outcomes: list[str] = []
+    reader = threading.Thread(target=lambda: outcomes.append(lost(meter)))
+    reader.start()
+    meter.close()
+    reader.join()
+    # Closed before or after the question was sent, by whichever thread came first.
+    assert any(words in outcomes[0] for words in ("closed", "did not answer"))
+    assert "closed" in lost(meter)
+
+
+def test_objects_that_are_no_numbers_are_refused(pdu: Pdu) -> None:
+    with pytest.raises(MeterRefused, match="ObjectIdentifier, not a number"):
+        open_meter(pdu.name("1.3.6.1.2.1.1.2.0", unit="W"))
 
 
 def test_a_wrong_password_or_user_is_refused(pdu: Pdu, tmp_path: Path) -> None:

@@ -105,6 +105,19 @@ def test_no_text_of_an_agent_breaks_it(text: bytes) -> None:
         number_of(text, "pdu")
 
 
+@pytest.mark.parametrize(
+    ("text", "number"), [(b"12.5", 12.5), (b" 7\n", 7.0), (b"-3", -3.0), (b"8.", 8.0)]
+)
+def test_numbers_as_text(text: bytes, number: float) -> None:
+    assert number_of(text, "pdu") == number
+
+
+@pytest.mark.parametrize("text", [b"nan", b"inf", b"1e9", b"1_0", b"", b"12 W", b"\xff"])
+def test_other_text_is_no_number(text: bytes) -> None:
+    with pytest.raises(MeterLost, match="not a number"):
+        number_of(text, "pdu")
+
+
 def secrets(path: Path, text: str, mode: int = 0o600) -> Path:
     path.write_text(text)
     path.chmod(mode)

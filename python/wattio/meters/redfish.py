@@ -15,7 +15,6 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from wattio import clock
 from wattio.meters import credentials, redfish_client
 from wattio.meters.credentials import credentials_of
 from wattio.meters.meter import Facts, Found, Meter, MeterLost, MeterRefused, Reading
@@ -32,7 +31,7 @@ from wattio.meters.redfish_documents import (
     sensor_of,
     stamp_s_of,
 )
-from wattio.meters.sample import midway, plausible
+from wattio.meters.sample import plausible
 
 SCHEME = "redfish"
 FORM = "redfish://USER@HOST[:PORT]/[Chassis/ID]?credentials=FILE[&ca=FILE]"
@@ -72,12 +71,10 @@ class RedfishMeter:
     def read(self) -> Reading:
         """The power now; the mark is the time at which the controller read it, where it says so."""
         name, (kind, path, _) = self._facts.name, self._source
-        before = clock.now()
         try:
-            document = self._client.get(path)
+            document, at = self._client.get_stamped(path)
         except NotThere:
             raise MeterRefused(f"{name}: {path} is not there any more") from None
-        at = midway(before, clock.now())
         power_w = power_w_of(kind, document)
         if power_w is None:
             raise MeterLost(f"{name}: {path} tells no power now")

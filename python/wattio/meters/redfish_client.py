@@ -13,9 +13,12 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
+from wattio import clock
+from wattio.clock import Instant
 from wattio.meters.guard import Guard
 from wattio.meters.meter import MeterLost, MeterRefused
 from wattio.meters.name import Name
+from wattio.meters.sample import midway
 
 KEYS = ["ca", "fingerprint", "insecure"]
 """The keys of a name's query that say which certificates are trusted."""
@@ -52,11 +55,12 @@ class Peer:
 
 
 class Answer(NamedTuple):
-    """What the server answered."""
+    """What the server answered, and when: halfway between question and answer."""
 
     status: int
     headers: Mapping[str, str]
     body: bytes
+    at: Instant
 
 
 def trust_of(parts: Name) -> Trust:
@@ -100,6 +104,10 @@ class Client:
 
     def get(self, path: str) -> dict[str, Any]:
         """A resource. Raises NotThere, MeterLost, MeterRefused."""
+        return self.get_stamped(path)[0]
+
+    def get_stamped(self, path: str) -> tuple[dict[str, Any], Instant]:
+        """A resource, and when it was told. Raises NotThere, MeterLost, MeterRefused."""
         with self._guard.question():
             if not self._authority:
                 self._log_in()
@@ -108,7 +116,7 @@ class Client:
                 # Sessions end by themselves after a while.
                 self._log_in()
                 answer = self._exchange("GET", path)
-            return self._document(path, answer)
+            return self._document(path, answer), answer.at
 
     def close(self) -> None:
         """Let go; a question under way ends by itself first."""
@@ -188,13 +196,14 @@ class Client:
         headers = {"Accept": "application/json", "OData-Version": "4.0", **self._authority}
         if body is not None:
             headers["Content-Type"] = "application/json"
+        before = clock.now()
         connection.request(method, path, body, headers)
         response = connection.getresponse()
         text = response.read(_ANSWER_BYTES_MAX + 1)
         if len(text) > _ANSWER_BYTES_MAX:
             raise http.client.HTTPException("the answer is too long")
         known = {key.lower(): value for key, value in response.getheaders()}
-        return Answer(response.status, known, text)
+        return Answer(response.status, known, text, midway(before, clock.now()))
 
     def _connected(self) -> http.client.HTTPSConnection:
         if self._connection is not None:

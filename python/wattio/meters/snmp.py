@@ -12,13 +12,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from wattio import clock
 from wattio.meters import credentials, snmp_profile
 from wattio.meters.credentials import Credentials, credentials_of
 from wattio.meters.meter import Facts, Found, Meter, MeterLost, Reading
 from wattio.meters.name import Name, parse
-from wattio.meters.sample import EnergyCounter, midway, plausible
-from wattio.meters.snmp_client import AUTHENTICATIONS, PRIVACIES, Agent, Client, Count
+from wattio.meters.sample import EnergyCounter, plausible
+from wattio.meters.snmp_client import AUTHENTICATIONS, PRIVACIES, Agent, Client
 from wattio.meters.snmp_profile import Target, target_of
 
 SCHEME = "snmp"
@@ -51,7 +50,7 @@ class SnmpMeter:
         self._client, self._target = client, target
         self._oids = [target.oid] + ([target.mark] if target.mark else [])
         self._counter: EnergyCounter | None = None
-        count, _ = self._read_count()
+        count = client.get(self._oids).counts[0]
         # How many digits an agent writes as text is not known.
         self._facts = facts if count.range else replace(facts, resolution_w=None)
 
@@ -62,9 +61,8 @@ class SnmpMeter:
 
     def read(self) -> Reading:
         """Power, or energy and the mean power since the reading before."""
-        before = clock.now()
-        count, mark = self._read_count()
-        at = midway(before, clock.now())
+        (count, *marks), at = self._client.get(self._oids)
+        mark = marks[0].value if marks else None
         name, per_count = self._facts.name, self._target.per_count
         if self._target.unit == "W":
             if count.value in _NO_READING:
@@ -82,10 +80,6 @@ class SnmpMeter:
     def close(self) -> None:
         """Let go of it."""
         self._client.close()
-
-    def _read_count(self) -> tuple[Count, float | None]:
-        count, *rest = self._client.get(self._oids)
-        return count, rest[0].value if rest else None
 
 
 def find() -> list[Found]:
@@ -112,7 +106,7 @@ def open_meter(name: str) -> Meter:
 
 def _with_digits(target: Target, client: Client) -> Target:
     """The target with the scale that the agent itself states."""
-    digits = client.get([target.digits or ""])[0].value
+    digits = client.get([target.digits or ""]).counts[0].value
     if not 0 <= digits <= _DIGITS_MAX:
         raise MeterLost(f"{target.digits} says {digits:g} decimal digits, which cannot be true")
     return replace(target, per_count=target.per_count / 10 ** int(digits))

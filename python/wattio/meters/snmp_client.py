@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from wattio import clock
+from wattio.clock import Instant
 from wattio.meters.credentials import Credentials
 from wattio.meters.guard import Guard
 from wattio.meters.meter import MeterLost, MeterRefused
+from wattio.meters.sample import midway
 
 AUTHENTICATIONS = {
     "md5": "USM_AUTH_HMAC96_MD5",
@@ -33,8 +37,15 @@ PRIVACIES = {
 _NO_SUCH_NAME = 2
 _REFUSALS = {_NO_SUCH_NAME: "it has no such object", 6: "no access", 16: "not authorised"}
 
-_RANGES = {"Integer32": 2**31, "Counter64": 2**64}
-_RANGE = 2**32
+# Types of numbers, and after how many counts each starts again at zero.
+_RANGES = {
+    **dict.fromkeys(("Integer", "Integer32"), 2**31),
+    **dict.fromkeys(("Counter32", "Gauge32", "Unsigned32", "TimeTicks"), 2**32),
+    "Counter64": 2**64,
+}
+
+
+_NUMBER = re.compile(rb"\s*-?[0-9]{1,20}(\.[0-9]{0,20})?\s*")
 
 
 class Count(NamedTuple):
@@ -42,6 +53,13 @@ class Count(NamedTuple):
 
     value: float
     range: int
+
+
+class Answer(NamedTuple):
+    """What objects say, and when: halfway between the question and the answer."""
+
+    counts: list[Count]
+    at: Instant
 
 
 @dataclass(frozen=True)
@@ -71,9 +89,15 @@ class Client:
         self._engine: Any = None
         self._target: Any = None
 
-    def get(self, oids: Sequence[str]) -> list[Count]:
+    def get(self, oids: Sequence[str]) -> Answer:
         """What objects say, in one request. Raises MeterLost, MeterRefused."""
         with self._guard.question():
+            # Retries are made here, so that the stamps are those of the request that was answered.
+            for _ in range(self._agent.retries):
+                try:
+                    return self._ask(oids)
+                except MeterLost:
+                    self._begin_anew()
             return self._ask(oids)
 
     def close(self) -> None:
@@ -84,31 +108,39 @@ class Client:
         self._loop.run_until_complete(self._close_engine())
         self._loop.close()
 
+    def _begin_anew(self) -> None:
+        """Forget an agent of version 3: one that restarts may have another identity."""
+        if self._agent.version == "3":
+            self._loop.run_until_complete(self._close_engine())
+
     async def _close_engine(self) -> None:
         if self._engine is not None:
             self._engine.close_dispatcher()
+            self._engine = None
         # Its cancelled timer and closed socket want one more turn of the loop.
         await asyncio.sleep(0)
 
-    def _ask(self, oids: Sequence[str]) -> list[Count]:
+    def _ask(self, oids: Sequence[str]) -> Answer:
         from pysnmp.error import PySnmpError
 
-        meter = self._agent.meter
+        meter, before = self._agent.meter, clock.now()
         try:
             indication, status, index, pairs = self._loop.run_until_complete(self._request(oids))
         except (PySnmpError, OSError) as error:
             self._target = None
             raise MeterLost(f"{meter}: {self._agent.host} cannot be asked: {error}") from None
+        at = midway(before, clock.now())
         if indication is not None:
             raise self._indicated(indication)
         if int(status):
-            at = oids[int(index) - 1] if 0 < int(index) <= len(oids) else ", ".join(oids)
+            oid = oids[int(index) - 1] if 0 < int(index) <= len(oids) else ", ".join(oids)
             if int(status) in _REFUSALS:
-                raise MeterRefused(f"{meter}: {at}: {_REFUSALS[int(status)]}")
-            raise MeterLost(f"{meter}: {at}: answers with the error {status.prettyPrint()}")
+                raise MeterRefused(f"{meter}: {oid}: {_REFUSALS[int(status)]}")
+            raise MeterLost(f"{meter}: {oid}: answers with the error {status.prettyPrint()}")
         if len(pairs) != len(oids):
             raise MeterLost(f"{meter}: answers {len(pairs)} objects of {len(oids)}")
-        return [_count(meter, oid, value) for oid, (_, value) in zip(oids, pairs, strict=True)]
+        counts = [_count(meter, oid, value) for oid, (_, value) in zip(oids, pairs, strict=True)]
+        return Answer(counts, at)
 
     def _request(self, oids: Sequence[str]) -> Coroutine[Any, Any, Any]:
         async def request() -> Any:  # noqa: ANN401 (pysnmp has no types)
@@ -120,7 +152,7 @@ class Client:
             if self._target is None:
                 kind = snmp.Udp6TransportTarget if ":" in agent.host else snmp.UdpTransportTarget
                 self._target = await kind.create(
-                    (agent.host, agent.port), timeout=agent.timeout_s, retries=agent.retries
+                    (agent.host, agent.port), timeout=agent.timeout_s, retries=0
                 )
             return await snmp.get_cmd(
                 self._engine,
@@ -145,8 +177,9 @@ class Client:
                 "" if agent.version == "3" else ", or the community is wrong: that is silence too"
             )
             return MeterLost(f"{place} did not answer within {wait_s:g} s{silent}")
-        late = errind.NotInTimeWindow | errind.DataMismatch | errind.ParseError
-        if isinstance(indication, late):
+        # An agent that was started anew counts its time from zero, and may be another engine.
+        anew = errind.NotInTimeWindow | errind.UnknownEngineID | errind.EngineIDMismatch
+        if isinstance(indication, anew | errind.DataMismatch | errind.ParseError):
             return MeterLost(f"{place}: {indication}")
         # What is left is about users, keys, levels of security and views.
         return MeterRefused(f"{place} refuses: {indication}")
@@ -185,16 +218,14 @@ def _count(meter: str, oid: str, value: Any) -> Count:  # noqa: ANN401 (pysnmp h
         raise MeterRefused(f"{meter}: it has no object {oid}")
     if kind == "OctetString":
         return Count(number_of(bytes(value), f"{meter}: {oid}"), 0)
-    try:
-        return Count(int(value), _RANGES.get(kind, _RANGE))
-    except (TypeError, ValueError):
-        raise MeterRefused(f"{meter}: {oid} is of the type {kind}, not a number") from None
+    if kind not in _RANGES:
+        raise MeterRefused(f"{meter}: {oid} is of the type {kind}, not a number")
+    return Count(int(value), _RANGES[kind])
 
 
 def number_of(text: bytes, where: str) -> float:
     """A number that an agent writes as text, as some do. Raises MeterLost."""
-    try:
-        return float(text.decode("ascii").strip())
-    except ValueError:
-        shown = text[:40].decode("ascii", "backslashreplace")
-        raise MeterLost(f'{where} says "{shown}", not a number') from None
+    if _NUMBER.fullmatch(text):
+        return float(text)
+    shown = text[:40].decode("ascii", "backslashreplace")
+    raise MeterLost(f'{where} says "{shown}", not a number')
