@@ -104,6 +104,16 @@ def test_one_known_part_has_nothing_to_compare_with() -> None:
     assert found.missing == ("network",)
 
 
+def test_a_node_of_which_half_is_known_is_named() -> None:
+    parts = [
+        Part("network", {READ: Rate(100.0)}, node="a"),
+        Part("disk", {READ: Rate(100.0)}, node="b"),
+    ]
+    found = limit(parts, READ, "nodes")
+    assert found is not None
+    assert found.halves == ("a", "b")
+
+
 def test_parts_that_disagree_on_the_nodes_are_refused() -> None:
     parts = [part("network", 4, 1, READ, 100.0), part("disk", 3, 2, READ, 100.0)]
     with pytest.raises(ValueError, match="disagree"):

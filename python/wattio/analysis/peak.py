@@ -104,7 +104,8 @@ class Limit:
     `limiting` are the kinds that limit, the one that limits the most of it first. `margin` is the
     next higher sum over the least one, and `contested` says that noise could exchange them; both
     None where nothing was known to compare with. `totals` are the sums over the cluster of every
-    kind that the rule takes, and `missing` the kinds without a rate.
+    kind that the rule takes, and `missing` the kinds without a rate. `halves` are nodes of which
+    the rule `nodes` knew the network or the disks only: the peak is too high if they have both.
     """
 
     rule: Rule
@@ -116,6 +117,7 @@ class Limit:
     contested: bool | None
     totals: tuple[Total, ...]
     missing: tuple[Kind, ...]
+    halves: tuple[str, ...]
     changes: tuple[Change, ...]
 
 
@@ -194,6 +196,7 @@ def _by_sums(parts: Sequence[Part], quantity: Quantity) -> Limit:
         _contested(least, following) if following else None,
         totals,
         tuple(kind for kind in KINDS if kind not in {total.kind for total in totals}),
+        (),
         changes,
     )
 
@@ -207,7 +210,7 @@ def _by_nodes(parts: Sequence[Part], quantity: Quantity) -> Limit:
             groups.setdefault(part.node, []).append(part)
     means: dict[Kind, float] = {}
     deviations: list[float | None] = []
-    margins, contested, changes = [], [], []
+    margins, contested, changes, halves = [], [], [], []
     for node, members in groups.items():
         if len({part.nodes for part in members}) > 1:
             raise ValueError(f'parts of node "{node}" disagree on the number of such nodes')
@@ -219,6 +222,8 @@ def _by_nodes(parts: Sequence[Part], quantity: Quantity) -> Limit:
             margins.append(ordered[1].mean / least.mean)
             contested.append(_contested(least, ordered[1]))
             changes += _changes(node, ordered)
+        else:
+            halves.append(node)
     totals = _totals(parts, quantity, kinds)
     return Limit(
         "nodes",
@@ -230,6 +235,7 @@ def _by_nodes(parts: Sequence[Part], quantity: Quantity) -> Limit:
         any(contested) if contested else None,
         totals,
         tuple(kind for kind in kinds if kind not in {total.kind for total in totals}),
+        tuple(halves) if len(totals) > 1 else (),
         tuple(changes),
     )
 

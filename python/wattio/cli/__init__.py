@@ -34,6 +34,7 @@ _COMMANDS = {
     "report": ("report:app", "Make the report of a result folder: one HTML page, SVG and CSV."),
     "compare": ("compare:app", "Compare two results, or two runs: ratios with intervals."),
     "check": ("check:app", "Check study, server, policy, profile and wattiod files."),
+    "peak": ("peak:app", "Find the most that memory, network and disks allow together."),
     "recompute": ("recompute:app", "Derive every metric of a result again from its raw data."),
     "import": ("importing:app", "Read what fio, IOR and mdtest have printed, in one form."),
     "trace": ("trace:app", "Look into block traces, convert and record them."),
