@@ -82,9 +82,17 @@ def _server(source: Document, simulator: Simulator) -> str:
     return f"server description {description.get('name', '')}".rstrip()
 
 
+def _peak(source: Document, _: Simulator) -> str:
+    from wattio.peak import file
+
+    content = file.from_document(source)
+    return f"theoretical peak of {content.peak.name} from {len(content.part)} parts"
+
+
 _CHECKS = {
     "study": _study,
     "profile": _profile,
+    "peak": _peak,
     "latency": _daemon,
     "policy": _policy,
     "cores": _server,
