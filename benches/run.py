@@ -15,6 +15,7 @@ import governing
 import importing
 import mm96
 import plant
+import sampling
 import vscsi
 from timing import BenchError, Line
 
@@ -23,6 +24,7 @@ BENCHMARKS: dict[str, Callable[[], Iterator[Line]]] = {
     "import": importing.lines,
     "mm96": mm96.lines,
     "plant": plant.lines,
+    "recorder": sampling.lines,
     "vscsi": vscsi.lines,
 }
 METHOD = (

@@ -26,8 +26,13 @@ __all__ = [
 ]
 
 KINDS: dict[str, str] = {
+    "csv": "tabular",
+    "estimate": "estimate",
     "hwmon": "hwmon",
     "ipmi": "ipmi",
+    "lmg450": "lmg450",
+    "parquet": "tabular",
+    "ptdaemon": "ptdaemon",
     "rapl": "rapl",
     "redfish": "redfish",
     "snmp": "snmp",

@@ -145,7 +145,7 @@ class Recorder:
 
     @property
     def process_id(self) -> int:
-        """The sampling process, so that its cost can be measured. Raises WattioError before start."""
+        """The sampling process, whose cost can be measured. Raises WattioError without one."""
         if self._process is None:
             raise WattioError("nothing is recorded now")
         return self._process.pid

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -35,8 +36,8 @@ def check_file(path: Path, simulator: Simulator) -> str:
             return check(source, simulator)
     kinds = ", ".join(f"[{key}]" for key in _CHECKS)
     raise InputError(
-        f"{path}: is no study, profile, policy, server or configuration of wattiod: it has none of"
-        f" the tables {kinds}"
+        f"{path}: is no study, profile, policy, server, power model or configuration of wattiod: it"
+        f" has none of the tables {kinds}"
     )
 
 
@@ -82,6 +83,16 @@ def _server(source: Document, simulator: Simulator) -> str:
     return f"server description {description.get('name', '')}".rstrip()
 
 
+def _power_model(source: Document, _: Simulator) -> str:
+    try:
+        model = _core.PowerModel(source.text)
+    except InputError as error:
+        raise InputError(f"{source.path}: {error}") from None
+    facts = json.loads(model.facts())
+    origin = "every coefficient measured" if facts["is_measured"] else "not all of it measured"
+    return f"power model of {facts['name']}, {origin}"
+
+
 def _peak(source: Document, _: Simulator) -> str:
     from wattio.peak import file
 
@@ -96,5 +107,7 @@ _CHECKS = {
     "latency": _daemon,
     "policy": _policy,
     "cores": _server,
+    "core_frequency": _power_model,
+    "rest": _power_model,
 }
 """What checks a file, by the table that only such a file has."""

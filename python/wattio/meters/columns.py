@@ -1,0 +1,213 @@
+"""Columns of power in text files of other programs: which they are, and what a line says.
+
+Pure functions on text. Found are columns of time and power, or volts and amperes as an oscilloscope
+saves them, by the names that loggers use, or by those that a name's query gives.
+"""
+
+from __future__ import annotations
+
+import csv
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import NamedTuple
+
+POWER_NAMES = ("power", "watts", "watt", "w", "p", "power_w")
+VOLTS_NAMES = ("volts", "volt", "voltage", "v", "u", "vrms")
+AMPERES_NAMES = ("amperes", "amps", "amp", "ampere", "current", "a", "i", "arms")
+TIME_NAMES = ("utc_ns", "timestamp", "time", "datetime", "date time", "ts", "t", "utc", "seconds")
+ENERGY_NAMES = ("energy_j", "joules", "energy")
+
+UNITS = {"W": 1.0, "mW": 1e-3, "uW": 1e-6, "kW": 1e3}
+"""Units of power, in watts."""
+
+DELIMITERS = ";\t,|"
+_COMMENT = ("#", "%", "//")
+_NUMBER = re.compile(r"[+-]?(\d+([.,]\d*)?|[.,]\d+)([eE][+-]?\d+)?")
+_UNIT = re.compile(r"\s*[\[(]\s*([^\])]*)\s*[\])]\s*$")
+_LATEST_S = 253_402_300_799.0  # The end of the year 9999.
+_FIRST_S = 1e8  # 1973: smaller numbers count from a start of their own.
+
+
+class Layout(NamedTuple):
+    """How a file is written, and the places of what is read; `scale` makes watts of its power."""
+
+    delimiter: str
+    time: int
+    power: int | None
+    volts: int | None
+    amperes: int | None
+    energy: int | None
+    scale: float
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """Columns that the user named, and what the numbers in them are."""
+
+    time: str | None = None
+    power: str | None = None
+    volts: str | None = None
+    amperes: str | None = None
+    unit: str | None = None
+
+
+class Row(NamedTuple):
+    """What a line says: seconds since 1970, or since the file's own start; watts; joules."""
+
+    time_ns: int
+    absolute: bool
+    power_w: float | None
+    energy_j: float | None
+
+
+def is_comment(line: str) -> bool:
+    """Whether a line holds nothing, or a comment."""
+    text = line.strip().lstrip("\ufeff")
+    return not text or text.startswith(_COMMENT)
+
+
+def split(line: str, delimiter: str) -> list[str]:
+    """A line's fields, without quotes and blanks around them."""
+    try:
+        fields = next(csv.reader([line.rstrip("\r\n").replace("\0", "")], delimiter=delimiter), [])
+    except csv.Error:
+        fields = line.split(delimiter)
+    return [field.strip() for field in fields]
+
+
+def find_layout(header: str, wanted: Wanted) -> Layout:
+    """The columns of a header line. Raises ValueError: what is missing, and what is there."""
+    from wattio.study.document import nearest
+
+    header = header.lstrip("\ufeff")
+    delimiter = max(DELIMITERS, key=header.count)
+    if not header.count(delimiter):
+        raise ValueError("the header has one column; time and power are needed")
+    names = split(header, delimiter)
+    bare = [_UNIT.sub("", name).strip().lower() for name in names]
+
+    def place(given: str | None, known: Sequence[str]) -> int | None:
+        if given is None:
+            return next((bare.index(name) for name in known if name in bare), None)
+        for candidates in (names, bare):
+            if given in candidates:
+                return candidates.index(given)
+        raise ValueError(f'there is no column "{given}"; {nearest(given, names)}')
+
+    time = place(wanted.time, TIME_NAMES)
+    volts = amperes = power = None
+    if wanted.volts is not None or wanted.amperes is not None:
+        volts, amperes = place(wanted.volts, VOLTS_NAMES), place(wanted.amperes, AMPERES_NAMES)
+    else:
+        power = place(wanted.power, POWER_NAMES)
+        if power is None:
+            volts, amperes = place(None, VOLTS_NAMES), place(None, AMPERES_NAMES)
+    there = ", ".join(names)
+    if time is None:
+        raise ValueError(f"no column of time; name it with ?time=; there are {there}")
+    if power is None and (volts is None or amperes is None):
+        raise ValueError(
+            f"no column of power; name it with ?power=, or ?volts= and ?amperes=; there are {there}"
+        )
+    scale = 1.0 if power is None else _scale(names[power], wanted.unit)
+    return Layout(delimiter, time, power, volts, amperes, place(None, ENERGY_NAMES), scale)
+
+
+def _scale(column: str, unit: str | None) -> float:
+    """Watts for one of a column's numbers, by the unit given, or behind the column's name."""
+    if unit is None:
+        behind = _UNIT.search(column)
+        unit = behind[1] if behind else None
+        return UNITS.get(unit, 1.0) if unit else 1.0
+    if unit not in UNITS:
+        raise ValueError(f'unit "{unit}" is not known; allowed: {", ".join(UNITS)}')
+    return UNITS[unit]
+
+
+def parse_row(line: str, layout: Layout) -> Row:
+    """What a line of data says. Raises ValueError that says which field is wrong."""
+    fields = split(line, layout.delimiter)
+
+    def field(place: int) -> str:
+        if place >= len(fields):
+            raise ValueError(f"has {len(fields)} fields, needs {place + 1} at least")
+        return fields[place]
+
+    def value(place: int | None) -> float | None:
+        text = "" if place is None else field(place)
+        return None if text.lower() in _ABSENT else number(text)
+
+    time_ns, absolute = parse_time(field(layout.time))
+    power_w = value(layout.power)
+    volts, amperes = value(layout.volts), value(layout.amperes)
+    if power_w is not None:
+        power_w *= layout.scale
+    elif volts is not None and amperes is not None:
+        power_w = volts * amperes
+    if power_w is not None and not math.isfinite(power_w):
+        raise ValueError(f"a power of {power_w} W cannot be true")
+    return Row(time_ns, absolute, power_w, value(layout.energy))
+
+
+_ABSENT = frozenset({"", "-", "nan", "null", "none", "n/a", "na"})
+
+
+def number(text: str) -> float:
+    """A number with a point or a comma before its decimals. Raises ValueError."""
+    if not _NUMBER.fullmatch(text):
+        raise ValueError(f'"{text[:40]}" is no number')
+    return float(text.replace(",", "."))
+
+
+def parse_time(text: str) -> tuple[int, bool]:
+    """Nanoseconds of a time, and whether they count from 1970. Raises ValueError.
+
+    ISO 8601 (UTC where no zone stands), or a number: seconds, ms, us or ns since 1970 by its size,
+    seconds since a start of its own below 1973.
+    """
+    if _NUMBER.fullmatch(text):
+        return _number_ns(text.replace(",", "."))
+    try:
+        moment = datetime.fromisoformat(text.replace(",", "."))
+    except ValueError:
+        raise ValueError(f'"{text[:40]}" is no time: neither ISO 8601 nor a number') from None
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=UTC)
+    try:
+        since = moment - datetime(1970, 1, 1, tzinfo=UTC)
+    except OverflowError:
+        raise ValueError(f'"{text[:40]}" is no time that can be') from None
+    whole_s = since.days * 86_400 + since.seconds
+    return _checked(whole_s * 1_000_000_000 + since.microseconds * 1000), True
+
+
+def _number_ns(text: str) -> tuple[int, bool]:
+    value = float(text)
+    if abs(value) < _FIRST_S:
+        return round(value * 1e9), False
+    for units_per_s in (1, 1_000, 1_000_000, 1_000_000_000):
+        if abs(value) / units_per_s <= 2e10:
+            ns_per_unit = 1_000_000_000 // units_per_s
+            # A whole number has more digits than a float.
+            if text.lstrip("+-").isdigit():
+                return _checked(int(text) * ns_per_unit), True
+            whole, _, rest = text.partition(".")
+            if whole.lstrip("+-").isdigit() and (not rest or rest.isdigit()):
+                part = round(float(f"0.{rest or 0}") * ns_per_unit)
+                return _checked(int(whole) * ns_per_unit + part), True
+            return _checked(round(value * ns_per_unit)), True
+    raise ValueError(f'"{text[:40]}" is no time that can be')
+
+
+def _checked(time_ns: int) -> int:
+    if not 0 <= time_ns < 2**63:
+        raise ValueError("is before 1970 or after 2262")
+    return time_ns
+
+
+def wanted_of(query: Mapping[str, str]) -> Wanted:
+    """The columns that a name's query gives."""
+    return Wanted(*(query.get(key) for key in ("time", "power", "volts", "amperes", "unit")))

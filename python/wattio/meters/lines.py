@@ -1,0 +1,111 @@
+"""Rows of power in a text file that may still grow."""
+
+from __future__ import annotations
+
+from typing import BinaryIO
+
+from wattio.errors import InputError
+from wattio.meters import columns
+from wattio.meters.columns import Layout, Row
+from wattio.meters.name import Name
+
+_HEADER_LINES = 100
+"""Oscilloscopes write their settings above the header; so far down it is looked for."""
+_LINE_BYTES_MAX = 65_536
+_TAIL_BYTES = 65_536
+
+
+class Lines:
+    """Rows of a text file: its header is read when it is made."""
+
+    def __init__(self, parts: Name, file: BinaryIO) -> None:
+        """`file` stands at the header's first line. Raises InputError."""
+        self.number = 0
+        self._parts = parts
+        self._file = file
+        self._start_ns = _start_ns(parts)
+        self._rest = b""
+        self._layout = self._find_layout()
+
+    def next_row(self) -> Row | None:
+        """The next row that is whole; None where there is none yet. Raises InputError."""
+        while (line := self._next_line()) is not None:
+            if columns.is_comment(line):
+                continue
+            try:
+                return self._absolute(columns.parse_row(line, self._layout))
+            except ValueError as error:
+                raise self.error(str(error)) from None
+        return None
+
+    def last_row(self) -> Row | None:
+        """The last row that is whole, wherever it stands; what comes before it is passed over."""
+        here = self._file.tell()
+        end = self._file.seek(0, 2)
+        if end - _TAIL_BYTES > here:
+            self._file.seek(end - _TAIL_BYTES)
+            self._rest = b""
+            self._next_line()  # It was cut in two.
+        else:
+            self._file.seek(here)
+        found = None
+        while (row := self.next_row()) is not None:
+            found = row
+        return found
+
+    def error(self, message: str) -> InputError:
+        """An InputError that names file and line."""
+        return InputError(f"{self._parts.path}:{self.number}: {message}")
+
+    def finish(self) -> None:
+        """What stands after the last end of line is a whole line too."""
+        if self._rest:
+            self._rest += b"\n"
+
+    def _next_line(self) -> str | None:
+        while b"\n" not in self._rest:
+            chunk = self._file.read(_LINE_BYTES_MAX)
+            if not chunk:
+                return None
+            self._rest += chunk
+            if len(self._rest) > 2 * _LINE_BYTES_MAX and b"\n" not in self._rest:
+                raise self.error(f"is longer than {_LINE_BYTES_MAX} bytes; is this a text file?")
+        line, _, self._rest = self._rest.partition(b"\n")
+        self.number += 1
+        return line.decode("utf-8", "replace")
+
+    def _find_layout(self) -> Layout:
+        wanted = columns.wanted_of(self._parts.query)
+        first: InputError | None = None
+        while self.number < _HEADER_LINES:
+            line = self._next_line()
+            if line is None:
+                break
+            if columns.is_comment(line):
+                continue
+            try:
+                return columns.find_layout(line, wanted)
+            except ValueError as error:
+                first = first or self.error(str(error))
+        raise first or InputError(f"{self._parts.path}: has no header line")
+
+    def _absolute(self, row: Row) -> Row:
+        if row.absolute:
+            return row
+        if self._start_ns is None:
+            raise ValueError(
+                "its time counts from a start of its own; give ?start=2026-01-31T12:00:00Z"
+            )
+        return row._replace(time_ns=self._start_ns + row.time_ns, absolute=True)
+
+
+def _start_ns(parts: Name) -> int | None:
+    if "start" not in parts.query:
+        return None
+    try:
+        start_ns, absolute = columns.parse_time(parts.query["start"])
+    except ValueError as error:
+        raise parts.error(f"start: {error}") from None
+    if not absolute:
+        raise parts.error("start: counts from a start of its own; give a date and time")
+    return start_ns

@@ -1,0 +1,282 @@
+"""Recorded power: `csv:FILE`, `parquet:FILE`.
+
+A file that another program still writes is followed: each new line is a reading, under the file's
+own stamps. `?replay=fast` gives what is there at once, `?replay=real` at the pace at which it was
+recorded, under stamps of now. `load` reads a whole file, to be merged with a result afterwards.
+
+Columns are found by the names that loggers use; `?time=ts&power=W&unit=mW` or `?volts=CH1&
+amperes=CH2` name them. A time is ISO 8601 (UTC where no zone stands), or seconds, ms, us, ns since
+1970, or seconds since `?start=2026-01-31T12:00:00Z`. A Parquet file of several meters needs
+`?meter=LABEL`.
+"""
+
+from __future__ import annotations
+
+import os
+import statistics
+import threading
+import time
+from collections.abc import Iterator
+from itertools import islice, pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO
+
+from wattio import clock
+from wattio.clock import Instant
+from wattio.errors import InputError, ResultError
+from wattio.meters.columns import Row
+from wattio.meters.lines import Lines
+from wattio.meters.meter import Facts, Found, Meter, MeterLost, MeterRefused, Reading
+from wattio.meters.name import Name, parse
+from wattio.meters.sample import plausible
+
+if TYPE_CHECKING:
+    from wattio.recording.samples import Samples
+
+SCHEME = "csv"
+FORM = (
+    "csv:FILE or parquet:FILE, with ?time=, power= or volts= and amperes=, unit=, start=, replay="
+)
+
+_KEYS = ("time", "power", "volts", "amperes", "unit", "start", "replay", "timeout", "meter")
+_REPLAYS = ("fast", "real")
+_POLL_S = 0.02
+_TIMEOUT_S = 10.0
+
+
+def find() -> list[Found]:
+    """None: files are named by who knows them."""
+    return []
+
+
+def open_meter(name: str) -> Meter:
+    """Open a file to be followed or replayed. Raises InputError, which names file and line."""
+    parts = _parts(name)
+    replay = parts.query.get("replay", "fast" if _is_parquet(name) else None)
+    if replay is None:
+        return Followed(parts)
+    return Replayed(parts, _readings(parts, name), real=replay == "real")
+
+
+def load(name: str) -> Samples:
+    """All samples of a file, under its own stamps. Raises InputError, which names file and line.
+
+    `name` is that of a meter. Where the file has no monotonic stamps they are put there by today's
+    offset of the clocks.
+    """
+    from wattio.recording.samples import Samples
+
+    return Samples.of(sorted(_readings(_parts(name), name)))
+
+
+def _is_parquet(name: str) -> bool:
+    return name.startswith("parquet:")
+
+
+def _parts(name: str) -> Name:
+    from wattio.study.document import nearest
+
+    parts = parse(name)
+    parts.allow(_KEYS)
+    replay = parts.query.get("replay", "fast")
+    if replay not in _REPLAYS:
+        raise parts.error(f'replay "{replay}" is not known; {nearest(replay, _REPLAYS)}')
+    if not parts.path:
+        raise parts.error("names no file")
+    return parts
+
+
+def _readings(parts: Name, name: str) -> Iterator[Reading]:
+    return _parquet_readings(parts) if _is_parquet(name) else _csv_readings(parts)
+
+
+class Followed:
+    """A text file that another program writes."""
+
+    def __init__(self, parts: Name) -> None:
+        """Open it and read its header. Raises InputError."""
+        self._parts = parts
+        self._timeout_s = parts.seconds("timeout", _TIMEOUT_S)
+        self._closed = threading.Event()
+        self._offset = clock.now()
+        self._file = _opened(parts)
+        try:
+            self._lines = Lines(parts, self._file)
+            self._first = self._lines.last_row()
+        except InputError:
+            self._file.close()
+            raise
+        self._facts = _facts(parts, f"lines added to {parts.path}", _period_s(parts))
+
+    @property
+    def facts(self) -> Facts:
+        """What it says about itself."""
+        return self._facts
+
+    def read(self) -> Reading:
+        """The next line that is added; first the last one, where it is new. Raises MeterLost."""
+        row, self._first = self._first, None
+        if row is not None and clock.now().utc_ns - row.time_ns < self._timeout_s * 1e9:
+            return self._reading(row)
+        deadline_s = time.monotonic() + self._timeout_s
+        while not self._closed.is_set():
+            try:
+                row = self._lines.next_row()
+                if row is not None:
+                    return self._reading(row)
+                self._look_for_cut()
+            except (OSError, ValueError) as error:
+                raise MeterLost(str(error)) from None
+            if time.monotonic() > deadline_s:
+                raise MeterLost(f"{self._parts.path}: no new line within {self._timeout_s:g} s")
+            self._closed.wait(_POLL_S)
+        raise MeterLost(f"{self._parts.shown}: is closed")
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self._closed.set()
+        self._file.close()
+
+    def _reading(self, row: Row) -> Reading:
+        return _reading(row, self._offset, self._parts)
+
+    def _look_for_cut(self) -> None:
+        """Raise MeterLost where the file was cut, or another one has its name."""
+        there = Path(self._parts.path).stat()
+        if there.st_size < self._file.tell() or not _same(there.st_ino, self._file):
+            raise MeterLost(f"{self._parts.path}: was cut or replaced")
+
+
+class Replayed:
+    """Readings that are there already."""
+
+    def __init__(self, parts: Name, readings: Iterator[Reading], *, real: bool) -> None:
+        """`real` gives them at the pace of their stamps, under stamps of now. Raises InputError."""
+        first = list(islice(readings, 100))
+        if not first:
+            raise parts.error("the file has no sample")
+        gaps = [(b.utc_ns - a.utc_ns) / 1e9 for a, b in pairwise(first)]
+        period_s = statistics.median(gaps) if gaps else 1.0
+        self._facts = _facts(parts, f"samples of {parts.path}, replayed", max(period_s, 1e-6))
+        self._parts = parts
+        self._first = first
+        self._rest = readings
+        self._at = 0
+        self._shift: tuple[int, Instant] | None = None
+        self._real = real
+        self._closed = threading.Event()
+
+    @property
+    def facts(self) -> Facts:
+        """What it says about itself."""
+        return self._facts
+
+    def read(self) -> Reading:
+        """The next sample. Raises MeterRefused at the end, MeterLost for what cannot be read."""
+        reading = self._next()
+        if not self._real:
+            return reading
+        if self._shift is None:
+            self._shift = (reading.utc_ns, clock.now())
+        first_ns, began = self._shift
+        since_ns = reading.utc_ns - first_ns
+        due_ns = began.monotonic_ns + since_ns
+        if self._closed.wait(max(0, due_ns - time.monotonic_ns()) / 1e9):
+            raise MeterLost(f"{self._parts.shown}: is closed")
+        return reading._replace(utc_ns=began.utc_ns + since_ns, monotonic_ns=due_ns)
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self._closed.set()
+
+    def _next(self) -> Reading:
+        if self._at < len(self._first):
+            self._at += 1
+            return self._first[self._at - 1]
+        try:
+            found = next(self._rest, None)
+        except InputError as error:
+            raise MeterLost(str(error)) from None
+        if found is None:
+            raise MeterRefused(f"{self._parts.shown}: the recording has ended")
+        return found
+
+
+def _csv_readings(parts: Name) -> Iterator[Reading]:
+    offset = clock.now()
+    with _opened(parts) as file:
+        lines = Lines(parts, file)
+        while True:
+            row = lines.next_row()
+            if row is None:
+                lines.finish()
+                row = lines.next_row()
+            if row is None:
+                return
+            try:
+                yield _reading(row, offset, parts)
+            except MeterLost as error:
+                raise lines.error(str(error)) from None
+
+
+def _parquet_readings(parts: Name) -> Iterator[Reading]:
+    """Rows of a file that wattio wrote."""
+    from wattio.recording import parquet
+    from wattio.study.document import nearest
+
+    path = Path(parts.path)
+    if not path.is_file():
+        raise InputError(f"{path}: there is no such file")
+    try:
+        recorded = parquet.read(path)
+    except ResultError as error:
+        raise InputError(str(error)) from None
+    label = parts.query.get("meter")
+    if label is None and len(recorded) == 1:
+        label = next(iter(recorded))
+    if label is None:
+        raise parts.error(
+            f"holds {len(recorded)} meters; name one of {', '.join(recorded)} with ?meter="
+        )
+    if label not in recorded:
+        raise parts.error(f'holds no meter "{label}"; {nearest(label, list(recorded))}')
+    yield from recorded[label].readings()
+
+
+def _reading(row: Row, offset: Instant, parts: Name) -> Reading:
+    monotonic_ns = row.time_ns - offset.utc_ns + offset.monotonic_ns
+    if row.power_w is not None:
+        plausible(row.power_w, parts.path)
+    return Reading(row.time_ns, monotonic_ns, row.power_w, row.energy_j)
+
+
+def _opened(parts: Name) -> BinaryIO:
+    try:
+        return Path(parts.path).open("rb")
+    except OSError as error:
+        raise InputError(f"{parts.path}: cannot be read: {error.strerror}") from None
+
+
+def _same(inode: int, file: BinaryIO) -> bool:
+    return os.fstat(file.fileno()).st_ino == inode
+
+
+def _period_s(parts: Name) -> float:
+    """The median step between the first rows; a second where there are too few."""
+    with _opened(parts) as file:
+        lines = Lines(parts, file)
+        rows: list[int] = []
+        while len(rows) < 100 and (row := lines.next_row()) is not None:
+            rows.append(row.time_ns)
+    steps = [(b - a) / 1e9 for a, b in pairwise(rows)]
+    return max(statistics.median(steps), 1e-6) if steps else 1.0
+
+
+def _facts(parts: Name, what: str, period_s: float) -> Facts:
+    return Facts(
+        name=parts.shown,
+        what=what,
+        period_s=period_s,
+        accuracy_class="that of the meter which it was recorded from",
+        streams=True,
+    )
