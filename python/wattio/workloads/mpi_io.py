@@ -1,0 +1,178 @@
+"""Large transfers by MPI ranks, with IOR's semantics: write and read, each a launch of its own.
+
+    [[workload]]
+    name = "posix"
+    kind = "mpi_io"
+    options = { api = "posix", total = "36 GiB", transfer = "4 MiB" }
+
+`posix` gives each rank a file of its own, `mpiio` all ranks one file (independent calls of MPI-IO).
+A rank's part is `segments` blocks, moved in order, transfer by transfer; the blocks of a segment
+stand side by side in a shared file. Reading, the ranks of a client take the parts of the next
+client. Data are a seeded pattern and verified; what is wrong is a failure of the workload.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import Field, model_validator
+
+from wattio.clock import Span
+from wattio.study.document import Strict
+from wattio.study.quantity import Bytes, Size
+from wattio.workloads import invocation, mpi_launch, mpi_report
+from wattio.workloads.mpi_report import Report
+from wattio.workloads.mpirun import LauncherOptions
+from wattio.workloads.ranks import SECTOR_BYTES
+from wattio.workloads.workload import Context, Operation
+
+FOLDER = "wattio-mpi-io"
+STEPS = ("write", "read")
+
+_DIRECT_BYTES = 4096
+_GUESS_BYTES_PER_S = 100e6
+_MIB = 1 << 20
+
+
+class Options(Strict):
+    """Sizes and ways; `total` is over all clients and split evenly, `block` is one rank's."""
+
+    api: Literal["posix", "mpiio"] = "posix"
+    total: Size | None = None
+    block: Size | None = None
+    transfer: Bytes = 4 * _MIB
+    segments: int = Field(default=1, ge=1, le=1_000_000)
+    # Read the parts of the next client, which cannot be in this one's cache.
+    shift: bool = True
+    fsync: bool = True
+    # Past the page cache (O_DIRECT).
+    direct: bool = False
+    verify: bool = True
+    # Share of each host's memory that is taken, so that caches lack it.
+    memory_held: float = Field(default=0.0, ge=0, le=0.95)
+    seed: int = Field(default=1, ge=0, lt=2**63)
+    launcher: LauncherOptions = LauncherOptions()
+
+    @model_validator(mode="after")
+    def _agree(self) -> Options:
+        if (self.total is None) == (self.block is None):
+            raise ValueError("give either total (over all clients) or block (of one rank)")
+        unit = _DIRECT_BYTES if self.direct else SECTOR_BYTES
+        if self.transfer % unit:
+            raise ValueError(f"transfer must be a multiple of {unit} B")
+        if self.block is not None and self.block % self.transfer:
+            raise ValueError("block must be a multiple of transfer")
+        if self.direct and self.api != "posix":
+            raise ValueError('direct is for api = "posix": MPI-IO opens files by itself')
+        return self
+
+    def block_bytes(self, ranks: int) -> int:
+        """The block of each rank: the even share of the total, rounded to whole transfers."""
+        if self.block is not None:
+            return int(self.block)
+        assert self.total is not None
+        share = self.total / ranks / self.segments
+        return max(1, round(share / self.transfer)) * int(self.transfer)
+
+    def moved_bytes(self, ranks: int) -> int:
+        """What all ranks move."""
+        return self.block_bytes(ranks) * self.segments * ranks
+
+
+class Work:
+    """The workload with its options."""
+
+    def __init__(self, options: Options, base: Path) -> None:
+        """There are no files beside the study: `base` is not looked at."""
+        self._options = options
+
+    def _ranks(self, clients: int) -> int:
+        return clients * self._options.launcher.ranks_per_client
+
+    def probe(self) -> None:
+        """Raise HostError where mpi4py or the launcher is missing."""
+        mpi_launch.probe(self._options.launcher)
+
+    def describe(self) -> dict[str, Any]:
+        """The options and the launcher."""
+        options = self._options.model_dump(mode="json", exclude={"launcher"}, exclude_none=True)
+        return {**options, **mpi_launch.describe(self._options.launcher)}
+
+    def steps(self) -> tuple[str, ...]:
+        """Write, then read."""
+        return STEPS
+
+    def seconds_guess(self, clients: int) -> float:
+        """Both steps at 100 MB/s over all clients."""
+        moved = self._options.moved_bytes(self._ranks(clients))
+        return len(STEPS) * (moved / _GUESS_BYTES_PER_S + mpi_launch.START_GUESS_S)
+
+    def prepare(self, context: Context) -> None:
+        """Remove what an earlier run may have left; the ranks make their folder themselves."""
+        self.clean(context)
+
+    def run(self, step: str, context: Context) -> list[Span]:
+        """Run one step, one phase: from the last rank that passed the barrier to the last end."""
+        options = self._options
+        ranks = self._ranks(context.clients)
+        task = {
+            **options.model_dump(
+                include={"api", "segments", "shift", "fsync", "direct", "verify", "seed"}
+            ),
+            "program": step,
+            "folder": FOLDER,
+            "block_bytes": options.block_bytes(ranks),
+            "transfer_bytes": int(options.transfer),
+            "total_bytes": None if options.total is None else int(options.total),
+            "memory_held": options.memory_held,
+        }
+        return mpi_launch.run(step, "io", task, options.launcher, context)
+
+    def clean(self, context: Context) -> None:
+        """Remove the files."""
+        mpi_launch.remove(FOLDER, "io", self._options.launcher, context)
+
+
+def results(raw: Path) -> list[Operation]:
+    """The result of a step. Raises ResultError."""
+    task = invocation.recall(raw).facts.get("task")
+    report = mpi_report.read(raw / mpi_launch.OUTPUT)
+    known = task if isinstance(task, dict) else {}
+    return [
+        mpi_report.operation(report, window, doubts(known, report, window.name))
+        for window in mpi_report.windows(report)
+    ]
+
+
+def doubts(task: dict[str, Any], report: Report, step: str) -> list[str]:
+    """What is known to be doubtful about a step."""
+    found = []
+    moved = sum(part.bytes for rank in report.ranks for part in rank.phases)
+    asked = task.get("total_bytes")
+    if isinstance(asked, int) and asked != moved:
+        found.append(
+            f"{asked} B do not divide into whole transfers of all ranks: {moved} B were moved"
+        )
+    if step == "write" and not task.get("fsync") and not task.get("direct"):
+        found.append("written without fsync: part of it may have stayed in memory")
+    if step == "read" and not task.get("direct"):
+        found += _cache_doubts(task, report, moved)
+    return found
+
+
+def _cache_doubts(task: dict[str, Any], report: Report, moved: int) -> list[str]:
+    """Whether what is read may lie in memory: the clients' own, or that of hosts that serve."""
+    free = {rank.host: rank.memory_bytes for rank in report.ranks}
+    for rank in report.ranks:
+        free[rank.host] -= rank.memory_held_bytes
+    memory = sum(free.values())
+    found = []
+    if moved < memory:
+        found.append(
+            f"{moved / _MIB:,.0f} MiB are less than the clients' memory"
+            f" ({memory / _MIB:,.0f} MiB): reads may come from a cache"
+        )
+    if not task.get("shift") or report.clients == 1:
+        found.append("each client read what it had written itself: it may come from its cache")
+    return found

@@ -1,0 +1,153 @@
+"""Starting wattio's own MPI programs: each rank works in its client's place.
+
+Ranks are numbered client by client. Places on other hosts are reached by the launcher's own means
+(ssh), where this Python environment has to lie at the same path.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sys
+import threading
+from collections.abc import Sequence
+from importlib import util
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+from wattio.clock import Span
+from wattio.errors import HostError, ResultError, WorkloadFailed
+from wattio.workloads import invocation, mpi_report, processes
+from wattio.workloads.mpirun import LauncherOptions
+from wattio.workloads.processes import Program
+from wattio.workloads.workload import Context, Place
+
+OUTPUT = "output.txt"
+START_GUESS_S = 3.0
+"""How long a launch takes beside its work."""
+
+SEEN_S = 15.0
+"""How long a client's caches may hide from it what another one made."""
+
+_ERRORS = "errors.txt"
+_LOCAL = "localhost"
+_SHOWN = 3
+_HINT = "install wattio with its extra (pip install 'wattio[hpc]', or uv sync --extra hpc)"
+
+# Ranks outnumber cores on small machines: they yield while they wait for each other.
+_ENVIRONMENT = {"OMPI_MCA_mpi_yield_when_idle": "1"}
+_ROOT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+
+
+def launcher(options: LauncherOptions) -> str | None:
+    """The path of `mpirun`: that of this Python environment if nothing else is asked for."""
+    beside = Path(sys.executable).parent / options.mpirun
+    if options.mpirun == "mpirun" and beside.is_file():
+        return str(beside)
+    return shutil.which(options.mpirun)
+
+
+def probe(options: LauncherOptions) -> None:
+    """Raise HostError where mpi4py or the launcher is missing: which, and how to get it."""
+    if util.find_spec("mpi4py") is None:
+        raise HostError(f"mpi4py is not installed: {_HINT}")
+    if launcher(options) is None:
+        raise HostError(
+            f"{options.mpirun} is not installed: {_HINT}, or on Debian: apt install openmpi-bin"
+        )
+
+
+def describe(options: LauncherOptions) -> dict[str, Any]:
+    """Versions of what starts the ranks."""
+    found = launcher(options)
+    return {
+        "mpirun": found,
+        "mpirun_version": processes.first_line((found, "--version")) if found else None,
+        "mpi4py_version": version("mpi4py"),
+        "ranks_per_client": options.ranks_per_client,
+    }
+
+
+def by_host(places: Sequence[Place]) -> list[Place]:
+    """The places with those of one host side by side, as launchers number ranks by hosts."""
+    hosts = list(dict.fromkeys(place.host for place in places))
+    return sorted(places, key=lambda place: hosts.index(place.host))
+
+
+def arguments(
+    options: LauncherOptions, mpirun: str, places: Sequence[Place], module: str, task: str
+) -> tuple[str, ...]:
+    """The command line of a launch; `places` as from `by_host`."""
+    per_client = options.ranks_per_client
+    found = [mpirun, "-np", f"{len(places) * per_client}", "--oversubscribe", "--bind-to", "none"]
+    hosts = [place.host for place in places]
+    if any(host != _LOCAL for host in hosts):
+        slots = (f"{host}:{hosts.count(host) * per_client}" for host in dict.fromkeys(hosts))
+        found += ["--host", ",".join(slots)]
+    # `-m mpi4py` ends all ranks when one dies of an error that it did not expect.
+    program = (sys.executable, "-m", "mpi4py", "-m", f"wattio.workloads.ranks.{module}", task)
+    return (*found, *options.options, *program)
+
+
+def run(
+    step: str, module: str, task: dict[str, Any], options: LauncherOptions, context: Context
+) -> list[Span]:
+    """Run a step on all ranks; the report is left in `output.txt`; the spans of its phases.
+
+    Raises WorkloadFailed where a rank tells an error or clocks differ too much, and Cancelled.
+    """
+    report = _launch(step, module, task, options, context)
+    if errors := report.errors():
+        more = f" (and {len(errors) - _SHOWN} more)" if len(errors) > _SHOWN else ""
+        raise WorkloadFailed(f"{step}: {'; '.join(errors[:_SHOWN])}{more}")
+    if report.offset_s_max > mpi_report.OFFSET_FAILED_S:
+        raise WorkloadFailed(
+            f"{step}: the clients' clocks differ by {report.offset_s_max:.3f} s, more than"
+            f" {mpi_report.OFFSET_FAILED_S:g} s: keep them by NTP"
+        )
+    return mpi_report.spans(report, _boot())
+
+
+def _launch(
+    step: str, module: str, task: dict[str, Any], options: LauncherOptions, context: Context
+) -> mpi_report.Report:
+    mpirun = launcher(options)
+    if mpirun is None:
+        raise WorkloadFailed(f"{options.mpirun} is not installed: {_HINT}")
+    places = by_host(context.places)
+    folders = [str(place.folder) for place in places]
+    whole = {
+        **task,
+        "folders": folders[:1] if len(set(folders)) == 1 else folders,
+        "ranks_per_client": options.ranks_per_client,
+        "token": uuid4().hex,
+        "seen_s": SEEN_S,
+    }
+    line = arguments(options, mpirun, places, module, json.dumps(whole))
+    environment = {**_ENVIRONMENT, **(_ROOT if os.geteuid() == 0 else {})}
+    program = Program(line, context.raw / OUTPUT, context.raw / _ERRORS, environment=environment)
+    ended = processes.run_all([program], context.cancelled)
+    invocation.keep(context.raw, step, ended, task=task)
+    try:
+        return mpi_report.read(program.out)
+    except ResultError as error:
+        words = processes.last_words(program.err)
+        raise WorkloadFailed(f"{step}: {error}: {words}") from error
+
+
+def _boot() -> str:
+    return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+
+
+def remove(folder: str, module: str, options: LauncherOptions, context: Context) -> None:
+    """Remove the folder that the ranks made in the places; all places show the same one."""
+    here = [place for place in context.places if place.host == _LOCAL]
+    for place in here:
+        shutil.rmtree(place.folder / folder, ignore_errors=True)
+    if not here:
+        # Not stopped by a cancelled run: what was made shall go all the same.
+        free = Context(context.places, context.raw, threading.Event())
+        _launch("remove", module, {"program": "remove", "folder": folder}, options, free)

@@ -1,0 +1,157 @@
+"""Many small files and directories by MPI ranks, with mdtest's semantics.
+
+    [[workload]]
+    name = "directory"
+    kind = "mpi_meta"
+    options = { items = 25000 }                                 # all in one directory
+    # options = { shape = "tree", depth = 4, items = 600 }      # in each directory of a tree
+
+All clients share one large directory, or one tree of them. Directories are made, looked at and
+removed, then files of 1 KiB (written as they are made) made, looked at, read and removed; each
+operation is a phase. Looking at and reading, the ranks of a client take the items of the next one.
+`items` are directories, and as many files, in each directory, over all ranks together.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import Field, model_validator
+
+from wattio.clock import Span
+from wattio.study.document import Strict, nearest
+from wattio.workloads import invocation, mpi_launch, mpi_report
+from wattio.workloads.mpi_report import Report
+from wattio.workloads.mpirun import LauncherOptions
+from wattio.workloads.workload import Context, Operation
+
+FOLDER = "wattio-mpi-meta"
+STEP = "metadata"
+DIRECTORIES_MAX = 1_000_000
+
+_DIRECTORY = ("directory_creation", "directory_stat", "directory_removal")
+_FILE = ("file_creation", "file_stat", "file_read", "file_removal")
+_LOOKING = ("directory_stat", "file_stat", "file_read")
+_KINDS = {"directories": _DIRECTORY, "files": _FILE}
+_GUESS_PER_S = 2000.0
+
+
+class Options(Strict):
+    """Shape and number of the items; `branch` and `depth` are a tree's."""
+
+    shape: Literal["large", "tree"] = "large"
+    branch: int = Field(default=2, ge=1, le=1000)
+    depth: int = Field(default=4, ge=1, le=30)
+    items: int = Field(ge=1, le=100_000_000)
+    kinds: list[str] = Field(default=list(_KINDS), min_length=1)
+    # Bytes written to each file as it is made, and read.
+    file_bytes: int = Field(default=1024, ge=0, le=1 << 20)
+    # Look at the items of the next client, which cannot be in this one's cache.
+    shift: bool = True
+    # Bring each file to the disks as it is made.
+    sync: bool = False
+    launcher: LauncherOptions = LauncherOptions()
+
+    @model_validator(mode="after")
+    def _agree(self) -> Options:
+        for kind in self.kinds:
+            if kind not in _KINDS:
+                raise ValueError(f'kinds: "{kind}" is not known; ' + nearest(kind, list(_KINDS)))
+        if self.directories > DIRECTORIES_MAX:
+            raise ValueError(f"a tree of more than {DIRECTORIES_MAX} directories is not made")
+        return self
+
+    @property
+    def tree_depth(self) -> int:
+        """The levels below the first directory."""
+        return self.depth if self.shape == "tree" else 0
+
+    @property
+    def directories(self) -> int:
+        """How many directories hold items."""
+        return sum(self.branch**level for level in range(self.tree_depth + 1))
+
+    @property
+    def phases(self) -> list[str]:
+        """The operations, in their order."""
+        return [phase for kind in _KINDS if kind in self.kinds for phase in _KINDS[kind]]
+
+    def items_each(self, ranks: int) -> int:
+        """The items of each rank in each directory: the even share, rounded."""
+        return max(1, round(self.items / ranks))
+
+
+class Work:
+    """The workload with its options."""
+
+    def __init__(self, options: Options, base: Path) -> None:
+        """There are no files beside the study: `base` is not looked at."""
+        self._options = options
+
+    def _ranks(self, clients: int) -> int:
+        return clients * self._options.launcher.ranks_per_client
+
+    def probe(self) -> None:
+        """Raise HostError where mpi4py or the launcher is missing."""
+        mpi_launch.probe(self._options.launcher)
+
+    def describe(self) -> dict[str, Any]:
+        """The options and the launcher."""
+        options = self._options.model_dump(mode="json", exclude={"launcher"})
+        facts = {"directories": self._options.directories, **options}
+        return {**facts, **mpi_launch.describe(self._options.launcher)}
+
+    def steps(self) -> tuple[str, ...]:
+        """One: its phases follow each other at once."""
+        return (STEP,)
+
+    def seconds_guess(self, clients: int) -> float:
+        """2000 operations a second over all clients."""
+        items = self._options.items_each(self._ranks(clients)) * self._ranks(clients)
+        operations = items * self._options.directories * len(self._options.phases)
+        return operations / _GUESS_PER_S + mpi_launch.START_GUESS_S
+
+    def prepare(self, context: Context) -> None:
+        """Remove what an earlier run may have left; the ranks make their folders themselves."""
+        self.clean(context)
+
+    def run(self, step: str, context: Context) -> list[Span]:
+        """Run all operations; each is a phase, which begins when the one before has ended."""
+        options = self._options
+        task = {
+            **options.model_dump(include={"branch", "file_bytes", "shift", "sync", "items"}),
+            "program": step,
+            "folder": FOLDER,
+            "depth": options.tree_depth,
+            "items_each": options.items_each(self._ranks(context.clients)),
+            "phases": options.phases,
+        }
+        return mpi_launch.run(step, "meta", task, options.launcher, context)
+
+    def clean(self, context: Context) -> None:
+        """Remove the files and directories."""
+        mpi_launch.remove(FOLDER, "meta", self._options.launcher, context)
+
+
+def results(raw: Path) -> list[Operation]:
+    """The results of a step. Raises ResultError."""
+    task = invocation.recall(raw).facts.get("task")
+    report = mpi_report.read(raw / mpi_launch.OUTPUT)
+    known = task if isinstance(task, dict) else {}
+    return [
+        mpi_report.operation(report, window, doubts(known, report, window.name))
+        for window in mpi_report.windows(report)
+    ]
+
+
+def doubts(task: dict[str, Any], report: Report, phase: str) -> list[str]:
+    """What is known to be doubtful about a phase."""
+    found = []
+    asked, each = task.get("items"), task.get("items_each")
+    if isinstance(asked, int) and isinstance(each, int) and each * len(report.ranks) != asked:
+        ranks = len(report.ranks)
+        found.append(f"{asked} items do not divide among {ranks} ranks: {each * ranks} were used")
+    if phase in _LOOKING and (not task.get("shift") or report.clients == 1):
+        found.append("each client looked at its own items: answers may come from its cache")
+    return found

@@ -1,0 +1,14 @@
+"""Programs that run as the ranks of an MPI workload: one process each, on the clients' hosts.
+
+They are started by `wattio.workloads.mpi_launch` with their task as JSON in the only argument, and
+the first rank prints what all of them did as one line of JSON. They use nothing of wattio but this
+package and the clock.
+"""
+
+REPORT = "wattio_ranks"
+"""Key of the line of JSON that holds the report, with the version of its form."""
+
+VERSION = 1
+
+SECTOR_BYTES = 512
+"""Unit of transfers: each sector of the data is marked by its place."""

@@ -1,0 +1,227 @@
+"""Launching of MPI ranks without a launch: command lines, reports, clocks, data."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import ValidationError
+from wattio.errors import HostError, ResultError
+from wattio.workloads import mpi_io, mpi_launch, mpi_meta, mpi_report
+from wattio.workloads.mpirun import LauncherOptions
+from wattio.workloads.ranks import REPORT, VERSION
+from wattio.workloads.ranks.pattern import Pattern, Wrong
+from wattio.workloads.workload import Place
+
+SECOND_NS = 1_000_000_000
+MIB = 1 << 20
+
+
+def rank(number: int, **given_fields: object) -> dict[str, Any]:
+    """A rank whose phase lasts from 1 s to 3 s, half a second later for each rank."""
+    start, end = SECOND_NS + number * SECOND_NS // 2, 3 * SECOND_NS + number * SECOND_NS // 2
+    phase = {
+        "name": "write",
+        "start_utc_ns": 1000 * SECOND_NS + start,
+        "start_monotonic_ns": start,
+        "end_utc_ns": 1000 * SECOND_NS + end,
+        "end_monotonic_ns": end,
+        "operations": 10,
+        "bytes": 10 * MIB,
+        "latencies": {"mean": 5.0} if number == 0 else {},
+    }
+    return {
+        "rank": number,
+        "client": number,
+        "host": "here",
+        "boot": "b1",
+        "memory_bytes": 4 * MIB,
+        "memory_held_bytes": 0,
+        "errors": [],
+        "phases": [phase],
+        **given_fields,
+    }
+
+
+def line(*ranks: dict[str, Any], offset_s: float = 0.0, mpi: str = "Open MPI") -> str:
+    clocks = {"before": [{"rank": 1, "offset_s": offset_s, "round_trip_s": 1e-5}], "after": []}
+    return json.dumps({REPORT: VERSION, "mpi": mpi, "clocks": clocks, "ranks": list(ranks)})
+
+
+def test_a_phase_lasts_from_the_last_start_to_the_last_end() -> None:
+    report = mpi_report.parse(f"warning: {{\n{line(rank(0), rank(1))}\nbye")
+    window = mpi_report.windows(report)[0]
+    assert window.seconds == 2.0
+    span = mpi_report.spans(report, "b1")[0]
+    assert (span.start.monotonic_ns, span.end.monotonic_ns) == (1_500_000_000, 3_500_000_000)
+    assert span.end.utc_ns == 1003 * SECOND_NS + SECOND_NS // 2
+    found = mpi_report.operation(report, window, [])
+    assert found.operations == 20
+    assert found.throughput_mib_s == 10.0
+    assert found.iops == 10.0
+    assert found.latency_us == {"mean": 5.0}
+    assert found.doubts == ()
+
+
+def test_hosts_of_other_boots_are_compared_by_their_wall_clocks() -> None:
+    other = rank(1, boot="b2")
+    other["phases"][0] |= {"start_monotonic_ns": 77 * SECOND_NS, "end_monotonic_ns": 79 * SECOND_NS}
+    report = mpi_report.parse(line(rank(0), other))
+    assert mpi_report.windows(report)[0].seconds == 2.0
+    span = mpi_report.spans(report, "b1")[0]
+    assert span.seconds == pytest.approx(2.0, abs=0.01)
+    assert span.start.utc_ns == 1001 * SECOND_NS + SECOND_NS // 2
+
+
+def test_clocks_that_differ_are_doubtful() -> None:
+    report = mpi_report.parse(line(rank(0), offset_s=-0.25))
+    assert report.offset_s_max == 0.25
+    found = mpi_report.operation(report, mpi_report.windows(report)[0], ["x"])
+    assert found.doubts[0] == "x"
+    assert "clocks differ by 0.250 s, more than 0.1 s" in found.doubts[1]
+
+
+def test_a_rate_that_no_server_can_give_is_doubtful() -> None:
+    fast = rank(0)
+    fast["phases"][0]["operations"] = 5_000_000
+    report = mpi_report.parse(line(fast))
+    found = mpi_report.operation(report, mpi_report.windows(report)[0], [])
+    assert "2,500,000 operations a second of each client come from its cache" in found.doubts
+
+
+def test_errors_name_rank_and_host() -> None:
+    report = mpi_report.parse(line(rank(0), rank(1, errors=["no space"])))
+    assert report.errors() == ["rank 1 on here: no space"]
+
+
+def test_phases_that_not_all_reached_are_left_out() -> None:
+    report = mpi_report.parse(line(rank(0), rank(1, phases=[])))
+    assert mpi_report.windows(report) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "holds 0 reports"),
+        (f"{line(rank(0))}\n{line(rank(0))}", "holds 2 reports"),
+        (f'{{"{REPORT}": 2}}', "damaged"),
+        (f'{{"{REPORT}": 1, "mpi": ', "damaged"),
+        (line(), "damaged"),
+    ],
+)
+def test_damaged_reports_are_told(text: str, message: str) -> None:
+    with pytest.raises(ResultError, match=message):
+        mpi_report.parse(text)
+
+
+@given(st.one_of(st.text(), st.text().map(lambda rest: f'{{"{REPORT}": 1{rest}')))
+def test_no_text_breaks_the_reader(text: str) -> None:
+    with pytest.raises(ResultError):
+        mpi_report.parse(text)
+
+
+def test_ranks_are_counted_host_by_host() -> None:
+    places = [Place(Path(f"/m{n}"), host) for n, host in enumerate(["b", "a", "b"])]
+    ordered = mpi_launch.by_host(places)
+    assert [str(place.folder) for place in ordered] == ["/m0", "/m2", "/m1"]
+    options = LauncherOptions(ranks_per_client=2, options=["--mca", "btl", "tcp,self"])
+    found = mpi_launch.arguments(options, "/x/mpirun", ordered, "io", "{}")
+    assert found[:5] == ("/x/mpirun", "-np", "6", "--oversubscribe", "--bind-to")
+    assert found[found.index("--host") + 1] == "b:4,a:2"
+    assert found.index("--mca") < found.index("mpi4py")
+    assert found[-2:] == ("wattio.workloads.ranks.io", "{}")
+
+
+def test_on_this_host_no_host_is_named() -> None:
+    options = LauncherOptions()
+    assert "--host" not in mpi_launch.arguments(options, "mpirun", [Place(Path("/a"))], "io", "")
+
+
+def test_a_missing_launcher_is_told() -> None:
+    with pytest.raises(HostError, match=r"no-mpirun is not installed: .*wattio\[hpc\]"):
+        mpi_launch.probe(LauncherOptions(mpirun="no-mpirun"))
+
+
+def test_the_total_is_split_evenly_and_rounded_to_transfers() -> None:
+    options = mpi_io.Options.model_validate({"total": "36 GiB", "segments": 3})
+    assert options.block_bytes(4) == 3 << 30
+    small = mpi_io.Options.model_validate({"total": "64 MiB", "transfer": "4 MiB"})
+    assert small.block_bytes(3) == 20 * MIB
+    assert small.moved_bytes(3) == 60 * MIB
+    assert mpi_io.Options.model_validate({"total": "1 MiB"}).block_bytes(8) == 4 * MIB
+
+
+@pytest.mark.parametrize(
+    ("given_options", "message"),
+    [
+        ({}, "either total .* or block"),
+        ({"total": "1 GiB", "block": "1 GiB"}, "either total .* or block"),
+        ({"total": "1 GiB", "transfer": "1000 B"}, "multiple of 512 B"),
+        ({"total": "1 GiB", "transfer": "512 B", "direct": True}, "multiple of 4096 B"),
+        ({"block": "6 MiB"}, "block must be a multiple of transfer"),
+        ({"total": "1 GiB", "api": "mpiio", "direct": True}, "direct is for"),
+        ({"total": "1 GiB", "memory_held": 1.0}, "less than or equal"),
+    ],
+)
+def test_options_of_io_that_do_not_agree_are_refused(
+    given_options: dict[str, object], message: str
+) -> None:
+    with pytest.raises(ValidationError, match=message):
+        mpi_io.Options.model_validate(given_options)
+
+
+def test_items_are_split_evenly_and_rounded() -> None:
+    options = mpi_meta.Options(items=25_000)
+    assert [options.items_each(ranks) for ranks in (1, 2, 3, 4)] == [25_000, 12_500, 8333, 6250]
+    assert options.directories == 1
+    assert mpi_meta.Options(items=600, shape="tree").directories == 31
+    assert mpi_meta.Options(items=1).items_each(4) == 1
+
+
+@pytest.mark.parametrize(
+    ("given_options", "message"),
+    [
+        ({"items": 0}, "greater than or equal to 1"),
+        ({"items": 1, "kinds": ["file"]}, 'did you mean "files"'),
+        ({"items": 1, "shape": "tree", "branch": 100, "depth": 4}, "a tree of more than"),
+    ],
+)
+def test_options_of_meta_that_do_not_agree_are_refused(
+    given_options: dict[str, object], message: str
+) -> None:
+    with pytest.raises(ValidationError, match=message):
+        mpi_meta.Options.model_validate(given_options)
+
+
+sizes = st.sampled_from([512, 4096, 65536])
+places = st.tuples(st.integers(0, 1 << 19), st.integers(0, 1 << 40).map(lambda n: n * 512))
+
+
+@given(st.integers(0, 2**63 - 1), sizes, places, places)
+def test_data_tell_their_place(
+    seed: int, size: int, first: tuple[int, int], second: tuple[int, int]
+) -> None:
+    pattern = Pattern(seed, size)
+    pattern.buffer[:] = pattern.right(*first)
+    pattern.verify(*first)
+    if first != second:
+        with pytest.raises(Wrong):
+            pattern.verify(*second)
+
+
+@given(st.integers(0, 4095), st.integers(1, 255))
+def test_any_wrong_byte_is_found(place: int, change: int) -> None:
+    pattern = Pattern(7, 4096)
+    pattern.buffer[:] = pattern.right(3, 8192)
+    pattern.buffer[place] ^= change
+    with pytest.raises(Wrong, match=f"at byte {8192 + place // 8 * 8}: "):
+        pattern.verify(3, 8192)
+
+
+def test_another_seed_is_other_data() -> None:
+    assert Pattern(1, 4096).right(0, 0) == Pattern(1, 4096).right(0, 0)
+    assert Pattern(1, 4096).right(0, 0) != Pattern(2, 4096).right(0, 0)
