@@ -45,6 +45,7 @@ def test_an_object_says_its_unit_and_scale() -> None:
 def test_profiles_name_objects(path: str, oid: str, per_count: float) -> None:
     target = target_of(parse(f"{HOST}/{path}"))
     assert target.oid == oid
+    assert target.untried == profiles()[path.partition("?")[0]].what
     assert target.per_count == pytest.approx(per_count)
 
 

@@ -155,6 +155,7 @@ def open_meter(name: str) -> Meter:
         period_s=_PERIODS_S[0],
         resolution_w=1.0,
         accuracy_class=parts.query.get("accuracy", "unknown"),
+        untried="hardware, only on OpenIPMI's simulator",
     )
     # Verbose, because only then does it say that a password is wrong.
     command = [program, "-v", *options, "dcmi", "power", "reading"]

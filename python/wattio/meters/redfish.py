@@ -110,6 +110,7 @@ def open_meter(name: str) -> Meter:
             accuracy_class=accuracy,
             # What is known is as old as half the interval at which it is measured.
             lag_s=(interval_s or 0.0) / 2 if lag_s is None else lag_s,
+            untried="hardware, only on a server of its own tests",
         )
         return RedfishMeter(client, source, facts)
     except BaseException:

@@ -124,6 +124,7 @@ def _facts(parts: Name, target: Target) -> Facts:
         accuracy_class=parts.query.get("accuracy", "unknown"),
         lag_s=parts.seconds("lag", 0.0),
         counts_energy=energy,
+        untried=target.untried,
     )
 
 

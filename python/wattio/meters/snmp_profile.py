@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib import resources
 from pathlib import Path
@@ -61,7 +61,10 @@ class Profiles(RootModel[dict[str, Profile]]):
 
 @dataclass(frozen=True)
 class Target:
-    """What is asked: object identifiers, and how many `unit` (W or J) a count is."""
+    """What is asked: object identifiers, and how many `unit` (W or J) a count is.
+
+    `untried` is the device that it was written for and never tried on, if any.
+    """
 
     oid: str
     unit: Literal["W", "J"]
@@ -69,6 +72,7 @@ class Target:
     what: str
     digits: str | None = None
     mark: str | None = None
+    untried: str | None = None
 
 
 @cache
@@ -123,7 +127,8 @@ def _of_profile(parts: Name, profile: Profile) -> Target:
 
     update = {key: filled(getattr(described, key)) for key in ("oid", "digits", "mark")}
     where = f"device {device}" if outlet is None else f"device {device}, outlet {outlet}"
-    return _target(parts, described.model_copy(update=update), f"{profile.what}, {where}")
+    target = _target(parts, described.model_copy(update=update), f"{profile.what}, {where}")
+    return replace(target, untried=profile.what)
 
 
 def _target(parts: Name, described: Object, what: str) -> Target:
