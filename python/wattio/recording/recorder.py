@@ -144,6 +144,12 @@ class Recorder:
         return found
 
     @property
+    def is_sampling(self) -> bool:
+        """Whether a reading may still come: the process runs, and not every meter has refused."""
+        refused = {event.label for event in self.events() if event.kind in ("refused", "ended")}
+        return self._is_running() and refused != {source.label for source in self._sources}
+
+    @property
     def process_id(self) -> int:
         """The sampling process, whose cost can be measured. Raises WattioError without one."""
         if self._process is None:

@@ -1,0 +1,306 @@
+"""`wattio meter`: what meters there are, what they say, recording, checking and serving them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from cyclopts import App, Parameter
+from rich.table import Table
+
+from wattio.cli import output
+from wattio.errors import InputError
+
+if TYPE_CHECKING:
+    from wattio.recording.checking import Check
+
+EXIT_DONE = 0
+EXIT_PROBLEM = 1
+
+_HELP = "Power meters: list, read, record, check and serve them."
+
+app = App(
+    name="meter",
+    help=_HELP,
+    help_format="markdown",
+    help_epilogue="""A meter has a name such as `rapl:package-0` or `snmp://public@pdu/...`;
+`wattio meter list` shows how each kind is written, docs/meters.md what each is worth.
+
+**Examples**
+
+```
+wattio meter list
+wattio meter read rapl:
+wattio meter record rapl: estimate:assumed --out power.parquet --duration "5 min"
+wattio meter check hwmon:power_meter/power1
+wattio meter serve ptdaemon --from rapl:
+```""",
+)
+serve_app = App(name="serve", help="Serve a meter to programs that know another dialogue.")
+app.command(serve_app)
+
+Json = Annotated[bool, Parameter("--json", negative="")]
+
+
+@app.command(
+    name="list",
+    help_epilogue="**Examples**\n\n```\nwattio meter list\nwattio meter list --json\n```",
+)
+def list_meters(*, as_json: Json = False) -> int:
+    """Show the meters of this machine, and how the names of all kinds are written.
+
+    Parameters
+    ----------
+    as_json
+        Print one JSON object.
+    """
+    from wattio.meters import KINDS, kind_of
+
+    modules = {module.FORM: module for module in map(kind_of, (f"{kind}:" for kind in KINDS))}
+    found = [meter for module in modules.values() for meter in module.find()]
+    if as_json:
+        meters = [{"name": m.name, "what": m.what, "trouble": m.trouble} for m in found]
+        output.print_json({"meters": meters, "forms": list(modules)})
+        return EXIT_DONE
+    console = output.console()
+    table = _plain_table("meter", "what it measures", "why it cannot be read now")
+    for meter in found:
+        table.add_row(meter.name, meter.what, meter.trouble or "")
+    if found:
+        console.print(table)
+    else:
+        console.print("This machine has no meter that wattio finds by itself.", markup=False)
+    forms = _plain_table("names are written")
+    for form in modules:
+        forms.add_row(form)
+    console.print()
+    console.print(forms)
+    return EXIT_DONE
+
+
+@app.command(
+    help_epilogue="**Examples**\n\n```\nwattio meter read rapl:package-0\n"
+    "wattio meter read estimate:assumed --json\n```"
+)
+def read(name: str, /, *, as_json: Json = False) -> int:
+    """Read a meter once.
+
+    A meter that counts energy is read twice, one period apart: the power is the mean between.
+
+    Parameters
+    ----------
+    name
+        Name of the meter.
+    as_json
+        Print one JSON object.
+    """
+    import time
+    from contextlib import closing
+    from dataclasses import asdict
+
+    from wattio.meters import open_meter
+
+    with closing(open_meter(name)) as meter:
+        facts, reading = meter.facts, meter.read()
+        if reading.power_w is None:
+            time.sleep(max(facts.period_s, 0.2))
+            reading = meter.read()
+    if as_json:
+        output.print_json({"facts": asdict(facts), "reading": reading._asdict()})
+        return EXIT_DONE
+    power = "no power" if reading.power_w is None else f"{output.number(reading.power_w)} W"
+    notes = [note for note in (_label(facts.estimate), facts.what) if note]
+    _say(f"{power}  ({', '.join(notes)})")
+    if facts.untried:
+        _note(f"this kind of meter was never tried on {facts.untried}")
+    return EXIT_DONE
+
+
+@app.command(
+    help_epilogue="""**Examples**
+
+```
+wattio meter record rapl: --out power.parquet --duration "10 min"
+wattio meter record rapl:package-0 rapl:package-1 --rate "100 Hz" --out power.csv
+```"""
+)
+def record(*names: str, out: Path, rate: str | None = None, duration: str | None = None) -> int:
+    """Record meters into a file; Ctrl-C ends it and keeps what was recorded.
+
+    Exit code 1 where a meter was lost meanwhile, or readings were not taken in time; the file holds
+    what there is, and the messages say what is not.
+
+    Parameters
+    ----------
+    names
+        Names of meters.
+    out
+        The file: .parquet, or .csv.
+    rate
+        How often each is read; its own period by default. A meter that sends does so at its own.
+    duration
+        How long; until Ctrl-C by default.
+    """
+    from wattio.cli.load_options import seconds
+    from wattio.cli.meter_recording import record_to_file, writer_of
+
+    if not names:
+        raise InputError("wattio meter record needs the name of a meter")
+    write = writer_of(out)
+    rate_hz = None if rate is None else _hertz(rate)
+    duration_s = None if duration is None else seconds("--duration", duration)
+    return EXIT_DONE if record_to_file(names, out, write, rate_hz, duration_s) else EXIT_PROBLEM
+
+
+@app.command(
+    help_epilogue="**Examples**\n\n```\nwattio meter check rapl:\n"
+    'wattio meter check snmp://public@pdu/apc?outlet=1 --span "1 min"\n```'
+)
+def check(name: str, /, *, span: str = "10 s", as_json: Json = False) -> int:
+    """Check a meter: alive, advancing, its real period, and how late it tells of a load.
+
+    Reads it at rest, then with all cores of this machine busy, each for the given span. The lag is
+    that of the step in power that the load makes; a meter of another machine, or one that sees no
+    processor, shows none. Exit code 1 where a problem was found.
+
+    Parameters
+    ----------
+    name
+        Name of the meter.
+    span
+        How long it is read at rest, and again under load.
+    as_json
+        Print one JSON object.
+    """
+    from tempfile import TemporaryDirectory
+
+    from wattio.cli.load_options import seconds
+    from wattio.cli.meter_recording import bar
+    from wattio.recording import checking
+
+    span_s = seconds("--span", span)
+    with TemporaryDirectory(prefix="wattio-check-") as folder, bar(2 * span_s) as (advance, _):
+        parts = {"at rest": 0.0, "under load": span_s}
+        found = checking.check(
+            name,
+            span_s,
+            Path(folder),
+            lambda what, share: advance(parts[what] + share * span_s, what),
+        )
+    if as_json:
+        output.print_json({"meter": found.facts.name, **found.as_json()})
+    else:
+        output.console().print(_check_table(found))
+    for problem in found.problems:
+        _note(problem)
+    return EXIT_PROBLEM if found.problems else EXIT_DONE
+
+
+@serve_app.command(
+    help_format="markdown",
+    help_epilogue="**Examples**\n\n```\nwattio meter serve ptdaemon --from rapl:\n"
+    "wattio meter serve ptdaemon --from hwmon:power_meter/power1 --port 8889\n```",
+)
+def ptdaemon(
+    *,
+    source: Annotated[str, Parameter("--from")],
+    host: str = "127.0.0.1",
+    port: int = 8888,
+) -> int:
+    """Serve a meter in the dialogue of SPEC's PTDaemon, until Ctrl-C.
+
+    Whoever reaches the port can read the meter: there is no password in that dialogue. Never tried
+    against SPEC's own clients.
+
+    Parameters
+    ----------
+    source
+        Name of the meter.
+    host
+        Address to serve on; this machine only by default.
+    port
+        TCP port; 0 for any that is free.
+    """
+    from contextlib import closing
+
+    from wattio.meters import open_meter
+    from wattio.meters.ptdaemon_server import Feed, Server
+
+    with (
+        closing(Feed(lambda: open_meter(source))) as feed,
+        Server(feed, host, port) as server,
+    ):
+        _say(f"{feed.facts.name} is served on {host}:{server.port}")
+        server.serve_forever()
+    return EXIT_DONE
+
+
+def _hertz(text: str) -> float:
+    from wattio._core import parse_quantity
+
+    try:
+        return parse_quantity(text, "frequency")
+    except InputError as error:
+        raise InputError(f"--rate: {error}") from None
+
+
+def _label(estimate: bool) -> str:
+    return "ESTIMATE, nothing is measured" if estimate else ""
+
+
+def _check_table(found: Check) -> Table:
+    table = Table(title=found.facts.name, title_justify="left", box=None, show_header=False)
+    table.add_column(style="bold")
+    table.add_column()
+    for name, value in _check_rows(found):
+        table.add_row(name, value)
+    return table
+
+
+def _check_rows(found: Check) -> list[tuple[str, str]]:
+    timing, updates, step = found.timing, found.updates, found.step
+    what = found.facts.what
+    rows = [
+        ("what", f"{what} ({_label(True)})" if found.facts.estimate else what),
+        ("power", f"{output.number(found.power_w_mean)} W on the mean"),
+        (
+            "readings",
+            f"{timing.samples:,}, {output.number(timing.period_ms_median)} ms apart, jitter p99"
+            f" {output.number(timing.jitter_ms_p99)} ms, {timing.gaps} gaps",
+        ),
+        (
+            f"changes of its {updates.by}",
+            f"{updates.changes:,}, {output.number(updates.period_ms_median)} ms apart"
+            f" (p10 {output.number(updates.period_ms_p10)},"
+            f" p90 {output.number(updates.period_ms_p90)});"
+            f" it says {output.number(found.facts.period_s * 1e3)} ms of itself",
+        ),
+    ]
+    if step is None:
+        rows.append(("lag", "no step in power to be seen when all cores of this machine get busy"))
+    else:
+        rows.append(
+            (
+                "lag",
+                f"{step.lag_s:.2f} s after the load began; from {output.number(step.before_w)} to"
+                f" {output.number(step.after_w)} W",
+            )
+        )
+    if found.facts.untried:
+        rows.append(("untried", f"on {found.facts.untried}"))
+    return rows
+
+
+def _plain_table(*columns: str) -> Table:
+    table = Table(box=None)
+    for column in columns:
+        table.add_column(column, overflow="fold")
+    return table
+
+
+def _say(text: str) -> None:
+    output.console().print(text, markup=False, highlight=False, soft_wrap=True)
+
+
+def _note(text: str) -> None:
+    output.messages().print(f"wattio: {text}", markup=False, highlight=False, soft_wrap=True)
