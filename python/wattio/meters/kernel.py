@@ -46,7 +46,6 @@ class KernelMeter:
         power_w = None
         if values is not None:
             power_w, self._energy_j = values
-            # Some drivers say the largest number of 32 bits, as mW, where the hardware has nothing.
             plausible(power_w, self._facts.name, HOST_POWER_W_MAX)
         if not self._facts.counts_energy:
             return Reading(*at, power_w)
