@@ -1,0 +1,216 @@
+"""Measuring this machine's parts with the real programs; short, so that it tells of no speed."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import socket
+import subprocess
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from wattio.analysis.peak import QUANTITIES
+from wattio.cli import main
+from wattio.errors import Cancelled, HostError, InputError
+from wattio.peak import measuring, servers
+from wattio.peak.file import key_of, read_peak
+from wattio.peak.folders import Folder
+from wattio.peak.hosts import Host
+from wattio.peak.measuring import Settings, Targets
+
+SHORT = Settings(1, 1, 1, 1, 64 * 1024**2)
+
+system = pytest.mark.system
+
+
+def needs(*programs: str) -> None:
+    missing = [name for name in programs if shutil.which(name) is None]
+    if missing:
+        pytest.skip(f"needs {', '.join(missing)}")
+
+
+def command(*words: str) -> int:
+    with pytest.raises(SystemExit) as caught:
+        main(["peak", *words])
+    return int(caught.value.code or 0)
+
+
+def free_port() -> int:
+    with socket.socket() as chosen:
+        chosen.bind(("127.0.0.1", 0))
+        return int(chosen.getsockname()[1])
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Path:
+    """A folder on a disk; fio must be able to read it past the cache."""
+    told = subprocess.run(
+        ["stat", "-f", "-c", "%T", str(tmp_path)], capture_output=True, text=True, check=True
+    )
+    if told.stdout.strip() in ("tmpfs", "ramfs", "overlayfs"):
+        pytest.skip(f"temporary files are on {told.stdout.strip()}, not on a disk")
+    return tmp_path
+
+
+@contextmanager
+def namespace() -> Iterator[str]:
+    """A network namespace of our own behind a pair of links, with 10.79.31.2."""
+    name, link = f"wattio-pk-{os.getpid()}", f"wpk{os.getpid()}"
+    ip("netns", "add", name)
+    try:
+        ip("link", "add", link, "type", "veth", "peer", "name", "eth0", "netns", name)
+        ip("address", "add", "10.79.31.1/24", "dev", link)
+        ip("link", "set", link, "up")
+        ip("-n", name, "address", "add", "10.79.31.2/24", "dev", "eth0")
+        ip("-n", name, "link", "set", "eth0", "up")
+        yield name
+    finally:
+        # The pair of links goes with the namespace that one end is in.
+        ip("netns", "delete", name)
+
+
+def ip(*words: str) -> None:
+    subprocess.run(["ip", *words], check=True)
+
+
+def ours(folder: Path) -> set[Path]:
+    return set(folder.glob("wattio-peak.*"))
+
+
+@system
+def test_all_parts_of_this_machine(tmp_path: Path, disk: Path) -> None:
+    needs("fio", "iperf3", "ping")
+    memory = Path("/dev/shm")
+    before = ours(memory)
+    targets = Targets(
+        servers=(servers.parse(f"loopback:{free_port()}"),), disks=(Folder(Host(), str(disk)),)
+    )
+    said: list[str] = []
+    parts = measuring.measure(
+        targets, SHORT, tmp_path, threading.Event(), lambda step, *_: said.append(step)
+    )
+    kinds = [part.kind for part in parts]
+    assert kinds == ["memory", "network", "network", "disk"]
+    for quantity in QUANTITIES:
+        measured = [part.kind for part in parts if getattr(part, key_of(quantity)) is not None]
+        assert measured == ["memory", "network", "disk"]
+    # Network and disks are two halves of this machine, so that the rule `nodes` can compare them.
+    assert {part.node for part in parts if part.kind != "memory"} == {"localhost"}
+    assert len(said) == len(set(said)) == 13
+    assert not ours(disk)
+    assert ours(memory) <= before
+
+
+@system
+def test_the_command_writes_a_file_that_it_reads_again(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    needs("iperf3", "ping")
+    out = tmp_path / "peak.toml"
+    server = f"loopback:{free_port()}"
+    short = ("--runtime", "1 s", "--repetitions", "2", "--no-memory", "--json")
+    assert command("--server", server, *short, "--out", str(out)) == 0
+    measured = json.loads(capsys.readouterr().out)
+    assert measured["missing"] == [
+        "client memory: left out on request",
+        "disks: no --device-folder was given",
+    ]
+    assert command(str(out), "--json") == 0
+    again = json.loads(capsys.readouterr().out)
+    assert again["limits"] == measured["limits"]
+    assert len(read_peak(out).parts) == 2
+    assert measured["part"][0]["read_throughput_mib_s"]["n"] == 2
+
+
+@system
+def test_a_network_namespace_is_measured_through_its_link(tmp_path: Path) -> None:
+    needs("iperf3", "ping", "ip", "nsenter")
+    if os.geteuid() != 0:
+        pytest.skip("needs root for network namespaces")
+    with namespace() as name:
+        targets = Targets(memory=None, servers=(servers.parse(f"netns:{name}"),))
+        parts = measuring.measure(targets, SHORT, tmp_path, threading.Event(), lambda *_: None)
+    assert [part.where for part in parts] == ["10.79.31.2", "10.79.31.2"]
+
+
+@system
+def test_a_stop_leaves_no_file_behind(tmp_path: Path, disk: Path) -> None:
+    needs("fio")
+    cancelled = threading.Event()
+
+    def stop(step: str, done_s: float, total_s: float) -> None:
+        if total_s:
+            cancelled.set()
+
+    targets = Targets(memory=None, disks=(Folder(Host(), str(disk)),))
+    with pytest.raises(Cancelled):
+        measuring.measure(targets, SHORT, tmp_path, cancelled, stop)
+    assert not ours(disk)
+
+
+@system
+def test_one_device_is_not_counted_twice(tmp_path: Path, disk: Path) -> None:
+    needs("fio")
+    both = [tmp_path / "a", tmp_path / "b"]
+    for folder in both:
+        folder.mkdir()
+    targets = Targets(memory=None, disks=tuple(Folder(Host(), str(folder)) for folder in both))
+    with pytest.raises(InputError, match="count twice"):
+        measuring.measure(targets, SHORT, tmp_path, threading.Event(), lambda *_: None)
+
+
+@system
+@pytest.mark.parametrize(
+    ("folder", "said"),
+    [("/dev/null", "no folder"), ("/no/such", "/no/such"), ("/dev/shm", "not on a disk")],
+)
+def test_what_is_no_disk_is_refused(tmp_path: Path, folder: str, said: str) -> None:
+    needs("fio")
+    targets = Targets(memory=None, disks=(Folder(Host(), folder),))
+    with pytest.raises(InputError, match=said):
+        measuring.measure(targets, SHORT, tmp_path, threading.Event(), lambda *_: None)
+
+
+def test_missing_programs_are_named_with_how_to_get_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "/nowhere")
+    targets = Targets(servers=(servers.parse("loopback"),), clients=(Host(), Host("c1")))
+    with pytest.raises(HostError) as caught:
+        measuring.probe(targets)
+    for package in ("fio", "iperf3", "iputils-ping", "openssh-client"):
+        assert f"apt install {package}" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--no-memory",), "nothing to measure"),
+        (("--runtime", "5"), "unit"),
+        (("--runtime", "1 ms"), "below 1 s"),
+        (("--repetitions", "0"), "below 1"),
+        (("--server", "a b"), "is no host"),
+        (("--server", "s1", "--server", "s1"), "twice"),
+        (("peak.toml", "--full"), "give it alone"),
+        (("/no/such/peak.toml",), "cannot be read"),
+    ],
+)
+def test_bad_input_gets_one_message(
+    words: tuple[str, ...], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert command(*words) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_a_file_is_computed_by_both_rules(capsys: pytest.CaptureFixture[str]) -> None:
+    file = Path(__file__).parents[2] / "studies" / "arm-cluster" / "thesis-peak.toml"
+    assert command(str(file)) == 0
+    text = capsys.readouterr().out
+    assert "448.7" in text
+    assert "4 links: 2.54 x faster, or 7 more links, would reach 1,140 MiB/s" in text
+    assert command(str(file), "--rule", "nodes", "--json") == 0
+    limits = json.loads(capsys.readouterr().out)["limits"]
+    assert {limit["rule"] for limit in limits} == {"nodes"}
+    assert limits[0]["limiting"] == ["network"]
