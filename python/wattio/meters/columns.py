@@ -19,6 +19,7 @@ VOLTS_NAMES = ("volts", "volt", "voltage", "v", "u", "vrms")
 AMPERES_NAMES = ("amperes", "amps", "amp", "ampere", "current", "a", "i", "arms")
 TIME_NAMES = ("utc_ns", "timestamp", "time", "datetime", "date time", "ts", "t", "utc", "seconds")
 ENERGY_NAMES = ("energy_j", "joules", "energy")
+METER_NAMES = ("meter",)
 
 UNITS = {"W": 1.0, "mW": 1e-3, "uW": 1e-6, "kW": 1e3}
 """Units of power, in watts."""
@@ -40,6 +41,7 @@ class Layout(NamedTuple):
     volts: int | None
     amperes: int | None
     energy: int | None
+    meter: int | None
     scale: float
 
 
@@ -61,6 +63,7 @@ class Row(NamedTuple):
     absolute: bool
     power_w: float | None
     energy_j: float | None
+    meter: str | None = None
 
 
 def is_comment(line: str) -> bool:
@@ -113,7 +116,8 @@ def find_layout(header: str, wanted: Wanted) -> Layout:
             f"no column of power; name it with ?power=, or ?volts= and ?amperes=; there are {there}"
         )
     scale = 1.0 if power is None else _scale(names[power], wanted.unit)
-    return Layout(delimiter, time, power, volts, amperes, place(None, ENERGY_NAMES), scale)
+    energy, meter = place(None, ENERGY_NAMES), place(None, METER_NAMES)
+    return Layout(delimiter, time, power, volts, amperes, energy, meter, scale)
 
 
 def _scale(column: str, unit: str | None) -> float:
@@ -149,7 +153,8 @@ def parse_row(line: str, layout: Layout) -> Row:
         power_w = volts * amperes
     if power_w is not None and not math.isfinite(power_w):
         raise ValueError(f"a power of {power_w} W cannot be true")
-    return Row(time_ns, absolute, power_w, value(layout.energy))
+    meter = None if layout.meter is None else field(layout.meter)
+    return Row(time_ns, absolute, power_w, value(layout.energy), meter)
 
 
 _ABSENT = frozenset({"", "-", "nan", "null", "none", "n/a", "na"})

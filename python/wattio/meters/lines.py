@@ -25,6 +25,7 @@ class Lines:
         self._file = file
         self._start_ns = _start_ns(parts)
         self._rest = b""
+        self._meter = parts.query.get("meter")
         self._layout = self._find_layout()
 
     def next_row(self) -> Row | None:
@@ -33,7 +34,9 @@ class Lines:
             if columns.is_comment(line):
                 continue
             try:
-                return self._absolute(columns.parse_row(line, self._layout))
+                row = self._absolute(columns.parse_row(line, self._layout))
+                if self._is_wanted(row):
+                    return row
             except ValueError as error:
                 raise self.error(str(error)) from None
         return None
@@ -88,6 +91,15 @@ class Lines:
             except ValueError as error:
                 first = first or self.error(str(error))
         raise first or InputError(f"{self._parts.path}: has no header line")
+
+    def _is_wanted(self, row: Row) -> bool:
+        if self._meter is None:
+            self._meter = row.meter
+        if self._layout.meter is None or row.meter == self._meter:
+            return True
+        if "meter" not in self._parts.query:
+            raise ValueError("the file holds several meters; name one with ?meter=")
+        return False
 
     def _absolute(self, row: Row) -> Row:
         if row.absolute:
