@@ -24,7 +24,8 @@ def judged(
     meter: Watched, *phases: tuple[str, float, float], witness: Watched | None = None
 ) -> list[Verdict]:
     record = made.record(*(made.span(*phase) for phase in phases))
-    return verdicts.of_iteration(record, [meter], [], RULES, witness)
+    stills = list(verdicts.standstills(meter, RULES, witness))
+    return verdicts.of_iteration(record, [(meter, stills)], [], RULES)
 
 
 def kinds(found: list[Verdict]) -> set[str]:
@@ -121,13 +122,13 @@ def test_doubts_and_failures_are_verdicts() -> None:
     meter = made.watched(made.samples(EVERY_SECOND, busy))
     doubtful = Operation("stat", "stat", doubts=("faster than the network",))
     record = made.record(made.span("stat", 0.0, 100.0), doubts=("caches were not dropped",))
-    found = verdicts.of_iteration(record, [meter], [doubtful], RULES, None)
+    found = verdicts.of_iteration(record, [(meter, [])], [doubtful], RULES)
     assert [verdict.reason for verdict in found] == [
         "DOUBT: caches were not dropped",
         "DOUBT: stat: stat: faster than the network",
     ]
     assert verdicts.is_valid(found)
     failed = made.record(made.span("stat", 0.0, 100.0), failure="fio: exit code 1")
-    found = verdicts.of_iteration(failed, [meter], [], RULES, None)
+    found = verdicts.of_iteration(failed, [(meter, [])], [], RULES)
     assert found == [Verdict("INVALID", "FAILED: fio: exit code 1")]
     assert not verdicts.is_valid(found)

@@ -28,13 +28,13 @@ from wattio.study.document import Document
 
 
 @dataclass(frozen=True)
-class Asked:
+class Request:
     """What the command line says of a measurement: a study, or a folder to go on in."""
 
     source: Document | None
     resume: Path | None
     results: Path
-    scale: str | None
+    changes: planning.Asked
     scratch: Path | None
 
     def begin(self) -> tuple[MeasuredFolder, Plan]:
@@ -51,17 +51,19 @@ class Asked:
             return self._begun(MeasuredFolder(self.resume))[1]
         if self.source is None:
             raise InputError("wattio run needs a study file, or --resume with a result folder")
-        return planning.make(self.source, self.scale)
+        return planning.make(self.source, self.changes)
 
     def _begun(self, folder: MeasuredFolder) -> tuple[MeasuredFolder, Plan]:
         if self.source is not None and self.source.text != folder.study_text():
             raise InputError(f"{self.source.path}: is not the study {folder.path} was begun with")
-        if self.scale is not None and self.scale != folder.inputs()["scale"]:
-            raise InputError(f"--scale {self.scale}: {folder.path} was begun with another one")
+        if self.changes not in (planning.Asked(), planning.Asked.of_inputs(folder.inputs())):
+            raise InputError(
+                f"{folder.path} was begun with another --scale or --meter; leave it out"
+            )
         return folder, running.resume(folder)
 
 
-def run(asked: Asked, *, dry_run: bool, report: bool, as_json: bool) -> int:
+def run(asked: Request, *, dry_run: bool, report: bool, as_json: bool) -> int:
     """Measure, or say what would be measured. The exit code is 1 where something stayed INVALID."""
     if dry_run:
         return show_plan(asked.plan(), as_json)
@@ -262,40 +264,53 @@ def _invalid_json(item: Recorded) -> dict[str, Any]:
 
 
 def summary_table(found: list[PhaseRow]) -> Table:
-    """Each phase of each run, with its deviation over the repetitions."""
+    """Each phase of each run: means, with deviations over the repetitions."""
     estimated = any(row.is_estimated("energy_j") for row in found)
     kind = "power ESTIMATED by a model, not measured" if estimated else "power measured"
     title = f"Means over VALID and WARN iterations; {kind}"
     table = Table(title=title, title_justify="left", box=None)
     for column in ("workload", "on", "phase"):
-        table.add_column(column)
-    for column in ("n", "MiB/s", "IOPS", "W", "J", "MiB/J", "IO/J", "of peak"):
-        table.add_column(column, justify="right")
-    table.add_column("not used")
+        table.add_column(column, overflow="fold")
+    for column in ("n", "rate", "W", "J", "work per joule"):
+        table.add_column(column, justify="right", no_wrap=True)
+    shares = any(row.get("peak_share") for row in found)
+    if shares:
+        table.add_column("of peak", justify="right", no_wrap=True)
+    table.add_column("verdicts")
     for row in found:
-        table.add_row(
-            row.run.load,
-            row.run.label,
-            row.phase,
-            f"{row.used}" + (f" ({row.warned} WARN)" if row.warned else ""),
-            _with_deviation(row, "throughput_mib_s"),
-            _with_deviation(row, "iops"),
-            _with_deviation(row, "power_w_mean"),
-            _with_deviation(row, "energy_j"),
-            _with_deviation(row, "mib_per_joule"),
-            _with_deviation(row, "iops_per_watt"),
-            output.share(peak.mean if (peak := row.get("peak_share")) else None),
-            f"{row.invalid} INVALID" if row.invalid else "",
-        )
+        rate, work = _work(row)
+        values = [_told(row, *rate), _told(row, "power_w_mean"), _told(row, "energy_j")]
+        values.append(_told(row, *work))
+        if shares:
+            peak = row.get("peak_share")
+            values.append(output.share(peak.mean if peak else None))
+        counts = {"WARN": row.warned, "INVALID": row.invalid}
+        told = ", ".join(f"{count} {kind}" for kind, count in counts.items() if count)
+        table.add_row(row.run.load, row.run.label, row.phase, str(row.used), *values, told)
     return table
 
 
-def _with_deviation(row: PhaseRow, name: str) -> str:
+SMALL_BYTES = 65536
+"""Operations smaller than this on average are counted, larger ones are weighed."""
+
+
+def _work(row: PhaseRow) -> tuple[tuple[str, str], tuple[str, str]]:
+    """The rate, and the work per joule, that a phase is known by: each a metric and its unit."""
+    size, count = row.get("bytes"), row.get("operations")
+    if size and not (count and size.mean < SMALL_BYTES * count.mean):
+        return ("throughput_mib_s", "MiB/s"), ("mib_per_joule", "MiB/J")
+    return ("iops", "IO/s"), ("iops_per_watt", "IO/J")
+
+
+def _told(row: PhaseRow, name: str, unit: str = "") -> str:
+    """A mean, with its deviation over the repetitions as a share of it."""
     found = row.get(name)
     if found is None:
         return output.ABSENT
-    text = output.number(found.mean)
-    return text if found.deviation is None else f"{text} ± {output.number(found.deviation)}"
+    text = f"{output.number(found.mean)} {unit}".rstrip()
+    if found.deviation is None or not found.mean:
+        return text
+    return f"{text} ±{100 * found.deviation / abs(found.mean):.2g}%"
 
 
 def row_json(row: PhaseRow) -> dict[str, Any]:

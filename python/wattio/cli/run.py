@@ -44,6 +44,7 @@ def run(
     results: Path = Path("results"),
     jobs: int | None = None,
     scale: str | None = None,
+    meter: Annotated[list[str], Parameter(negative="")] = [],  # noqa: B006 (read only)
     dry_run: Annotated[bool, Parameter(negative="")] = False,
     scratch: Path | None = None,
     report: bool = True,
@@ -57,7 +58,7 @@ def run(
     Parameters
     ----------
     study
-        Study file in TOML; `wattio check` tells whether it is one.
+        Study file in TOML, or a folder with a study.toml; `wattio check` tells whether it is one.
     resume
         Result folder of a run that stopped; at most the iterations in flight were lost.
     results
@@ -67,6 +68,9 @@ def run(
         depend on it. For simulations.
     scale
         Measure with the changes of this table `[scale.NAME]` of the study.
+    meter
+        Power meter in place of the study's totals, which are then shown beside it; may be repeated
+        for meters of different parts. `wattio meter list` shows some.
     dry_run
         Print the plan of a measurement and how long it may take; nothing is run.
     scratch
@@ -77,16 +81,19 @@ def run(
     as_json
         Print the summary as one JSON object.
     """
-    from wattio.measuring.plan import is_measurement
+    from wattio.measuring.plan import Asked, is_measurement
     from wattio.study.simulator import NativeSimulator
 
+    if study is not None and study.is_dir():
+        study /= "study.toml"
     source = None if study is None else document.read(study)
     if is_measurement(source) if source else resume is not None and _was_measured(resume):
         from wattio.cli import measuring
 
-        asked = measuring.Asked(source, resume, results, scale, scratch)
+        asked = measuring.Request(source, resume, results, Asked(scale, tuple(meter)), scratch)
         return measuring.run(asked, dry_run=dry_run, report=report, as_json=as_json)
-    for name, given in (("--scale", scale), ("--dry-run", dry_run), ("--scratch", scratch)):
+    only = {"--scale": scale, "--meter": meter, "--dry-run": dry_run, "--scratch": scratch}
+    for name, given in only.items():
         if given:
             raise InputError(f"{name} is for studies of kind measurement")
     if jobs is not None and jobs < 1:

@@ -116,8 +116,20 @@ def compare(first: Side, second: Side) -> list[Ratio]:
     return found
 
 
+FEW = 5
+"""Fewer repetitions than this give intervals that are too narrow, and are said to be few."""
+
+
 def sentence(ratios: Sequence[Ratio]) -> str:
     """What differs beyond noise in one phase of a pair of runs, as a reader would say it."""
+    text = _sentence(ratios)
+    least = min(side.n for ratio in ratios for side in (ratio.first, ratio.second))
+    if 1 < least < FEW:
+        text += f" {least} repetitions are few: intervals over them are too narrow."
+    return text
+
+
+def _sentence(ratios: Sequence[Ratio]) -> str:
     unknown = all(ratio.interval is None for ratio in ratios)
     if unknown:
         return "One repetition on a side says nothing about noise: repeat to know what differs."

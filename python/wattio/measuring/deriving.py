@@ -21,6 +21,7 @@ from wattio.measuring.plan import IDLE
 from wattio.measuring.record import Record
 from wattio.measuring.schema import MeasurementStudy, MeterEntry, from_document
 from wattio.measuring.verdicts import WITNESS, Watched
+from wattio.meters.meter import Facts
 from wattio.peak import file as peak_file
 from wattio.recording import Samples
 from wattio.study import catalog, document
@@ -71,40 +72,42 @@ def operations(folder: Path, record: Record) -> list[Operation]:
     return found
 
 
-def derive(
-    record: Record, results: list[Operation], recorded: Mapping[str, Samples], book: Rulebook
-) -> Derived:
-    """Metrics and verdicts of an iteration. `recorded` is its whole session, by label.
+class View:
+    """What was recorded in a session, or in a part of it, with what is known of its meters."""
 
-    Raises ResultError where the record or the samples lack one of the study's meters.
-    """
-    watched = [_watched(entry, record, recorded) for entry in book.study.meter]
+    def __init__(
+        self, meters: Mapping[str, Facts], recorded: Mapping[str, Samples], book: Rulebook
+    ) -> None:
+        """Put both together. Raises ResultError where one of the study's meters is missing."""
+        self.watched = [_watched(entry, meters, recorded) for entry in book.study.meter]
+        witness = next((meter for meter in self.watched if meter.facts.estimate), None)
+        if witness is None and WITNESS in meters and WITNESS in recorded:
+            witness = Watched.of(WITNESS_ENTRY, meters[WITNESS], recorded[WITNESS])
+        rules = book.study.rules
+        self.stills = [list(verdicts.standstills(meter, rules, witness)) for meter in self.watched]
+
+
+def derive(record: Record, results: list[Operation], view: View, book: Rulebook) -> Derived:
+    """Metrics and verdicts of an iteration, from its results and its session."""
     found: Metrics = {}
     for phase in record.phases:
         own = [result for result in results if result.phase == phase.span.name]
-        found |= metrics.of_phase(phase.span, own, watched, book.study, book.peak)
+        meters = [meter.around(phase.span) for meter in view.watched]
+        found |= metrics.of_phase(phase.span, own, meters, book.study, book.peak)
     if record.module is None:
         found |= _capacity(record, found)
-    witness = _witness(record, watched, recorded)
-    judged = verdicts.of_iteration(record, watched, results, book.study.rules, witness)
+    pairs = zip(view.watched, view.stills, strict=True)
+    judged = verdicts.of_iteration(record, pairs, results, book.study.rules)
     return Derived(found, judged, [_row(phase.span) for phase in record.phases])
 
 
-def _watched(entry: MeterEntry, record: Record, recorded: Mapping[str, Samples]) -> Watched:
+def _watched(
+    entry: MeterEntry, meters: Mapping[str, Facts], recorded: Mapping[str, Samples]
+) -> Watched:
     label = entry.shown
-    if label not in record.meters or label not in recorded:
-        raise ResultError(f"session {record.session}: there are no samples of meter {label}")
-    return Watched.of(entry, record.meters[label], recorded[label])
-
-
-def _witness(
-    record: Record, watched: list[Watched], recorded: Mapping[str, Samples]
-) -> Watched | None:
-    """The estimate by which a change of the load is seen: the study's own, or the witness."""
-    own = next((meter for meter in watched if meter.facts.estimate), None)
-    if own is not None or WITNESS not in record.meters or WITNESS not in recorded:
-        return own
-    return Watched.of(WITNESS_ENTRY, record.meters[WITNESS], recorded[WITNESS])
+    if label not in meters or label not in recorded:
+        raise ResultError(f"there are no samples of meter {label}")
+    return Watched.of(entry, meters[label], recorded[label])
 
 
 def _capacity(record: Record, found: Metrics) -> Metrics:

@@ -2,7 +2,7 @@
 
 study.toml      the study file as given
 resolved.toml   the same with every default filled in and its scale applied
-inputs.json     the scale, and the parts of the theoretical peak
+inputs.json     the scale, further meters, and the file of the theoretical peak
 machine.json    processor, kernel, versions, commit, plan; `kind` is "measurement"
 catalog.sqlite  runs, iterations, phases, verdicts, metrics
 samples/        every power sample, one Parquet file for each session of running
@@ -38,7 +38,6 @@ class MeasuredFolder(StudyFolder):
         super().__init__(path)
         if self.kind != KIND:
             raise ResultError(f"{path}: holds a {self.kind}, not a measurement")
-        self._sessions: dict[str, dict[str, Samples]] = {}
 
     @classmethod
     def create(cls, plan: Plan, results: Path, now_utc: datetime) -> MeasuredFolder:
@@ -53,13 +52,13 @@ class MeasuredFolder(StudyFolder):
         facts = machine.describe() | {
             "kind": KIND,
             "study_file": str(plan.source.path.resolve()),
-            "scale": plan.scale,
             "plan": [iteration.identity for iteration in plan.iterations],
             "started_utc": now_utc.isoformat(timespec="seconds"),
         }
         (path / "study.toml").write_text(plan.source.text, encoding="utf-8")
         (path / "resolved.toml").write_text(toml_text.dump(plan.resolved), encoding="utf-8")
-        write_json(path / "inputs.json", {"scale": plan.scale, "peak": plan.peak_text})
+        inputs = {"scale": plan.asked.scale, "meters": plan.asked.meters, "peak": plan.peak_text}
+        write_json(path / "inputs.json", inputs)
         catalog = Catalog(path / "catalog.sqlite")
         catalog.add_runs({item.run.name: item.run for item in plan.iterations}.values())
         catalog.close()
@@ -68,7 +67,7 @@ class MeasuredFolder(StudyFolder):
         return cls(path)
 
     def inputs(self) -> dict[str, Any]:
-        """The scale, and the text of the file of the theoretical peak."""
+        """The scale, further meters, and the text of the file of the theoretical peak."""
         return self._json("inputs.json")
 
     def raw(self, identity: str) -> Path:
@@ -103,17 +102,13 @@ class MeasuredFolder(StudyFolder):
                 if (folder / EVENTS).exists():
                     shutil.copy(folder / EVENTS, target.with_suffix(".events.jsonl"))
             shutil.rmtree(folder)
-            self._sessions.pop(folder.name, None)
 
     def samples(self, session: str) -> dict[str, Samples]:
         """Every sample of a session, by the meter's label. Raises ResultError."""
-        if session not in self._sessions:
-            kept = self.path / "samples" / f"{session}.parquet"
-            if not kept.exists():
-                # It is still being recorded: what was read once is soon old.
-                return read_folder(self.path / "recording" / session)
-            self._sessions[session] = parquet.read(kept)
-        return self._sessions[session]
+        kept = self.path / "samples" / f"{session}.parquet"
+        if kept.exists():
+            return parquet.read(kept)
+        return read_folder(self.path / "recording" / session)
 
     def events(self, session: str) -> list[Event]:
         """What happened to meters and clock in a session."""

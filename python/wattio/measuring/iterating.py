@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import threading
@@ -135,6 +136,8 @@ class _Steps:
                 self.phases += [Phase(step, span) for span in spans]
         finally:
             self._work.clean(self._context(_PREPARING))
+            with contextlib.suppress(OSError):
+                (self._raw / _PREPARING).rmdir()  # Most workloads leave nothing there.
 
     def _context(self, step: str) -> Context:
         raw = self._raw / step

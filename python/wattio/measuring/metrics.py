@@ -16,7 +16,7 @@ from wattio.analysis import efficiency, power
 from wattio.analysis.peak import Peak
 from wattio.clock import Span
 from wattio.measuring.schema import MeasurementStudy
-from wattio.measuring.verdicts import Watched
+from wattio.measuring.verdicts import Watched, bounds
 from wattio.study.catalog import Metrics
 from wattio.workloads.workload import Operation
 
@@ -147,7 +147,7 @@ def _spread(span: Span, totals: Sequence[Watched]) -> Metrics:
 
 def total_power_w(span: Span, totals: Sequence[Watched]) -> tuple[Series, Series]:
     """Times and summed power of the totals within a span, at the first one's samples."""
-    start_s, end_s = span.start.monotonic_ns / 1e9, span.end.monotonic_ns / 1e9
+    start_s, end_s = bounds(span)
     first = totals[0]
     known = (first.time_s >= start_s) & (first.time_s <= end_s) & ~np.isnan(first.samples.power_w)
     time_s = first.time_s[known]
@@ -161,7 +161,7 @@ def total_power_w(span: Span, totals: Sequence[Watched]) -> tuple[Series, Series
 
 def energy_j(span: Span, meter: Watched) -> float | None:
     """What a meter says of the energy of a span: counted where it counts, else integrated."""
-    start_s, end_s = span.start.monotonic_ns / 1e9, span.end.monotonic_ns / 1e9
+    start_s, end_s = bounds(span)
     if meter.facts.counts_energy:
         counted = power.energy_counted(meter.time_s, meter.samples.energy_j, start_s, end_s)
         if counted is not None:

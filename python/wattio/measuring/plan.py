@@ -20,6 +20,7 @@ from wattio.measuring import knobs
 from wattio.measuring.schema import (
     KIND,
     MeasurementStudy,
+    MeterEntry,
     SystemEntry,
     Value,
     WorkloadEntry,
@@ -76,12 +77,25 @@ class Iteration:
 
 
 @dataclass(frozen=True)
+class Asked:
+    """What changes a study from outside: a scale of its own, and meters in place of its totals."""
+
+    scale: str | None = None
+    meters: tuple[str, ...] = ()
+
+    @classmethod
+    def of_inputs(cls, inputs: Mapping[str, Any]) -> Asked:
+        """As a result folder keeps it."""
+        return cls(inputs["scale"], tuple(inputs["meters"]))
+
+
+@dataclass(frozen=True)
 class Plan:
     """All iterations of a study in their order, and the study with every default."""
 
     source: Document
     study: MeasurementStudy
-    scale: str | None
+    asked: Asked
     iterations: tuple[Iteration, ...]
     peak: Peak | None
     peak_text: str | None
@@ -129,12 +143,12 @@ def is_measurement(source: Document) -> bool:
     return isinstance(head, dict) and head.get("kind") == KIND
 
 
-def make(source: Document, scale: str | None = None) -> Plan:
+def make(source: Document, asked: Asked = Asked()) -> Plan:
     """Resolve a study into its plan. Raises InputError that names file, line and key.
 
     Nothing of the host is looked at but the files that the study names.
     """
-    study = from_document(source, scale)
+    study = with_meters(from_document(source, asked.scale), asked.meters)
     base = source.path.resolve().parent
     _check_parts(study, source, base)
     peak = _peak(study, source, base)
@@ -157,7 +171,29 @@ def make(source: Document, scale: str | None = None) -> Plan:
         if study.study.idle_after:
             inner.append(identities.iteration(after, 0, None))
         iterations += inner
-    return Plan(source, study, scale, tuple(iterations), *peak)
+    return Plan(source, study, asked, tuple(iterations), *peak)
+
+
+def with_meters(study: MeasurementStudy, names: Sequence[str]) -> MeasurementStudy:
+    """The study with meters in place of its totals, which are shown beside them from then on.
+
+    The first one covers what they covered; with several, each is a part of its own. Raises
+    InputError for what is no meter's name.
+    """
+    if not names:
+        return study
+    covered = [device for meter in study.meter if meter.role == "total" for device in meter.covers]
+    taken = {meter.shown for meter in study.meter}
+    added = []
+    for number, name in enumerate(names, start=1):
+        label = name.partition(":")[0]
+        if label in taken or len(names) > 1:
+            label = f"{label}-{number}"
+        kind_of(name)
+        covers = covered if number == 1 else [label]
+        added.append(MeterEntry(name=name, label=label, covers=covers))
+    beside = [meter.model_copy(update={"role": "beside"}) for meter in study.meter]
+    return study.model_copy(update={"meter": [*added, *beside]})
 
 
 def make_work(entry: WorkloadEntry, base: Path) -> Workload:

@@ -19,8 +19,7 @@ def differences(folder: MeasuredFolder) -> tuple[int, list[Difference]]:
     book = Rulebook.of_folder(folder)
     compared = 0
     found: list[Difference] = []
-    for item in folder.iterations():
-        again = derived(folder, folder.record(item.identity), book)
+    for item, again in derived(folder, book):
         recorded = {name: value for name, (value, _) in item.metrics.items()}
         fresh = {name: value for name, (value, _) in again.metrics.items()}
         recorded |= {f"{v.verdict} {v.reason}": 1.0 for v in item.verdicts}

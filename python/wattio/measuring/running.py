@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Protocol
 
+from wattio.clock import now
 from wattio.errors import InputError, ResultError, SystemFailed, WattioError
 from wattio.measuring import deriving, iterating, knobs
 from wattio.measuring import plan as planning
-from wattio.measuring.deriving import WITNESS_NAME, Derived, Rulebook
+from wattio.measuring.deriving import WITNESS_NAME, Derived, Rulebook, View
 from wattio.measuring.folder import MeasuredFolder
 from wattio.measuring.holder import SNAPSHOT, Holder
 from wattio.measuring.iterating import Served, Session
-from wattio.measuring.plan import Iteration, Plan
+from wattio.measuring.plan import Asked, Iteration, Plan
 from wattio.measuring.record import Record
 from wattio.measuring.schema import SystemEntry
 from wattio.measuring.verdicts import WITNESS, is_valid
@@ -56,7 +57,7 @@ def resume(folder: MeasuredFolder) -> Plan:
             f"{source.path}: has changed since {folder.path} was begun; run it as a new study,"
             " or put the file back as it was (the folder keeps it as study.toml)"
         )
-    again = planning.make(source, folder.inputs()["scale"])
+    again = planning.make(source, Asked.of_inputs(folder.inputs()))
     if [iteration.identity for iteration in again.iterations] != folder.machine()["plan"]:
         raise ResultError(
             f"{folder.path}: a file that the study names or wattio itself has changed since it was"
@@ -104,6 +105,8 @@ def execute(plan: Plan, folder: MeasuredFolder, scratch: Path, watch: Watch) -> 
         try:
             _Session(plan, folder, scratch, watch).run(left)
         finally:
+            with contextlib.suppress(OSError):
+                scratch.rmdir()
             # A meter that froze before an iteration's end may have shown it only after.
             settle_up(folder)
 
@@ -117,19 +120,33 @@ def settle_up(folder: MeasuredFolder) -> None:
     book = Rulebook.of_folder(folder)
     catalog = folder.catalog()
     try:
-        for item in catalog.iterations():
-            record = folder.record(item.identity)
-            if record.session in ended:
-                found = derived(folder, record, book)
-                catalog.replace_derived(item.identity, found.verdicts, found.metrics)
+        for item, found in derived(folder, book, ended):
+            catalog.replace_derived(item.identity, found.verdicts, found.metrics)
     finally:
         catalog.close()
 
 
-def derived(folder: MeasuredFolder, record: Record, book: Rulebook) -> Derived:
-    """Metrics and verdicts of an iteration, from what the folder keeps of it."""
-    results = deriving.operations(folder.raw(record.identity), record)
-    return deriving.derive(record, results, folder.samples(record.session), book)
+def derived(
+    folder: MeasuredFolder, book: Rulebook, sessions: Container[str] | None = None
+) -> Iterator[tuple[Recorded, Derived]]:
+    """Metrics and verdicts of iterations again, from what the folder keeps of them.
+
+    Of those in the given sessions, or of all; one session's samples at a time are in memory. Raises
+    ResultError.
+    """
+    pairs = [(item, folder.record(item.identity)) for item in folder.iterations()]
+    for session in sorted({record.session for _, record in pairs}):
+        if sessions is not None and session not in sessions:
+            continue
+        recorded = folder.samples(session)
+        view: View | None = None
+        for item, record in pairs:
+            if record.session != session:
+                continue
+            # The facts are the same for all iterations of a session.
+            view = view or View(record.meters, recorded, book)
+            results = deriving.operations(folder.raw(record.identity), record)
+            yield item, deriving.derive(record, results, view, book)
 
 
 @dataclass
@@ -199,13 +216,28 @@ class _Session:
                     holder.put(knobs.assignments(name, value))
             record = iterating.run(iteration, self.plan, served, session, self.folder)
             self._catch_up(record, recorder)
-            found = derived(self.folder, record, book)
+            found = self._derive(record, recorder, book)
             self._keep(iteration, found)
             self.watch.ended(iteration, found.verdicts)
             again = iteration.attempt < self.plan.study.study.repeat_invalid
             if is_valid(found.verdicts) or not again:
                 return
             iteration = self.plan.again(iteration)
+
+    def _derive(self, record: Record, recorder: Recorder, book: Rulebook) -> Derived:
+        """Metrics and verdicts so far: what was recorded shortly before, and since.
+
+        How long a meter was frozen is known only at the session's end, and judged again there.
+        """
+        rules = book.study.rules
+        since_ns = {
+            label: record.start.monotonic_ns - round(2e9 * rules.frozen_periods * facts.period_s)
+            for label, facts in record.meters.items()
+        }
+        until_ns = now().monotonic_ns
+        recorded = {label: recorder.read(label, ns, until_ns) for label, ns in since_ns.items()}
+        results = deriving.operations(self.folder.raw(record.identity), record)
+        return deriving.derive(record, results, View(record.meters, recorded, book), book)
 
     def _catch_up(self, record: Record, recorder: Recorder) -> None:
         """Wait for a sample beyond the end, so that the last phase's energy is bounded by two."""

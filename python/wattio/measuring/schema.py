@@ -36,8 +36,8 @@
 
     [scale.small.study]               # what `--scale small` changes
     repetitions = 2
-    [scale.small.workload.posix]      # options, by the workload's name
-    total = "64 MiB"
+    [scale.small.workload.posix]      # keys of the workload of this name; likewise system
+    options = { total = "64 MiB" }    # options that are not named here stay
     # Lists are taken whole: knob = [] below [scale.small] sweeps nothing.
 
 Paths are relative to the file.
@@ -193,7 +193,7 @@ def from_document(source: Document, scale: str | None = None) -> MeasurementStud
 def _scaled(source: Document, changes: Mapping[str, Any], scale: str) -> dict[str, Any]:
     """The document's content with what a scale changes.
 
-    Keys of [study] and [rules], options of workloads and systems by name, lists as a whole.
+    Keys of [study] and [rules], keys and options of workloads and systems by name, whole lists.
     """
     content = copy.deepcopy(dict(source.content))
     for part, tables in changes.items():
@@ -204,13 +204,14 @@ def _scaled(source: Document, changes: Mapping[str, Any], scale: str) -> dict[st
             content[part] = {**content.get(part, {}), **tables}
         elif part in ("workload", "system"):
             names = [entry["name"] for entry in content[part]]
-            for name, options in tables.items():
+            for name, keys in tables.items():
                 if name not in names:
                     raise source.error(
                         (*place, name), f"no {part} is called so; " + nearest(name, names)
                     )
                 entry = content[part][names.index(name)]
-                entry["options"] = {**entry.get("options", {}), **options}
+                options = {**entry.get("options", {}), **keys.get("options", {})}
+                entry |= {**keys, "options": options}
         else:
             known = ("study", "rules", "system", "workload")
             raise source.error(place, "cannot be scaled; " + nearest(part, known))

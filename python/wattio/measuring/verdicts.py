@@ -6,7 +6,7 @@ those of the EEHPC, MLPerf and Emerald methodologies where they say one.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,6 +18,7 @@ from wattio.measuring.record import Record
 from wattio.measuring.schema import MeterEntry, Rules
 from wattio.meters.meter import Facts
 from wattio.recording import Samples
+from wattio.recording.samples import COLUMNS
 from wattio.study.catalog import Verdict
 from wattio.workloads.workload import Operation
 
@@ -28,9 +29,13 @@ STEP_UNKNOWN_W = 1.0
 """Taken for the resolution of a meter that names none and has shown only one value."""
 
 
+Still = tuple[float, float, str]
+"""A stretch over which a meter was frozen: its first and last sample, and how it shows."""
+
+
 @dataclass(frozen=True)
 class Watched:
-    """A meter with all that was recorded of it in one session.
+    """A meter with what was recorded of it.
 
     `time_s` is the monotonic clock less the meter's lag, in seconds.
     """
@@ -56,22 +61,31 @@ class Watched:
         """How often it could have shown something new."""
         return max(self.interval_s, self.facts.period_s)
 
+    def around(self, span: Span) -> Watched:
+        """The samples within a span, and the one before and after it."""
+        start_s, end_s = bounds(span)
+        first = max(int(np.searchsorted(self.time_s, start_s, side="right")) - 1, 0)
+        last = int(np.searchsorted(self.time_s, end_s, side="left")) + 1
+        columns = (getattr(self.samples, name)[first:last] for name in COLUMNS)
+        return Watched(self.entry, self.facts, Samples(*columns), self.time_s[first:last])
+
 
 def of_iteration(
     record: Record,
-    watched: Iterable[Watched],
+    watched: Iterable[tuple[Watched, Sequence[Still]]],
     operations: Iterable[Operation],
     rules: Rules,
-    witness: Watched | None,
 ) -> list[Verdict]:
-    """Every verdict of an iteration; one of VALID where there is nothing to say."""
+    """Every verdict of an iteration; one of VALID where there is nothing to say.
+
+    Meters come with the stretches over which they were frozen.
+    """
     found: list[Verdict] = []
     if record.failure is not None:
         found.append(Verdict("INVALID", f"FAILED: {record.failure}"))
-    for meter in watched:
-        stills = list(standstills(meter, rules, witness))
+    for meter, stills in watched:
         for phase in record.phases:
-            found += _of_phase(phase.span, meter, rules)
+            found += _of_phase(phase.span, meter.around(phase.span), rules)
             found += _frozen(phase.span, meter, stills)
     found += [Verdict("WARN", f"DOUBT: {text}") for text in record.doubts]
     found += [
@@ -89,7 +103,7 @@ def is_valid(verdicts: Iterable[Verdict]) -> bool:
 
 def _of_phase(span: Span, meter: Watched, rules: Rules) -> Iterator[Verdict]:
     """What is wrong with one meter's samples within one phase."""
-    start_s, end_s = _bounds(span)
+    start_s, end_s = bounds(span)
     time_s, label, interval_s = meter.time_s, meter.entry.shown, meter.interval_s
     inside = (time_s >= start_s) & (time_s <= end_s)
     count = int(np.count_nonzero(inside))
@@ -114,10 +128,8 @@ def _of_phase(span: Span, meter: Watched, rules: Rules) -> Iterator[Verdict]:
         yield Verdict("WARN", f"{text}; wanted are {rules.samples_min}, and one a second")
 
 
-def standstills(
-    meter: Watched, rules: Rules, witness: Watched | None
-) -> Iterator[tuple[float, float, str]]:
-    """Stretches of a session over which a meter was frozen: first and last sample, and why.
+def standstills(meter: Watched, rules: Rules, witness: Watched | None) -> Iterator[Still]:
+    """Stretches over which a meter was frozen.
 
     Its counter or own time stamp stood still for longer than two of its periods; or it showed one
     value for `frozen_periods` of them while the load changed by more than its resolution.
@@ -137,11 +149,9 @@ def standstills(
             yield start_s, end_s, what
 
 
-def _frozen(
-    span: Span, meter: Watched, stills: Iterable[tuple[float, float, str]]
-) -> Iterator[Verdict]:
+def _frozen(span: Span, meter: Watched, stills: Iterable[Still]) -> Iterator[Verdict]:
     """A phase is touched from one period after the last true change on."""
-    begin_s, finish_s = _bounds(span)
+    begin_s, finish_s = bounds(span)
     for start_s, end_s, what in stills:
         if min(finish_s, end_s) > max(begin_s, start_s + meter.update_s):
             text = f"FROZEN: {span.name}: {meter.entry.shown}: {what} for {end_s - start_s:.3g} s"
@@ -167,5 +177,6 @@ def _resolution_w(meter: Watched) -> float:
     return float(steps_w.min()) if steps_w.size else STEP_UNKNOWN_W
 
 
-def _bounds(span: Span) -> tuple[float, float]:
+def bounds(span: Span) -> tuple[float, float]:
+    """Start and end of a span on the monotonic clock, in seconds."""
     return span.start.monotonic_ns / 1e9, span.end.monotonic_ns / 1e9
