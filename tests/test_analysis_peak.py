@@ -143,6 +143,9 @@ def test_shares_of_the_peak() -> None:
     peak = Peak("arm", (*ARM_READ, part("disk", 1, 2, IOPS_WRITE, 9043.88, 1467.56)))
     assert peak.share("read", throughput_mib_s=224.352, iops=56.0) == pytest.approx(0.5)
     assert peak.share("file_create", iops=9043.88) == pytest.approx(0.5)
+    both = Peak("both", (part("disk", 1, 1, WRITE, 100.0), part("disk", 1, 1, IOPS_WRITE, 1000.0)))
+    assert both.share("write", throughput_mib_s=3.0, iops=900.0) == pytest.approx(0.9)
+    assert both.share("write", throughput_mib_s=80.0, iops=20.0) == pytest.approx(0.8)
     assert peak.share("file_stat", iops=1000.0) is None
     assert peak.share("idle", iops=1000.0) is None
     assert peak.share("read") is None

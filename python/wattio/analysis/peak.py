@@ -138,20 +138,23 @@ class Peak:
     ) -> float | None:
         """A result as a share of the peak, 1 being all of it; more where a cache helped.
 
-        The throughput is compared where there is one, else the I/Os per second. Operations on
-        metadata count as small reads (stat) or small writes (create, remove, rename). None for an
-        operation of no known direction, and where the peak is not known.
+        With both rates it is the greater share, of the bound that the work comes nearer to: large
+        blocks are bound by throughput, small ones by I/Os per second. Operations on metadata count
+        as small reads (stat) or small writes (create, remove, rename). None for an operation of no
+        known direction, and where the peak is not known.
         """
         direction = direction_of(operation)
         if direction is None:
             return None
-        if throughput_mib_s is not None:
-            return self._share(Quantity("throughput_mib_s", direction), throughput_mib_s)
-        return None if iops is None else self._share(Quantity("iops", direction), iops)
+        shares = (
+            self._share(Quantity("throughput_mib_s", direction), throughput_mib_s),
+            self._share(Quantity("iops", direction), iops),
+        )
+        return max((share for share in shares if share is not None), default=None)
 
-    def _share(self, quantity: Quantity, value: float) -> float | None:
-        found = self.limit(quantity)
-        return None if found is None else share_of_peak(value, found.mean)
+    def _share(self, quantity: Quantity, value: float | None) -> float | None:
+        found = None if value is None else self.limit(quantity)
+        return None if value is None or found is None else share_of_peak(value, found.mean)
 
 
 def direction_of(operation: str) -> Direction | None:

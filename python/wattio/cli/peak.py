@@ -53,9 +53,9 @@ def peak(
     file: Path | None = None,
     /,
     *,
-    device_folder: tuple[str, ...] = (),
-    server: tuple[str, ...] = (),
-    client: tuple[str, ...] = (),
+    device_folder: Annotated[tuple[str, ...], Parameter(negative="")] = (),
+    server: Annotated[tuple[str, ...], Parameter(negative="")] = (),
+    client: Annotated[tuple[str, ...], Parameter(negative="")] = (),
     memory_folder: str = "/dev/shm",  # noqa: S108 (a tmpfs is what is measured)
     memory: bool = True,
     runtime: Quantity | None = None,
