@@ -21,7 +21,7 @@ pytestmark = [
 ]
 
 RISING = Load(((0.0, 100.0), (100.0, 600.0)))
-QUICK = "150 ms"
+QUICK = "400 ms"
 
 Open = Callable[[str], Meter]
 
@@ -189,14 +189,14 @@ def test_an_object_that_is_not_there_is_refused(pdu: Pdu, opened: Open) -> None:
 def test_an_unplugged_pdu_is_lost_and_comes_back(pdu: Pdu, opened: Open) -> None:
     meter = opened(pdu.name("eaton-epdu", 1, timeout=QUICK))
     pdu.unplug()
-    assert "did not answer within 0.3 s" in lost(meter)
+    assert "did not answer within 0.8 s" in lost(meter)
     pdu.plug_in()
-    assert meter.read().power_w is not None
+    wait_until(lambda: reads(meter))
 
 
 def test_a_slow_answer_is_lost_and_not_taken_for_a_later_one(pdu: Pdu, opened: Open) -> None:
     meter = opened(pdu.name("eaton-epdu", 1, timeout=QUICK))
-    pdu.control("slow 1.5")
+    pdu.control("slow 2")
     assert "did not answer" in lost(meter)
     pdu.recover()
 
@@ -228,7 +228,7 @@ def versioned(pdu: Pdu, folder: Path, password: str, user: str | None = None) ->
         f'privacy_password = "{pdu.privacy_password}"\n'
     )
     name = f"snmp://127.0.0.1:{pdu.port}/eaton-epdu?outlet=2&version=3"
-    return f"{name}&auth=sha256&privacy=aes&credentials={path}&timeout={QUICK}"
+    return f"{name}&auth=sha256&privacy=aes&credentials={path}"
 
 
 def test_version_3_is_asked_by_user_and_encrypted(pdu: Pdu, tmp_path: Path, opened: Open) -> None:
@@ -248,7 +248,7 @@ def test_version_3_goes_on_after_the_agent_was_started_anew(
 
 def test_a_meter_can_be_closed_while_another_thread_reads(pdu: Pdu) -> None:
     meter = open_meter(pdu.name("eaton-epdu", 1, timeout=QUICK))
-    pdu.control("slow 1.5")
+    pdu.control("slow 2")
     outcomes: list[str] = []
     reader = threading.Thread(target=lambda: outcomes.append(lost(meter)))
     reader.start()
