@@ -8,12 +8,15 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 from wattio.errors import SystemFailed
 from wattio.systems import mounts, networks, servers
 from wattio.systems.moosefs import Options, Storage
 from wattio.systems.networks import Loopback, Namespaces
+from wattio.workloads import mpi_io, mpi_meta
+from wattio.workloads.workload import Context, Workload
 
 HERE = Path(__file__).parent
 PROGRAMS = ("mfsmaster", "mfschunkserver", "mfsmount", "mfscli", "ip", "tc", "nsenter")
@@ -180,3 +183,36 @@ def test_a_leg_limits_the_rate(need: Callable[..., None]) -> None:
     gigabit, tenth = carried
     assert gigabit < free / 1.5
     assert 3 < gigabit / tenth < 30
+
+
+@pytest.mark.parametrize("network", NETWORKS)
+def test_mpi_ranks_work_through_their_own_mounts(
+    need: Callable[..., None], tmp_path: Path, network: str
+) -> None:
+    need(*PROGRAMS, namespaces=network == "namespaces")
+    storage = Storage(Options.model_validate({"network": network}), tmp_path / "scratch")
+    sizes = {"total": "16 MiB", "transfer": "1 MiB"}
+    works: list[tuple[ModuleType, Workload]] = [
+        (mpi_io, mpi_io.Work(mpi_io.Options.model_validate({**sizes, "api": api}), tmp_path))
+        for api in ("posix", "mpiio")
+    ]
+    small = mpi_meta.Options(items=20, shape="tree", depth=1)
+    works.append((mpi_meta, mpi_meta.Work(small, tmp_path)))
+    try:
+        storage.deploy()
+        storage.start()
+        places = tuple(storage.mount(2))
+        storage.verify_mount()
+        for module, work in works:
+            context = Context(places, tmp_path)
+            work.prepare(context)
+            for step in work.steps():
+                spans = work.run(step, context)
+                found = module.results(tmp_path)
+                assert [span.name for span in spans] == [one.phase for one in found]
+                assert all(one.seconds and one.operations for one in found)
+                assert not any("share a host" in doubt for one in found for doubt in one.doubts)
+            work.clean(context)
+            assert list(places[1].folder.iterdir()) == []
+    finally:
+        storage.clean()

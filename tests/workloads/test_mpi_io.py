@@ -68,7 +68,7 @@ def test_what_is_doubtful_is_told(tmp_path: Path) -> None:
     assert any("do not divide into whole transfers" in doubt for doubt in written.doubts)
     _, read = step(subject, "read", tmp_path, 1)
     assert any("less than the clients' memory" in doubt for doubt in read.doubts)
-    assert any("what it had written itself" in doubt for doubt in read.doubts)
+    assert any("what it had made itself" in doubt for doubt in read.doubts)
     assert not any("fsync" in doubt for doubt in read.doubts)
 
 
@@ -104,6 +104,9 @@ def test_ranks_of_a_client_and_held_memory_are_reported(tmp_path: Path) -> None:
     memory = report.ranks[0].memory_bytes
     held = sum(rank.memory_held_bytes for rank in report.ranks)
     assert held == pytest.approx(memory * 0.001, rel=0.01)
+    step(subject, "read", tmp_path, 2)
+    doubts = results(tmp_path / "read")[0].doubts
+    assert any("clients share a host and a mount" in doubt for doubt in doubts)
     assert [offset.rank for offset in report.clocks["before"]] == [2]
     assert set(report.clocks) == {"before", "after"}
     # One machine has one clock.

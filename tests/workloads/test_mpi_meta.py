@@ -57,7 +57,9 @@ def test_what_is_doubtful_is_told(tmp_path: Path) -> None:
     subject.run(STEP, Context((Place(tmp_path),), tmp_path))
     creation, stat, *_ = results(tmp_path)
     assert creation.doubts == ("10 items do not divide among 3 ranks: 9 were used",)
-    assert "each client looked at its own items: answers may come from its cache" in stat.doubts
+    assert (
+        "each client looked at what it had made itself: it may come from its cache" in stat.doubts
+    )
 
 
 def test_a_failure_names_operation_and_item(tmp_path: Path) -> None:

@@ -173,6 +173,4 @@ def _cache_doubts(task: dict[str, Any], report: Report, moved: int) -> list[str]
             f"{moved / _MIB:,.0f} MiB are less than the clients' memory"
             f" ({memory / _MIB:,.0f} MiB): reads may come from a cache"
         )
-    if not task.get("shift") or report.clients == 1:
-        found.append("each client read what it had written itself: it may come from its cache")
-    return found
+    return [*found, *mpi_report.shift_doubts(report, task)]

@@ -87,8 +87,9 @@ def arguments(
     if any(host != _LOCAL for host in hosts):
         slots = (f"{host}:{hosts.count(host) * per_client}" for host in dict.fromkeys(hosts))
         found += ["--host", ",".join(slots)]
-    # `-m mpi4py` ends all ranks when one dies of an error that it did not expect.
-    program = (sys.executable, "-m", "mpi4py", "-m", f"wattio.workloads.ranks.{module}", task)
+    # `-m mpi4py` ends all ranks when one dies of an error that it did not expect; `-P` looks for no
+    # modules in the folder that this was started in.
+    program = (sys.executable, "-P", "-m", "mpi4py", "-m", f"wattio.workloads.ranks.{module}", task)
     return (*found, *options.options, *program)
 
 
@@ -130,7 +131,7 @@ def _launch(
     environment = {**_ENVIRONMENT, **(_ROOT if os.geteuid() == 0 else {})}
     program = Program(line, context.raw / OUTPUT, context.raw / _ERRORS, environment=environment)
     ended = processes.run_all([program], context.cancelled)
-    invocation.keep(context.raw, step, ended, task=task)
+    invocation.keep(context.raw, step, ended, task=whole)
     try:
         return mpi_report.read(program.out)
     except ResultError as error:

@@ -152,6 +152,4 @@ def doubts(task: dict[str, Any], report: Report, phase: str) -> list[str]:
     if isinstance(asked, int) and isinstance(each, int) and each * len(report.ranks) != asked:
         ranks = len(report.ranks)
         found.append(f"{asked} items do not divide among {ranks} ranks: {each * ranks} were used")
-    if phase in _LOOKING and (not task.get("shift") or report.clients == 1):
-        found.append("each client looked at its own items: answers may come from its cache")
-    return found
+    return [*found, *(mpi_report.shift_doubts(report, task) if phase in _LOOKING else [])]

@@ -6,9 +6,10 @@ clocks, which the ranks measured against each other before and after the work.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from pydantic import Field, ValidationError
 
@@ -196,6 +197,16 @@ def operation(report: Report, window: Window, doubts: Sequence[str]) -> Operatio
         end_utc_ns=window.end.end_utc_ns,
         doubts=tuple(found),
     )
+
+
+def shift_doubts(report: Report, task: Mapping[str, Any]) -> list[str]:
+    """What is doubtful where clients look at what lies in the very cache that it came through."""
+    if not task.get("shift") or report.clients == 1:
+        return ["each client looked at what it had made itself: it may come from its cache"]
+    folders, hosts = task.get("folders"), {rank.host for rank in report.ranks}
+    if isinstance(folders, list) and len(folders) == 1 and len(hosts) < report.clients:
+        return ["clients share a host and a mount: what one made may come from the others' cache"]
+    return []
 
 
 def clock_doubts(report: Report) -> list[str]:
