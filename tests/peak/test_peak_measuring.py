@@ -138,6 +138,26 @@ def test_a_network_namespace_is_measured_through_its_link(tmp_path: Path) -> Non
 
 
 @system
+def test_disks_of_another_host_are_measured_by_ssh(
+    tmp_path: Path, disk: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Through a stand-in for ssh that hands the command to a shell, as sshd does."""
+    needs("fio")
+    ssh = tmp_path / "bin" / "ssh"
+    ssh.parent.mkdir()
+    ssh.write_text('#!/bin/sh\n[ "$4" = s1 ] && exec sh -c "$5"\n')
+    ssh.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{ssh.parent}:{os.environ['PATH']}")
+    folder = disk / "a folder; with 'marks'"
+    folder.mkdir()
+    targets = Targets(memory=None, disks=(Folder(Host("s1"), str(folder)),))
+    (part,) = measuring.measure(targets, SHORT, tmp_path, threading.Event(), lambda *_: None)
+    assert (part.kind, part.node, part.where) == ("disk", "s1", str(folder))
+    assert part.write_iops is not None
+    assert not list(folder.iterdir())
+
+
+@system
 def test_a_stop_leaves_no_file_behind(tmp_path: Path, disk: Path) -> None:
     needs("fio")
     cancelled = threading.Event()
