@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import math
+import termios
 import threading
 import time
 from collections import deque
@@ -134,7 +135,7 @@ class Lmg450:
         """Tell it to stop sending, close the line."""
         if not self._closed.is_set():
             self._closed.set()
-            with contextlib.suppress(OSError, ValueError):
+            with contextlib.suppress(MeterLost):
                 self._say(self._table.stop)
         self._port.close()
 
@@ -164,7 +165,7 @@ class Lmg450:
         try:
             self._port.write(command.encode("ascii", "replace") + self._end)
             self._port.flush()
-        except OSError as error:
+        except (OSError, TypeError, ValueError, termios.error) as error:
             raise MeterLost(f"{self._name}: cannot be written to: {error}") from None
 
     def _receive(self) -> list[bytes]:
@@ -172,7 +173,8 @@ class Lmg450:
         try:
             first: bytes = self._port.read(1)
             rest: bytes = self._port.read(self._port.in_waiting) if first else b""
-        except (OSError, TypeError, ValueError) as error:  # A port closed meanwhile is None to it.
+        except (OSError, TypeError, ValueError, termios.error) as error:
+            # TypeError is what pyserial says of a port that was closed meanwhile.
             raise MeterLost(f"{self._name}: was unplugged: {error}") from None
         parts: list[bytes] = (self._received + first + rest).split(self._end)
         lines, self._received = parts[:-1], parts[-1]
@@ -209,7 +211,7 @@ def _opened(parts: Name, table: Table) -> serial.Serial:
         )
     except PermissionError as error:
         raise MeterRefused(f"{parts.shown}: may not be opened: {error}") from None
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, termios.error) as error:
         if getattr(error, "errno", None) == 13:
             raise MeterRefused(f"{parts.shown}: may not be opened: {error}") from None
         raise MeterLost(f"{parts.shown}: cannot be opened: {error}") from None

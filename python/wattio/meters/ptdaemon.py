@@ -160,5 +160,7 @@ class PtDaemon:
         return line.decode("ascii", "replace").strip()
 
     def _lost(self, error: OSError) -> MeterLost:
+        if self._closed.is_set():
+            return MeterLost(f"{self._name}: is closed")
         words = "does not answer" if isinstance(error, TimeoutError) else str(error)
         return MeterLost(f"{self._name}: {words}")

@@ -6,8 +6,8 @@ recorded, under stamps of now. `load` reads a whole file, to be merged with a re
 
 Columns are found by the names that loggers use; `?time=ts&power=W&unit=mW` or `?volts=CH1&
 amperes=CH2` name them. A time is ISO 8601 (UTC where no zone stands), or seconds, ms, us, ns since
-1970, or seconds since `?start=2026-01-31T12:00:00Z`. A file of several meters, as wattio writes it, needs
-`?meter=LABEL`.
+1970, or seconds since `?start=2026-01-31T12:00:00Z`. A file of several meters, as wattio writes it,
+needs `?meter=LABEL`.
 """
 
 from __future__ import annotations
