@@ -24,7 +24,7 @@ from wattio.measuring.plan import Plan
 from wattio.measuring.record import Record
 from wattio.measuring.schema import KIND
 from wattio.recording import Event, Samples, parquet
-from wattio.recording.journal import EVENTS, read_events, read_folder
+from wattio.recording.journal import EVENTS, SOURCES, read_events, read_folder
 from wattio.study import machine, toml_text
 from wattio.study.catalog import Catalog
 from wattio.study.result import StudyFolder, write_json
@@ -60,7 +60,7 @@ class MeasuredFolder(StudyFolder):
         inputs = {"scale": plan.asked.scale, "meters": plan.asked.meters, "peak": plan.peak_text}
         write_json(path / "inputs.json", inputs)
         catalog = Catalog(path / "catalog.sqlite")
-        catalog.add_runs({item.run.name: item.run for item in plan.iterations}.values())
+        catalog.add_runs(plan.runs)
         catalog.close()
         # Last, because a folder without it is none: what a kill leaves here is not half a folder.
         write_json(path / "machine.json", facts)
@@ -97,7 +97,8 @@ class MeasuredFolder(StudyFolder):
         """Turn recordings that have ended, however they did, into files of samples."""
         for folder in sorted((self.path / "recording").glob("[0-9]*")):
             target = self.path / "samples" / f"{folder.name}.parquet"
-            if not target.exists():
+            # A recording without its list of meters never began.
+            if not target.exists() and (folder / SOURCES).exists():
                 parquet.write(target, read_folder(folder))
                 if (folder / EVENTS).exists():
                     shutil.copy(folder / EVENTS, target.with_suffix(".events.jsonl"))

@@ -117,13 +117,14 @@ class Plan:
         return _digest([iteration.identity for iteration in self.iterations])[:7]
 
     @property
-    def systems(self) -> list[SystemEntry]:
-        """The systems, in the order in which they are measured."""
-        return self.study.system
-
-    def of_system(self, name: str) -> list[Iteration]:
-        """The iterations on one system, in their order."""
-        return [item for item in self.iterations if item.run.server == name]
+    def runs(self) -> list[Run]:
+        """Every run in the order of the study, whatever the order of its iterations is."""
+        found = []
+        for system in self.study.system:
+            before, after = (_idle_run(system, when) for when in (BEFORE, AFTER))
+            found += [before, *(cell.run for cell in _cells(self.study, system)), after]
+        planned = {item.run.name for item in self.iterations}
+        return [run for run in found if run.name in planned]
 
     def work(self, entry: WorkloadEntry) -> Workload:
         """The workload of an entry, made."""
@@ -299,11 +300,6 @@ def _with_files(options: Mapping[str, Any], base: Path) -> dict[str, Any]:
         if isinstance(value, str) and value and (base / value).is_file():
             found[key] = hashlib.sha256((base / value).read_bytes()).hexdigest()
     return found
-
-
-def repetitions_of(iterations: Sequence[Iteration]) -> int:
-    """How many iterations measure a cell; the others are idle ones."""
-    return sum(iteration.cell is not None for iteration in iterations)
 
 
 def _digest(content: object) -> str:

@@ -22,6 +22,7 @@ from wattio.measuring.plan import Asked, Iteration, Plan
 from wattio.measuring.record import Record
 from wattio.measuring.schema import SystemEntry
 from wattio.measuring.verdicts import WITNESS, is_valid
+from wattio.meters import open_meter
 from wattio.meters.meter import Facts
 from wattio.recording import Recorder, Source
 from wattio.study.catalog import Recorded, Verdict
@@ -82,17 +83,23 @@ def remaining(plan: Plan, folder: MeasuredFolder) -> list[Iteration]:
 
 
 def probe(plan: Plan) -> None:
-    """Look whether programs, systems and knobs are there, before anything is begun.
+    """Look whether programs, systems, knobs and meters are there, before anything is begun.
 
-    Raises HostError with what is missing.
+    Raises HostError with what is missing, MeterRefused and MeterLost with a meter's own words.
     """
     for knob in plan.study.knob:
         for value in knob.values:
             knobs.assignments(knob.name, value)
     for entry in plan.study.workload:
         plan.work(entry).probe()
-    for system in plan.systems:
+    for system in plan.study.system:
         _storage(system, Path("/nonexistent")).probe()
+    for source in _sources(plan):
+        meter = open_meter(source.name)
+        try:
+            meter.read()
+        finally:
+            meter.close()
 
 
 def execute(plan: Plan, folder: MeasuredFolder, scratch: Path, watch: Watch) -> None:
@@ -167,7 +174,7 @@ class _Session:
             recorder = stack.enter_context(Recorder(_sources(self.plan), recording))
             facts = recorder.start()
             session = Session(name, _named(facts, self.plan), threading.Event())
-            for system in self.plan.systems:
+            for system in self.plan.study.system:
                 own = [item for item in left if item.run.server == system.name]
                 if not own:
                     continue

@@ -1,0 +1,215 @@
+"""Studies are run by the command line as a user runs it, with an estimate in place of a meter."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from wattio.measuring import recomputing, running
+from wattio.measuring.folder import MeasuredFolder
+
+STUDY = """\
+[study]
+name = "trial"
+kind = "measurement"
+repetitions = 3
+idle_before = "0.5 s"
+idle_after = "0 s"
+settle = "0 s"
+drop_caches = false
+repeat_invalid = 1
+
+[[system]]
+name = "local"
+
+[[workload]]
+name = "wait"
+kind = "command"
+options = { run = ["./work.sh"], guess = "1 s" }
+
+[[meter]]
+name = "estimate:assumed"
+covers = ["host"]
+period = "0.2 s"
+"""
+
+WORK = """\
+#!/bin/sh
+echo "begin write" >&$WATTIO_PHASES
+dd if=/dev/zero of=data bs=1M count=8 2>/dev/null
+sleep 0.5
+echo "end write" >&$WATTIO_PHASES
+echo "result write bytes=8388608" >&$WATTIO_PHASES
+"""
+
+
+def study(folder: Path, text: str = STUDY, work: str = WORK) -> Path:
+    path = folder / "study.toml"
+    path.write_text(text)
+    (folder / "work.sh").write_text(work)
+    (folder / "work.sh").chmod(0o755)
+    return path
+
+
+def wattio(*words: str | Path, folder: Path) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "wattio.cli", *map(str, words)],
+        cwd=folder,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def ended(process: subprocess.Popen[str]) -> tuple[int, str, str]:
+    out, err = process.communicate(timeout=120)
+    return process.returncode, out, err
+
+
+def result(folder: Path) -> Path:
+    (only,) = (folder / "results").glob("trial/*")
+    return only
+
+
+def wait_for(folder: Path, count: int, process: subprocess.Popen[str]) -> MeasuredFolder:
+    """Wait until so many iterations are kept."""
+    end_s = time.monotonic() + 90
+    while True:
+        found = list((folder / "results").glob("trial/*/machine.json"))
+        if found:
+            kept = MeasuredFolder(found[0].parent)
+            if len(kept.iterations()) >= count:
+                return kept
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < end_s, "it takes too long"
+        os.sched_yield()
+
+
+def samplers() -> set[int]:
+    """Sampling processes that run."""
+    found = set()
+    for entry in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            if b"wattio.recording.sampler" in entry.read_bytes():
+                found.add(int(entry.parent.name))
+        except OSError:
+            continue
+    return found
+
+
+def test_a_study_runs_and_is_recomputed_to_the_last_digit(tmp_path: Path) -> None:
+    path = study(tmp_path)
+    code, out, err = ended(wattio("run", path, "--no-report", "--json", folder=tmp_path))
+    assert code == 0, err
+    told: dict[str, Any] = json.loads(out)
+    assert told["complete"]
+    (written,) = [row for row in told["summary"] if row["phase"] == "write"]
+    assert written["iterations"] == {"valid": 0, "warned": 3, "invalid": 0}
+    assert written["metrics"]["bytes"]["mean"] == 8388608
+    assert "energy_j" not in written["metrics"]
+    assert written["metrics"]["estimated_energy_j"]["n"] == 3
+    folder = MeasuredFolder(result(tmp_path))
+    compared, differences = recomputing.differences(folder)
+    assert compared > 50
+    assert differences == []
+    assert folder.sessions() == ["0001"]
+    assert not list((folder.path / "recording").iterdir())
+
+
+def test_a_changed_raw_file_is_noticed(tmp_path: Path) -> None:
+    path = study(tmp_path)
+    assert ended(wattio("run", path, "--no-report", folder=tmp_path))[0] == 0
+    folder = MeasuredFolder(result(tmp_path))
+    work = next(item for item in folder.iterations() if item.run.load == "wait")
+    record = folder.raw(work.identity) / "iteration.json"
+    content = json.loads(record.read_text())
+    content["phases"][0]["span"]["end"][1] += 1_000_000
+    record.write_text(json.dumps(content))
+    _, differences = recomputing.differences(folder)
+    assert "write.seconds" in {difference.metric for difference in differences}
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_stopped_study_says_how_to_go_on(tmp_path: Path, number: signal.Signals) -> None:
+    path = study(tmp_path)
+    process = wattio("run", path, "--no-report", folder=tmp_path)
+    folder = wait_for(tmp_path, 2, process)
+    process.send_signal(number)
+    code, _, err = ended(process)
+    assert code == 130
+    assert f"go on with: wattio run --resume results/trial/{folder.path.name}" in err
+    assert not list((folder.path / "raw").glob(".*"))
+    before = {item.identity for item in folder.iterations()}
+    code, _, err = ended(wattio("run", "--resume", folder.path, "--no-report", folder=tmp_path))
+    assert code == 0, err
+    after = folder.iterations()
+    assert len(after) == 4
+    assert before <= {item.identity for item in after}
+
+
+def test_a_killed_study_loses_the_iteration_in_flight_and_nothing_else(tmp_path: Path) -> None:
+    path = study(tmp_path)
+    others = samplers()
+    process = wattio("run", path, "--no-report", folder=tmp_path)
+    folder = wait_for(tmp_path, 2, process)
+    process.kill()
+    ended(process)
+    kept = {item.identity: item.metrics for item in folder.iterations()}
+    code, _, err = ended(wattio("run", "--resume", folder.path, "--no-report", folder=tmp_path))
+    assert code == 0, err
+    again = {item.identity: item.metrics for item in folder.iterations()}
+    assert len(again) == 4
+    for identity in kept:
+        assert again[identity].keys() == kept[identity].keys()
+    assert folder.sessions() == ["0001", "0002"]
+    assert recomputing.differences(folder)[1] == []
+    end_s = time.monotonic() + 20
+    while samplers() - others:
+        assert time.monotonic() < end_s, "a sampling process outlived its study"
+        os.sched_yield()
+
+
+def test_a_changed_study_is_not_resumed(tmp_path: Path) -> None:
+    path = study(tmp_path)
+    assert ended(wattio("run", path, "--no-report", folder=tmp_path))[0] == 0
+    path.write_text(STUDY.replace("repetitions = 3", "repetitions = 4"))
+    code, _, err = ended(wattio("run", "--resume", result(tmp_path), folder=tmp_path))
+    assert code == 2
+    assert "has changed since" in err
+
+
+def test_a_tool_that_fails_is_invalid_and_tried_again(tmp_path: Path) -> None:
+    path = study(tmp_path, work="#!/bin/sh\necho no such disk >&2\nexit 3\n")
+    code, out, err = ended(wattio("run", path, "--no-report", "--json", folder=tmp_path))
+    assert code == 1, err
+    told = json.loads(out)
+    assert len(told["invalid"]) == 3
+    assert "no such disk" in told["invalid"][0]["reasons"][0]
+    attempts = [item.attempt for item in MeasuredFolder(result(tmp_path)).iterations()]
+    assert sorted(attempts) == [0, 0, 0, 0, 1, 1, 1]
+
+
+def test_an_unknown_meter_leaves_no_half_made_folder(tmp_path: Path) -> None:
+    path = study(tmp_path, STUDY.replace("estimate:assumed", "estimate:none.toml"))
+    code, _, err = ended(wattio("run", path, folder=tmp_path))
+    assert code == 2
+    assert "none.toml" in err
+    assert not (tmp_path / "results").exists()
+
+
+def test_nothing_is_left_to_run_twice(tmp_path: Path) -> None:
+    path = study(tmp_path)
+    assert ended(wattio("run", path, "--no-report", folder=tmp_path))[0] == 0
+    folder = MeasuredFolder(result(tmp_path))
+    plan = running.resume(folder)
+    assert running.remaining(plan, folder) == []
+    code, _, _ = ended(wattio("run", "--resume", folder.path, "--no-report", folder=tmp_path))
+    assert code == 0
+    assert folder.sessions() == ["0001"]

@@ -1,0 +1,144 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from wattio.errors import InputError
+from wattio.measuring import plan, schema
+from wattio.measuring.plan import Asked
+from wattio.study import document
+from wattio.study.document import Document
+
+STUDY = """\
+[study]
+name = "disks"
+kind = "measurement"
+repetitions = 2
+clients = [1, 2]
+idle_after = "0 s"
+
+[[system]]
+name = "here"
+kind = "local"
+
+[[workload]]
+name = "wait"
+kind = "idle"
+options = { duration = "10 s" }
+
+[[knob]]
+name = "cpu.frequency"
+values = ["1 GHz", "2 GHz"]
+
+[[meter]]
+name = "csv:power.csv"
+label = "pdu"
+covers = ["server", "switch"]
+
+[[meter]]
+name = "estimate:assumed"
+covers = ["server"]
+role = "beside"
+
+[[subtract]]
+device = "switch"
+power = "15.46 W"
+source = "its mean over an idle hour"
+
+[scale.small.study]
+repetitions = 1
+[scale.small.workload.wait]
+clients = [1]
+options = { duration = "1 s" }
+"""
+
+
+def given(text: str) -> Document:
+    return document.parse(Path("/nowhere/study.toml"), text)
+
+
+def changed(before: str, after: str) -> Document:
+    assert before in STUDY
+    return given(STUDY.replace(before, after))
+
+
+def test_a_plan_holds_every_cell_repetition_and_idle_phase() -> None:
+    made = plan.make(given(STUDY))
+    assert len(made.iterations) == 1 + 2 * 2 * 2
+    assert made.iterations[0].run.name == "idle/here, before"
+    names = sorted({item.run.name for item in made.iterations[1:]})
+    assert names[0] == "wait/here, 1 client, cpu.frequency=1 GHz"
+    assert len(names) == 4
+    assert len({item.identity for item in made.iterations}) == len(made.iterations)
+
+
+def test_the_order_is_drawn_from_the_seed_and_nothing_else() -> None:
+    orders = [[item.identity for item in plan.make(given(STUDY)).iterations] for _ in range(2)]
+    assert orders[0] == orders[1]
+    sequential = plan.make(changed("repetitions = 2", 'repetitions = 2\norder = "sequential"'))
+    names = [item.run.name for item in sequential.iterations[1:]]
+    assert names[:4] == sorted(names[:4])
+    assert [item.run.name for item in plan.make(given(STUDY)).iterations[1:]] != names
+
+
+def test_an_identity_changes_with_what_decides_the_result() -> None:
+    before = {item.identity for item in plan.make(given(STUDY)).iterations[1:]}
+    for other in ('settle = "9 s"', "drop_caches = false", "seed = 2"):
+        after = plan.make(changed("repetitions = 2", f"repetitions = 2\n{other}"))
+        assert not before & {item.identity for item in after.iterations[1:]}, other
+
+
+def test_another_attempt_has_an_identity_of_its_own() -> None:
+    made = plan.make(given(STUDY))
+    first = made.iterations[1]
+    second = made.again(first)
+    third = made.again(second)
+    assert len({first.identity, second.identity, third.identity}) == 3
+    assert (third.attempt, third.repetition, third.run) == (2, first.repetition, first.run)
+
+
+def test_a_scale_changes_what_it_names_and_nothing_else() -> None:
+    small = schema.from_document(given(STUDY), "small")
+    assert small.study.repetitions == 1
+    assert small.study.clients == [1, 2]
+    assert small.workload[0].options == {"duration": "1 s"}
+    assert small.workload[0].clients == [1]
+
+
+def test_the_resolved_study_reads_back_as_itself(tmp_path: Path) -> None:
+    from wattio.study import toml_text
+
+    made = plan.make(given(STUDY), Asked("small"))
+    path = tmp_path / "resolved.toml"
+    path.write_text(toml_text.dump(made.resolved))
+    again = schema.from_document(document.read(path))
+    assert again == made.study.model_copy(update={"scale": {}})
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "message"),
+    [
+        ("clients = [1, 2]", "clients = [0]", "study.clients[1]"),
+        ('kind = "local"', 'kind = "lokal"', 'system[1].kind: "lokal" is not known; did you mean'),
+        ('kind = "idle"', 'kind = "idl"', 'workload[1].kind: "idl" is not known'),
+        ('"10 s" }', '"10 s", x = 1 }', "workload[1].options.x: unknown key; allowed: duration"),
+        ('name = "cpu.frequency"', 'name = "cpu.freq"', '"cpu.freq" is not a knob'),
+        ('"1 GHz", "2 GHz"', "1, 2", "has no unit"),
+        ("csv:power.csv", "cvs:power.csv", 'meter[1].name: meter "cvs:power.csv": unknown kind'),
+        ('role = "beside"', 'role = "total"', '"server" is covered by pdu too'),
+        ('device = "switch"', 'device = "swich"', 'no total covers "swich"; did you mean'),
+        ('label = "pdu"', 'label = "estimate"', "is already taken by another meter"),
+        ("[scale.small.workload.wait]", "[scale.small.workload.x]", "no workload is called so"),
+        ("repetitions = 2", 'repetitions = 2\npeak = "none.toml"', "none.toml: cannot be read"),
+    ],
+)
+def test_bad_input_is_refused_with_its_place(before: str, after: str, message: str) -> None:
+    with pytest.raises(InputError) as refused:
+        plan.make(changed(before, after), Asked("small"))
+    assert "/nowhere/study.toml" in str(refused.value)
+    assert message in str(refused.value)
+
+
+def test_an_unknown_scale_is_refused() -> None:
+    with pytest.raises(InputError, match='has no scale "tiny"; allowed: small'):
+        plan.make(given(STUDY), Asked("tiny"))
