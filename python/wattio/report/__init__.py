@@ -7,6 +7,7 @@ from pathlib import Path
 
 from wattio.report import governed, page
 from wattio.study.governed import is_governed
+from wattio.study.result import StudyFolder
 
 __all__ = ["make"]
 
@@ -16,4 +17,10 @@ def make(path: Path) -> Path:
 
     The folder of a governor has what the run format promises derived first.
     """
-    return governed.make(path) if is_governed(path) else page.make(path)
+    if is_governed(path):
+        return governed.make(path)
+    if StudyFolder(path).kind == "measurement":
+        from wattio.report import measured
+
+        return measured.make(path)
+    return page.make(path)

@@ -153,3 +153,41 @@ def plain_log(axis: Axes) -> None:
         shown = [step for step in shown if f"{step:e}".startswith("1")]
     axis.set_xticks(shown, [number(step) for step in shown])
     axis.minorticks_off()
+
+
+_SERIES = (
+    Stroke("#0072B2", "-", 1.8, "s"),
+    Stroke("#D55E00", (0, (5.0, 2.0)), 1.6, "o"),
+    Stroke("#009E73", (0, (6.0, 2.0, 1.0, 2.0)), 1.6, "D"),
+    Stroke("#E69F00", (0, (2.0, 1.5)), 1.6, "^"),
+    Stroke("#CC79A7", (0, (8.0, 2.0)), 1.4, "v"),
+    Stroke("#000000", (0, (1.0, 1.0)), 1.4, "P"),
+    Stroke("#56B4E9", (0, (3.0, 1.5, 1.0, 1.5, 1.0, 1.5)), 1.4, "X"),
+    Stroke("#666666", "-", 1.0, "*"),
+)
+_BARS = (("#56B4E9", ""), ("#F0E442", "////"), ("#BBBBBB", "...."), ("#CC79A7", "xxxx"))
+
+
+def series_strokes(count: int) -> list[Stroke]:
+    """A stroke for each of so many series that have no meaning of their own; they begin anew."""
+    return [_SERIES[number % len(_SERIES)] for number in range(count)]
+
+
+def bar(number: int) -> dict[str, Any]:
+    """Colour and hatch of the bars, boxes and shades of a kind."""
+    colour, hatch = _BARS[number % len(_BARS)]
+    return {"facecolor": colour, "hatch": hatch}
+
+
+_TIME_UNITS = (
+    (300, 1, "s"),
+    (3 * 3600, 60, "min"),
+    (3 * 86400, 3600, "h"),
+    (np.inf, 86400, "days"),
+)
+
+
+def time_unit(span_s: float) -> tuple[float, str]:
+    """Seconds in the unit of a time axis that suits a span, and the unit."""
+    _, seconds, unit = next(one for one in _TIME_UNITS if span_s <= one[0])
+    return float(seconds), unit
