@@ -88,6 +88,14 @@ def test_a_meter_that_never_answers_is_named(tmp_path: Path) -> None:
         recorder.start(timeout_s=1.0)
 
 
+def test_a_failure_does_not_wait_for_who_never_answers(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "never")
+    sources = [Source("never", f"csv:{tmp_path}/never"), Source("wrong", "csv:/nowhere")]
+    recorder = Recorder(sources, tmp_path / "out")
+    with recorder, pytest.raises(InputError, match="/nowhere: cannot be read"):
+        recorder.start(timeout_s=600.0)
+
+
 def test_a_stalled_reader_holds_up_nobody(tmp_path: Path) -> None:
     """A reading that never returns, as from a file system that hangs, is one meter's trouble."""
     log = tmp_path / "log.csv"

@@ -16,6 +16,7 @@ import sys
 import threading
 from dataclasses import asdict
 from pathlib import Path
+from queue import SimpleQueue
 from typing import Any
 
 from wattio import clock
@@ -103,21 +104,20 @@ def _watched(path: Path, entry: dict[str, Any], tools: Tools) -> tuple[Watched, 
 
 
 def _open_all(watch: list[Watched]) -> Exception | None:
-    """Open all meters side by side; the first failure in their order."""
-    failures: dict[str, Exception] = {}
+    """Open all meters side by side; the first failure, without waiting for the others then."""
+    done: SimpleQueue[Exception | None] = SimpleQueue()
 
     def open_one(watched: Watched) -> None:
         try:
             watched.open()
         except Exception as error:
-            failures[watched.label] = error
+            done.put(error)
+        else:
+            done.put(None)
 
-    threads = [threading.Thread(target=open_one, args=(one,), daemon=True) for one in watch]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    return next((failures[one.label] for one in watch if one.label in failures), None)
+    for watched in watch:
+        threading.Thread(target=open_one, args=(watched,), daemon=True).start()
+    return next((failure for _ in watch if (failure := done.get()) is not None), None)
 
 
 def _end(watch: list[Watched]) -> None:
