@@ -189,9 +189,24 @@ def test_a_device_in_use_is_refused(scratch: Path, tmp_path: Path) -> None:
         for device, size in ((name, None), (str(scratch / "image"), "64 MiB")):
             given = options(device=device) if size is None else options(device=device, size=size)
             with pytest.raises(HostError, match=r"is mounted on .*; unmount it first"):
-                Storage(given, tmp_path / "other").probe()
+                Storage(given, tmp_path / "other").deploy()
     finally:
         first.clean()
+
+
+@pytest.mark.system
+def test_a_device_that_a_dead_run_has_mounted_is_free_again(scratch: Path, tmp_path: Path) -> None:
+    given = options(device=str(tmp_path / "image"), size="64 MiB")
+    dead = Storage(given, scratch)
+    dead.deploy()
+    dead.mount(1)
+    # A plan is looked through before the scratch folder is known.
+    Storage(given, tmp_path / "elsewhere").probe()
+    with pytest.raises(HostError, match="unmount it first"):
+        Storage(given, tmp_path / "elsewhere").deploy()
+    again = Storage(given, scratch)
+    again.deploy()
+    again.clean()
 
 
 @pytest.mark.system

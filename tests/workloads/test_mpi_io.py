@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 import threading
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -136,6 +140,41 @@ def test_cancelling_ends_all_ranks(tmp_path: Path) -> None:
     cancelled.set()
     with pytest.raises(Cancelled):
         work().run("write", Context((Place(tmp_path),), tmp_path, cancelled))
+
+
+def test_ranks_end_with_a_study_that_is_killed(tmp_path: Path) -> None:
+    code = (
+        "import sys; from pathlib import Path; from wattio.workloads.mpi_io import Options, Work\n"
+        "from wattio.workloads.workload import Context, Place\n"
+        "options = Options.model_validate({'total': '1 GiB', 'transfer': '512 B'})\n"
+        "root = Path(sys.argv[1])\n"
+        "Work(options, root).run('write', Context((Place(root),) * 2, root))\n"
+    )
+    with subprocess.Popen([sys.executable, "-c", code, str(tmp_path)]) as study:
+        data = tmp_path / FOLDER / "data.000001"
+        wait_for(lambda: data.exists() and data.stat().st_size > 0)
+        study.kill()
+    wait_for(lambda: not naming(tmp_path))
+
+
+def wait_for(reached: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 60
+    while not reached():
+        assert time.monotonic() < deadline
+        threading.Event().wait(0.02)
+
+
+def naming(folder: Path) -> list[str]:
+    """Processes with a folder in their command line."""
+    found = []
+    for entry in Path("/proc").glob("[0-9]*"):
+        try:
+            command = (entry / "cmdline").read_text(errors="replace")
+        except OSError:
+            continue
+        if str(folder) in command:
+            found.append(entry.name)
+    return found
 
 
 def test_results_need_their_raw_files(tmp_path: Path) -> None:

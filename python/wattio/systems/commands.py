@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import IO
 
 from wattio.errors import HostError, SystemFailed
@@ -72,6 +74,12 @@ def wait_until(
             return False
         sleep(_POLL_S)
     return True
+
+
+def remove_if_empty(folder: Path) -> None:
+    """Remove a folder that is there and holds nothing."""
+    with contextlib.suppress(OSError):
+        folder.rmdir()
 
 
 def _all(said: IO[bytes]) -> str:

@@ -26,7 +26,7 @@ from wattio.errors import HostError, SystemFailed
 from wattio.study.document import Strict
 from wattio.study.quantity import Size
 from wattio.systems import devices, mounts
-from wattio.systems.commands import answer, call, need
+from wattio.systems.commands import answer, call, need, remove_if_empty
 from wattio.workloads.workload import Place
 
 LABEL = "wattio"
@@ -104,9 +104,13 @@ class Storage:
             raise HostError("formatting and mounting a device needs root; or name a folder (path)")
         package = {"ext4": "e2fsprogs", "xfs": "xfsprogs"}[self._fs]
         need({f"mkfs.{self._fs}": package, "losetup": "mount", "wipefs": "util-linux"})
-        self._probe_device()
+        self._check_device(before=True)
 
-    def _probe_device(self) -> None:
+    def _check_device(self, before: bool) -> None:
+        """Raise HostError where the device is none, or not free; `before` anything is removed.
+
+        Before that, what a dead run of ours has mounted is not in the way.
+        """
         device = self._device
         if not self._block:
             if device.is_relative_to("/dev"):
@@ -117,11 +121,11 @@ class Storage:
                 raise HostError(f"{device}: is neither a block device nor a file")
         if not device.exists():
             return
-        if users := [mount.point for mount in mounts.current() if self._is_on(mount)]:
-            foreign = [point for point in users if point != self._point]
-            if foreign:
-                raise HostError(f"{device}: is mounted on {foreign[0]}; unmount it first")
-        if not self._options.overwrite and (held := self._held()):
+        held = self._held()
+        users = [mount.point for mount in mounts.current() if self._is_on(mount)]
+        if users and (held or not before):
+            raise HostError(f"{device}: is mounted on {users[0]}; unmount it first")
+        if held and not self._options.overwrite:
             raise HostError(f"{device}: holds {held}, which would be lost; allow it: overwrite")
 
     def _is_on(self, mount: mounts.Mount) -> bool:
@@ -152,9 +156,10 @@ class Storage:
         """Make the image and format the device; what a dead run left is taken away first."""
         self._scratch.mkdir(parents=True, exist_ok=True)
         if not self._options.formats:
+            shutil.rmtree(self._work, ignore_errors=True)
             return
         self.unmount()
-        self._probe_device()
+        self._check_device(before=False)
         if self._block:
             self._format(self._device)
             return
@@ -245,8 +250,7 @@ class Storage:
         self.unmount()
         if not self._options.formats:
             shutil.rmtree(self._work, ignore_errors=True)
-            return
-        if not self._block:
+        elif not self._block:
             self._device.unlink(missing_ok=True)
-        if self._point.is_dir():
-            self._point.rmdir()
+        for folder in (self._point, self._scratch):
+            remove_if_empty(folder)

@@ -21,7 +21,7 @@ from typing import Any
 
 from wattio.errors import HostError, SystemFailed
 from wattio.systems import devices, mounts, servers
-from wattio.systems.commands import answer, call, need, wait_until
+from wattio.systems.commands import answer, call, need, remove_if_empty, wait_until
 from wattio.systems.moosefs_setup import (
     CLIENT_PORT,
     MASTER_NODE,
@@ -225,6 +225,7 @@ class Storage:
         for folder in (self._root, *self._data):
             if folder.exists():
                 shutil.rmtree(folder)
+        remove_if_empty(self._root.parent)
         self._points = []
 
 

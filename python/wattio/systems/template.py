@@ -23,7 +23,7 @@ from wattio.errors import HostError, SystemFailed
 from wattio.study.document import Strict
 from wattio.study.quantity import Size
 from wattio.systems import devices, mounts
-from wattio.systems.commands import call, need
+from wattio.systems.commands import call, need, remove_if_empty
 from wattio.workloads.workload import Place
 
 # STEP 1: the programs that are needed, and the Debian package that has each. Add the packages to
@@ -131,6 +131,7 @@ class Storage:
         self.stop()
         if self._root.exists():
             shutil.rmtree(self._root)
+        remove_if_empty(self._root.parent)
 
 
 def _is_mounted(point: Path) -> bool:

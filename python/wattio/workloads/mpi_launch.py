@@ -126,6 +126,7 @@ def _launch(
         "ranks_per_client": options.ranks_per_client,
         "token": uuid4().hex,
         "seen_s": SEEN_S,
+        "launcher": {"pid": os.getpid(), "boot": _boot()},
     }
     line = arguments(options, mpirun, places, module, json.dumps(whole))
     environment = {**_ENVIRONMENT, **(_ROOT if os.geteuid() == 0 else {})}

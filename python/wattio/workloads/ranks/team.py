@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import socket
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -53,7 +55,7 @@ class Team:
     """All ranks, seen from one of them."""
 
     def __init__(self, task: dict[str, Any]) -> None:
-        """`task` holds at least program, folders, ranks_per_client, folder, token and seen_s."""
+        """A task holds what `mpi_launch` adds to every one, besides its program's own."""
         self.task = task
         self.comm = MPI.COMM_WORLD
         self.rank, self.size = self.comm.rank, self.comm.size
@@ -207,7 +209,7 @@ class Team:
             "rank": self.rank,
             "client": self.client,
             "host": socket.gethostname(),
-            "boot": Path("/proc/sys/kernel/random/boot_id").read_text().strip(),
+            "boot": boot(),
             "memory_bytes": _memory("MemTotal"),
             "memory_held_bytes": 0 if self._held is None else len(self._held),
             "errors": [text for text in self._errors if text],
@@ -242,9 +244,34 @@ def _remove(folder: Path) -> None:
         folder.rmdir()
 
 
+def boot() -> str:
+    """Which boot of which host this is."""
+    return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+
+
+def _end_with(launcher: dict[str, Any]) -> None:
+    """End this rank, and by that all, when the process on this host ends that asked for the work.
+
+    A killed study must leave nothing behind that keeps the storage busy under the next one.
+    """
+    if launcher["boot"] != boot():
+        return
+    try:
+        handle = os.pidfd_open(launcher["pid"])
+    except ProcessLookupError:
+        sys.exit("the study has ended")
+
+    def wait() -> None:
+        select.select([handle], [], [])
+        os._exit(1)
+
+    threading.Thread(target=wait, daemon=True).start()
+
+
 def run(work: Callable[[Team], None]) -> None:
-    """Run a rank's program with the task of the command line; an empty one only removes."""
+    """Run a rank's program with the task of the command line; that of "remove" is done here."""
     team = Team(json.loads(sys.argv[1]))
+    _end_with(team.task["launcher"])
     if team.task["program"] == "remove":
         team.together(lambda: _remove(team.folder) if team.rank == 0 else None)
     else:
