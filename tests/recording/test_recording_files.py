@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import duckdb
 import numpy as np
 import pytest
 from hypothesis import given
@@ -123,3 +124,14 @@ def test_what_is_no_parquet_is_said(tmp_path: Path) -> None:
     (tmp_path / "x.parquet").write_bytes(b"PAR1 no")
     with pytest.raises(ResultError, match=r"x\.parquet: cannot be read"):
         parquet.read(tmp_path / "x.parquet")
+
+
+def test_meters_that_lie_mixed_are_told_apart(tmp_path: Path) -> None:
+    path = tmp_path / "mixed.parquet"
+    rows = "(VALUES ('a', 1, 1, 5.0), ('b', 1, 1, NULL), ('a', 2, 2, 6.0)) t(m, u, n, p)"
+    duckdb.sql(
+        f"COPY (SELECT m AS meter, u::BIGINT AS utc_ns, n::BIGINT AS monotonic_ns, p::DOUBLE AS"
+        f" power_w, NULL::DOUBLE AS energy_j, NULL::DOUBLE AS mark FROM {rows}) TO '{path}'"
+    )
+    found = {label: list(samples.readings()) for label, samples in parquet.read(path).items()}
+    assert found == {"a": [Reading(1, 1, 5.0), Reading(2, 2, 6.0)], "b": [Reading(1, 1, None)]}

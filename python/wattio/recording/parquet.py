@@ -20,12 +20,13 @@ if TYPE_CHECKING:
 _WHOLE = ("utc_ns", "monotonic_ns")
 _SOURCE = """SELECT CAST({meter} AS VARCHAR) AS meter, utc_ns, monotonic_ns, {values}
     FROM {table}"""
-_PIECE_ROWS = 1 << 20
+_PIECE_ROWS = 1 << 18
 _METERS = """SELECT meter, count(*), min(file_row_number) AS first, max(file_row_number),
         count(utc_ns), count(monotonic_ns), count(power_w), count(energy_j), count(mark)
     FROM read_parquet('{path}', file_row_number = true) GROUP BY meter ORDER BY first"""
 _PIECE = """SELECT {columns} FROM read_parquet('{path}', file_row_number = true)
-    WHERE meter IS NOT DISTINCT FROM ? AND file_row_number BETWEEN ? AND ?"""
+    WHERE file_row_number BETWEEN ? AND ?"""
+_AND_METER = " AND meter IS NOT DISTINCT FROM ?"
 _COPY = "COPY ({sources}) TO '{target}' (FORMAT parquet, COMPRESSION zstd)"
 
 
@@ -81,9 +82,12 @@ def _columns(
     kept = [name for name, some in zip(COLUMNS, present, strict=True) if some or name in _WHOLE]
     filled = {name: np.empty(count, np.int64 if name in _WHOLE else np.float64) for name in kept}
     query = _PIECE.format(columns=", ".join(kept), path=_escaped(path))
+    # In a file of ours a meter's rows lie together, and need not be told from others.
+    mixed = count != last - first + 1
+    query, chosen = (query + _AND_METER, [label]) if mixed else (query, [])
     at = 0
     for start in range(first, last + 1, _PIECE_ROWS):
-        piece = connection.execute(query, [label, start, min(start + _PIECE_ROWS - 1, last)])
+        piece = connection.execute(query, [start, min(start + _PIECE_ROWS - 1, last), *chosen])
         columns = piece.fetchnumpy()
         size = len(columns["utc_ns"])
         for name in kept:
