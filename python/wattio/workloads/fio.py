@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 import shutil
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -169,9 +170,7 @@ class Work:
 
     def prepare(self, context: Context) -> None:
         """Lay out the files that are read before anything has written them."""
-        for place in context.places:
-            if place.host == LOCAL:
-                (place.folder / FOLDER).mkdir(parents=True, exist_ok=True)
+        make_folders(context)
         written: set[str] = set()
         entries = {one.name: one for one in self._options.jobs}
         for name, group in self._groups.items():
@@ -179,7 +178,7 @@ class Work:
             if entry is None or not (entry.writes or entry.file in written):
                 raw = context.raw / f"layout-{name}"
                 raw.mkdir(parents=True, exist_ok=True)
-                self._invoke(group, context, raw, {"create_only": "1"})
+                self.run_group(group, context, raw, lambda _: {"create_only": "1"})
             elif entry.writes:
                 written.add(entry.file)
 
@@ -191,7 +190,17 @@ class Work:
         settings = {"lat_percentiles": "1"}
         if self._options.latency_log:
             settings |= {"write_lat_log": "latency", "log_unix_epoch": "1"}
-        ended = self._invoke(self._groups[step], context, context.raw, settings)
+        return self.measure(step, self._groups[step], context, lambda _: settings)
+
+    def measure(
+        self,
+        step: str,
+        group: Group,
+        context: Context,
+        settings: Callable[[Path], dict[str, str]],
+    ) -> list[Span]:
+        """Run a group whose settings depend on the client's folder. Raises WorkloadFailed."""
+        ended = self.run_group(group, context, context.raw, settings)
         hosts = [place.host for place in context.places]
         ran = invocation.keep(context.raw, step, ended, hosts)
         try:
@@ -208,14 +217,19 @@ class Work:
             if place.host == LOCAL:
                 shutil.rmtree(place.folder / FOLDER, ignore_errors=True)
 
-    def _invoke(
-        self, group: Group, context: Context, raw: Path, settings: dict[str, str]
+    def run_group(
+        self,
+        group: Group,
+        context: Context,
+        raw: Path,
+        settings: Callable[[Path], dict[str, str]],
     ) -> list[processes.Ended]:
+        """Run a group in all clients, each with settings for its folder. Raises WorkloadFailed."""
         jobs = []
         for number, place in enumerate(context.places):
-            own = settings
-            if "write_lat_log" in settings:
-                own = settings | {"write_lat_log": f"{settings['write_lat_log']}-{number}"}
+            own = settings(_folder(place))
+            if "write_lat_log" in own:
+                own = own | {"write_lat_log": f"{own['write_lat_log']}-{number}"}
             job = raw / f"client-{number}.fio"
             job.write_text(group.text(_folder(place), own), encoding="utf-8")
             jobs.append(job.name)
@@ -228,6 +242,13 @@ class Work:
             ]
             programs = [_program(tuple(word for pair in pairs for word in pair), raw, "clients")]
         return processes.run_all(programs, context.cancelled)
+
+
+def make_folders(context: Context) -> None:
+    """Make the folders that clients on this machine work in."""
+    for place in context.places:
+        if place.host == LOCAL:
+            (place.folder / FOLDER).mkdir(parents=True, exist_ok=True)
 
 
 def results(raw: Path) -> list[Operation]:
