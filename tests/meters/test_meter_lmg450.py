@@ -69,6 +69,23 @@ def test_unplugged_in_the_middle_is_a_loss() -> None:
         meter.close()
 
 
+def test_plugged_in_again_it_goes_on_and_the_gap_is_told(tmp_path: Path) -> None:
+    line = tmp_path / "ttyUSB0"
+    with peer() as first:
+        line.symlink_to(first.path)
+        source = Source("lmg", f"lmg450:{line}")
+        with Recorder([source], tmp_path / "out") as recorder:
+            recorder.start()
+            assert recorder.caught_up("lmg", time.monotonic_ns() + 200_000_000, 30.0)
+            first.unplug()
+            line.unlink()
+            with peer() as second:
+                line.symlink_to(second.path)
+                assert recorder.caught_up("lmg", time.monotonic_ns(), 60.0)
+            kinds = [event.kind for event in recorder.events()]
+    assert kinds[:2] == ["lost", "back"]
+
+
 @pytest.mark.parametrize(
     ("line", "says"),
     [

@@ -87,7 +87,7 @@ class Recorder:
         self._folder.mkdir(parents=True, exist_ok=True)
         with (self._folder / LOG).open("wb") as log:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "wattio.recording.sampler"],
+                [sys.executable, "-P", "-m", "wattio.recording.sampler"],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=log,
