@@ -140,6 +140,23 @@ def test_two_run_side_by_side(need: Callable[..., None], tmp_path: Path) -> None
     assert leftovers(tmp_path / "a") == leftovers(tmp_path / "b") == []
 
 
+def test_an_address_that_is_taken_is_told(need: Callable[..., None]) -> None:
+    need("ip")
+    first, second = (Loopback(mark, "10.77.254.0/24") for mark in ("tadd1", "tadd2"))
+    try:
+        first.up()
+        first.up()
+        with pytest.raises(SystemFailed, match=r"10.77.254.1/24 is taken on this host"):
+            second.up()
+        assert first.address(1) == first.address(2) == "10.77.254.1"
+    finally:
+        for network in (first, second):
+            network.down()
+            network.down()
+    with pytest.raises(SystemFailed, match="has gone"):
+        first.subnet()
+
+
 def test_a_server_that_does_not_start_says_why(need: Callable[..., None], tmp_path: Path) -> None:
     need(*PROGRAMS)
     storage = Storage(Options(chunk_servers=1), tmp_path)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 import subprocess
 import sys
 import threading
@@ -189,3 +190,13 @@ def test_facts_are_plain_data() -> None:
     json.dumps(facts)
     assert work().seconds_guess(4) > 0
     assert work().steps() == mpi_io.STEPS
+
+
+def test_clients_on_named_hosts_are_cleaned_by_ranks(tmp_path: Path) -> None:
+    subject = work(total="1 MiB")
+    context = Context((Place(tmp_path, socket.gethostname()),) * 2, tmp_path)
+    subject.prepare(context)
+    subject.run("write", context)
+    assert results(tmp_path)[0].bytes == MIB
+    subject.clean(context)
+    assert not (tmp_path / FOLDER).exists()

@@ -161,7 +161,9 @@ class Storage:
         self._network.add(node)
         point.mkdir(parents=True, exist_ok=True)
         where = ("-H", self._network.address(MASTER_NODE), "-P", str(CLIENT_PORT))
-        options = [part for option in self._options.mount_options for part in ("-o", option)]
+        # Like the servers' NICE_LEVEL: where nothing is said, it would be -19.
+        wanted = ("mfsnice=0", *self._options.mount_options)
+        options = [part for option in wanted for part in ("-o", option)]
         enter = self._network.enter(node)
         call(f"client {number}", *enter, "mfsmount", str(point), *where, *options)
         if not wait_until(lambda: bool(_blocks(point)), READY_S):

@@ -89,8 +89,7 @@ class Loopback:
         if self._found():
             return
         if self._wanted is not None:
-            self._add(parse_subnet(self._wanted))
-            return
+            return self._add_wanted(parse_subnet(self._wanted))
         taken = [ipaddress.IPv4Interface(text).network for text, _ in _addresses()]
         for number in range(256):
             subnet = ipaddress.IPv4Network(f"10.77.{number}.0/24")
@@ -103,6 +102,12 @@ class Loopback:
                 if not any(text == f"{subnet[1]}/24" for text, _ in _addresses()):
                     raise
         raise SystemFailed("no network of 10.77.x.0/24 is free: name one (subnet)")
+
+    def _add_wanted(self, subnet: ipaddress.IPv4Network) -> None:
+        address = f"{subnet[1]}/{subnet.prefixlen}"
+        if any(text == address for text, _ in _addresses()):
+            raise SystemFailed(f"network: {address} is taken on this host: name another subnet")
+        self._add(subnet)
 
     def _add(self, subnet: ipaddress.IPv4Network) -> None:
         address = f"{subnet[1]}/{subnet.prefixlen}"

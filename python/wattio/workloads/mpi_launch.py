@@ -23,6 +23,7 @@ from wattio.errors import HostError, ResultError, WorkloadFailed
 from wattio.workloads import invocation, mpi_report, processes
 from wattio.workloads.mpirun import LauncherOptions
 from wattio.workloads.processes import Program
+from wattio.workloads.ranks import boot
 from wattio.workloads.workload import Context, Place
 
 OUTPUT = "output.txt"
@@ -109,7 +110,7 @@ def run(
             f"{step}: the clients' clocks differ by {report.offset_s_max:.3f} s, more than"
             f" {mpi_report.OFFSET_FAILED_S:g} s: keep them by NTP"
         )
-    return mpi_report.spans(report, _boot())
+    return mpi_report.spans(report, boot())
 
 
 def _launch(
@@ -126,7 +127,7 @@ def _launch(
         "ranks_per_client": options.ranks_per_client,
         "token": uuid4().hex,
         "seen_s": SEEN_S,
-        "launcher": {"pid": os.getpid(), "boot": _boot()},
+        "launcher": {"pid": os.getpid(), "boot": boot()},
     }
     line = arguments(options, mpirun, places, module, json.dumps(whole))
     environment = {**_ENVIRONMENT, **(_ROOT if os.geteuid() == 0 else {})}
@@ -138,10 +139,6 @@ def _launch(
     except ResultError as error:
         words = processes.last_words(program.err)
         raise WorkloadFailed(f"{step}: {error}: {words}") from error
-
-
-def _boot() -> str:
-    return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
 
 
 def remove(folder: str, module: str, options: LauncherOptions, context: Context) -> None:

@@ -144,10 +144,10 @@ class Window:
         """How long it lasted; 0 where all of it lies within the ranks' start."""
         return max(0, self._ended(self.end) - self._started(self.start)) / _NS_PER_S
 
-    def span(self, boot: str) -> Span:
-        """On the clocks of the host with this boot."""
+    def span(self, here: bool) -> Span:
+        """On the clocks of this host; `here`: the ranks share them."""
         start, end = self.start, self.end
-        if self.one_boot and boot:
+        if here:
             first = Instant(start.start_utc_ns, start.start_monotonic_ns)
             last = Instant(end.end_utc_ns, end.end_monotonic_ns)
         else:
@@ -169,7 +169,7 @@ def windows(report: Report) -> list[Window]:
 def spans(report: Report, boot: str) -> list[Span]:
     """The phases on the clocks of this host, whose boot is given."""
     here = all(rank.boot == boot for rank in report.ranks)
-    return [window.span(boot if here else "") for window in windows(report)]
+    return [window.span(here) for window in windows(report)]
 
 
 def operation(report: Report, window: Window, doubts: Sequence[str]) -> Operation:

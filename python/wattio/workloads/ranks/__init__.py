@@ -5,6 +5,10 @@ the first rank prints what all of them did as one line of JSON. They use nothing
 package and the clock.
 """
 
+from __future__ import annotations
+
+from pathlib import Path
+
 REPORT = "wattio_ranks"
 """Key of the line of JSON that holds the report, with the version of its form."""
 
@@ -12,3 +16,8 @@ VERSION = 1
 
 SECTOR_BYTES = 512
 """Unit of transfers: each sector of the data is marked by its place."""
+
+
+def boot() -> str:
+    """Which boot of which host this is."""
+    return Path("/proc/sys/kernel/random/boot_id").read_text().strip()

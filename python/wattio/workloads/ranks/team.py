@@ -23,7 +23,7 @@ import numpy as np
 from mpi4py import MPI
 
 from wattio import clock
-from wattio.workloads.ranks import REPORT, VERSION
+from wattio.workloads.ranks import REPORT, VERSION, boot
 
 _LOOK_S = 0.001
 _PINGS = 20
@@ -242,11 +242,6 @@ def _remove(folder: Path) -> None:
             (Path(parent) / name).rmdir()
     if folder.is_dir():
         folder.rmdir()
-
-
-def boot() -> str:
-    """Which boot of which host this is."""
-    return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
 
 
 def _end_with(launcher: dict[str, Any]) -> None:
