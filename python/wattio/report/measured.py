@@ -150,6 +150,7 @@ def _made(found: Measured) -> dict[str, Any]:
     head = found.study.study
     return {
         "study_file": Path(str(found.machine.get("study_file", "study.toml"))).name,
+        "scale": found.folder.inputs().get("scale"),
         "systems": [(name, _facts(facts)) for name, facts in systems.items()],
         "workloads": [(name, _facts(facts)) for name, facts in workloads.items()],
         "knobs": [f"{knob.name}: {', '.join(map(str, knob.values))}" for knob in found.study.knob],

@@ -23,7 +23,7 @@ from wattio.study.catalog import Recorded
 _SHADES = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00")
 _HATCHES = ("", "\\\\\\", "...", "|||", "---", "ooo")
 _IDLE: dict[str, Any] = {"facecolor": "#999999", "alpha": 0.22, "hatch": "////"}
-_INVALID: dict[str, Any] = {"facecolor": "#A40E26", "alpha": 0.25, "hatch": "xx"}
+_INVALID: dict[str, Any] = {"facecolor": "#F4C7CE", "edgecolor": "#A40E26", "hatch": "xxxx"}
 _GAP: dict[str, Any] = {"facecolor": "#000000", "alpha": 0.75}
 Moments = TypeVar("Moments", float, Series)
 
@@ -230,7 +230,8 @@ def _iterations(axis: Axes, session: str, at: _Time, found: Measured) -> list[An
 def _shade(number: int) -> dict[str, Any]:
     """The background of a workload or phase: its colour, and a hatch for where there is none."""
     colour = _SHADES[number % len(_SHADES)]
-    return {"facecolor": colour, "alpha": 0.18, "hatch": _HATCHES[number % len(_HATCHES)]}
+    hatch = _HATCHES[number % len(_HATCHES)]
+    return {"facecolor": colour, "edgecolor": "#555555", "alpha": 0.18, "hatch": hatch}
 
 
 def _gaps(axis: Axes, looked: Looked, stretch: Stretch, at: _Time) -> list[Any]:

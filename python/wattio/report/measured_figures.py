@@ -74,6 +74,11 @@ def titled(axis: Axes, part: WorkloadPart, phase: str) -> None:
         axis.tick_params(axis="x", labelrotation=40)
 
 
+def _from_zero(axis: Axes) -> None:
+    """Let an axis begin at zero, with room above for whole markers."""
+    axis.set_ylim(0, 1.04 * axis.get_ylim()[1])
+
+
 def _rates(part: WorkloadPart, phases: Sequence[PhasePart]) -> Drawn:
     """Throughput or operations a second, and the share of the peak on a second axis."""
     drawn, axes = grid(len(phases), 2.5)
@@ -82,7 +87,7 @@ def _rates(part: WorkloadPart, phases: Sequence[PhasePart]) -> Drawn:
         _draw(axis, phase, [_metric(rate)])
         titled(axis, part, phase.name)
         axis.set_ylabel(UNITS[rate])
-        axis.set_ylim(bottom=0)
+        _from_zero(axis)
         _peak_axis(axis, phase, rate)
     _legend(drawn, phases[0], ())
     text = f"Mean over usable iterations; {_BARS}. {_counts(phases)}"
@@ -108,7 +113,7 @@ def _efficiencies(part: WorkloadPart, phases: Sequence[PhasePart], found: Measur
         _draw(axis, phase, kinds)
         titled(axis, part, phase.name)
         axis.set_ylabel(labelled(UNITS[name], found))
-        axis.set_ylim(bottom=0)
+        _from_zero(axis)
     _legend(drawn, phases[0], ("gross", "net of what is subtracted") if net else ())
     text = f"Rate over mean power, iteration by iteration; {_BARS}. {_counts(phases)}"
     if net:
@@ -130,7 +135,7 @@ def _products(part: WorkloadPart, phases: Sequence[PhasePart], found: Measured) 
         titled(axis, part, phase.name)
         axis.axhline(1, color="#777777", linewidth=0.8, linestyle=":")
         axis.set_ylabel(labelled("E·t$^w$, to the least", found))
-        axis.set_ylim(bottom=0)
+        _from_zero(axis)
         for row in phase.used():
             for weight in weights:
                 pair = [product(phase, row, weight, net=net) for net in (False, True)]

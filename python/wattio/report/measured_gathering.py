@@ -83,6 +83,7 @@ class WorkloadPart:
     x_name: str | None
     x_labels: tuple[str, ...]
     phases: tuple[PhasePart, ...]
+    rows: tuple[PhaseRow, ...]
 
 
 @dataclass(frozen=True)
@@ -206,7 +207,7 @@ def _workload(
         lines = _lines(rows_, x_name, x_labels, varied[1:])
         weights = study.study.edp_weights
         phases.append(PhasePart(phase, rows_, lines, tuple(_comparisons(rows_, weights))))
-    return WorkloadPart(name, x_name, tuple(x_labels), tuple(phases))
+    return WorkloadPart(name, x_name, tuple(x_labels), tuple(phases), tuple(own))
 
 
 def _lines(

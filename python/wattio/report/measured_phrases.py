@@ -96,10 +96,19 @@ def _least_energy(phase: PhasePart, found: Measured) -> str:
         least, most = min(pairs, key=_first), max(pairs, key=_first)
         text = f"on {least[1].run.label} ({number(least[0])} J{', ESTIMATE' * found.estimated}"
         times = f"{most[0] / least[0]:.2f}\N{MULTIPLICATION SIGN}"
-        texts.append(f"{text}; the most: {most[1].run.label}, {times} that)")
+        noise = ", within noise" if _level(least[1], most[1]) else ""
+        texts.append(f"{text}; the most: {most[1].run.label}, {times} that{noise})")
     if not texts:
         return ""
     return f"The same work in {phase.name} takes the least energy {'; '.join(texts)}."
+
+
+def _level(least: PhaseRow, most: PhaseRow) -> bool:
+    """Whether the intervals of two energies touch."""
+    one, other = least.get("energy_j"), most.get("energy_j")
+    if one is None or other is None or one.interval is None or other.interval is None:
+        return False
+    return one.interval.high >= other.interval.low
 
 
 def _first(pair: tuple[float, PhaseRow]) -> float:
@@ -110,7 +119,14 @@ def spread(value: Estimate) -> str:
     """A mean with its deviation, where there is one."""
     if value.deviation is None:
         return number(value.mean)
-    return f"{number(value.mean)} ± {number(value.deviation)}"
+    return f"{number(value.mean)} ± {deviation(value.mean, value.deviation)}"
+
+
+def deviation(mean: float, value: float) -> str:
+    """A deviation to one decimal more than its mean has."""
+    shown = number(mean)
+    decimals = 0 if abs(mean) >= 1000 else len(shown.partition(".")[2]) + 1
+    return f"{value:.{decimals}f}"
 
 
 def estimate(found: Measured) -> str:
@@ -173,6 +189,9 @@ def reasons(found: Measured) -> list[Reason]:
                 continue
             code, text = _code(verdict.reason), verdict.reason.partition(": ")[2]
             first, _, rest = text.partition(": ")
+            if first in phases and code == "DOUBT":
+                # What stands before the doubt is the operation, which says no more.
+                rest = rest.partition(": ")[2]
             masked = _DIGITS.sub("#", rest if first in phases else text)
             key = (verdict.verdict, code, masked)
             reason = groups.setdefault(key, Reason(verdict.verdict, code, text))

@@ -10,7 +10,7 @@ from wattio.measuring.summary import Estimate, PhaseRow
 from wattio.report.figures import Table
 from wattio.report.measured_figures import product
 from wattio.report.measured_gathering import Measured, PhasePart
-from wattio.report.measured_phrases import UNITS, estimate
+from wattio.report.measured_phrases import UNITS, deviation, estimate
 from wattio.report.phrases import DASH, number, percent
 
 Cell = tuple[str, str]
@@ -130,7 +130,7 @@ def _used(row: PhaseRow) -> Cell:
 def _cell(value: Estimate | None) -> Cell:
     if value is None:
         return DASH, ""
-    spread = "" if value.deviation is None else f"± {number(value.deviation)}"
+    spread = "" if value.deviation is None else f"± {deviation(value.mean, value.deviation)}"
     return number(value.mean), spread
 
 
@@ -228,9 +228,10 @@ def of_verdicts(found: Measured) -> Table:
 
 def of_runs(found: Measured) -> list[tuple[str, list[int]]]:
     """VALID, WARN and INVALID iterations, and repeated attempts, of each run."""
-    runs: dict[str, list[int]] = {}
+    order = [*found.idle, *(row for part in found.workloads for row in part.rows)]
+    runs = {row.run.name: [0, 0, 0, 0] for row in order}
     for item in found.last:
-        tally = runs.setdefault(item.run.name, [0, 0, 0, 0])
+        tally = runs[item.run.name]
         warned = any(verdict.verdict == "WARN" for verdict in item.verdicts)
         tally[2 if not item.usable else 1 if warned else 0] += 1
     for item in found.iterations:
