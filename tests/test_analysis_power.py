@@ -53,10 +53,7 @@ def test_phases_side_by_side_add_up(powers: list[float], one: float, other: floa
     values = np.array(powers)
     cuts = sorted((one * times[-1], other * times[-1]))
     edges = [0.0, *cuts, float(times[-1])]
-    parts = [
-        power.energy_between(times, values, a, b) or 0.0
-        for a, b in itertools.pairwise(edges)
-    ]
+    parts = [power.energy_between(times, values, a, b) or 0.0 for a, b in itertools.pairwise(edges)]
     whole = power.energy_between(times, values, 0.0, float(times[-1]))
     assert sum(parts) == pytest.approx(whole)
 
@@ -89,7 +86,7 @@ def test_a_gap_counts_from_the_sample_before_to_the_one_after() -> None:
 def test_an_even_series_misses_nothing_wherever_the_phase_begins(
     count: int, interval: float, shift: float
 ) -> None:
-    times = np.arange(count + 2) * interval
+    times = np.arange(count + 2, dtype=np.float64) * interval
     start = shift * interval
     # A hair longer than whole intervals, so that rounding takes none of them away.
     assert power.missing_share(times, start, start + count * interval + 1e-9, interval) == 0
@@ -111,7 +108,7 @@ def test_a_standstill_is_found_with_its_ends() -> None:
 
 
 def test_a_jump_of_the_wall_clock_is_seen_in_either_direction() -> None:
-    monotonic = np.arange(5) * 10**9
+    monotonic = np.arange(5, dtype=np.int64) * 10**9
     utc = monotonic + 10**18
     assert power.clock_jump(utc, monotonic) == 0
     utc[3:] -= 2 * 10**9
