@@ -7,7 +7,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from wattio.analysis.peak import QUANTITIES
 from wattio.errors import ResultError
+from wattio.peak import advice
 from wattio.report import (
     measured_course,
     measured_figures,
@@ -159,11 +161,25 @@ def _made(found: Measured) -> dict[str, Any]:
         "dropped": "before each phase" if dropped and all(dropped) else "not before every phase",
         "sessions": len({record.session for record in found.records.values()}),
         "peak": found.peak_text,
+        "limits": _limits(found),
         "study_text": found.folder.study_text(),
         "resolved": found.folder.path.joinpath("resolved.toml").read_text(encoding="utf-8"),
         "libraries": found.machine.get("libraries", {}),
         "memory_gib": _gib(found.machine.get("memory_bytes")),
     }
+
+
+def _limits(found: Measured) -> list[str]:
+    """The theoretical peak, quantity by quantity, and which part limits it."""
+    peak = found.book.peak
+    limits = [] if peak is None else [peak.limit(quantity) for quantity in QUANTITIES]
+    texts = []
+    for limit in limits:
+        if limit is not None:
+            what = f"{advice.spoken(limit.quantity)}: {advice.figure(limit.mean)}"
+            what = f"{what} {advice.unit(limit.quantity)}"
+            texts.append("; ".join([what, *advice.sentences(limit)]))
+    return texts
 
 
 def _gib(size: object) -> str:

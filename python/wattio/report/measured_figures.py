@@ -28,7 +28,6 @@ UNITS = {
 }
 
 _BAR: dict[str, Any] = {"edgecolor": "#222222", "linewidth": 0.7}
-_BARS = "error bars: ± one sample deviation over repetitions"
 _DODGE = 0.1
 
 
@@ -90,7 +89,7 @@ def _rates(part: WorkloadPart, phases: Sequence[PhasePart]) -> Drawn:
         _from_zero(axis)
         _peak_axis(axis, phase, rate)
     _legend(drawn, phases[0], ())
-    text = f"Mean over usable iterations; {_BARS}. {_counts(phases)}"
+    text = f"Mean over usable iterations, {_counts(phases)}"
     if any(_peak_scale(phase, phase.rate or "iops") for phase in phases):
         text += " The axis on the right is the share of the theoretical peak."
     alternative = "Charts of throughput or operations per second, phase by phase."
@@ -115,7 +114,7 @@ def _efficiencies(part: WorkloadPart, phases: Sequence[PhasePart], found: Measur
         axis.set_ylabel(labelled(UNITS[name], found))
         _from_zero(axis)
     _legend(drawn, phases[0], ("gross", "net of what is subtracted") if net else ())
-    text = f"Rate over mean power, iteration by iteration; {_BARS}. {_counts(phases)}"
+    text = f"Mean of rate over power, iteration by iteration, {_counts(phases)}"
     if net:
         text += " Gross is all that is metered; net is less the subtracted devices."
     alternative = "Charts of work per joule, phase by phase."
@@ -280,12 +279,13 @@ def _has(phases: Sequence[PhasePart], rate: str) -> bool:
 
 
 def _counts(phases: Sequence[PhasePart]) -> str:
-    """How many iterations stand behind a mean, in words."""
+    """What error bars are, and how many iterations stand behind a mean."""
     counts = sorted({row.used for phase in phases for row in phase.used()})
     if counts == [1]:
-        return "n = 1: one iteration each, so there are no error bars."
+        return "n = 1, so there are no error bars."
     several = f"n = {counts[0]}" if len(counts) == 1 else f"n = {counts[0]} to {counts[-1]}"
-    return f"{several} iterations each; the tables say how many."
+    bars = "error bars are ± one sample deviation over repetitions"
+    return f"{several}; {bars}."
 
 
 def _table(phases: Sequence[PhasePart], names: Callable[[PhasePart], Sequence[str]]) -> Table:

@@ -41,6 +41,20 @@ class Comparison:
 
 
 @dataclass(frozen=True)
+class Naming:
+    """How runs of a workload are told apart: by system, where there are several, and settings."""
+
+    systems: int
+    varied: tuple[str, ...]
+
+    def of(self, run: Run, without: str = "") -> str:
+        """What is different about a run, in short."""
+        parts = [run.server] if self.systems > 1 or not self.varied else []
+        parts += [_setting(run, name) for name in self.varied if name != without]
+        return ", ".join(parts) or run.server
+
+
+@dataclass(frozen=True)
 class PhasePart:
     """One phase of a workload on everything that it was measured on."""
 
@@ -48,6 +62,7 @@ class PhasePart:
     rows: tuple[PhaseRow, ...]
     lines: tuple[Line, ...]
     comparisons: tuple[Comparison, ...]
+    names: Naming
 
     @property
     def rate(self) -> str | None:
@@ -202,11 +217,12 @@ def _workload(
         values = {str(run.settings.get(x_name)) for run in runs}
         x_labels = sorted(values, key=lambda value: order.place(x_name, value))
     phases = []
+    names = Naming(len({run.server for run in runs}), tuple(varied))
     for phase in dict.fromkeys(row.phase for row in own if row.phase):
         rows_ = tuple(row for row in own if row.phase == phase)
         lines = _lines(rows_, x_name, x_labels, varied[1:])
         weights = study.study.edp_weights
-        phases.append(PhasePart(phase, rows_, lines, tuple(_comparisons(rows_, weights))))
+        phases.append(PhasePart(phase, rows_, lines, tuple(_comparisons(rows_, weights)), names))
     return WorkloadPart(name, x_name, tuple(x_labels), tuple(phases), tuple(own))
 
 
@@ -219,16 +235,19 @@ def _lines(
         return (Line("", tuple(by_system.get(label) for label in x_labels)),)
     series: dict[str, dict[str, PhaseRow]] = {}
     for row in own:
-        label = ", ".join([row.run.server, *(setting(row.run, name) for name in others)])
+        label = ", ".join([row.run.server, *(_setting(row.run, name) for name in others)])
         series.setdefault(label, {})[str(row.run.settings.get(x_name))] = row
     return tuple(
         Line(label, tuple(places.get(at) for at in x_labels)) for label, places in series.items()
     )
 
 
-def setting(run: Run, name: str) -> str:
+def _setting(run: Run, name: str) -> str:
     """A setting of a run in words."""
-    return f"{name} {run.settings.get(name)}"
+    value = run.settings.get(name)
+    if name == CLIENTS:
+        return f"{value} client{'' if value == 1 else 's'}"
+    return f"{name} {value}"
 
 
 def _comparisons(own: Sequence[PhaseRow], weights: Sequence[int]) -> list[Comparison]:

@@ -70,13 +70,13 @@ def _best(phase: PhasePart, found: Measured) -> str:
     figure = f"{spread(value)} {UNITS[name]}{estimate(found)}"
     if len(ranked) == 1:
         return f"{phase.name} does {figure}"
-    text = f"{phase.name} does the most for a joule on {row.run.label}, {figure}"
-    return f"{text}, {_against(value, *ranked[1])}"
+    text = f"{phase.name} does the most for a joule on {phase.names.of(row.run)}, {figure}"
+    return f"{text}, {_against(phase, value, *ranked[1])}"
 
 
-def _against(value: Estimate, second: PhaseRow, other: Estimate) -> str:
+def _against(phase: PhasePart, value: Estimate, second: PhaseRow, other: Estimate) -> str:
     """How sure the first place is."""
-    behind = f"{second.run.label} with {number(other.mean)}"
+    behind = f"{phase.names.of(second.run)} with {number(other.mean)}"
     if value.n < 2 or other.n < 2:
         return f"before {behind} (one repetition does not tell how much of that is noise)"
     if value.interval and other.interval and value.interval.low <= other.interval.high:
@@ -86,21 +86,29 @@ def _against(value: Estimate, second: PhaseRow, other: Estimate) -> str:
 
 def _least_energy(phase: PhasePart, found: Measured) -> str:
     """Energy for the same work: the least and the most of each comparison."""
-    texts = []
-    for comparison in phase.comparisons:
-        pairs = [
-            (value.mean, row)
-            for row in comparison.rows
-            if (value := row.get("energy_j")) is not None
-        ]
-        least, most = min(pairs, key=_first), max(pairs, key=_first)
-        text = f"on {least[1].run.label} ({number(least[0])} J{', ESTIMATE' * found.estimated}"
-        times = f"{most[0] / least[0]:.2f}\N{MULTIPLICATION SIGN}"
-        noise = ", within noise" if _level(least[1], most[1]) else ""
-        texts.append(f"{text}; the most: {most[1].run.label}, {times} that{noise})")
-    if not texts:
+    pairs = [_ends(comparison.rows) for comparison in phase.comparisons]
+    if not pairs:
         return ""
-    return f"The same work in {phase.name} takes the least energy {'; '.join(texts)}."
+    begin = f"The same work in {phase.name} takes the least energy on"
+    winners = {phase.names.of(least.run, without=CLIENTS) for (_, least), _ in pairs}
+    if len(pairs) > 1 and len(winners) == 1:
+        ratios = sorted(most[0] / least[0] for least, most in pairs)
+        text = f"{begin} {winners.pop()} with any number of clients{estimate(found)}; the most is"
+        return f"{text} {ratios[0]:.2f} to {ratios[-1]:.2f} times that."
+    texts = []
+    for least, most in pairs:
+        unit = f"J{', ESTIMATE' * found.estimated}"
+        text = f"{phase.names.of(least[1].run)} ({number(least[0])} {unit}; the most:"
+        noise = ", within noise" if _level(least[1], most[1]) else ""
+        times = f"{most[0] / least[0]:.2f}\N{MULTIPLICATION SIGN}"
+        texts.append(f"{text} {phase.names.of(most[1].run)}, {times} that{noise})")
+    return f"{begin} {'; '.join(texts)}."
+
+
+def _ends(among: Sequence[PhaseRow]) -> tuple[tuple[float, PhaseRow], tuple[float, PhaseRow]]:
+    """The least and the most energy among rows of equal work, each with its row."""
+    energies = [(value.mean, row) for row in among if (value := row.get("energy_j")) is not None]
+    return min(energies, key=_first), max(energies, key=_first)
 
 
 def _level(least: PhaseRow, most: PhaseRow) -> bool:
@@ -125,6 +133,8 @@ def spread(value: Estimate) -> str:
 def deviation(mean: float, value: float) -> str:
     """A deviation to one decimal more than its mean has."""
     shown = number(mean)
+    if value >= 1000:
+        return number(value)
     decimals = 0 if abs(mean) >= 1000 else len(shown.partition(".")[2]) + 1
     return f"{value:.{decimals}f}"
 

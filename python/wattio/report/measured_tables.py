@@ -36,7 +36,9 @@ class Shown:
 
 
 def of_phase(phase: PhasePart, found: Measured) -> list[Shown]:
-    """How fast, and for how much energy."""
+    """How fast, and for how much energy; nothing where no iteration may be used."""
+    if not phase.used():
+        return []
     return [_fast(phase, found), _energy(phase, found)]
 
 
@@ -59,7 +61,7 @@ def _fast(phase: PhasePart, found: Measured) -> Shown:
         columns.append(("net", _joined(UNITS[phase.efficiency], kind)))
     rows = []
     for row in phase.rows[:ROWS_SHOWN]:
-        cells = [(row.run.label, ""), _used(row), _cell(row.get("seconds"))]
+        cells = [(phase.names.of(row.run), ""), _used(row), _cell(row.get("seconds"))]
         cells += _rated(row, "", rate, peaked, latency)
         cells.append(_cell(row.get("power_w_mean")))
         cells.append(_cell(row.get(phase.efficiency)))
@@ -88,7 +90,7 @@ def _energy(phase: PhasePart, found: Measured) -> Shown:
     rows = []
     for row in phase.rows[:ROWS_SHOWN]:
         total = row.get("energy_j")
-        cells = [(row.run.label, ""), _cell(total)]
+        cells = [(phase.names.of(row.run), ""), _cell(total)]
         if net:
             cells.append(_cell(row.get("energy_j_net")))
         for is_net in (False, True) if net else (False,):
