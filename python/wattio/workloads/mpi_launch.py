@@ -40,6 +40,8 @@ _HINT = "install wattio with its extra (pip install 'wattio[hpc]', or uv sync --
 
 # Ranks outnumber cores on small machines: they yield while they wait for each other.
 _ENVIRONMENT = {"OMPI_MCA_mpi_yield_when_idle": "1"}
+# On one host, looking for fast networks would take longer than many a small step.
+_ONE_HOST = {"OMPI_MCA_pml": "ob1", "OMPI_MCA_btl": "^ofi"}
 _ROOT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
 
 
@@ -130,7 +132,11 @@ def _launch(
         "launcher": {"pid": os.getpid(), "boot": boot()},
     }
     line = arguments(options, mpirun, places, module, json.dumps(whole))
-    environment = {**_ENVIRONMENT, **(_ROOT if os.geteuid() == 0 else {})}
+    environment = {
+        **_ENVIRONMENT,
+        **(_ONE_HOST if len({place.host for place in places}) == 1 else {}),
+        **(_ROOT if os.geteuid() == 0 else {}),
+    }
     program = Program(line, context.raw / OUTPUT, context.raw / _ERRORS, environment=environment)
     ended = processes.run_all([program], context.cancelled)
     invocation.keep(context.raw, step, ended, task=whole)
