@@ -77,6 +77,13 @@ def test_a_host_without_knobs_still_tells_rest_and_busy() -> None:
     assert left(found, "core_frequency").merged_into == ("rest",)
 
 
+def test_io_that_was_not_swept_is_not_fitted() -> None:
+    made = [replace(point, readers=0) for point in points()]
+    assert left(fit(made, ASSUMED_IO_W), "io").why.startswith("no I/O was swept")
+    unseen = [replace(point, kiops=0.0, readers=1) for point in points(kiops=(0.0,))]
+    assert left(fit(unseen, ASSUMED_IO_W), "io").why.startswith("hardly any I/O was seen")
+
+
 def test_what_background_io_draws_is_not_counted_twice() -> None:
     watts = {**TRUE_W, "io": ASSUMED_IO_W}
     made = [replace(point, kiops=0.01) for point in points(kiops=(0.0,), noise_w=0.0, watts=watts)]

@@ -39,7 +39,7 @@ OWN_SHARE_LEAST = 0.02
 """A column with less of its own than this (as length, beside the others) tells nothing reliable."""
 
 KIOPS_SPREAD_LEAST = 0.05
-"""Below it, I/O is what any idle host does, and no load that was swept."""
+"""Below it, the readers were not seen: their folder is on no disk of this host."""
 
 DRIFT_SHARE_MOST = 0.02
 """Drift of more than this share of the range of power is said."""
@@ -111,7 +111,7 @@ def fit(points: Sequence[Point], io_assumed_w: float) -> Fit:
         raise CalibrationFailed(f"{len(used)} points with a power are too few for any model")
     power = np.array([point.power_w for point in used], dtype=float)
     columns = {name: _column(used, of) for name, of in TERMS.items()}
-    kept, left = _separable(columns, io_assumed_w)
+    kept, left = _separable(columns, io_assumed_w, any(point.readers for point in used))
     if len(used) < len(kept) + 2:
         raise CalibrationFailed(
             f"{len(used)} points with a power are too few for {len(kept)} coefficients;"
@@ -150,7 +150,7 @@ def _column(points: Sequence[Point], of: str | None) -> NDArray[np.float64]:
 
 
 def _separable(
-    columns: dict[str, NDArray[np.float64]], io_assumed_w: float
+    columns: dict[str, NDArray[np.float64]], io_assumed_w: float, with_io: bool
 ) -> tuple[list[str], dict[str, Left]]:
     """The coefficients that the points can tell apart, and the others with the reason."""
     import numpy as np
@@ -158,8 +158,10 @@ def _separable(
     kept: list[str] = []
     left: dict[str, Left] = {}
     for name, column in columns.items():
-        if name == "io" and np.ptp(column, axis=None) < KIOPS_SPREAD_LEAST:
-            left[name] = Left(io_assumed_w, "no I/O load was swept; the assumed value stands")
+        # Without a load of its own it would be told by what else goes with the host's other I/O.
+        if name == "io" and not (with_io and np.ptp(column) >= KIOPS_SPREAD_LEAST):
+            why = "hardly any I/O was seen" if with_io else "no I/O was swept"
+            left[name] = Left(io_assumed_w, f"{why}; the assumed value stands")
             continue
         length = float(np.linalg.norm(column))
         if length == 0:

@@ -1,0 +1,253 @@
+"""`wattio calibrate power`: the coefficients of this host's power model, fitted to a meter."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import socket
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from cyclopts import App, Parameter
+
+from wattio.calibration.fitting import CalibrationFailed
+from wattio.cli import output
+from wattio.cli.load_options import Quantity
+from wattio.errors import Cancelled, HostError, InputError
+from wattio.meters.meter import Facts, MeterLost, MeterRefused
+
+if TYPE_CHECKING:
+    from wattio.calibration.folder import DataFolder, Record
+    from wattio.cli.calibrate_options import Asked
+    from wattio.recording import Recorder
+
+EXIT_DONE = 0
+EXIT_PROBLEM = 1
+
+app = App(
+    name="calibrate",
+    help="Fit the models of this host to a meter.",
+    help_format="markdown",
+    help_epilogue="""**Examples**
+
+```
+wattio calibrate power --meter snmp://public@pdu/outlet/3 --out power-model.toml
+```""",
+)
+
+_EPILOGUE = """**Examples**
+
+```
+wattio calibrate power --meter rapl: --out power-model.toml --dry-run
+sudo wattio calibrate power --meter hwmon:power_meter/power1 --out power-model.toml
+sudo wattio calibrate power --meter snmp://public@pdu/outlet/3 --meter-covers server \\
+    --out power-model.toml --frequencies "1.2 GHz,2.4 GHz" --cores 1,4,8 --io /data
+wattio calibrate power --from power-model.data --out power-model.toml
+```
+
+Frequency and cores take root, and are put back however the sweep ends. Beside the model lies a
+folder of all that was measured (`power-model.data`), which --from fits again."""
+
+
+@app.command(help_epilogue=_EPILOGUE)
+def power(
+    *,
+    out: Path,
+    meter: Annotated[tuple[str, ...], Parameter(negative="")] = (),
+    meter_covers: Annotated[tuple[str, ...], Parameter(negative="")] = (),
+    frequencies: str | None = None,
+    cores: str | None = None,
+    loads: str = "0,0.5,1",
+    io: Path | None = None,
+    settle: Quantity = "2 s",
+    measure: Quantity = "10 s",
+    repeat: int = 1,
+    seed: int = 1,
+    frequency_max: Quantity | None = None,
+    source: Annotated[Path | None, Parameter("--from")] = None,
+    dry_run: Annotated[bool, Parameter(negative="")] = False,
+    as_json: Annotated[bool, Parameter("--json", negative="")] = False,
+) -> int:
+    """Sweep frequency, active cores and load against a meter, and fit the power model.
+
+    Each setting is held under busy loops pinned to the active cores; the order is drawn from the
+    seed, with idle points between that show a drift. What this host cannot sweep is said, and which
+    coefficients are not told by the points. Exit code 1 where R^2 is 0.99 or less: the model is
+    written all the same, and marked.
+
+    Parameters
+    ----------
+    out
+        The model to write, for `estimate:` and `wattiod`.
+    meter
+        Name of a meter; several are summed up (two supplies of one host).
+    meter_covers
+        What the meters feed, for the file: `server`, `cpu`.
+    frequencies
+        Frequencies to sweep, with commas; up to four of those that the host has.
+    cores
+        Numbers of active cores to sweep, with commas; one, half of them, all.
+    loads
+        Shares of their time that the active cores are busy, with commas.
+    io
+        Folder on a drive that is read at random; 256 MiB are taken there meanwhile.
+    settle
+        Time before each measurement, at least a period of the meter.
+    measure
+        Time over which each point is measured.
+    repeat
+        How often each setting is visited.
+    seed
+        Of the order.
+    frequency_max
+        Highest frequency of a core, where the host does not tell it.
+    source
+        Folder of an earlier calibration: fit its points, measure nothing.
+    dry_run
+        Print what would be swept and how long it would take.
+    as_json
+        Print one JSON object.
+    """
+    from wattio.calibration.folder import DataFolder
+    from wattio.cli import calibrate_options, calibrate_showing
+
+    if source is not None:
+        if meter or io or dry_run:
+            raise InputError("--from measures nothing: give it without --meter, --io, --dry-run")
+        return _fit(DataFolder(source), out, as_json)
+    if not meter:
+        raise InputError("it takes a meter: --meter NAME; wattio meter list shows them")
+    given = calibrate_options.Given(
+        meters=meter,
+        covers=meter_covers,
+        frequencies=frequencies,
+        cores=cores,
+        loads=loads,
+        io=io,
+        settle=settle,
+        measure=measure,
+        repeat=repeat,
+        seed=seed,
+        frequency_max=frequency_max,
+    )
+    try:
+        asked = calibrate_options.resolve(given)
+        if dry_run:
+            return calibrate_showing.plan(asked, as_json)
+        data = DataFolder(out.with_suffix(".data"))
+        _measure(asked, data, out, quiet=as_json)
+        return _fit(data, out, as_json)
+    except (HostError, CalibrationFailed, MeterLost, MeterRefused) as error:
+        return _complain(str(error))
+
+
+def _measure(asked: Asked, data: DataFolder, out: Path, *, quiet: bool) -> None:
+    """Sweep into a folder. Raises Cancelled on Ctrl-C and SIGTERM, with how to go on."""
+    from wattio.recording import Recorder, Source
+
+    data.create()
+    sources = [Source(f"meter {at}", name) for at, name in enumerate(asked.meters, start=1)]
+    try:
+        # The recorder ends first: only then is everything written that is to be kept.
+        with _ended_by_signals(), _kept(data), Recorder(sources, data.recording) as recorder:
+            _sweep(asked, data, recorder, quiet=quiet)
+    except KeyboardInterrupt:
+        text = "stopped; everything was put back"
+        if data.path.exists():
+            text += f"; the points so far can be fitted: wattio calibrate power --from {data.path}"
+            text += f" --out {out}"
+        raise Cancelled(text) from None
+
+
+def _sweep(asked: Asked, data: DataFolder, recorder: Recorder, *, quiet: bool) -> None:
+    from wattio.calibration import sweeping
+    from wattio.cli import calibrate_showing
+
+    facts = recorder.start()
+    settle_s = sweeping.fit_to_meters(asked.design, list(facts.values()))
+    asked = replace(asked, design=replace(asked.design, settle_s=settle_s))
+    data.begin(_record(asked, list(facts.values())))
+    place = sweeping.Place(data, asked.io)
+    with calibrate_showing.SweepProgress(asked.design, quiet=quiet) as progress:
+        sweeping.sweep(
+            asked.host, asked.design, recorder, facts, place, asked.frequency_max_hz, progress
+        )
+
+
+def _record(asked: Asked, facts: list[Facts]) -> Record:
+    from wattio.calibration.folder import Meter, Record
+
+    design = asked.design
+    return Record(
+        host=socket.gethostname(),
+        begun=datetime.now(UTC).isoformat(timespec="seconds"),
+        meters=[
+            Meter(
+                name=meter.name,
+                what=meter.what,
+                period_s=meter.period_s,
+                lag_s=meter.lag_s,
+                accuracy_class=meter.accuracy_class,
+            )
+            for meter in facts
+        ],
+        covers=list(asked.covers),
+        frequency_max_hz=asked.frequency_max_hz,
+        frequencies_hz=list(design.frequencies_hz),
+        cores=list(design.cores),
+        loads=list(design.loads),
+        with_io=design.with_io,
+        repeat=design.repeat,
+        seed=design.seed,
+        settle_s=design.settle_s,
+        measure_s=design.measure_s,
+        lacks=asked.lacks,
+    )
+
+
+def _fit(data: DataFolder, out: Path, as_json: bool) -> int:
+    """Fit what a folder holds, write the model, show it."""
+    from wattio.calibration import model_file
+    from wattio.calibration.fitting import fit
+    from wattio.cli import calibrate_showing
+
+    record = data.record()
+    try:
+        found = fit(data.points(), model_file.assumed_io_w())
+    except CalibrationFailed as error:
+        return _complain(f"{error}; what was measured is kept in {data.path}")
+    model_file.write(out, model_file.text(found, record))
+    calibrate_showing.show(found, record, out, data, as_json=as_json)
+    return EXIT_DONE if found.is_good else EXIT_PROBLEM
+
+
+@contextlib.contextmanager
+def _kept(data: DataFolder) -> Iterator[None]:
+    """Keep what was sampled, however it ends; a folder without any point is none to keep."""
+    try:
+        yield
+    finally:
+        if data.has_points():
+            data.keep_samples()
+        else:
+            data.remove()
+
+
+@contextlib.contextmanager
+def _ended_by_signals() -> Iterator[None]:
+    """Let SIGTERM and SIGHUP end a sweep as Ctrl-C does: everything is put back."""
+    numbers = (signal.SIGTERM, signal.SIGHUP)
+    before = {number: signal.signal(number, signal.default_int_handler) for number in numbers}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _complain(text: str) -> int:
+    output.messages().print(f"wattio: {text}", markup=False, highlight=False, soft_wrap=True)
+    return EXIT_PROBLEM
