@@ -15,6 +15,7 @@ import governing
 import importing
 import mm96
 import plant
+import report_power
 import sampling
 import vscsi
 from timing import BenchError, Line
@@ -25,6 +26,7 @@ BENCHMARKS: dict[str, Callable[[], Iterator[Line]]] = {
     "mm96": mm96.lines,
     "plant": plant.lines,
     "recorder": sampling.lines,
+    "report": report_power.lines,
     "vscsi": vscsi.lines,
 }
 METHOD = (
