@@ -1,0 +1,131 @@
+"""Knobs of a study: what is written where, and that it is put back whatever happens."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from wattio.errors import HostError, InputError
+from wattio.measuring import knobs
+from wattio.measuring.holder import Holder
+
+POLICIES = "sys/devices/system/cpu/cpufreq"
+ADDRESS = f"file:/{POLICIES}/policy0/scaling_max_freq"
+
+KILLED = """
+import sys, time
+from pathlib import Path
+from wattio.measuring.holder import Holder
+with Holder(Path(sys.argv[1]), Path(sys.argv[2])) as holder:
+    holder.put({sys.argv[3]: "800000"})
+    print("held", flush=True)
+    time.sleep(600)
+"""
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """A made-up host of twelve cores with a policy each, of which eleven can be switched off."""
+    made = tmp_path / "root"
+    for core in range(12):
+        policy = made / POLICIES / f"policy{core}"
+        policy.mkdir(parents=True)
+        (policy / "scaling_max_freq").write_text("3600000\n")
+        folder = made / "sys/devices/system/cpu" / f"cpu{core}"
+        folder.mkdir()
+        if core:
+            (folder / "online").write_text("1\n")
+    (made / "run").mkdir()
+    return made
+
+
+def frequency(root: Path) -> str:
+    return (root / POLICIES / "policy0/scaling_max_freq").read_text().strip()
+
+
+def test_a_frequency_goes_to_every_policy_in_kilohertz(root: Path) -> None:
+    found = knobs.assignments("cpu.frequency", "1.2 GHz", root)
+    assert len(found) == 12
+    assert set(found.values()) == {"1200000"}
+    assert ADDRESS in found
+
+
+@pytest.mark.parametrize("count", [1, 2, 7, 12])
+def test_a_number_of_cores_leaves_so_many_on(root: Path, count: int) -> None:
+    found = knobs.assignments("cpu.cores", count, root)
+    # Core 0 has no switch: it is always on.
+    assert 1 + list(found.values()).count("1") == count
+    on = [int(place.split("/cpu")[-1].split("/")[0]) for place, v in found.items() if v == "1"]
+    assert on == list(range(1, count))
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("cpu.frequency", 5, "has no unit"),
+        ("cpu.frequency", "5 W", "cpu.frequency"),
+        ("cpu.cores", 0, "no number of cores"),
+        ("cpu.cores", "two", "no number of cores"),
+        ("sata.alpm", "min_power", "did you mean"),
+        ("disk.runtime", "off", "allowed: on, auto"),
+        ("cpu.frequenzy", "1 GHz", 'did you mean "cpu.frequency"'),
+    ],
+)
+def test_what_a_knob_cannot_take_is_refused(name: str, value: float | str, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        knobs.check(name, [value])
+
+
+def test_a_host_without_the_knob_is_told(tmp_path: Path) -> None:
+    with pytest.raises(HostError, match="this host has no cpufreq"):
+        knobs.assignments("cpu.frequency", "1 GHz", tmp_path)
+
+
+def test_old_values_come_back_at_the_end_and_after_an_error(root: Path, tmp_path: Path) -> None:
+    snapshot = tmp_path / "state/snapshot.json"
+    with Holder(snapshot, root) as holder:
+        holder.put({ADDRESS: "800000"})
+        assert frequency(root) == "800000"
+        holder.put({ADDRESS: "1200000"})
+        assert frequency(root) == "1200000"
+    assert frequency(root) == "3600000"
+    with pytest.raises(RuntimeError), Holder(snapshot, root) as holder:  # noqa: PT012
+        holder.put({ADDRESS: "800000"})
+        raise RuntimeError
+    assert frequency(root) == "3600000"
+
+
+def test_old_values_come_back_when_the_study_is_killed(root: Path, tmp_path: Path) -> None:
+    snapshot = tmp_path / "state/snapshot.json"
+    study = subprocess.Popen(
+        [sys.executable, "-c", KILLED, str(snapshot), str(root), ADDRESS],
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert study.stdout is not None
+    assert study.stdout.readline() == "held\n"
+    assert frequency(root) == "800000"
+    study.kill()
+    study.wait()
+    end_s = time.monotonic() + 30
+    while frequency(root) != "3600000":
+        assert time.monotonic() < end_s, "nobody put it back"
+
+
+def test_a_place_that_is_not_there_is_told_and_the_rest_put_back(
+    root: Path, tmp_path: Path
+) -> None:
+    with Holder(tmp_path / "state/snapshot.json", root) as holder:
+        holder.put({ADDRESS: "800000"})
+        with pytest.raises(HostError, match="policy99"):
+            holder.put({f"file:/{POLICIES}/policy99/scaling_max_freq": "1"})
+    assert frequency(root) == "3600000"
+
+
+def test_there_is_one_holder_at_a_time(root: Path, tmp_path: Path) -> None:
+    snapshot = tmp_path / "state/snapshot.json"
+    with Holder(snapshot, root), pytest.raises(HostError), Holder(snapshot, root):
+        pass
