@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 import threading
 import time
@@ -137,6 +138,29 @@ def test_what_a_program_leaves_behind_is_ended(tmp_path: Path) -> None:
     code = "import subprocess; print(subprocess.Popen(['sleep', '600']).pid)"
     run_all([python(code, tmp_path)], _never())
     wait_gone(int((tmp_path / "one.out").read_text()))
+
+
+def test_the_whole_group_ends_with_a_study_that_is_killed(tmp_path: Path) -> None:
+    note = tmp_path / "pids"
+    program = (
+        "import os, subprocess, time\n"
+        "child = subprocess.Popen(['sleep', '600'])\n"
+        f"open({str(note)!r}, 'w').write(f'{{os.getpid()}} {{child.pid}}\\n')\n" + ENDLESS
+    )
+    study = (
+        "import sys, threading\n"
+        "from pathlib import Path\n"
+        "from wattio.workloads.processes import Program, run_all\n"
+        "out = Path(sys.argv[2])\n"
+        "one = Program((sys.executable, '-c', sys.argv[1]), out / 'out', out / 'err')\n"
+        "run_all([one], threading.Event())\n"
+    )
+    killed = subprocess.Popen([sys.executable, "-c", study, program, str(tmp_path)])
+    pids = [int(word) for word in wait_for(note).split()]
+    killed.kill()
+    killed.wait()
+    for pid in pids:
+        wait_gone(pid)
 
 
 def test_an_invocation_is_kept_and_read_again(tmp_path: Path) -> None:

@@ -121,6 +121,21 @@ def _printable(text: str) -> str:
     return "".join(c if c.isprintable() or c == "\n" else " " for c in text)
 
 
+def _guard(group: int) -> subprocess.Popen[bytes]:
+    """A shell that kills a group of processes when this process is gone, however it went.
+
+    It waits for the end of a pipe that only we hold. Without it a program would go on after a
+    `kill -9` of the study, and disturb the one that goes on from there.
+    """
+    return subprocess.Popen(
+        ["/bin/sh", "-c", 'read -r _; kill -KILL -- "-$0"', str(group)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+
+
 class _Child:
     """One running program; a thread of its own notes the moment of its end."""
 
@@ -141,6 +156,7 @@ class _Child:
                 pass_fds=program.pass_fds,
                 start_new_session=True,
             )
+        self._guard = _guard(self._process.pid)
         self.end: Instant | None = None
         self.ended = threading.Event()
         self._watcher = threading.Thread(target=self._watch, daemon=True)
@@ -152,6 +168,8 @@ class _Child:
         os.waitid(os.P_PID, self._process.pid, os.WEXITED | os.WNOWAIT)
         self.end = clock.now()
         self._signal(signal.SIGKILL)
+        self._guard.kill()
+        self._guard.communicate()
         self._process.wait()
         self.ended.set()
 
