@@ -128,7 +128,7 @@ def _guard(group: int) -> subprocess.Popen[bytes]:
     `kill -9` of the study, and disturb the one that goes on from there.
     """
     return subprocess.Popen(
-        ["/bin/sh", "-c", 'read -r _; kill -KILL -- "-$0"', str(group)],
+        ["/bin/sh", "-c", 'read -r _; kill -s KILL -- "-$0"', str(group)],
         stdin=subprocess.PIPE,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
