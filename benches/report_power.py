@@ -7,7 +7,7 @@ and table of a measurement, as `wattio report` does, with the start of its proce
 
 from __future__ import annotations
 
-import os
+import resource
 import subprocess
 import sys
 import tempfile
@@ -74,6 +74,13 @@ means = power_w[: few * 1000].reshape(1000, few).mean(axis=1)
 over.plot(time_s[: few * 1000 : few], means)
 boxes.boxplot([power_w[(time_s >= a) & (time_s <= b)] for a, b in spans], showfliers=False)
 figure.savefig(sys.argv[3])
+"""
+
+# What `wait4` says of memory counts that of the process which forked, too.
+PEAK_MEMORY = """
+for line in open("/proc/self/status"):
+    if line.startswith("VmHWM:"):
+        print(line.split()[1])
 """
 
 REPORT = """
@@ -145,13 +152,18 @@ def _metrics(number: int) -> Metrics:
 def run(program: str, arguments: list[str]) -> Timed[float]:
     """Run a program of Python: its peak memory in MB, and its times. Raises BenchError."""
     began_s = time.monotonic()
-    process = subprocess.Popen([sys.executable, "-c", program, *arguments])
-    _, status, used = os.wait4(process.pid, 0)
-    process.returncode = os.waitstatus_to_exitcode(status)
-    if process.returncode:
-        raise BenchError(f"report: a program ended with {process.returncode}")
+    before_s = _children_s()
+    command = [sys.executable, "-c", program + PEAK_MEMORY, *arguments]
+    ended = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
+    if ended.returncode:
+        raise BenchError(f"report: a program ended with {ended.returncode}")
     wall_s = time.monotonic() - began_s
-    return Timed(used.ru_maxrss * 1024 / 1e6, used.ru_utime + used.ru_stime, wall_s)
+    return Timed(int(ended.stdout) * 1024 / 1e6, _children_s() - before_s, wall_s)
+
+
+def _children_s() -> float:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def lines(rounds: int = 3, count: int = SAMPLES) -> Iterator[Line]:

@@ -136,7 +136,7 @@ def write(
     path = made.path.rename(made.path.with_name(NAME))
     _write_machine(path, plan)
     folder = MeasuredFolder(path)
-    told = _Story(plan, works, set(gaps), set(failures), _facts(estimate_only))
+    told = _Story(plan, works, set(gaps), set(failures), facts_of(estimate_only=estimate_only))
     told.tell()
     recorded = told.recorded()
     parquet.write(path / "samples" / "0001.parquet", recorded)
@@ -153,7 +153,7 @@ def write(
     return path
 
 
-def _facts(estimate_only: bool) -> dict[str, Facts]:
+def facts_of(*, estimate_only: bool) -> dict[str, Facts]:
     model = Facts("estimate:assumed", "a model", 0.5, accuracy_class="estimate", estimate=True)
     if estimate_only:
         return {"model": model}

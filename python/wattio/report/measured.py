@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -102,7 +103,7 @@ def _view(found: Measured) -> dict[str, Any]:
         "meters": _meters(found),
         "subtract": found.study.subtract,
         "events": [
-            (session, event.label, event.kind, event.text)
+            (session, _clock(event.at.utc_ns), event.label, event.kind, event.text)
             for session, event in events[:_EVENTS_SHOWN]
         ],
         "events_all": len(events),
@@ -180,6 +181,10 @@ def _limits(found: Measured) -> list[str]:
             what = f"{what} {advice.unit(limit.quantity)}"
             texts.append("; ".join([what, *advice.sentences(limit)]))
     return texts
+
+
+def _clock(utc_ns: int) -> str:
+    return datetime.fromtimestamp(utc_ns // 10**9, UTC).strftime("%Y-%m-%d %H:%M:%S")
 
 
 def _gib(size: object) -> str:

@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.colors import to_rgba
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
@@ -21,7 +22,7 @@ from wattio.report.measured_samples import SUM, Curve, Looked, Series, Stretch
 from wattio.study.catalog import Recorded
 
 _SHADES = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00")
-_HATCHES = ("", "\\\\\\", "...", "|||", "---", "ooo")
+_HATCHES = ("", "\\\\", "..", "||", "--", "oo")
 _IDLE: dict[str, Any] = {"facecolor": "#999999", "alpha": 0.22, "hatch": "////"}
 _INVALID: dict[str, Any] = {"facecolor": "#F4C7CE", "edgecolor": "#A40E26", "hatch": "xxxx"}
 _GAP: dict[str, Any] = {"facecolor": "#000000", "alpha": 0.75}
@@ -231,7 +232,7 @@ def _shade(number: int) -> dict[str, Any]:
     """The background of a workload or phase: its colour, and a hatch for where there is none."""
     colour = _SHADES[number % len(_SHADES)]
     hatch = _HATCHES[number % len(_HATCHES)]
-    return {"facecolor": colour, "edgecolor": "#555555", "alpha": 0.18, "hatch": hatch}
+    return {"facecolor": to_rgba(colour, 0.18), "edgecolor": (0, 0, 0, 0.3), "hatch": hatch}
 
 
 def _gaps(axis: Axes, looked: Looked, stretch: Stretch, at: _Time) -> list[Any]:

@@ -134,7 +134,8 @@ def _pieces(folder: MeasuredFolder, session: str, meter: Asked) -> Iterator[tupl
                 if len(power_w):
                     yield columns["monotonic_ns"] / 1e9 - meter.lag_s, power_w
     except duckdb.Error as error:
-        raise ResultError(f"{path}: cannot be read: {error}") from error
+        reason = str(error).partition("\n")[0]
+        raise ResultError(f"{path}: cannot be read: {reason}") from error
 
 
 def _whole(folder: MeasuredFolder, session: str, meter: Asked) -> tuple[Series, Series]:

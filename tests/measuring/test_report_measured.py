@@ -1,0 +1,317 @@
+"""The report of a measurement: what it says, that it stands alone, that estimates are called so.
+
+The golden page is compared without its images, which depend on the version of Matplotlib. Set
+WATTIO_UPDATE_GOLDEN=1 to write it anew, and look at it before committing.
+"""
+
+from __future__ import annotations
+
+import csv
+import os
+import re
+import shutil
+import sqlite3
+from pathlib import Path
+
+import pytest
+from wattio.cli import main
+from wattio.recording import parquet
+from wattio.recording.journal import write_sources
+from wattio.recording.samples import packed
+from wattio.report import make, measured_gathering, measured_phrases, measured_samples
+
+from . import made_folder
+
+GOLDEN = Path(__file__).parents[1] / "golden" / "measured.html"
+PLAIN = str.maketrans({"\N{NO-BREAK SPACE}": " ", "\N{NARROW NO-BREAK SPACE}": " "})
+GAPS = [
+    ("sequential/left, 2 clients", 0, 0),
+    ("sequential/left, 2 clients", 0, 1),
+    ("random/right, 4 clients", 1, 0),
+]
+FAILURES = [("sequential/right, 1 client", 2, 0), ("sequential/right, 1 client", 2, 1)]
+RUNS = [
+    (f"{load}/{system}, {clients}", repetition, attempt)
+    for load in ("sequential", "random")
+    for system in ("left", "right")
+    for clients in ("1 client", "2 clients", "4 clients")
+    for repetition in range(3)
+    for attempt in (0, 1)
+]
+SMALL = made_folder.smaller(made_folder.STUDY, repetitions=2, clients="[1]")
+KNOB = '\n[[knob]]\nname = "cpu.frequency"\nvalues = ["1.2 GHz", "3.6 GHz"]\n'
+
+
+@pytest.fixture(scope="module")
+def result(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return made_folder.write(tmp_path_factory.mktemp("measured"), gaps=GAPS, failures=FAILURES)
+
+
+@pytest.fixture(scope="module")
+def page(result: Path) -> str:
+    return make(result).read_text(encoding="utf-8")
+
+
+def said(path: Path) -> str:
+    """The page as text, with plain spaces and no images."""
+    text = re.sub(r"base64,[A-Za-z0-9+/=]+", "", make(path).read_text(encoding="utf-8"))
+    return re.sub(r"<[^>]+>", " ", text).translate(PLAIN)
+
+
+def table(path: Path) -> list[dict[str, str]]:
+    with path.open(newline="", encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
+def test_page_matches_the_golden_one(page: str) -> None:
+    text = re.sub(r"base64,[A-Za-z0-9+/=]+", "base64,...", page)
+    if os.environ.get("WATTIO_UPDATE_GOLDEN"):
+        GOLDEN.write_text(text, encoding="utf-8")
+    assert text == GOLDEN.read_text(encoding="utf-8")
+
+
+def test_made_again_every_file_is_the_same(result: Path, page: str) -> None:
+    assert page
+    files = {path.name: path.read_bytes() for path in (result / "report").iterdir()}
+    make(result)
+    assert {path.name: path.read_bytes() for path in (result / "report").iterdir()} == files
+    names = [f"sequential-{name}" for name in ("rates", "efficiency", "edp", "power", "course")]
+    names += ["random-rates", "session-0001", "invalid"]
+    assert {f"{name}.{kind}" for name in names for kind in ("svg", "csv")} < files.keys()
+    # What is done in a given time is never the same work: no product is drawn.
+    assert "random-edp.svg" not in files
+
+
+def test_page_stands_alone_and_escapes_what_others_wrote(page: str, result: Path) -> None:
+    assert "<script" not in page
+    assert "<link" not in page
+    for address in re.findall(r"""(?:src|href)=["']([^"'#]+)""", page):
+        assert address.startswith("data:") or (result / "report" / address).is_file()
+    assert "Two servers &amp; &lt;b&gt;three&lt;/b&gt;" in page
+    assert "no answer from &lt;pdu&gt;" in page
+
+
+def test_headline_says_what_is_best_and_what_is_not_compared(result: Path) -> None:
+    found = measured_gathering.gather(result)
+    sequential, random = found.workloads
+    text = measured_phrases.headline(sequential, found)
+    assert text.startswith("sequential: write does the most for a joule on right, 4 clients, 6.0")
+    assert "clearly before left, 4 clients with 5.1" in text
+    assert "ESTIMATE" not in text
+    least = measured_phrases.details(sequential, found)[0]
+    assert "takes the least energy on right with any number of clients; the most is 1." in least
+    assert "differed from row to row" in measured_phrases.details(random, found)[0]
+
+
+def test_verdicts_are_counted_and_equal_reasons_stand_once(result: Path) -> None:
+    found = measured_gathering.gather(result)
+    assert measured_phrases.counts(found) == (
+        "40 iterations: 38 VALID, 0 WARN, 2 INVALID. 3 earlier attempts were INVALID and repeated."
+        " INVALID ones are shown and never averaged (GAP in 1, MISSING in 1, FAILED in 1)."
+    )
+    reasons = {reason.code: reason for reason in measured_phrases.reasons(found)}
+    assert len(reasons) == len(measured_phrases.reasons(found))
+    assert len(reasons["GAP"].iterations) == 3
+    assert list(reasons["GAP"].phases) == ["write", "randread"]
+    assert reasons["FAILED"].example == "fio ended with 1"
+
+
+def test_hundreds_of_equal_warnings_are_one_row(tmp_path: Path) -> None:
+    rules = "\n[rules]\nsamples_min = 5000\n"
+    path = made_folder.write(tmp_path, SMALL + rules)
+    found = measured_gathering.gather(path)
+    reasons = measured_phrases.reasons(found)
+    assert [reason.code for reason in reasons] == ["LOW_N", "LOW_N"]
+    assert {len(reason.iterations) for reason in reasons} == {12}
+    assert "12 iterations: 0 VALID, 12 WARN, 0 INVALID." in said(path)
+
+
+def test_invalid_iterations_are_in_no_mean(result: Path) -> None:
+    make(result)
+    rows = table(result / "report" / "sequential-rates.csv")
+    used = {(row["phase"], row["run"]): row["n"] for row in rows}
+    assert used["write", "sequential/left, 2 clients"] == "2"
+    assert used["write", "sequential/left, 4 clients"] == "3"
+    boxes = table(result / "report" / "sequential-power.csv")
+    samples = {(row["phase"], row["run"]): int(row["samples"]) for row in boxes}
+    per = samples["write", "sequential/left, 4 clients"] / 3
+    seconds = 20000 / (60 * 4**0.6)
+    assert per == pytest.approx(2 * seconds, rel=0.03)
+    assert samples["write", "sequential/left, 2 clients"] == pytest.approx(
+        2 * 2 * 10000 / (60 * 2**0.6), rel=0.03
+    )
+
+
+def test_share_of_the_peak_and_net_stand_beside(result: Path) -> None:
+    text = said(result)
+    for words in ("of peak", "total, gross", "total, net", "15.46 W: its mean over an idle hour"):
+        assert words in text
+    rows = table(result / "report" / "sequential-rates.csv")
+    shares = [row for row in rows if row["metric"] == "peak_share"]
+    rates = [row for row in rows if row["metric"] == "throughput_mib_s"]
+    assert len(shares) == len(rates) == 12
+    for share, rate in zip(shares, rates, strict=True):
+        peak = 800.0 if rate["phase"] == "write" else 900.0
+        assert float(share["mean"]) == pytest.approx(float(rate["mean"]) / peak)
+
+
+def test_an_estimate_is_called_so_everywhere(tmp_path: Path) -> None:
+    study = made_folder.only_estimate(SMALL)
+    path = made_folder.write(tmp_path, study, estimate_only=True)
+    text = said(path)
+    assert "MiB/J (ESTIMATE)" in text
+    for title in ("Efficiency", "Normalised energy-delay product", "Power in each phase"):
+        assert f"{title}, ESTIMATE" in text
+    assert "no meter measured the total of power" in text
+    assert re.search(r"power\s+W\s+ESTIMATE", text)
+    rows = table(path / "report" / "sequential-efficiency.csv")
+    assert {row["metric"] for row in rows} == {
+        "estimated_mib_per_joule",
+        "estimated_mib_per_joule_net",
+    }
+
+
+def test_a_measured_total_is_not_called_an_estimate(result: Path) -> None:
+    text = said(result)
+    assert "Efficiency, ESTIMATE" not in text
+    assert re.search(r"model\s+J\s+beside\s+ESTIMATE", text)
+    assert "model, beside (ESTIMATE)" not in text  # It is drawn, not written.
+
+
+def test_one_repetition_has_no_error_bars(tmp_path: Path) -> None:
+    study = made_folder.smaller(SMALL, repetitions=1)
+    text = said(made_folder.write(tmp_path, study))
+    assert "n = 1, so there are no error bars." in text
+    assert "one repetition does not tell how much of that is noise" in text
+    assert "±" not in text.partition("How this was made")[0].replace("± sample deviation", "")
+
+
+def test_a_campaign_of_invalid_ones_makes_a_page(tmp_path: Path) -> None:
+    path = made_folder.write(tmp_path, gaps=RUNS)
+    text = said(path)
+    assert "No iteration may be used" in text
+    assert "sequential: no efficiency is known, because no iteration may be used for it." in text
+    files = {item.name for item in (path / "report").iterdir()}
+    assert "invalid.svg" in files
+    assert "sequential-rates.svg" not in files
+
+
+def test_knobs_are_on_the_axis_where_clients_do_not_vary(tmp_path: Path) -> None:
+    path = made_folder.write(tmp_path, SMALL + KNOB)
+    part = measured_gathering.gather(path).workloads[0]
+    assert (part.x_name, part.x_labels) == ("cpu.frequency", ("1.2 GHz", "3.6 GHz"))
+    assert [line.label for line in part.phases[0].lines] == ["left", "right"]
+    # All did the same work, so all are compared.
+    assert len(part.phases[0].comparisons) == 1
+    assert "by cpu.frequency: 1.2 GHz, 3.6 GHz" in said(path)
+
+
+def test_clients_come_first_and_knobs_make_series(tmp_path: Path) -> None:
+    path = made_folder.write(tmp_path, made_folder.smaller(SMALL, clients="[4, 1]") + KNOB)
+    part = measured_gathering.gather(path).workloads[0]
+    assert (part.x_name, part.x_labels) == ("clients", ("1", "4"))
+    assert [line.label for line in part.phases[0].lines] == [
+        "left, cpu.frequency 1.2 GHz",
+        "left, cpu.frequency 3.6 GHz",
+        "right, cpu.frequency 1.2 GHz",
+        "right, cpu.frequency 3.6 GHz",
+    ]
+
+
+def test_systems_stand_side_by_side_where_nothing_varies(tmp_path: Path) -> None:
+    path = made_folder.write(tmp_path, SMALL)
+    part = measured_gathering.gather(path).workloads[0]
+    assert (part.x_name, part.x_labels) == (None, ("left", "right"))
+    assert [phase.name for phase in part.phases] == ["write", "read"]
+    assert "systems side by side" in said(path)
+
+
+def test_many_phases_are_told_in_short(tmp_path: Path) -> None:
+    phases = [f"phase-{number}" for number in range(8)]
+    works = {
+        **made_folder.WORKS,
+        "random": [made_folder.Work(name, "stat", 1024, 60000, 900.0, 75.0) for name in phases],
+    }
+    path = made_folder.write(tmp_path, SMALL, works)
+    text = said(path)
+    assert "4 more phases are below." in text
+    for name in phases:
+        assert f"random: {name}" in text
+
+
+def test_an_unfinished_study_says_so(tmp_path: Path) -> None:
+    path = made_folder.write(tmp_path, SMALL)
+    with sqlite3.connect(path / "catalog.sqlite") as catalog:
+        for name in ("phases", "verdicts", "metrics", "iterations"):
+            catalog.execute(f"DELETE FROM {name}")
+    text = said(path)
+    assert "This study is not complete" in text
+    assert "No iteration may be used" in text
+
+
+def test_a_session_that_still_runs_is_shown(tmp_path: Path) -> None:
+    path = made_folder.write(tmp_path, SMALL)
+    make(path)
+    kept = path / "samples" / "0001.parquet"
+    recorded = parquet.read(kept)
+    expected = table(path / "report" / "session-0001.csv")
+    folder = path / "recording" / "0001"
+    folder.mkdir()
+    facts = made_folder.facts_of(estimate_only=False)
+    write_sources(folder, {label: facts[label].name for label in recorded}, facts)
+    for number, samples in enumerate(recorded.values()):
+        content = b"".join(packed(reading) for reading in samples.readings())
+        (folder / f"{number}.samples").write_bytes(content)
+    kept.unlink()
+    make(path)
+    assert table(path / "report" / "session-0001.csv") == expected
+
+
+def test_a_curve_keeps_the_mean_and_the_extremes(
+    result: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = measured_gathering.gather(result).folder
+    whole = folder.samples("0001")["pdu"]
+    time_s = whole.monotonic_ns / 1e9
+    stretch = (float(time_s[0]), float(time_s[-1]))
+    asked = [measured_samples.Asked("pdu", 0.0, 1.0, total=True)]
+    found = measured_samples.look(folder, "0001", asked, [stretch], [("all", stretch)])
+    curve = found.curves["pdu", 0]
+    assert curve.binned
+    assert len(curve.time_s) <= measured_samples.POINTS
+    assert curve.low_w.min() == whole.power_w.min()
+    assert curve.high_w.max() == whole.power_w.max()
+    assert (curve.low_w <= curve.mean_w).all()
+    assert (curve.mean_w <= curve.high_w).all()
+    assert sum(part.size for part in found.values_w["all"]) == len(whole)
+    assert len(found.gaps["pdu"]) == 3
+    # However the file is read, it is the same.
+    monkeypatch.setattr(measured_samples, "_PIECE_ROWS", 1000)
+    again = measured_samples.look(folder, "0001", asked, [stretch], [("all", stretch)])
+    assert again.curves["pdu", 0].mean_w == pytest.approx(curve.mean_w)
+    assert again.gaps == found.gaps
+    assert sum(part.size for part in again.values_w["all"]) == len(whole)
+
+
+def test_several_totals_are_summed(result: Path) -> None:
+    folder = measured_gathering.gather(result).folder
+    asked = [measured_samples.Asked(label, 0.0, 1.0, total=True) for label in ("pdu", "model")]
+    found = measured_samples.look(folder, "0001", asked, [(103.0, 150.0)], [])
+    pdu, both = found.curves["pdu", 0], found.curves[measured_samples.SUM, 0]
+    assert both.mean_w == pytest.approx(1.8 * pdu.mean_w)
+
+
+def test_the_command_takes_a_measurement(
+    result: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "copy"
+    shutil.copytree(result, path)
+    with pytest.raises(SystemExit) as stop:
+        main(["report", str(path)])
+    assert stop.value.code == 0
+    assert "report:" in capsys.readouterr().out
+    (path / "samples" / "0001.parquet").write_bytes(b"nothing of the kind")
+    with pytest.raises(SystemExit) as stop:
+        main(["report", str(path)])
+    assert stop.value.code == 2
+    assert capsys.readouterr().err.count("\n") == 1
