@@ -13,7 +13,7 @@ from wattio.cli import output
 from wattio.cli.progress import RunProgress
 from wattio.errors import Cancelled, InputError
 from wattio.study import document, running, summary
-from wattio.study.execution import SimulationExecutor
+from wattio.study.execution import Executor, SimulationExecutor, Watch
 from wattio.study.plan import Plan
 from wattio.study.result import ResultFolder, StudyFolder
 from wattio.study.simulator import Simulator
@@ -43,6 +43,7 @@ def run(
     resume: Path | None = None,
     results: Path = Path("results"),
     jobs: int | None = None,
+    engine: str | None = None,
     scale: str | None = None,
     meter: Annotated[list[str], Parameter(negative="")] = [],  # noqa: B006 (read only)
     dry_run: Annotated[bool, Parameter(negative="")] = False,
@@ -66,6 +67,9 @@ def run(
     jobs
         Simulations at a time; as many as there are cores where it is not given. Results do not
         depend on it. For simulations.
+    engine
+        Simulate on a cluster of dask.distributed: `local`, or the address of a scheduler, as in
+        tcp://scheduler:8786. On threads of this process where it is not given.
     scale
         Measure with the changes of this table `[scale.NAME]` of the study.
     meter
@@ -90,6 +94,8 @@ def run(
     if is_measurement(source) if source else resume is not None and _was_measured(resume):
         from wattio.cli import measuring
 
+        if engine is not None:
+            raise InputError("--engine is for simulations; clients of a measurement are MPI ranks")
         asked = measuring.Request(source, resume, results, Asked(scale, tuple(meter)), scratch)
         return measuring.run(asked, dry_run=dry_run, report=report, as_json=as_json)
     only = {"--scale": scale, "--meter": meter, "--dry-run": dry_run, "--scratch": scratch}
@@ -100,7 +106,7 @@ def run(
         raise InputError(f"--jobs {jobs}: must be 1 or more")
     simulator = NativeSimulator()
     folder, plan = begin(study, resume, results, simulator)
-    carry_out(folder, plan, jobs or len(os.sched_getaffinity(0)), simulator)
+    carry_out(folder, plan, jobs or len(os.sched_getaffinity(0)), simulator, engine)
     return show(folder, report, as_json)
 
 
@@ -123,7 +129,9 @@ def begin(
     return ResultFolder.create(plan, results, datetime.now(UTC)), plan
 
 
-def carry_out(folder: ResultFolder, plan: Plan, jobs: int, simulator: Simulator) -> None:
+def carry_out(
+    folder: ResultFolder, plan: Plan, jobs: int, simulator: Simulator, engine: str | None
+) -> None:
     """Run what is left of a plan. Raises Cancelled on Ctrl-C, with how to go on."""
     messages = output.messages()
     waiting = running.remaining(plan, folder)
@@ -131,7 +139,7 @@ def carry_out(folder: ResultFolder, plan: Plan, jobs: int, simulator: Simulator)
         messages.print(line, markup=False, highlight=False, soft_wrap=True)
     try:
         with RunProgress(messages, waiting) as progress:
-            executor = SimulationExecutor(simulator, jobs, progress.watch)
+            executor = _executor(simulator, jobs, progress.watch, engine)
             running.execute(waiting, folder, executor, simulator, progress.ended)
     except (KeyboardInterrupt, Cancelled):
         done = len(plan.iterations) - len(running.remaining(plan, folder))
@@ -139,6 +147,14 @@ def carry_out(folder: ResultFolder, plan: Plan, jobs: int, simulator: Simulator)
             f"stopped; {done} of {len(plan.iterations)} runs are kept in {folder.path};"
             f" go on with: wattio run --resume {folder.path}"
         ) from None
+
+
+def _executor(simulator: Simulator, jobs: int, watch: Watch, engine: str | None) -> Executor:
+    if engine is None:
+        return SimulationExecutor(simulator, jobs, watch)
+    from wattio.study.cluster import ClusterExecutor
+
+    return ClusterExecutor(engine, jobs, watch)
 
 
 def compressions(folder: ResultFolder) -> list[str]:
