@@ -41,6 +41,9 @@ OWN_SHARE_LEAST = 0.02
 KIOPS_SPREAD_LEAST = 0.05
 """Below it, the readers were not seen: their folder is on no disk of this host."""
 
+IDLE_USE_MOST = 0.1
+"""Idle points that are busier than this were not idle: other work ran."""
+
 DRIFT_SHARE_MOST = 0.02
 """Drift of more than this share of the range of power is said."""
 
@@ -90,6 +93,12 @@ class Fit:
     drift: Drift | None
 
     @property
+    def idle_use(self) -> float | None:
+        """The share of their time that cores were busy at the idle points; None without one."""
+        idle = [point for point in self.points if point.is_idle and point.active]
+        return sum(p.busy / p.active for p in idle) / len(idle) if idle else None
+
+    @property
     def is_good(self) -> bool:
         """Whether R^2 is above what the document asks for."""
         return self.r_squared > R_SQUARED_ASKED
@@ -120,9 +129,10 @@ def fit(points: Sequence[Point], io_assumed_w: float) -> Fit:
     if "io" in left:
         power = power - left["io"].watts * columns["io"]
     if np.ptp(power) <= 1e-9 * max(1.0, float(np.abs(power).max())):
+        least, most = float(columns["busy"].min()), float(columns["busy"].max())
         raise CalibrationFailed(
-            f"the meter said {power[0]:g} W at every setting: it is frozen, or measures"
-            " something else"
+            f"the meter said {power[0]:g} W at every setting, with {least:.2f} to {most:.2f} cores"
+            " busy: it is frozen, measures something else, or other work kept the host busy"
         )
     matrix = np.column_stack([columns[name] for name in kept])
     found, fitted = _regressed(matrix, power, kept)

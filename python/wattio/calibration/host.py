@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -104,16 +104,23 @@ def observe(root: Path, span_s: float, frequency_max_hz: float, wait: Wait = tim
     after = parse_stat(_needed(root / "proc/stat"))
     end = clock.now()
     ios = parse_diskstats(_text(root / "proc/diskstats")) - completed
-    use = shares(ticks, after)
     phi = {core: sum(seen) / len(seen) for core, seen in phis.items() if seen}
+    return counted(shares(ticks, after), phi, ios, (start.monotonic_ns, end.monotonic_ns))
+
+
+def counted(
+    use: Mapping[int, float], phi: Mapping[int, float], ios: int, span_ns: tuple[int, int]
+) -> Work:
+    """Sums over the cores that are on, from the utilisation and phi of each (1 where unknown)."""
+    start_ns, end_ns = span_ns
     return Work(
-        start_ns=start.monotonic_ns,
-        end_ns=end.monotonic_ns,
+        start_ns=start_ns,
+        end_ns=end_ns,
         active=float(len(use)),
         active_phi=sum(phi.get(core, 1.0) for core in use),
         busy=sum(use.values()),
         busy_phi=sum(share * phi.get(core, 1.0) for core, share in use.items()),
-        kiops=max(0, ios) / ((end.monotonic_ns - start.monotonic_ns) / 1e9) / 1e3,
+        kiops=max(0, ios) / ((end_ns - start_ns) / 1e9) / 1e3,
     )
 
 

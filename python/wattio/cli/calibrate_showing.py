@@ -11,7 +11,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
 from wattio.calibration.design import Design, Setting
-from wattio.calibration.fitting import R_SQUARED_ASKED, Fit, Fitted
+from wattio.calibration.fitting import IDLE_USE_MOST, R_SQUARED_ASKED, Fit, Fitted
 from wattio.calibration.folder import DataFolder, Record
 from wattio.calibration.model_file import INTERVALS
 from wattio.calibration.points import Point
@@ -122,6 +122,11 @@ def show(fit: Fit, record: Record, out: Path, data: DataFolder, *, as_json: bool
         )
     for name, why in record.lacks.items():
         _say(f"not swept: {name}: {why}")
+    if fit.idle_use is not None and fit.idle_use > IDLE_USE_MOST:
+        _say(
+            f"NOT IDLE: at the idle points the cores were busy for {output.share(fit.idle_use)} of"
+            " their time; end what else runs, for coefficients that can be told apart"
+        )
     _say_drift(fit)
     _say("largest residuals (measured less fitted):")
     pairs = sorted(zip(fit.points, fit.residuals_w, strict=True), key=lambda pair: -abs(pair[1]))
@@ -192,6 +197,7 @@ def _told(fit: Fit, record: Record, out: Path, data: DataFolder) -> dict[str, An
         "deviation_w": fit.deviation_w,
         "coefficients": coefficients,
         "not_swept": record.lacks,
+        "idle_utilisation": fit.idle_use,
         "drift": drift
         and {
             "watts": drift.watts,
