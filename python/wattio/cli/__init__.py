@@ -31,6 +31,7 @@ _COMMANDS = {
     "simulate": ("simulate:app", "Simulate one server under one load with one policy."),
     "oracle": ("oracle:app", "Find the least power that any policy could reach on a load."),
     "run": ("run:app", "Run a study; its results go into a folder of their own."),
+    "attach": ("attach:app", "Join recorded power samples to a measurement afterwards."),
     "report": ("report:app", "Make the report of a result folder: one HTML page, SVG and CSV."),
     "compare": ("compare:app", "Compare two results, or two runs: ratios with intervals."),
     "check": ("check:app", "Check study, server, policy, profile and wattiod files."),

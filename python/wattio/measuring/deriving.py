@@ -26,6 +26,7 @@ from wattio.peak import file as peak_file
 from wattio.recording import Samples
 from wattio.study import catalog, document
 from wattio.study.catalog import Metrics, Verdict
+from wattio.study.document import Document
 from wattio.workloads import KINDS
 from wattio.workloads.workload import Operation
 
@@ -45,11 +46,16 @@ class Rulebook:
     @classmethod
     def of_folder(cls, folder: MeasuredFolder) -> Rulebook:
         """As it stands in a result folder. Raises ResultError or InputError."""
-        study = from_document(document.read(folder.path / "resolved.toml"))
         text = folder.inputs().get("peak")
         path = folder.path / "inputs.json"
-        peak = None if text is None else peak_file.from_document(document.parse(path, text)).model()
-        return cls(study, peak)
+        peak = None if text is None else document.parse(path, text)
+        return cls.of_text(document.read(folder.path / "resolved.toml"), peak)
+
+    @classmethod
+    def of_text(cls, study: Document, peak: Document | None) -> Rulebook:
+        """Of a resolved study and the file of its peak. Raises InputError."""
+        model = None if peak is None else peak_file.from_document(peak).model()
+        return cls(from_document(study), model)
 
 
 @dataclass(frozen=True)
@@ -78,7 +84,7 @@ class View:
     def __init__(
         self, meters: Mapping[str, Facts], recorded: Mapping[str, Samples], book: Rulebook
     ) -> None:
-        """Put both together. Raises ResultError where one of the study's meters is missing."""
+        """Put both together. Raises ResultError where nothing is known of one of the meters."""
         self.watched = [_watched(entry, meters, recorded) for entry in book.study.meter]
         witness = next((meter for meter in self.watched if meter.facts.estimate), None)
         if witness is None and WITNESS in meters and WITNESS in recorded:
@@ -104,10 +110,11 @@ def derive(record: Record, results: list[Operation], view: View, book: Rulebook)
 def _watched(
     entry: MeterEntry, meters: Mapping[str, Facts], recorded: Mapping[str, Samples]
 ) -> Watched:
+    """A meter of the study with its samples: none where it said nothing in the whole session."""
     label = entry.shown
-    if label not in meters or label not in recorded:
-        raise ResultError(f"there are no samples of meter {label}")
-    return Watched.of(entry, meters[label], recorded[label])
+    if label not in meters:
+        raise ResultError(f"nothing is known of meter {label}")
+    return Watched.of(entry, meters[label], recorded.get(label) or Samples.of([]))
 
 
 def _capacity(record: Record, found: Metrics) -> Metrics:

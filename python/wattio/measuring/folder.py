@@ -4,6 +4,7 @@ study.toml      the study file as given
 resolved.toml   the same with every default filled in and its scale applied
 inputs.json     the scale, further meters, and the file of the theoretical peak
 machine.json    processor, kernel, versions, commit, plan; `kind` is "measurement"
+attached.json   facts of meters whose recorded samples joined afterwards
 catalog.sqlite  runs, iterations, phases, verdicts, metrics
 samples/        every power sample, one Parquet file for each session of running
 recording/      the same while a session runs, as the sampling process writes it
@@ -14,6 +15,7 @@ report/         pages and figures, derived
 from __future__ import annotations
 
 import shutil
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -23,6 +25,7 @@ from wattio.measuring import record
 from wattio.measuring.plan import Plan
 from wattio.measuring.record import Record
 from wattio.measuring.schema import KIND
+from wattio.meters.meter import Facts
 from wattio.recording import Event, Samples, parquet
 from wattio.recording.journal import EVENTS, SOURCES, read_events, read_folder
 from wattio.study import machine, toml_text
@@ -75,8 +78,15 @@ class MeasuredFolder(StudyFolder):
         return self.path / "raw" / identity
 
     def record(self, identity: str) -> Record:
-        """How an iteration went. Raises ResultError."""
-        return record.read(self.raw(identity))
+        """How an iteration went; meters that joined later are among its meters. ResultError."""
+        found = record.read(self.raw(identity))
+        return replace(found, meters={**found.meters, **self.attached()})
+
+    def attached(self) -> dict[str, Facts]:
+        """Facts of the meters whose recorded samples joined the result afterwards, by label."""
+        if not (self.path / "attached.json").exists():
+            return {}
+        return {label: Facts(**facts) for label, facts in self._json("attached.json").items()}
 
     def new_session(self) -> tuple[str, Path]:
         """The name of the next session, and the empty folder that its recording goes to."""

@@ -77,6 +77,16 @@ def validate(model: type[Model], document: Document) -> Model:
     return validate_part(model, document.content, document, ())
 
 
+def check(model: type[Model], content: Mapping[str, Any], where: str) -> Model:
+    """Turn what did not come from a file into a model. InputError begins with `where`."""
+    try:
+        return model.model_validate(content)
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = spell(tuple(first["loc"]))
+        raise InputError(f"{where}: {place}: {_explain(model, dict(first))}") from None
+
+
 def validate_part(
     model: type[Model], content: Mapping[str, Any], document: Document, place: Place
 ) -> Model:

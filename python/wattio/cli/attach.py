@@ -1,0 +1,67 @@
+"""`wattio attach`: recorded power samples join a measurement afterwards."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import App, Parameter
+
+from wattio.cli import output
+
+app = App(
+    name="attach",
+    help_format="markdown",
+    help_epilogue="""**Examples**
+
+```
+wattio attach results/disk/20260102T030405Z-1a2b3c4 --meter csv:scope.csv --covers server
+wattio attach results/disk/20260102T030405Z-1a2b3c4 --covers server --total \\
+              --meter "csv:scope.csv?volts=CH1&amperes=CH2&start=2026-01-02T03:04:00Z"
+```
+
+Then `wattio report` shows it.""",
+)
+
+
+@app.default
+def attach(
+    result: Path,
+    *,
+    meter: str,
+    covers: Annotated[list[str], Parameter(negative="")],
+    label: str | None = None,
+    total: Annotated[bool, Parameter(negative="")] = False,
+    as_json: Annotated[bool, Parameter("--json", negative="")] = False,
+) -> int:
+    """Join a file of recorded samples to a measurement, by their time; derive everything again.
+
+    Parameters
+    ----------
+    result
+        Result folder of a measurement, as `wattio run` printed it.
+    meter
+        `csv:FILE` or `parquet:FILE`, with columns and times as `docs/meters.md` describes.
+    covers
+        Device that the samples cover; may be repeated.
+    label
+        What the meter is called in the result; its kind where it is not given.
+    total
+        Take it for the energy, in place of the study's totals, which are shown beside it.
+    as_json
+        Print one JSON object.
+    """
+    from wattio.measuring import attaching
+    from wattio.measuring.folder import MeasuredFolder
+    from wattio.measuring.schema import MeterEntry
+    from wattio.study.document import check
+
+    content = {"name": meter, "covers": covers, "role": "total" if total else "beside"}
+    entry = check(MeterEntry, content | ({"label": label} if label else {}), "--meter")
+    count = attaching.attach(MeasuredFolder(result), entry, total)
+    if as_json:
+        output.print_json({"result": str(result), "meter": entry.shown, "samples": count})
+    else:
+        text = f"{count} samples of {entry.shown} joined {result}; see: wattio report {result}"
+        output.console().print(text, markup=False, highlight=False, soft_wrap=True)
+    return 0

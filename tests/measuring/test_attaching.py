@@ -1,0 +1,84 @@
+"""Recorded samples join a result by their time."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+from wattio.measuring import recomputing
+from wattio.measuring.folder import MeasuredFolder
+
+from measuring.test_running import ended, result, study, wattio
+
+WATTS = 100.0
+
+
+@pytest.fixture(scope="module")
+def measured(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A result that was measured with an estimate only."""
+    folder = tmp_path_factory.mktemp("attaching")
+    assert ended(wattio("run", study(folder), "--no-report", folder=folder))[0] == 0
+    return result(folder)
+
+
+@pytest.fixture
+def folder(measured: Path, tmp_path: Path) -> MeasuredFolder:
+    return MeasuredFolder(shutil.copytree(measured, tmp_path / "copy"))
+
+
+def scope(folder: MeasuredFolder, shift_s: float = 0.0) -> Path:
+    """What a scope has saved: a constant power, twenty times a second, from before to after."""
+    records = [folder.record(item.identity) for item in folder.iterations()]
+    start_ns = min(record.start.utc_ns for record in records) - 5 * 10**9
+    end_ns = max(record.end.utc_ns for record in records) + 5 * 10**9
+    stamps = range(start_ns, end_ns, 50_000_000)
+    path = folder.path.parent / "scope.csv"
+    rows = (f"{stamp / 1e9 + shift_s:.6f},{WATTS}" for stamp in stamps)
+    path.write_text("\n".join(["time,power_w", *rows]) + "\n")
+    return path
+
+
+def attach(folder: MeasuredFolder, path: Path, *options: str) -> tuple[int, str, str]:
+    meter = f"csv:{path}"
+    words = ("attach", str(folder.path), "--meter", meter, "--covers", "host", *options)
+    return ended(wattio(*words, folder=folder.path.parent))
+
+
+def test_a_total_takes_the_place_of_the_studys_own(folder: MeasuredFolder) -> None:
+    code, out, err = attach(folder, scope(folder), "--total", "--label", "scope", "--json")
+    assert code == 0, err
+    assert json.loads(out)["samples"] > 20
+    for item in folder.iterations():
+        phase = "idle" if item.run.load == "idle" else "write"
+        seconds = item.metrics[f"{phase}.seconds"][0]
+        assert item.metrics[f"{phase}.energy_j"][0] == pytest.approx(WATTS * seconds)
+        assert f"{phase}.estimate.estimated_energy_j" in item.metrics
+        assert f"{phase}.estimated_energy_j" not in item.metrics
+    assert recomputing.differences(folder)[1] == []
+
+
+def test_it_stands_beside_where_nothing_else_is_asked(folder: MeasuredFolder) -> None:
+    assert attach(folder, scope(folder))[0] == 0
+    item = folder.iterations()[-1]
+    assert item.metrics["write.csv.energy_j"][0] > 0
+    assert "write.estimated_energy_j" in item.metrics
+    code, _, err = attach(folder, scope(folder))
+    assert code == 2
+    assert 'has a meter "csv" already' in err
+
+
+def test_samples_of_another_day_are_refused(folder: MeasuredFolder) -> None:
+    before = (folder.path / "resolved.toml").read_text()
+    code, _, err = attach(folder, scope(folder, shift_s=86_400.0))
+    assert code == 2
+    assert "no sample falls into the time of" in err
+    assert (folder.path / "resolved.toml").read_text() == before
+
+
+def test_only_files_join(folder: MeasuredFolder) -> None:
+    words = ("attach", folder.path, "--meter", "estimate:assumed", "--covers", "host")
+    code, _, err = ended(wattio(*words, folder=folder.path.parent))
+    assert code == 2
+    assert "only files join a result" in err
