@@ -148,13 +148,15 @@ def test_drift_and_a_busy_host_are_said(tmp_path: Path, capsys: pytest.CaptureFi
         (["--meter", "rapl:", "--settle", "5"], "--settle: "),
         (["--meter", "rapl:", "--io", "/none"], "--io: /none is no folder"),
         (["--from", "/none"], "/none/calibration.json: cannot be read"),
+        (["--from", "/none", "--out", "/tmp"], "--out: /tmp is a folder"),
         (["--from", "/none", "--dry-run"], "--from measures nothing"),
     ],
 )
 def test_bad_input_is_refused(
     words: list[str], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert run("--out", tmp_path / "m.toml", *words) == 2
+    out: list[str | Path] = [] if "--out" in words else ["--out", tmp_path / "m.toml"]
+    assert run(*out, *words) == 2
     assert message in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
 

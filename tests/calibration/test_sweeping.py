@@ -65,7 +65,7 @@ def test_a_sweep_settles_for_as_long_as_the_meter_needs() -> None:
     design = replace(DESIGN, measure_s=10.0, settle_s=1.0)
     assert fit_to_meters(design, [METER, COUNTER]) == 1.5
     assert fit_to_meters(replace(design, settle_s=2.0), [METER]) == 2.0
-    with pytest.raises(InputError, match='--measure: 10 s is too short for pdu.* take "15 s"'):
+    with pytest.raises(InputError, match=r'--measure: 10 s is too short for pdu.* take "15 s"'):
         fit_to_meters(design, [replace(METER, period_s=5.0)])
     with pytest.raises(InputError, match="is an estimate"):
         fit_to_meters(design, [replace(METER, estimate=True)])

@@ -117,7 +117,7 @@ def fit(points: Sequence[Point], io_assumed_w: float) -> Fit:
 
     used = tuple(point for point in points if point.power_w is not None)
     if len(used) < POINTS_LEAST:
-        raise CalibrationFailed(f"{len(used)} points with a power are too few for any model")
+        raise CalibrationFailed(f"too few points for any model: {len(used)} with a power")
     power = np.array([point.power_w for point in used], dtype=float)
     columns = {name: _column(used, of) for name, of in TERMS.items()}
     kept, left = _separable(columns, io_assumed_w, any(point.readers for point in used))

@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 EXIT_DONE = 0
 EXIT_PROBLEM = 1
 
+_DATA = ".data"
+"""The folder beside a model is named so."""
+
 app = App(
     name="calibrate",
     help="Fit the models of this host to a meter.",
@@ -114,6 +117,9 @@ def power(
     from wattio.calibration.folder import DataFolder
     from wattio.cli import calibrate_options, calibrate_showing
 
+    # Before hours of measuring, not after.
+    if out.is_dir() or out.suffix == _DATA:
+        raise InputError(f"--out: {out} is a folder, or is named as one of data; name a .toml file")
     if source is not None:
         if meter or io or dry_run:
             raise InputError("--from measures nothing: give it without --meter, --io, --dry-run")
@@ -137,7 +143,7 @@ def power(
         asked = calibrate_options.resolve(given)
         if dry_run:
             return calibrate_showing.plan(asked, as_json)
-        data = DataFolder(out.with_suffix(".data"))
+        data = DataFolder(out.with_suffix(_DATA))
         _measure(asked, data, out, quiet=as_json)
         return _fit(data, out, as_json)
     except (HostError, CalibrationFailed, MeterLost, MeterRefused) as error:
