@@ -55,8 +55,11 @@ def test_phases_and_results_of_one_client(tmp_path: Path) -> None:
         ("read", 1 << 20, 4),
     ]
     assert found[0].latency_us == {"p99": 7.0}
-    assert found[0].seconds is not None
-    assert found[0].throughput_mib_s == pytest.approx(1 / found[0].seconds)
+    # On a busy machine both lines of a phase may be read at once; it has no length then.
+    if found[0].seconds is None:
+        assert spans[0].seconds == 0
+    else:
+        assert found[0].throughput_mib_s == pytest.approx(1 / found[0].seconds)
 
 
 def test_several_clients_are_summed(tmp_path: Path) -> None:
