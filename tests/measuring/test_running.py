@@ -196,6 +196,20 @@ def test_a_tool_that_fails_is_invalid_and_tried_again(tmp_path: Path) -> None:
     assert sorted(attempts) == [0, 0, 0, 0, 1, 1, 1]
 
 
+def test_warming_up_is_not_kept(tmp_path: Path) -> None:
+    path = study(
+        tmp_path,
+        STUDY.replace("repetitions = 3", "repetitions = 1\nwarm_up = 2"),
+        WORK + f"echo ran >> {tmp_path}/log\n",
+    )
+    code, _, err = ended(wattio("run", path, "--no-report", folder=tmp_path))
+    assert code == 0, err
+    assert (tmp_path / "log").read_text() == "ran\n" * 3
+    folder = MeasuredFolder(result(tmp_path))
+    assert len(folder.iterations()) == 2
+    assert not list((folder.path / "raw").glob(".*"))
+
+
 def test_an_unknown_meter_leaves_no_half_made_folder(tmp_path: Path) -> None:
     path = study(tmp_path, STUDY.replace("estimate:assumed", "estimate:none.toml"))
     code, _, err = ended(wattio("run", path, folder=tmp_path))

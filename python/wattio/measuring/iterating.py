@@ -62,6 +62,20 @@ def run(
     return record
 
 
+def warm_up(iteration: Iteration, plan: Plan, served: Served, session: Session, raw: Path) -> None:
+    """Run the workload of an iteration without keeping anything. Raises WorkloadFailed."""
+    if iteration.cell is None:
+        return
+    shutil.rmtree(raw, ignore_errors=True)
+    raw.mkdir(parents=True)
+    try:
+        work = plan.work(iteration.cell.workload)
+        places = tuple(served.places[: iteration.cell.clients])
+        _Steps(work, places, raw, plan, session).run_all()
+    finally:
+        shutil.rmtree(raw, ignore_errors=True)
+
+
 def _record(
     iteration: Iteration, plan: Plan, served: Served, session: Session, raw: Path
 ) -> Record:

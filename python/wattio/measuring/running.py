@@ -180,6 +180,7 @@ class _Session:
                     continue
                 clients = max((item.cell.clients for item in own if item.cell), default=1)
                 with self._served(system, clients) as (storage, served):
+                    self._warm_up(own, served, session)
                     for item in own:
                         storage.verify_mount()
                         self._iterate(item, served, session, holder, recorder, book)
@@ -204,6 +205,16 @@ class _Session:
         finally:
             self.watch.said(f"taking down {entry.name}")
             _take_down(storage)
+
+    def _warm_up(self, own: list[Iteration], served: Served, session: Session) -> None:
+        """Run each workload as often as the study says, by as many clients as it has at most."""
+        by_clients = sorted(own, key=lambda item: item.cell.clients if item.cell else 0)
+        most = {item.run.load: item for item in by_clients if item.cell}
+        for item in most.values():
+            for _ in range(self.plan.study.study.warm_up):
+                self.watch.said(f"warming up: {item.run.name}")
+                raw = self.folder.path / "raw" / ".warm-up"
+                iterating.warm_up(item, self.plan, served, session, raw)
 
     def _iterate(
         self,

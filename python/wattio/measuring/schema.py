@@ -74,6 +74,8 @@ class Head(Strict):
     seed: int = Field(default=1, ge=0, lt=2**63)
     idle_before: SecondsOrZero = 60.0
     idle_after: SecondsOrZero = 60.0
+    # How often each workload runs on a system that just came up, before anything is measured.
+    warm_up: int = Field(default=0, ge=0, le=100)
     # Between the preparing of an iteration and its first phase.
     settle: SecondsOrZero = 5.0
     drop_caches: bool = True

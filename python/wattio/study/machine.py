@@ -18,9 +18,13 @@ from typing import Any
 
 _PROGRAMS = {
     "chromium": "browser tests of the report",
-    "fio": "measuring studies with fio as the workload",
-    "ipmitool": "power readings from a BMC (meter ipmi:)",
-    "mpirun": "studies of MPI I/O",
+    "fio": "the workload fio, and wattio peak",
+    "ior": "the workload ior; mpi_io does the same without it",
+    "mdtest": "the workload mdtest; mpi_meta does the same without it",
+    "iperf3": "the network's part of wattio peak",
+    "ipmitool": "power readings from a BMC (meters ipmi: and ipmi://)",
+    "mpirun": "workloads of MPI ranks, where the extra hpc is not installed",
+    "mfsmount": "the system moosefs",
     "psql": "recording a trace of PostgreSQL",
     "perf": "reading the processor's energy counters a second way",
     "cargo": "building wattio from source",
