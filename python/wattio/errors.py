@@ -9,6 +9,7 @@ from wattio._core import HostError, InputError
 
 __all__ = [
     "Cancelled",
+    "DumpFailed",
     "HostError",
     "InputError",
     "ResultError",
@@ -36,3 +37,10 @@ class WorkloadFailed(WattioError):  # noqa: N818 (what happened, not a fault of 
 
 class SystemFailed(WattioError):  # noqa: N818
     """A storage system under test did not start, mount or stop: which part, with its last words."""
+
+
+class DumpFailed(WattioError):  # noqa: N818
+    """Dumps of a simulation did not reach their files: which, and why."""
+
+    account: object = None
+    """The whole account, where the error comes from closing the session."""

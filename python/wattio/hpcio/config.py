@@ -1,0 +1,106 @@
+"""The one configuration of the three approaches: a table of TOML, or a Damaris XML file.
+
+[hpcio]
+approach = "dc"            # "tp": all ranks write; "dc": dedicated cores; "dn": nodes
+writers = 1                # dc: ranks of each node that write
+ratio = 3                  # dn: computing nodes for each node that writes
+ranks_per_node = 4         # nodes emulated on one machine; without it, nodes are machines
+buffer = "256 MiB"         # memory of each node for dumps on their way
+when_full = "block"        # or "drop_oldest", "write_through"
+output = "dumps"
+aggregation = "writer"     # one HDF5 file of each writer and dump
+compression = "none"       # or "gzip:1" to "gzip:9"
+checksum = true            # CRC-32 of each block
+sync = false               # bring files to the disk before a dump becomes visible
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Field, PlainSerializer, model_validator
+
+from wattio.errors import InputError
+from wattio.study import document
+from wattio.study.document import Strict
+from wattio.study.quantity import Size
+
+Name = Literal["tp", "dc", "dn"]
+WhenFull = Literal["block", "drop_oldest", "write_through"]
+
+FORMS = ("tp", "dc:N", "dn:R")
+"""Approaches on a command line: N writers of each node, R nodes for each one that writes."""
+
+_MIB = 1 << 20
+_NUMBER_MAX = 4096
+_COMPRESSION = re.compile(r"none|gzip:[1-9]")
+
+
+def _folder(value: object) -> object:
+    return Path(value) if isinstance(value, str) else value
+
+
+Folder = Annotated[Path, BeforeValidator(_folder), PlainSerializer(str, return_type=str)]
+
+
+class Config(Strict):
+    """How dumps reach their files; the same on all ranks."""
+
+    approach: Name = "tp"
+    writers: int = Field(default=1, ge=1, le=_NUMBER_MAX)
+    ratio: int = Field(default=1, ge=1, le=_NUMBER_MAX)
+    ranks_per_node: int | None = Field(default=None, ge=1, le=_NUMBER_MAX)
+    buffer: Size = Field(default=256.0 * _MIB, ge=4096)
+    when_full: WhenFull = "block"
+    output: Folder = Path("dumps")
+    aggregation: Literal["writer", "dump"] = "writer"
+    compression: str = "none"
+    checksum: bool = True
+    sync: bool = False
+
+    @model_validator(mode="after")
+    def _known(self) -> Config:
+        if not _COMPRESSION.fullmatch(self.compression):
+            raise ValueError(
+                f'compression = "{self.compression}" is not known; allowed: none, gzip:1 to gzip:9'
+            )
+        return self
+
+    @classmethod
+    def read(cls, path: Path) -> Config:
+        """Read the `[hpcio]` table of a TOML file. Raises InputError."""
+        found = document.read(path)
+        table = found.content.get("hpcio")
+        if not isinstance(table, dict):
+            raise InputError(f"{path}: has no table [hpcio]")
+        return document.validate_part(cls, table, found, ("hpcio",))
+
+    @property
+    def gzip(self) -> int | None:
+        """The level of compression; None without."""
+        return None if self.compression == "none" else int(self.compression.removeprefix("gzip:"))
+
+    @property
+    def approach_text(self) -> str:
+        """The approach as one writes it on a command line."""
+        number = {"tp": "", "dc": f":{self.writers}", "dn": f":{self.ratio}"}
+        return self.approach + number[self.approach]
+
+
+def parse_approach(text: str) -> dict[str, Any]:
+    """The keys of `Config` that `tp`, `dc:N` or `dn:R` stands for. Raises InputError.
+
+    >>> parse_approach("dc:2")
+    {'approach': 'dc', 'writers': 2}
+    """
+    name, colon, number = text.strip().partition(":")
+    if name == "tp" and not colon:
+        return {"approach": "tp"}
+    key = {"dc": "writers", "dn": "ratio"}.get(name)
+    if key is None:
+        raise InputError(f'approach "{text}" is not known; {document.nearest(text, FORMS)}')
+    if not re.fullmatch(r"[1-9][0-9]{0,3}", number, re.ASCII) or int(number) > _NUMBER_MAX:
+        raise InputError(f'approach "{text}" needs a number from 1 to {_NUMBER_MAX}: {name}:1')
+    return {"approach": name, key: int(number)}

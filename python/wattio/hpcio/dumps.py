@@ -1,0 +1,176 @@
+"""Dumps on disk: a folder of part files that gets its name when all of it is there.
+
+    dump-00000010/            whole: manifest.json, part-000003.h5, part-000007.h5
+    dump-00000020.partial/    not (yet): parts, and a note of each process that is done with its own
+
+A note (`part-000003.json`) tells whose blocks a process has written, or why it has not. Whoever
+leaves the note that completes the dump makes the manifest of the notes and renames the folder; so
+nobody has to be asked, and a folder without `.partial` is whole.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import shutil
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from wattio.errors import InputError
+from wattio.hpcio import parts
+
+MANIFEST = "manifest.json"
+PARTIAL = ".partial"
+_NAME = re.compile(r"dump-(\d{8,})(\.partial)?", re.ASCII)
+
+
+@dataclass(frozen=True)
+class Note:
+    """What a process has done of a dump."""
+
+    process: int
+    ranks: tuple[int, ...]
+    """Whose blocks it has written, or should have."""
+
+    blocks: list[dict[str, Any]] = field(default_factory=list)
+    error: str | None = None
+    dropped: bool = False
+
+    @property
+    def whole(self) -> bool:
+        """Whether the blocks of its ranks are on disk."""
+        return self.error is None and not self.dropped
+
+    @property
+    def path(self) -> str:
+        """The name of its file in the partial folder."""
+        return f"part-{self.process:06}.json"
+
+    def as_json(self) -> dict[str, Any]:
+        """The note as plain data."""
+        return {**asdict(self), "ranks": list(self.ranks)}
+
+
+@dataclass(frozen=True)
+class Dumps:
+    """The dumps of a running program: their folder, and the ranks that make one whole."""
+
+    output: Path
+    approach: str
+    ranks: tuple[int, ...]
+    sync: bool = False
+
+    def prepare(self) -> None:
+        """Make the folder, and remove what earlier runs did not finish. Raises InputError."""
+        try:
+            self.output.mkdir(parents=True, exist_ok=True)
+            for folder in find(self.output, partial=True).values():
+                shutil.rmtree(folder)
+        except OSError as error:
+            raise InputError(
+                f"output {self.output}: cannot be used: {error.strerror} ({error.filename})"
+            ) from error
+
+    def begin(self, step: int) -> Path:
+        """The folder to write parts of a dump into. Raises PartFailed."""
+        if (self.output / name(step)).exists():
+            raise parts.PartFailed(f"{self.output / name(step)}: exists already")
+        folder = self.output / (name(step) + PARTIAL)
+        try:
+            folder.mkdir(exist_ok=True)
+        except OSError as error:
+            raise parts.PartFailed(f"{folder}: {error.strerror}") from error
+        return folder
+
+    def leave(self, step: int, note: Note) -> str | None:
+        """Leave a note, and publish the dump if it was the last one; an error in words or None."""
+        folder = self.output / (name(step) + PARTIAL)
+        try:
+            folder.mkdir(exist_ok=True)
+            content = {**note.as_json(), "ranks_expected": list(self.ranks)}
+            _put(folder / note.path, content, self.sync)
+            notes = [found for path in folder.glob("part-*.json") if (found := _note(path))]
+            if {rank for found in notes if found.whole for rank in found.ranks} >= set(self.ranks):
+                self.publish(step, notes)
+                for found in notes:
+                    (self.output / name(step) / found.path).unlink(missing_ok=True)
+        except FileNotFoundError:
+            # Another process has just left the last note, and renamed the folder.
+            return None
+        except OSError as error:
+            return f"{folder}: {error.strerror}"
+        return None
+
+    def publish(self, step: int, notes: Sequence[Note]) -> None:
+        """Write the manifest of a dump whose parts are all there, and give it its name.
+
+        Raises OSError. Of several that try, one does.
+        """
+        folder = self.output / (name(step) + PARTIAL)
+        content = {
+            "wattio_hpcio": parts.VERSION,
+            "step": step,
+            "approach": self.approach,
+            "ranks": list(self.ranks),
+            "parts": [
+                {
+                    "file": parts.file_name(one.process),
+                    "ranks": list(one.ranks),
+                    "blocks": one.blocks,
+                }
+                for one in sorted(notes, key=lambda one: one.process)
+                if one.whole and one.ranks
+            ],
+        }
+        with contextlib.suppress(FileExistsError):
+            _put(folder / MANIFEST, content, self.sync)
+            folder.rename(self.output / name(step))
+            if self.sync:
+                parts.sync(self.output)
+
+
+def name(step: int) -> str:
+    """The name of a whole dump."""
+    return f"dump-{step:08}"
+
+
+def find(output: Path, *, partial: bool = False) -> dict[int, Path]:
+    """The folders of whole dumps, or of those that are not, by their step. Raises OSError."""
+    found = {}
+    for path in output.iterdir():
+        match = _NAME.fullmatch(path.name)
+        if match and path.is_dir() and bool(match[2]) == partial:
+            found[int(match[1])] = path
+    return dict(sorted(found.items()))
+
+
+def _put(path: Path, content: dict[str, Any], sync: bool) -> None:
+    """Write JSON that appears when it is whole. Raises OSError: FileExistsError if it is being."""
+    new = path.with_suffix(".new")
+    with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644), "w") as file:
+        json.dump(content, file)
+        file.flush()
+        if sync:
+            os.fsync(file.fileno())
+    new.rename(path)
+    if sync:
+        parts.sync(path.parent)
+
+
+def _note(path: Path) -> Note | None:
+    """A note; None where it has just been taken away, or is no note of ours."""
+    try:
+        content = json.loads(path.read_text())
+        return Note(
+            int(content["process"]),
+            tuple(int(rank) for rank in content["ranks"]),
+            list(content["blocks"]),
+            content["error"],
+            bool(content["dropped"]),
+        )
+    except (OSError, ValueError, KeyError, TypeError):
+        return None

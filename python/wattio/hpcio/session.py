@@ -1,0 +1,155 @@
+"""What a simulation holds: the same calls for all approaches. Here, what they have in common."""
+
+from __future__ import annotations
+
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from mpi4py import MPI
+
+from wattio.errors import DumpFailed, InputError
+from wattio.hpcio import blocks
+from wattio.hpcio.account import Account, DumpRecord, RankAccount
+from wattio.hpcio.blocks import Block
+from wattio.hpcio.config import Config
+from wattio.hpcio.dumps import Dumps
+from wattio.hpcio.topology import Topology
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from wattio.hpcio.blocks import Array
+
+
+class Session(ABC):
+    """One rank's part in the dumps of a program."""
+
+    is_writer = False
+
+    def __init__(
+        self, comm: MPI.Intracomm, config: Config, topology: Topology, compute_comm: MPI.Intracomm
+    ) -> None:
+        """Ranks are those of `comm`, which is the session's own; collective."""
+        self.config = config
+        self.topology = topology
+        self.compute_comm = compute_comm
+        """The communicator of the ranks that compute; `MPI.COMM_NULL` on those that write."""
+        self.rank = comm.Get_rank()
+        self.dumps = Dumps(config.output, config.approach_text, topology.computing, config.sync)
+        self._comm = comm
+        self._own = RankAccount(
+            self.rank, topology.nodes[self.rank], "writer" if self.is_writer else "compute"
+        )
+        self._account: Account | None = None
+        self._wall_s, self._cpu_s = time.monotonic(), time.process_time()
+        self._blocks: dict[str, tuple[Block, Array]] = {}
+        self._record = DumpRecord(-1)
+
+    def allocate(
+        self,
+        name: str,
+        shape: Sequence[int] | int,
+        dtype: np.dtype[Any] | type | str = "f8",
+        global_shape: Sequence[int] | None = None,
+        offset: Sequence[int] | None = None,
+    ) -> Array:
+        """Memory for one variable of the next dump, to be filled before `end_dump`.
+
+        Its content is arbitrary. Where the block lies in the global field (`offset` within
+        `global_shape`, in elements) goes into the file, so that the field can be put together.
+        May block while the buffer is full, by the policy. Raises InputError for a block that
+        cannot be, or that is larger than the buffer, and DumpFailed for dumps before.
+        """
+        self._check_open()
+        block = blocks.make(name, self.rank, shape, dtype, global_shape, offset)
+        if name in self._blocks:
+            raise InputError(f"variable {name}: is allocated already for this dump")
+        began_s = time.monotonic()
+        try:
+            data = self._allocate(block)
+        finally:
+            self._record.blocked_s += time.monotonic() - began_s
+        self._blocks[name] = block, data
+        return data
+
+    def end_dump(self, step: int) -> None:
+        """Hand over what was allocated since the last dump: arrays must not be used any more.
+
+        Raises InputError where nothing was allocated or the step is not above the last one, and
+        DumpFailed where this dump, or one before, did not reach its file; the program may go on
+        after it.
+        """
+        self._check_open()
+        if not self._blocks:
+            raise InputError(f"end_dump({step}): nothing was allocated for this dump")
+        last = self._own.dumps[-1].step if self._own.dumps else -1
+        if step <= last:
+            raise InputError(f"end_dump({step}): steps begin at 0 and rise; the last was {last}")
+        record, handed = self._record, list(self._blocks.values())
+        self._record, self._blocks = DumpRecord(-1), {}
+        record.step = step
+        record.bytes = sum(block.bytes for block, _ in handed)
+        self._own.dumps.append(record)
+        began_s = time.monotonic()
+        try:
+            self._end_dump(record, handed)
+        finally:
+            record.blocked_s += time.monotonic() - began_s
+
+    def close(self) -> Account:
+        """Wait until all dumps are written; the account: of all ranks on rank 0. Collective.
+
+        What was allocated for a dump that never ended is left out. Raises DumpFailed where dumps
+        failed of which no call has told yet; its `account` is what would have been returned.
+        """
+        if self._account is None:
+            self._blocks = {}
+            untold = self._finish()
+            self._account = self._gather()
+            if untold:
+                error = DumpFailed(untold)
+                error.account = self._account
+                raise error
+        return self._account
+
+    @abstractmethod
+    def _allocate(self, block: Block) -> Array:
+        """Memory for a block."""
+
+    @abstractmethod
+    def _end_dump(self, record: DumpRecord, handed: list[tuple[Block, Array]]) -> None:
+        """Hand a dump over."""
+
+    @abstractmethod
+    def _finish(self) -> str | None:
+        """Wait for the dumps on their way; what failed without having been told."""
+
+    def _check_open(self) -> None:
+        if self._account is not None or self.is_writer:
+            raise InputError("the session has ended, or this rank only writes (is_writer)")
+
+    def _gather(self) -> Account:
+        own = self._own
+        own.wall_s = time.monotonic() - self._wall_s
+        own.cpu_s = time.process_time() - self._cpu_s
+        everybody = self._comm.gather(own)
+        return Account(self.config.approach_text, everybody or [own])
+
+
+class Scratch:
+    """Private memory for blocks, used again dump after dump."""
+
+    def __init__(self) -> None:
+        """Nothing is held yet."""
+        self._held: dict[str, Array] = {}
+
+    def array(self, block: Block) -> Array:
+        """An array for a block; one that was handed out before under its name may be the same."""
+        import numpy as np
+
+        held = self._held.get(block.name)
+        if held is None or held.shape != block.shape or held.dtype != np.dtype(block.dtype):
+            held = self._held[block.name] = np.empty(block.shape, block.dtype)
+        return held

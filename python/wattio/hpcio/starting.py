@@ -1,0 +1,58 @@
+"""Starting a session: nodes, roles, the output folder, and the approach's own part."""
+
+from __future__ import annotations
+
+from mpi4py import MPI
+
+from wattio.errors import InputError
+from wattio.hpcio import topology
+from wattio.hpcio.config import Config
+from wattio.hpcio.dumps import Dumps
+from wattio.hpcio.session import Session
+
+
+def start(comm: MPI.Intracomm, config: Config) -> Session:
+    """Start the middleware on all ranks of a communicator; collective. Rank 0's `config` counts.
+
+    On ranks that only write, this returns when the simulation has closed its session; the session
+    that it returns has `is_writer` true and a `close` that tells the rank's account. Raises
+    InputError where roles cannot be given or the output folder cannot be used.
+    """
+    own = comm.Dup()
+    config = own.bcast(config)
+    _check(config)
+    roles = topology.plan(config, _nodes(own, config))
+    error = None
+    if own.Get_rank() == 0:
+        try:
+            Dumps(config.output, config.approach_text, roles.computing).prepare()
+        except InputError as caught:
+            error = str(caught)
+    error = own.bcast(error)
+    if error is not None:
+        raise InputError(error)
+    writes_only = own.Get_rank() not in roles.writer_of
+    compute_comm = own.Split(MPI.UNDEFINED if writes_only else 0, own.Get_rank())
+    from wattio.hpcio.partitioning import PartitioningSession
+
+    return PartitioningSession(own, config, roles, compute_comm)
+
+
+def _check(config: Config) -> None:
+    if config.aggregation == "dump":
+        raise InputError(
+            'aggregation = "dump" needs h5py with parallel HDF5, which this environment lacks:'
+            ' use "writer", and `wattio hpcio assemble` for one file of a dump'
+        )
+
+
+def _nodes(comm: MPI.Intracomm, config: Config) -> tuple[int, ...]:
+    """The node of each rank: machines, by their first rank, or as they are emulated."""
+    if config.ranks_per_node is not None:
+        return topology.emulated(comm.Get_size(), config.ranks_per_node)
+    machine = comm.Split_type(MPI.COMM_TYPE_SHARED, comm.Get_rank())
+    first = machine.bcast(comm.Get_rank())
+    machine.Free()
+    firsts = comm.allgather(first)
+    numbers = {first: number for number, first in enumerate(dict.fromkeys(firsts))}
+    return tuple(numbers[first] for first in firsts)
