@@ -50,6 +50,11 @@ class Note:
         """The name of its file in the partial folder."""
         return f"part-{self.process:06}.json"
 
+    def as_part(self) -> dict[str, Any]:
+        """The file that it tells of, as the manifest lists it."""
+        file = parts.file_name(self.process)
+        return {"file": file, "ranks": list(self.ranks), "blocks": self.blocks}
+
     def as_json(self) -> dict[str, Any]:
         """The note as plain data."""
         return {**asdict(self), "ranks": list(self.ranks)}
@@ -116,15 +121,7 @@ class Dumps:
             "step": step,
             "approach": self.approach,
             "ranks": list(self.ranks),
-            "parts": [
-                {
-                    "file": parts.file_name(one.process),
-                    "ranks": list(one.ranks),
-                    "blocks": one.blocks,
-                }
-                for one in sorted(notes, key=lambda one: one.process)
-                if one.whole and one.ranks
-            ],
+            "parts": [one.as_part() for one in sorted(notes, key=lambda one: one.process)],
         }
         with contextlib.suppress(FileExistsError):
             _put(folder / MANIFEST, content, self.sync)

@@ -15,6 +15,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import h5py
+
 from wattio.hpcio.blocks import Block
 from wattio.hpcio.config import Config
 
@@ -26,7 +28,7 @@ _ERRNO = re.compile(r"errno = (\d+)")
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
-class PartFailed(Exception):
+class PartFailed(Exception):  # noqa: N818 (what happened, as DumpFailed)
     """A part file could not be written: which, and why."""
 
 
@@ -44,7 +46,7 @@ def crc32(data: Array) -> int:
     """The checksum of a block's data as they lie in memory, row by row, native byte order."""
     import numpy as np
 
-    return zlib.crc32(np.ascontiguousarray(data).reshape(-1).view(np.uint8))
+    return zlib.crc32(memoryview(np.ascontiguousarray(data)).cast("B"))
 
 
 def write(
@@ -76,8 +78,6 @@ def sync(path: Path) -> None:
 def _write(
     path: Path, step: int, process: int, blocks: Sequence[tuple[Block, Array]], config: Config
 ) -> list[dict[str, Any]]:
-    import h5py
-
     facts = []
     with h5py.File(path, "w") as file:
         file.attrs.update({"wattio_hpcio": VERSION, "step": step, "process": process})

@@ -29,7 +29,7 @@ class Session(ABC):
     is_writer = False
 
     def __init__(
-        self, comm: MPI.Intracomm, config: Config, topology: Topology, compute_comm: MPI.Intracomm
+        self, comm: MPI.Intracomm, config: Config, topology: Topology, compute_comm: MPI.Comm
     ) -> None:
         """Ranks are those of `comm`, which is the session's own; collective."""
         self.config = config

@@ -33,6 +33,8 @@ def start(comm: MPI.Intracomm, config: Config) -> Session:
         raise InputError(error)
     writes_only = own.Get_rank() not in roles.writer_of
     compute_comm = own.Split(MPI.UNDEFINED if writes_only else 0, own.Get_rank())
+    if config.approach != "tp":
+        raise InputError(f"approach {config.approach_text} is not there yet")
     from wattio.hpcio.partitioning import PartitioningSession
 
     return PartitioningSession(own, config, roles, compute_comm)
