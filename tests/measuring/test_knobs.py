@@ -98,6 +98,18 @@ def test_old_values_come_back_at_the_end_and_after_an_error(root: Path, tmp_path
     assert frequency(root) == "3600000"
 
 
+def test_an_idle_stretch_finds_the_old_values_and_holding_goes_on(
+    root: Path, tmp_path: Path
+) -> None:
+    with Holder(tmp_path / "state/snapshot.json", root) as holder:
+        holder.put({ADDRESS: "800000"})
+        holder.restore()
+        assert frequency(root) == "3600000"
+        holder.put({ADDRESS: "1200000"})
+        assert frequency(root) == "1200000"
+    assert frequency(root) == "3600000"
+
+
 def test_old_values_come_back_when_the_study_is_killed(root: Path, tmp_path: Path) -> None:
     snapshot = tmp_path / "state/snapshot.json"
     study = subprocess.Popen(

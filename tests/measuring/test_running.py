@@ -136,6 +136,20 @@ def test_a_changed_raw_file_is_noticed(tmp_path: Path) -> None:
     assert "write.seconds" in {difference.metric for difference in differences}
 
 
+def test_raw_files_that_cannot_be_read_make_an_iteration_invalid(tmp_path: Path) -> None:
+    path = study(tmp_path)
+    assert ended(wattio("run", path, "--no-report", folder=tmp_path))[0] == 0
+    folder = MeasuredFolder(result(tmp_path))
+    work = next(item for item in folder.iterations() if item.run.load == "wait")
+    for raw in (folder.raw(work.identity) / "run").iterdir():
+        raw.write_text("no such thing")
+    running.put_derived(folder)
+    again = next(item for item in folder.iterations() if item.identity == work.identity)
+    assert not again.usable
+    assert again.verdicts[0].reason.startswith("UNREADABLE: run/")
+    assert recomputing.differences(folder)[1] == []
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_stopped_study_says_how_to_go_on(tmp_path: Path, number: signal.Signals) -> None:
     path = study(tmp_path)

@@ -58,7 +58,7 @@ def attach(folder: MeasuredFolder, entry: MeterEntry, in_place_of_totals: bool) 
     part_file = folder.path / ".resolved.toml.part"
     part_file.write_text(resolved, encoding="utf-8")
     part_file.replace(folder.path / "resolved.toml")
-    _derive(folder)
+    running.put_derived(folder)
     return count
 
 
@@ -96,15 +96,6 @@ def _resolved_with(folder: MeasuredFolder, entry: MeterEntry, in_place_of_totals
     text = toml_text.dump(resolved)
     Rulebook.of_text(document.parse(folder.path / "resolved.toml", text), None)
     return text
-
-
-def _derive(folder: MeasuredFolder) -> None:
-    catalog = folder.catalog()
-    try:
-        for item, found in running.derived(folder, Rulebook.of_folder(folder)):
-            catalog.replace_derived(item.identity, found.verdicts, found.metrics)
-    finally:
-        catalog.close()
 
 
 def _label(meter: dict[str, Any]) -> str:

@@ -67,15 +67,27 @@ class Derived:
     phases: list[catalog.Phase]
 
 
-def operations(folder: Path, record: Record) -> list[Operation]:
-    """The results of every step of an iteration, from its raw files. Raises ResultError."""
+@dataclass(frozen=True)
+class Results:
+    """What the raw files of an iteration say, or why they cannot be read."""
+
+    operations: tuple[Operation, ...] = ()
+    trouble: str | None = None
+
+
+def read_results(folder: Path, record: Record) -> Results:
+    """The results of every step of an iteration, from its raw folder."""
     if record.module is None or record.failure is not None:
-        return []
+        return Results()
     module = import_module(f"wattio.workloads.{KINDS[record.module]}")
     found: list[Operation] = []
-    for step in record.steps:
-        found += module.results(folder / step)
-    return found
+    try:
+        for step in record.steps:
+            found += module.results(folder / step)
+    except ResultError as error:
+        # Where the folder lies now is no part of the verdict.
+        return Results(trouble=str(error).replace(f"{folder}/", ""))
+    return Results(tuple(found))
 
 
 class View:
@@ -93,17 +105,19 @@ class View:
         self.stills = [list(verdicts.standstills(meter, rules, witness)) for meter in self.watched]
 
 
-def derive(record: Record, results: list[Operation], view: View, book: Rulebook) -> Derived:
+def derive(record: Record, results: Results, view: View, book: Rulebook) -> Derived:
     """Metrics and verdicts of an iteration, from its results and its session."""
     found: Metrics = {}
     for phase in record.phases:
-        own = [result for result in results if result.phase == phase.span.name]
+        own = [result for result in results.operations if result.phase == phase.span.name]
         meters = [meter.around(phase.span) for meter in view.watched]
         found |= metrics.of_phase(phase.span, own, meters, book.study, book.peak)
     if record.module is None:
         found |= _capacity(record, found)
     pairs = zip(view.watched, view.stills, strict=True)
-    judged = verdicts.of_iteration(record, pairs, results, book.study.rules)
+    judged = verdicts.of_iteration(record, pairs, results.operations, book.study.rules)
+    if results.trouble is not None:
+        judged = [Verdict("INVALID", f"UNREADABLE: {results.trouble}")]
     return Derived(found, judged, [_row(phase.span) for phase in record.phases])
 
 

@@ -103,16 +103,24 @@ class MeasuredFolder(StudyFolder):
         known |= {path.name for path in (self.path / "recording").glob("[0-9]*")}
         return sorted(known)
 
-    def keep_sessions(self) -> None:
-        """Turn recordings that have ended, however they did, into files of samples."""
-        for folder in sorted((self.path / "recording").glob("[0-9]*")):
-            target = self.path / "samples" / f"{folder.name}.parquet"
-            # A recording without its list of meters never began.
-            if not target.exists() and (folder / SOURCES).exists():
-                parquet.write(target, read_folder(folder))
-                if (folder / EVENTS).exists():
-                    shutil.copy(folder / EVENTS, target.with_suffix(".events.jsonl"))
-            shutil.rmtree(folder)
+    def recordings(self) -> list[str]:
+        """Sessions whose recording is there still: they run, or were not settled up."""
+        return sorted(path.name for path in (self.path / "recording").glob("[0-9]*"))
+
+    def keep(self, session: str) -> None:
+        """Turn the recording of a session that has ended into a file of samples."""
+        folder = self.path / "recording" / session
+        target = self.path / "samples" / f"{session}.parquet"
+        # A recording without its list of meters never began.
+        if target.exists() or not (folder / SOURCES).exists():
+            return
+        parquet.write(target, read_folder(folder))
+        if (folder / EVENTS).exists():
+            shutil.copy(folder / EVENTS, target.with_suffix(".events.jsonl"))
+
+    def drop_recording(self, session: str) -> None:
+        """Remove a recording that was kept."""
+        shutil.rmtree(self.path / "recording" / session, ignore_errors=True)
 
     def samples(self, session: str) -> dict[str, Samples]:
         """Every sample of a session, by the meter's label. Raises ResultError."""

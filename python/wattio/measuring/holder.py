@@ -17,6 +17,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from wattio import _core
 from wattio.errors import HostError
 
 SNAPSHOT = Path("/var/lib/wattio/knobs/snapshot.json")
@@ -65,11 +66,18 @@ class Holder:
 
     def put(self, assignments: Mapping[str, str]) -> None:
         """Write values by address; old ones are saved first. Raises HostError."""
+        self._ask(dict(assignments))
+
+    def restore(self) -> None:
+        """Put every old value back, and hold on. Raises HostError."""
+        self._ask(None)
+
+    def _ask(self, assignments: Mapping[str, str] | None) -> None:
         process = self._process
         if process is None or process.stdin is None:
             raise HostError("knobs are not held")
         try:
-            process.stdin.write(json.dumps(dict(assignments)) + "\n")
+            process.stdin.write(json.dumps(assignments) + "\n")
             process.stdin.flush()
         except BrokenPipeError:
             pass  # Its last words say why.
@@ -94,9 +102,7 @@ def _raise(line: str) -> None:
 
 
 def main(root: str, snapshot: str) -> None:
-    """The holder: assignments in, one JSON object a line; an answer out for each."""
-    from wattio import _core
-
+    """The holder: assignments in, one JSON object a line, null to restore; an answer for each."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     answer: dict[str, str] = {}
@@ -105,14 +111,21 @@ def main(root: str, snapshot: str) -> None:
             _say({})
             for line in sys.stdin:
                 try:
-                    for address, value in json.loads(line).items():
-                        held.write(address, value)
+                    _carry_out(json.loads(line), held)
                     _say({})
                 except (HostError, ValueError) as error:
                     _say({"error": str(error)})
     except HostError as error:
         answer = {"error": str(error)}
     _say(answer)
+
+
+def _carry_out(assignments: dict[str, str] | None, held: _core.HeldKnobs) -> None:
+    if assignments is None:
+        held.restore()
+        return
+    for address, value in assignments.items():
+        held.write(address, value)
 
 
 def _say(answer: Mapping[str, str]) -> None:

@@ -120,14 +120,22 @@ def execute(plan: Plan, folder: MeasuredFolder, scratch: Path, watch: Watch) -> 
 
 def settle_up(folder: MeasuredFolder) -> None:
     """Keep the samples of sessions that have ended, and judge their iterations by all of them."""
-    if not any((folder.path / "recording").glob("[0-9]*")):
+    ended = folder.recordings()
+    if not ended:
         return
-    ended = {path.name for path in (folder.path / "recording").glob("[0-9]*")}
-    folder.keep_sessions()
-    book = Rulebook.of_folder(folder)
+    for session in ended:
+        folder.keep(session)
+    put_derived(folder, ended)
+    # Not before: a kill until here leaves the recording, and it is settled up the next time.
+    for session in ended:
+        folder.drop_recording(session)
+
+
+def put_derived(folder: MeasuredFolder, sessions: Container[str] | None = None) -> None:
+    """Derive what the catalog holds of iterations again; of all, or of some sessions."""
     catalog = folder.catalog()
     try:
-        for item, found in derived(folder, book, ended):
+        for item, found in derived(folder, Rulebook.of_folder(folder), sessions):
             catalog.replace_derived(item.identity, found.verdicts, found.metrics)
     finally:
         catalog.close()
@@ -152,7 +160,7 @@ def derived(
                 continue
             # The facts are the same for all iterations of a session.
             view = view or View(record.meters, recorded, book)
-            results = deriving.operations(folder.raw(record.identity), record)
+            results = deriving.read_results(folder.raw(record.identity), record)
             yield item, deriving.derive(record, results, view, book)
 
 
@@ -229,9 +237,8 @@ class _Session:
         iteration = first
         while True:
             self.watch.begun(iteration)
-            if holder is not None and iteration.cell is not None:
-                for name, value in iteration.cell.knobs.items():
-                    holder.put(knobs.assignments(name, value))
+            if holder is not None:
+                _turn(holder, iteration)
             record = iterating.run(iteration, self.plan, served, session, self.folder)
             self._catch_up(record, recorder)
             found = self._derive(record, recorder, book)
@@ -254,7 +261,7 @@ class _Session:
         }
         until_ns = now().monotonic_ns
         recorded = {label: recorder.read(label, ns, until_ns) for label, ns in since_ns.items()}
-        results = deriving.operations(self.folder.raw(record.identity), record)
+        results = deriving.read_results(self.folder.raw(record.identity), record)
         return deriving.derive(record, results, View(record.meters, recorded, book), book)
 
     def _catch_up(self, record: Record, recorder: Recorder) -> None:
@@ -281,6 +288,15 @@ class _Session:
             catalog.add(recorded, found.phases, "measurement")
         finally:
             catalog.close()
+
+
+def _turn(holder: Holder, iteration: Iteration) -> None:
+    """Set the knobs of an iteration; an idle one finds them as they were."""
+    if iteration.cell is None:
+        holder.restore()
+        return
+    for name, value in iteration.cell.knobs.items():
+        holder.put(knobs.assignments(name, value))
 
 
 def _storage(entry: SystemEntry, scratch: Path) -> System:
