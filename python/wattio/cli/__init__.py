@@ -36,6 +36,7 @@ _COMMANDS = {
     "compare": ("compare:app", "Compare two results, or two runs: ratios with intervals."),
     "check": ("check:app", "Check study, server, policy, profile and wattiod files."),
     "peak": ("peak:app", "Find the most that memory, network and disks allow together."),
+    "advise": ("advise:app", "Choose by a model: the I/O approach of a simulation."),
     "recompute": ("recompute:app", "Derive every metric of a result again from its raw data."),
     "import": ("importing:app", "Read what fio, IOR and mdtest have printed, in one form."),
     "calibrate": ("calibrate:app", "Fit the models of this host to a meter."),

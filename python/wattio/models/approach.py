@@ -1,0 +1,104 @@
+"""The I/O approaches, and which cores and nodes each leaves to the simulation."""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
+from typing import Literal
+
+from wattio.errors import InputError
+
+Kind = Literal["tp", "dc", "dn"]
+
+_TEXT = re.compile(r"(?:(tp)|(dc|dn):([1-9][0-9]{0,8}))")
+_COUNTS = {1: "ONE", 2: "TWO"}
+
+
+@dataclass(frozen=True)
+class Approach:
+    """Time partitioning, dedicated cores or dedicated nodes.
+
+    `number` is the dedicated cores of each node (`dc`) or the computing nodes for each dedicated
+    one (`dn`), and 0 with `tp`.
+    """
+
+    kind: Kind
+    number: int = 0
+
+    def __str__(self) -> str:
+        """As the command line takes it."""
+        return self.kind if self.kind == "tp" else f"{self.kind}:{self.number}"
+
+    @property
+    def title(self) -> str:
+        """As the document on Damaris writes it: TP, DC(ONE), DN(7:1)."""
+        if self.kind == "tp":
+            return "TP"
+        if self.kind == "dc":
+            return f"DC({_COUNTS.get(self.number, self.number)})"
+        return f"DN({self.number}:1)"
+
+
+def parse(text: str) -> Approach:
+    """Read `tp`, `dc:N` or `dn:R`. Raises InputError for anything else."""
+    found = _TEXT.fullmatch(text)
+    if found is None:
+        raise InputError(
+            f'"{text[:40]}" is no I/O approach; allowed: tp, dc:N (N dedicated cores of each node),'
+            " dn:R (R computing nodes for each dedicated one)"
+        )
+    if found[1]:
+        return Approach("tp")
+    return Approach("dc" if found[2] == "dc" else "dn", int(found[3]))
+
+
+@dataclass(frozen=True)
+class Resources:
+    """What computes and what writes: the document's Table 1.
+
+    All of a dedicated node's cores write, as all ranks on it do with Damaris and with ours.
+    """
+
+    compute_nodes: int
+    compute_cores: int
+    dedicated_nodes: int
+    dedicated_cores: int
+    writers: int
+
+    @property
+    def nodes(self) -> int:
+        """All nodes."""
+        return self.compute_nodes + self.dedicated_nodes
+
+
+def resources(approach: Approach, nodes: int, cores: int) -> Resources:
+    """How an approach divides nodes of so many cores; cores are those of each computing node.
+
+    Raises InputError where nothing would be left to compute with.
+    """
+    if approach.kind == "tp":
+        return Resources(nodes, cores, 0, 0, nodes * cores)
+    if approach.kind == "dc":
+        if approach.number >= cores:
+            raise InputError(
+                f"{approach}: of {cores} cores of a node none would compute;"
+                f" allowed: dc:1 to dc:{cores - 1}"
+                if cores > 1
+                else f"{approach}: a node of one core has none to dedicate; allowed: tp, dn:R"
+            )
+        dedicated = approach.number
+        return Resources(nodes, cores - dedicated, 0, dedicated, nodes * dedicated)
+    if nodes < 2:
+        raise InputError(f"{approach}: one node cannot be divided; allowed: tp, dc:N")
+    dedicated = math.ceil(nodes / (approach.number + 1))
+    return Resources(nodes - dedicated, cores, dedicated, 0, dedicated * cores)
+
+
+def usual(nodes: int, cores: int) -> list[Approach]:
+    """The document's five approaches, as far as these nodes and cores allow them."""
+    found = [Approach("tp")]
+    found += [Approach("dc", number) for number in (1, 2) if number < cores]
+    if nodes >= 2:
+        found += [Approach("dn", number) for number in (15, 7)]
+    return found

@@ -1,0 +1,265 @@
+"""`platform.toml` and `application.toml`: what `wattio advise io` reads."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import Field, model_validator
+
+from wattio.errors import InputError
+from wattio.models import approach
+from wattio.models.given import BytesPerSecond, Fraction, Given, Joules, NotNegative, Share
+from wattio.models.observed import Observed
+from wattio.models.parameter import Origin, Parameter
+from wattio.models.scalability import Form, Points, Scalability
+from wattio.models.scenario import Application, Platform
+from wattio.study import document, toml_text
+from wattio.study.document import Strict
+from wattio.study.quantity import Seconds, SecondsOrZero, Size, Watts
+
+Count = Annotated[int, Field(ge=1, le=10**9)]
+Name = Annotated[str, Field(min_length=1, max_length=200)]
+Speedup = Annotated[float, Field(gt=0, lt=1e9)]
+
+SMALLEST = 1e-12
+"""Draws of what must be above zero are cut off here."""
+
+
+class Head(Strict):
+    """Which machine: nodes of so many cores."""
+
+    name: Name
+    description: str = ""
+    nodes: Count
+    cores_per_node: Count
+
+
+class Power(Strict):
+    """Of one node: at most, idle, and while the simulation waits; both as shares of `max`."""
+
+    max: Given[Watts]
+    idle_share: Given[Share]
+    blocked_share: Given[Share]
+
+    @model_validator(mode="after")
+    def _not_zero(self) -> Power:
+        if self.max.ends[0] <= 0:
+            raise ValueError("max: power reaches down to 0 W; allowed: above 0 W")
+        return self
+
+
+class Storage(Strict):
+    """B(w) = min(w client, total / (1 + contention max(0, w - free_writers)))."""
+
+    client: Given[BytesPerSecond]
+    total: Given[BytesPerSecond]
+    contention: Given[NotNegative]
+    free_writers: Given[NotNegative]
+
+
+class Transfer(Strict):
+    """For how long a simulation is held up by handing over a GiB.
+
+    `copy`: of a node's data to its dedicated cores; `send`: of what a dedicated node gets.
+    """
+
+    copy_per_gib: Given[SecondsOrZero]
+    send_per_gib: Given[SecondsOrZero]
+
+
+class PointEntry(Strict):
+    """A measured speedup, with its interval."""
+
+    count: Count
+    speedup: Speedup
+    low: Speedup | None = None
+    high: Speedup | None = None
+
+
+class ScalabilityEntry(Strict):
+    """Either `sigma` of Amdahl's form, or measured points that begin with one."""
+
+    sigma: Given[Fraction] | None = None
+    points: tuple[PointEntry, ...] | None = Field(default=None, strict=False)
+    origin: Origin = "measured"
+    how: str = ""
+
+    @model_validator(mode="after")
+    def _one_of(self) -> ScalabilityEntry:
+        if (self.sigma is None) == (self.points is None):
+            raise ValueError("takes one of sigma and points")
+        if self.points is not None:
+            counts = [point.count for point in self.points]
+            if counts[:1] != [1] or any(b <= a for a, b in itertools.pairwise(counts)):
+                raise ValueError(f"points are for rising counts from 1, not for {counts}")
+            for point in self.points:
+                low, high = point.low or point.speedup, point.high or point.speedup
+                if not low <= point.speedup <= high:
+                    raise ValueError(f"the speedup on {point.count} is outside of its interval")
+        return self
+
+    def scalability(self, what: str) -> Scalability:
+        """As the models take it."""
+        if self.sigma is not None:
+            return Form(self.sigma.parameter(f"{what}_sigma", least=-1.0, most=1.0))
+        points = self.points or ()
+        speedups = [
+            Parameter(
+                f"{what}_speedup_{point.count}",
+                point.speedup,
+                point.low or point.speedup,
+                point.high or point.speedup,
+                self.origin,
+                self.how,
+            )
+            for point in points
+        ]
+        return Points(what, [point.count for point in points], speedups)
+
+
+class Compute(Strict):
+    """How fast an application computes here without I/O: section 3.3.1 of the document.
+
+    `base` is one step on one core of one node, of a grid of `cells` cells where they are given.
+    """
+
+    application: Name
+    base: Given[Seconds]
+    cells: Count | None = None
+    cores: ScalabilityEntry
+    nodes: ScalabilityEntry
+
+
+class ObservedEntry(Strict):
+    """A run of the application on the platform, of which something is known.
+
+    `hidden`: it took no longer than without I/O. `error` is relative, one standard deviation, of
+    the run and of the model together.
+    """
+
+    approach: str
+    iterations: Count
+    output_every: Count
+    output: Size
+    cells: Count | None = None
+    energy: Joules | None = None
+    time: Seconds | None = None
+    hidden: bool = False
+    origin: Origin
+    how: str = ""
+    error: Annotated[float, Field(ge=0.001, le=1)]
+
+    @model_validator(mode="after")
+    def _known(self) -> ObservedEntry:
+        if self.energy is None and self.time is None and not self.hidden:
+            raise ValueError("nothing is known of the run; allowed: energy, time, hidden = true")
+        if self.output_every > self.iterations:
+            raise ValueError(f"a dump every {self.output_every} steps of {self.iterations} is none")
+        try:
+            approach.parse(self.approach)
+        except InputError as error:
+            raise ValueError(str(error)) from None
+        return self
+
+    def build(self, application: str) -> Observed:
+        """As the models take it."""
+        run = Application(application, self.iterations, self.output_every, self.output, self.cells)
+        return Observed(
+            approach.parse(self.approach),
+            run,
+            self.error,
+            self.energy,
+            self.time,
+            self.hidden,
+        )
+
+
+class PlatformFile(Strict):
+    """A whole `platform.toml`."""
+
+    platform: Head
+    power: Power
+    storage: Storage
+    transfer: Transfer
+    compute: Compute
+    observed: tuple[ObservedEntry, ...] = Field(default=(), strict=False)
+
+    def text(self) -> str:
+        """As TOML that reads the same."""
+        content = self.model_dump(exclude_none=True)
+        content["observed"] = list(content["observed"])
+        return toml_text.dump(content)
+
+    def observed_runs(self) -> list[Observed]:
+        """Runs that the platform's numbers are to be reconciled with."""
+        return [entry.build(self.compute.application) for entry in self.observed]
+
+    def build(self) -> Platform:
+        """As the models take it."""
+        power, storage, transfer = self.power, self.storage, self.transfer
+        return Platform(
+            name=self.platform.name,
+            nodes=self.platform.nodes,
+            cores=self.platform.cores_per_node,
+            application=self.compute.application,
+            cores_speedup=self.compute.cores.scalability("cores"),
+            nodes_speedup=self.compute.nodes.scalability("nodes"),
+            base_cells=self.compute.cells,
+            numbers=(
+                self.compute.base.parameter("base_s", least=SMALLEST),
+                power.max.parameter("power_max_w", least=SMALLEST),
+                power.idle_share.parameter("idle_share", most=1.0),
+                power.blocked_share.parameter("blocked_share", most=1.0),
+                storage.client.parameter("client_bytes_s", least=SMALLEST),
+                storage.total.parameter("storage_bytes_s", least=SMALLEST),
+                storage.contention.parameter("contention"),
+                storage.free_writers.parameter("free_writers"),
+                transfer.copy_per_gib.parameter("copy_s_per_gib"),
+                transfer.send_per_gib.parameter("send_s_per_gib"),
+            ),
+        )
+
+
+class ApplicationEntry(Strict):
+    """What is run: steps, and a dump of `output` bytes each `output_every` of them."""
+
+    name: Name
+    description: str = ""
+    iterations: Count
+    output_every: Count
+    output: Size
+    cells: Count | None = None
+
+    @model_validator(mode="after")
+    def _writes(self) -> ApplicationEntry:
+        if self.output_every > self.iterations:
+            raise ValueError(
+                f"a dump every {self.output_every} steps of {self.iterations} is none;"
+                f" allowed: 1 to {self.iterations}"
+            )
+        return self
+
+
+class ApplicationFile(Strict):
+    """A whole `application.toml`."""
+
+    application: ApplicationEntry
+
+    def build(self) -> Application:
+        """As the models take it."""
+        entry = self.application
+        return Application(
+            entry.name, entry.iterations, entry.output_every, entry.output, entry.cells
+        )
+
+
+def read_platform(path: Path) -> PlatformFile:
+    """Read a `platform.toml`. Raises InputError that names file, line and key."""
+    return document.validate(PlatformFile, document.read(path))
+
+
+def read_application(path: Path) -> Application:
+    """Read an `application.toml`. Raises InputError that names file, line and key."""
+    return document.validate(ApplicationFile, document.read(path)).build()

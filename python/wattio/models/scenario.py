@@ -1,0 +1,157 @@
+"""An application on a platform, and what the extended model says of it by approach."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from wattio.models import extended
+from wattio.models.approach import Approach, Resources, resources
+from wattio.models.parameter import Parameter, Values
+from wattio.models.scalability import Scalability
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Number = NDArray[np.float64] | float
+else:
+    Number = Any
+
+GIB = 2.0**30
+
+
+@dataclass(frozen=True)
+class Platform:
+    """Nodes and storage, and how fast one application computes on them without I/O.
+
+    `parameters` are, by name: `power_max_w` (a computing node), `idle_share` and `blocked_share`
+    (P_idle and phi, both over P_max), `client_bytes_s`, `storage_bytes_s`, `contention` and
+    `free_writers` (of `extended.bandwidth`), `copy_s_per_gib` (of a node's data, dedicated cores),
+    `send_s_per_gib` (of what a dedicated node gets) and `base_s` (T_base: one step of
+    `base_cells` cells on one core of one node). Those of the two speedups come on top.
+    """
+
+    name: str
+    nodes: int
+    cores: int
+    application: str
+    cores_speedup: Scalability
+    nodes_speedup: Scalability
+    numbers: tuple[Parameter, ...]
+    base_cells: int | None = None
+
+    @property
+    def parameters(self) -> list[Parameter]:
+        """Every number with its interval."""
+        speedups = [*self.cores_speedup.parameters, *self.nodes_speedup.parameters]
+        return [*self.numbers, *speedups]
+
+
+@dataclass(frozen=True)
+class Application:
+    """What is run: steps, a dump of so many bytes each so many of them, cells of the grid."""
+
+    name: str
+    iterations: int
+    output_every: int
+    output_bytes: float
+    cells: int | None = None
+
+    @property
+    def dumps(self) -> int:
+        """How often it writes."""
+        return self.iterations // self.output_every
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """A whole run of an approach: a number, or one for each draw.
+
+    Power is the mean of all nodes together. `blocked_s` is what the simulation waits.
+    """
+
+    approach: Approach
+    resources: Resources
+    time_s: Number
+    blocked_s: Number
+    energy_j: Number
+
+    @property
+    def power_w_mean(self) -> Number:
+        """Energy over time."""
+        return self.energy_j / self.time_s
+
+
+def predict(
+    approach: Approach, platform: Platform, application: Application, values: Values
+) -> Prediction:
+    """A run by the extended model, with these values of the platform's parameters.
+
+    Steps after the last dump are computed without I/O. Raises InputError where the platform does
+    not allow the approach, or has no speedup for what it leaves.
+    """
+    used = resources(approach, platform.nodes, platform.cores)
+    step_s = step_s_of(used, platform, application, values)
+    period = _period(approach, used, step_s * application.output_every, application, values)
+    rest_s = (application.iterations % application.output_every) * step_s
+    rest = _period(approach, used, rest_s, None, values)
+    dumps = application.dumps
+    return Prediction(
+        approach,
+        used,
+        dumps * period.time_s + rest.time_s,
+        dumps * period.blocked_s,
+        dumps * period.energy_j + rest.energy_j,
+    )
+
+
+def step_s_of(
+    used: Resources, platform: Platform, application: Application, values: Values
+) -> Number:
+    """One step without I/O, in seconds."""
+    work = 1.0
+    if platform.base_cells is not None and application.cells is not None:
+        work = application.cells / platform.base_cells
+    return extended.compute_s(
+        values["base_s"] * work,
+        platform.cores_speedup.speedup(used.compute_cores, values),
+        platform.nodes_speedup.speedup(used.compute_nodes, values),
+    )
+
+
+def _period(
+    approach: Approach,
+    used: Resources,
+    compute_s: Number,
+    application: Application | None,
+    values: Values,
+) -> extended.Period:
+    """Computing and, with an application, its dump."""
+    v = values
+    gib = 0.0 if application is None else application.output_bytes / GIB
+    rate = extended.bandwidth(
+        used.writers,
+        v["client_bytes_s"],
+        v["storage_bytes_s"],
+        v["contention"],
+        v["free_writers"],
+    )
+    io_s = gib * GIB / rate
+    max_w, blocked = v["power_max_w"], v["blocked_share"]
+    if approach.kind == "tp":
+        return extended.time_partitioning(used.nodes, compute_s, io_s, max_w, blocked)
+    if approach.kind == "dc":
+        copy_s = v["copy_s_per_gib"] * gib / used.nodes
+        return extended.dedicated_cores(used.nodes, compute_s, io_s, copy_s, max_w, blocked)
+    send_s = v["send_s_per_gib"] * gib / used.dedicated_nodes
+    return extended.dedicated_nodes(
+        used.compute_nodes,
+        used.dedicated_nodes,
+        compute_s,
+        io_s,
+        send_s,
+        v["idle_share"] * max_w,
+        max_w,
+        blocked,
+    )

@@ -1,0 +1,215 @@
+"""Platform and application files, and `wattio advise io` as a user calls it."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from wattio import cli
+from wattio.errors import InputError
+from wattio.models import configuration, files
+from wattio.models.approach import parse, resources
+from wattio.study import document
+
+STUDY = Path(__file__).parents[2] / "studies" / "io-approaches"
+
+APPLICATION = """\
+[application]
+name = "app"
+iterations = 100
+output_every = 10
+output = "1 GiB"
+"""
+PLATFORM = """\
+[platform]
+name = "small"
+nodes = 8
+cores_per_node = 4
+[power]
+max = { value = "200 W", low = "180 W", high = "220 W", origin = "measured", how = "a meter" }
+idle_share = { value = 0.5, origin = "measured" }
+blocked_share = { value = 0.75, low = 0.5, high = 1.0, origin = "assumed" }
+[storage]
+client = { value = "50 MB/s", origin = "measured" }
+total = { value = "400 MB/s", low = "100 MB/s", high = "20 GB/s", origin = "assumed" }
+contention = { value = 0.05, origin = "published" }
+free_writers = { value = 4, origin = "assumed" }
+[transfer]
+copy_per_gib = { value = "0.5 s", origin = "measured" }
+send_per_gib = { value = "0 s", origin = "assumed" }
+[compute]
+application = "app"
+base = { value = "8 s", origin = "measured" }
+cores = { points = [{ count = 1, speedup = 1.0 }, { count = 4, speedup = 3.5 }] }
+nodes = { sigma = { value = 0.01, origin = "assumed" } }
+"""
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "app.toml").write_text(APPLICATION)
+    (tmp_path / "platform.toml").write_text(PLATFORM)
+    return tmp_path
+
+
+def advise(*more: str) -> int:
+    words = ["advise", "io", "--application", "app.toml", "--platform", "platform.toml", *more]
+    with pytest.raises(SystemExit) as left:
+        cli.main(words)
+    return int(left.value.code or 0)
+
+
+def test_a_file_is_written_as_it_is_read(place: Path) -> None:
+    file = files.read_platform(place / "platform.toml")
+    again = document.validate(files.PlatformFile, document.parse(place / "again", file.text()))
+    assert again == file
+    numbers = {one.name: one for one in file.build().parameters}
+    assert numbers["client_bytes_s"].value == 50e6
+    assert numbers["power_max_w"].low == 180
+    assert numbers["cores_speedup_4"].origin == "measured"
+    assert numbers["free_writers"].value == 4
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ('"50 MB/s"', '"50 MB"', "client.*data rate"),
+        ('"50 MB/s"', "50", "client.*data rate"),
+        ('low = "180 W"', 'low = "210 W"', "max.*does not hold the value"),
+        ('low = "180 W", ', "", "max.*come together"),
+        ('low = "180 W"', 'low = "0 W"', "above 0 W"),
+        ('origin = "published"', 'origin = "guessed"', "contention.*guessed"),
+        ("idle_share = { value = 0.5", "idle_share = { value = 1.5", "idle_share"),
+        ("count = 4", "count = 1", "rising counts"),
+        ("sigma = {", "sgma = {", "sigma"),
+        ("nodes = 8", "nodes = 0", "nodes"),
+        ('"8 s"', '"0 s"', "base"),
+        ("[compute]\n", '[compute]\npoints = "x"\n', "unknown key"),
+        ("[transfer]", "[transfers]", "did you mean"),
+    ],
+)
+def test_what_is_wrong_is_named(place: Path, old: str, new: str, message: str) -> None:
+    path = place / "platform.toml"
+    assert old in PLATFORM
+    path.write_text(PLATFORM.replace(old, new, 1))
+    with pytest.raises(InputError, match=message) as caught:
+        files.read_platform(path)
+    assert str(caught.value).startswith(str(path))
+
+
+@pytest.mark.parametrize(
+    ("observed", "message"),
+    [
+        ('approach = "dx"\nenergy = "1 kJ"', "no I/O approach"),
+        ('approach = "tp"', "nothing is known"),
+        ('approach = "tp"\nenergy = "1 W"', "energy"),
+        ('approach = "tp"\nhidden = true\noutput_every = 200', "every 200 steps of 100"),
+    ],
+)
+def test_observed_runs_are_checked(place: Path, observed: str, message: str) -> None:
+    rest = 'iterations = 100\noutput = "1 MB"\norigin = "measured"\nerror = 0.1\n'
+    if "output_every" not in observed:
+        rest += "output_every = 10\n"
+    path = place / "platform.toml"
+    path.write_text(f"{PLATFORM}\n[[observed]]\n{observed}\n{rest}")
+    with pytest.raises(InputError, match=message):
+        files.read_platform(path)
+
+
+tables: Any = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.sampled_from(["value", "low", "high", "origin", "sigma"]), inner)
+    ),
+    max_leaves=6,
+)
+
+
+@given(
+    part=st.sampled_from(["platform", "power", "storage", "transfer", "compute", "observed"]),
+    key=st.sampled_from(["max", "client", "base", "cores", "nodes", "name", "total", "approach"]),
+    content=tables,
+)
+def test_no_content_breaks_the_reading(part: str, key: str, content: object) -> None:
+    whole = tomllib.loads(PLATFORM)
+    inside = whole.setdefault(part, {})
+    inside[key] = content
+    given_text = document.Document(Path("platform.toml"), "", whole)
+    with contextlib.suppress(InputError):
+        document.validate(files.PlatformFile, given_text).build()
+
+
+@given(st.text(max_size=300))
+def test_no_text_breaks_the_reading(text: str) -> None:
+    for model in (files.PlatformFile, files.ApplicationFile):
+        with contextlib.suppress(InputError):
+            document.validate(model, document.parse(Path("x.toml"), text))
+
+
+def test_json_holds_the_ranking_and_a_configuration(
+    place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert advise("--json", "--draws", "2000", "--approaches", "tp, dc:1,dn:3") == 0
+    found = json.loads(capsys.readouterr().out)
+    assert [one["rank"] for one in found["approaches"]] == [1, 2, 3]
+    assert sum(one["first_share"] for one in found["approaches"]) == pytest.approx(1)
+    for one in found["approaches"]:
+        for name in ("time_s", "power_w_mean", "energy_j"):
+            assert one[name]["low"] <= one[name]["estimate"] <= one[name]["high"]
+    assert found["inputs"]["published"] == ["contention"]
+    assert found["measure_next"][0]["parameter"] == "storage_bytes_s"
+    winner = found["approaches"][0]["approach"]
+    assert tomllib.loads(found["configuration"]["hpcio_toml"])["hpcio"]["approach"] in winner
+
+
+def test_the_table_says_how_sure_it_is(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert advise("--draws", "1000", "--objective", "edp:2") == 0
+    text = capsys.readouterr().out
+    for part in ("predicted, not measured", "is the best in", "To be surer", "<architecture>"):
+        assert part in text
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--objective", "joy"], "no objective"),
+        (["--approaches", "dc:9"], "none would compute"),
+        (["--approaches", "tp,tp"], "at most once"),
+        (["--draws", "10"], "--draws"),
+        (["--output-every", "101"], "--output-every"),
+    ],
+)
+def test_bad_words_end_with_2(
+    place: Path, words: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert advise(*words) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_configurations_of_each_approach() -> None:
+    for text, cores, nodes in (("tp", 0, 0), ("dc:2", 2, 0), ("dn:7", 0, 4)):
+        approach = parse(text)
+        xml = configuration.damaris_xml(approach, resources(approach, 32, 4))
+        assert f'<dedicated cores="{cores}" nodes="{nodes}" />' in xml
+        table = tomllib.loads(configuration.hpcio_toml(approach))["hpcio"]
+        assert table["approach"] == approach.kind
+        assert table.get("writers") == (2 if text == "dc:2" else None)
+        assert table.get("ratio") == (7 if text == "dn:7" else None)
+
+
+@pytest.mark.parametrize("name", ["nancy", "rennes"])
+def test_the_document_s_clusters_can_be_read(name: str) -> None:
+    file = files.read_platform(STUDY / "platforms" / f"{name}.toml")
+    machine = file.build()
+    run = files.read_application(STUDY / "cm1.toml")
+    assert machine.application == run.name
+    assert all(entry.origin == "published" for entry in file.observed)
+    assert all(one.how for one in machine.numbers)
