@@ -147,7 +147,8 @@ def write(
     for iteration, entry, operations in told.entries:
         folder.raw(entry.identity).mkdir()
         entry.write(folder.raw(entry.identity))
-        found = deriving.derive(entry, operations, view, book)
+        read = deriving.Results(tuple(operations))
+        found = deriving.derive(entry, read, view, book)
         catalog.add(_recorded(iteration, found), found.phases, "measurement")
     catalog.close()
     return path

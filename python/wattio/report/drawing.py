@@ -179,12 +179,25 @@ def bar(number: int) -> dict[str, Any]:
     return {"facecolor": colour, "hatch": hatch}
 
 
+_LEGEND_LETTERS, _HANDLE_LETTERS = 112, 11
+"""Room in a line of a legend, and what a handle takes of it."""
+
 _TIME_UNITS = (
     (300, 1, "s"),
     (3 * 3600, 60, "min"),
     (3 * 86400, 3600, "h"),
     (np.inf, 86400, "days"),
 )
+
+
+def legend(drawn: Figure, handles: Sequence[Any]) -> None:
+    """A legend above all panels of a figure, in as many columns as there is room for."""
+    if not handles:
+        return
+    longest = max(len(str(handle.get_label())) for handle in handles)
+    columns = max(1, min(4, _LEGEND_LETTERS // (longest + _HANDLE_LETTERS)))
+    placed: dict[str, Any] = {"loc": "outside upper left", "ncols": columns, "handlelength": 3.0}
+    drawn.legend(handles=list(handles), **placed)
 
 
 def time_unit(span_s: float) -> tuple[float, str]:

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.colors import to_rgba
+from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
@@ -22,8 +22,9 @@ from wattio.report.measured_samples import SUM, Curve, Looked, Series, Stretch
 from wattio.study.catalog import Recorded
 
 _SHADES = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00")
+_PALE = 0.18
 _HATCHES = ("", "\\\\", "..", "||", "--", "oo")
-_IDLE: dict[str, Any] = {"facecolor": "#999999", "alpha": 0.22, "hatch": "////"}
+_IDLE: dict[str, Any] = {"facecolor": "#e8e8e8", "edgecolor": "#b0b0b0", "hatch": "////"}
 _INVALID: dict[str, Any] = {"facecolor": "#F4C7CE", "edgecolor": "#A40E26", "hatch": "xxxx"}
 _GAP: dict[str, Any] = {"facecolor": "#000000", "alpha": 0.75}
 Moments = TypeVar("Moments", float, Series)
@@ -72,7 +73,7 @@ def _session(session: str, whole: Stretch, looked: Looked, found: Measured) -> D
     axis.set_xlim(0, (whole[1] - whole[0]) / unit_s)
     axis.set_xlabel(f"time since the session's first iteration ({unit})")
     axis.set_ylabel(labelled("power (W)", found))
-    drawn.legend(handles=handles, loc="outside upper left", ncols=4, handlelength=2.6)
+    drawing.legend(drawn, handles)
     text = f"Iterations are shaded by workload. {_points(looked, 0)}"
     alternative = "Chart of power in watts over a whole session, iterations shaded."
     title = called(f"Power over session {session}", found)
@@ -94,9 +95,7 @@ def _closely(
             for handle in _iteration(axis, item, place, looked, found, own):
                 handles.setdefault(str(handle.get_label()), handle)
             table += [[item.run.name, *row] for row in own]
-        drawn.legend(
-            handles=list(handles.values()), loc="outside upper left", ncols=4, handlelength=2.6
-        )
+        drawing.legend(drawn, list(handles.values()))
         image = drawing.svg(drawn)
     place, looked = seen.iterations[items[0].identity]
     text = f"{text} Phases are shaded. {_points(looked, place)}".strip()
@@ -117,7 +116,7 @@ def _iteration(
     for number, phase in enumerate(record.phases):
         start, end = (at(end.monotonic_ns / 1e9) for end in (phase.span.start, phase.span.end))
         shade = _IDLE if phase.span.name == IDLE else _shade(number) | {"hatch": ""}
-        axis.axvspan(start, end, linewidth=0, **shade)
+        axis.axvspan(start, end, linewidth=0, zorder=0.2, **shade)
         if end - start > _NARROW * (end_s - start_s) / unit_s or len(record.phases) < 4:
             axis.text(
                 (start + end) / 2,
@@ -218,7 +217,7 @@ def _iterations(axis: Axes, session: str, at: _Time, found: Measured) -> list[An
             shade, label = _IDLE, "ready-idle"
         else:
             shade, label = _shade(loads.index(load)), load
-        axis.axvspan(start, end, linewidth=0, **shade)
+        axis.axvspan(start, end, linewidth=0, zorder=0.2, **shade)
         # A thin white line keeps neighbours apart.
         axis.axvline(end, color="white", linewidth=0.8)
         handles.setdefault(label, Patch(label=label, **shade))
@@ -230,9 +229,11 @@ def _iterations(axis: Axes, session: str, at: _Time, found: Measured) -> list[An
 
 def _shade(number: int) -> dict[str, Any]:
     """The background of a workload or phase: its colour, and a hatch for where there is none."""
-    colour = _SHADES[number % len(_SHADES)]
+    red, green, blue = to_rgb(_SHADES[number % len(_SHADES)])
+    # Pale, not transparent, which its hatch would be too.
+    pale = tuple(1 - _PALE * (1 - part) for part in (red, green, blue))
     hatch = _HATCHES[number % len(_HATCHES)]
-    return {"facecolor": to_rgba(colour, 0.18), "edgecolor": (0, 0, 0, 0.3), "hatch": hatch}
+    return {"facecolor": pale, "edgecolor": "#b0b0b0", "hatch": hatch}
 
 
 def _gaps(axis: Axes, looked: Looked, stretch: Stretch, at: _Time) -> list[Any]:

@@ -249,8 +249,7 @@ def _legend(drawn: Figure, phase: PhasePart, kinds: Sequence[str]) -> None:
             style = {"color": "#444444", "marker": "o", "linestyle": "-" if kind == 0 else ":"}
             style["markerfacecolor"] = "#444444" if kind == 0 else "white"
             handles.append(Line2D([], [], label=name, **style))
-    if handles:
-        drawn.legend(handles=handles, loc="outside upper left", ncols=4, handlelength=3.2)
+    drawing.legend(drawn, handles)
 
 
 def _peak_axis(axis: Axes, phase: PhasePart, rate: str) -> None:

@@ -131,7 +131,7 @@ class Measured:
         found: dict[str, Facts] = {}
         for record in self.records.values():
             found |= record.meters
-        return found
+        return found | self.folder.attached()
 
     def is_estimate(self, meter: MeterEntry) -> bool:
         """Whether a meter measures nothing."""

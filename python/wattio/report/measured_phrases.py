@@ -20,6 +20,7 @@ MEANINGS = {
     "LOW_N": "a phase holds few power samples; its energy is less certain",
     "DOUBT": "something was seen that makes a result doubtful",
     "FAILED": "a program did not end as it should",
+    "UNREADABLE": "what a program left cannot be read",
     "NO_SAMPLES": "a meter said nothing at all during a phase",
     "GAP": "a meter said nothing for too long",
     "MISSING": "too many samples of a meter are missing",
@@ -92,9 +93,9 @@ def _least_energy(phase: PhasePart, found: Measured) -> str:
     begin = f"The same work in {phase.name} takes the least energy on"
     winners = {phase.names.of(least.run, without=CLIENTS) for (_, least), _ in pairs}
     if len(pairs) > 1 and len(winners) == 1:
-        ratios = sorted(most[0] / least[0] for least, most in pairs)
+        ratios = sorted({f"{most[0] / least[0]:.2f}" for least, most in pairs}, key=float)
         text = f"{begin} {winners.pop()} with any number of clients{estimate(found)}; the most is"
-        return f"{text} {ratios[0]:.2f} to {ratios[-1]:.2f} times that."
+        return f"{text} {' to '.join(dict.fromkeys((ratios[0], ratios[-1])))} times that."
     texts = []
     for least, most in pairs:
         unit = f"J{', ESTIMATE' * found.estimated}"
@@ -162,7 +163,8 @@ def counts(found: Measured) -> str:
             for item in last
             for code in {_code(v.reason) for v in item.verdicts if v.verdict == "INVALID"}
         )
-        why = ", ".join(f"{code} in {count}" for code, count in codes.most_common())
+        often = sorted(codes.items(), key=lambda pair: (-pair[1], pair[0]))
+        why = ", ".join(f"{code} in {count}" for code, count in often)
         text += f" INVALID ones are shown and never averaged ({why})."
     return text
 

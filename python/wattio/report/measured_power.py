@@ -81,7 +81,7 @@ def invalid(found: Measured) -> list[Recorded]:
 
 def _asked(found: Measured, records: dict[str, Record]) -> list[Asked]:
     """The study's meters that were recorded in a session."""
-    facts = next(iter(records.values())).meters
+    facts = {**next(iter(records.values())).meters, **found.folder.attached()}
     asked = []
     for entry in found.study.meter:
         if entry.shown not in facts:
@@ -184,8 +184,7 @@ def _legend(drawn: Figure, phase: PhasePart) -> None:
         for at, line in enumerate(phase.lines)
         if line.label
     ]
-    if handles:
-        drawn.legend(handles=handles, loc="outside upper left", ncols=4)
+    drawing.legend(drawn, handles)
 
 
 def span_text(seconds: float) -> str:
