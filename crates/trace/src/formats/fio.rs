@@ -5,7 +5,8 @@
 //!
 //! - version 3 has a time in microseconds at the beginning of each line;
 //! - version 2 has none: `file wait microseconds` lets time pass since the wait before it, and fio
-//!   ignores waits below 100 us, so we do too;
+//!   ignores waits below 100 us, so we do too (fio 3.33 itself waits a thousand times as long as its
+//!   manual says; it replays version 3 right);
 //! - `add`, `open` and `close` are about files; `read` and `write` are records, offset and length
 //!   in bytes; `sync`, `datasync` and `sync_file_range` are flushes, `trim` a discard.
 //!
