@@ -3,6 +3,7 @@
 KINDS = {
     "command": "command",
     "fio": "fio",
+    "hpcio": "hpcio",
     "idle": "idle",
     "ior": "ior",
     "mdtest": "mdtest",

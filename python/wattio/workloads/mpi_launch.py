@@ -115,9 +115,10 @@ def run(
     return mpi_report.spans(report, boot())
 
 
-def _launch(
+def launch(
     step: str, module: str, task: dict[str, Any], options: LauncherOptions, context: Context
-) -> mpi_report.Report:
+) -> Program:
+    """Run a program on all ranks; where its output is left. Raises WorkloadFailed, Cancelled."""
     mpirun = launcher(options)
     if mpirun is None:
         raise WorkloadFailed(f"{options.mpirun} is not installed: {_HINT}")
@@ -140,6 +141,13 @@ def _launch(
     program = Program(line, context.raw / OUTPUT, context.raw / _ERRORS, environment=environment)
     ended = processes.run_all([program], context.cancelled)
     invocation.keep(context.raw, step, ended, task=whole)
+    return program
+
+
+def _launch(
+    step: str, module: str, task: dict[str, Any], options: LauncherOptions, context: Context
+) -> mpi_report.Report:
+    program = launch(step, module, task, options, context)
     try:
         return mpi_report.read(program.out)
     except ResultError as error:

@@ -2,7 +2,7 @@
 
 They are started by `wattio.workloads.mpi_launch` with their task as JSON in the only argument, and
 the first rank prints what all of them did as one line of JSON. They use nothing of wattio but this
-package and the clock.
+package and the clock, except for `hpcio`, which puts the mini-app and the I/O middleware together.
 """
 
 from __future__ import annotations
@@ -11,6 +11,15 @@ from pathlib import Path
 
 REPORT = "wattio_ranks"
 """Key of the line of JSON that holds the report, with the version of its form."""
+
+HPCIO_REPORT = "wattio_hpcio"
+"""The same for the report of `hpcio`."""
+
+HPCIO_REFUSED = "wattio_refused"
+"""Key of the line that `hpcio` prints instead where it cannot begin: why."""
+
+HPCIO_PROGRESS = "wattio_step"
+"""What stands before the number of a step on a line of `hpcio` that tells how far it is."""
 
 VERSION = 1
 

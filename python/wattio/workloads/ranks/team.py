@@ -244,7 +244,7 @@ def _remove(folder: Path) -> None:
         folder.rmdir()
 
 
-def _end_with(launcher: dict[str, Any]) -> None:
+def end_with(launcher: dict[str, Any]) -> None:
     """End this rank, and by that all, when the process on this host ends that asked for the work.
 
     A killed study must leave nothing behind that keeps the storage busy under the next one.
@@ -266,7 +266,7 @@ def _end_with(launcher: dict[str, Any]) -> None:
 def run(work: Callable[[Team], None]) -> None:
     """Run a rank's program with the task of the command line; that of "remove" is done here."""
     team = Team(json.loads(sys.argv[1]))
-    _end_with(team.task["launcher"])
+    end_with(team.task["launcher"])
     if team.task["program"] == "remove":
         team.together(lambda: _remove(team.folder) if team.rank == 0 else None)
     else:

@@ -1,0 +1,228 @@
+"""A simulation in MPI that writes dumps through wattio's I/O middleware: one step, one phase.
+
+    [[workload]]
+    name = "dc1-every10"
+    kind = "hpcio"
+    options = { approach = "dc:1", ranks = 8, ranks_per_node = 4, output_every = 10 }
+
+The application is `wattio.miniapp`, the middleware `wattio.hpcio`; a matrix of approaches, output
+frequencies and sizes is a study with an entry for each. Ranks are over all clients. The phase lasts
+from the first step until the last dump is written; its operations are dumps, and their latency is
+how long a computing rank was blocked by one.
+"""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+from pydantic import Field, ValidationError, field_validator, model_validator
+
+from wattio.clock import Span
+from wattio.errors import InputError, ResultError, WorkloadFailed
+from wattio.hpcio import topology
+from wattio.hpcio.config import Config, WhenFull, parse_approach
+from wattio.miniapp.domain import SIZES, VARIABLES, Scaling, arrange, block_of, scaled
+from wattio.study.document import Strict, nearest
+from wattio.study.quantity import Size
+from wattio.workloads import hpcio_output, mpi_launch, mpirun
+from wattio.workloads.hpcio_output import RUN, Report
+from wattio.workloads.mpirun import LauncherOptions
+from wattio.workloads.ranks import boot
+from wattio.workloads.workload import Context, Operation
+
+FOLDER = "wattio-hpcio"
+
+_MIB = 1 << 20
+_GUESS_S_PER_CELL = 1e-6
+_GUESS_BYTES_PER_S = 100e6
+_SHOWN = 3
+
+
+class Options(Strict):
+    """The approach, the application, and the middleware's own options.
+
+    `ranks_per_node` emulates nodes of so many ranks; without it a host is a node. `scaling` says
+    whether `size` is the whole domain (strong) or the part of one rank (weak). `output_every` is in
+    steps; 0 writes nothing.
+    """
+
+    approach: str = "tp"
+    ranks: int = Field(default=2, ge=1, le=1_000_000)
+    ranks_per_node: int | None = Field(default=None, ge=1, le=4096)
+    steps: int = Field(default=120, ge=1, le=10_000_000)
+    output_every: int = Field(default=10, ge=0)
+    size: str = "small"
+    scaling: Scaling = "strong"
+    variables: list[str] = Field(default=list(VARIABLES), min_length=1)
+    buffer: Size = 256.0 * _MIB
+    when_full: WhenFull = "block"
+    compression: str = "none"
+    checksum: bool = True
+    # Bring dumps to the disk before they count as written.
+    sync: bool = True
+    launcher: LauncherOptions = LauncherOptions()
+
+    @field_validator("size")
+    @classmethod
+    def _known_size(cls, size: str) -> str:
+        if size not in SIZES:
+            raise ValueError(f'"{size}" is not known; {nearest(size, list(SIZES))}')
+        return size
+
+    @field_validator("variables")
+    @classmethod
+    def _known_variables(cls, variables: list[str]) -> list[str]:
+        for name in variables:
+            if name not in VARIABLES:
+                raise ValueError(f'"{name}" is not known; {nearest(name, VARIABLES)}')
+            if variables.count(name) > 1:
+                raise ValueError(f'"{name}" is there twice')
+        return variables
+
+    @model_validator(mode="after")
+    def _agree(self) -> Options:
+        if self.launcher.ranks_per_client != 1:
+            raise ValueError("ranks are over all clients: give ranks, not ranks_per_client")
+        try:
+            self._check_ranks()
+        except InputError as error:
+            raise ValueError(str(error)) from None
+        return self
+
+    def _check_ranks(self) -> None:
+        # Without emulation, how many hosts there are is known at the start only.
+        alone = self.ranks_per_node is None
+        if alone and self.approach != "tp":
+            self.config(Path())
+            return
+        nodes = topology.emulated(self.ranks, self.ranks_per_node or self.ranks)
+        computing = len(topology.plan(self.config(Path()), nodes).computing)
+        arrangement = arrange(computing)
+        block_of(scaled(SIZES[self.size], self.scaling, arrangement), arrangement, 0)
+
+    def config(self, output: Path) -> Config:
+        """The middleware's configuration. Raises InputError."""
+        given = self.model_dump(
+            mode="json",
+            include={"ranks_per_node", "buffer", "when_full", "compression", "checksum", "sync"},
+        )
+        try:
+            return Config.model_validate(
+                {**given, **parse_approach(self.approach), "output": output}
+            )
+        except ValidationError as error:
+            first = error.errors()[0]
+            told = first.get("ctx", {}).get("error", first["msg"])
+            raise InputError(str(told)) from None
+
+    def plan(self) -> dict[str, Any]:
+        """The application's part, as `wattio.miniapp.running.Plan` takes it."""
+        return self.model_dump(include={"size", "steps", "output_every", "scaling", "variables"})
+
+
+class Work:
+    """The workload with its options."""
+
+    def __init__(self, options: Options, base: Path) -> None:
+        """There are no files beside the study: `base` is not looked at."""
+        self._options = options
+
+    def probe(self) -> None:
+        """Raise HostError where mpi4py or the launcher is missing."""
+        mpi_launch.probe(self._options.launcher)
+
+    def describe(self) -> dict[str, Any]:
+        """The options, the size of a dump, and the launcher."""
+        options = self._options.model_dump(mode="json", exclude={"launcher"}, exclude_none=True)
+        launcher = mpi_launch.describe(self._options.launcher)
+        del launcher["ranks_per_client"]
+        return {**options, **launcher}
+
+    def steps(self) -> tuple[str, ...]:
+        """One."""
+        return (RUN,)
+
+    def seconds_guess(self, clients: int) -> float:
+        """By cells, with the ranks sharing this host's cores, and by bytes at 100 MB/s."""
+        options = self._options
+        domain = SIZES[options.size]
+        parts = options.ranks if options.scaling == "weak" else 1
+        dumps = options.steps // options.output_every if options.output_every else 0
+        written = dumps * parts * domain.dump_bytes(len(options.variables))
+        computing_s = options.steps * parts * domain.cells * _GUESS_S_PER_CELL / clients
+        return computing_s + written / _GUESS_BYTES_PER_S + mpi_launch.START_GUESS_S
+
+    def prepare(self, context: Context) -> None:
+        """Remove what an earlier run may have left; the middleware makes its folder itself."""
+        self.clean(context)
+
+    def run(self, step: str, context: Context) -> list[Span]:
+        """Run it. Raises WorkloadFailed, also where a dump could not be written."""
+        folder = mpirun.shared_folder(context, "hpcio") / FOLDER
+        report = launch(self._options, folder, context)
+        if errors := report.errors():
+            more = f" (and {len(errors) - _SHOWN} more)" if len(errors) > _SHOWN else ""
+            raise WorkloadFailed(f"{step}: {'; '.join(errors[:_SHOWN])}{more}")
+        return [report.span(boot())]
+
+    def clean(self, context: Context) -> None:
+        """Remove the dumps."""
+        shutil.rmtree(mpirun.shared_folder(context, "hpcio") / FOLDER, ignore_errors=True)
+
+
+def launch(options: Options, folder: Path, context: Context) -> Report:
+    """Run the ranks with their dumps in a folder. Raises WorkloadFailed and Cancelled."""
+    if options.ranks % context.clients:
+        raise WorkloadFailed(
+            f"{options.ranks} ranks cannot be shared evenly by {context.clients} clients"
+        )
+    each = {"ranks_per_client": options.ranks // context.clients}
+    launcher = options.launcher.model_copy(update=each)
+    config = options.config(folder).model_dump(mode="json", exclude_none=True)
+    task = {"config": config, "plan": options.plan()}
+    program = mpi_launch.launch(RUN, "hpcio", task, launcher, context)
+    try:
+        return hpcio_output.read(program.out)
+    except ResultError as error:
+        raise WorkloadFailed(f"{RUN}: {error}") from error
+
+
+def results(raw: Path) -> list[Operation]:
+    """The dumps of a run. Raises ResultError."""
+    report = hpcio_output.read(raw / mpi_launch.OUTPUT)
+    return [operation(report)]
+
+
+def operation(report: Report) -> Operation:
+    """A run as a normalised result: its dumps, and how long they blocked a computing rank."""
+    seconds = report.seconds
+    moved, dumps = report.account.bytes, report.account.dumps
+    blocked = report.blocked_s.model_dump(exclude_none=True)
+    return Operation(
+        operation="dump",
+        phase=RUN,
+        seconds=seconds,
+        bytes=moved or None,
+        operations=dumps,
+        throughput_mib_s=moved / _MIB / seconds if moved and seconds > 0 else None,
+        iops=dumps / seconds if seconds > 0 else None,
+        latency_us={name: value * 1e6 for name, value in blocked.items()},
+        start_utc_ns=report.start[0],
+        end_utc_ns=report.end[0],
+        doubts=tuple(doubts(report)),
+    )
+
+
+def doubts(report: Report) -> list[str]:
+    """What is known to be doubtful about a run."""
+    found = []
+    account = report.account
+    if account.drops:
+        found.append(f"{account.drops} of {report.dumps} dumps were dropped: the buffer was full")
+    if account.dumps != report.dumps:
+        found.append(f"{account.dumps} dumps instead of {report.dumps}")
+    if not report.synced and report.dumps:
+        found.append("written without sync: part of it may have stayed in memory")
+    return found

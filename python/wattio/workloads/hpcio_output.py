@@ -1,0 +1,199 @@
+"""What a run of the mini-app over the I/O middleware tells, read from its ranks' output."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import Field, ValidationError
+
+from wattio import clock
+from wattio.clock import Instant, Span
+from wattio.errors import ResultError
+from wattio.study.document import Strict
+from wattio.workloads.ranks import HPCIO_PROGRESS, HPCIO_REFUSED, HPCIO_REPORT, VERSION
+
+RUN = "run"
+"""The phase that a run is: from the first step to the last dump that is written."""
+
+_STEP = re.compile(rf"^{HPCIO_PROGRESS} (\d{{1,9}})$", re.MULTILINE)
+
+Count = Annotated[int, Field(ge=0)]
+Moment = Annotated[list[int], Field(min_length=2, max_length=2)]
+"""UTC and monotonic nanoseconds."""
+
+
+class Spread(Strict):
+    """Of seconds; all of it absent where there was nothing to measure."""
+
+    mean: float | None = None
+    p50: float | None = None
+    p99: float | None = None
+    max: float | None = None
+
+
+class Grid(Strict):
+    """The mini-app's domain."""
+
+    nx: int
+    ny: int
+    nz: int
+    spacing_m: float
+
+
+class Planned(Strict):
+    """What was to be run."""
+
+    size: str
+    steps: Count
+    output_every: Count
+    scaling: str
+    variables: list[str]
+
+
+class Sums(Strict):
+    """What `wattio.miniapp.checks` knows of a state."""
+
+    mass_kg: float
+    rest_mass_kg: float
+    warmth_k_m3: float
+    warmth_k_m4: float
+    water_kg: float
+    wind_m_s_max: float
+    fingerprint: int
+
+    @property
+    def bubble_height_m(self) -> float | None:
+        """The height of the warmth's middle."""
+        return self.warmth_k_m4 / self.warmth_k_m3 if self.warmth_k_m3 else None
+
+
+class Checked(Strict):
+    """The state at first and at the end."""
+
+    before: Sums
+    after: Sums
+
+    @property
+    def mass_change(self) -> float | None:
+        """How much mass came or went, as a share of all: round-off, or something is wrong."""
+        if not self.before.rest_mass_kg:
+            return None
+        return (self.after.mass_kg - self.before.mass_kg) / self.before.rest_mass_kg
+
+
+class Account(Strict):
+    """What the middleware counted. `errors` and `dropped` name dumps by their step."""
+
+    approach: str
+    dumps: Count
+    stalls: Count
+    drops: Count
+    dropped: list[int]
+    written_through: Count
+    bytes: Count
+    files: Count
+    errors: dict[str, list[str]]
+    cpu_s: dict[str, float]
+    ranks: list[dict[str, Any]]
+
+
+class Report(Strict):
+    """One run.
+
+    Times of steps and dumps are over all computing ranks; `dump_s` is making and handing over a
+    dump, `blocked_s` the waiting in it, `blocked_s_slowest` that of each dump's slowest rank.
+    """
+
+    wattio_hpcio: int = Field(ge=VERSION, le=VERSION)
+    host: str
+    boot: str
+    mpi: str
+    plan: Planned
+    domain: Grid
+    model_step_s: float
+    arrangement: list[int]
+    ranks: Annotated[int, Field(ge=1)]
+    computing: Annotated[int, Field(ge=1)]
+    start: Moment
+    computed: Moment
+    end: Moment
+    dumps: Count
+    synced: bool
+    dump_bytes: Count
+    step_s: Spread
+    dump_s: Spread
+    blocked_s: Spread
+    blocked_s_slowest: Spread
+    cpu_s_computing: float
+    cpu_s_writing: float
+    checks: Checked
+    account: Account
+
+    @property
+    def seconds(self) -> float:
+        """From the first step until the last dump was written."""
+        return (self.end[1] - self.start[1]) / 1e9
+
+    @property
+    def drain_s(self) -> float:
+        """From the last step until the last dump was written."""
+        return (self.end[1] - self.computed[1]) / 1e9
+
+    def span(self, boot: str) -> Span:
+        """The run on the clocks of this host, whose boot is given."""
+        if boot == self.boot:
+            return Span(RUN, Instant(*self.start), Instant(*self.end))
+        start, end = clock.at_utc(self.start[0]), clock.at_utc(self.end[0])
+        return Span(RUN, start, max(start, end, key=lambda moment: moment.monotonic_ns))
+
+    def errors(self) -> list[str]:
+        """What went wrong with dumps, each with its step."""
+        return [
+            f"dump of step {step}: {text}"
+            for step, texts in self.account.errors.items()
+            for text in texts
+        ]
+
+
+def parse(output: str) -> Report:
+    """The report among the lines of a run's output. Raises ResultError, also with a refusal."""
+    refusals = [line for line in output.splitlines() if line.startswith(f'{{"{HPCIO_REFUSED}"')]
+    if refusals:
+        raise ResultError(_refusal(refusals[0]))
+    lines = [line for line in output.splitlines() if line.startswith(f'{{"{HPCIO_REPORT}"')]
+    if len(lines) != 1:
+        raise ResultError(f"holds {len(lines)} reports of a run instead of one")
+    try:
+        return Report.model_validate_json(lines[0])
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise ResultError(f"the run's report is damaged: {first['loc']}: {first['msg']}") from None
+
+
+def _refusal(line: str) -> str:
+    try:
+        return str(json.loads(line)[HPCIO_REFUSED])
+    except (ValueError, RecursionError):
+        return "it could not begin, and did not say why"
+
+
+def read(path: Path) -> Report:
+    """The report in a file. Raises ResultError."""
+    try:
+        return parse(path.read_text(encoding="utf-8", errors="replace"))
+    except OSError as error:
+        raise ResultError(f"{path}: cannot be read: {error.strerror}") from error
+    except ResultError as error:
+        raise ResultError(f"{path}: {error}") from None
+
+
+def steps_done(path: Path) -> int:
+    """The number of the last step that a run has told of; 0 where it has not."""
+    try:
+        found = _STEP.findall(path.read_text(encoding="utf-8", errors="replace"))
+    except OSError:
+        return 0
+    return int(found[-1]) if found else 0

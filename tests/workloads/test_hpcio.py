@@ -1,0 +1,199 @@
+"""The mini-app over the I/O middleware as a workload: small runs by real MPI ranks."""
+
+from __future__ import annotations
+
+import json
+import threading
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import ValidationError
+from wattio import clock
+from wattio.errors import Cancelled, ResultError, WorkloadFailed
+from wattio.miniapp.domain import SIZES
+from wattio.workloads import hpcio, hpcio_output
+from wattio.workloads.hpcio import FOLDER, Options, Work, launch, operation, results
+from wattio.workloads.hpcio_output import Report
+from wattio.workloads.workload import Context, Place
+
+STEPS, EVERY = 6, 3
+
+
+def options(**given: object) -> Options:
+    """A run of a second."""
+    tiny = {"size": "tiny", "steps": STEPS, "output_every": EVERY, "ranks": 2}
+    return Options.model_validate({**tiny, **given})
+
+
+def context(root: Path, clients: int = 1) -> Context:
+    (root / "raw").mkdir(exist_ok=True)
+    return Context((Place(root),) * clients, root / "raw")
+
+
+@pytest.fixture(scope="module")
+def pair(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Report]:
+    """A run of two ranks; its folder with raw files in `raw` and dumps in `dumps`."""
+    root = tmp_path_factory.mktemp("pair")
+    return root, launch(options(), root / "dumps", context(root))
+
+
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory: pytest.TempPathFactory) -> int:
+    """The fingerprint of the same run by one rank."""
+    root = tmp_path_factory.mktemp("alone")
+    report = launch(options(ranks=1), root / "dumps", context(root))
+    return report.checks.after.fingerprint
+
+
+def test_a_run_tells_what_it_did(pair: tuple[Path, Report]) -> None:
+    root, report = pair
+    assert (report.ranks, report.computing, report.arrangement) == (2, 2, [2, 1])
+    assert report.dumps == report.account.dumps == STEPS // EVERY
+    assert report.dump_bytes == SIZES["tiny"].dump_bytes()
+    assert report.account.bytes == report.dumps * report.dump_bytes
+    assert report.account.files == 4
+    assert report.errors() == []
+    assert 0 < report.drain_s < report.seconds
+    for spread in (report.step_s, report.dump_s, report.blocked_s, report.blocked_s_slowest):
+        assert spread.mean is not None
+        assert spread.max is not None
+        assert 0 < spread.mean <= spread.max
+    assert report.cpu_s_computing > 0
+    assert report.cpu_s_writing == 0
+    change = report.checks.mass_change
+    assert change is not None
+    assert abs(change) < 1e-15
+    assert sorted(path.name for path in (root / "dumps").iterdir()) == [
+        "dump-00000003",
+        "dump-00000006",
+    ]
+
+
+def test_results_are_read_from_raw_files(pair: tuple[Path, Report]) -> None:
+    root, report = pair
+    found = results(root / "raw")
+    assert found == [operation(report)]
+    one = found[0]
+    assert (one.operation, one.phase, one.operations) == ("dump", "run", 2)
+    assert one.seconds == report.seconds
+    assert one.latency_us["max"] == pytest.approx(1e6 * (report.blocked_s.max or 0))
+    assert one.doubts == ()
+
+
+def test_progress_is_told(tmp_path: Path) -> None:
+    output = tmp_path / "output.txt"
+    assert hpcio_output.steps_done(output) == 0
+    output.write_text("wattio_step 3\nnoise wattio_step 9\nwattio_step 12\nwattio_st")
+    assert hpcio_output.steps_done(output) == 12
+
+
+@pytest.mark.parametrize(
+    "given",
+    [{"ranks": 3}, {"ranks": 4}, {"output_every": 0}, {"variables": ["theta"], "sync": False}],
+)
+def test_state_depends_on_the_steps_alone(
+    tmp_path: Path, alone: int, pair: tuple[Path, Report], given: dict[str, object]
+) -> None:
+    report = launch(options(**given), tmp_path / "dumps", context(tmp_path))
+    assert report.checks.after.fingerprint == alone == pair[1].checks.after.fingerprint
+    assert report.checks.after.fingerprint != report.checks.before.fingerprint
+    if report.dumps == 0:
+        assert report.account.bytes == 0
+        assert report.blocked_s.mean is None
+        assert operation(report).latency_us == {}
+    if "variables" in given:
+        assert report.dump_bytes == SIZES["tiny"].dump_bytes(1)
+        assert any("without sync" in doubt for doubt in operation(report).doubts)
+
+
+def test_weak_scaling_grows_the_domain(tmp_path: Path) -> None:
+    report = launch(options(scaling="weak"), tmp_path / "dumps", context(tmp_path))
+    assert (report.domain.nx, report.domain.ny) == (32, 16)
+    assert report.dump_bytes == 2 * SIZES["tiny"].dump_bytes()
+
+
+def test_a_step_of_a_study(tmp_path: Path) -> None:
+    subject = Work(options(), Path())
+    subject.probe()
+    place = context(tmp_path, clients=2)
+    subject.prepare(place)
+    assert subject.steps() == ("run",)
+    before = clock.now()
+    [span] = subject.run("run", place)
+    assert before.monotonic_ns < span.start.monotonic_ns < span.end.monotonic_ns
+    assert span.end.monotonic_ns < clock.now().monotonic_ns
+    assert span.seconds == pytest.approx(results(place.raw)[0].seconds or 0)
+    assert (tmp_path / FOLDER).is_dir()
+    subject.clean(place)
+    subject.clean(place)
+    assert not (tmp_path / FOLDER).exists()
+    assert subject.seconds_guess(2) > 0
+    assert subject.describe()["approach"] == "tp"
+
+
+def test_a_folder_that_cannot_be_used_is_told(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(WorkloadFailed, match=r"output .*file/dumps: cannot be used"):
+        launch(options(), tmp_path / "file" / "dumps", context(tmp_path))
+
+
+def test_a_run_is_cancelled(tmp_path: Path) -> None:
+    place = context(tmp_path)
+    cancelled = threading.Event()
+    cancelled.set()
+    with pytest.raises(Cancelled):
+        launch(
+            options(steps=10_000_000), tmp_path / "d", Context(place.places, place.raw, cancelled)
+        )
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({"approach": "dx:1"}, 'approach "dx:1" is not known'),
+        ({"approach": "dc"}, 'approach "dc" needs a number'),
+        ({"approach": "dc:2", "ranks_per_node": 2}, "no rank of it is left to compute"),
+        ({"approach": "dn:1", "ranks_per_node": 4}, "needs two nodes or more"),
+        ({"size": "smal"}, 'did you mean "small"'),
+        ({"variables": ["u", "rain"]}, '"rain" is not known'),
+        ({"variables": ["u", "u"]}, '"u" is there twice'),
+        ({"compression": "zip"}, "allowed: none, gzip"),
+        ({"ranks": 64}, "are too many for 16 x 16 columns"),
+        ({"launcher": {"ranks_per_client": 2}}, "give ranks, not ranks_per_client"),
+    ],
+)
+def test_options_that_cannot_be_are_told(given: dict[str, object], told: str) -> None:
+    with pytest.raises(ValidationError) as caught:
+        options(**given)
+    assert told in str(caught.value)
+
+
+def test_ranks_are_shared_evenly_by_clients(tmp_path: Path) -> None:
+    with pytest.raises(WorkloadFailed, match="2 ranks cannot be shared evenly by 3 clients"):
+        launch(options(), tmp_path, context(tmp_path, clients=3))
+
+
+@given(st.text())
+def test_no_output_breaks_the_parser(text: str) -> None:
+    for output in (text, f'{{"wattio_hpcio"{text}', f'{{"wattio_refused"{text}'):
+        with pytest.raises(ResultError):
+            hpcio_output.parse(output)
+
+
+def test_a_refusal_is_told() -> None:
+    line = json.dumps({"wattio_refused": "the folder is gone"})
+    with pytest.raises(ResultError, match="the folder is gone"):
+        hpcio_output.parse(f"noise\n{line}\n")
+
+
+def test_dropped_and_failed_dumps_are_told(pair: tuple[Path, Report]) -> None:
+    report = pair[1]
+    account = report.account.model_copy(
+        update={"drops": 1, "dropped": [3], "errors": {"6": ["the disk is full"]}}
+    )
+    changed = report.model_copy(update={"account": account})
+    assert changed.errors() == ["dump of step 6: the disk is full"]
+    assert hpcio.doubts(changed) == ["1 of 2 dumps were dropped: the buffer was full"]
+    assert hpcio.doubts(report) == []
