@@ -42,6 +42,11 @@ def test_few_samples_are_a_warning() -> None:
     assert kinds(judged(meter, ("write", 10.0, 20.0))) == {"WARN LOW_N"}
 
 
+def test_one_sample_a_second_is_enough_wherever_the_phase_begins() -> None:
+    meter = made.watched(made.samples(EVERY_SECOND, busy))
+    assert kinds(judged(meter, ("write", 10.3, 126.9))) == {"VALID"}
+
+
 def test_a_gap_touches_the_phases_that_it_lies_in_only() -> None:
     times = EVERY_SECOND[(EVERY_SECOND < 50) | (EVERY_SECOND > 54)]
     meter = made.watched(made.samples(times, busy))

@@ -123,7 +123,7 @@ def _of_phase(span: Span, meter: Watched, rules: Rules) -> Iterator[Verdict]:
     jump_s = power.clock_jump(meter.samples.utc_ns[inside], meter.samples.monotonic_ns[inside])
     if jump_s > rules.clock_jump:
         yield Verdict("INVALID", f"CLOCK: {where}: the wall clock jumped by {jump_s:.3g} s")
-    if count < rules.samples_min or count < span.seconds:
+    if count < rules.samples_min or count < int(span.seconds):
         text = f"LOW_N: {where} has {count} samples in {span.seconds:.3g} s"
         yield Verdict("WARN", f"{text}; wanted are {rules.samples_min}, and one a second")
 

@@ -69,7 +69,9 @@ def read(path: Path) -> dict[str, Samples]:
             meters = connection.execute(_METERS.format(path=_escaped(path))).fetchall()
             return {str(row[0]): Samples(*_columns(connection, path, list(row))) for row in meters}
     except (duckdb.Error, OSError, KeyError, ValueError, TypeError) as error:
-        raise ResultError(f"{path}: cannot be read: {error}") from error
+        # What follows the first line is about the query, which is none of the reader's business.
+        words = str(error).partition("\n")[0]
+        raise ResultError(f"{path}: cannot be read: {words}") from error
 
 
 def _columns(
