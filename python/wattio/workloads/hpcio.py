@@ -13,6 +13,7 @@ how long a computing rank was blocked by one.
 
 from __future__ import annotations
 
+import os
 import shutil
 from pathlib import Path
 from typing import Any
@@ -35,7 +36,7 @@ from wattio.workloads.workload import Context, Operation
 FOLDER = "wattio-hpcio"
 
 _MIB = 1 << 20
-_GUESS_S_PER_CELL = 1e-6
+_GUESS_S_PER_CELL = 0.5e-6
 _GUESS_BYTES_PER_S = 100e6
 _SHOWN = 3
 
@@ -145,13 +146,14 @@ class Work:
         return (RUN,)
 
     def seconds_guess(self, clients: int) -> float:
-        """By cells, with the ranks sharing this host's cores, and by bytes at 100 MB/s."""
+        """By cells, with as many cores to a client as here, and by bytes at 100 MB/s."""
         options = self._options
         domain = SIZES[options.size]
         parts = options.ranks if options.scaling == "weak" else 1
         dumps = options.steps // options.output_every if options.output_every else 0
         written = dumps * parts * domain.dump_bytes(len(options.variables))
-        computing_s = options.steps * parts * domain.cells * _GUESS_S_PER_CELL / clients
+        cores = min(options.ranks, clients * (os.cpu_count() or 1))
+        computing_s = options.steps * parts * domain.cells * _GUESS_S_PER_CELL / cores
         return computing_s + written / _GUESS_BYTES_PER_S + mpi_launch.START_GUESS_S
 
     def prepare(self, context: Context) -> None:
