@@ -25,6 +25,7 @@ from wattio.hpcio import parts
 
 MANIFEST = "manifest.json"
 PARTIAL = ".partial"
+_PUBLISHING = "publishing"
 _NAME = re.compile(r"dump-(\d{8,})(\.partial)?", re.ASCII)
 
 
@@ -110,6 +111,12 @@ class Dumps:
             return f"{folder}: {error.strerror}"
         return None
 
+    def is_lost(self, step: int) -> bool:
+        """Whether a process has left word that its part of a dump will not come."""
+        folder = self.output / (name(step) + PARTIAL)
+        notes = (_note(path) for path in folder.glob("part-*.json"))
+        return any(not found.whole for found in notes if found is not None)
+
     def publish(self, step: int, notes: Sequence[Note]) -> None:
         """Write the manifest of a dump whose parts are all there, and give it its name.
 
@@ -124,8 +131,10 @@ class Dumps:
             "parts": [one.as_part() for one in sorted(notes, key=lambda one: one.process)],
         }
         with contextlib.suppress(FileExistsError):
+            (folder / _PUBLISHING).touch(exist_ok=False)
             _put(folder / MANIFEST, content, self.sync)
-            folder.rename(self.output / name(step))
+            whole = folder.rename(self.output / name(step))
+            (whole / _PUBLISHING).unlink()
             if self.sync:
                 parts.sync(self.output)
 
@@ -146,9 +155,9 @@ def find(output: Path, *, partial: bool = False) -> dict[int, Path]:
 
 
 def _put(path: Path, content: dict[str, Any], sync: bool) -> None:
-    """Write JSON that appears when it is whole. Raises OSError: FileExistsError if it is being."""
+    """Write JSON that appears when it is whole. Raises OSError."""
     new = path.with_suffix(".new")
-    with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644), "w") as file:
+    with new.open("w", encoding="utf-8") as file:
         json.dump(content, file)
         file.flush()
         if sync:

@@ -6,14 +6,12 @@ and the cost of the output would vanish from where it is looked for.
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING
 
 from wattio.errors import DumpFailed
-from wattio.hpcio import dumps, parts
+from wattio.hpcio import dumps
 from wattio.hpcio.account import DumpRecord
 from wattio.hpcio.blocks import Block
-from wattio.hpcio.dumps import Note
 from wattio.hpcio.session import Scratch, Session
 
 if TYPE_CHECKING:
@@ -31,10 +29,9 @@ class PartitioningSession(Session):
         return self._scratch.array(block)
 
     def _end_dump(self, record: DumpRecord, handed: list[tuple[Block, Array]]) -> None:
-        note = write_part(self, record, (self.rank,), handed)
-        failed = not note.whole
+        note = self.write_part(record, (self.rank,), handed)
         errors = None
-        if failed:
+        if not note.whole:
             self.dumps.leave(record.step, note)
         notes = self._comm.gather(note)
         if notes is not None:
@@ -52,24 +49,3 @@ class PartitioningSession(Session):
 
     def _finish(self) -> None:
         return None
-
-
-def write_part(
-    session: Session,
-    record: DumpRecord,
-    ranks: tuple[int, ...],
-    handed: list[tuple[Block, Array]],
-) -> Note:
-    """Write this process's part of a dump and fill the record; the note to be left."""
-    began_s = time.monotonic()
-    path = None
-    try:
-        path = session.dumps.begin(record.step) / parts.file_name(session.rank)
-        facts = parts.write(path, record.step, session.rank, handed, session.config)
-    except parts.PartFailed as error:
-        record.error = str(error)
-        return Note(session.rank, ranks, error=record.error)
-    finally:
-        record.write_s += time.monotonic() - began_s
-    record.files += 1
-    return Note(session.rank, ranks, facts)

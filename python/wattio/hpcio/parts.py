@@ -46,7 +46,7 @@ def crc32(data: Array) -> int:
     """The checksum of a block's data as they lie in memory, row by row, native byte order."""
     import numpy as np
 
-    return zlib.crc32(memoryview(np.ascontiguousarray(data)).cast("B"))
+    return zlib.crc32(np.ascontiguousarray(data).data.cast("B")) if data.size else 0
 
 
 def write(

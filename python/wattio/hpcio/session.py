@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from mpi4py import MPI
 
 from wattio.errors import DumpFailed, InputError
-from wattio.hpcio import blocks
+from wattio.hpcio import blocks, parts
 from wattio.hpcio.account import Account, DumpRecord, RankAccount
 from wattio.hpcio.blocks import Block
 from wattio.hpcio.config import Config
-from wattio.hpcio.dumps import Dumps
+from wattio.hpcio.dumps import Dumps, Note
 from wattio.hpcio.topology import Topology
 
 if TYPE_CHECKING:
@@ -114,6 +115,28 @@ class Session(ABC):
                 raise error
         return self._account
 
+    def write_part(
+        self, record: DumpRecord, ranks: tuple[int, ...], handed: Sequence[tuple[Block, Array]]
+    ) -> Note:
+        """Write this process's part of a dump and fill the record; the note to be left."""
+        began_s = time.monotonic()
+        try:
+            path = self.dumps.begin(record.step) / parts.file_name(self.rank)
+            facts = parts.write(path, record.step, self.rank, handed, self.config)
+        except parts.PartFailed as error:
+            record.error = str(error)
+            return Note(self.rank, ranks, error=record.error)
+        finally:
+            record.write_s += time.monotonic() - began_s
+        record.files += 1
+        return Note(self.rank, ranks, facts)
+
+    def leave(self, record: DumpRecord, note: Note) -> None:
+        """Leave the note of a dump; what fails then is the dump's error, too."""
+        trouble = self.dumps.leave(record.step, note)
+        if trouble is not None and record.error is None:
+            record.error = trouble
+
     @abstractmethod
     def _allocate(self, block: Block) -> Array:
         """Memory for a block."""
@@ -125,6 +148,13 @@ class Session(ABC):
     @abstractmethod
     def _finish(self) -> str | None:
         """Wait for the dumps on their way; what failed without having been told."""
+
+    def lost(self, who: str) -> NoReturn:
+        """End the program: a process that this one needs has died."""
+        sys.stderr.write(f"wattio: rank {self.rank}: {who} has died; all ranks are ended\n")
+        sys.stderr.flush()
+        self._comm.Abort(1)
+        raise SystemExit(1)
 
     def _check_open(self) -> None:
         if self._account is not None or self.is_writer:

@@ -6,9 +6,14 @@ from mpi4py import MPI
 
 from wattio.errors import InputError
 from wattio.hpcio import topology
+from wattio.hpcio.bells import Door
 from wattio.hpcio.config import Config
+from wattio.hpcio.core_writer import CoreWriter
+from wattio.hpcio.cores import CoresSession
 from wattio.hpcio.dumps import Dumps
+from wattio.hpcio.partitioning import PartitioningSession
 from wattio.hpcio.session import Session
+from wattio.hpcio.topology import Topology
 
 
 def start(comm: MPI.Intracomm, config: Config) -> Session:
@@ -33,11 +38,22 @@ def start(comm: MPI.Intracomm, config: Config) -> Session:
         raise InputError(error)
     writes_only = own.Get_rank() not in roles.writer_of
     compute_comm = own.Split(MPI.UNDEFINED if writes_only else 0, own.Get_rank())
-    if config.approach != "tp":
-        raise InputError(f"approach {config.approach_text} is not there yet")
-    from wattio.hpcio.partitioning import PartitioningSession
+    if config.approach == "tp":
+        return PartitioningSession(own, config, roles, compute_comm)
+    return _on_cores(own, config, roles, compute_comm)
 
-    return PartitioningSession(own, config, roles, compute_comm)
+
+def _on_cores(
+    own: MPI.Intracomm, config: Config, roles: Topology, compute_comm: MPI.Comm
+) -> Session:
+    rank = own.Get_rank()
+    door = Door() if rank in roles.writing else None
+    addresses = own.allgather(None if door is None else door.address)
+    if door is None:
+        return CoresSession(own, config, roles, compute_comm, addresses[roles.writer_of[rank]])
+    writer = CoreWriter(own, config, roles, door)
+    writer.run()
+    return writer
 
 
 def _check(config: Config) -> None:

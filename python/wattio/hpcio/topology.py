@@ -24,7 +24,7 @@ class Topology:
     """Who writes for each rank that computes: in time partitioning, itself."""
 
     idle: tuple[int, ...] = ()
-    """Ranks of dedicated nodes for whom nobody computes: there are more writers than clients."""
+    """Writers with nothing to write: a node has more of them than clients."""
 
     @property
     def computing(self) -> tuple[int, ...]:
@@ -40,13 +40,10 @@ class Topology:
         """For whom a rank writes, ascending."""
         return tuple(sorted(rank for rank, by in self.writer_of.items() if by == writer))
 
-    def sharers(self, rank: int) -> int:
-        """How many ranks share the memory of the node that holds a rank's dumps.
-
-        That is the rank's own node with dedicated cores, its writer's with dedicated nodes.
-        """
+    def share(self, rank: int, buffer_bytes: int) -> int:
+        """A rank's part of the memory of its writer's node, in bytes."""
         node = self.nodes[self.writer_of[rank]]
-        return sum(self.nodes[by] == node for by in self.writer_of.values())
+        return buffer_bytes // sum(self.nodes[by] == node for by in self.writer_of.values())
 
 
 def plan(config: Config, nodes: Sequence[int]) -> Topology:
@@ -57,7 +54,7 @@ def plan(config: Config, nodes: Sequence[int]) -> Topology:
     if config.approach == "tp":
         return Topology(tuple(nodes), {rank: rank for rank in range(len(nodes))})
     if config.approach == "dc":
-        return Topology(tuple(nodes), _cores(config.writers, members))
+        return _cores(config.writers, tuple(nodes), members)
     return _nodes(config.ratio, tuple(nodes), members)
 
 
@@ -66,8 +63,9 @@ def emulated(ranks: int, ranks_per_node: int) -> tuple[int, ...]:
     return tuple(rank // ranks_per_node for rank in range(ranks))
 
 
-def _cores(writers: int, members: Mapping[int, list[int]]) -> dict[int, int]:
+def _cores(writers: int, nodes: tuple[int, ...], members: Mapping[int, list[int]]) -> Topology:
     found: dict[int, int] = {}
+    writing: list[int] = []
     for node, ranks in members.items():
         if len(ranks) <= writers:
             raise InputError(
@@ -75,7 +73,8 @@ def _cores(writers: int, members: Mapping[int, list[int]]) -> dict[int, int]:
                 f" {len(ranks)}: no rank of it is left to compute; use fewer writers or other nodes"
             )
         found |= _spread(ranks[:-writers], ranks[-writers:])
-    return found
+        writing += ranks[-writers:]
+    return Topology(nodes, found, _unused(found, writing))
 
 
 def _nodes(ratio: int, nodes: tuple[int, ...], members: Mapping[int, list[int]]) -> Topology:
@@ -89,8 +88,11 @@ def _nodes(ratio: int, nodes: tuple[int, ...], members: Mapping[int, list[int]])
     computing = [rank for node in numbers[:-dedicated] for rank in members[node]]
     writing = [rank for node in numbers[-dedicated:] for rank in members[node]]
     found = _spread(sorted(computing), writing)
-    idle = tuple(sorted(set(writing) - set(found.values())))
-    return Topology(nodes, found, idle)
+    return Topology(nodes, found, _unused(found, writing))
+
+
+def _unused(found: Mapping[int, int], writing: Sequence[int]) -> tuple[int, ...]:
+    return tuple(sorted(set(writing) - set(found.values())))
 
 
 def _spread(clients: Sequence[int], writers: Sequence[int]) -> dict[int, int]:

@@ -1,0 +1,105 @@
+"""Dedicated cores, the side of the writer: it sleeps until a dump is complete, and writes it.
+
+One thread does it all, since HDF5 is not safe for several.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mpi4py import MPI
+
+from wattio.hpcio import bells, headers
+from wattio.hpcio.account import DumpRecord
+from wattio.hpcio.bells import Bell, Door
+from wattio.hpcio.board import Board, Claim
+from wattio.hpcio.config import Config
+from wattio.hpcio.dumps import Note
+from wattio.hpcio.memory import Memory
+from wattio.hpcio.topology import Topology
+from wattio.hpcio.writing import WritingSession
+
+if TYPE_CHECKING:
+    from wattio.hpcio.blocks import Array, Block
+
+
+class CoreWriter(WritingSession):
+    """A rank that writes what the ranks of its node hand over."""
+
+    def __init__(self, comm: MPI.Intracomm, config: Config, topology: Topology, door: Door) -> None:
+        """Wait for the clients at a door. Raises HostError."""
+        super().__init__(comm, config, topology, MPI.COMM_NULL)
+        self._clients = topology.clients(self.rank)
+        self._board = Board.create(len(self._clients))
+        share = topology.share(self._clients[0], int(config.buffer)) if self._clients else 0
+        self._memories = [Memory.create(f"dumps-{rank}", share) for rank in self._clients]
+        board = self._board.memory
+        self._bells = door.admit(
+            {
+                rank: ((board.file, memory.file), (board.size, memory.size))
+                for rank, memory in zip(self._clients, self._memories, strict=True)
+            }
+        )
+
+    def serve(self) -> None:
+        """Write dumps until all clients have closed and everything is written."""
+        open_ = dict(self._bells)
+        while True:
+            claim = self._board.claim(closed=not open_)
+            if claim is not None:
+                self._take(claim)
+            elif open_:
+                self._listen(open_)
+            else:
+                break
+        for rank, bell in self._bells.items():
+            self._tell(rank, bell, bells.ENDED)
+
+    def _listen(self, open_: dict[int, Bell]) -> None:
+        """Sleep until a client says something; those that close are taken out."""
+        for bell in bells.first_of(list(open_.values())):
+            rank = next(rank for rank, one in open_.items() if one is bell)
+            try:
+                if bells.CLOSE in bell.wait():
+                    del open_[rank]
+            except bells.Died:
+                self.lost(f"rank {rank}, whose dumps it writes,")
+
+    def _take(self, claim: Claim) -> None:
+        """Write a dump, or let go of a dropped one; the clients are told."""
+        steps = sorted({one.step for one in claim.posted})
+        record = DumpRecord(steps[0])
+        self._own.dumps.append(record)
+        here = [one for one in claim.posted if one.head is not None]
+        ranks = tuple(self._clients[one.client] for one in here)
+        missing = set(self._clients) - {self._clients[one.client] for one in claim.posted}
+        if claim.dropped:
+            self.pass_over(record, self._clients)
+        elif len(steps) > 1 or missing:
+            reason = f"ranks disagree about the step: {steps}"
+            if missing:
+                reason = f"ranks {sorted(missing)} ended without this dump"
+            record.error = reason
+            self.leave(record, Note(self.rank, ranks, error=reason))
+        elif here:
+            found: list[tuple[Block, Array]] = [
+                pair
+                for one in here
+                if one.head is not None
+                for pair in headers.read(self._memories[one.client], one.head)
+            ]
+            self.write_dump(record, ranks, found)
+        if record.error is not None:
+            self._board.fail(record.step, record.error)
+        self._board.finish(claim.number)
+        for rank, bell in self._bells.items():
+            self._tell(rank, bell, None)
+
+    def _tell(self, rank: int, bell: Bell, word: bytes | None) -> None:
+        try:
+            if word is None:
+                bell.ring()
+            else:
+                bell.say(word)
+        except bells.Died:
+            self.lost(f"rank {rank}, whose dumps it writes,")

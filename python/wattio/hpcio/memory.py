@@ -1,0 +1,94 @@
+"""Memory that processes share, without a name: nothing of it can be left behind.
+
+A memfd has no entry in `/dev/shm`, nor its limits: it is handed on as an open file, and gone when
+the last process that holds it is, however that ended. It is a part of tmpfs all the same, so its
+pages count as shared memory.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import mmap
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from wattio.errors import HostError
+
+ALIGNMENT = 64
+
+
+class Memory:
+    """A stretch of shared memory, all of it present; with a lock that a dead process lets go of."""
+
+    def __init__(self, file: int, size: int) -> None:
+        """Map an open file. Raises HostError."""
+        self.file = file
+        self.size = size
+        try:
+            flags = mmap.MAP_SHARED | mmap.MAP_POPULATE
+            self.map = mmap.mmap(file, size, flags=flags)
+        except (OSError, ValueError) as error:
+            raise HostError(f"{size} B of shared memory cannot be mapped: {error}") from error
+
+    @classmethod
+    def create(cls, name: str, size: int) -> Memory:
+        """Reserve memory, filled with zeros; the name is for people only. Raises HostError."""
+        file = os.memfd_create(f"wattio-{name}", os.MFD_CLOEXEC)
+        try:
+            # Reserved now: a page that is missing later would kill the simulation.
+            os.posix_fallocate(file, 0, size)
+            return cls(file, size)
+        except OSError as error:
+            os.close(file)
+            raise HostError(
+                f"{size} B of shared memory for dumps cannot be had: {error.strerror};"
+                " make the buffer smaller"
+            ) from error
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Keep other processes out; waits for them asleep. Not for threads of one process."""
+        fcntl.lockf(self.file, fcntl.LOCK_EX)
+        try:
+            yield
+        finally:
+            fcntl.lockf(self.file, fcntl.LOCK_UN)
+
+
+class Extents:
+    """Which bytes of a memory are taken, and by which dump; offsets are aligned."""
+
+    def __init__(self, capacity: int) -> None:
+        """All is free."""
+        self.capacity = capacity
+        self._taken: list[tuple[int, int, int]] = []
+
+    @property
+    def owners(self) -> set[int]:
+        """The dumps that hold memory."""
+        return {owner for _, _, owner in self._taken}
+
+    def take(self, size: int, owner: int) -> int | None:
+        """The start of free bytes, now the owner's; None where there are not so many in a row."""
+        length = aligned(size)
+        start = 0
+        for at, (taken, end, _) in enumerate(self._taken):
+            if taken - start >= length:
+                self._taken.insert(at, (start, start + length, owner))
+                return start
+            start = end
+        if self.capacity - start < length:
+            return None
+        self._taken.append((start, start + length, owner))
+        return start
+
+    def release(self, done: Callable[[int], bool]) -> None:
+        """Free what belongs to owners that are done."""
+        finished = {owner for owner in self.owners if done(owner)}
+        self._taken = [one for one in self._taken if one[2] not in finished]
+
+
+def aligned(size: int) -> int:
+    """A size, rounded up; never 0, so that everything has a place of its own."""
+    return max(1, -(-size // ALIGNMENT)) * ALIGNMENT
