@@ -14,7 +14,7 @@ Scalar = float | str | bool
 PATH = Path(__file__).parent / "published.toml"
 """The published numbers of all documents, with where each stands."""
 
-NAMES = ("state", "name")
+NAMES = ("state", "name", "approach")
 """Keys that name an entry of an array of tables; they become part of the key of its leaves."""
 
 TOLERANCE_PERCENT = 3.0
