@@ -6,13 +6,16 @@ import json
 import threading
 from pathlib import Path
 
+import h5py
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 from pydantic import ValidationError
 from wattio import clock
 from wattio.errors import Cancelled, ResultError, WorkloadFailed
-from wattio.miniapp.domain import SIZES
+from wattio.miniapp.domain import SIZES, VARIABLES
 from wattio.workloads import hpcio, hpcio_output
 from wattio.workloads.hpcio import FOLDER, Options, Work, launch, operation, results
 from wattio.workloads.hpcio_output import Report
@@ -108,6 +111,47 @@ def test_state_depends_on_the_steps_alone(
         assert any("without sync" in doubt for doubt in operation(report).doubts)
 
 
+APPROACHES: list[dict[str, object]] = [
+    {"ranks": 4},
+    {"ranks": 8, "approach": "dc:1", "ranks_per_node": 4},
+    {"ranks": 8, "approach": "dc:2", "ranks_per_node": 4},
+    {"ranks": 8, "approach": "dn:3", "ranks_per_node": 2},
+    {"ranks": 5, "approach": "dc:1", "ranks_per_node": 3},
+]
+
+
+def assembled(folder: Path, variable: str) -> NDArray[np.float32]:
+    """The global field of a variable in a dump, each cell written just once."""
+    found = np.full(SIZES["tiny"].shape, np.nan, dtype=np.float32)
+    for path in sorted(folder.glob("part-*.h5")):
+        with h5py.File(path) as file:
+            for block in file[variable].values():
+                shape, offset = block.shape, block.attrs["offset"]
+                place = tuple(slice(o, o + n) for o, n in zip(offset, shape, strict=True))
+                assert np.isnan(found[place]).all()
+                found[place] = block[...]
+    assert not np.isnan(found).any()
+    return found
+
+
+@pytest.mark.parametrize("given", APPROACHES, ids=lambda given: given.get("approach", "tp"))
+def test_fields_are_the_same_by_every_approach(
+    tmp_path: Path, pair: tuple[Path, Report], given: dict[str, object]
+) -> None:
+    root, one = pair
+    report = launch(options(**given), tmp_path / "dumps", context(tmp_path))
+    assert report.errors() == []
+    assert report.checks.after.fingerprint == one.checks.after.fingerprint
+    assert report.account.bytes == one.account.bytes
+    writers = report.ranks - report.computing
+    assert (report.cpu_s_writing > 0) == (writers > 0)
+    for step in (EVERY, STEPS):
+        name = f"dump-{step:08}"
+        for variable in VARIABLES:
+            mine = assembled(tmp_path / "dumps" / name, variable)
+            assert np.array_equal(mine, assembled(root / "dumps" / name, variable))
+
+
 def test_weak_scaling_grows_the_domain(tmp_path: Path) -> None:
     report = launch(options(scaling="weak"), tmp_path / "dumps", context(tmp_path))
     assert (report.domain.nx, report.domain.ny) == (32, 16)
@@ -186,6 +230,36 @@ def test_a_refusal_is_told() -> None:
     line = json.dumps({"wattio_refused": "the folder is gone"})
     with pytest.raises(ResultError, match="the folder is gone"):
         hpcio_output.parse(f"noise\n{line}\n")
+
+
+def test_reasons_are_found_among_what_launchers_say() -> None:
+    text = """Traceback (most recent call last):
+  File "x.py", line 76, in _place
+    raise InputError(
+wattio._core.InputError: variable u: make buffer larger
+wattio._core.InputError: variable u: make buffer larger
+MemoryError
+wattio: rank 3: rank 2, whose dumps it writes, has died; all ranks are ended
+NOTE: invoking MPI_ABORT causes Open MPI to kill all MPI processes.
+    prterun has exited due to process rank 3
+"""
+    assert hpcio_output.reasons(text) == [
+        "variable u: make buffer larger",
+        "MemoryError",
+        "rank 3: rank 2, whose dumps it writes, has died; all ranks are ended",
+    ]
+
+
+@given(st.text())
+def test_no_words_break_the_reasons(text: str) -> None:
+    assert isinstance(hpcio_output.reasons(text), list)
+    assert isinstance(hpcio_output.reasons(f"wattio: {text}\na.b: {text}"), list)
+
+
+def test_a_buffer_that_is_too_small_is_told(tmp_path: Path) -> None:
+    small = options(approach="dc:1", ranks=2, ranks_per_node=2, buffer="64 KiB")
+    with pytest.raises(WorkloadFailed, match=r"^run: variable .*: make buffer larger"):
+        launch(small, tmp_path / "dumps", context(tmp_path))
 
 
 def test_dropped_and_failed_dumps_are_told(pair: tuple[Path, Report]) -> None:

@@ -184,11 +184,23 @@ def launch(options: Options, folder: Path, context: Context) -> Report:
     launcher = options.launcher.model_copy(update=each)
     config = options.config(folder).model_dump(mode="json", exclude_none=True)
     task = {"config": config, "plan": options.plan()}
-    program = mpi_launch.launch(RUN, "hpcio", task, launcher, context)
+    try:
+        program = mpi_launch.launch(RUN, "hpcio", task, launcher, context)
+    except WorkloadFailed as failed:
+        if found := hpcio_output.reasons(_text(context.raw / mpi_launch.ERRORS)):
+            raise WorkloadFailed(f"{RUN}: {'; '.join(found[:_SHOWN])}") from failed
+        raise
     try:
         return hpcio_output.read(program.out)
     except ResultError as error:
         raise WorkloadFailed(f"{RUN}: {error}") from error
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text("utf-8", "replace")
+    except OSError:
+        return ""
 
 
 def results(raw: Path) -> list[Operation]:

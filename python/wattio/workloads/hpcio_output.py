@@ -18,6 +18,11 @@ from wattio.workloads.ranks import HPCIO_PROGRESS, HPCIO_REFUSED, HPCIO_REPORT, 
 RUN = "run"
 """The phase that a run is: from the first step to the last dump that is written."""
 
+# How Python ends a traceback, and what the middleware says before it ends all ranks.
+_REASON = re.compile(
+    r"^(?:wattio: (?P<said>.+)|[\w.]+\.(?P<ours>\w+): (?P<why>.+)|(?P<other>[A-Z]\w*Error\b.*))$",
+    re.MULTILINE,
+)
 _STEP = re.compile(rf"^{HPCIO_PROGRESS} (\d{{1,9}})$", re.MULTILINE)
 
 Count = Annotated[int, Field(ge=0)]
@@ -188,6 +193,22 @@ def read(path: Path) -> Report:
         raise ResultError(f"{path}: cannot be read: {error.strerror}") from error
     except ResultError as error:
         raise ResultError(f"{path}: {error}") from None
+
+
+def reasons(errors: str) -> list[str]:
+    """Why ranks ended early, each said once, by what they left on standard error.
+
+    Launchers tell at length that a rank has ended, and not why. Raised errors come first, as ranks
+    that miss others say so too.
+    """
+    raised: dict[str, None] = {}
+    said: dict[str, None] = {}
+    for found in _REASON.finditer(errors):
+        if found["said"]:
+            said[found["said"].strip()] = None
+        else:
+            raised[(found["why"] or found["other"]).strip()] = None
+    return [*raised, *said]
 
 
 def steps_done(path: Path) -> int:

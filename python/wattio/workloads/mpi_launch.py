@@ -33,7 +33,7 @@ START_GUESS_S = 3.0
 SEEN_S = 15.0
 """How long a client's caches may hide from it what another one made."""
 
-_ERRORS = "errors.txt"
+ERRORS = "errors.txt"
 _LOCAL = "localhost"
 _SHOWN = 3
 _HINT = "install wattio with its extra (pip install 'wattio[hpc]', or uv sync --extra hpc)"
@@ -138,7 +138,7 @@ def launch(
         **(_ONE_HOST if len({place.host for place in places}) == 1 else {}),
         **(_ROOT if os.geteuid() == 0 else {}),
     }
-    program = Program(line, context.raw / OUTPUT, context.raw / _ERRORS, environment=environment)
+    program = Program(line, context.raw / OUTPUT, context.raw / ERRORS, environment=environment)
     ended = processes.run_all([program], context.cancelled)
     invocation.keep(context.raw, step, ended, task=whole)
     return program
