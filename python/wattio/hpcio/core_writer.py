@@ -5,22 +5,15 @@ One thread does it all, since HDF5 is not safe for several.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from mpi4py import MPI
 
-from wattio.hpcio import bells, headers
-from wattio.hpcio.account import DumpRecord
+from wattio.hpcio import bells
 from wattio.hpcio.bells import Bell, Door
 from wattio.hpcio.board import Board, Claim
 from wattio.hpcio.config import Config
-from wattio.hpcio.dumps import Note
 from wattio.hpcio.memory import Memory
 from wattio.hpcio.topology import Topology
 from wattio.hpcio.writing import WritingSession
-
-if TYPE_CHECKING:
-    from wattio.hpcio.blocks import Array, Block
 
 
 class CoreWriter(WritingSession):
@@ -29,7 +22,6 @@ class CoreWriter(WritingSession):
     def __init__(self, comm: MPI.Intracomm, config: Config, topology: Topology, door: Door) -> None:
         """Wait for the clients at a door. Raises HostError."""
         super().__init__(comm, config, topology, MPI.COMM_NULL)
-        self._clients = topology.clients(self.rank)
         self._board = Board.create(len(self._clients))
         share = topology.share(self._clients[0], int(config.buffer)) if self._clients else 0
         self._memories = [Memory.create(f"dumps-{rank}", share) for rank in self._clients]
@@ -67,31 +59,7 @@ class CoreWriter(WritingSession):
 
     def _take(self, claim: Claim) -> None:
         """Write a dump, or let go of a dropped one; the clients are told."""
-        steps = sorted({one.step for one in claim.posted})
-        record = DumpRecord(steps[0])
-        self._own.dumps.append(record)
-        here = [one for one in claim.posted if one.head is not None]
-        ranks = tuple(self._clients[one.client] for one in here)
-        missing = set(self._clients) - {self._clients[one.client] for one in claim.posted}
-        if claim.dropped:
-            self.pass_over(record, self._clients)
-        elif len(steps) > 1 or missing:
-            reason = f"ranks disagree about the step: {steps}"
-            if missing:
-                reason = f"ranks {sorted(missing)} ended without this dump"
-            record.error = reason
-            self.leave(record, Note(self.rank, ranks, error=reason))
-        elif here:
-            found: list[tuple[Block, Array]] = [
-                pair
-                for one in here
-                if one.head is not None
-                for pair in headers.read(self._memories[one.client], one.head)
-            ]
-            self.write_dump(record, ranks, found)
-        if record.error is not None:
-            self._board.fail(record.step, record.error)
-        self._board.finish(claim.number)
+        self.take(claim, self._board, self._memories)
         for rank, bell in self._bells.items():
             self._tell(rank, bell, None)
 

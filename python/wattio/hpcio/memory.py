@@ -10,6 +10,7 @@ from __future__ import annotations
 import fcntl
 import mmap
 import os
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -25,6 +26,7 @@ class Memory:
         """Map an open file. Raises HostError."""
         self.file = file
         self.size = size
+        self._threads = threading.Lock()
         try:
             flags = mmap.MAP_SHARED | mmap.MAP_POPULATE
             self.map = mmap.mmap(file, size, flags=flags)
@@ -48,12 +50,13 @@ class Memory:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Keep other processes out; waits for them asleep. Not for threads of one process."""
-        fcntl.lockf(self.file, fcntl.LOCK_EX)
-        try:
-            yield
-        finally:
-            fcntl.lockf(self.file, fcntl.LOCK_UN)
+        """Keep other processes and threads out; waits for them asleep."""
+        with self._threads:
+            fcntl.lockf(self.file, fcntl.LOCK_EX)
+            try:
+                yield
+            finally:
+                fcntl.lockf(self.file, fcntl.LOCK_UN)
 
 
 class Extents:

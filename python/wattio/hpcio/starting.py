@@ -7,10 +7,13 @@ from mpi4py import MPI
 from wattio.errors import InputError
 from wattio.hpcio import topology
 from wattio.hpcio.bells import Door
+from wattio.hpcio.channels import Port
 from wattio.hpcio.config import Config
 from wattio.hpcio.core_writer import CoreWriter
 from wattio.hpcio.cores import CoresSession
 from wattio.hpcio.dumps import Dumps
+from wattio.hpcio.node_writer import NodeWriter
+from wattio.hpcio.nodes import NodesSession
 from wattio.hpcio.partitioning import PartitioningSession
 from wattio.hpcio.session import Session
 from wattio.hpcio.topology import Topology
@@ -40,7 +43,8 @@ def start(comm: MPI.Intracomm, config: Config) -> Session:
     compute_comm = own.Split(MPI.UNDEFINED if writes_only else 0, own.Get_rank())
     if config.approach == "tp":
         return PartitioningSession(own, config, roles, compute_comm)
-    return _on_cores(own, config, roles, compute_comm)
+    begin = _on_cores if config.approach == "dc" else _on_nodes
+    return begin(own, config, roles, compute_comm)
 
 
 def _on_cores(
@@ -52,6 +56,21 @@ def _on_cores(
     if door is None:
         return CoresSession(own, config, roles, compute_comm, addresses[roles.writer_of[rank]])
     writer = CoreWriter(own, config, roles, door)
+    writer.run()
+    return writer
+
+
+def _on_nodes(
+    own: MPI.Intracomm, config: Config, roles: Topology, compute_comm: MPI.Comm
+) -> Session:
+    rank = own.Get_rank()
+    machine = MPI.Get_processor_name()
+    only_here = len(set(own.allgather(machine))) == 1
+    port = Port(machine, only_here=only_here) if rank in roles.writing else None
+    addresses = own.allgather(None if port is None else port.address)
+    if port is None:
+        return NodesSession(own, config, roles, compute_comm, addresses[roles.writer_of[rank]])
+    writer = NodeWriter(own, config, roles, port)
     writer.run()
     return writer
 

@@ -8,11 +8,18 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from mpi4py import MPI
+
 from wattio.errors import InputError
+from wattio.hpcio import headers
 from wattio.hpcio.account import Account, DumpRecord
 from wattio.hpcio.blocks import Block
+from wattio.hpcio.board import Board, Claim
+from wattio.hpcio.config import Config
 from wattio.hpcio.dumps import Note
+from wattio.hpcio.memory import Memory
 from wattio.hpcio.session import Session
+from wattio.hpcio.topology import Topology
 
 if TYPE_CHECKING:
     from wattio.hpcio.blocks import Array
@@ -22,6 +29,13 @@ class WritingSession(Session):
     """A session whose work is done when the program gets it."""
 
     is_writer = True
+
+    def __init__(
+        self, comm: MPI.Intracomm, config: Config, topology: Topology, compute_comm: MPI.Comm
+    ) -> None:
+        """Ranks are those of `comm`, which is the session's own; collective."""
+        super().__init__(comm, config, topology, compute_comm)
+        self._clients = topology.clients(self.rank)
 
     def run(self) -> None:
         """Serve until the simulation ends; collective with its `close`."""
@@ -42,6 +56,32 @@ class WritingSession(Session):
         """The rank's account."""
         assert self._account is not None
         return self._account
+
+    def take(self, claim: Claim, board: Board, memories: Sequence[Memory]) -> None:
+        """Write a dump, or let go of a dropped one; its memory is free then."""
+        steps = sorted({one.step for one in claim.posted})
+        record = DumpRecord(steps[0])
+        self._own.dumps.append(record)
+        ranks = tuple(self._clients[one.client] for one in claim.posted if one.head is not None)
+        missing = set(self._clients) - {self._clients[one.client] for one in claim.posted}
+        if claim.dropped:
+            self.pass_over(record, self._clients)
+        elif len(steps) > 1 or missing:
+            record.error = f"ranks disagree about the step: {steps}"
+            if missing:
+                record.error = f"ranks {sorted(missing)} ended without this dump"
+            self.leave(record, Note(self.rank, ranks, error=record.error))
+        elif ranks:
+            found = [
+                pair
+                for one in claim.posted
+                if one.head is not None
+                for pair in headers.read(memories[one.client], one.head)
+            ]
+            self.write_dump(record, ranks, found)
+        if record.error is not None:
+            board.fail(record.step, record.error)
+        board.finish(claim.number)
 
     def write_dump(
         self, record: DumpRecord, ranks: tuple[int, ...], found: Sequence[tuple[Block, Array]]

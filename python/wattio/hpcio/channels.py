@@ -1,0 +1,170 @@
+"""Connections between nodes: small messages whose receiver waits asleep; data go by MPI.
+
+A message is JSON with its length before it. Only peers that know the program's token are let in,
+and where all of them are on one machine, nobody else can reach the port.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+import selectors
+import socket
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from wattio.errors import HostError
+from wattio.hpcio.bells import START_S, Died
+
+MESSAGE_BYTES_MAX = 1 << 24
+
+_LENGTH = struct.Struct("<I")
+
+
+@dataclass(frozen=True)
+class Address:
+    """Where a writer listens."""
+
+    host: str
+    port: int
+    token: str
+
+
+class Channel:
+    """One end of a connection."""
+
+    def __init__(self, peer: socket.socket) -> None:
+        """Take over a connected socket."""
+        peer.settimeout(None)
+        peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        peer.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        self._socket = peer
+
+    def fileno(self) -> int:
+        """For selectors."""
+        return self._socket.fileno()
+
+    def send(self, **message: Any) -> None:  # noqa: ANN401 (JSON)
+        """Send a message. Raises Died."""
+        text = json.dumps(message).encode()
+        try:
+            self._socket.sendall(_LENGTH.pack(len(text)) + text)
+        except OSError as error:
+            raise Died from error
+
+    def receive(self) -> dict[str, Any]:
+        """The next message; asleep until it is there. Raises Died, also for what is no message."""
+        try:
+            (length,) = _LENGTH.unpack(self._exactly(_LENGTH.size))
+            if length > MESSAGE_BYTES_MAX:
+                raise Died
+            message = json.loads(self._exactly(length))
+        except (OSError, ValueError, RecursionError) as error:
+            raise Died from error
+        if not isinstance(message, dict):
+            raise Died
+        return message
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._socket.close()
+
+    def _exactly(self, size: int) -> bytes:
+        found = bytearray()
+        while len(found) < size:
+            part = self._socket.recv(size - len(found))
+            if not part:
+                raise Died
+            found += part
+        return bytes(found)
+
+
+class Port:
+    """Where a writer's clients connect."""
+
+    def __init__(self, machine: str, *, only_here: bool) -> None:
+        """Listen, on the loopback device alone if all clients are on this machine."""
+        self._socket = socket.create_server(("127.0.0.1" if only_here else "", 0))
+        self._socket.settimeout(START_S)
+        self.address = Address(
+            "127.0.0.1" if only_here else machine,
+            self._socket.getsockname()[1],
+            secrets.token_hex(16),
+        )
+
+    def admit(self, ranks: Sequence[int]) -> dict[int, Channel]:
+        """Wait for all clients. Raises HostError."""
+        found: dict[int, Channel] = {}
+        try:
+            while len(found) < len(ranks):
+                peer, _ = self._socket.accept()
+                channel = Channel(peer)
+                peer.settimeout(START_S)
+                try:
+                    hello = channel.receive()
+                except Died:
+                    hello = {}
+                rank = hello.get("rank")
+                known = secrets.compare_digest(str(hello.get("token")), self.address.token)
+                if not known or not isinstance(rank, int) or rank not in ranks:
+                    channel.close()
+                    continue
+                peer.settimeout(None)
+                found[rank] = channel
+        except OSError as error:
+            missing = sorted(set(ranks) - set(found))
+            raise HostError(f"ranks {missing} did not reach their writer: {error}") from error
+        finally:
+            self._socket.close()
+        return found
+
+
+def connect(address: Address, rank: int) -> Channel:
+    """Reach a writer. Raises HostError."""
+    try:
+        peer = socket.create_connection((address.host, address.port), START_S)
+        channel = Channel(peer)
+        channel.send(rank=rank, token=address.token)
+    except (OSError, Died) as error:
+        raise HostError(
+            f"rank {rank} cannot reach its writer at {address.host}:{address.port}: {error}"
+        ) from error
+    return channel
+
+
+class Waiter:
+    """Sleep until one of several connections has something, or another thread wakes it."""
+
+    def __init__(self) -> None:
+        """Watch nothing but the other thread."""
+        self._selector = selectors.DefaultSelector()
+        self._wake, self._woken = socket.socketpair()
+        self._wake.setblocking(False)
+        self._selector.register(self._woken, selectors.EVENT_READ, None)
+
+    def watch(self, channel: Channel, rank: int) -> None:
+        """Watch a connection."""
+        self._selector.register(channel, selectors.EVENT_READ, rank)
+
+    def forget(self, channel: Channel) -> None:
+        """Watch it no more."""
+        self._selector.unregister(channel)
+
+    def wake(self) -> None:
+        """End the wait; called by another thread."""
+        try:
+            self._wake.send(b"w")
+        except BlockingIOError:
+            return
+
+    def wait(self) -> list[int]:
+        """The ranks from which something has come; empty where the other thread has called."""
+        found = []
+        for key, _ in self._selector.select():
+            if key.data is None:
+                self._woken.recv(4096)
+            else:
+                found.append(int(key.data))
+        return found
