@@ -82,13 +82,16 @@ def test_the_document_s_model_cannot_reach_the_ratio(study: Study) -> None:
     assert fitted["DN(15:1)"] / fitted["DN(7:1)"] <= study.bound
 
 
+def falling(sigma: float) -> document.Scalability:
+    """Amdahl's."""
+    return lambda count: 1 / (1 + sigma * (count - 1))
+
+
 def test_the_bound_is_the_most_of_any_parameters() -> None:
     platform = read_platform(io_models.FOLDER / "platforms" / "nancy.toml").build()
     for idle in (0.0, 0.5, 1.0):
         for sigma in (0.0, 0.01, 1.0):
-            profile = document.Profile(
-                1, lambda _: 1, lambda k, s=sigma: 1 / (1 + s * (k - 1)), idle, 1.0
-            )
+            profile = document.Profile(1, lambda _: 1, falling(sigma), idle, 1.0)
             pair = [
                 document.estimate(parse(text), profile, platform.nodes, 4, 1)
                 for text in ("dn:15", "dn:7")

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -30,6 +31,9 @@ EXIT_PROBLEM = 1
 
 RAW = "run"
 """The folder within that of the dumps for what is kept of the run itself."""
+
+RESULT = "result.json"
+"""What `--json` prints, in that folder: `wattio hpcio calibrate` reads it."""
 
 _LOOK_S = 0.2
 
@@ -121,8 +125,10 @@ def run(
     except (HostError, WorkloadFailed, MeterLost, MeterRefused) as error:
         _say(f"wattio: {error}")
         return EXIT_PROBLEM
+    found = told(report, energies) | {"dumps_folder": str(out), "raw": str(raw)}
+    (raw / RESULT).write_text(json.dumps(found), encoding="utf-8")
     if as_json:
-        output.print_json(told(report, energies) | {"dumps_folder": str(out), "raw": str(raw)})
+        output.print_json(found)
     else:
         output.console().print(_table(report, energies))
         _say(f"dumps: {out}")
@@ -231,6 +237,8 @@ def told(report: Report, energies: list[Energy]) -> dict[str, Any]:
         "approach": account.approach,
         "ranks": report.ranks,
         "ranks_computing": report.computing,
+        "nodes": len({rank["node"] for rank in account.ranks}) or None,
+        "write_s_slowest_rank_mean": _write_s(account.ranks),
         "arrangement": report.arrangement,
         "size": report.plan.size,
         "scaling": report.plan.scaling,
@@ -265,6 +273,16 @@ def told(report: Report, energies: list[Energy]) -> dict[str, Any]:
         "state_fingerprint": f"{checks.after.fingerprint:016x}",
     }
     return {name: value for name, value in found.items() if value is not None}
+
+
+def _write_s(ranks: Sequence[Mapping[str, Any]]) -> float | None:
+    """How long the slowest rank was busy writing a dump, in the mean over dumps."""
+    slowest: dict[int, float] = {}
+    for rank in ranks:
+        for dump in rank["dumps"]:
+            if dump["files"] and not dump["dropped"]:
+                slowest[dump["step"]] = max(slowest.get(dump["step"], 0.0), dump["write_s"])
+    return sum(slowest.values()) / len(slowest) if slowest else None
 
 
 def _table(report: Report, energies: list[Energy]) -> Table:
