@@ -94,7 +94,7 @@ def test_progress_is_told(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "given",
-    [{"ranks": 3}, {"ranks": 4}, {"output_every": 0}, {"variables": ["theta"], "sync": False}],
+    [{"ranks": 3}, {"output_every": 0}, {"variables": ["theta"], "sync": False}],
 )
 def test_state_depends_on_the_steps_alone(
     tmp_path: Path, alone: int, pair: tuple[Path, Report], given: dict[str, object]
