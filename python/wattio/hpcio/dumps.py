@@ -20,7 +20,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from wattio.errors import InputError
+from wattio.errors import InputError, ResultError
 from wattio.hpcio import parts
 
 MANIFEST = "manifest.json"
@@ -99,11 +99,11 @@ class Dumps:
             folder.mkdir(exist_ok=True)
             content = {**note.as_json(), "ranks_expected": list(self.ranks)}
             _put(folder / note.path, content, self.sync)
-            notes = [found for path in folder.glob("part-*.json") if (found := _note(path))]
-            if {rank for found in notes if found.whole for rank in found.ranks} >= set(self.ranks):
-                self.publish(step, notes)
-                for found in notes:
-                    (self.output / name(step) / found.path).unlink(missing_ok=True)
+            left, _ = notes(folder)
+            if {rank for one in left if one.whole for rank in one.ranks} >= set(self.ranks):
+                self.publish(step, left)
+                for one in left:
+                    (self.output / name(step) / one.path).unlink(missing_ok=True)
         except FileNotFoundError:
             # Another process has just left the last note, and renamed the folder.
             return None
@@ -113,11 +113,10 @@ class Dumps:
 
     def is_lost(self, step: int) -> bool:
         """Whether a process has left word that its part of a dump will not come."""
-        folder = self.output / (name(step) + PARTIAL)
-        notes = (_note(path) for path in folder.glob("part-*.json"))
-        return any(not found.whole for found in notes if found is not None)
+        found, _ = notes(self.output / (name(step) + PARTIAL))
+        return any(not note.whole for note in found)
 
-    def publish(self, step: int, notes: Sequence[Note]) -> None:
+    def publish(self, step: int, left: Sequence[Note]) -> None:
         """Write the manifest of a dump whose parts are all there, and give it its name.
 
         Raises OSError. Of several that try, one does.
@@ -128,7 +127,7 @@ class Dumps:
             "step": step,
             "approach": self.approach,
             "ranks": list(self.ranks),
-            "parts": [one.as_part() for one in sorted(notes, key=lambda one: one.process)],
+            "parts": [one.as_part() for one in sorted(left, key=lambda one: one.process)],
         }
         with contextlib.suppress(FileExistsError):
             (folder / _PUBLISHING).touch(exist_ok=False)
@@ -167,16 +166,31 @@ def _put(path: Path, content: dict[str, Any], sync: bool) -> None:
         parts.sync(path.parent)
 
 
-def _note(path: Path) -> Note | None:
-    """A note; None where it has just been taken away, or is no note of ours."""
+def notes(folder: Path) -> tuple[list[Note], set[int]]:
+    """The notes in a partial folder, and the ranks that would make its dump whole."""
+    found: list[Note] = []
+    expected: set[int] = set()
+    for path in sorted(folder.glob("part-*.json")):
+        # One may have just been taken away, or be no note of ours.
+        with contextlib.suppress(OSError, ResultError):
+            note, ranks = parse_note(path.read_text(encoding="utf-8", errors="replace"))
+            found.append(note)
+            expected |= ranks
+    return found, expected
+
+
+def parse_note(text: str) -> tuple[Note, set[int]]:
+    """Read a note, and the ranks that would make its dump whole. Raises ResultError."""
     try:
-        content = json.loads(path.read_text())
-        return Note(
+        content = json.loads(text)
+        error = content["error"]
+        note = Note(
             int(content["process"]),
             tuple(int(rank) for rank in content["ranks"]),
             list(content["blocks"]),
-            content["error"],
+            None if error is None else str(error),
             bool(content["dropped"]),
         )
-    except (OSError, ValueError, KeyError, TypeError):
-        return None
+        return note, {int(rank) for rank in content["ranks_expected"]}
+    except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as caught:
+        raise ResultError(f"no note of a dump: {caught!r}") from caught

@@ -62,7 +62,7 @@ def write(
             sync(path)
     except (OSError, RuntimeError, ValueError) as error:
         path.unlink(missing_ok=True)
-        raise PartFailed(_explain(path, error)) from error
+        raise PartFailed(explain(path, error)) from error
     return facts
 
 
@@ -95,7 +95,7 @@ def _write(
     return facts
 
 
-def _explain(path: Path, error: Exception) -> str:
+def explain(path: Path, error: Exception) -> str:
     """One line: HDF5 tells the cause in the middle of several."""
     code = error.errno if isinstance(error, OSError) else None
     if found := _ERRNO.search(str(error)):

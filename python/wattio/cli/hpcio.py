@@ -1,0 +1,106 @@
+"""`wattio hpcio`: dumps of parallel simulations: run, look at, put together, calibrate."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import App, Parameter
+from rich.table import Table
+
+from wattio.cli import output
+
+EXIT_DONE = 0
+EXIT_PROBLEM = 1
+
+AsJson = Annotated[bool, Parameter("--json", negative="")]
+
+_SHOWN = 3
+
+app = App(
+    name="hpcio",
+    help="Output of parallel simulations: run, inspect, assemble, calibrate.",
+    help_format="markdown",
+    help_epilogue="""docs/hpcio.md says how a simulation uses the middleware.
+
+**Examples**
+
+```
+wattio hpcio run --approach dc:1 --ranks 8 --ranks-per-node 4 --out results/dc1
+wattio hpcio inspect results/dc1/dumps
+wattio hpcio assemble results/dc1/dumps 120 --out step120.h5
+```""",
+)
+app.command("wattio.cli.hpcio_run:run", name="run")
+
+
+@app.command
+def inspect(folder: Path, /, *, as_json: AsJson = False) -> int:
+    """List the dumps of a folder, compare their checksums, and say what is missing.
+
+    Exit code 1 where a dump is not whole or not what was written, or where there is none.
+
+    Parameters
+    ----------
+    folder
+        The output folder of the middleware.
+    as_json
+        Print one JSON object.
+    """
+    from wattio.hpcio.inspecting import inspect as inspect_dumps
+
+    found = inspect_dumps(folder)
+    bad = not found or any(dump.problems or not dump.whole for dump in found)
+    if as_json:
+        output.print_json({"folder": str(folder), "dumps": [dump.as_json() for dump in found]})
+        return EXIT_PROBLEM if bad else EXIT_DONE
+    table = Table(title=str(folder), title_justify="left", box=None)
+    for name in ("step", "files", "bytes", "checked"):
+        table.add_column(name, justify="right")
+    table.add_column("approach")
+    table.add_column("what is wrong")
+    for dump in found:
+        more = f" (and {len(dump.problems) - _SHOWN} more)" if len(dump.problems) > _SHOWN else ""
+        wrong = "; ".join(dump.problems[:_SHOWN]) + more
+        table.add_row(
+            str(dump.step),
+            str(dump.files),
+            f"{dump.bytes:,}" if dump.whole else output.ABSENT,
+            str(dump.checked),
+            dump.approach or output.ABSENT,
+            wrong if dump.whole else f"not whole: {wrong}",
+        )
+    console = output.console()
+    if found:
+        console.print(table)
+    else:
+        console.print(f"{folder}: there are no dumps", markup=False)
+    return EXIT_PROBLEM if bad else EXIT_DONE
+
+
+@app.command
+def assemble(folder: Path, step: int, /, *, out: Path, as_json: AsJson = False) -> int:
+    """Put the blocks of a dump together: one HDF5 file with the global fields.
+
+    Checksums are compared. A variable without a place in a global field is copied block by block.
+
+    Parameters
+    ----------
+    folder
+        The output folder of the middleware.
+    step
+        The dump's step.
+    out
+        The file to write; it appears when it is whole.
+    as_json
+        Print one JSON object.
+    """
+    from wattio.hpcio.assembling import assemble as assemble_dump
+
+    shapes = assemble_dump(folder, step, out)
+    if as_json:
+        output.print_json({"file": str(out), "step": step, "variables": shapes})
+        return EXIT_DONE
+    for name, shape in shapes.items():
+        output.messages().print(f"{name}: {' x '.join(map(str, shape)) or 'scalar'}", markup=False)
+    return EXIT_DONE

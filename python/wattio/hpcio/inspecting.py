@@ -1,0 +1,203 @@
+"""Looking at dumps: which there are, whether their data are what was written, what is missing."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import h5py
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from wattio.errors import InputError, ResultError
+from wattio.hpcio import blocks, dumps, parts
+from wattio.hpcio.blocks import Block
+
+if TYPE_CHECKING:
+    from wattio.hpcio.blocks import Array
+
+
+class _Told(BaseModel):
+    """Base of what the manifest tells: later versions may tell more."""
+
+    model_config = ConfigDict(extra="ignore", frozen=True, strict=False)
+
+
+class BlockFact(_Told):
+    """A block as the manifest tells it."""
+
+    name: str
+    rank: int = Field(ge=0)
+    shape: tuple[int, ...]
+    dtype: str
+    global_shape: tuple[int, ...] | None = None
+    offset: tuple[int, ...] | None = None
+    crc32: int | None = None
+
+    @model_validator(mode="after")
+    def _possible(self) -> BlockFact:
+        try:
+            blocks.make(
+                self.name, self.rank, self.shape, self.dtype, self.global_shape, self.offset
+            )
+        except InputError as error:
+            raise ValueError(str(error)) from error
+        return self
+
+    @property
+    def block(self) -> Block:
+        """The block."""
+        return Block(self.name, self.rank, self.shape, self.dtype, self.global_shape, self.offset)
+
+
+class PartFact(_Told):
+    """A part file as the manifest tells it."""
+
+    file: str = Field(pattern=r"^part-[0-9]{6,}\.h5$")
+    ranks: tuple[int, ...]
+    blocks: tuple[BlockFact, ...]
+
+
+class Manifest(_Told):
+    """What a whole dump consists of."""
+
+    wattio_hpcio: int = Field(ge=parts.VERSION, le=parts.VERSION)
+    step: int = Field(ge=0)
+    approach: str
+    ranks: tuple[int, ...]
+    parts: tuple[PartFact, ...]
+
+    @property
+    def blocks(self) -> list[BlockFact]:
+        """All blocks, part by part."""
+        return [block for part in self.parts for block in part.blocks]
+
+
+@dataclass
+class Dump:
+    """One dump as it was found."""
+
+    step: int
+    path: Path
+    whole: bool
+    approach: str | None = None
+    bytes: int = 0
+    files: int = 0
+    checked: int = 0
+    """Blocks whose checksums were compared."""
+
+    problems: list[str] = field(default_factory=list)
+
+    def as_json(self) -> dict[str, Any]:
+        """The dump as plain data."""
+        return {**self.__dict__, "path": str(self.path)}
+
+
+def parse_manifest(text: str) -> Manifest:
+    """Read the text of a manifest. Raises ResultError."""
+    try:
+        return Manifest.model_validate(json.loads(text))
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(map(str, first["loc"]))
+        raise ResultError(f"manifest: {place}: {first['msg']}") from error
+    except (ValueError, RecursionError) as error:
+        raise ResultError(f"manifest: is not JSON: {error}") from error
+
+
+def manifest(folder: Path) -> Manifest:
+    """The manifest of a dump. Raises ResultError."""
+    try:
+        text = (folder / dumps.MANIFEST).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ResultError(f"manifest: cannot be read: {error}") from error
+    return parse_manifest(text)
+
+
+def inspect(output: Path) -> list[Dump]:
+    """All dumps below a folder, whole ones checked, in the order of steps. Raises InputError."""
+    try:
+        whole, partial = dumps.find(output), dumps.find(output, partial=True)
+    except OSError as error:
+        raise InputError(f"{output}: cannot be read: {error.strerror}") from error
+    found = [_whole(step, path) for step, path in whole.items()]
+    found += [_partial(step, path) for step, path in partial.items()]
+    return sorted(found, key=lambda dump: (dump.step, dump.whole))
+
+
+def read(path: Path, fact: BlockFact) -> Array:
+    """The data of a block in an open dump's file, checked. Raises ResultError."""
+    name = parts.dataset_name(fact.block)
+    try:
+        with h5py.File(path, "r") as file:
+            data: Array = file[name][()]
+    except (OSError, RuntimeError, KeyError, ValueError, TypeError, AttributeError) as error:
+        raise ResultError(f"{path.name}: {name} cannot be read: {error}") from error
+    if data.shape != fact.shape or data.dtype.str != fact.dtype:
+        raise ResultError(
+            f"{path.name}: {name} is {data.dtype.str} {data.shape}, the manifest says"
+            f" {fact.dtype} {fact.shape}"
+        )
+    if fact.crc32 is not None and parts.crc32(data) != fact.crc32:
+        raise ResultError(f"{path.name}: {name} is damaged: its checksum is wrong")
+    return data
+
+
+def _whole(step: int, path: Path) -> Dump:
+    dump = Dump(step, path, whole=True)
+    try:
+        found = manifest(path)
+    except ResultError as error:
+        dump.problems.append(str(error))
+        return dump
+    dump.approach, dump.files = found.approach, len(found.parts)
+    dump.problems += absent(found)
+    for part in found.parts:
+        if not (path / part.file).is_file():
+            dump.problems.append(f"{part.file}: is missing, with the blocks of ranks {part.ranks}")
+            continue
+        for fact in part.blocks:
+            try:
+                dump.bytes += read(path / part.file, fact).nbytes
+                dump.checked += fact.crc32 is not None
+            except ResultError as error:
+                dump.problems.append(str(error))
+    return dump
+
+
+def absent(found: Manifest) -> Iterator[str]:
+    """What the manifest itself lacks: ranks, and stretches of global fields."""
+    have = {rank for part in found.parts for rank in part.ranks}
+    if missing := sorted(set(found.ranks) - have):
+        yield f"ranks {missing} are missing"
+    extents: dict[str, tuple[tuple[int, ...], int]] = {}
+    for fact in found.blocks:
+        if fact.global_shape is not None:
+            _, count = extents.get(fact.name, (fact.global_shape, 0))
+            extents[fact.name] = fact.global_shape, count + math.prod(fact.shape)
+    for name, (shape, count) in extents.items():
+        if count < math.prod(shape):
+            yield f"{name}: {math.prod(shape) - count} of {math.prod(shape)} elements are missing"
+
+
+def _partial(step: int, path: Path) -> Dump:
+    dump = Dump(step, path, whole=False)
+    dump.files = len(list(path.glob("part-*.h5")))
+    notes, expected = dumps.notes(path)
+    written = {rank for note in notes if note.whole for rank in note.ranks}
+    for note in notes:
+        if note.dropped:
+            dump.problems.append(f"ranks {list(note.ranks)}: dropped, the buffer was full")
+        elif note.error is not None:
+            dump.problems.append(note.error)
+    told = {rank for note in notes for rank in note.ranks}
+    if not notes:
+        dump.problems.append("the program ended before any part of it was whole")
+    elif missing := sorted(expected - told):
+        dump.problems.append(f"ranks {missing}: missing; the program ended before, or is writing")
+    elif written >= expected:
+        dump.problems.append("all parts are there, but the program ended before it was published")
+    return dump
