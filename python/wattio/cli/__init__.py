@@ -42,6 +42,7 @@ _COMMANDS = {
     "calibrate": ("calibrate:app", "Fit the models of this host to a meter."),
     "meter": ("meter:app", "Power meters: list, read, record, check and serve them."),
     "trace": ("trace:app", "Look into block traces, convert and record them."),
+    "hpcio": ("hpcio:app", "Output of parallel simulations: run, inspect, assemble, calibrate."),
     "doctor": ("doctor:app", "Show what this machine offers wattio, and what it lacks."),
 }
 
