@@ -190,6 +190,39 @@ def test_a_killed_study_loses_the_iteration_in_flight_and_nothing_else(tmp_path:
         os.sched_yield()
 
 
+def test_two_at_once_do_not_work_in_one_folder(tmp_path: Path) -> None:
+    process = wattio("run", study(tmp_path), "--no-report", folder=tmp_path)
+    folder = wait_for(tmp_path, 1, process)
+    code, _, err = ended(wattio("run", "--resume", folder.path, folder=tmp_path))
+    assert code == 2
+    assert "another wattio is at work in it" in err
+    assert ended(process)[0] == 0
+    assert recomputing.differences(folder)[1] == []
+
+
+def test_a_study_stops_when_nothing_is_recorded_any_more(tmp_path: Path) -> None:
+    path = study(tmp_path)
+    others = samplers()
+    process = wattio("run", path, "--no-report", folder=tmp_path)
+    folder = wait_for(tmp_path, 1, process)
+    for sampler in samplers() - others:
+        if f"\nPPid:\t{process.pid}\n" in Path(f"/proc/{sampler}/status").read_text():
+            os.kill(sampler, signal.SIGKILL)
+    code, _, err = ended(process)
+    assert code == 2
+    assert f"go on with: wattio run --resume {folder.path.relative_to(tmp_path)}" in err
+    assert all(item.usable for item in folder.iterations())
+    assert ended(wattio("run", "--resume", folder.path, "--no-report", folder=tmp_path))[0] == 0
+    assert recomputing.differences(folder)[1] == []
+
+
+def test_a_lag_that_the_study_gives_is_waited_for(tmp_path: Path) -> None:
+    text = STUDY.replace('period = "0.2 s"', 'period = "0.2 s"\nlag = "2 s"')
+    code, _, err = ended(wattio("run", study(tmp_path, text), "--no-report", folder=tmp_path))
+    assert code == 0, err
+    assert {item.attempt for item in MeasuredFolder(result(tmp_path)).iterations()} == {0}
+
+
 def test_a_changed_study_is_not_resumed(tmp_path: Path) -> None:
     path = study(tmp_path)
     assert ended(wattio("run", path, "--no-report", folder=tmp_path))[0] == 0

@@ -1,10 +1,12 @@
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 from wattio.errors import InputError
 from wattio.measuring import plan, schema
+from wattio.measuring.folder import MeasuredFolder
 from wattio.measuring.plan import Asked
 from wattio.study import document
 from wattio.study.document import Document
@@ -142,3 +144,21 @@ def test_bad_input_is_refused_with_its_place(before: str, after: str, message: s
 def test_an_unknown_scale_is_refused() -> None:
     with pytest.raises(InputError, match='has no scale "tiny"; allowed: small'):
         plan.make(given(STUDY), Asked("tiny"))
+
+
+def test_secrets_in_names_of_meters_are_hidden_or_for_the_owner_alone(tmp_path: Path) -> None:
+    path = tmp_path / "study.toml"
+    path.write_text(STUDY.replace("csv:power.csv", "snmp://hush-hush@pdu/apc-rpdu2?outlet=1"))
+    asked = Asked(meters=("redfish://me:hush-hush@bmc",))
+    made = MeasuredFolder.create(plan.make(document.read(path), asked), tmp_path, datetime.now(UTC))
+    telling = {
+        file.name: file.stat().st_mode & 0o777
+        for file in made.path.rglob("*")
+        if file.is_file() and b"hush-hush" in file.read_bytes()
+    }
+    assert telling == {"study.toml": 0o600, "inputs.json": 0o600}
+    assert [meter["name"] for meter in made.resolved()["meter"]] == [
+        "redfish://me:***@bmc",
+        "snmp://***@pdu/apc-rpdu2?outlet=1",
+        "estimate:assumed",
+    ]

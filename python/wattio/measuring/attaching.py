@@ -36,6 +36,11 @@ def attach(folder: MeasuredFolder, entry: MeterEntry, in_place_of_totals: bool) 
     """
     if entry.name.partition(":")[0] not in _FILES:
         raise InputError(f'meter "{entry.name}": only files join a result: csv: and parquet:')
+    with folder.alone():
+        return _attach(folder, entry, in_place_of_totals)
+
+
+def _attach(folder: MeasuredFolder, entry: MeterEntry, in_place_of_totals: bool) -> int:
     meters = folder.resolved()["meter"]
     if any(_label(meter) == entry.shown for meter in meters):
         raise InputError(f'the result has a meter "{entry.shown}" already; give another --label')

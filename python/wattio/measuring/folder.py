@@ -10,11 +10,16 @@ samples/        every power sample, one Parquet file for each session of running
 recording/      the same while a session runs, as the sampling process writes it
 raw/            for each iteration its record and its tools' own output, step by step
 report/         pages and figures, derived
+lock            locked while something is measured into the folder
 """
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
+import json
 import shutil
+from collections.abc import Iterator
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
@@ -58,16 +63,34 @@ class MeasuredFolder(StudyFolder):
             "plan": [iteration.identity for iteration in plan.iterations],
             "started_utc": now_utc.isoformat(timespec="seconds"),
         }
+        for name in ("study.toml", "inputs.json"):
+            # Names of meters stand there as given, which resuming needs, secrets and all.
+            (path / name).touch(0o600 if plan.secret else 0o666)
         (path / "study.toml").write_text(plan.source.text, encoding="utf-8")
         (path / "resolved.toml").write_text(toml_text.dump(plan.resolved), encoding="utf-8")
         inputs = {"scale": plan.asked.scale, "meters": plan.asked.meters, "peak": plan.peak_text}
-        write_json(path / "inputs.json", inputs)
+        (path / "inputs.json").write_text(json.dumps(inputs, indent=1) + "\n", encoding="utf-8")
         catalog = Catalog(path / "catalog.sqlite")
         catalog.add_runs(plan.runs)
         catalog.close()
         # Last, because a folder without it is none: what a kill leaves here is not half a folder.
         write_json(path / "machine.json", facts)
         return cls(path)
+
+    @contextlib.contextmanager
+    def alone(self) -> Iterator[None]:
+        """Keep other processes from measuring into the folder. Raises ResultError where one does.
+
+        A recording of theirs would be taken for one that has ended, and removed under their feet.
+        """
+        with (self.path / "lock").open("w") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise ResultError(
+                    f"{self.path}: another wattio is at work in it; wait until it ends"
+                ) from None
+            yield
 
     def inputs(self) -> dict[str, Any]:
         """The scale, further meters, and the text of the file of the theoretical peak."""
@@ -114,9 +137,10 @@ class MeasuredFolder(StudyFolder):
         # A recording without its list of meters never began.
         if target.exists() or not (folder / SOURCES).exists():
             return
-        parquet.write(target, read_folder(folder))
+        # Samples last: where they are, a session counts as kept, whatever a kill left out.
         if (folder / EVENTS).exists():
             shutil.copy(folder / EVENTS, target.with_suffix(".events.jsonl"))
+        parquet.write(target, read_folder(folder))
 
     def drop_recording(self, session: str) -> None:
         """Remove a recording that was kept."""

@@ -26,7 +26,7 @@ from wattio.measuring.schema import (
     WorkloadEntry,
     from_document,
 )
-from wattio.meters import kind_of
+from wattio.meters import kind_of, public_name
 from wattio.peak import file as peak_file
 from wattio.study import document
 from wattio.study.document import Document, nearest
@@ -107,9 +107,16 @@ class Plan:
 
     @property
     def resolved(self) -> dict[str, Any]:
-        """The study with every default filled in and its scale applied."""
+        """The study with every default filled in and its scale applied; secrets are hidden."""
         plain = self.study.model_dump(mode="json", exclude={"scale"})
+        for meter in plain["meter"]:
+            meter["name"] = public_name(meter["name"])
         return {key: value for key, value in plain.items() if value}
+
+    @property
+    def secret(self) -> bool:
+        """Whether the name of a meter holds a password or community."""
+        return any(public_name(meter.name) != meter.name for meter in self.study.meter)
 
     @property
     def short_hash(self) -> str:

@@ -23,7 +23,7 @@ from wattio.measuring.record import Record
 from wattio.measuring.schema import SystemEntry
 from wattio.measuring.verdicts import WITNESS, is_valid
 from wattio.meters import open_meter
-from wattio.meters.meter import Facts
+from wattio.meters.meter import Facts, MeterLost
 from wattio.recording import Recorder, Source
 from wattio.study.catalog import Recorded, Verdict
 from wattio.systems import KINDS as SYSTEMS
@@ -105,17 +105,19 @@ def probe(plan: Plan) -> None:
 def execute(plan: Plan, folder: MeasuredFolder, scratch: Path, watch: Watch) -> None:
     """Run what is left of a plan, session by session, until nothing is left to repeat.
 
-    However it ends, what is done is kept and the folder can be reported on and resumed.
+    However it ends, what is done is kept and the folder can be reported on and resumed. Raises
+    ResultError where another process is at work in the folder.
     """
-    settle_up(folder)
-    while left := remaining(plan, folder):
-        try:
-            _Session(plan, folder, scratch, watch).run(left)
-        finally:
-            with contextlib.suppress(OSError):
-                scratch.rmdir()
-            # A meter that froze before an iteration's end may have shown it only after.
-            settle_up(folder)
+    with folder.alone():
+        settle_up(folder)
+        while left := remaining(plan, folder):
+            try:
+                _Session(plan, folder, scratch, watch).run(left)
+            finally:
+                with contextlib.suppress(OSError):
+                    scratch.rmdir()
+                # A meter that froze before an iteration's end may have shown it only after.
+                settle_up(folder)
 
 
 def settle_up(folder: MeasuredFolder) -> None:
@@ -255,9 +257,10 @@ class _Session:
         How long a meter was frozen is known only at the session's end, and judged again there.
         """
         rules = book.study.rules
+        paces = self._paces(record)
         since_ns = {
-            label: record.start.monotonic_ns - round(2e9 * rules.frozen_periods * facts.period_s)
-            for label, facts in record.meters.items()
+            label: record.start.monotonic_ns - round(2e9 * rules.frozen_periods * period_s)
+            for label, (period_s, _) in paces.items()
         }
         until_ns = now().monotonic_ns
         recorded = {label: recorder.read(label, ns, until_ns) for label, ns in since_ns.items()}
@@ -266,11 +269,29 @@ class _Session:
 
     def _catch_up(self, record: Record, recorder: Recorder) -> None:
         """Wait for a sample beyond the end, so that the last phase's energy is bounded by two."""
-        for label, facts in record.meters.items():
-            beyond_ns = record.end.monotonic_ns + int((facts.lag_s + facts.period_s) * 1e9)
-            wait_s = _CATCH_UP_S + facts.lag_s + 2 * facts.period_s
+        for label, (period_s, lag_s) in self._paces(record).items():
+            beyond_ns = record.end.monotonic_ns + int((lag_s + period_s) * 1e9)
+            wait_s = _CATCH_UP_S + lag_s + 2 * period_s
             if not recorder.caught_up(label, beyond_ns, wait_s):
                 self.watch.said(f"meter {label} says nothing")
+        # A lost meter may come back; nothing comes any more where all have ended.
+        if not recorder.is_sampling:
+            last = recorder.events()[-1]
+            raise MeterLost(
+                f"nothing is recorded any more: {last.text}; what was measured until then is kept"
+                f" in {self.folder.path}; go on with: wattio run --resume {self.folder.path}"
+            )
+
+    def _paces(self, record: Record) -> dict[str, tuple[float, float]]:
+        """Of each meter: how often it is read, and its lag; what the study says comes first."""
+        said = {entry.shown: entry for entry in self.plan.study.meter}
+        found = {}
+        for label, facts in record.meters.items():
+            entry = said.get(label)
+            period_s = (entry and entry.period) or facts.period_s
+            lag_s = facts.lag_s if entry is None or entry.lag is None else entry.lag
+            found[label] = max(period_s, facts.period_s), lag_s
+        return found
 
     def _keep(self, iteration: Iteration, found: Derived) -> None:
         recorded = Recorded(
