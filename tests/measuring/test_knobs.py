@@ -79,6 +79,13 @@ def test_what_a_knob_cannot_take_is_refused(name: str, value: float | str, messa
         knobs.check(name, [value])
 
 
+def test_more_cores_than_there_are_cannot_be_on(root: Path) -> None:
+    count = len(knobs.assignments("cpu.cores", 1, root)) + 1
+    knobs.assignments("cpu.cores", count, root)
+    with pytest.raises(HostError, match=f"{count + 1} of {count} cores cannot be on"):
+        knobs.assignments("cpu.cores", count + 1, root)
+
+
 def test_a_host_without_the_knob_is_told(tmp_path: Path) -> None:
     with pytest.raises(HostError, match="this host has no cpufreq"):
         knobs.assignments("cpu.frequency", "1 GHz", tmp_path)

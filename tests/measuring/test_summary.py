@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from wattio.measuring import comparing, summary
+from wattio.measuring import comparing, metrics, summary
 from wattio.study.catalog import Metrics, Recorded, Verdict
 from wattio.study.plan import Run
 
@@ -75,8 +75,35 @@ def test_products_are_normalised_over_equal_work_only() -> None:
     assert summary.normalised_edp([], 1) == {}
 
 
-def rows_of(values: list[float], label: str = "local, 1 client") -> summary.PhaseRow:
-    return summary.rows([recorded(run(label), n, v) for n, v in enumerate(values)])[0]
+def rows_of(
+    values: list[float], label: str = "local, 1 client", size: float = 100.0
+) -> summary.PhaseRow:
+    made = [recorded(run(label), n, value, size=size) for n, value in enumerate(values)]
+    return summary.rows(made)[0]
+
+
+def test_a_phase_whose_name_has_dots_keeps_its_metrics() -> None:
+    found = metrics.by_phase(
+        {
+            "write.4k.seconds": (2.0, "s"),
+            "write.4k.read.bytes": (8.0, "B"),
+            "write.seconds": (1.0, "s"),
+            "write.energy_j": (3.0, "J"),
+        }
+    )
+    assert found == {
+        "write.4k": {"seconds": (2.0, "s"), "read.bytes": (8.0, "B")},
+        "write": {"seconds": (1.0, "s"), "energy_j": (3.0, "J")},
+    }
+
+
+def test_energy_delay_products_of_unequal_work_are_not_compared() -> None:
+    left = rows_of([100.0, 101])
+    same, twice = (rows_of([200.0, 202], size=size) for size in (100.0, 200.0))
+    told, untold = (
+        {ratio.metric for ratio in comparing._ratios(left, right)} for right in (same, twice)
+    )
+    assert told - untold == {"edp_w1"}
 
 
 def test_a_difference_beyond_noise_is_said_in_words() -> None:

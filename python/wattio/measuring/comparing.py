@@ -156,6 +156,8 @@ def _ratios(left: PhaseRow, right: PhaseRow) -> list[Ratio]:
         first, second = left.get(name), right.get(name)
         if first is None or second is None or first.mean == 0:
             continue
+        if name == "edp_w1" and not summary.equal_work([left, right]):
+            continue  # Of unequal work, it says nothing.
         estimated = left.is_estimated(name) or right.is_estimated(name)
         names = (left.run.name, right.run.name, left.phase, name)
         ratio = second.mean / first.mean

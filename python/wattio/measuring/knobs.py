@@ -93,5 +93,7 @@ def assignments(name: str, value: Value, root: Path = Path("/")) -> dict[str, st
     files = sorted(root.glob(knob.files), key=lambda path: (len(str(path)), str(path)))
     if not files:
         raise HostError(f"{name}: this host has no {knob.need} (no /{knob.files})")
+    if name == "cpu.cores" and isinstance(value, int) and value > len(files) + 1:
+        raise HostError(f"{name}: {value} of {len(files) + 1} cores cannot be on")
     places = (f"file:/{path.relative_to(root)}" for path in files)
     return {place: knob.text(value, index) for index, place in enumerate(places)}

@@ -174,9 +174,15 @@ def _named(name: str, estimated: bool) -> str:
 
 
 def by_phase(metrics: Mapping[str, tuple[float, str]]) -> dict[str, Metrics]:
-    """Metrics sorted by the phase that their names begin with."""
+    """Metrics sorted by the phase that their names begin with.
+
+    Phases are named by their programs, and a name can have dots; each phase has its `seconds`.
+    """
+    ends = ".seconds"
+    phases = [name.removesuffix(ends) for name in metrics if name.endswith(ends)]
     found: dict[str, Metrics] = {}
     for name, value in metrics.items():
-        phase, _, quantity = name.partition(".")
-        found.setdefault(phase, {})[quantity] = value
+        own = (phase for phase in phases if name.startswith(f"{phase}."))
+        phase = max(own, key=len, default=name.partition(".")[0])
+        found.setdefault(phase, {})[name.removeprefix(f"{phase}.")] = value
     return found

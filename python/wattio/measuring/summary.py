@@ -98,13 +98,13 @@ def normalised_edp(among: Sequence[PhaseRow], weight: int, net: bool = False) ->
     """
     name = f"edp_w{weight}{'_net' if net else ''}"
     products = [row.get(name) for row in among]
-    if not among or any(product is None for product in products) or not _equal_work(among):
+    if not among or any(product is None for product in products) or not equal_work(among):
         return {}
     least = efficiency.normalised_to_least([p.mean for p in products if p is not None])
     return {row.run.name: value for row, value in zip(among, least, strict=True)}
 
 
-def _equal_work(among: Sequence[PhaseRow]) -> bool:
+def equal_work(among: Sequence[PhaseRow]) -> bool:
     """Whether every row moved the same bytes, or did the same number of operations."""
     for name in ("bytes", "operations"):
         amounts = [row.metrics.get(name) for row in among]
