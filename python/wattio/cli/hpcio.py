@@ -32,6 +32,7 @@ wattio hpcio assemble results/dc1/dumps 120 --out step120.h5
 ```""",
 )
 app.command("wattio.cli.hpcio_run:run", name="run")
+app.command("wattio.cli.hpcio_calibrate:calibrate", name="calibrate")
 
 
 @app.command

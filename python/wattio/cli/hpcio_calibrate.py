@@ -1,0 +1,159 @@
+"""`wattio hpcio calibrate`: a platform file for `wattio advise io`, from measured runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from cyclopts import Parameter
+from rich.table import Table
+
+from wattio.cli import output
+from wattio.cli.load_options import Quantity
+from wattio.errors import InputError
+
+if TYPE_CHECKING:
+    from wattio.models.calibrating import Calibration
+    from wattio.models.validating import Validation
+
+EXIT_DONE = 0
+EXIT_PROBLEM = 1
+
+Folders = Annotated[tuple[Path, ...], Parameter(consume_multiple=True, negative="")]
+
+
+def calibrate(
+    *,
+    results: Folders,
+    out: Path,
+    held_out: Folders = (),
+    idle_power: Quantity | None = None,
+    name: str = "this machine",
+    seed: int = 1,
+    as_json: Annotated[bool, Parameter("--json", negative="")] = False,
+) -> int:
+    """Fit the parameters of the I/O model to runs of `wattio hpcio run`, and write platform.toml.
+
+    Runs without output (--output-every 0) on one rank, on more ranks of a node and on more nodes
+    tell T_base and the speedups; runs of tp, dc:N and dn:R tell how fast writers are and for how
+    long they hold the simulation up. What the runs do not tell gets a wide range, called assumed.
+    Exit code 1 where a fit is bad: its points scatter by more than 10 %.
+
+    Parameters
+    ----------
+    results
+        Folders of runs (their --out), folders of such folders, or files of what --json printed.
+    out
+        The platform file to write.
+    held_out
+        Runs that are not fitted to, but predicted: the error of each time and of the ranking.
+    idle_power
+        Power of all nodes together when idle, as "60 W".
+    name
+        Name of the platform.
+    seed
+        Seed of the fits.
+    as_json
+        Print one JSON object.
+    """
+    from wattio.models import calibrating, runs, validating
+
+    if seed < 0:
+        raise InputError(f"--seed {seed}: allowed: 0 or more")
+    found = calibrating.calibrate(runs.read(results), name, _watts(idle_power), seed)
+    checked = validating.validate(found.file.build(), runs.read(held_out)) if held_out else None
+    try:
+        out.write_text(found.file.text(), encoding="utf-8")
+    except OSError as error:
+        raise InputError(f"--out: {out}: cannot be written: {error.strerror}") from None
+    if as_json:
+        output.print_json(_as_object(found, checked, out))
+    else:
+        _show(found, checked, out)
+    return EXIT_DONE if found.is_good else EXIT_PROBLEM
+
+
+def _watts(text: str | None) -> float | None:
+    from wattio._core import parse_quantity
+
+    if text is None:
+        return None
+    try:
+        return parse_quantity(text, "power")
+    except InputError as error:
+        raise InputError(f"--idle-power: {error}") from None
+
+
+def _as_object(found: Calibration, checked: Validation | None, out: Path) -> dict[str, object]:
+    told: dict[str, object] = {
+        "platform": str(out),
+        "is_good": found.is_good,
+        "fits": [
+            {"what": fit.what, "points": fit.points, "scatter": fit.scatter, "is_good": fit.is_good}
+            for fit in found.fits
+        ],
+        "parameters": [
+            {
+                "name": one.name,
+                "value": one.value,
+                "low": one.low,
+                "high": one.high,
+                "origin": one.origin,
+                "how": one.how,
+            }
+            for one in found.file.build().parameters
+        ],
+    }
+    return told if checked is None else told | {"held_out": checked.as_object()}
+
+
+def _show(found: Calibration, checked: Validation | None, out: Path) -> None:
+    console = output.console()
+    table = Table(title="fitted", title_justify="left", box=None)
+    for heading in ("parameter", "value", "95 %, or range", "origin", "how"):
+        table.add_column(heading, justify="right" if heading == "value" else "left")
+    for one in found.file.build().parameters:
+        ends = f"{output.number(one.low)} to {output.number(one.high)}"
+        table.add_row(one.name, output.number(one.value), ends, one.origin, one.how)
+    console.print(table)
+    for fit in found.fits:
+        console.print(str(fit), markup=False)
+    if checked is not None:
+        _show_held_out(checked)
+    console.print(f"platform file: {out}", markup=False)
+
+
+def _show_held_out(checked: Validation) -> None:
+    console = output.console()
+    table = Table(title="held out", title_justify="left", box=None)
+    for heading in ("approach", "cells", "output every", "measured, s", "predicted, s", "", "off"):
+        table.add_column(heading, justify="left" if heading == "approach" else "right")
+    for one in checked.compared:
+        table.add_row(
+            str(one.run.approach),
+            f"{one.run.cells:,}",
+            str(one.run.output_every),
+            output.number(one.run.time_s),
+            output.number(one.time_s.estimate),
+            f"({output.number(one.time_s.low)} to {output.number(one.time_s.high)})",
+            f"{100 * one.deviation:+.1f} %",
+        )
+    console.print(table)
+    if checked.median_error is not None:
+        inside = sum(one.is_inside for one in checked.compared)
+        console.print(
+            f"times: off by {output.share(checked.median_error)} in the median, {inside} of"
+            f" {len(checked.compared)} within their intervals"
+        )
+    for rank in checked.rankings:
+        right, pairs = rank.pairs_right
+        measured = ", ".join(str(one) for one in rank.measured)
+        predicted = ", ".join(str(one) for one in rank.predicted)
+        console.print(
+            f"fastest first, {rank.cells:,} cells, output every {rank.output_every}: measured"
+            f" {measured}; predicted {predicted} ({right} of {pairs} pairs right, the predicted"
+            f" first takes {output.share(rank.regret)} longer than the best)",
+            markup=False,
+        )
+    for run, why in checked.left_out:
+        console.print(f"not predicted: {run.source}: {why}", markup=False)

@@ -1,0 +1,195 @@
+"""Measured runs, as `wattio hpcio run --json` tells of them, for calibration and validation."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from wattio.errors import InputError, ResultError
+from wattio.models import approach
+from wattio.models.approach import Approach, Resources, resources
+from wattio.models.scenario import Application
+
+APPLICATION = "miniapp"
+"""What `wattio hpcio run` runs."""
+
+RESULT = Path("run") / "result.json"
+"""Where a run leaves its result within its folder."""
+
+_MOST = 10**12
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run: `cores` are the ranks of each node, `cells` those of the whole grid.
+
+    `time_s` ends with the last step, as T_sim does; what is written after it is left out.
+    `step_s` is a step without its dump, `write_s` and `blocked_s` are those of each dump's slowest
+    rank, in the mean; `power_w` is that of all nodes. What is not known is None.
+    """
+
+    source: str
+    approach: Approach
+    nodes: int
+    cores: int
+    cells: int
+    steps: int
+    output_every: int
+    dumps: int
+    dump_bytes: int
+    time_s: float
+    step_s: float
+    write_s: float | None
+    blocked_s: float | None
+    power_w: float | None
+    is_estimate: bool
+    stalls: int
+    is_whole: bool
+
+    @property
+    def resources(self) -> Resources:
+        """What computes and what writes."""
+        return resources(self.approach, self.nodes, self.cores)
+
+    @property
+    def writes(self) -> bool:
+        """Whether it wrote anything; a run that did not is a profile of computing."""
+        return self.dumps > 0
+
+    @property
+    def application(self) -> Application:
+        """As the models take it. Without dumps it has one after its last step, of no bytes."""
+        every = self.output_every if self.writes else self.steps
+        size = float(self.dump_bytes) if self.writes else 0.0
+        return Application(APPLICATION, self.steps, every, size, self.cells)
+
+
+def parse(text: str, source: str) -> Run:
+    """The run in a JSON object. Raises ResultError for whatever is missing or impossible."""
+    try:
+        content = json.loads(text)
+    except (ValueError, RecursionError):
+        raise ResultError(f"{source}: is not JSON") from None
+    if not isinstance(content, dict):
+        raise ResultError(f"{source}: is not a JSON object")
+    try:
+        return _run(content, source)
+    except (KeyError, TypeError, ValueError, OverflowError, InputError) as error:
+        what = f'lacks "{error.args[0]}"' if isinstance(error, KeyError) else str(error)
+        raise ResultError(f"{source}: is no result of `wattio hpcio run`: {what}") from None
+
+
+def _run(content: dict[str, Any], source: str) -> Run:
+    ranks, nodes = _count(content, "ranks"), _count(content, "nodes")
+    grid = content["grid"]
+    if not isinstance(grid, list) or len(grid) != 3:
+        raise ValueError("grid: three numbers are needed")
+    cells = math.prod(_count({"grid": size}, "grid") for size in grid)
+    if nodes == 0 or ranks == 0 or ranks % nodes or cells == 0:
+        raise ValueError(f"{ranks} ranks on {nodes} nodes, {cells} cells")
+    dumps = _count(content, "dumps")
+    steps, every = _count(content, "steps"), _count(content, "output_every")
+    if steps == 0 or (dumps and not 0 < every <= steps):
+        raise ValueError(f"{dumps} dumps, one every {every} of {steps} steps")
+    power_w, is_estimate = _power(content.get("energy"))
+    drain_s = _seconds(content, "drain_s") or 0.0
+    run = Run(
+        source=source,
+        approach=approach.parse(str(content["approach"])),
+        nodes=nodes,
+        cores=ranks // nodes,
+        cells=cells,
+        steps=steps,
+        output_every=every,
+        dumps=dumps,
+        dump_bytes=_count(content, "dump_bytes"),
+        time_s=_above_zero(content, "wall_s") - drain_s,
+        step_s=_above_zero(content, "step_s_mean"),
+        write_s=_seconds(content, "write_s_slowest_rank_mean"),
+        blocked_s=_seconds(content, "blocked_s_slowest_rank_mean"),
+        power_w=power_w,
+        is_estimate=is_estimate,
+        stalls=_count(content, "stalls"),
+        is_whole=not content.get("errors") and _count(content, "drops") == 0,
+    )
+    if run.time_s <= 0:
+        raise ValueError("it took no time")
+    if run.resources.nodes != nodes:
+        raise ValueError(f"{run.approach} does not divide {nodes} nodes")
+    return run
+
+
+def _count(content: dict[str, Any], name: str) -> int:
+    value = content[name]
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= _MOST:
+        raise ValueError(f"{name}: {str(value)[:40]} is no count")
+    return value
+
+
+def _seconds(content: dict[str, Any], name: str) -> float | None:
+    value = content.get(name)
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= _MOST:
+        raise ValueError(f"{name}: {str(value)[:40]} are no seconds")
+    return float(value)
+
+
+def _above_zero(content: dict[str, Any], name: str) -> float:
+    value = _seconds(content, name)
+    if value is None:
+        raise KeyError(name)
+    if value <= 0:
+        raise ValueError(f"{name}: is not above zero")
+    return value
+
+
+def _power(energies: object) -> tuple[float | None, bool]:
+    """Mean power by the first meter that measures, or else by the first estimate."""
+    entries = (
+        [entry for entry in energies if isinstance(entry, dict)]
+        if (isinstance(energies, list))
+        else []
+    )
+    for name, is_estimate in (("power_w_mean", False), ("estimated_power_w_mean", True)):
+        for entry in entries:
+            value = _seconds(entry, name)
+            if value:
+                return value, is_estimate
+    return None, False
+
+
+def read(folders: Iterable[Path]) -> list[Run]:
+    """Runs of result files, of folders that `wattio hpcio run` wrote, and of folders of those.
+
+    Raises ResultError for a folder without any, and for a file that is no result.
+    """
+    found: list[Run] = []
+    for folder in folders:
+        paths = _results(folder)
+        if not paths:
+            raise ResultError(
+                f"{folder}: holds no result; allowed: --out folders of `wattio hpcio run`, folders"
+                " of them, and files that hold what --json prints"
+            )
+        found += [parse(_text(path), str(path)) for path in paths]
+    return found
+
+
+def _results(folder: Path) -> Sequence[Path]:
+    if folder.is_file():
+        return [folder]
+    if (folder / RESULT).is_file():
+        return [folder / RESULT]
+    return sorted([*folder.glob("*.json"), *folder.glob(str(Path("*") / RESULT))])
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8", errors="replace")
+    except OSError as error:
+        raise ResultError(f"{path}: cannot be read: {error.strerror}") from error

@@ -1,0 +1,303 @@
+"""Calibration: known parameters are found again from runs made up with them, and bad fits told."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from wattio.cli import hpcio_calibrate
+from wattio.errors import InputError, ResultError
+from wattio.models import calibrating, files, fitting, runs, scenario, validating
+from wattio.models.approach import parse
+from wattio.models.parameter import central
+from wattio.models.runs import Run
+from wattio.models.scenario import GIB, Application, Platform
+
+from models.scenarios import platform
+
+CELLS = 1000
+
+
+def made(text: str, nodes: int, cores: int, every: int, noise: float = 0.0, seed: int = 0) -> Run:
+    """A run as the model predicts it on such a part of a platform of round numbers, with noise."""
+    machine = replace(truth(), nodes=nodes, cores=cores)
+    values = central(machine.parameters)
+    run = Application("miniapp", 40, every or 40, 2.0**28 if every else 0.0)
+    found = scenario.predict(parse(text), machine, run, values)
+    used = found.resources
+    factor = math.exp(noise * np.random.default_rng(seed).normal())
+    step_s = float(scenario.step_s_of(used, machine, run, values)) * factor
+    rate = min(used.writers * 50e6, 400e6 / (1 + 0.05 * max(0, used.writers - 4)))
+    parts = nodes if text.startswith("dc") else max(used.dedicated_nodes, 1)
+    per_gib = {"t": 0.0, "c": 0.5, "n": 2.0}["t" if text == "tp" else text[1]]
+    return Run(
+        source=f"{text} {nodes} {cores} {every}",
+        approach=parse(text),
+        nodes=nodes,
+        cores=cores,
+        cells=CELLS,
+        steps=40,
+        output_every=every,
+        dumps=40 // every if every else 0,
+        dump_bytes=2**28 if every else 0,
+        time_s=float(found.time_s) * factor,
+        step_s=step_s,
+        write_s=2**28 / rate if every else None,
+        blocked_s=per_gib * 2**28 / parts / GIB if every else None,
+        power_w=float(found.power_w_mean),
+        is_estimate=False,
+        stalls=0,
+        is_whole=True,
+    )
+
+
+def truth() -> Platform:
+    """What the runs are made up with."""
+    return platform(nodes=4, cores=4)
+
+
+def profile(noise: float = 0.0) -> list[Run]:
+    """Runs without output, each twice."""
+    shapes = [(n, c) for n in (1, 2, 4) for c in (1, 2, 3, 4)]
+    return [
+        made("tp", nodes, cores, 0, noise, seed) for seed, (nodes, cores) in enumerate(shapes * 2)
+    ]
+
+
+def written(everys: tuple[int, ...] = (1, 4)) -> list[Run]:
+    """Runs with output by every approach, and by fewer writers."""
+    found = [made(a, 4, 4, e) for a in ("tp", "dc:1", "dc:2", "dn:1", "dn:3") for e in everys]
+    return found + [made("tp", 1, cores, 4) for cores in (1, 2, 3, 4)]
+
+
+def test_known_parameters_are_found_again() -> None:
+    found = calibrating.calibrate([*profile(), *written()], "made up", idle_power_w=400)
+    numbers = {one.name: one for one in found.file.build().parameters}
+    expected = central(truth().parameters)
+    for name in ("base_s", "power_max_w", "copy_s_per_gib", "send_s_per_gib"):
+        assert numbers[name].value == pytest.approx(expected[name], rel=1e-3)
+    assert numbers["blocked_share"].value == pytest.approx(0.75, rel=0.05)
+    assert numbers["idle_share"].value == pytest.approx(0.5)
+    assert numbers["cores_speedup_4"].value == pytest.approx(4 / 1.15, rel=1e-6)
+    assert numbers["nodes_speedup_4"].value == pytest.approx(4 / 1.03, rel=1e-6)
+    assert numbers["client_bytes_s"].value == pytest.approx(50e6, rel=0.05)
+    assert numbers["contention"].low < 0.05 < numbers["contention"].high
+    assert found.is_good
+    assert {one.origin for one in numbers.values()} == {"measured"}
+
+
+def test_what_was_held_out_is_predicted() -> None:
+    found = calibrating.calibrate([*profile(0.02), *written()], "made up")
+    checked = validating.validate(found.file.build(), written((2, 5)))
+    assert len(checked.compared) == 10
+    assert checked.median_error is not None
+    assert checked.median_error < 0.03
+    assert all(one.regret < 0.02 for one in checked.rankings)
+    assert [one.pairs_right[1] for one in checked.rankings] == [10, 10]
+    assert {why for _, why in checked.left_out} == {
+        f"1 nodes of {cores} ranks, not 4 of 4" for cores in (1, 2, 3)
+    } | {"1 nodes of 4 ranks, not 4 of 4"}
+    assert json.dumps(checked.as_object(), allow_nan=False)
+
+
+def test_an_interval_holds_the_truth_about_as_often_as_it_says() -> None:
+    inside = 0
+    for start in range(40):
+        shapes = [(n, c) for n in (1, 2) for c in (1, 2, 4)] * 2
+        noisy = [made("tp", n, c, 0, 0.05, 1000 * start + at) for at, (n, c) in enumerate(shapes)]
+        base = fitting.computing(noisy).base
+        inside += base.low <= 8.0 <= base.high
+    assert inside >= 34
+
+
+def test_cores_that_depend_on_nodes_are_a_bad_fit() -> None:
+    """Emulated nodes share one machine's cores, which the document's equation (2) leaves out."""
+    shared = [replace(run, step_s=1 / min(2, run.nodes * run.cores)) for run in profile()]
+    fit = fitting.computing(shared).fit
+    assert not fit.is_good
+    assert "BAD" in str(fit)
+
+
+def test_runs_that_tell_too_little_are_refused() -> None:
+    with pytest.raises(InputError, match="output-every 0"):
+        fitting.computing([run for run in profile() if run.cores > 1])
+    with pytest.raises(InputError, match="do not tell cores from nodes"):
+        fitting.computing([made("tp", 1, 1, 0), made("tp", 2, 2, 0)])
+    with pytest.raises(InputError, match="no run wrote"):
+        fitting.storage(profile(), 1)
+
+
+def test_what_no_run_tells_is_assumed_and_wide() -> None:
+    bare = [replace(run, power_w=None) for run in [*profile(), made("tp", 4, 4, 4)]]
+    found = calibrating.calibrate(bare, "made up")
+    assumed = {one.name for one in found.file.build().parameters if one.origin == "assumed"}
+    assert assumed == set(calibrating.NOT_MEASURED)
+    estimated = [replace(run, is_estimate=True) for run in [*profile(), made("tp", 4, 4, 4)]]
+    power = calibrating.calibrate(estimated, "made up").file.power.max
+    assert power.origin == "assumed"
+    assert "ESTIMATED" in power.how
+
+
+def test_ranking_counts_pairs_and_regret() -> None:
+    approaches = [parse(text) for text in ("tp", "dc:1", "dc:2")]
+    ranking = validating.Ranking(
+        1, 1, tuple(approaches), (approaches[1], approaches[0], approaches[2]), 0.1
+    )
+    assert ranking.pairs_right == (2, 3)
+
+
+def content(**changed: object) -> dict[str, Any]:
+    """A result as `wattio hpcio run --json` prints it."""
+    found: dict[str, Any] = {
+        "approach": "dc:1",
+        "ranks": 8,
+        "nodes": 2,
+        "grid": [64, 64, 32],
+        "steps": 30,
+        "output_every": 10,
+        "dumps": 3,
+        "dump_bytes": 3145728,
+        "wall_s": 3.0,
+        "drain_s": 0.5,
+        "step_s_mean": 0.1,
+        "blocked_s_slowest_rank_mean": 0.01,
+        "write_s_slowest_rank_mean": 0.07,
+        "stalls": 0,
+        "drops": 0,
+        "errors": [],
+        "energy": [
+            {"meter": "estimate:assumed", "estimate": True, "estimated_power_w_mean": 60.0},
+            {"meter": "rapl:", "estimate": False, "power_w_mean": 50.0},
+        ],
+    }
+    return found | changed
+
+
+def test_a_result_is_read() -> None:
+    run = runs.parse(json.dumps(content()), "x.json")
+    assert (run.nodes, run.cores, run.cells, run.time_s) == (2, 4, 64 * 64 * 32, 2.5)
+    assert (run.power_w, run.is_estimate, run.is_whole) == (50.0, False, True)
+    assert run.resources.writers == 2
+    assert not runs.parse(json.dumps(content(drops=1)), "x").is_whole
+    assert runs.parse(json.dumps(content(energy=[])), "x").power_w is None
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"grid": [1, 2]}, "three numbers"),
+        ({"ranks": 7}, "7 ranks on 2 nodes"),
+        ({"approach": "dc:4"}, "none would compute"),
+        ({"wall_s": 0.1}, "no time"),
+        ({"wall_s": "1"}, "no seconds"),
+        ({"step_s_mean": 0}, "not above zero"),
+        ({"dumps": True}, "no count"),
+        ({"output_every": 0}, "one every 0"),
+    ],
+)
+def test_an_impossible_result_is_refused(changed: dict[str, object], message: str) -> None:
+    with pytest.raises(ResultError, match=message):
+        runs.parse(json.dumps(content(**changed)), "x.json")
+
+
+scalars: Any = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5)
+
+
+@given(
+    st.dictionaries(
+        st.sampled_from(list(content())),
+        scalars | st.lists(scalars, max_size=3) | st.dictionaries(st.text(max_size=5), scalars),
+    )
+)
+def test_no_content_breaks_the_reading(changed: dict[str, object]) -> None:
+    with contextlib.suppress(ResultError):
+        runs.parse(json.dumps(content(**changed)), "x.json")
+
+
+@given(st.text(max_size=100))
+def test_no_text_breaks_the_reading(text: str) -> None:
+    with contextlib.suppress(ResultError):
+        runs.parse(text, "x.json")
+
+
+def test_results_are_found_in_folders(tmp_path: Path) -> None:
+    text = json.dumps(content())
+    (tmp_path / "a" / "run").mkdir(parents=True)
+    (tmp_path / "a" / "run" / "result.json").write_text(text)
+    (tmp_path / "b.json").write_text(text)
+    assert len(runs.read([tmp_path])) == 2
+    assert len(runs.read([tmp_path / "a", tmp_path / "b.json"])) == 2
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(ResultError, match="holds no result"):
+        runs.read([tmp_path / "empty"])
+
+
+def as_content(run: Run) -> dict[str, Any]:
+    """A made-up run as `wattio hpcio run --json` would tell of it."""
+    return content(
+        approach=str(run.approach),
+        ranks=run.nodes * run.cores,
+        nodes=run.nodes,
+        grid=[run.cells, 1, 1],
+        steps=run.steps,
+        output_every=run.output_every,
+        dumps=run.dumps,
+        dump_bytes=run.dump_bytes,
+        wall_s=run.time_s,
+        drain_s=0.0,
+        step_s_mean=run.step_s,
+        blocked_s_slowest_rank_mean=run.blocked_s,
+        write_s_slowest_rank_mean=run.write_s,
+        energy=[{"power_w_mean": run.power_w}],
+    )
+
+
+@pytest.fixture
+def folders(tmp_path: Path) -> tuple[Path, Path]:
+    for name, all_ in (("fit", [*profile(), *written()]), ("held", written((2,)))):
+        (tmp_path / name).mkdir()
+        for at, run in enumerate(all_):
+            (tmp_path / name / f"{at}.json").write_text(json.dumps(as_content(run)))
+    return tmp_path / "fit", tmp_path / "held"
+
+
+def test_the_command_writes_a_platform_that_advice_reads(
+    folders: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "platform.toml"
+    fit, held = folders
+    more = {"held_out": (held,), "idle_power": "400 W", "as_json": True}
+    assert hpcio_calibrate.calibrate(results=(fit,), out=out, **more) == 0  # type: ignore[arg-type]
+    told = json.loads(capsys.readouterr().out)
+    assert told["is_good"]
+    assert told["held_out"]["median_error"] < 0.03
+    assert files.read_platform(out).build().nodes == 4
+    assert hpcio_calibrate.calibrate(results=(fit,), out=out, held_out=(held,)) == 0
+    text = capsys.readouterr().out
+    for part in ("steps without output", "held out", "fastest first", "platform file"):
+        assert part in text
+
+
+def test_bad_fits_end_with_1(folders: tuple[Path, Path], tmp_path: Path) -> None:
+    fit, _ = folders
+    for path in list(fit.glob("*.json"))[:10]:
+        told = json.loads(path.read_text())
+        path.write_text(json.dumps(told | {"step_s_mean": 5 * told["step_s_mean"]}))
+    assert hpcio_calibrate.calibrate(results=(fit,), out=tmp_path / "platform.toml") == 1
+
+
+def test_bad_words_are_refused(folders: tuple[Path, Path], tmp_path: Path) -> None:
+    fit, _ = folders
+    out = tmp_path / "platform.toml"
+    with pytest.raises(InputError, match="--idle-power"):
+        hpcio_calibrate.calibrate(results=(fit,), out=out, idle_power="60 V")
+    with pytest.raises(InputError, match="--out"):
+        hpcio_calibrate.calibrate(results=(fit,), out=tmp_path / "no" / "p.toml")
