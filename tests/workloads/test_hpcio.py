@@ -58,6 +58,9 @@ def test_a_run_tells_what_it_did(pair: tuple[Path, Report]) -> None:
     assert report.account.bytes == report.dumps * report.dump_bytes
     assert report.account.files == 4
     assert report.errors() == []
+    assert report.nodes == 1
+    assert report.write_s_slowest_mean is not None
+    assert 0 < report.write_s_slowest_mean < report.seconds
     assert 0 < report.drain_s < report.seconds
     for spread in (report.step_s, report.dump_s, report.blocked_s, report.blocked_s_slowest):
         assert spread.mean is not None

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
-from pydantic import Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from wattio import clock
 from wattio.clock import Instant, Span
@@ -89,7 +89,32 @@ class Checked(Strict):
         return (self.after.mass_kg - self.before.mass_kg) / self.before.rest_mass_kg
 
 
-class Account(Strict):
+class _Told(BaseModel):
+    """What the middleware tells; of that, what is used here."""
+
+    model_config = ConfigDict(frozen=True, strict=True)
+
+
+class RankDump(_Told):
+    """A dump as one rank saw it: `write_s` is how long it was busy writing it."""
+
+    step: Count
+    blocked_s: float
+    write_s: float
+    files: Count
+    dropped: bool
+
+
+class RankAccount(_Told):
+    """The dumps of one rank."""
+
+    rank: Count
+    node: Count
+    role: str
+    dumps: list[RankDump]
+
+
+class Account(_Told):
     """What the middleware counted. `errors` and `dropped` name dumps by their step."""
 
     approach: str
@@ -102,7 +127,7 @@ class Account(Strict):
     files: Count
     errors: dict[str, list[str]]
     cpu_s: dict[str, float]
-    ranks: list[dict[str, Any]]
+    ranks: list[RankAccount]
 
 
 class Report(Strict):
@@ -136,6 +161,21 @@ class Report(Strict):
     cpu_s_writing: float
     checks: Checked
     account: Account
+
+    @property
+    def nodes(self) -> int:
+        """Machines, or those that were emulated."""
+        return len({rank.node for rank in self.account.ranks})
+
+    @property
+    def write_s_slowest_mean(self) -> float | None:
+        """How long the slowest rank was busy writing a dump, in the mean over dumps."""
+        slowest: dict[int, float] = {}
+        for rank in self.account.ranks:
+            for dump in rank.dumps:
+                if dump.files and not dump.dropped:
+                    slowest[dump.step] = max(slowest.get(dump.step, 0.0), dump.write_s)
+        return sum(slowest.values()) / len(slowest) if slowest else None
 
     @property
     def seconds(self) -> float:

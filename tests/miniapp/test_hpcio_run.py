@@ -1,0 +1,164 @@
+"""`wattio hpcio run`: small runs by real ranks, what is told of them, and how they end."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from wattio.cli import hpcio_run, main
+from wattio.recording import parquet
+from wattio.workloads import hpcio_output, mpi_launch
+
+QUICK = {"--size": "tiny", "--steps": "6", "--output-every": "3"}
+
+
+def line(*arguments: str) -> list[str]:
+    """A command, quick where nothing else is asked for."""
+    rest = [word for pair in QUICK.items() if pair[0] not in arguments for word in pair]
+    return ["hpcio", "run", *rest, *arguments]
+
+
+def called(*arguments: str) -> int:
+    """The exit code of a command."""
+    with pytest.raises(SystemExit) as ended:
+        main(line(*arguments))
+    return int(ended.value.code or 0)
+
+
+def test_a_run_is_told_as_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "dumps"
+    assert called("--out", str(out), "--json") == 0
+    told: dict[str, Any] = json.loads(capsys.readouterr().out)
+    assert (told["approach"], told["ranks"], told["ranks_computing"]) == ("tp", 2, 2)
+    assert told["grid"] == [16, 16, 16]
+    assert (told["dumps"], told["files"], told["errors"]) == (2, 4, [])
+    assert told["bytes"] == 2 * told["dump_bytes"] == 2 * 98304
+    assert (told["stalls"], told["drops"], told["written_through"]) == (0, 0, 0)
+    assert 0 < told["blocked_s_mean"] <= told["blocked_s_p99"] <= told["blocked_s_max"]
+    assert told["step_s_mean"] * 6 < told["wall_s"]
+    assert told["bubble_height_m_last"] > told["bubble_height_m_first"]
+    [energy] = told["energy"]
+    assert energy["estimate"] is True
+    assert energy["estimated_energy_j"] == pytest.approx(2 * energy["estimated_joules_per_dump"])
+    power_w = energy["estimated_energy_j"] / told["wall_s"]
+    assert energy["estimated_power_w_mean"] == pytest.approx(power_w)
+    assert not any(name in energy for name in ("energy_j", "power_w_mean", "joules_per_dump"))
+    assert parquet.read(out / "run" / "power.parquet")
+    assert json.loads((out / "run" / "result.json").read_text()) == told
+    names = sorted(path.name for path in (out / "dumps").iterdir())
+    assert names == ["dump-00000003", "dump-00000006"]
+
+
+def test_a_run_is_told_as_a_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert called("--out", str(tmp_path / "dumps"), "--ranks", "1") == 0
+    text = capsys.readouterr().out
+    assert "energy, ESTIMATE" in text
+    assert "1 ranks compute, 0 only write" in text
+    assert "J a dump" in text
+
+
+def test_a_failed_dump_is_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = hpcio_run._raw_folder
+
+    def in_the_way(out: Path) -> Path:
+        raw = made(out)
+        (out / "dumps").mkdir()
+        (out / "dumps/dump-00000003.partial").touch()
+        return raw
+
+    monkeypatch.setattr(hpcio_run, "_raw_folder", in_the_way)
+    assert called("--out", str(tmp_path / "dumps"), "--json") == 1
+    streams = capsys.readouterr()
+    assert "FAILED: dump of step 3" in streams.err
+    told = json.loads(streams.out)
+    assert len(told["errors"]) == 1
+    assert told["files"] == 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--size", "tinny"), 'size: "tinny" is not known; did you mean "tiny"'),
+        (("--approach", "dc:x"), 'approach "dc:x" needs a number'),
+        (("--ranks", "0"), "ranks: 0"),
+        (("--variables", "u,rain"), '"rain" is not known'),
+        (("--buffer", "12"), "buffer"),
+        (("--meter", "estimate:assumed", "--meter", "estimate:assumed"), "is there twice"),
+    ],
+)
+def test_input_that_cannot_be_used(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], message: str
+) -> None:
+    assert called("--out", str(tmp_path / "dumps"), *arguments) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_dumps_of_another_run_are_left_alone(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "mine").touch()
+    assert called("--out", str(tmp_path)) == 2
+    assert "is not empty" in capsys.readouterr().err
+    assert [path.name for path in tmp_path.iterdir()] == ["mine"]
+
+
+def test_a_run_without_output_has_no_joules_of_a_dump(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert called("--out", str(tmp_path / "dumps"), "--output-every", "0", "--json") == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["dumps"] == told["bytes"] == 0
+    assert "blocked_s_mean" not in told
+    assert "estimated_joules_per_dump" not in told["energy"][0]
+
+
+def test_ctrl_c_ends_all_ranks(tmp_path: Path) -> None:
+    out = tmp_path / "dumps"
+    words = line("--steps", "10000000", "--output-every", "0", "--out", str(out))
+    command = [sys.executable, "-m", "wattio.cli", *words]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE)
+    try:
+        ranks_output = out / "run" / mpi_launch.OUTPUT
+        until(lambda: hpcio_output.steps_done(ranks_output) > 0)
+        ranks = of_run(out)
+        assert len(ranks) >= 2
+        process.send_signal(signal.SIGINT)
+        _, told = process.communicate(timeout=30)
+        assert process.returncode == 130
+        assert b"was stopped" in told
+        until(lambda: not of_run(out))
+    finally:
+        process.kill()
+        process.wait()
+
+
+def until(holds: Callable[[], bool], seconds: float = 30.0) -> None:
+    """Wait for something, and no longer than a while."""
+    deadline = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def of_run(out: Path) -> list[int]:
+    """Processes of ranks whose dumps go to a folder."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit() and int(entry.name) != os.getpid():
+            try:
+                words = (entry / "cmdline").read_bytes()
+            except OSError:
+                continue
+            if b"ranks.hpcio" in words and str(out).encode() in words:
+                found.append(int(entry.name))
+    return found
