@@ -89,7 +89,7 @@ class Dumps:
         try:
             folder.mkdir(exist_ok=True)
         except OSError as error:
-            raise parts.PartFailed(f"{folder}: {error.strerror}") from error
+            raise parts.PartFailed(parts.explain(folder, error)) from error
         return folder
 
     def leave(self, step: int, note: Note) -> str | None:
@@ -108,7 +108,7 @@ class Dumps:
             # Another process has just left the last note, and renamed the folder.
             return None
         except OSError as error:
-            return f"{folder}: {error.strerror}"
+            return parts.explain(folder, error)
         return None
 
     def is_lost(self, step: int) -> bool:

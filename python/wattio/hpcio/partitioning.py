@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from wattio.errors import DumpFailed
-from wattio.hpcio import dumps
+from wattio.hpcio import dumps, parts
 from wattio.hpcio.account import DumpRecord
 from wattio.hpcio.blocks import Block
 from wattio.hpcio.session import Scratch, Session
@@ -40,7 +40,7 @@ class PartitioningSession(Session):
                 try:
                     self.dumps.publish(record.step, notes)
                 except OSError as error:
-                    record.error = f"{dumps.name(record.step)}: {error.strerror}"
+                    record.error = parts.explain(self.dumps.output / dumps.name(record.step), error)
                     errors = [record.error]
         errors = self._comm.bcast(errors)
         if errors:

@@ -7,6 +7,7 @@ The file's attributes tell the step, the process that wrote it and the version o
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import re
@@ -79,7 +80,7 @@ def _write(
     path: Path, step: int, process: int, blocks: Sequence[tuple[Block, Array]], config: Config
 ) -> list[dict[str, Any]]:
     facts = []
-    with h5py.File(path, "w") as file:
+    with contextlib.closing(_File(path)) as sink, h5py.File(sink, "w") as file:
         file.attrs.update({"wattio_hpcio": VERSION, "step": step, "process": process})
         for block, data in blocks:
             filters: dict[str, Any] = {}
@@ -92,7 +93,69 @@ def _write(
             if config.checksum:
                 fact["crc32"] = dataset.attrs["crc32"] = crc32(data)
             facts.append(fact)
+            sink.check()
     return facts
+
+
+class _File:
+    """What HDF5 writes through. It does not learn of a failed write: it would crash on closing."""
+
+    def __init__(self, path: Path) -> None:
+        """Make the file. Raises OSError."""
+        self.error: OSError | None = None
+        self._file = path.open("w+b", buffering=0)
+
+    def seek(self, offset: int, whence: int = 0) -> int:
+        """As of a file."""
+        return self._file.seek(offset, whence)
+
+    def tell(self) -> int:
+        """As of a file."""
+        return self._file.tell()
+
+    def read(self, size: int) -> bytes:
+        """As of a file, and whole; h5py looks for it, and calls `readinto`."""
+        found = bytearray(size)
+        self.readinto(memoryview(found))
+        return bytes(found)
+
+    def readinto(self, buffer: memoryview) -> int:
+        """As of a file, but whole: what was never written is zeros."""
+        got = self._file.readinto(buffer)
+        buffer[got:] = bytes(len(buffer) - got)
+        return len(buffer)
+
+    def write(self, data: memoryview) -> int:
+        """Write all of it, until something fails."""
+        left = memoryview(data).cast("B")
+        try:
+            while len(left) and self.error is None:
+                left = left[self._file.write(left) :]
+        except OSError as error:
+            self.error = error
+        return len(data)
+
+    def truncate(self, size: int) -> int:
+        """As of a file."""
+        try:
+            if self.error is None:
+                self._file.truncate(size)
+        except OSError as error:
+            self.error = error
+        return size
+
+    def flush(self) -> None:
+        """Nothing is held back."""
+
+    def check(self) -> None:
+        """Raise what has failed."""
+        if self.error is not None:
+            raise self.error
+
+    def close(self) -> None:
+        """Close the file. Raises OSError."""
+        self._file.close()
+        self.check()
 
 
 def explain(path: Path, error: Exception) -> str:

@@ -1,0 +1,151 @@
+"""A simulation for tests: known fields, and what a test asks to go wrong."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from mpi4py import MPI
+from numpy.typing import NDArray
+from wattio import hpcio
+from wattio.hpcio import Config, dumps, parts
+from wattio.hpcio.blocks import Block
+from wattio.hpcio.node_writer import NodeWriter
+from wattio.hpcio.session import Session
+
+SHAPE = (24, 10, 6)
+DEADLINE_S = 20.0
+
+
+def field(step: int) -> NDArray[np.float32]:
+    """The global field of a step."""
+    return (np.arange(np.prod(SHAPE), dtype="f4") + 10_000 * step).reshape(SHAPE)
+
+
+def until(condition: Callable[[], bool]) -> None:
+    """Wait for a condition; it has to come."""
+    deadline_s = time.monotonic() + DEADLINE_S
+    while not condition():
+        if time.monotonic() > deadline_s:
+            raise TimeoutError
+        time.sleep(0.005)
+
+
+def whole(task: dict[str, Any], step: int) -> bool:
+    return (Path(task["config"]["output"]) / dumps.name(step)).is_dir()
+
+
+class Gate:
+    """Holds the writer in its first dump until the simulation, or a stall, opens it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.reached = folder / "reached"
+        self.opened = folder / "opened"
+        self.writers: list[NodeWriter] = []
+
+    def install(self) -> None:
+        """Put the gate before the writing of part files of ranks that only write."""
+        write, begin, writers = parts.write, NodeWriter.serve, self.writers
+
+        def gated(
+            path: Path,
+            step: int,
+            process: int,
+            blocks: Sequence[tuple[Block, NDArray[Any]]],
+            config: Config,
+        ) -> list[dict[str, Any]]:
+            if not self.reached.exists():
+                self.reached.touch()
+                until(self._is_open)
+            return write(path, step, process, blocks, config)
+
+        def serve(self: NodeWriter) -> None:
+            writers.append(self)
+            begin(self)
+
+        parts.write = gated
+        NodeWriter.serve = serve  # type: ignore[method-assign]
+
+    def _is_open(self) -> bool:
+        stalled = any(state.waiting for one in self.writers for state in one._states)
+        return self.opened.exists() or stalled
+
+
+def limit_files(size: int) -> None:
+    """No file may be larger, from the first dump on; the memory that is shared, before, may."""
+    begin = dumps.Dumps.begin
+
+    def limited(self: dumps.Dumps, step: int) -> Path:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
+        return begin(self, step)
+
+    dumps.Dumps.begin = limited  # type: ignore[method-assign]
+
+
+def dump(session: Session, step: int) -> None:
+    """One dump: a field in slabs, and the rank's own number."""
+    comm = session.compute_comm
+    rows = np.array_split(np.arange(SHAPE[0]), comm.Get_size())[comm.Get_rank()]
+    shape = (len(rows), *SHAPE[1:])
+    offset = (int(rows[0]) if len(rows) else 0, 0, 0)
+    session.allocate("theta", shape, "f4", SHAPE, offset)[...] = field(step)[rows]
+    session.allocate("rank", (1,), "i8")[...] = session.rank
+    session.end_dump(step)
+
+
+def run(task: dict[str, Any]) -> None:
+    comm = MPI.COMM_WORLD
+    config = hpcio.Config.model_validate(task["config"])
+    gate = Gate(config.output.parent)
+    if task.get("gated") and comm.Get_rank() == comm.Get_size() - 1:
+        gate.install()
+    if task.get("killed") == comm.Get_rank():
+        killer = threading.Thread(target=die_after, args=(task,), daemon=True)
+        killer.start()
+    if "limit" in task:
+        limit_files(task["limit"])
+    session = hpcio.start(comm, config)
+    if not session.is_writer:
+        simulate(session, task, gate)
+    account = session.close()
+    if comm.Get_rank() == 0:
+        sys.stdout.write(json.dumps(account.as_json()))
+
+
+def simulate(session: Session, task: dict[str, Any], gate: Gate) -> None:
+    if task.get("gated") == "stall":
+        opener = threading.Thread(target=open_at_stall, args=(session, gate), daemon=True)
+        opener.start()
+    for step in task["steps"]:
+        dump(session, step)
+        if task.get("gated") and step == 0:
+            until(gate.reached.exists)
+        if "through" in task and step in task["through"]:
+            assert whole(task, step), "a dump that is written through is there at once"
+    if task.get("killed") is not None:
+        # Somebody dies now; this rank waits as in a long step.
+        until(lambda: False)
+    gate.opened.touch()
+
+
+def die_after(task: dict[str, Any]) -> None:
+    until(lambda: whole(task, task["steps"][0]))
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def open_at_stall(session: Session, gate: Gate) -> None:
+    until(lambda: session._record.stalled)
+    gate.opened.touch()
+
+
+if __name__ == "__main__":
+    run(json.loads(sys.argv[1]))

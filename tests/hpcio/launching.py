@@ -1,0 +1,50 @@
+"""Starting MPI programs of tests: few ranks on this machine, more than it has cores."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from wattio.workloads import mpi_launch, mpirun
+
+PROGRAM = Path(__file__).with_name("dumping_program.py")
+TIMEOUT_S = 60.0
+
+
+def environment() -> dict[str, str]:
+    """What launchers need on one small machine, as any user."""
+    return {
+        **os.environ,
+        **mpirun._ENVIRONMENT,
+        **mpi_launch._ENVIRONMENT,
+        **mpi_launch._ONE_HOST,
+        **mpi_launch._ROOT,
+    }
+
+
+def launch(
+    ranks: int, task: dict[str, Any], timeout_s: float = TIMEOUT_S
+) -> subprocess.CompletedProcess[str]:
+    """Run the program on so many ranks; TimeoutExpired where it hangs."""
+    launcher = mpi_launch.launcher(mpirun.LauncherOptions())
+    assert launcher is not None
+    line = [launcher, "-np", str(ranks), "--oversubscribe", "--bind-to", "none", sys.executable]
+    return subprocess.run(
+        [*line, "-m", "mpi4py", str(PROGRAM), json.dumps(task)],
+        env=environment(),
+        capture_output=True,
+        text=True,
+        timeout=timeout_s,
+        check=False,
+    )
+
+
+def account(done: subprocess.CompletedProcess[str]) -> dict[str, Any]:
+    """The account that the first rank prints."""
+    assert done.returncode == 0, done.stderr
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found

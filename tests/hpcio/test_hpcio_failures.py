@@ -1,0 +1,88 @@
+"""Processes that die and disks that fill up: the job ends, and what was whole stays readable."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from wattio.hpcio import parse_approach
+from wattio.hpcio.assembling import fields
+from wattio.hpcio.inspecting import inspect
+
+from hpcio.dumping_program import field
+from hpcio.launching import launch
+
+ENDS_S = 20.0
+"""The start of the ranks, and the ten seconds in which a job has to end after a death."""
+
+PER_NODE = {"tp": None, "dc:1": 4, "dn:1": 2}
+
+
+def task(output: Path, approach: str, steps: list[int], **more: object) -> dict[str, Any]:
+    config = {
+        "output": str(output),
+        **parse_approach(approach),
+        "ranks_per_node": PER_NODE[approach],
+        "compression": "none",
+    }
+    return {"config": config, "steps": steps, **more}
+
+
+@pytest.mark.parametrize(
+    ("approach", "killed"), [("tp", 1), ("dc:1", 1), ("dc:1", 3), ("dn:1", 1), ("dn:1", 2)]
+)
+def test_a_death_ends_the_job(tmp_path: Path, approach: str, killed: int) -> None:
+    output = tmp_path / "dumps"
+    done = launch(4, task(output, approach, [0, 1], killed=killed), ENDS_S)
+    assert done.returncode != 0
+    first = inspect(output)[0]
+    assert first.whole
+    assert not first.problems
+    assert np.array_equal(fields(output, 0)["theta"], field(0))
+
+
+@pytest.mark.parametrize("approach", ["tp", "dc:1", "dn:1"])
+def test_a_full_disk_ends_with_its_reason(tmp_path: Path, approach: str) -> None:
+    """A limit on the size of files is a disk that is full, without root."""
+    output = tmp_path / "dumps"
+    done = launch(4, task(output, approach, [0, 1], limit=2048), ENDS_S)
+    assert done.returncode != 0
+    assert "DumpFailed: dump of step" in done.stderr
+    assert "the disk is full or a limit is reached" in done.stderr
+    found = inspect(output)
+    assert not any(dump.whole for dump in found)
+    assert any("the disk is full" in problem for problem in found[0].problems)
+    assert not list(output.glob("*/*.h5"))
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of 256 KiB."""
+    if os.geteuid() != 0:
+        pytest.skip("mounting needs root")
+    place = tmp_path / "disk"
+    place.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", str(place)]
+    if subprocess.run(mount, check=False, capture_output=True).returncode:
+        pytest.skip("no tmpfs can be mounted here")
+    yield place
+    subprocess.run(["umount", str(place)], check=True)
+
+
+@pytest.mark.system
+@pytest.mark.parametrize("approach", ["tp", "dc:1", "dn:1"])
+def test_a_disk_fills_up(small_disk: Path, approach: str) -> None:
+    output = small_disk / "dumps"
+    done = launch(4, task(output, approach, list(range(30))), ENDS_S)
+    assert done.returncode != 0
+    assert "the disk is full or a limit is reached (No space left on device)" in done.stderr
+    found = inspect(output)
+    whole = [dump for dump in found if dump.whole]
+    assert whole
+    assert not [problem for dump in whole for problem in dump.problems]
+    assert np.array_equal(fields(output, whole[-1].step)["theta"], field(whole[-1].step))
