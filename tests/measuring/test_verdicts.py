@@ -47,6 +47,14 @@ def test_one_sample_a_second_is_enough_wherever_the_phase_begins() -> None:
     assert kinds(judged(meter, ("write", 10.3, 126.9))) == {"VALID"}
 
 
+def test_a_counter_of_coarse_steps_is_a_warning() -> None:
+    joules = 100.0 * EVERY_SECOND
+    for step_j, expected in ((1.0, "VALID"), (3600.0, "WARN COARSE")):
+        counted = made.samples(EVERY_SECOND, busy, np.floor(joules / step_j) * step_j)
+        meter = made.watched(counted, counts_energy=True, resolution_w=step_j)
+        assert kinds(judged(meter, ("write", 10.3, 110.3))) == {expected}
+
+
 def test_a_gap_touches_the_phases_that_it_lies_in_only() -> None:
     times = EVERY_SECOND[(EVERY_SECOND < 50) | (EVERY_SECOND > 54)]
     meter = made.watched(made.samples(times, busy))

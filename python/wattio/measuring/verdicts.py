@@ -28,6 +28,8 @@ WITNESS = "witness"
 STEP_UNKNOWN_W = 1.0
 """Taken for the resolution of a meter that names none and has shown only one value."""
 
+COARSE_SHARE = 0.01
+"""The largest share of a phase's energy that one step of its counter may be."""
 
 Still = tuple[float, float, str]
 """A stretch over which a meter was frozen: its first and last sample, and how it shows."""
@@ -85,7 +87,8 @@ def of_iteration(
         found.append(Verdict("INVALID", f"FAILED: {record.failure}"))
     for meter, stills in watched:
         for phase in record.phases:
-            found += _of_phase(phase.span, meter.around(phase.span), rules)
+            around = meter.around(phase.span)
+            found += [*_of_phase(phase.span, around, rules), *_coarse(phase.span, around)]
             found += _frozen(phase.span, meter, stills)
     found += [Verdict("WARN", f"DOUBT: {text}") for text in record.doubts]
     found += [
@@ -126,6 +129,17 @@ def _of_phase(span: Span, meter: Watched, rules: Rules) -> Iterator[Verdict]:
     if count < rules.samples_min or count < int(span.seconds):
         text = f"LOW_N: {where} has {count} samples in {span.seconds:.3g} s"
         yield Verdict("WARN", f"{text}; wanted are {rules.samples_min}, and one a second")
+
+
+def _coarse(span: Span, meter: Watched) -> Iterator[Verdict]:
+    """A counter whose step is no small share of what it counted in a phase."""
+    if not meter.facts.counts_energy or meter.facts.resolution_w is None:
+        return
+    step_j = meter.facts.resolution_w * meter.facts.period_s
+    counted_j = power.energy_counted(meter.time_s, meter.samples.energy_j, *bounds(span))
+    if counted_j is not None and step_j > COARSE_SHARE * counted_j:
+        text = f"{meter.entry.shown} counts in steps of {step_j:.3g} J, and the phase has"
+        yield Verdict("WARN", f"COARSE: {span.name}: {text} {counted_j:.3g} J")
 
 
 def standstills(meter: Watched, rules: Rules, witness: Watched | None) -> Iterator[Still]:
