@@ -108,7 +108,9 @@ def test_state_depends_on_the_steps_alone(
     if report.dumps == 0:
         assert report.account.bytes == 0
         assert report.blocked_s.mean is None
-        assert operation(report).latency_us == {}
+        steps = operation(report)
+        assert (steps.operation, steps.operations) == ("step", STEPS)
+        assert steps.latency_us["mean"] == pytest.approx(1e6 * (report.step_s.mean or 0))
     if "variables" in given:
         assert report.dump_bytes == SIZES["tiny"].dump_bytes(1)
         assert any("without sync" in doubt for doubt in operation(report).doubts)

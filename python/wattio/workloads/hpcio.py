@@ -8,7 +8,7 @@
 The application is `wattio.miniapp`, the middleware `wattio.hpcio`; a matrix of approaches, output
 frequencies and sizes is a study with an entry for each. Ranks are over all clients. The phase lasts
 from the first step until the last dump is written; its operations are dumps, and their latency is
-how long a computing rank was blocked by one.
+how long a computing rank was blocked by one. Without output they are steps, and how long they took.
 """
 
 from __future__ import annotations
@@ -210,19 +210,25 @@ def results(raw: Path) -> list[Operation]:
 
 
 def operation(report: Report) -> Operation:
-    """A run as a normalised result: its dumps, and how long they blocked a computing rank."""
-    seconds = report.seconds
-    moved, dumps = report.account.bytes, report.account.dumps
-    blocked = report.blocked_s.model_dump(exclude_none=True)
+    """A run as a normalised result: its dumps, and how long they blocked a computing rank.
+
+    A run that writes nothing is its steps, and how long they took.
+    """
+    seconds, moved = report.seconds, report.account.bytes
+    name, count, spread = "dump", report.account.dumps, report.blocked_s
+    if not report.plan.output_every:
+        name, count, spread = "step", report.plan.steps, report.step_s
     return Operation(
-        operation="dump",
+        operation=name,
         phase=RUN,
         seconds=seconds,
         bytes=moved or None,
-        operations=dumps,
+        operations=count,
         throughput_mib_s=moved / _MIB / seconds if moved and seconds > 0 else None,
-        iops=dumps / seconds if seconds > 0 else None,
-        latency_us={name: value * 1e6 for name, value in blocked.items()},
+        iops=count / seconds if seconds > 0 else None,
+        latency_us={
+            name: value * 1e6 for name, value in spread.model_dump(exclude_none=True).items()
+        },
         start_utc_ns=report.start[0],
         end_utc_ns=report.end[0],
         doubts=tuple(doubts(report)),
