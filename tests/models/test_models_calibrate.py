@@ -235,6 +235,11 @@ def test_results_are_found_in_folders(tmp_path: Path) -> None:
     (tmp_path / "b.json").write_text(text)
     assert len(runs.read([tmp_path])) == 2
     assert len(runs.read([tmp_path / "a", tmp_path / "b.json"])) == 2
+    (tmp_path / "c.jsonl").write_text(f"{text}\n{text}\n")
+    assert len(runs.read([tmp_path])) == 4
+    (tmp_path / "d.jsonl").write_text(f"{text}\nx\n")
+    with pytest.raises(ResultError, match=r"d\.jsonl:2: is not JSON"):
+        runs.read([tmp_path])
     (tmp_path / "empty").mkdir()
     with pytest.raises(ResultError, match="holds no result"):
         runs.read([tmp_path / "empty"])

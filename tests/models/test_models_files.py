@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from wattio import cli
 from wattio.errors import InputError
+from wattio.hpcio.config import Config
 from wattio.models import configuration, files
 from wattio.models.approach import parse, resources
 from wattio.study import document
@@ -203,6 +204,13 @@ def test_configurations_of_each_approach() -> None:
         assert table["approach"] == approach.kind
         assert table.get("writers") == (2 if text == "dc:2" else None)
         assert table.get("ratio") == (7 if text == "dn:7" else None)
+
+
+@pytest.mark.parametrize("text", ["tp", "dc:2", "dn:7"])
+def test_our_middleware_reads_the_configuration(text: str, tmp_path: Path) -> None:
+    path = tmp_path / "hpcio.toml"
+    path.write_text(configuration.hpcio_toml(parse(text)))
+    assert Config.read(path).approach_text == text
 
 
 @pytest.mark.parametrize("name", ["nancy", "rennes"])

@@ -28,6 +28,13 @@ def test_measured_is_normal_on_either_side() -> None:
     assert drawn == pytest.approx([8, 10, 14])
 
 
+def test_measured_that_is_above_zero_stays_above_zero() -> None:
+    drawn = Parameter("x", 2.3, 0.7, 7, "measured").quantile(np.linspace(0, 1, 1001))
+    assert drawn.min() > 0
+    around = Parameter("x", 0.0, -0.1, 0.1, "measured", least=-1).quantile(np.array([0.025, 0.5]))
+    assert around == pytest.approx([-0.1, 0])
+
+
 def test_assumed_is_even_or_even_over_orders_of_magnitude() -> None:
     shares = np.array([0.0, 0.5, 1.0])
     assert Parameter("x", 3, 2, 6, "assumed").quantile(shares) == pytest.approx([2, 4, 6])

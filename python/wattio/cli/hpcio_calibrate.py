@@ -133,7 +133,7 @@ def _show_held_out(checked: Validation) -> None:
             str(one.run.approach),
             f"{one.run.cells:,}",
             str(one.run.output_every),
-            output.number(one.run.time_s),
+            output.number(one.measured_s),
             output.number(one.time_s.estimate),
             f"({output.number(one.time_s.low)} to {output.number(one.time_s.high)})",
             f"{100 * one.deviation:+.1f} %",

@@ -23,6 +23,9 @@ ERROR_MOST = 0.10
 ERROR_UNKNOWN = 0.10
 """The scatter that is assumed where there are no more points than coefficients."""
 
+LEAST_SHARE = 0.01
+"""Intervals of what must be above zero end at this share of the value."""
+
 DRAWS = 5000
 
 
@@ -217,10 +220,13 @@ def blocked_share(runs: Sequence[Run], power_max_w: Parameter) -> tuple[Paramete
 
 
 def power_max_w(runs: Sequence[Run]) -> tuple[Parameter | None, Fit]:
-    """P_max of a node: the mean power of runs without I/O on all of its cores."""
+    """P_max of a node: the mean power of runs without I/O on all nodes and cores that runs had.
+
+    Runs on fewer nodes are left out, as emulated nodes share the power of one machine.
+    """
     metered = [run for run in runs if not run.writes and run.power_w is not None]
-    most = max((run.cores for run in metered), default=0)
-    full = [run for run in metered if run.cores == most]
+    most = max(((run.nodes, run.cores) for run in runs), default=(0, 0))
+    full = [run for run in metered if (run.nodes, run.cores) == most]
     found = [(run.power_w or 0.0) / run.nodes for run in full]
     what = "power of a computing node"
     if not found:
@@ -245,7 +251,7 @@ def _mean(name: str, values: Sequence[float], how: str, most: float = math.inf) 
         reach = float(t.ppf(0.975, len(values) - 1)) * deviation
     else:
         reach = NORMAL_95 * ERROR_UNKNOWN * middle
-    low, high = max(0.0, middle - reach), min(most, middle + reach)
+    low, high = max(LEAST_SHARE * middle, middle - reach), min(most, middle + reach)
     return Parameter(name, middle, low, high, "measured", how, most=most)
 
 

@@ -56,8 +56,9 @@ class Parameter:
         """The numbers below which these shares (0 to 1) of the parameter's distribution lie.
 
         What was measured is normal on either side of its value, with half of the distribution
-        below it and 2.5 % beyond each end, cut off at `least` and `most`; what is published or
-        assumed is even over its range, or over its logarithm where it spans a factor above ten.
+        below it and 2.5 % beyond each end, cut off at `least` and `most`; of what is above zero,
+        its logarithm is. What is published or assumed is even over its range, or over its
+        logarithm where it spans a factor above ten.
         """
         import numpy as np
 
@@ -71,11 +72,14 @@ class Parameter:
         from scipy.special import ndtri
 
         deviations = ndtri(np.clip(shares, 1e-9, 1 - 1e-9)) / NORMAL_95
-        below, above = self.value - self.low, self.high - self.value
-        found: NDArray[np.float64] = self.value + deviations * np.where(
-            deviations < 0, below, above
-        )
-        return found.clip(self.least, self.most)
+        if self.low > 0:
+            factors = np.where(deviations < 0, self.value / self.low, self.high / self.value)
+            found = self.value * factors**deviations
+        else:
+            below, above = self.value - self.low, self.high - self.value
+            found = self.value + deviations * np.where(deviations < 0, below, above)
+        kept: NDArray[np.float64] = found.clip(self.least, self.most)
+        return kept
 
 
 Values = Mapping[str, "NDArray[np.float64] | float"]

@@ -20,6 +20,9 @@ APPLICATION = "miniapp"
 RESULT = Path("run") / "result.json"
 """Where a run leaves its result within its folder."""
 
+LINES = ".jsonl"
+"""Ending of a file of many results, one on each line."""
+
 _MOST = 10**12
 
 
@@ -174,9 +177,17 @@ def read(folders: Iterable[Path]) -> list[Run]:
         if not paths:
             raise ResultError(
                 f"{folder}: holds no result; allowed: --out folders of `wattio hpcio run`, folders"
-                " of them, and files that hold what --json prints"
+                " of them, and files of what --json prints (.jsonl: one on each line)"
             )
-        found += [parse(_text(path), str(path)) for path in paths]
+        for path in paths:
+            text = _text(path)
+            if path.suffix == LINES:
+                found += [
+                    parse(line, f"{path}:{number}")
+                    for number, line in enumerate(text.splitlines(), start=1)
+                ]
+            else:
+                found.append(parse(text, str(path)))
     return found
 
 
@@ -185,7 +196,8 @@ def _results(folder: Path) -> Sequence[Path]:
         return [folder]
     if (folder / RESULT).is_file():
         return [folder / RESULT]
-    return sorted([*folder.glob("*.json"), *folder.glob(str(Path("*") / RESULT))])
+    patterns = ("*.json", f"*{LINES}", str(Path("*") / RESULT))
+    return sorted(path for pattern in patterns for path in folder.glob(pattern))
 
 
 def _text(path: Path) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -21,20 +20,22 @@ DRAWS = 5000
 
 @dataclass(frozen=True)
 class Compared:
-    """A run's time and the predicted one, median with a 95 % interval."""
+    """Repetitions of a run, the median of their times, and the predicted one with its interval."""
 
     run: Run
+    measured_s: float
+    repetitions: int
     time_s: Interval
 
     @property
     def deviation(self) -> float:
         """Of the predicted time from the measured one, relative."""
-        return self.time_s.estimate / self.run.time_s - 1
+        return self.time_s.estimate / self.measured_s - 1
 
     @property
     def is_inside(self) -> bool:
         """Whether the interval holds the measured time."""
-        return self.time_s.low <= self.run.time_s <= self.time_s.high
+        return self.time_s.low <= self.measured_s <= self.time_s.high
 
 
 @dataclass(frozen=True)
@@ -83,11 +84,11 @@ class Validation:
             "inside_95_percent": sum(one.is_inside for one in self.compared),
             "runs": [
                 {
-                    "source": one.run.source,
+                    "repetitions": one.repetitions,
                     "approach": str(one.run.approach),
                     "cells": one.run.cells,
                     "output_every": one.run.output_every,
-                    "time_s_measured": one.run.time_s,
+                    "time_s_measured": one.measured_s,
                     "time_s_predicted": one.time_s.estimate,
                     "low": one.time_s.low,
                     "high": one.time_s.high,
@@ -113,48 +114,51 @@ class Validation:
 
 def validate(platform: Platform, runs: Sequence[Run], seed: int = 1) -> Validation:
     """Predict runs that wrote, and rank the approaches of runs that are alike but for those."""
-    compared, left_out = [], []
-    values = parameter.draw(platform.parameters, DRAWS, seed)
+    left_out = []
+    groups: dict[tuple[Approach, int, int, int], list[Run]] = {}
     for run in runs:
         if not run.writes:
             continue
-        if not run.is_whole:
-            left_out.append((run, "dumps failed or were dropped"))
-            continue
-        if (run.nodes, run.cores) != (platform.nodes, platform.cores):
-            why = (
-                f"{run.nodes} nodes of {run.cores} ranks, not {platform.nodes} of {platform.cores}"
-            )
+        why = _unpredictable(run, platform)
+        if why is not None:
             left_out.append((run, why))
             continue
-        try:
-            found = scenario.predict(run.approach, platform, run.application, values)
-        except InputError as error:
-            left_out.append((run, str(error)))
-            continue
-        compared.append(Compared(run, advice.interval(found.time_s)))
+        key = (run.approach, run.cells, run.output_every, run.steps)
+        groups.setdefault(key, []).append(run)
+    values = parameter.draw(platform.parameters, DRAWS, seed)
+    compared = []
+    for alike in groups.values():
+        one = alike[0]
+        found = scenario.predict(one.approach, platform, one.application, values)
+        measured_s = float(np.median([run.time_s for run in alike]))
+        compared.append(Compared(one, measured_s, len(alike), advice.interval(found.time_s)))
     return Validation(tuple(compared), tuple(_rankings(compared)), tuple(left_out))
 
 
+def _unpredictable(run: Run, platform: Platform) -> str | None:
+    if not run.is_whole:
+        return "dumps failed or were dropped"
+    if (run.nodes, run.cores) != (platform.nodes, platform.cores):
+        return f"{run.nodes} nodes of {run.cores} ranks, not {platform.nodes} of {platform.cores}"
+    try:
+        central = parameter.central(platform.parameters)
+        scenario.predict(run.approach, platform, run.application, central)
+    except InputError as error:
+        return str(error)
+    return None
+
+
 def _rankings(compared: Sequence[Compared]) -> list[Ranking]:
-    groups: dict[tuple[int, int, int], dict[Approach, list[Compared]]] = {}
+    groups: dict[tuple[int, int, int], dict[Approach, Compared]] = {}
     for one in compared:
         key = (one.run.cells, one.run.output_every, one.run.steps)
-        groups.setdefault(key, {}).setdefault(one.run.approach, []).append(one)
+        groups.setdefault(key, {})[one.run.approach] = one
     found = []
     for (cells, every, _), approaches in sorted(groups.items()):
         if len(approaches) < 2:
             continue
-        measured = {a: _mean([one.run.time_s for one in all_]) for a, all_ in approaches.items()}
-        predicted = {
-            a: _mean([one.time_s.estimate for one in all_]) for a, all_ in approaches.items()
-        }
-        order = sorted(measured, key=lambda a: measured[a])
-        guess = sorted(predicted, key=lambda a: predicted[a])
-        regret = measured[guess[0]] / measured[order[0]] - 1
+        order = sorted(approaches, key=lambda a: approaches[a].measured_s)
+        guess = sorted(approaches, key=lambda a: approaches[a].time_s.estimate)
+        regret = approaches[guess[0]].measured_s / approaches[order[0]].measured_s - 1
         found.append(Ranking(cells, every, tuple(order), tuple(guess), regret))
     return found
-
-
-def _mean(values: Sequence[float]) -> float:
-    return math.fsum(values) / len(values)
