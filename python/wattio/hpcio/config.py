@@ -70,7 +70,11 @@ class Config(Strict):
 
     @classmethod
     def read(cls, path: Path) -> Config:
-        """Read the `[hpcio]` table of a TOML file. Raises InputError."""
+        """Read the `[hpcio]` table of a TOML file, or a Damaris XML file. Raises InputError."""
+        if path.suffix.lower() == ".xml":
+            from wattio.hpcio import damaris
+
+            return damaris.read(path)
         found = document.read(path)
         table = found.content.get("hpcio")
         if not isinstance(table, dict):

@@ -7,12 +7,14 @@ pages count as shared memory.
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import mmap
 import os
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 from wattio.errors import HostError
 
@@ -36,6 +38,13 @@ class Memory:
     @classmethod
     def create(cls, name: str, size: int) -> Memory:
         """Reserve memory, filled with zeros; the name is for people only. Raises HostError."""
+        free = available_bytes()
+        if free is not None and size > free:
+            # The kernel would give what there is before it says no, and others would go without.
+            raise HostError(
+                f"{size} B of shared memory for dumps are more than the {free} B that are free;"
+                " make the buffer smaller"
+            )
         file = os.memfd_create(f"wattio-{name}", os.MFD_CLOEXEC)
         try:
             # Reserved now: a page that is missing later would kill the simulation.
@@ -90,6 +99,15 @@ class Extents:
         """Free what belongs to owners that are done."""
         finished = {owner for owner in self.owners if done(owner)}
         self._taken = [one for one in self._taken if one[2] not in finished]
+
+
+def available_bytes(meminfo: Path = Path("/proc/meminfo")) -> int | None:
+    """Memory that can be had without swapping; None where the kernel does not tell."""
+    with contextlib.suppress(OSError, ValueError):
+        for line in meminfo.read_text().splitlines():
+            if line.startswith("MemAvailable:"):
+                return int(line.split()[1]) * 1024
+    return None
 
 
 def aligned(size: int) -> int:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import time
+
 from mpi4py import MPI
 
 from wattio.errors import InputError
-from wattio.hpcio import topology
+from wattio.hpcio import leftovers, topology
 from wattio.hpcio.bells import Door
 from wattio.hpcio.channels import Port
 from wattio.hpcio.config import Config
@@ -32,6 +34,7 @@ def start(comm: MPI.Intracomm, config: Config) -> Session:
     roles = topology.plan(config, _nodes(own, config))
     error = None
     if own.Get_rank() == 0:
+        leftovers.remove(time.time())
         try:
             Dumps(config.output, config.approach_text, roles.computing).prepare()
         except InputError as caught:
