@@ -8,7 +8,8 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -122,24 +123,40 @@ def test_a_run_without_output_has_no_joules_of_a_dump(
     assert "estimated_joules_per_dump" not in told["energy"][0]
 
 
-def test_ctrl_c_ends_all_ranks(tmp_path: Path) -> None:
-    out = tmp_path / "dumps"
+@contextmanager
+def endless(out: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """A run without end that has made some steps."""
     words = line("--steps", "10000000", "--output-every", "0", "--out", str(out))
     command = [sys.executable, "-m", "wattio.cli", *words]
     process = subprocess.Popen(command, stderr=subprocess.PIPE)
     try:
         ranks_output = out / "run" / mpi_launch.OUTPUT
         until(lambda: hpcio_output.steps_done(ranks_output) > 0)
-        ranks = of_run(out)
-        assert len(ranks) >= 2
+        yield process
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def test_ctrl_c_ends_all_ranks(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    with endless(out) as process:
+        assert len(of_run(out)) >= 2
         process.send_signal(signal.SIGINT)
         _, told = process.communicate(timeout=30)
         assert process.returncode == 130
         assert b"was stopped" in told
         until(lambda: not of_run(out))
-    finally:
-        process.kill()
-        process.wait()
+
+
+def test_a_rank_that_is_killed_ends_the_run(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    with endless(out) as process:
+        os.kill(of_run(out)[-1], signal.SIGKILL)
+        _, told = process.communicate(timeout=30)
+        assert process.returncode == 1
+        assert b"was ended by signal 9 (Killed)" in told
+        until(lambda: not of_run(out))
 
 
 def until(holds: Callable[[], bool], seconds: float = 30.0) -> None:
@@ -151,7 +168,7 @@ def until(holds: Callable[[], bool], seconds: float = 30.0) -> None:
 
 
 def of_run(out: Path) -> list[int]:
-    """Processes of ranks whose dumps go to a folder."""
+    """The ranks whose dumps go to a folder, ascending; their launcher is none."""
     found = []
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit() and int(entry.name) != os.getpid():
@@ -159,6 +176,7 @@ def of_run(out: Path) -> list[int]:
                 words = (entry / "cmdline").read_bytes()
             except OSError:
                 continue
-            if b"ranks.hpcio" in words and str(out).encode() in words:
+            program = words.partition(b"\0")[0]
+            if b"ranks.hpcio" in words and str(out).encode() in words and b"python" in program:
                 found.append(int(entry.name))
-    return found
+    return sorted(found)

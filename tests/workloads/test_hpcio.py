@@ -244,13 +244,16 @@ def test_reasons_are_found_among_what_launchers_say() -> None:
 wattio._core.InputError: variable u: make buffer larger
 wattio._core.InputError: variable u: make buffer larger
 MemoryError
-wattio: rank 3: rank 2, whose dumps it writes, has died; all ranks are ended
+\0wattio: rank 3: rank 2, whose dumps it writes, has died; all ranks are ended
+prterun noticed that process rank 2 with PID 6207 on node vm exited on
+signal 9 (Killed).
 NOTE: invoking MPI_ABORT causes Open MPI to kill all MPI processes.
     prterun has exited due to process rank 3
 """
     assert hpcio_output.reasons(text) == [
         "variable u: make buffer larger",
         "MemoryError",
+        "rank 2 on vm was ended by signal 9 (Killed)",
         "rank 3: rank 2, whose dumps it writes, has died; all ranks are ended",
     ]
 
@@ -259,6 +262,7 @@ NOTE: invoking MPI_ABORT causes Open MPI to kill all MPI processes.
 def test_no_words_break_the_reasons(text: str) -> None:
     assert isinstance(hpcio_output.reasons(text), list)
     assert isinstance(hpcio_output.reasons(f"wattio: {text}\na.b: {text}"), list)
+    assert all(hpcio_output.reasons(f"wattio: {text}"))
 
 
 def test_a_buffer_that_is_too_small_is_told(tmp_path: Path) -> None:

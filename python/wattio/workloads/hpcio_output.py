@@ -20,8 +20,13 @@ RUN = "run"
 
 # How Python ends a traceback, and what the middleware says before it ends all ranks.
 _REASON = re.compile(
-    r"^(?:wattio: (?P<said>.+)|[\w.]+\.(?P<ours>\w+): (?P<why>.+)|(?P<other>[A-Z]\w*Error\b.*))$",
+    # Launchers leave a zero byte behind what they say themselves.
+    r"^[ \t\0]*(?:wattio: (?P<said>.+)|[\w.]+\.\w+: (?P<why>.+)|(?P<other>[A-Z]\w*Error\b.*))$",
     re.MULTILINE,
+)
+_KILLED = re.compile(
+    r"process rank (?P<rank>\d+) with PID \d+ on node (?P<host>\S+) exited on\s+"
+    r"signal (?P<signal>\d+ \([^)\n]*\))"
 )
 _STEP = re.compile(rf"^{HPCIO_PROGRESS} (\d{{1,9}})$", re.MULTILINE)
 
@@ -238,17 +243,21 @@ def read(path: Path) -> Report:
 def reasons(errors: str) -> list[str]:
     """Why ranks ended early, each said once, by what they left on standard error.
 
-    Launchers tell at length that a rank has ended, and not why. Raised errors come first, as ranks
-    that miss others say so too.
+    Launchers tell at length that a rank has ended, and not why. Raised errors and signals come
+    first, as ranks that miss others say so too.
     """
     raised: dict[str, None] = {}
     said: dict[str, None] = {}
     for found in _REASON.finditer(errors):
         if found["said"]:
-            said[found["said"].strip()] = None
+            said[found["said"]] = None
         else:
-            raised[(found["why"] or found["other"]).strip()] = None
-    return [*raised, *said]
+            raised[found["why"] or found["other"]] = None
+    for found in _KILLED.finditer(errors):
+        text = f"rank {found['rank']} on {found['host']} was ended by signal {found['signal']}"
+        raised[text] = None
+    plain = ("".join(c if c.isprintable() else " " for c in text) for text in [*raised, *said])
+    return [text.strip() for text in plain if text.strip()]
 
 
 def steps_done(path: Path) -> int:
