@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from wattio import cli
 from wattio.errors import InputError
+from wattio.hpcio import damaris
 from wattio.hpcio.config import Config
 from wattio.models import configuration, files
 from wattio.models.approach import parse, resources
@@ -198,8 +199,10 @@ def test_bad_words_end_with_2(
 def test_configurations_of_each_approach() -> None:
     for text, cores, nodes in (("tp", 0, 0), ("dc:2", 2, 0), ("dn:7", 0, 4)):
         approach = parse(text)
-        xml = configuration.damaris_xml(approach, resources(approach, 32, 4))
-        assert f'<dedicated cores="{cores}" nodes="{nodes}" />' in xml
+        xml = configuration.damaris_xml(approach, 32)
+        assert f'<dedicated cores="{cores}" nodes="{nodes}"/>' in xml
+        assert resources(approach, 32, 4).dedicated_nodes == nodes
+        assert damaris.parse(xml, 32).approach_text == text
         table = tomllib.loads(configuration.hpcio_toml(approach))["hpcio"]
         assert table["approach"] == approach.kind
         assert table.get("writers") == (2 if text == "dc:2" else None)

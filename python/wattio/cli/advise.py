@@ -133,7 +133,7 @@ def as_object(advice: Advice, platform: str, application: str) -> dict[str, Any]
         ],
         "inputs": {origin: list(names) for origin, names in advice.inputs.items()},
         "configuration": {
-            "damaris_xml": configuration.damaris_xml(first.approach, first.resources),
+            "damaris_xml": configuration.damaris_xml(first.approach, first.resources.nodes),
             "hpcio_toml": configuration.hpcio_toml(first.approach),
         },
     }
@@ -191,7 +191,7 @@ def _show_configuration(advice: Advice) -> None:
 
     first, console = advice.first.prediction, output.console()
     console.print("\nDamaris:")
-    console.print(configuration.damaris_xml(first.approach, first.resources), markup=False)
+    console.print(configuration.damaris_xml(first.approach, first.resources.nodes), markup=False)
     console.print("wattio hpcio:")
     console.print(configuration.hpcio_toml(first.approach), markup=False, end="")
 

@@ -2,32 +2,25 @@
 
 from __future__ import annotations
 
-from wattio.models.approach import Approach, Resources
+from typing import Any
+
+from wattio.models.approach import Approach
 from wattio.study import toml_text
 
 BUFFER = "256 MiB"
-BUFFER_BYTES = 256 * 2**20
 
 
-def damaris_xml(approach: Approach, used: Resources) -> str:
-    """The `<architecture>` part of a Damaris configuration.
+def damaris_xml(approach: Approach, nodes: int) -> str:
+    """The `<architecture>` part of a Damaris configuration for a job of so many nodes."""
+    from wattio.hpcio import damaris
+    from wattio.hpcio.config import Config, parse_approach
 
-    Damaris takes dedicated cores per node, or dedicated nodes in all; none of both is time
-    partitioning.
-    """
-    return (
-        "<architecture>\n"
-        '  <domains count="1" />\n'
-        f'  <dedicated cores="{used.dedicated_cores}" nodes="{used.dedicated_nodes}" />\n'
-        f'  <buffer name="buffer" size="{BUFFER_BYTES}" />\n'
-        '  <queue name="queue" size="100" />\n'
-        "</architecture>\n"
-    )
+    return damaris.write(Config(**parse_approach(str(approach))), nodes)
 
 
 def hpcio_toml(approach: Approach) -> str:
     """The `[hpcio]` table that our middleware reads, with what it assumes where nothing is said."""
-    table: dict[str, object] = {"approach": approach.kind}
+    table: dict[str, Any] = {"approach": approach.kind}
     if approach.kind == "dc":
         table["writers"] = approach.number
     if approach.kind == "dn":
