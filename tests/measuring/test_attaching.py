@@ -64,9 +64,12 @@ def test_it_stands_beside_where_nothing_else_is_asked(folder: MeasuredFolder) ->
     item = folder.iterations()[-1]
     assert item.metrics["write.csv.energy_j"][0] > 0
     assert "write.estimated_energy_j" in item.metrics
-    code, _, err = attach(folder, scope(folder))
+    # Again, as after a kill half-way: it takes the place of what joined before.
+    assert attach(folder, scope(folder))[0] == 0
+    assert recomputing.differences(folder)[1] == []
+    code, _, err = attach(folder, scope(folder), "--label", "estimate")
     assert code == 2
-    assert 'has a meter "csv" already' in err
+    assert 'has a meter "estimate" already' in err
 
 
 def test_samples_of_another_day_are_refused(folder: MeasuredFolder) -> None:

@@ -5,7 +5,8 @@ import math
 import numpy as np
 import pytest
 from wattio.analysis.peak import Part, Peak, Quantity, Rate
-from wattio.measuring import metrics
+from wattio.measuring import deriving, metrics
+from wattio.measuring.deriving import Rulebook, View
 from wattio.measuring.schema import MeasurementStudy
 from wattio.measuring.verdicts import Watched
 from wattio.workloads.workload import Operation
@@ -101,6 +102,24 @@ def test_totals_are_summed_and_others_stand_beside() -> None:
     assert found["write.rack2.energy_j"][0] == pytest.approx(200)
     assert found["write.model.estimated_energy_j"][0] == pytest.approx(660)
     assert found["write.power_w_p50"][0] == pytest.approx(80)
+
+
+def test_what_stands_beside_spoils_no_iteration() -> None:
+    whole = made.watched(made.samples(np.arange(0.0, 100.0, 0.5), lambda t: 50 + t))
+    holed = Watched.of(
+        made.entry("model", role="beside"),
+        made.facts("model", estimate=True),
+        made.samples(np.array([0.0, 1, 2, 30, 31, 99]), lambda t: 30.0 + t),
+    )
+    record = made.record(made.span("write", 10.0, 60.0))
+    book = Rulebook(study(), None)
+    view = View.__new__(View)
+    view.watched, view.stills = [whole, holed], [[], []]
+    found = deriving.derive(record, deriving.Results(), view, book)
+    assert {verdict.verdict for verdict in found.verdicts} == {"WARN"}
+    assert any("GAP: write: model" in verdict.reason for verdict in found.verdicts)
+    assert "write.energy_j" in found.metrics
+    assert "write.model.estimated_energy_j" not in found.metrics
 
 
 def test_a_counter_is_preferred_and_bridges_what_samples_miss() -> None:

@@ -243,6 +243,40 @@ def test_a_tool_that_fails_is_invalid_and_tried_again(tmp_path: Path) -> None:
     assert sorted(attempts) == [0, 0, 0, 0, 1, 1, 1]
 
 
+def test_a_record_that_is_lost_is_measured_again(tmp_path: Path) -> None:
+    """A machine that lost power once left an empty record, and nothing could be done with it."""
+    path = study(tmp_path)
+    assert ended(wattio("run", path, "--no-report", folder=tmp_path))[0] == 0
+    folder = MeasuredFolder(result(tmp_path))
+    lost = next(item for item in folder.iterations() if item.run.load == "wait")
+    (folder.raw(lost.identity) / "iteration.json").write_text("")
+    running.put_derived(folder)
+    assert recomputing.differences(folder)[1] == []
+    code, _, err = ended(wattio("run", "--resume", folder.path, "--no-report", folder=tmp_path))
+    assert code == 0, err
+    again = [item for item in folder.iterations() if item.repetition == lost.repetition]
+    assert sorted(item.usable for item in again if item.run.load == "wait") == [False, True]
+
+
+def test_a_missing_program_is_told_without_a_trace(tmp_path: Path) -> None:
+    path = study(tmp_path, STUDY.replace("./work.sh", "no-such-program"))
+    code, _, err = ended(wattio("run", path, folder=tmp_path))
+    assert code == 2
+    assert err.startswith('wattio: "no-such-program" is no program')
+    assert "Traceback" not in err
+
+
+def test_a_terminal_that_goes_away_ends_a_study_in_good_order(tmp_path: Path) -> None:
+    path = study(tmp_path)
+    process = wattio("run", path, "--no-report", folder=tmp_path)
+    folder = wait_for(tmp_path, 1, process)
+    process.send_signal(signal.SIGHUP)
+    code, _, err = ended(process)
+    assert code == 130
+    assert "go on with: wattio run --resume" in err
+    assert not (folder.path / "scratch").exists()
+
+
 def test_warming_up_is_not_kept(tmp_path: Path) -> None:
     path = study(
         tmp_path,

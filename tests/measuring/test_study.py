@@ -141,6 +141,26 @@ def test_bad_input_is_refused_with_its_place(before: str, after: str, message: s
     assert message in str(refused.value)
 
 
+def test_what_a_model_file_says_decides_the_identity(tmp_path: Path) -> None:
+    """A study once resumed with another model behind the same name, and mixed two."""
+    path = tmp_path / "study.toml"
+    path.write_text(STUDY.replace("estimate:assumed", "estimate:my.toml"))
+    hashes = []
+    for text in ("one", "one", "other"):
+        (tmp_path / "my.toml").write_text(text)
+        made = plan.make(document.read(path))
+        hashes.append(made.short_hash)
+    assert hashes[0] == hashes[1] != hashes[2]
+    assert made.study.meter[1].name == f"estimate:{tmp_path}/my.toml"
+
+
+def test_a_meter_asked_for_takes_the_place_of_the_totals() -> None:
+    made = plan.make(given(STUDY), Asked(meter="rapl:"))
+    roles = [(meter.shown, meter.role, meter.covers) for meter in made.study.meter]
+    assert roles[0] == ("rapl", "total", ["server", "switch"])
+    assert [role for _, role, _ in roles[1:]] == ["beside", "beside"]
+
+
 def test_an_unknown_scale_is_refused() -> None:
     with pytest.raises(InputError, match='has no scale "tiny"; allowed: small'):
         plan.make(given(STUDY), Asked("tiny"))
@@ -149,7 +169,7 @@ def test_an_unknown_scale_is_refused() -> None:
 def test_secrets_in_names_of_meters_are_hidden_or_for_the_owner_alone(tmp_path: Path) -> None:
     path = tmp_path / "study.toml"
     path.write_text(STUDY.replace("csv:power.csv", "snmp://hush-hush@pdu/apc-rpdu2?outlet=1"))
-    asked = Asked(meters=("redfish://me:hush-hush@bmc",))
+    asked = Asked(meter="redfish://me:hush-hush@bmc")
     made = MeasuredFolder.create(plan.make(document.read(path), asked), tmp_path, datetime.now(UTC))
     telling = {
         file.name: file.stat().st_mode & 0o777
@@ -157,6 +177,8 @@ def test_secrets_in_names_of_meters_are_hidden_or_for_the_owner_alone(tmp_path: 
         if file.is_file() and b"hush-hush" in file.read_bytes()
     }
     assert telling == {"study.toml": 0o600, "inputs.json": 0o600}
+    assert "hush-hush" not in made.public_study_text()
+    assert "snmp://***@pdu" in made.public_study_text()
     assert [meter["name"] for meter in made.resolved()["meter"]] == [
         "redfish://me:***@bmc",
         "snmp://***@pdu/apc-rpdu2?outlet=1",

@@ -3,6 +3,7 @@ from __future__ import annotations
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
+from wattio.clock import Instant, Span
 from wattio.measuring import verdicts
 from wattio.measuring.schema import Rules
 from wattio.measuring.verdicts import Watched
@@ -23,9 +24,12 @@ def busy(times_s: np.ndarray) -> np.ndarray:
 def judged(
     meter: Watched, *phases: tuple[str, float, float], witness: Watched | None = None
 ) -> list[Verdict]:
-    record = made.record(*(made.span(*phase) for phase in phases))
     stills = list(verdicts.standstills(meter, RULES, witness))
-    return verdicts.of_iteration(record, [(meter, stills)], [], RULES)
+    spans = [made.span(*phase) for phase in phases]
+    found = verdicts.of_record(made.record(*spans), [], RULES)
+    for span in spans:
+        found += verdicts.of_meter(span, meter, stills, RULES)
+    return found or [Verdict("VALID", "")]
 
 
 def kinds(found: list[Verdict]) -> set[str]:
@@ -131,17 +135,23 @@ def test_a_jump_of_the_clock_invalidates_the_phase() -> None:
     ]
 
 
+def test_a_jump_between_the_ends_of_a_phase_is_seen_without_samples() -> None:
+    span = made.span("read", 10.0, 20.0)
+    later = Instant(span.end.utc_ns - 5 * 10**9, span.end.monotonic_ns)
+    found = verdicts.of_record(made.record(Span("read", span.start, later)), [], RULES)
+    assert [verdict.reason for verdict in found] == ["CLOCK: read: the wall clock jumped by -5 s"]
+
+
 def test_doubts_and_failures_are_verdicts() -> None:
-    meter = made.watched(made.samples(EVERY_SECOND, busy))
     doubtful = Operation("stat", "stat", doubts=("faster than the network",))
     record = made.record(made.span("stat", 0.0, 100.0), doubts=("caches were not dropped",))
-    found = verdicts.of_iteration(record, [(meter, [])], [doubtful], RULES)
+    found = verdicts.of_record(record, [doubtful], RULES)
     assert [verdict.reason for verdict in found] == [
         "DOUBT: caches were not dropped",
         "DOUBT: stat: stat: faster than the network",
     ]
     assert verdicts.is_valid(found)
     failed = made.record(made.span("stat", 0.0, 100.0), failure="fio: exit code 1")
-    found = verdicts.of_iteration(failed, [(meter, [])], [], RULES)
+    found = verdicts.of_record(failed, [], RULES)
     assert found == [Verdict("INVALID", "FAILED: fio: exit code 1")]
     assert not verdicts.is_valid(found)

@@ -10,7 +10,7 @@ from difflib import get_close_matches
 
 from cyclopts import App, CycloptsError
 
-from wattio.errors import Cancelled, InputError, WattioError
+from wattio.errors import Cancelled, HostError, InputError, WattioError
 
 EXIT_PROBLEM = 1
 EXIT_BAD_INPUT = 2
@@ -87,13 +87,17 @@ def main(arguments: list[str] | None = None) -> None:
         sys.exit(_complain(str(error), EXIT_BAD_INPUT))
     except (KeyboardInterrupt, Cancelled) as stop:
         sys.exit(_complain(str(stop) or "stopped", EXIT_STOPPED))
-    except WattioError as error:
+    except (WattioError, HostError) as error:
         sys.exit(_complain(str(error), EXIT_BAD_INPUT))
     except BrokenPipeError:
         # Whoever read our output has left (`wattio ... | head`); the interpreter would complain
         # about the same thing once more when it flushes.
         sys.stderr.close()
         sys.exit(EXIT_PROBLEM)
+    except OSError as error:
+        # A full disk, a folder that others closed: a file of ours, and nothing to trace.
+        where = f"{error.filename}: " if error.filename else ""
+        sys.exit(_complain(f"{where}{error.strerror or error}", EXIT_BAD_INPUT))
     sys.exit(code if isinstance(code, int) else 0)
 
 

@@ -89,12 +89,17 @@ def carry_out(folder: MeasuredFolder, plan: Plan, scratch: Path | None) -> None:
 
 @contextlib.contextmanager
 def _terminated() -> Iterator[None]:
-    """Let SIGTERM end a measurement as Ctrl-C does: everything is taken down and put back."""
-    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    """Let SIGTERM, and a terminal that goes away, end a measurement as Ctrl-C does.
+
+    Everything is taken down and put back then.
+    """
+    numbers = (signal.SIGTERM, signal.SIGHUP)
+    before = [signal.signal(number, signal.default_int_handler) for number in numbers]
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number, handler in zip(numbers, before, strict=True):
+            signal.signal(number, handler)
 
 
 def seconds_of(plan: Plan, iteration: Iteration) -> float:
@@ -244,7 +249,7 @@ def show(folder: MeasuredFolder, plan: Plan, report: bool, as_json: bool) -> int
         )
         return 1 if bad else 0
     console = output.console()
-    console.print(summary_table(found))
+    console.print(summary_table(found, plan.is_estimated))
     for item in bad:
         for verdict in item.verdicts:
             if verdict.verdict == "INVALID":
@@ -263,9 +268,8 @@ def _invalid_json(item: Recorded) -> dict[str, Any]:
     return {"run": item.run.name, "repetition": item.repetition, "reasons": reasons}
 
 
-def summary_table(found: list[PhaseRow]) -> Table:
+def summary_table(found: list[PhaseRow], estimated: bool) -> Table:
     """Each phase of each run: means, with deviations over the repetitions."""
-    estimated = any(row.is_estimated("energy_j") for row in found)
     kind = "power ESTIMATED by a model, not measured" if estimated else "power measured"
     title = f"Means over VALID and WARN iterations; {kind}"
     table = Table(title=title, title_justify="left", box=None)

@@ -45,7 +45,7 @@ def run(
     jobs: int | None = None,
     engine: str | None = None,
     scale: str | None = None,
-    meter: Annotated[list[str], Parameter(negative="")] = [],  # noqa: B006 (read only)
+    meter: str | None = None,
     dry_run: Annotated[bool, Parameter(negative="")] = False,
     scratch: Path | None = None,
     report: bool = True,
@@ -73,8 +73,8 @@ def run(
     scale
         Measure with the changes of this table `[scale.NAME]` of the study.
     meter
-        Power meter in place of the study's totals, which are then shown beside it; may be repeated
-        for meters of different parts. `wattio meter list` shows some.
+        Power meter in place of the study's totals, which are then shown beside it. `wattio meter
+        list` shows some. Several meters, and what each covers, are written into the study.
     dry_run
         Print the plan of a measurement and how long it may take; nothing is run.
     scratch
@@ -85,7 +85,7 @@ def run(
     as_json
         Print the summary as one JSON object.
     """
-    from wattio.measuring.plan import Asked, is_measurement
+    from wattio.measuring.plan import Asked, is_measurement, located_name
     from wattio.study.simulator import NativeSimulator
 
     if study is not None and study.is_dir():
@@ -96,7 +96,13 @@ def run(
 
         if engine is not None:
             raise InputError("--engine is for simulations; clients of a measurement are MPI ranks")
-        asked = measuring.Request(source, resume, results, Asked(scale, tuple(meter)), scratch)
+        asked = measuring.Request(
+            source,
+            resume,
+            results,
+            Asked(scale, located_name(meter, Path.cwd()) if meter else None),
+            scratch,
+        )
         return measuring.run(asked, dry_run=dry_run, report=report, as_json=as_json)
     only = {"--scale": scale, "--meter": meter, "--dry-run": dry_run, "--scratch": scratch}
     for name, given in only.items():

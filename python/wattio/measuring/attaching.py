@@ -41,8 +41,9 @@ def attach(folder: MeasuredFolder, entry: MeterEntry, in_place_of_totals: bool) 
 
 
 def _attach(folder: MeasuredFolder, entry: MeterEntry, in_place_of_totals: bool) -> int:
-    meters = folder.resolved()["meter"]
-    if any(_label(meter) == entry.shown for meter in meters):
+    # One that joined before may join again: what a kill left half-done is mended so.
+    known = {_label(meter) for meter in folder.resolved()["meter"]} - folder.attached().keys()
+    if entry.shown in known:
         raise InputError(f'the result has a meter "{entry.shown}" already; give another --label')
     samples = tabular.load(entry.name)
     spans = _sessions(folder)
@@ -94,7 +95,7 @@ def _within(samples: Samples, start_ns: int, end_ns: int, to_monotonic_ns: int) 
 def _resolved_with(folder: MeasuredFolder, entry: MeterEntry, in_place_of_totals: bool) -> str:
     """`resolved.toml` with the meter. Raises InputError where a device would count twice."""
     resolved = folder.resolved()
-    meters = [dict(meter) for meter in resolved["meter"]]
+    meters = [dict(meter) for meter in resolved["meter"] if _label(meter) != entry.shown]
     if in_place_of_totals:
         meters = [meter | {"role": "beside"} for meter in meters]
     resolved["meter"] = [*meters, entry.model_dump(mode="json", exclude_none=True)]

@@ -108,16 +108,25 @@ class View:
 def derive(record: Record, results: Results, view: View, book: Rulebook) -> Derived:
     """Metrics and verdicts of an iteration, from its results and its session."""
     found: Metrics = {}
+    judged = verdicts.of_record(record, results.operations, book.study.rules)
+    pairs = list(zip(view.watched, view.stills, strict=True))
     for phase in record.phases:
         own = [result for result in results.operations if result.phase == phase.span.name]
         meters = [meter.around(phase.span) for meter in view.watched]
-        found |= metrics.of_phase(phase.span, own, meters, book.study, book.peak)
+        values = metrics.of_phase(phase.span, own, meters, book.study, book.peak)
+        for meter, stills in pairs:
+            told = verdicts.of_meter(phase.span, meter, stills, book.study.rules)
+            if meter.entry.role == "beside" and not verdicts.is_valid(told):
+                # What stands beside spoils no iteration; its own figure is left out.
+                told = [Verdict("WARN", verdict.reason) for verdict in told]
+                values = metrics.without(values, phase.span, meter)
+            judged += told
+        found |= values
     if record.module is None:
         found |= _capacity(record, found)
-    pairs = zip(view.watched, view.stills, strict=True)
-    judged = verdicts.of_iteration(record, pairs, results.operations, book.study.rules)
     if results.trouble is not None:
         judged = [Verdict("INVALID", f"UNREADABLE: {results.trouble}")]
+    judged = list(dict.fromkeys(judged)) or [Verdict("VALID", "")]
     return Derived(found, judged, [_row(phase.span) for phase in record.phases])
 
 

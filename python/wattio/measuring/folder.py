@@ -2,7 +2,7 @@
 
 study.toml      the study file as given
 resolved.toml   the same with every default filled in and its scale applied
-inputs.json     the scale, further meters, and the file of the theoretical peak
+inputs.json     the scale, the meter asked for, and the file of the theoretical peak
 machine.json    processor, kernel, versions, commit, plan; `kind` is "measurement"
 attached.json   facts of meters whose recorded samples joined afterwards
 catalog.sqlite  runs, iterations, phases, verdicts, metrics
@@ -28,8 +28,9 @@ from typing import Any
 from wattio.errors import ResultError
 from wattio.measuring import record
 from wattio.measuring.plan import Plan
-from wattio.measuring.record import Record
+from wattio.measuring.record import Record, on_disk
 from wattio.measuring.schema import KIND
+from wattio.meters import public_name
 from wattio.meters.meter import Facts
 from wattio.recording import Event, Samples, parquet
 from wattio.recording.journal import EVENTS, SOURCES, read_events, read_folder
@@ -68,7 +69,7 @@ class MeasuredFolder(StudyFolder):
             (path / name).touch(0o600 if plan.secret else 0o666)
         (path / "study.toml").write_text(plan.source.text, encoding="utf-8")
         (path / "resolved.toml").write_text(toml_text.dump(plan.resolved), encoding="utf-8")
-        inputs = {"scale": plan.asked.scale, "meters": plan.asked.meters, "peak": plan.peak_text}
+        inputs = {"scale": plan.asked.scale, "meter": plan.asked.meter, "peak": plan.peak_text}
         (path / "inputs.json").write_text(json.dumps(inputs, indent=1) + "\n", encoding="utf-8")
         catalog = Catalog(path / "catalog.sqlite")
         catalog.add_runs(plan.runs)
@@ -93,8 +94,17 @@ class MeasuredFolder(StudyFolder):
             yield
 
     def inputs(self) -> dict[str, Any]:
-        """The scale, further meters, and the text of the file of the theoretical peak."""
+        """The scale, the meter asked for, and the text of the file of the theoretical peak."""
         return self._json("inputs.json")
+
+    def public_study_text(self) -> str:
+        """The study file as given, with what is secret in the names of meters hidden."""
+        text = self.study_text()
+        for meter in self.study_source().content.get("meter", []):
+            name = meter.get("name") if isinstance(meter, dict) else None
+            if isinstance(name, str):
+                text = text.replace(name, public_name(name))
+        return text
 
     def raw(self, identity: str) -> Path:
         """The folder of an iteration's record and raw files."""
@@ -141,6 +151,7 @@ class MeasuredFolder(StudyFolder):
         if (folder / EVENTS).exists():
             shutil.copy(folder / EVENTS, target.with_suffix(".events.jsonl"))
         parquet.write(target, read_folder(folder))
+        on_disk(target)
 
     def drop_recording(self, session: str) -> None:
         """Remove a recording that was kept."""

@@ -15,7 +15,7 @@ from wattio.clock import Span, now
 from wattio.errors import Cancelled, WorkloadFailed
 from wattio.measuring.folder import MeasuredFolder
 from wattio.measuring.plan import BEFORE, IDLE, Iteration, Plan
-from wattio.measuring.record import Phase, Record
+from wattio.measuring.record import Phase, Record, on_disk
 from wattio.meters.meter import Facts
 from wattio.workloads.workload import Context, Place, Workload
 
@@ -59,6 +59,7 @@ def run(
     whole = folder.raw(iteration.identity)
     shutil.rmtree(whole, ignore_errors=True)
     part.replace(whole)
+    on_disk(whole)
     return record
 
 

@@ -159,6 +159,12 @@ def total_power_w(span: Span, totals: Sequence[Watched]) -> tuple[Series, Series
     return time_s, power_w
 
 
+def without(found: Metrics, span: Span, meter: Watched) -> Metrics:
+    """Metrics of a phase without a single meter's own energy."""
+    own = f"{span.name}.{meter.entry.shown}."
+    return {name: value for name, value in found.items() if not name.startswith(own)}
+
+
 def energy_j(span: Span, meter: Watched) -> float | None:
     """What a meter says of the energy of a span: counted where it counts, else integrated."""
     start_s, end_s = bounds(span)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from importlib import import_module
 from importlib.metadata import version
@@ -39,6 +39,9 @@ IDLE = "idle"
 """Load of the iterations in which the system is served and nothing is asked of it."""
 
 BEFORE, AFTER = "before", "after"
+
+_FILES = ("csv", "parquet", "estimate")
+_ASSUMED = "assumed"
 
 
 @dataclass(frozen=True)
@@ -78,15 +81,15 @@ class Iteration:
 
 @dataclass(frozen=True)
 class Asked:
-    """What changes a study from outside: a scale of its own, and meters in place of its totals."""
+    """What changes a study from outside: a scale of its own, a meter in place of its totals."""
 
     scale: str | None = None
-    meters: tuple[str, ...] = ()
+    meter: str | None = None
 
     @classmethod
     def of_inputs(cls, inputs: Mapping[str, Any]) -> Asked:
         """As a result folder keeps it."""
-        return cls(inputs["scale"], tuple(inputs["meters"]))
+        return cls(inputs["scale"], inputs["meter"])
 
 
 @dataclass(frozen=True)
@@ -112,6 +115,12 @@ class Plan:
         for meter in plain["meter"]:
             meter["name"] = public_name(meter["name"])
         return {key: value for key, value in plain.items() if value}
+
+    @property
+    def is_estimated(self) -> bool:
+        """Whether a total is an estimate, and with it every energy."""
+        totals = [meter for meter in self.study.meter if meter.role == "total"]
+        return any(meter.name.startswith("estimate:") for meter in totals)
 
     @property
     def secret(self) -> bool:
@@ -156,8 +165,8 @@ def make(source: Document, asked: Asked = Asked()) -> Plan:
 
     Nothing of the host is looked at but the files that the study names.
     """
-    study = with_meters(from_document(source, asked.scale), asked.meters)
     base = source.path.resolve().parent
+    study = with_meter(located(from_document(source, asked.scale), base), asked.meter)
     _check_parts(study, source, base)
     peak = _peak(study, source, base)
     identities = _Identities(study, base)
@@ -182,26 +191,38 @@ def make(source: Document, asked: Asked = Asked()) -> Plan:
     return Plan(source, study, asked, tuple(iterations), *peak)
 
 
-def with_meters(study: MeasurementStudy, names: Sequence[str]) -> MeasurementStudy:
-    """The study with meters in place of its totals, which are shown beside them from then on.
+def located(study: MeasurementStudy, base: Path) -> MeasurementStudy:
+    """The study with the files that its meters name as whole paths."""
+    entries = [
+        entry.model_copy(update={"name": located_name(entry.name, base)}) for entry in study.meter
+    ]
+    return study.model_copy(update={"meter": entries})
 
-    The first one covers what they covered; with several, each is a part of its own. Raises
-    InputError for what is no meter's name.
+
+def located_name(name: str, base: Path) -> str:
+    """A meter's name with its file's path made whole; other names as they are."""
+    scheme, _, rest = name.partition(":")
+    path, mark, query = rest.partition("?")
+    if scheme not in _FILES or not path or path == _ASSUMED:
+        return name
+    return f"{scheme}:{base / path}{mark}{query}"
+
+
+def with_meter(study: MeasurementStudy, name: str | None) -> MeasurementStudy:
+    """The study with a meter in place of its totals, which are shown beside it from then on.
+
+    It covers what they covered. Raises InputError for what is no meter's name.
     """
-    if not names:
+    if name is None:
         return study
+    kind_of(name)
     covered = [device for meter in study.meter if meter.role == "total" for device in meter.covers]
-    taken = {meter.shown for meter in study.meter}
-    added = []
-    for number, name in enumerate(names, start=1):
-        label = name.partition(":")[0]
-        if label in taken or len(names) > 1:
-            label = f"{label}-{number}"
-        kind_of(name)
-        covers = covered if number == 1 else [label]
-        added.append(MeterEntry(name=name, label=label, covers=covers))
+    label = name.partition(":")[0]
+    if label in {meter.shown for meter in study.meter}:
+        label = f"{label}-total"
+    added = MeterEntry(name=name, label=label, covers=covered)
     beside = [meter.model_copy(update={"role": "beside"}) for meter in study.meter]
-    return study.model_copy(update={"meter": [*added, *beside]})
+    return study.model_copy(update={"meter": [added, *beside]})
 
 
 def make_work(entry: WorkloadEntry, base: Path) -> Workload:
@@ -285,6 +306,11 @@ class _Identities:
     def __init__(self, study: MeasurementStudy, base: Path) -> None:
         head = study.study.model_dump(include={"settle", "drop_caches", "seed"})
         meters = [meter.model_dump(mode="json") for meter in study.meter]
+        # A model decides the energy: what its file says counts, not where it lies.
+        for meter in meters:
+            scheme, _, path = meter["name"].partition(":")
+            if scheme == "estimate" and Path(path).is_file():
+                meter["name"] = hashlib.sha256(Path(path).read_bytes()).hexdigest()
         self._base = base
         self._shared = {"study": head, "meters": meters, "wattio": version("wattio")}
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -55,6 +56,17 @@ class Record:
         """Write the record into the iteration's raw folder."""
         text = json.dumps(asdict(self), indent=1, allow_nan=False, default=str)
         (folder / FILE).write_text(text + "\n", encoding="utf-8")
+        on_disk(folder / FILE)
+
+
+def on_disk(path: Path) -> None:
+    """Wait until a file, and its name in its folder, have reached the disk."""
+    for place in (path, path.parent):
+        number = os.open(place, os.O_RDONLY)
+        try:
+            os.fsync(number)
+        finally:
+            os.close(number)
 
 
 def read(folder: Path) -> Record:

@@ -111,13 +111,23 @@ def execute(plan: Plan, folder: MeasuredFolder, scratch: Path, watch: Watch) -> 
     with folder.alone():
         settle_up(folder)
         while left := remaining(plan, folder):
+            if folder.attached():
+                raise ResultError(
+                    f"{folder.path}: recorded samples joined it, and none would be there for what"
+                    " is measured now; run the study anew"
+                )
             try:
                 _Session(plan, folder, scratch, watch).run(left)
+            except BaseException:
+                # What went wrong is told, not what goes wrong because of it.
+                with contextlib.suppress(WattioError, OSError):
+                    settle_up(folder)
+                raise
             finally:
                 with contextlib.suppress(OSError):
                     scratch.rmdir()
-                # A meter that froze before an iteration's end may have shown it only after.
-                settle_up(folder)
+            # A meter that froze before an iteration's end may have shown it only after.
+            settle_up(folder)
 
 
 def settle_up(folder: MeasuredFolder) -> None:
@@ -151,7 +161,14 @@ def derived(
     Of those in the given sessions, or of all; one session's samples at a time are in memory. Raises
     ResultError.
     """
-    pairs = [(item, folder.record(item.identity)) for item in folder.iterations()]
+    pairs = []
+    for item in folder.iterations():
+        try:
+            pairs.append((item, folder.record(item.identity)))
+        except ResultError as error:
+            # Where the folder lies now is no part of the verdict.
+            why = str(error).replace(f"{folder.raw(item.identity)}/", "")
+            yield item, Derived({}, [Verdict("INVALID", f"UNREADABLE: {why}")], [])
     for session in sorted({record.session for _, record in pairs}):
         if sessions is not None and session not in sessions:
             continue
@@ -197,7 +214,10 @@ class _Session:
 
     def _holder(self, stack: contextlib.ExitStack) -> Holder | None:
         """What holds the knobs, where there are any or a killed run has left some changed."""
-        if not self.plan.study.knob and not SNAPSHOT.exists():
+        left_over = False
+        with contextlib.suppress(PermissionError):
+            left_over = SNAPSHOT.exists()
+        if not self.plan.study.knob and not left_over:
             return None
         return stack.enter_context(Holder())
 

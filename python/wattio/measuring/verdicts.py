@@ -6,7 +6,7 @@ those of the EEHPC, MLPerf and Emerald methodologies where they say one.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -72,31 +72,34 @@ class Watched:
         return Watched(self.entry, self.facts, Samples(*columns), self.time_s[first:last])
 
 
-def of_iteration(
-    record: Record,
-    watched: Iterable[tuple[Watched, Sequence[Still]]],
-    operations: Iterable[Operation],
-    rules: Rules,
-) -> list[Verdict]:
-    """Every verdict of an iteration; one of VALID where there is nothing to say.
-
-    Meters come with the stretches over which they were frozen.
-    """
+def of_record(record: Record, operations: Iterable[Operation], rules: Rules) -> list[Verdict]:
+    """What an iteration says against itself, whatever its meters say."""
     found: list[Verdict] = []
     if record.failure is not None:
         found.append(Verdict("INVALID", f"FAILED: {record.failure}"))
-    for meter, stills in watched:
-        for phase in record.phases:
-            around = meter.around(phase.span)
-            found += [*_of_phase(phase.span, around, rules), *_coarse(phase.span, around)]
-            found += _frozen(phase.span, meter, stills)
+    for phase in record.phases:
+        start, end = phase.span.start, phase.span.end
+        jump_s = (end.utc_ns - start.utc_ns) / 1e9 - phase.span.seconds
+        if abs(jump_s) > rules.clock_jump:
+            text = f"CLOCK: {phase.span.name}: the wall clock jumped by {jump_s:.3g} s"
+            found.append(Verdict("INVALID", text))
     found += [Verdict("WARN", f"DOUBT: {text}") for text in record.doubts]
     found += [
         Verdict("WARN", f"DOUBT: {operation.phase}: {operation.operation}: {text}")
         for operation in operations
         for text in operation.doubts
     ]
-    return list(dict.fromkeys(found)) or [Verdict("VALID", "")]
+    return found
+
+
+def of_meter(span: Span, meter: Watched, stills: Iterable[Still], rules: Rules) -> list[Verdict]:
+    """What a meter's samples say against a phase; `stills` is where it was frozen."""
+    near = meter.around(span)
+    return [
+        *_of_phase(span, near, rules),
+        *_frozen(span, meter, stills),
+        *_coarse(span, near),
+    ]
 
 
 def is_valid(verdicts: Iterable[Verdict]) -> bool:
@@ -123,7 +126,7 @@ def _of_phase(span: Span, meter: Watched, rules: Rules) -> Iterator[Verdict]:
     if missing * span.seconds / interval_s > 1.5 and missing > rules.missing_share_max:
         text = f"MISSING: {where} lacks {100 * missing:.1f} % of its samples"
         yield Verdict("INVALID", text)
-    jump_s = power.clock_jump(meter.samples.utc_ns[inside], meter.samples.monotonic_ns[inside])
+    jump_s = power.clock_jump(meter.samples.utc_ns, meter.samples.monotonic_ns)
     if jump_s > rules.clock_jump:
         yield Verdict("INVALID", f"CLOCK: {where}: the wall clock jumped by {jump_s:.3g} s")
     if count < rules.samples_min or count < int(span.seconds):

@@ -38,7 +38,7 @@ _VERSIONS = ["1", "2c", "3"]
 # What agents say where they have no reading: all ones, in 31 and 32 bits.
 _NO_READING = (2**31 - 1, 2**32 - 1)
 # A counter of coarser steps stands still between readings though it lives.
-_MARK_STEP_J_MAX = 10.0
+_MARK_STEP_J_MAX = 1.0
 _DIGITS_MAX = 9
 
 

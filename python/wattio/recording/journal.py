@@ -65,8 +65,15 @@ class RecordFile:
         with self._lock:
             count = len(self._waiting)
             content = memoryview(b"".join(self._waiting[:count]))
-            while content:
-                content = content[os.write(self._file, content) :]
+            whole = os.lseek(self._file, 0, os.SEEK_END)
+            try:
+                while content:
+                    content = content[os.write(self._file, content) :]
+            except OSError:
+                # All of it waits still and is written again: half a record would shift the rest.
+                os.ftruncate(self._file, whole)
+                os.lseek(self._file, whole, os.SEEK_SET)
+                raise
             del self._waiting[:count]
 
 
@@ -114,7 +121,9 @@ def write_sources(folder: Path, names: Mapping[str, str], facts: Mapping[str, Fa
         }
         for n, (label, name) in enumerate(names.items())
     ]
-    (folder / SOURCES).write_text(json.dumps(entries, indent=2) + "\n", encoding="utf-8")
+    part = folder / f".{SOURCES}.part"
+    part.write_text(json.dumps(entries, indent=2) + "\n", encoding="utf-8")
+    part.replace(folder / SOURCES)
 
 
 def read_folder(folder: Path) -> dict[str, Samples]:

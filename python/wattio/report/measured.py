@@ -163,7 +163,7 @@ def _made(found: Measured) -> dict[str, Any]:
         "sessions": len({record.session for record in found.records.values()}),
         "peak": found.peak_text,
         "limits": _limits(found),
-        "study_text": found.folder.study_text(),
+        "study_text": found.folder.public_study_text(),
         "resolved": found.folder.path.joinpath("resolved.toml").read_text(encoding="utf-8"),
         "libraries": found.machine.get("libraries", {}),
         "memory_gib": _gib(found.machine.get("memory_bytes")),
