@@ -7,7 +7,6 @@ no file, and take peers of the same user only.
 
 from __future__ import annotations
 
-import contextlib
 import os
 import selectors
 import socket
@@ -61,21 +60,10 @@ class Bell:
         except OSError as error:
             raise Died from error
 
-    def heard(self) -> bytes:
-        """What has been said, without waiting. Raises Died."""
-        with contextlib.suppress(BlockingIOError):
-            return self._receive(socket.MSG_DONTWAIT)
-        return b""
-
     def wait(self) -> bytes:
         """What is said next; asleep until then. Raises Died."""
-        return self._receive(0)
-
-    def _receive(self, flags: int) -> bytes:
         try:
-            found = self._socket.recv(_CHUNK, flags)
-        except BlockingIOError:
-            raise
+            found = self._socket.recv(_CHUNK)
         except OSError as error:
             raise Died from error
         if not found:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import re
 from collections.abc import Sequence
@@ -32,7 +33,7 @@ class Block:
     global_shape: tuple[int, ...] | None = None
     offset: tuple[int, ...] | None = None
 
-    @property
+    @functools.cached_property
     def bytes(self) -> int:
         """The size of its data."""
         import numpy as np

@@ -81,10 +81,10 @@ class Board:
         with self.memory.locked():
             return self._is_free(number)
 
-    def ahead(self, number: int) -> bool:
-        """Whether a dump is too far ahead of the writer to be posted."""
+    def horizon(self) -> int:
+        """The first number that is too far ahead of the writer to be posted."""
         with self.memory.locked():
-            return number - int(self._head[_FINISHED]) >= WINDOW
+            return int(self._head[_FINISHED]) + WINDOW
 
     def drop_oldest(self, below: int) -> int | None:
         """Drop the oldest dump that waits, for all clients; its number, None where none waits."""
@@ -127,6 +127,10 @@ class Board:
             self._text[: len(told)] = list(told)
             self._head[_FAILED_STEP], self._head[_TEXT_LENGTH] = step, len(told)
             self._head[_FAILURES] += 1
+
+    def failed(self, known: int) -> bool:
+        """Whether more dumps have failed than are known of: one word, read without the lock."""
+        return bool(self._head[_FAILURES] != known)
 
     def failures(self) -> tuple[int, int, str]:
         """How many dumps have failed; the step and the error of the last."""

@@ -50,6 +50,7 @@ class CoresSession(Session):
         self._through = False
         self._scratch = Scratch()
         self._told = 0
+        self._horizon = self._board.horizon()
 
     def _allocate(self, block: Block) -> Array:
         if not self._through:
@@ -63,9 +64,15 @@ class CoresSession(Session):
     def _place(self, block: Block) -> int | None:
         """Where a block goes in shared memory; None where the rank shall write by itself."""
         size = headers.needed(block)
+        if self._number < self._horizon:
+            # Most blocks fit into what is known to be free, which costs no look at the board.
+            start = self._extents.take(size, self._number)
+            if start is not None:
+                return start
         while True:
             self._extents.release(self._board.free)
-            ahead = self._board.ahead(self._number)
+            self._horizon = self._board.horizon()
+            ahead = self._number >= self._horizon
             start = None if ahead else self._extents.take(size, self._number)
             if start is not None:
                 return start
@@ -108,21 +115,23 @@ class CoresSession(Session):
         else:
             head = headers.write(self._memory, placed)
         self._board.post(self._client, number, record.step, head)
+        failure = self._failure()
         try:
+            # Last, since the writer may take this core as soon as it is woken. What it has rung
+            # meanwhile stays unheard until this rank has to wait.
             self._bell.ring()
-            self._bell.heard()
         except bells.Died:
             self.lost(f"its writer, rank {self._writer},")
         if through and record.error is not None:
-            raise DumpFailed(f"dump of step {record.step}: {record.error}")
-        if (failure := self._failure()) is not None:
+            failure = f"dump of step {record.step}: {record.error}"
+        if failure is not None:
             raise DumpFailed(failure)
 
     def _failure(self) -> str | None:
         """The last failure of the writer, if it has not been told."""
-        count, step, text = self._board.failures()
-        if count == self._told:
+        if not self._board.failed(self._told):
             return None
+        count, step, text = self._board.failures()
         more = f" (and {count - self._told - 1} more)" if count > self._told + 1 else ""
         self._told = count
         return f"dump of step {step}: {text}{more}"

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import struct
 from collections.abc import Iterator
@@ -21,11 +22,13 @@ _HEAD = struct.Struct("<qqq")
 _LAST = -1
 
 
+@functools.lru_cache(maxsize=4096)
 def text_of(block: Block) -> bytes:
     """The text of a block's header."""
     return json.dumps(block.as_json()).encode()
 
 
+@functools.lru_cache(maxsize=4096)
 def needed(block: Block) -> int:
     """Bytes that a block takes, with its header."""
     return data_offset(block, 0) + aligned(block.bytes)

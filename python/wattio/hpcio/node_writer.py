@@ -146,7 +146,7 @@ class NodeWriter(WritingSession):
             state.extents.release(self._board.free)
             starts = [state.extents.take(headers.needed(one), state.number) for one in found]
             placed = [start for start in starts if start is not None]
-            if len(placed) == len(starts) and not self._board.ahead(state.number):
+            if len(placed) == len(starts) and state.number < self._board.horizon():
                 return placed
             state.extents.release(lambda owner: owner == state.number)
             if self.config.when_full != "drop_oldest":

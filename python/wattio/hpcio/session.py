@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from mpi4py import MPI
@@ -46,6 +46,7 @@ class Session(ABC):
         self._account: Account | None = None
         self._wall_s, self._cpu_s = time.monotonic(), time.process_time()
         self._blocks: dict[str, tuple[Block, Array]] = {}
+        self._known: dict[str, tuple[object, Block]] = {}
         self._record = DumpRecord(-1)
 
     def allocate(
@@ -64,7 +65,7 @@ class Session(ABC):
         cannot be, or that is larger than the buffer, and DumpFailed for dumps before.
         """
         self._check_open()
-        block = blocks.make(name, self.rank, shape, dtype, global_shape, offset)
+        block = self._block(name, shape, dtype, global_shape, offset)
         if name in self._blocks:
             raise InputError(f"variable {name}: is allocated already for this dump")
         began_s = time.monotonic()
@@ -74,6 +75,25 @@ class Session(ABC):
             self._record.blocked_s += time.monotonic() - began_s
         self._blocks[name] = block, data
         return data
+
+    def _block(
+        self,
+        name: str,
+        shape: Sequence[int] | int,
+        dtype: np.dtype[Any] | type | str,
+        global_shape: Sequence[int] | None,
+        offset: Sequence[int] | None,
+    ) -> Block:
+        """The block; that of the last dump if it is the same, as it mostly is."""
+        given = tuple(
+            tuple(one) if isinstance(one, Iterable) and not isinstance(one, str) else one
+            for one in (shape, dtype, global_shape, offset)
+        )
+        known = self._known.get(name)
+        if known is None or known[0] != given:
+            block = blocks.make(name, self.rank, shape, dtype, global_shape, offset)
+            known = self._known[name] = given, block
+        return known[1]
 
     def end_dump(self, step: int) -> None:
         """Hand over what was allocated since the last dump: arrays must not be used any more.

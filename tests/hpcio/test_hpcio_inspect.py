@@ -1,0 +1,121 @@
+"""`wattio hpcio inspect` and `assemble`: what is damaged or missing is told."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import h5py
+import numpy as np
+import pytest
+from wattio import cli
+from wattio.errors import InputError, ResultError
+from wattio.hpcio import blocks, parts
+from wattio.hpcio.assembling import assemble, fields
+from wattio.hpcio.config import Config
+from wattio.hpcio.dumps import Dumps, Note
+from wattio.hpcio.inspecting import inspect
+
+FIELD = np.arange(24.0).reshape(4, 6)
+
+
+def leave(store: Dumps, step: int, process: int, rows: slice) -> None:
+    """One writer's part: some rows of the field."""
+    data = FIELD[rows] + step
+    block = blocks.make("u", process, data.shape, "f8", FIELD.shape, (rows.start, 0))
+    path = store.begin(step) / parts.file_name(process)
+    facts = parts.write(path, step, process, [(block, data)], Config())
+    assert store.leave(step, Note(process, (process,), facts)) is None
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Dumps:
+    """Two writers; step 1 is whole, step 2 lacks a writer, step 3 was dropped by one."""
+    made = Dumps(tmp_path / "dumps", "dc:1", (0, 1))
+    made.prepare()
+    for step in (1, 2, 3):
+        leave(made, step, 0, slice(0, 1))
+    assert not (made.output / "dump-00000001").exists()
+    leave(made, 1, 1, slice(1, 4))
+    assert made.leave(3, Note(1, (1,), dropped=True)) is None
+    assert made.is_lost(3)
+    assert not made.is_lost(2)
+    return made
+
+
+def run(*words: str) -> int:
+    with pytest.raises(SystemExit) as stop:
+        cli.main(["hpcio", *words])
+    assert isinstance(stop.value.code, int)
+    return stop.value.code
+
+
+def test_whole_and_not(store: Dumps, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("inspect", str(store.output), "--json") == 1
+    told = json.loads(capsys.readouterr().out)["dumps"]
+    assert [(dump["step"], dump["whole"], dump["checked"]) for dump in told] == [
+        (1, True, 2),
+        (2, False, 0),
+        (3, False, 0),
+    ]
+    assert told[0]["problems"] == []
+    assert told[1]["problems"] == ["ranks [1]: missing; the program ended before, or is writing"]
+    assert told[2]["problems"] == ["ranks [1]: dropped, the buffer was full"]
+    assert sorted(path.name for path in (store.output / "dump-00000001").iterdir()) == [
+        "manifest.json",
+        "part-000000.h5",
+        "part-000001.h5",
+    ]
+    store.prepare()
+    assert run("inspect", str(store.output)) == 0
+
+
+def test_the_field_is_put_together(store: Dumps, tmp_path: Path) -> None:
+    target = tmp_path / "whole.h5"
+    assert run("assemble", str(store.output), "1", "--out", str(target)) == 0
+    with h5py.File(target) as file:
+        assert np.array_equal(file["u"][()], FIELD + 1)
+    assert np.array_equal(fields(store.output, 1)["u"], FIELD + 1)
+    with pytest.raises(InputError, match="no whole dump of step 2; there are: 1"):
+        fields(store.output, 2)
+
+
+def test_a_flipped_bit_is_found(store: Dumps, tmp_path: Path) -> None:
+    path = store.output / "dump-00000001" / "part-000001.h5"
+    content = bytearray(path.read_bytes())
+    at = content.index((FIELD + 1)[2].tobytes())
+    content[at] ^= 1
+    path.write_bytes(content)
+    problems = inspect(store.output)[0].problems
+    assert problems == ["part-000001.h5: u/000001 is damaged: its checksum is wrong"]
+    with pytest.raises(ResultError, match="checksum"):
+        assemble(store.output, 1, tmp_path / "whole.h5")
+    assert not list(tmp_path.glob("whole*"))
+    path.write_bytes(content[: len(content) // 3])
+    assert "cannot be read" in inspect(store.output)[0].problems[0]
+    path.unlink()
+    assert "is missing" in inspect(store.output)[0].problems[0]
+
+
+def test_a_manifest_that_lacks_something(store: Dumps) -> None:
+    path = store.output / "dump-00000001" / "manifest.json"
+    content = json.loads(path.read_text())
+    content["parts"].pop()
+    path.write_text(json.dumps(content))
+    assert inspect(store.output)[0].problems == [
+        "ranks [1] are missing",
+        "u: 18 of 24 elements are missing",
+    ]
+    path.write_text("{")
+    assert "is not JSON" in inspect(store.output)[0].problems[0]
+
+
+def test_nothing_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("inspect", str(tmp_path)) == 1
+    assert "no dumps" in capsys.readouterr().out.replace("\n", " ")
+    assert run("inspect", str(tmp_path / "none")) == 2
+
+
+def test_a_dump_is_not_overwritten(store: Dumps) -> None:
+    with pytest.raises(parts.PartFailed, match="exists already"):
+        store.begin(1)
