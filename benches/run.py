@@ -11,6 +11,7 @@ import json
 import sys
 from collections.abc import Callable, Iterator, Sequence
 
+import dumping
 import governing
 import importing
 import mm96
@@ -22,6 +23,7 @@ from timing import BenchError, Line
 
 BENCHMARKS: dict[str, Callable[[], Iterator[Line]]] = {
     "daemon": governing.lines,
+    "dumps": dumping.lines,
     "import": importing.lines,
     "mm96": mm96.lines,
     "plant": plant.lines,

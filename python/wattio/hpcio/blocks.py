@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import json
 import math
 import re
 from collections.abc import Sequence
@@ -39,6 +40,11 @@ class Block:
         import numpy as np
 
         return math.prod(self.shape) * np.dtype(self.dtype).itemsize
+
+    @functools.cached_property
+    def text(self) -> str:
+        """The block as JSON text, in ASCII."""
+        return json.dumps(self.as_json())
 
     def as_json(self) -> dict[str, Any]:
         """The block as plain data, as `of` takes it."""

@@ -11,18 +11,14 @@ waits while the writer is busy. Dumps are numbered from 0 by each client in its 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
 
 from wattio.hpcio.memory import Memory
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 WINDOW = 1024
 """How many dumps a client may be ahead of its writer."""
 
 _HEAD = 8
-_ENTRY = 3
+_ENTRY = 2
 _TEXT_BYTES = 1024
 _CLAIMED, _FINISHED, _FAILURES, _FAILED_STEP, _TEXT_LENGTH = range(5)
 _THROUGH = -1
@@ -52,18 +48,10 @@ class Board:
 
     def __init__(self, memory: Memory, clients: int) -> None:
         """Look at memory of `size(clients)` bytes."""
-        import numpy as np
-
         self.memory = memory
-        words: NDArray[Any] = np.frombuffer(memory.map, np.int64, size_words(clients))
-        self._head = words[:_HEAD]
-        self._dropped = words[_HEAD : _HEAD + WINDOW]
-        rest = words[_HEAD + WINDOW :].reshape(clients, 1 + WINDOW * _ENTRY)
-        self._posted = rest[:, 0]
-        self._entries = rest[:, 1:].reshape(clients, WINDOW, _ENTRY)
-        self._text = np.frombuffer(
-            memory.map, np.uint8, _TEXT_BYTES, offset=8 * size_words(clients)
-        )
+        self._clients = clients
+        # Plain words: NumPy would take longer to touch a few of them than all of the rest.
+        self._words = memoryview(memory.map)[: 8 * size_words(clients)].cast("q")
 
     @classmethod
     def create(cls, clients: int) -> Board:
@@ -72,26 +60,30 @@ class Board:
 
     def post(self, client: int, number: int, step: int, head: int | None) -> None:
         """Hand a dump over."""
+        posted, entry = self._posted(client), self._entry(client, number)
         with self.memory.locked():
-            self._entries[client, number % WINDOW, :2] = step, _THROUGH if head is None else head
-            self._posted[client] = number + 1
+            self._words[entry] = step
+            self._words[entry + 1] = _THROUGH if head is None else head
+            self._words[posted] = number + 1
 
     def free(self, number: int) -> bool:
         """Whether a dump's memory may be used again."""
         with self.memory.locked():
-            return self._is_free(number)
+            if number < self._words[_FINISHED]:
+                return True
+            return number >= self._words[_CLAIMED] and self._words[_dropped(number)] != 0
 
     def horizon(self) -> int:
         """The first number that is too far ahead of the writer to be posted."""
         with self.memory.locked():
-            return int(self._head[_FINISHED]) + WINDOW
+            return self._words[_FINISHED] + WINDOW
 
     def drop_oldest(self, below: int) -> int | None:
         """Drop the oldest dump that waits, for all clients; its number, None where none waits."""
         with self.memory.locked():
-            for number in range(int(self._head[_CLAIMED]), below):
-                if not self._dropped[number % WINDOW]:
-                    self._dropped[number % WINDOW] = 1
+            for number in range(self._words[_CLAIMED], below):
+                if not self._words[_dropped(number)]:
+                    self._words[_dropped(number)] = 1
                     return number
         return None
 
@@ -101,51 +93,60 @@ class Board:
         Once all clients have closed, a dump that only some have posted is as good as it gets.
         """
         with self.memory.locked():
-            number = int(self._head[_CLAIMED])
-            slot = number % WINDOW
-            has = [client for client, count in enumerate(self._posted) if count > number]
-            dropped = bool(self._dropped[slot])
-            whole = len(has) == len(self._posted)
+            number = self._words[_CLAIMED]
+            clients = range(self._clients)
+            has = [client for client in clients if self._words[self._posted(client)] > number]
+            dropped = self._words[_dropped(number)] != 0
+            whole = len(has) == self._clients
             if not has or not (dropped or whole or closed):
                 return None
-            posted = [self._entry(client, slot) for client in has]
-            self._head[_CLAIMED] = number + 1
+            posted = [self._read(client, number) for client in has]
+            self._words[_CLAIMED] = number + 1
             if dropped:
-                self._dropped[slot] = 0
-                self._head[_FINISHED] = number + 1
+                self._words[_dropped(number)] = 0
+                self._words[_FINISHED] = number + 1
             return Claim(number, posted, dropped)
 
     def finish(self, number: int) -> None:
         """The claimed dump's memory is free."""
         with self.memory.locked():
-            self._head[_FINISHED] = number + 1
+            self._words[_FINISHED] = number + 1
 
     def fail(self, step: int, text: str) -> None:
         """Tell the clients of a dump that failed."""
         told = text.encode()[:_TEXT_BYTES]
         with self.memory.locked():
-            self._text[: len(told)] = list(told)
-            self._head[_FAILED_STEP], self._head[_TEXT_LENGTH] = step, len(told)
-            self._head[_FAILURES] += 1
+            self.memory.map[self._words.nbytes : self._words.nbytes + len(told)] = told
+            self._words[_FAILED_STEP], self._words[_TEXT_LENGTH] = step, len(told)
+            self._words[_FAILURES] += 1
 
     def failed(self, known: int) -> bool:
         """Whether more dumps have failed than are known of: one word, read without the lock."""
-        return bool(self._head[_FAILURES] != known)
+        return self._words[_FAILURES] != known
 
     def failures(self) -> tuple[int, int, str]:
         """How many dumps have failed; the step and the error of the last."""
         with self.memory.locked():
-            text = bytes(self._text[: self._head[_TEXT_LENGTH]]).decode(errors="replace")
-            return int(self._head[_FAILURES]), int(self._head[_FAILED_STEP]), text
+            start = self._words.nbytes
+            text = self.memory.map[start : start + self._words[_TEXT_LENGTH]]
+            return self._words[_FAILURES], self._words[_FAILED_STEP], text.decode(errors="replace")
 
-    def _is_free(self, number: int) -> bool:
-        if number < self._head[_FINISHED]:
-            return True
-        return bool(number >= self._head[_CLAIMED] and self._dropped[number % WINDOW])
+    def _posted(self, client: int) -> int:
+        """The word that counts what a client has posted; its entries follow."""
+        return _HEAD + WINDOW + client * (1 + WINDOW * _ENTRY)
 
-    def _entry(self, client: int, slot: int) -> Posted:
-        step, head = (int(value) for value in self._entries[client, slot, :2])
-        return Posted(client, step, None if head == _THROUGH else head)
+    def _entry(self, client: int, number: int) -> int:
+        return self._posted(client) + 1 + number % WINDOW * _ENTRY
+
+    def _read(self, client: int, number: int) -> Posted:
+        entry = self._entry(client, number)
+        head = self._words[entry + 1]
+        return Posted(client, self._words[entry], None if head == _THROUGH else head)
+
+
+def _dropped(number: int) -> int:
+    """The word that marks a dump as dropped."""
+    return _HEAD + number % WINDOW
 
 
 def size_words(clients: int) -> int:

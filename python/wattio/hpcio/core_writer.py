@@ -5,6 +5,9 @@ One thread does it all, since HDF5 is not safe for several.
 
 from __future__ import annotations
 
+import contextlib
+import os
+
 from mpi4py import MPI
 
 from wattio.hpcio import bells
@@ -35,6 +38,9 @@ class CoreWriter(WritingSession):
 
     def serve(self) -> None:
         """Write dumps until all clients have closed and everything is written."""
+        with contextlib.suppress(OSError):
+            # Where cores are few, a writer that wakes does not push the simulation aside.
+            os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
         open_ = dict(self._bells)
         while True:
             claim = self._board.claim(closed=not open_)

@@ -48,6 +48,7 @@ class CoresSession(Session):
         self._number = 0
         self._placed: list[tuple[Block, int]] = []
         self._through = False
+        self._views: dict[tuple[str, int], tuple[Block, Array]] = {}
         self._scratch = Scratch()
         self._told = 0
         self._horizon = self._board.horizon()
@@ -57,9 +58,17 @@ class CoresSession(Session):
             start = self._place(block)
             if start is not None:
                 self._placed.append((block, start))
-                return headers.view(self._memory, block, start)
+                return self._view(block, start)
             self._through = True
         return self._scratch.array(block)
+
+    def _view(self, block: Block, start: int) -> Array:
+        """The block's data; places come back, and so do their views."""
+        known = self._views.get((block.name, start))
+        if known is None or known[0] is not block:
+            known = block, headers.view(self._memory, block, start)
+            self._views[block.name, start] = known
+        return known[1]
 
     def _place(self, block: Block) -> int | None:
         """Where a block goes in shared memory; None where the rank shall write by itself."""

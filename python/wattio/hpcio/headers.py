@@ -5,11 +5,12 @@
 
 from __future__ import annotations
 
-import functools
 import json
 import struct
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 from wattio.hpcio import blocks
 from wattio.hpcio.blocks import Block
@@ -22,13 +23,6 @@ _HEAD = struct.Struct("<qqq")
 _LAST = -1
 
 
-@functools.lru_cache(maxsize=4096)
-def text_of(block: Block) -> bytes:
-    """The text of a block's header."""
-    return json.dumps(block.as_json()).encode()
-
-
-@functools.lru_cache(maxsize=4096)
 def needed(block: Block) -> int:
     """Bytes that a block takes, with its header."""
     return data_offset(block, 0) + aligned(block.bytes)
@@ -36,24 +30,21 @@ def needed(block: Block) -> int:
 
 def data_offset(block: Block, start: int) -> int:
     """Where the data of a block lie whose header is at `start`."""
-    return start + aligned(_HEAD.size + len(text_of(block)))
+    return start + aligned(_HEAD.size + len(block.text))
 
 
 def view(memory: Memory, block: Block, start: int) -> Array:
     """The data of a block whose header is, or will be, at `start`; in place."""
-    import numpy as np
-
-    kind = np.dtype(block.dtype)
-    count = block.bytes // kind.itemsize
-    offset = data_offset(block, start) if count else 0
-    return np.frombuffer(memory.map, kind, count, offset).reshape(block.shape)
+    if block.bytes == 0:
+        return np.empty(block.shape, block.dtype)
+    return np.ndarray(block.shape, block.dtype, memory.map, data_offset(block, start))
 
 
 def write(memory: Memory, placed: list[tuple[Block, int]]) -> int:
     """Write the headers of a dump's blocks, each at its start; the first one's."""
     starts = [start for _, start in placed]
     for (block, start), following in zip(placed, [*starts[1:], _LAST], strict=True):
-        text = text_of(block)
+        text = block.text.encode()
         _HEAD.pack_into(memory.map, start, len(text), following, data_offset(block, start))
         memory.map[start + _HEAD.size : start + _HEAD.size + len(text)] = text
     return starts[0]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from mpi4py import MPI
@@ -85,15 +85,16 @@ class Session(ABC):
         offset: Sequence[int] | None,
     ) -> Block:
         """The block; that of the last dump if it is the same, as it mostly is."""
-        given = tuple(
-            tuple(one) if isinstance(one, Iterable) and not isinstance(one, str) else one
-            for one in (shape, dtype, global_shape, offset)
-        )
+        given = (shape, dtype, global_shape, offset)
         known = self._known.get(name)
-        if known is None or known[0] != given:
-            block = blocks.make(name, self.rank, shape, dtype, global_shape, offset)
-            known = self._known[name] = given, block
-        return known[1]
+        # Others, such as lists, may change under our hands.
+        kept = {type(shape), type(global_shape), type(offset)} <= {tuple, int, type(None)}
+        if kept and known is not None and known[0] == given:
+            return known[1]
+        block = blocks.make(name, self.rank, shape, dtype, global_shape, offset)
+        if kept:
+            self._known[name] = given, block
+        return block
 
     def end_dump(self, step: int) -> None:
         """Hand over what was allocated since the last dump: arrays must not be used any more.
