@@ -6,6 +6,7 @@ import csv
 import json
 import re
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "validation"))
 import io_approaches
 import io_entries
 import io_models
+import io_own
 import io_page
 import printed
 from io_page import Study
@@ -175,6 +177,25 @@ def test_the_command_prints_numbers_and_claims(
     assert io_approaches.main(["--out", str(tmp_path)]) == 0
     text = capsys.readouterr().out
     assert all(one.title in text for one in study.left_out)
+
+
+def test_our_own_runs_predict_others(study: Study) -> None:
+    assert len(study.own) == 2
+    for own in study.own:
+        assert {run.cells for run in own.fitted} == {own.cells}
+        assert not {run.output_every for run in own.fitted} & {
+            run.output_every for run in own.held_out
+        }
+        compared = own.validation.compared
+        assert sum(one.repetitions for one in compared) == len(own.held_out)
+        assert all(one.time_s.low < one.time_s.high for one in compared)
+        assert len(own.validation.rankings) == 2
+    assert 0 < io_own.median_error(study.own) < 1
+
+
+def test_a_page_without_own_runs_says_so(study: Study, tmp_path: Path) -> None:
+    page = io_page.make(replace(study, own=[]), tmp_path)
+    assert "not run" in page.read_text()
 
 
 def test_words_that_name_no_approach_are_refused() -> None:

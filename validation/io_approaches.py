@@ -14,9 +14,10 @@ import json
 import sys
 from pathlib import Path
 
+import io_own
 import io_page
 import printed
-from wattio.errors import InputError
+from wattio.errors import InputError, ResultError
 
 UNEXPLAINED, BAD_INPUT = 1, 2
 OUT = Path("results") / "io-approaches"
@@ -46,6 +47,13 @@ def text(study: io_page.Study) -> str:
     for one in study.claims:
         share = "" if one.share is None else f" in {100 * one.share:.1f} % of draws"
         lines.append(f"{one.outcome:13} figure {one.figure}: {one.text}{share}")
+    if study.own:
+        kept = sum(len(one.validation.compared) for one in study.own)
+        error = 100 * io_own.median_error(study.own)
+        lines.append(
+            f"our own runs: {kept} configurations kept out, times off by {error:.0f} %"
+            " in the median"
+        )
     return "\n".join(lines)
 
 
@@ -64,7 +72,7 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         study = io_page.evaluate(given.draws)
         page = io_page.make(study, given.out)
-    except (InputError, OSError) as error:
+    except (InputError, ResultError, OSError) as error:
         sys.stderr.write(f"error: {error}\n")
         return BAD_INPUT
     if given.json:

@@ -10,10 +10,12 @@ from typing import Any
 
 import io_entries
 import io_models
+import io_own
 import printed
 from io_claims import Claim, claims
 from io_figures import of_study
 from io_models import DocumentFit, LeftOut, Site
+from io_own import Own
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoescape
 from printed import Checked, number
 from wattio.analysis.statistics import Interval
@@ -69,6 +71,7 @@ class Study:
     nearest: dict[str, float]
     left_out: list[LeftOut]
     claims: list[Claim]
+    own: list[Own]
 
     @property
     def nearest_mean_error(self) -> float:
@@ -133,7 +136,7 @@ class Study:
 
 
 def evaluate(draws: int = DRAWS) -> Study:
-    """Compute everything; takes seconds. Raises InputError for files that cannot be used."""
+    """Compute everything; takes seconds. Raises InputError and ResultError for bad files."""
     values = printed.read([io_entries.SECTION])
     energies = io_entries.energies_kj(values)
     nancy, rennes = io_models.site("nancy", draws), io_models.site("rennes", draws)
@@ -151,6 +154,7 @@ def evaluate(draws: int = DRAWS) -> Study:
         nearest=io_models.nearest_draw(nancy, energies),
         left_out=io_models.leave_one_out(energies, draws),
         claims=claims(nancy, rennes, min(io_entries.given(values, "bytes_per_output"))),
+        own=io_own.evaluate() if io_own.PATH.exists() else [],
     )
 
 
@@ -202,6 +206,7 @@ def as_object(study: Study) -> dict[str, Any]:
         "least_mean_error": study.least_error,
         "document_model_mean_error": study.fit.mean_error,
         "extended_model_mean_error": study.nearest_mean_error,
+        "own_runs": [{"cells": one.cells} | one.validation.as_object() for one in study.own],
         "claims": [dict(zip(claims_header, row, strict=True)) for row in told],
     }
 
@@ -231,6 +236,8 @@ def _render(study: Study, drawn: Sequence[Drawn]) -> str:
         others=[row for row in study.rows if ".text." in row.entry.key and row.ours is not None],
         sites=(study.nancy, study.rennes),
         rankings=study.rankings(),
+        own=study.own,
+        own_error=io_own.median_error(study.own) if study.own else None,
     )
 
 
