@@ -48,16 +48,7 @@ class Watch(Protocol):
 
 def resume(folder: MeasuredFolder) -> Plan:
     """Plan a stopped measurement again. Raises ResultError where it is no longer the same."""
-    source = folder.study_source()
-    try:
-        current = source.path.read_text(encoding="utf-8")
-    except OSError:
-        current = source.text
-    if current != source.text:
-        raise ResultError(
-            f"{source.path}: has changed since {folder.path} was begun; run it as a new study,"
-            " or put the file back as it was (the folder keeps it as study.toml)"
-        )
+    source = folder.unchanged_source()
     again = planning.make(source, Asked.of_inputs(folder.inputs()))
     if [iteration.identity for iteration in again.iterations] != folder.machine()["plan"]:
         raise ResultError(

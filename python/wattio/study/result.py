@@ -56,6 +56,20 @@ class StudyFolder:
         text = self._read("study.toml")
         return document.parse(Path(self.machine()["study_file"]), text)
 
+    def unchanged_source(self) -> document.Document:
+        """The study file as given. Raises ResultError where it says something else by now."""
+        source = self.study_source()
+        try:
+            current = source.path.read_text(encoding="utf-8")
+        except OSError:
+            current = source.text
+        if current != source.text:
+            raise ResultError(
+                f"{source.path}: has changed since {self.path} was begun; run it as a new study,"
+                " or put the file back as it was (the folder keeps it as study.toml)"
+            )
+        return source
+
     def study_text(self) -> str:
         """The study file as given."""
         return self._read("study.toml")

@@ -23,16 +23,7 @@ def prepare(source: document.Document, simulator: Simulator) -> Plan:
 
 def resume(folder: ResultFolder, simulator: Simulator) -> Plan:
     """Plan a stopped study again. Raises ResultError where it is no longer the same study."""
-    source = folder.study_source()
-    try:
-        current = source.path.read_text(encoding="utf-8")
-    except OSError:
-        current = source.text
-    if current != source.text:
-        raise ResultError(
-            f"{source.path}: has changed since {folder.path} was begun; run it as a new study,"
-            " or put the file back as it was (the folder keeps it as study.toml)"
-        )
+    source = folder.unchanged_source()
     again = prepare(source, simulator)
     if [iteration.identity for iteration in again.iterations] != folder.machine()["plan"]:
         raise ResultError(
