@@ -49,10 +49,11 @@ def text(study: io_page.Study) -> str:
         lines.append(f"{one.outcome:13} figure {one.figure}: {one.text}{share}")
     if study.own:
         kept = sum(len(one.validation.compared) for one in study.own)
-        error = 100 * io_own.median_error(study.own)
+        median, worst = io_own.median_error(study.own), io_own.worst_error(study.own)
+        right, places = io_own.first_places(study.own)
         lines.append(
-            f"our own runs: {kept} configurations kept out, times off by {error:.0f} %"
-            " in the median"
+            f"our own runs: {kept} configurations kept out, times off by {100 * median:.0f} % in the"
+            f" median and {100 * worst:.0f} % at worst; first place right in {right} of {places}"
         )
     return "\n".join(lines)
 

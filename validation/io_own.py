@@ -57,3 +57,14 @@ def evaluate(path: Path = PATH) -> list[Own]:
 def median_error(own: Sequence[Own]) -> float:
     """Median of the sizes of all deviations."""
     return median(abs(row.deviation) for one in own for row in one.validation.compared)
+
+
+def worst_error(own: Sequence[Own]) -> float:
+    """The largest size of a deviation."""
+    return max(abs(row.deviation) for one in own for row in one.validation.compared)
+
+
+def first_places(own: Sequence[Own]) -> tuple[int, int]:
+    """How often the predicted first place is the measured one, and of how many."""
+    ranks = [rank for one in own for rank in one.validation.rankings]
+    return sum(rank.measured[0] == rank.predicted[0] for rank in ranks), len(ranks)

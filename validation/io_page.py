@@ -237,8 +237,18 @@ def _render(study: Study, drawn: Sequence[Drawn]) -> str:
         sites=(study.nancy, study.rennes),
         rankings=study.rankings(),
         own=study.own,
-        own_error=io_own.median_error(study.own) if study.own else None,
+        own_told=_told(study.own),
+        rennes_accuracies=[row for row in study.rows if "percent.rennes." in row.entry.key],
     )
+
+
+def _told(own: Sequence[Own]) -> dict[str, Any]:
+    """What the page's sentence on our own runs says; nothing without runs."""
+    if not own:
+        return {}
+    right, places = io_own.first_places(own)
+    errors = {"median": io_own.median_error(own), "worst": io_own.worst_error(own)}
+    return {**errors, "right": right, "places": places}
 
 
 def _deviation(value: float | None) -> str:
