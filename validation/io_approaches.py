@@ -52,8 +52,8 @@ def text(study: io_page.Study) -> str:
         median, worst = io_own.median_error(study.own), io_own.worst_error(study.own)
         right, places = io_own.first_places(study.own)
         lines.append(
-            f"our own runs: {kept} configurations kept out, times off by {100 * median:.0f} % in the"
-            f" median and {100 * worst:.0f} % at worst; first place right in {right} of {places}"
+            f"our own runs: {kept} configurations kept out, times off by {100 * median:.0f} % in"
+            f" the median and {100 * worst:.0f} % at worst; first place right in {right} of {places}"
         )
     return "\n".join(lines)
 
