@@ -53,7 +53,7 @@ def text(study: io_page.Study) -> str:
         right, places = io_own.first_places(study.own)
         lines.append(
             f"our own runs: {kept} configurations kept out, times off by {100 * median:.0f} % in"
-            f" the median and {100 * worst:.0f} % at worst; first place right in {right} of {places}"
+            f" the median and {100 * worst:.0f} % at worst; first right in {right} of {places}"
         )
     return "\n".join(lines)
 
