@@ -26,6 +26,9 @@ BLOCKED_S_MAX = 1e-4
 LESS_THAN_TP = 5.0
 IDLE_SHARE_MAX = 5e-4
 SETTLE_S = 0.5
+LEAST_S = 1e-6
+"""Taken for a writer that used no processor time at all."""
+
 SHARED_MEMORY = Path("/dev") / "shm"
 MEMORY = SHARED_MEMORY if os.access(SHARED_MEMORY, os.W_OK) else None
 
@@ -71,7 +74,7 @@ def rate(seconds: list[float], amount: float) -> Rate:
 
 def idle_rate(found: list[dict[str, list[float]]]) -> Rate:
     """Seconds of waiting for each second of processor time."""
-    shares = tuple(one["wall"][0] / max(one["cpu"][0], 1e-9) for one in found)
+    shares = tuple(one["wall"][0] / max(one["cpu"][0], LEAST_S) for one in found)
     return Rate(shares, tuple(1.0 for _ in shares))
 
 

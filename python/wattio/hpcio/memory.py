@@ -12,8 +12,7 @@ import fcntl
 import mmap
 import os
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 
 from wattio.errors import HostError
@@ -57,15 +56,19 @@ class Memory:
                 " make the buffer smaller"
             ) from error
 
-    @contextmanager
-    def locked(self) -> Iterator[None]:
-        """Keep other processes and threads out; waits for them asleep."""
-        with self._threads:
-            fcntl.lockf(self.file, fcntl.LOCK_EX)
-            try:
-                yield
-            finally:
-                fcntl.lockf(self.file, fcntl.LOCK_UN)
+    def locked(self) -> Memory:
+        """Keep other processes and threads out while in this context; waits for them asleep."""
+        return self
+
+    def __enter__(self) -> None:
+        """Take the lock."""
+        self._threads.acquire()
+        fcntl.lockf(self.file, fcntl.LOCK_EX)
+
+    def __exit__(self, *_: object) -> None:
+        """Let go of the lock."""
+        fcntl.lockf(self.file, fcntl.LOCK_UN)
+        self._threads.release()
 
 
 class Extents:

@@ -70,8 +70,9 @@ class NodeWriter(WritingSession):
                 if self._hear(rank):
                     open_.remove(rank)
                     self._waiter.forget(self._channels[rank])
-            for client in range(len(self._clients)):
-                self._admit(client, waited=True)
+            for client, state in enumerate(self._states):
+                if state.waiting is not None:
+                    self._admit(client, *state.waiting, waited=True)
         with self._news:
             self._closed = True
             self._news.notify()
@@ -107,7 +108,6 @@ class NodeWriter(WritingSession):
         except Died:
             self.lost(f"rank {rank}, whose dumps it writes,")
         client = self._clients.index(rank)
-        state = self._states[client]
         if "close" in message:
             return True
         if "through" in message:
@@ -115,21 +115,18 @@ class NodeWriter(WritingSession):
             self._answer(rank)
             return False
         found = [blocks.make(**one) for one in message["blocks"]]
-        state.waiting = int(message["step"]), found
-        self._admit(client, waited=False)
+        self._admit(client, int(message["step"]), found, waited=False)
         return False
 
-    def _admit(self, client: int, *, waited: bool) -> None:
-        """Let a client's waiting dump in if there is room, or will be by the policy."""
+    def _admit(self, client: int, step: int, found: list[Block], *, waited: bool) -> None:
+        """Let a client's dump in if there is room, or will be by the policy; else it waits."""
         state, rank = self._states[client], self._clients[client]
-        if state.waiting is None:
-            return
-        step, found = state.waiting
         starts = self._place(state, found)
         if starts is None:
             if self.config.when_full == "write_through":
-                state.waiting = None
                 self._answer(rank, through=True, stalled=waited)
+            else:
+                state.waiting = step, found
             return
         state.waiting = None
         self._answer(rank, stalled=waited)
