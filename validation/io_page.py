@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -226,9 +225,8 @@ def _render(study: Study, drawn: Sequence[Drawn]) -> str:
         "deviation": _deviation,
         "span": lambda one: f"{one.low:.0f} to {one.high:.0f}",
     }
-    style = resources.files("wattio.report").joinpath("style.css.j2").read_text(encoding="utf-8")
     return environment.get_template("io_page.html.j2").render(
-        style=style,
+        style=rendering.style(),
         study=study,
         slots=rendering.embedded(drawn),
         figures=FIGURES,

@@ -7,7 +7,6 @@ import csv
 import io
 import math
 import re
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +16,7 @@ from pacer_data import PACER, Evaluation
 from pacer_entries import KINDS, NOT_RUN, Compared, Reading
 from pacer_figures import Slot
 from wattio.analysis.statistics import Interval
+from wattio.report import rendering
 from wattio.report.figures import Table
 from wattio.report.phrases import number
 
@@ -211,7 +211,7 @@ def _render(
         (study.run(load, PACER) for load in study.loads(PACER)), None
     )
     return environment.get_template("pacer_page.html.j2").render(
-        style=_style(),
+        style=rendering.style(),
         name=study.folder.name,
         complete=study.folder.complete(),
         compared=sorted(compared, key=lambda row: not row.entry.key.startswith("results.")),
@@ -234,12 +234,6 @@ def typeset(text: str) -> str:
 
 def _source(slot: Slot) -> str:
     return "" if slot.drawn is None else base64.b64encode(slot.drawn.image).decode()
-
-
-def _style() -> str:
-    """The style sheet of wattio's report, so that both pages look alike."""
-    text = resources.files("wattio.report").joinpath("page.html.j2").read_text(encoding="utf-8")
-    return text.partition("<style>")[2].partition("</style>")[0]
 
 
 def _csv(rows: Table) -> str:

@@ -34,6 +34,11 @@ def environment() -> Environment:
     return made
 
 
+def style() -> str:
+    """The style sheet of every page, for pages made elsewhere."""
+    return environment().get_template("style.css.j2").render()
+
+
 def embedded(drawn: Sequence[Drawn]) -> list[dict[str, Any]]:
     """Figures as a page holds them: with their images inside."""
     return [
