@@ -41,7 +41,7 @@ needs:
 .PHONY: test
 test: build ## Run all tests that need neither root nor servers.
 	cargo test --workspace --locked --quiet
-	$(RUN) pytest -m "not system" -n 2 -rs $(if $(CI),--no-skips)
+	$(RUN) pytest -m "not system" -n 2 --dist loadscope -rs $(if $(CI),--no-skips)
 
 .PHONY: daemon
 daemon: needs ## Build the daemon, wattiod.
