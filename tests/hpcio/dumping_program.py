@@ -31,9 +31,9 @@ def field(step: int) -> NDArray[np.float32]:
     return (np.arange(np.prod(SHAPE), dtype="f4") + 10_000 * step).reshape(SHAPE)
 
 
-def until(condition: Callable[[], bool]) -> None:
+def until(condition: Callable[[], bool], within_s: float = DEADLINE_S) -> None:
     """Wait for a condition; it has to come."""
-    deadline_s = time.monotonic() + DEADLINE_S
+    deadline_s = time.monotonic() + within_s
     while not condition():
         if time.monotonic() > deadline_s:
             raise TimeoutError

@@ -26,15 +26,20 @@ def environment() -> dict[str, str]:
     }
 
 
+def command(ranks: int, task: dict[str, Any]) -> list[str]:
+    """The launcher's command line for so many ranks of the program."""
+    launcher = mpi_launch.launcher(mpirun.LauncherOptions())
+    assert launcher is not None
+    line = [launcher, "-np", str(ranks), "--oversubscribe", "--bind-to", "none", sys.executable]
+    return [*line, "-m", "mpi4py", str(PROGRAM), json.dumps(task)]
+
+
 def launch(
     ranks: int, task: dict[str, Any], timeout_s: float = TIMEOUT_S
 ) -> subprocess.CompletedProcess[str]:
     """Run the program on so many ranks; TimeoutExpired where it hangs."""
-    launcher = mpi_launch.launcher(mpirun.LauncherOptions())
-    assert launcher is not None
-    line = [launcher, "-np", str(ranks), "--oversubscribe", "--bind-to", "none", sys.executable]
     return subprocess.run(
-        [*line, "-m", "mpi4py", str(PROGRAM), json.dumps(task)],
+        command(ranks, task),
         env=environment(),
         capture_output=True,
         text=True,

@@ -14,11 +14,14 @@ from wattio.hpcio import parse_approach
 from wattio.hpcio.assembling import fields
 from wattio.hpcio.inspecting import inspect
 
-from hpcio.dumping_program import field
-from hpcio.launching import launch
+from hpcio.dumping_program import field, until
+from hpcio.launching import command, environment, launch
 
 ENDS_S = 20.0
 """The start of the ranks, and the ten seconds in which a job has to end after a death."""
+
+ENDED_S = 10.0
+"""In which all ranks have to end after a death."""
 
 PER_NODE = {"tp": None, "dc:1": 4, "dn:1": 2}
 
@@ -33,6 +36,20 @@ def task(output: Path, approach: str, steps: list[int], **more: object) -> dict[
     return {"config": config, "steps": steps, **more}
 
 
+def children(parent: int) -> list[int]:
+    found = Path(f"/proc/{parent}/task").glob("*/children")
+    return [int(word) for path in found for word in path.read_text().split()]
+
+
+def runs(process: int) -> bool:
+    """Whether a process is there, and more than an entry that nobody has collected."""
+    try:
+        text = Path(f"/proc/{process}/stat").read_text()
+    except OSError:
+        return False
+    return text.rpartition(")")[2].split()[0] not in "ZX"
+
+
 @pytest.mark.parametrize(
     ("approach", "killed"), [("tp", 1), ("dc:1", 1), ("dc:1", 3), ("dn:1", 1), ("dn:1", 2)]
 )
@@ -43,6 +60,25 @@ def test_a_death_ends_the_job(tmp_path: Path, approach: str, killed: int) -> Non
     first = inspect(output)[0]
     assert first.whole
     assert not first.problems
+    assert np.array_equal(fields(output, 0)["theta"], field(0))
+
+
+@pytest.mark.parametrize("approach", ["tp", "dc:1", "dn:1"])
+def test_a_dead_launcher_ends_all_ranks(tmp_path: Path, approach: str) -> None:
+    """In a long step, in which no rank would miss another."""
+    output = tmp_path / "dumps"
+    # No rank has this number: all of them wait, as for one that is going to die.
+    line = command(4, task(output, approach, [0], killed=-2))
+    with subprocess.Popen(
+        line, env=environment(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    ) as job:
+        try:
+            until((output / "dump-00000000").is_dir)
+            ranks = children(job.pid)
+        finally:
+            job.kill()
+    assert len(ranks) == 4
+    until(lambda: not any(runs(rank) for rank in ranks), ENDED_S)
     assert np.array_equal(fields(output, 0)["theta"], field(0))
 
 

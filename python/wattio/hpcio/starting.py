@@ -7,7 +7,7 @@ import time
 from mpi4py import MPI
 
 from wattio.errors import InputError
-from wattio.hpcio import leftovers, topology
+from wattio.hpcio import launcher, leftovers, topology
 from wattio.hpcio.bells import Door
 from wattio.hpcio.channels import Port
 from wattio.hpcio.config import Config
@@ -28,6 +28,9 @@ def start(comm: MPI.Intracomm, config: Config) -> Session:
     that it returns has `is_writer` true and a `close` that tells the rank's account. Raises
     InputError where roles cannot be given or the output folder cannot be used.
     """
+    if MPI.COMM_WORLD.Get_size() > 1:
+        # A single rank may have been started by hand, and outlive its shell.
+        launcher.end_with_it()
     own = comm.Dup()
     config = own.bcast(config)
     _check(config)
