@@ -141,9 +141,20 @@ def test_what_no_run_tells_is_assumed_and_wide() -> None:
     assumed = {one.name for one in found.file.build().parameters if one.origin == "assumed"}
     assert assumed == set(calibrating.NOT_MEASURED)
     estimated = [replace(run, is_estimate=True) for run in [*profile(), made("tp", 4, 4, 4)]]
-    power = calibrating.calibrate(estimated, "made up").file.power.max
-    assert power.origin == "assumed"
-    assert "ESTIMATED" in power.how
+    power = calibrating.calibrate(estimated, "made up").file.power
+    assert power.max.origin == "assumed"
+    assert "ESTIMATED" in power.max.how
+
+
+def test_an_estimate_of_power_tells_nothing_of_waiting() -> None:
+    runs = [*profile(), *written()]
+    metered = calibrating.calibrate(runs, "made up").file.build().parameters
+    estimates = [replace(run, is_estimate=True) for run in runs]
+    estimated = calibrating.calibrate(estimates, "made up").file.build().parameters
+    origins = [
+        {one.name: one.origin for one in found}["blocked_share"] for found in (metered, estimated)
+    ]
+    assert origins == ["measured", "assumed"]
 
 
 def test_ranking_counts_pairs_and_regret() -> None:

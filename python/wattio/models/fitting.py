@@ -203,12 +203,16 @@ def handing_over(runs: Sequence[Run], kind: str) -> tuple[Parameter | None, Fit]
 
 
 def blocked_share(runs: Sequence[Run], power_max_w: Parameter) -> tuple[Parameter | None, Fit]:
-    """phi, the power while waiting over P_max, from time partitioning's mean power."""
+    """phi, the power while waiting over P_max, from time partitioning's mean power.
+
+    An estimate of power does not know of waiting, and so does not count.
+    """
     found = []
-    for run in runs:
+    metered = [run for run in runs if run.power_w and not run.is_estimate]
+    for run in metered:
         computed_s = run.steps * run.step_s
         waited_s = run.time_s - computed_s
-        usable = run.approach.kind == "tp" and run.writes and run.is_whole and run.power_w
+        usable = run.approach.kind == "tp" and run.writes and run.is_whole
         if usable and waited_s > 0.1 * run.time_s:
             busy_s = (run.power_w or 0.0) * run.time_s / (run.nodes * power_max_w.value)
             found.append(min(1.0, max(0.0, (busy_s - computed_s) / waited_s)))
