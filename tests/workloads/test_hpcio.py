@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from pydantic import ValidationError
 from wattio import clock
+from wattio.cli import hpcio_showing
 from wattio.errors import Cancelled, ResultError, WorkloadFailed
 from wattio.miniapp.domain import SIZES, VARIABLES
 from wattio.workloads import hpcio, hpcio_output
@@ -280,3 +281,6 @@ def test_dropped_and_failed_dumps_are_told(pair: tuple[Path, Report]) -> None:
     assert changed.errors() == ["dump of step 6: the disk is full"]
     assert hpcio.doubts(changed) == ["1 of 2 dumps were dropped: the buffer was full"]
     assert hpcio.doubts(report) == []
+    assert (report.dumps_whole, changed.dumps_whole) == (report.dumps, 0)
+    assert hpcio.operation(changed).operations == 0
+    assert hpcio_showing.told(changed, [])["dumps_whole"] == 0

@@ -47,6 +47,7 @@ def told(report: Report, energies: list[Energy]) -> dict[str, Any]:
         "steps": report.plan.steps,
         "output_every": report.plan.output_every,
         "dumps": report.dumps,
+        "dumps_whole": report.dumps_whole,
         "dump_bytes": report.dump_bytes,
         "wall_s": report.seconds,
         "drain_s": report.drain_s,
@@ -67,7 +68,7 @@ def told(report: Report, energies: list[Energy]) -> dict[str, Any]:
         "errors": report.errors(),
         "cpu_s_computing": report.cpu_s_computing,
         "cpu_s_writing": report.cpu_s_writing,
-        "energy": [one.as_dict(report.dumps) for one in energies],
+        "energy": [one.as_dict(report.dumps_whole) for one in energies],
         "mass_change": checks.mass_change,
         "bubble_height_m_first": checks.before.bubble_height_m,
         "bubble_height_m_last": checks.after.bubble_height_m,
@@ -102,7 +103,7 @@ def _rows(report: Report, energies: list[Energy]) -> Iterator[tuple[str, str]]:
     cpu = f"{number(report.cpu_s_computing)} s computing, {number(report.cpu_s_writing)} s writing"
     yield "processor time", cpu
     for energy in energies:
-        yield _energy_row(energy, report.dumps)
+        yield _energy_row(energy, report.dumps_whole)
     change = report.checks.mass_change
     yield "mass", "-" if change is None else f"changed by {change:.1e} of itself"
     heights = (report.checks.before.bubble_height_m, report.checks.after.bubble_height_m)

@@ -215,7 +215,7 @@ def operation(report: Report) -> Operation:
     A run that writes nothing is its steps, and how long they took.
     """
     seconds, moved = report.seconds, report.account.bytes
-    name, count, spread = "dump", report.account.dumps, report.blocked_s
+    name, count, spread = "dump", report.dumps_whole, report.blocked_s
     if not report.plan.output_every:
         name, count, spread = "step", report.plan.steps, report.step_s
     return Operation(

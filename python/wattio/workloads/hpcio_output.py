@@ -31,6 +31,9 @@ _KILLED = re.compile(
 _STEP = re.compile(rf"^{HPCIO_PROGRESS} (\d{{1,9}})$", re.MULTILINE)
 
 Count = Annotated[int, Field(ge=0)]
+Step = Annotated[str, Field(pattern=r"^[0-9]{1,18}$")]
+"""The number of a step, as JSON has it where it is a name."""
+
 Moment = Annotated[list[int], Field(min_length=2, max_length=2)]
 """UTC and monotonic nanoseconds."""
 
@@ -130,7 +133,7 @@ class Account(_Told):
     written_through: Count
     bytes: Count
     files: Count
-    errors: dict[str, list[str]]
+    errors: dict[Step, list[str]]
     cpu_s: dict[str, float]
     ranks: list[RankAccount]
 
@@ -181,6 +184,12 @@ class Report(Strict):
                 if dump.files and not dump.dropped:
                     slowest[dump.step] = max(slowest.get(dump.step, 0.0), dump.write_s)
         return sum(slowest.values()) / len(slowest) if slowest else None
+
+    @property
+    def dumps_whole(self) -> int:
+        """How many dumps reached their files: no part of them was dropped or failed."""
+        lost = {*self.account.dropped, *map(int, self.account.errors)}
+        return max(0, self.dumps - len(lost))
 
     @property
     def seconds(self) -> float:
