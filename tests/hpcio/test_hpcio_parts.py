@@ -259,3 +259,16 @@ def test_an_account_counts_each_thing_once() -> None:
     assert account.blocked_s == [0.5, 0.0]
     assert account.cpu_s("compute") == 3.0
     assert account.steps == [10, 20]
+
+
+def test_parts_of_dumps_that_were_lost_are_no_data_that_was_written() -> None:
+    """A full disk once gave megabytes in two files, and no dump that could be read."""
+    whole = DumpRecord(10, bytes=5, files=1)
+    part, failed = DumpRecord(20, bytes=7, files=1), DumpRecord(20, error="no space left")
+    kept, dropped = DumpRecord(30, bytes=9, files=1), DumpRecord(30, dropped=True)
+    ranks = [
+        RankAccount(0, 0, "writer", [whole, part, kept]),
+        RankAccount(1, 1, "writer", [failed, dropped]),
+    ]
+    account = Account("dn:1", ranks)
+    assert (account.bytes, account.files) == (5, 1)

@@ -180,3 +180,15 @@ def of_run(out: Path) -> list[int]:
             if b"ranks.hpcio" in words and str(out).encode() in words and b"python" in program:
                 found.append(int(entry.name))
     return sorted(found)
+
+
+@pytest.mark.parametrize(
+    ("approach", "message"), [("dc:9", "no rank of it is left"), ("dn:1", "needs two nodes")]
+)
+def test_roles_that_cannot_be_are_refused_before_anything_is_made(
+    approach: str, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "out"
+    assert called("--approach", approach, "--ranks", "4", "--out", str(out)) == 2
+    assert message in capsys.readouterr().err
+    assert not out.exists()

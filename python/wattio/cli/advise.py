@@ -165,6 +165,12 @@ def _show(advice: Advice, platform: str, application: str) -> None:
         f"\n{first.prediction.approach} is the best in {output.share(first.first_share)} of"
         f" {advice.draws} draws from the intervals of the inputs."
     )
+    energies = [one.energy_j.estimate for one in advice.ranked]
+    if energies != sorted(energies):
+        console.print(
+            "Approaches are ranked by how often each is the best within one draw; the columns are"
+            " medians over all draws, whose order may differ where none is clearly the best."
+        )
     for origin, names in advice.inputs.items():
         if names:
             console.print(f"{origin}: {', '.join(names)}", markup=False)

@@ -128,11 +128,16 @@ def run(
 
 
 def _options(given: dict[str, Any]) -> Options:
+    from wattio.hpcio import topology
     from wattio.study import document
     from wattio.study.document import Document
     from wattio.workloads.hpcio import Options
 
-    return document.validate(Options, Document(Path("command line"), "", given))
+    options = document.validate(Options, Document(Path("command line"), "", given))
+    # All ranks are on this machine, so their roles are known before anything is made.
+    per_node = options.ranks_per_node or options.ranks
+    topology.plan(options.config(Path()), topology.emulated(options.ranks, per_node))
+    return options
 
 
 def _raw_folder(out: Path) -> Path:

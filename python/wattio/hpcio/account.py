@@ -88,13 +88,18 @@ class Account:
 
     @property
     def bytes(self) -> int:
-        """Data that reached their files, without what HDF5 adds or compression takes."""
-        return sum(dump.bytes for dump in self._dumps() if dump.files)
+        """Data of whole dumps, without what HDF5 adds or compression takes."""
+        return sum(dump.bytes for dump in self._whole() if dump.files)
 
     @property
     def files(self) -> int:
-        """Data files that were written whole."""
-        return sum(dump.files for dump in self._dumps())
+        """Data files of whole dumps."""
+        return sum(dump.files for dump in self._whole())
+
+    def _whole(self) -> list[DumpRecord]:
+        """The dumps of which no part was dropped or failed: parts of others are of no use."""
+        lost = {*self.dropped, *self.errors}
+        return [dump for dump in self._dumps() if dump.step not in lost]
 
     @property
     def errors(self) -> dict[int, list[str]]:
