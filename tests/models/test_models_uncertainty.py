@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 from wattio.errors import InputError
@@ -46,6 +46,7 @@ def test_assumed_is_even_or_even_over_orders_of_magnitude() -> None:
     st.sampled_from(parameter.ORIGINS),
     st.lists(st.floats(0, 1), min_size=2, max_size=9).map(sorted),
 )
+@example([2.6e-302, 5.4e-205, 1.0], "measured", [0.0, 1.0])
 def test_quantiles_rise_and_stay_possible(
     ends: list[float], origin: parameter.Origin, shares: list[float]
 ) -> None:

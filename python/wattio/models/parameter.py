@@ -14,6 +14,9 @@ if TYPE_CHECKING:
 Origin = Literal["measured", "published", "assumed"]
 ORIGINS: tuple[Origin, ...] = get_args(Origin)
 
+_EXPONENT_MAX = 700.0
+"""The natural logarithm of the largest numbers that there are is about 709."""
+
 NORMAL_95 = 1.959963984540054
 """Standard deviations on either side that hold 95 % of a normal distribution."""
 
@@ -73,8 +76,10 @@ class Parameter:
 
         deviations = ndtri(np.clip(shares, 1e-9, 1 - 1e-9)) / NORMAL_95
         if self.low > 0:
-            factors = np.where(deviations < 0, self.value / self.low, self.high / self.value)
-            found = self.value * factors**deviations
+            # Logarithms all the way: ends that are far apart would leave the range of numbers.
+            low, value, high = np.log([self.low, self.value, self.high])
+            found = value + deviations * np.where(deviations < 0, value - low, high - value)
+            found = np.exp(np.clip(found, -_EXPONENT_MAX, _EXPONENT_MAX))
         else:
             below, above = self.value - self.low, self.high - self.value
             found = self.value + deviations * np.where(deviations < 0, below, above)
