@@ -41,16 +41,16 @@ needs:
 .PHONY: test
 test: build ## Run all tests that need neither root nor servers.
 	cargo test --workspace --locked --quiet
-	$(RUN) pytest -m "not system" -n 2 --dist loadscope -rs $(if $(CI),--no-skips)
+	$(RUN) pytest -m "not system and not slow" -n 2 --dist loadscope -rs $(if $(CI),--no-skips)
 
 .PHONY: daemon
 daemon: needs ## Build the daemon, wattiod.
 	cargo build --locked --quiet -p wattiod
 
 .PHONY: test-system
-test-system: build daemon ## Run the tests that need root, Debian packages or servers.
+test-system: build daemon ## Run the tests that need root, Debian packages, servers or long.
 	cargo test --locked --quiet -p wattio-host -- --ignored --show-output
-	$(RUN) pytest -m system -rs $(if $(CI),--no-skips)
+	$(RUN) pytest -m "system or slow" -rs $(if $(CI),--no-skips)
 
 .PHONY: guest
 guest: build daemon ## Boot the QEMU guest and run the tests in it.

@@ -123,6 +123,7 @@ def test_a_study_runs_and_is_recomputed_to_the_last_digit(tmp_path: Path) -> Non
     assert not list((folder.path / "recording").iterdir())
 
 
+@pytest.mark.slow
 def test_a_changed_raw_file_is_noticed(tmp_path: Path) -> None:
     path = study(tmp_path)
     assert ended(wattio("run", path, "--no-report", folder=tmp_path))[0] == 0
@@ -136,6 +137,7 @@ def test_a_changed_raw_file_is_noticed(tmp_path: Path) -> None:
     assert "write.seconds" in {difference.metric for difference in differences}
 
 
+@pytest.mark.slow
 def test_raw_files_that_cannot_be_read_make_an_iteration_invalid(tmp_path: Path) -> None:
     path = study(tmp_path)
     assert ended(wattio("run", path, "--no-report", folder=tmp_path))[0] == 0
@@ -190,6 +192,7 @@ def test_a_killed_study_loses_the_iteration_in_flight_and_nothing_else(tmp_path:
         os.sched_yield()
 
 
+@pytest.mark.slow
 def test_two_at_once_do_not_work_in_one_folder(tmp_path: Path) -> None:
     process = wattio("run", study(tmp_path), "--no-report", folder=tmp_path)
     folder = wait_for(tmp_path, 1, process)
@@ -200,6 +203,7 @@ def test_two_at_once_do_not_work_in_one_folder(tmp_path: Path) -> None:
     assert recomputing.differences(folder)[1] == []
 
 
+@pytest.mark.slow
 def test_a_study_stops_when_nothing_is_recorded_any_more(tmp_path: Path) -> None:
     path = study(tmp_path)
     others = samplers()
@@ -216,6 +220,7 @@ def test_a_study_stops_when_nothing_is_recorded_any_more(tmp_path: Path) -> None
     assert recomputing.differences(folder)[1] == []
 
 
+@pytest.mark.slow
 def test_a_lag_that_the_study_gives_is_waited_for(tmp_path: Path) -> None:
     text = STUDY.replace('period = "0.2 s"', 'period = "0.2 s"\nlag = "2 s"')
     code, _, err = ended(wattio("run", study(tmp_path, text), "--no-report", folder=tmp_path))
@@ -223,6 +228,7 @@ def test_a_lag_that_the_study_gives_is_waited_for(tmp_path: Path) -> None:
     assert {item.attempt for item in MeasuredFolder(result(tmp_path)).iterations()} == {0}
 
 
+@pytest.mark.slow
 def test_a_changed_study_is_not_resumed(tmp_path: Path) -> None:
     path = study(tmp_path)
     assert ended(wattio("run", path, "--no-report", folder=tmp_path))[0] == 0
@@ -243,6 +249,7 @@ def test_a_tool_that_fails_is_invalid_and_tried_again(tmp_path: Path) -> None:
     assert sorted(attempts) == [0, 0, 0, 0, 1, 1, 1]
 
 
+@pytest.mark.slow
 def test_a_record_that_is_lost_is_measured_again(tmp_path: Path) -> None:
     """A machine that lost power once left an empty record, and nothing could be done with it."""
     path = study(tmp_path)
@@ -277,6 +284,7 @@ def test_a_terminal_that_goes_away_ends_a_study_in_good_order(tmp_path: Path) ->
     assert not (folder.path / "scratch").exists()
 
 
+@pytest.mark.slow
 def test_warming_up_is_not_kept(tmp_path: Path) -> None:
     path = study(
         tmp_path,
@@ -299,6 +307,7 @@ def test_an_unknown_meter_leaves_no_half_made_folder(tmp_path: Path) -> None:
     assert not (tmp_path / "results").exists()
 
 
+@pytest.mark.slow
 def test_nothing_is_left_to_run_twice(tmp_path: Path) -> None:
     path = study(tmp_path)
     assert ended(wattio("run", path, "--no-report", folder=tmp_path))[0] == 0

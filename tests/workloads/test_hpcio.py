@@ -140,6 +140,7 @@ def assembled(folder: Path, variable: str) -> NDArray[np.float32]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("given", APPROACHES, ids=lambda given: given.get("approach", "tp"))
 def test_fields_are_the_same_by_every_approach(
     tmp_path: Path, pair: tuple[Path, Report], given: dict[str, object]
