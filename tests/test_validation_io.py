@@ -27,6 +27,8 @@ from io_page import Study
 
 DRAWS = 2000
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def values() -> printed.Values:
