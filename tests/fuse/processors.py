@@ -11,6 +11,7 @@ import errno
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from fuse.nodes import Node, refusal, whole
 
@@ -54,12 +55,11 @@ class Processors:
             follower.follow(before)
 
 
-class Follower:
+class Follower(Protocol):
     """What changes when a processor goes off or on."""
 
     def follow(self, before: set[int]) -> None:
         """Processors changed: these were on."""
-        raise NotImplementedError
 
 
 @dataclass

@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,9 @@ from typing import Any
 import pytest
 from wattio.measuring import recomputing, running
 from wattio.measuring.folder import MeasuredFolder
+
+PAUSE_S = 0.02
+"""Between two looks at something that is waited for, with a deadline."""
 
 STUDY = """\
 [study]
@@ -89,7 +93,7 @@ def wait_for(folder: Path, count: int, process: subprocess.Popen[str]) -> Measur
                 return kept
         assert process.poll() is None, process.communicate()
         assert time.monotonic() < end_s, "it takes too long"
-        os.sched_yield()
+        threading.Event().wait(PAUSE_S)
 
 
 def samplers() -> set[int]:
@@ -189,7 +193,7 @@ def test_a_killed_study_loses_the_iteration_in_flight_and_nothing_else(tmp_path:
     end_s = time.monotonic() + 20
     while samplers() - others:
         assert time.monotonic() < end_s, "a sampling process outlived its study"
-        os.sched_yield()
+        threading.Event().wait(PAUSE_S)
 
 
 @pytest.mark.slow

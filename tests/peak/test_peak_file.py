@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from wattio.analysis.peak import Quantity
+from wattio.checking import check_file
 from wattio.errors import InputError
 from wattio.peak import folders, hosts, servers
 from wattio.peak.file import Head, PartEntry, PeakFile, RateEntry, from_document, read_peak, write
 from wattio.study import document
-from wattio.study.checking import check_file
 from wattio.study.simulator import NativeSimulator
 
 THESIS = Path(__file__).parents[2] / "studies" / "arm-cluster" / "thesis-peak.toml"

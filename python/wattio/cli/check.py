@@ -39,7 +39,7 @@ def check(*files: Path, as_json: Annotated[bool, Parameter("--json", negative=""
     as_json
         Print one JSON object.
     """
-    from wattio.study.checking import check_file
+    from wattio.checking import check_file
     from wattio.study.simulator import NativeSimulator
 
     simulator = NativeSimulator()
