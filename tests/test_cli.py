@@ -207,3 +207,14 @@ def test_help_does_not_load_what_only_commands_need() -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert "recompute" in done.stdout
+
+
+def test_every_file_below_studies_is_known_to_check(capsys: pytest.CaptureFixture[str]) -> None:
+    """Files for advice on I/O once passed for no file of wattio's."""
+    studies = Path(__file__).parents[1] / "studies"
+    with pytest.raises(SystemExit) as ended:
+        cli.main(["check", str(studies)])
+    told = capsys.readouterr()
+    assert ended.value.code == 0, told.err
+    assert "platform graphene" in told.out
+    assert "application CM1" in told.out

@@ -36,8 +36,8 @@ def check_file(path: Path, simulator: Simulator) -> str:
             return check(source, simulator)
     kinds = ", ".join(f"[{key}]" for key in _CHECKS)
     raise InputError(
-        f"{path}: is no study, profile, policy, server, power model or configuration of wattiod: it"
-        f" has none of the tables {kinds}"
+        f"{path}: is no file of wattio's: it has none of the tables {kinds};"
+        " see wattio check --help"
     )
 
 
@@ -100,10 +100,26 @@ def _peak(source: Document, _: Simulator) -> str:
     return f"theoretical peak of {content.peak.name} from {len(content.part)} parts"
 
 
+def _platform(source: Document, _: Simulator) -> str:
+    from wattio.models.files import PlatformFile
+
+    found = document.validate(PlatformFile, source)
+    return f"platform {found.platform.name}, for advice on I/O"
+
+
+def _application(source: Document, _: Simulator) -> str:
+    from wattio.models.files import ApplicationFile
+
+    found = document.validate(ApplicationFile, source)
+    return f"application {found.build().name}, for advice on I/O"
+
+
 _CHECKS = {
     "study": _study,
     "profile": _profile,
     "peak": _peak,
+    "platform": _platform,
+    "application": _application,
     "latency": _daemon,
     "policy": _policy,
     "cores": _server,

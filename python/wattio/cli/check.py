@@ -30,7 +30,8 @@ def check(*files: Path, as_json: Annotated[bool, Parameter("--json", negative=""
     """Check files without running them; what a file is shows by its content.
 
     A study has [study], a profile [profile], a policy file [policy] with a name and [settings],
-    a server description [cores], a configuration of wattiod [latency].
+    a server description [cores], a configuration of wattiod [latency], a power model [rest], a
+    theoretical peak [peak], files for advice on I/O [platform] and [application].
 
     Parameters
     ----------
