@@ -175,6 +175,19 @@ def test_refusals_name_line_and_key(tmp_path: Path, old: str, new: str, message:
     assert refused(tmp_path, STUDY.replace(old, new, 1)).startswith(message)
 
 
+def test_each_wrong_key_is_told_once(tmp_path: Path) -> None:
+    text = STUDY.replace("seeds = [1, 2]", "seeds = 3").replace("pressure =", "presure =")
+    lines = refused(tmp_path, text.replace('"40 s"', '"40 parsecs"')).splitlines()
+    where = [line.rpartition("study.toml:")[2].split(": ")[:2] for line in lines]
+    assert where == [
+        ["10", "load[1].presure"],
+        ["4", "study.seeds"],
+        ["11", "load[1].duration"],
+    ]
+    many = STUDY + "".join(f"x{number} = {number}\n" for number in range(12))
+    assert refused(tmp_path, many).splitlines()[8:] == ["(and 4 more)"]
+
+
 def test_a_load_has_one_source(tmp_path: Path) -> None:
     message = refused(tmp_path, STUDY.replace("pressure", 'trace = "x"\npressure'))
     assert "needs just one of pattern, trace, profile, phases; got pattern and trace" in message

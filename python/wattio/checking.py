@@ -114,12 +114,20 @@ def _application(source: Document, _: Simulator) -> str:
     return f"application {found.build().name}, for advice on I/O"
 
 
+def _hpcio(source: Document, _: Simulator) -> str:
+    from wattio.hpcio import Config
+
+    found = Config.read(source.path)
+    return f"configuration of the I/O middleware, approach {found.approach_text}"
+
+
 _CHECKS = {
     "study": _study,
     "profile": _profile,
     "peak": _peak,
     "platform": _platform,
     "application": _application,
+    "hpcio": _hpcio,
     "latency": _daemon,
     "policy": _policy,
     "cores": _server,

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -103,8 +103,9 @@ class Catalog:
             self._connection.execute(f"ALTER TABLE iterations ADD COLUMN {column}")
 
     def close(self) -> None:
-        """Fold the write-ahead log into the file and close it."""
-        self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        """Fold the write-ahead log into the file, where no other reads it, and close it."""
+        with suppress(sqlite3.OperationalError):
+            self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         self._connection.close()
 
     def add_runs(self, runs: Iterable[Run]) -> None:
@@ -181,6 +182,11 @@ class Catalog:
 
     def iterations(self) -> list[Recorded]:
         """Every iteration, in the order of the study's runs, then by seed and repetition."""
+        with _transaction(self._connection, "BEGIN"):
+            # One state of the catalog, also while a study goes on to write to it.
+            return self._iterations()
+
+    def _iterations(self) -> list[Recorded]:
         runs = {row[0]: _run(row) for row in self._connection.execute("SELECT * FROM runs")}
         metrics: dict[str, Metrics] = {}
         for key, name, value, unit in self._connection.execute(
@@ -228,9 +234,11 @@ def _insert_metrics(
 
 
 @contextmanager
-def _transaction(connection: sqlite3.Connection) -> Iterator[sqlite3.Connection]:
+def _transaction(
+    connection: sqlite3.Connection, begin: str = "BEGIN IMMEDIATE"
+) -> Iterator[sqlite3.Connection]:
     """Everything inside is committed together, or not at all."""
-    connection.execute("BEGIN IMMEDIATE")
+    connection.execute(begin)
     try:
         yield connection
     except BaseException:

@@ -8,7 +8,7 @@ import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar, get_args
+from typing import Any, TypeVar, cast, get_args
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
@@ -18,6 +18,9 @@ Place = tuple[str | int, ...]
 """Where a value stands in a document: keys, and indices of arrays of tables."""
 
 Model = TypeVar("Model", bound=BaseModel)
+
+_TOLD_MOST = 8
+"""So many errors of a file are told at once."""
 
 _HEADER = re.compile(r"^\s*(\[\[?)\s*([^\]]+?)\s*\]\]?\s*(#.*)?$")
 _KEY = re.compile(r"""^\s*((?:[A-Za-z0-9_-]+|"[^"]*"|'[^']*')(?:\s*\.\s*[A-Za-z0-9_-]+)*)\s*=""")
@@ -47,10 +50,14 @@ class Document:
 
     def error(self, place: Place, message: str) -> InputError:
         """An InputError that names this file, the line and the key."""
+        return InputError(self.told(place, message))
+
+    def told(self, place: Place, message: str) -> str:
+        """A message that names this file, the line and the key."""
         line = self.line_of(place)
         where = f"{self.path}:{line}" if line else f"{self.path}"
         key = spell(place)
-        return InputError(f"{where}: {key}: {message}" if key else f"{where}: {message}")
+        return f"{where}: {key}: {message}" if key else f"{where}: {message}"
 
 
 def read(path: Path) -> Document:
@@ -73,7 +80,7 @@ def parse(path: Path, text: str) -> Document:
 
 
 def validate(model: type[Model], document: Document) -> Model:
-    """Turn a document into a model. Raises InputError for the first thing that is wrong."""
+    """Turn a document into a model. Raises InputError: a line for each key that is wrong."""
     return validate_part(model, document.content, document, ())
 
 
@@ -96,10 +103,30 @@ def validate_part(
     except ValidationError as error:
         # An unknown key is often the cause of a missing one, so it is named first.
         problems = sorted(error.errors(), key=lambda item: item["type"] != "extra_forbidden")
-        first = problems[0]
-        more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
-        message = _explain(model, dict(first)) + more
-        raise document.error((*place, *first["loc"]), message) from None
+        told: dict[Place, str] = {}
+        for problem in problems:
+            # What may be of several kinds has an error for each of them: the first one tells.
+            key = _given_place(content, problem["loc"])
+            message = _explain(model, dict(problem))
+            told.setdefault(key, document.told((*place, *problem["loc"]), message))
+        lines = list(told.values())
+        if len(lines) > _TOLD_MOST:
+            lines[_TOLD_MOST:] = [f"(and {len(lines) - _TOLD_MOST} more)"]
+        raise InputError("\n".join(lines)) from None
+
+
+def _given_place(content: Any, place: Place) -> Place:  # noqa: ANN401 (what was parsed)
+    """A problem's place as far as the content goes, and a key that is missing from it."""
+    found: Place = ()
+    for part in place:
+        if not isinstance(content, dict | list):
+            return found
+        found = (*found, part)
+        try:
+            content = cast(Any, content)[part]
+        except (KeyError, IndexError, TypeError):
+            return found
+    return found
 
 
 def spell(place: Place) -> str:
