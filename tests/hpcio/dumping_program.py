@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import resource
@@ -17,7 +18,8 @@ import numpy as np
 from mpi4py import MPI
 from numpy.typing import NDArray
 from wattio import hpcio
-from wattio.hpcio import Config, dumps, parts
+from wattio.hpcio import Config, DumpFailed, dumps, parts
+from wattio.hpcio.account import Account
 from wattio.hpcio.blocks import Block
 from wattio.hpcio.node_writer import NodeWriter
 from wattio.hpcio.session import Session
@@ -102,6 +104,21 @@ def dump(session: Session, step: int) -> None:
     session.end_dump(step)
 
 
+def varied(step: int, rank: int) -> dict[str, NDArray[np.float64]]:
+    """Other variables every third step, in another order."""
+    random = np.random.default_rng(step // 3)
+    kinds = random.permutation(4)[: random.integers(1, 5)]
+    return {f"v{kind}": np.arange(5.0 * (kind + 1)) + 100 * rank + step for kind in kinds.tolist()}
+
+
+def dump_varied(session: Session, step: int) -> None:
+    """A dump of what no other dump may have; shapes are tuples and, now and then, lists."""
+    for name, data in varied(step, session.rank).items():
+        shape = list(data.shape) if step % 5 == 4 else data.shape
+        session.allocate(name, shape)[...] = data
+    session.end_dump(step)
+
+
 def run(task: dict[str, Any]) -> None:
     comm = MPI.COMM_WORLD
     config = hpcio.Config.model_validate(task["config"])
@@ -111,12 +128,17 @@ def run(task: dict[str, Any]) -> None:
     if task.get("killed") == comm.Get_rank():
         killer = threading.Thread(target=die_after, args=(task,), daemon=True)
         killer.start()
-    if "limit" in task:
+    if "limit" in task and task.get("limited", comm.Get_rank()) == comm.Get_rank():
         limit_files(task["limit"])
     session = hpcio.start(comm, config)
     if not session.is_writer:
         simulate(session, task, gate)
-    account = session.close()
+    try:
+        account = session.close()
+    except DumpFailed as failed:
+        if not task.get("going") or not isinstance(failed.account, Account):
+            raise
+        account = failed.account
     if comm.Get_rank() == 0:
         sys.stdout.write(json.dumps(account.as_json()))
 
@@ -126,7 +148,8 @@ def simulate(session: Session, task: dict[str, Any], gate: Gate) -> None:
         opener = threading.Thread(target=open_at_stall, args=(session, gate), daemon=True)
         opener.start()
     for step in task["steps"]:
-        dump(session, step)
+        with contextlib.suppress(DumpFailed) if task.get("going") else contextlib.nullcontext():
+            (dump_varied if task.get("varied") else dump)(session, step)
         if task.get("gated") and step == 0:
             until(gate.reached.exists)
         if "through" in task and step in task["through"]:
@@ -147,5 +170,25 @@ def open_at_stall(session: Session, gate: Gate) -> None:
     gate.opened.touch()
 
 
+def run_again(task: dict[str, Any]) -> None:
+    """Several sessions, one after the other; what the first rank's process holds after each."""
+    held = []
+    for number in range(task["again"]):
+        output = Path(task["config"]["output"]) / str(number)
+        config = hpcio.Config.model_validate({**task["config"], "output": output})
+        session = hpcio.start(MPI.COMM_WORLD, config)
+        if not session.is_writer:
+            for step in task["steps"]:
+                dump(session, step)
+        session.close()
+        # A thread that watches a connection ends when that is closed, and not at once.
+        until(lambda: not any(one.name == "hpcio-peer" for one in threading.enumerate()))
+        held.append(len(list(Path("/proc/self/fd").iterdir())))
+        MPI.COMM_WORLD.Barrier()
+    if MPI.COMM_WORLD.Get_rank() == 0:
+        sys.stdout.write(json.dumps(held))
+
+
 if __name__ == "__main__":
-    run(json.loads(sys.argv[1]))
+    given = json.loads(sys.argv[1])
+    (run_again if "again" in given else run)(given)

@@ -15,7 +15,7 @@ from wattio.hpcio.assembling import fields
 from wattio.hpcio.inspecting import inspect
 
 from hpcio.dumping_program import field, until
-from hpcio.launching import command, environment, launch
+from hpcio.launching import account, command, environment, launch
 
 ENDS_S = 20.0
 """The start of the ranks, and the ten seconds in which a job has to end after a death."""
@@ -122,3 +122,18 @@ def test_a_disk_fills_up(small_disk: Path, approach: str) -> None:
     assert whole
     assert not [problem for dump in whole for problem in dump.problems]
     assert np.array_equal(fields(output, whole[-1].step)["theta"], field(whole[-1].step))
+
+
+@pytest.mark.system
+@pytest.mark.parametrize("approach", ["tp", "dc:1", "dn:1"])
+def test_what_is_lost_leaves_a_full_disk(small_disk: Path, approach: str) -> None:
+    """A simulation that goes on after its dumps have failed."""
+    output = small_disk / "dumps"
+    steps = list(range(30))
+    told = account(launch(4, task(output, approach, steps, going=True)))
+    found = {dump.step: dump for dump in inspect(output)}
+    whole = [step for step, dump in found.items() if dump.whole]
+    assert whole
+    assert set(told["errors"]) == {str(step) for step in steps if step not in whole}
+    assert told["errors"]
+    assert not list(output.glob("*.partial/*.h5"))

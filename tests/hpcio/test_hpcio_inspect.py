@@ -59,8 +59,13 @@ def test_whole_and_not(store: Dumps, capsys: pytest.CaptureFixture[str]) -> None
         (3, False, 0),
     ]
     assert told[0]["problems"] == []
-    assert told[1]["problems"] == ["ranks [1]: missing; the program ended before, or is writing"]
+    assert told[1]["problems"] == [
+        "ranks [1]: no whole note: the program ended before, is still writing, or there was no room"
+        " for it"
+    ]
+    assert told[1]["files"] == 1
     assert told[2]["problems"] == ["ranks [1]: dropped, the buffer was full"]
+    assert told[2]["files"] == 0
     assert sorted(path.name for path in (store.output / "dump-00000001").iterdir()) == [
         "manifest.json",
         "part-000000.h5",
@@ -68,6 +73,19 @@ def test_whole_and_not(store: Dumps, capsys: pytest.CaptureFixture[str]) -> None
     ]
     store.prepare()
     assert run("inspect", str(store.output)) == 0
+
+
+def test_notes_that_had_no_room_are_told(store: Dumps) -> None:
+    folder = store.output / "dump-00000002.partial"
+    (folder / "part-000001.json").touch()
+    silent = "the program ended before, is still writing, or there was no room for it"
+    assert inspect(store.output)[1].problems == [
+        "part-000001.json: is no whole note",
+        f"ranks [1]: no whole note: {silent}",
+    ]
+    for note in folder.glob("*.json"):
+        note.unlink()
+    assert inspect(store.output)[1].problems == [f"no part of it has a whole note: {silent}"]
 
 
 def test_the_field_is_put_together(store: Dumps, tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 import threading
 from collections.abc import Sequence
 from pathlib import Path
@@ -81,7 +82,7 @@ def test_every_rank_has_one_role(approach: str, ranks: int, per_node: int) -> No
 
 @given(st.lists(st.tuples(st.integers(0, 500), st.booleans()), max_size=60))
 def test_extents_never_overlap(steps: Sequence[tuple[int, bool]]) -> None:
-    extents, held = Extents(2048), dict[int, tuple[int, int]]()
+    extents, held = Extents[int](2048), dict[int, tuple[int, int]]()
     for owner, (size, release) in enumerate(steps):
         if release and held:
             oldest = min(held)
@@ -97,19 +98,24 @@ def test_extents_never_overlap(steps: Sequence[tuple[int, bool]]) -> None:
     assert extents.owners == set(held)
 
 
+def post(board: Board, client: int, number: int, step: int, head: int | None) -> None:
+    board.post(client, number, step, head)
+    board.told(client, 1)
+
+
 def test_a_board_between_two_clients_and_a_writer() -> None:
     board = Board.create(2)
     assert board.claim(closed=False) is None
-    board.post(0, 0, 10, 64)
+    post(board, 0, 0, 10, 64)
     assert board.claim(closed=False) is None
-    board.post(1, 0, 10, None)
+    post(board, 1, 0, 10, None)
     claim = board.claim(closed=False)
     assert claim is not None
     assert [(one.client, one.step, one.head) for one in claim.posted] == [
         (0, 10, 64),
         (1, 10, None),
     ]
-    board.post(0, 1, 20, 128)
+    post(board, 0, 1, 20, 128)
     assert board.drop_oldest(1) is None
     assert board.drop_oldest(2) == 1
     assert not board.free(0)
@@ -120,7 +126,7 @@ def test_a_board_between_two_clients_and_a_writer() -> None:
     assert dropped is not None
     assert dropped.dropped
     assert board.free(1)
-    board.post(0, 2, 30, 0)
+    post(board, 0, 2, 30, 0)
     assert board.claim(closed=False) is None
     last = board.claim(closed=True)
     assert last is not None
@@ -147,11 +153,18 @@ def test_bells_tell_of_a_death() -> None:
     bell, files = found[0]
     region.map[:5] = b"there"
     assert Memory(*files[1]).map[:5] == b"there"
+    ears = bells.Ears({7: writer})
+    for _ in range(3):
+        bell.count()
+    assert ears.wait() == [(7, True)]
+    assert (writer.counted(), writer.counted()) == (3, 0)
     for _ in range(100_000):
-        bell.ring()
-    assert bells.first_of([writer]) == [writer]
-    assert set(writer.wait()) == set(bells.LOOK)
-    bell._socket.close()
+        writer.ring()
+    assert set(bell.wait()) == set(bells.LOOK)
+    gone = threading.Event()
+    writer.watch(gone.set)
+    bell._socket.shutdown(socket.SHUT_RDWR)
+    assert gone.wait(60)
     with pytest.raises(bells.Died):
         listen(writer)
     with pytest.raises(bells.Died):
@@ -224,8 +237,6 @@ def test_damaris_xml_is_read_and_written() -> None:
 
 
 def test_left_overs_go_and_what_is_used_stays(tmp_path: Path) -> None:
-    import socket
-
     host = socket.gethostname().partition(".")[0]
     names = [f"sm_segment.{host}.0.1.{number}" for number in range(3)]
     names += ["sm_segment.elsewhere.0.1.0", "other"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ from wattio.hpcio import parse_approach
 from wattio.hpcio.assembling import fields
 from wattio.hpcio.inspecting import inspect
 
-from hpcio.dumping_program import SHAPE, field
+from hpcio.dumping_program import SHAPE, field, varied
 from hpcio.launching import account, launch
 
 STEPS = [0, 10, 20]
@@ -47,6 +48,27 @@ def test_fields_are_the_same(
     assert told["stalls"] == told["drops"] == told["written_through"] == 0
     assert told["errors"] == {}
     assert sorted(path.name for path in output.iterdir()) == [dump.path.name for dump in found]
+
+
+@pytest.mark.parametrize("buffer", ["4 KiB", "1 MiB"])
+@pytest.mark.parametrize("policy", ["block", "drop_oldest", "write_through"])
+def test_dumps_may_differ(tmp_path: Path, buffer: str, policy: str) -> None:
+    """Memory that is taken over from a dump that was alike, in part, or not at all."""
+    output, steps = tmp_path / "dumps", list(range(60))
+    given = config(output, "dc:1", buffer=buffer, ranks_per_node=3, when_full=policy)
+    told = account(launch(3, {"config": given, "varied": True, "steps": steps}))
+    whole = [dump.step for dump in inspect(output) if dump.whole]
+    assert whole == [step for step in steps if step not in told["dropped"]]
+    assert policy == "drop_oldest" or not told["dropped"]
+    for step in whole:
+        found = fields(output, step)
+        wanted = {
+            f"{name}/{rank:06}": data
+            for rank in (0, 1)
+            for name, data in varied(step, rank).items()
+        }
+        assert set(found) == set(wanted)
+        assert all(np.array_equal(found[name], data) for name, data in wanted.items())
 
 
 @pytest.mark.parametrize("approach", ["dc:1", "dn:1"])
@@ -85,6 +107,24 @@ def test_a_full_buffer_does_what_its_policy_says(
             assert found[step].problems == ["ranks [0]: dropped, the buffer was full"]
         else:
             assert np.array_equal(fields(output, step)["theta"], field(step))
+
+
+@pytest.mark.parametrize("approach", ["tp", "dc:1", "dn:1"])
+def test_sessions_follow_each_other_and_leave_nothing(tmp_path: Path, approach: str) -> None:
+    """Three in one program: the second one's files and threads are those of the third."""
+    given = config(tmp_path / "dumps", approach, ranks_per_node=1 if approach == "dn:1" else 2)
+    held = json.loads(launch(2, {"config": given, "steps": [0, 1], "again": 3}).stdout)
+    assert len(held) == 3
+    assert held[1] == held[2]
+
+
+@pytest.mark.parametrize("approach", ["tp", "dc:1"])
+def test_a_step_is_a_whole_number(tmp_path: Path, approach: str) -> None:
+    given = config(tmp_path / "dumps", approach, ranks_per_node=2)
+    told = launch(2, {"config": given, "steps": [0, 1, 2.5]})
+    assert told.returncode != 0
+    assert "end_dump(2.5): a step is a whole number" in told.stderr
+    assert [dump.step for dump in inspect(tmp_path / "dumps") if dump.whole][:1] == [0]
 
 
 def test_what_cannot_be_is_told(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from typing import Any, Literal
 Role = Literal["compute", "writer"]
 
 
-@dataclass
+@dataclass(slots=True)
 class DumpRecord:
     """One dump as one rank saw it."""
 
@@ -24,9 +24,12 @@ class DumpRecord:
     """Whether it waited because the buffer was full."""
 
     write_s: float = 0.0
-    """How long this rank was busy writing its file."""
+    """How long this rank took to write its file, or its part of one with the others."""
 
     files: int = 0
+    shares_file: bool = False
+    """Whether its data are in a file for all; one rank counts it among its files."""
+
     dropped: bool = False
     written_through: bool = False
     error: str | None = None
@@ -89,7 +92,7 @@ class Account:
     @property
     def bytes(self) -> int:
         """Data of whole dumps, without what HDF5 adds or compression takes."""
-        return sum(dump.bytes for dump in self._whole() if dump.files)
+        return sum(dump.bytes for dump in self._whole() if dump.files or dump.shares_file)
 
     @property
     def files(self) -> int:

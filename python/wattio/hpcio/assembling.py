@@ -41,7 +41,7 @@ def fields(output: Path, step: int) -> dict[str, Array]:
             found[name] = data
         else:
             whole = found.setdefault(name, np.zeros(fact.global_shape, fact.dtype))
-            whole[_place(fact)] = data
+            whole[parts.place(fact.block)] = data
     return found
 
 
@@ -65,7 +65,7 @@ def assemble(output: Path, step: int, target: Path) -> dict[str, tuple[int, ...]
                 if name not in shapes:
                     file.create_dataset(name, fact.global_shape, fact.dtype)
                     shapes[name] = fact.global_shape
-                file[name][_place(fact)] = data
+                file[name][parts.place(fact.block)] = data
         new.replace(target)
     except (OSError, RuntimeError, ValueError) as error:
         raise ResultError(parts.explain(target, error)) from error
@@ -97,8 +97,3 @@ def _disagreements(found: Manifest) -> Iterator[str]:
         other = first.setdefault(fact.name, fact)
         if (other.global_shape, other.dtype) != (fact.global_shape, fact.dtype):
             yield f"{fact.name}: ranks {other.rank} and {fact.rank} disagree about shape or type"
-
-
-def _place(fact: BlockFact) -> tuple[slice, ...]:
-    assert fact.offset is not None
-    return tuple(slice(at, at + length) for at, length in zip(fact.offset, fact.shape, strict=True))

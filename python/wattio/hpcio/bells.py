@@ -1,17 +1,23 @@
-"""Sockets as doorbells: a process waits asleep, and learns at once when its peer has died.
+"""Doorbells between processes: each waits asleep, and learns at once when its peer has died.
 
-A byte says "look"; what there is to see lies elsewhere. A bell that cannot be rung because nobody
-has answered for long rings already. The sockets have names of Linux's abstract kind, which leave
-no file, and take peers of the same user only.
+A client's bell is a counter of the kernel (eventfd), whose count is how many dumps there are to
+see: waking a sleeper by it costs half of what a socket does. All else goes by a socket: a byte from
+the writer says "look", and its end that the peer is gone. A socket that cannot be written to
+because nobody has answered for long rings already. The sockets have names of Linux's abstract
+kind, which leave no file, and take peers of the same user only.
 """
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import os
+import select
 import selectors
 import socket
 import struct
-from collections.abc import Sequence
+import threading
+from collections.abc import Callable, Mapping, Sequence
 
 from wattio.errors import HostError
 
@@ -35,17 +41,26 @@ class Died(Exception):  # noqa: N818 (what happened)
 class Bell:
     """One end of a connection between a client and its writer."""
 
-    def __init__(self, peer: socket.socket) -> None:
-        """Take over a connected socket."""
+    def __init__(self, peer: socket.socket, counter: int) -> None:
+        """Take over a connected socket, and the open counter that both ends share."""
         peer.settimeout(None)
         self._socket = peer
+        self.counter = counter
+        self.count = functools.partial(os.eventfd_write, counter, 1)
+        """The client tells of one more dump, without waiting."""
 
     def fileno(self) -> int:
-        """For selectors."""
+        """Of the socket, for selectors."""
         return self._socket.fileno()
 
+    def counted(self) -> int:
+        """How many more dumps the client has told of. Whatever it wrote before is seen after."""
+        with contextlib.suppress(BlockingIOError):
+            return os.eventfd_read(self.counter)
+        return 0
+
     def ring(self) -> None:
-        """Say "look", without waiting. Raises Died."""
+        """The writer says "look", without waiting. Raises Died."""
         try:
             self._socket.send(LOOK, socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL)
         except BlockingIOError:
@@ -69,6 +84,44 @@ class Bell:
         if not found:
             raise Died
         return found
+
+    def close(self) -> None:
+        """End the connection, and the watch."""
+        with contextlib.suppress(OSError):
+            self._socket.shutdown(socket.SHUT_RDWR)
+        self._socket.close()
+        os.close(self.counter)
+
+    def watch(self, gone: Callable[[], object]) -> None:
+        """Call `gone` when the peer has closed its end; a thread sleeps until then."""
+        name = "hpcio-peer"
+        threading.Thread(target=self._watch, args=(gone,), name=name, daemon=True).start()
+
+    def _watch(self, gone: Callable[[], object]) -> None:
+        watched = select.poll()
+        with contextlib.suppress(ValueError):  # It is closed already.
+            watched.register(self._socket, select.POLLRDHUP)
+            watched.poll()
+        gone()
+
+
+class Ears:
+    """A writer's wait for its clients, asleep."""
+
+    def __init__(self, bells: Mapping[int, Bell]) -> None:
+        """Listen to the bells of clients, by their ranks."""
+        self._selector = selectors.DefaultSelector()
+        for rank, bell in bells.items():
+            self._selector.register(bell, selectors.EVENT_READ, (rank, False))
+            self._selector.register(bell.counter, selectors.EVENT_READ, (rank, True))
+
+    def close(self) -> None:
+        """Listen no more."""
+        self._selector.close()
+
+    def wait(self) -> list[tuple[int, bool]]:
+        """The ranks that can be heard, and whether by their counter or else by their socket."""
+        return [key.data for key, _ in self._selector.select()]
 
 
 class Door:
@@ -97,8 +150,9 @@ class Door:
                 peer.settimeout(START_S)
                 (rank,) = _HELLO.unpack(peer.recv(_HELLO.size, socket.MSG_WAITALL))
                 opened, sizes = files[rank]
-                socket.send_fds(peer, [_SIZES.pack(*sizes)], list(opened))
-                found[rank] = Bell(peer)
+                counter = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
+                socket.send_fds(peer, [_SIZES.pack(*sizes)], [*opened, counter])
+                found[rank] = Bell(peer, counter)
         except (OSError, struct.error, KeyError) as error:
             missing = sorted(set(files) - set(found))
             raise HostError(f"ranks {missing} did not reach their writer: {error}") from error
@@ -114,20 +168,14 @@ def knock(address: bytes, rank: int) -> tuple[Bell, list[tuple[int, int]]]:
     try:
         peer.connect(address)
         peer.sendall(_HELLO.pack(rank))
-        data, files, _, _ = socket.recv_fds(peer, _SIZES.size, 2)
+        data, (*files, counter), _, _ = socket.recv_fds(
+            peer, _SIZES.size, 3, socket.MSG_CMSG_CLOEXEC
+        )
         sizes = _SIZES.unpack(data)
-        return Bell(peer), list(zip(files, sizes, strict=True))
+        return Bell(peer, counter), list(zip(files, sizes, strict=True))
     except (OSError, struct.error, ValueError) as error:
         peer.close()
         raise HostError(f"rank {rank} cannot reach its writer: {error}") from error
-
-
-def first_of(bells: Sequence[Bell]) -> list[Bell]:
-    """Those of which something can be heard; asleep until there is one."""
-    with selectors.DefaultSelector() as selector:
-        for bell in bells:
-            selector.register(bell, selectors.EVENT_READ, bell)
-        return [key.data for key, _ in selector.select()]
 
 
 def _user(peer: socket.socket) -> int:

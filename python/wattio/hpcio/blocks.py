@@ -77,7 +77,7 @@ def make(
         )
     try:
         kind = np.dtype(dtype).newbyteorder("=")
-    except TypeError as error:
+    except (TypeError, ValueError, SyntaxError) as error:
         raise InputError(f"variable {name}: {error}") from error
     if kind.kind not in KINDS or kind.hasobject:
         raise InputError(f"variable {name}: type {kind} is no number")

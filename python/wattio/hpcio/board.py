@@ -1,7 +1,9 @@
 """The board of a dedicated core: what its clients have handed over, and what became of it.
 
-It lies in shared memory and is changed under its lock only, so that a client can drop a dump that
-waits while the writer is busy. Dumps are numbered from 0 by each client in its own order:
+It lies in shared memory, so that a client can drop a dump that waits while the writer is busy; what
+both sides change is changed under its lock only. How many dumps a client has posted is not on it:
+the writer is told by the client's bell, which also makes sure that it sees what was written before.
+Dumps are numbered from 0 by each client in its own order:
 
     0 .. finished      written or dropped, their memory is free
     finished .. claimed     being written (one at most)
@@ -50,6 +52,7 @@ class Board:
         """Look at memory of `size(clients)` bytes."""
         self.memory = memory
         self._clients = clients
+        self._told = [0] * clients
         # Plain words: NumPy would take longer to touch a few of them than all of the rest.
         self._words = memoryview(memory.map)[: 8 * size_words(clients)].cast("q")
 
@@ -58,13 +61,22 @@ class Board:
         """A board with nothing on it. Raises HostError."""
         return cls(Memory.create("board", size(clients)), clients)
 
-    def post(self, client: int, number: int, step: int, head: int | None) -> None:
-        """Hand a dump over."""
-        posted, entry = self._posted(client), self._entry(client, number)
-        with self.memory.locked():
-            self._words[entry] = step
-            self._words[entry + 1] = _THROUGH if head is None else head
-            self._words[posted] = number + 1
+    def post(self, client: int, number: int, step: int, head: int | None) -> int:
+        """Describe a client's next dump, to be handed over by telling; how many have failed yet."""
+        words = self._words
+        entry = _HEAD + WINDOW + (client * WINDOW + number % WINDOW) * _ENTRY
+        words[entry] = step
+        words[entry + 1] = _THROUGH if head is None else head
+        return words[_FAILURES]
+
+    def told(self, client: int, dumps: int) -> None:
+        """The writer has heard of more dumps of a client."""
+        self._told[client] += dumps
+
+    @property
+    def finished_word(self) -> memoryview[int]:
+        """One word, read without the lock: the first number that is not finished."""
+        return self._words[_FINISHED : _FINISHED + 1]
 
     def free(self, number: int) -> bool:
         """Whether a dump's memory may be used again."""
@@ -95,7 +107,7 @@ class Board:
         with self.memory.locked():
             number = self._words[_CLAIMED]
             clients = range(self._clients)
-            has = [client for client in clients if self._words[self._posted(client)] > number]
+            has = [client for client in clients if self._told[client] > number]
             dropped = self._words[_dropped(number)] != 0
             whole = len(has) == self._clients
             if not has or not (dropped or whole or closed):
@@ -120,10 +132,6 @@ class Board:
             self._words[_FAILED_STEP], self._words[_TEXT_LENGTH] = step, len(told)
             self._words[_FAILURES] += 1
 
-    def failed(self, known: int) -> bool:
-        """Whether more dumps have failed than are known of: one word, read without the lock."""
-        return self._words[_FAILURES] != known
-
     def failures(self) -> tuple[int, int, str]:
         """How many dumps have failed; the step and the error of the last."""
         with self.memory.locked():
@@ -131,17 +139,10 @@ class Board:
             text = self.memory.map[start : start + self._words[_TEXT_LENGTH]]
             return self._words[_FAILURES], self._words[_FAILED_STEP], text.decode(errors="replace")
 
-    def _posted(self, client: int) -> int:
-        """The word that counts what a client has posted; its entries follow."""
-        return _HEAD + WINDOW + client * (1 + WINDOW * _ENTRY)
-
-    def _entry(self, client: int, number: int) -> int:
-        return self._posted(client) + 1 + number % WINDOW * _ENTRY
-
     def _read(self, client: int, number: int) -> Posted:
-        entry = self._entry(client, number)
-        head = self._words[entry + 1]
-        return Posted(client, self._words[entry], None if head == _THROUGH else head)
+        entry = _HEAD + WINDOW + (client * WINDOW + number % WINDOW) * _ENTRY
+        step, head = self._words[entry : entry + _ENTRY]
+        return Posted(client, step, None if head == _THROUGH else head)
 
 
 def _dropped(number: int) -> int:
@@ -151,7 +152,7 @@ def _dropped(number: int) -> int:
 
 def size_words(clients: int) -> int:
     """Words of 8 B before the text of the last error."""
-    return _HEAD + WINDOW + clients * (1 + WINDOW * _ENTRY)
+    return _HEAD + WINDOW + clients * WINDOW * _ENTRY
 
 
 def size(clients: int) -> int:

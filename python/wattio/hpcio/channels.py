@@ -152,6 +152,12 @@ class Waiter:
         """Watch it no more."""
         self._selector.unregister(channel)
 
+    def close(self) -> None:
+        """Watch nothing any more."""
+        self._selector.close()
+        self._wake.close()
+        self._woken.close()
+
     def wake(self) -> None:
         """End the wait; called by another thread."""
         try:

@@ -8,7 +8,7 @@ ranks_per_node = 4         # nodes emulated on one machine; without it, nodes ar
 buffer = "256 MiB"         # memory of each node for dumps on their way
 when_full = "block"        # or "drop_oldest", "write_through"
 output = "dumps"
-aggregation = "writer"     # one HDF5 file of each writer and dump
+aggregation = "writer"     # one HDF5 file of each writer and dump; "dump": of each dump
 compression = "none"       # or "gzip:1" to "gzip:9"
 checksum = true            # CRC-32 of each block
 sync = false               # bring files to the disk before a dump becomes visible
@@ -29,6 +29,7 @@ from wattio.study.quantity import Size
 
 Name = Literal["tp", "dc", "dn"]
 WhenFull = Literal["block", "drop_oldest", "write_through"]
+Aggregation = Literal["writer", "dump"]
 
 FORMS = ("tp", "dc:N", "dn:R")
 """Approaches on a command line: N writers of each node, R nodes for each one that writes."""
@@ -55,7 +56,7 @@ class Config(Strict):
     buffer: Size = Field(default=256.0 * _MIB, ge=4096)
     when_full: WhenFull = "block"
     output: Folder = Path("dumps")
-    aggregation: Literal["writer", "dump"] = "writer"
+    aggregation: Aggregation = "writer"
     compression: str = "none"
     checksum: bool = True
     sync: bool = False
@@ -65,6 +66,23 @@ class Config(Strict):
         if not _COMPRESSION.fullmatch(self.compression):
             raise ValueError(
                 f'compression = "{self.compression}" is not known; allowed: none, gzip:1 to gzip:9'
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _agree(self) -> Config:
+        if self.aggregation == "writer":
+            return self
+        if self.when_full == "write_through":
+            raise ValueError(
+                'aggregation = "dump" and when_full = "write_through" contradict each other: one'
+                " file is written by all together; allowed with it: block, drop_oldest"
+            )
+        if self.compression != "none":
+            raise ValueError(
+                f'aggregation = "dump" and compression = "{self.compression}" do not go together:'
+                " data that many write at once have to lie where they are expected; allowed with"
+                " it: none"
             )
         return self
 

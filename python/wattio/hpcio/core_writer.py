@@ -11,7 +11,7 @@ import os
 from mpi4py import MPI
 
 from wattio.hpcio import bells
-from wattio.hpcio.bells import Bell, Door
+from wattio.hpcio.bells import Bell, Door, Ears
 from wattio.hpcio.board import Board, Claim
 from wattio.hpcio.config import Config
 from wattio.hpcio.memory import Memory
@@ -41,27 +41,33 @@ class CoreWriter(WritingSession):
         with contextlib.suppress(OSError):
             # Where cores are few, a writer that wakes does not push the simulation aside.
             os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
-        open_ = dict(self._bells)
+        ears, open_ = Ears(self._bells), set(self._bells)
         while True:
             claim = self._board.claim(closed=not open_)
             if claim is not None:
                 self._take(claim)
             elif open_:
-                self._listen(open_)
+                self._listen(ears, open_)
             else:
                 break
         for rank, bell in self._bells.items():
             self._tell(rank, bell, bells.ENDED)
+        ears.close()
+        for bell in self._bells.values():
+            bell.close()
+        for memory in (self._board.memory, *self._memories):
+            memory.close()
 
-    def _listen(self, open_: dict[int, Bell]) -> None:
-        """Sleep until a client says something; those that close are taken out."""
-        for bell in bells.first_of(list(open_.values())):
-            rank = next(rank for rank, one in open_.items() if one is bell)
+    def _listen(self, ears: Ears, open_: set[int]) -> None:
+        """Sleep until a client tells something; those that close are taken out."""
+        for rank, by_counter in ears.wait():
             try:
-                if bells.CLOSE in bell.wait():
-                    del open_[rank]
+                if not by_counter and bells.CLOSE in self._bells[rank].wait():
+                    open_.discard(rank)
             except bells.Died:
                 self.lost(f"rank {rank}, whose dumps it writes,")
+            # After a close, too: all that was counted before it is to be written.
+            self._board.told(self._clients.index(rank), self._bells[rank].counted())
 
     def _take(self, claim: Claim) -> None:
         """Write a dump, or let go of a dropped one; the clients are told."""

@@ -1,8 +1,14 @@
 """The `<architecture>` part of a Damaris XML file, read as a configuration and written as one.
 
-    <dedicated cores="1" nodes="0"/>   cores of each node; or nodes, where cores is 0
+    <domains count="1"/>                   has no counterpart here
+    <dedicated cores="1" nodes="0"/>       cores of each node; or nodes, where they are not 0
     <buffer name="..." size="67108864"/>   bytes
-    <domains count="1"/>, <queue .../>, ...  have no counterpart here
+    <queue name="..." size="100"/>         messages on their way: has no counterpart here
+    <placement/>                           which cores are dedicated: has no counterpart here
+
+These are the elements that Damaris's schema asks for, in any order. Older versions do not know
+`<placement>`, so it is written last. Damaris asks, too, that dedicated cores divide the other ones
+of a node, and dedicated nodes the other nodes.
 
 Damaris counts dedicated nodes in all, this middleware nodes for each one that writes: the number of
 nodes has to be told. Damaris drops a dump when its buffer is full; `when_full` is left to the
@@ -15,6 +21,7 @@ import re
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 from typing import Any
+from xml.sax.saxutils import quoteattr
 
 from pydantic import ValidationError
 
@@ -22,7 +29,14 @@ from wattio.errors import InputError
 from wattio.hpcio.config import Config
 
 _DECLARATION = re.compile(r"<!(DOCTYPE|ENTITY)", re.IGNORECASE)
-_NUMBER = re.compile(r"[0-9]{1,18}", re.ASCII)
+_ENCODING = re.compile(rb"""<\?xml[^>]{0,100}encoding=["']([A-Za-z0-9._-]{1,40})["']""")
+_NUMBER = re.compile(r"\+?[0-9]{1,18}", re.ASCII)
+
+BUFFER_MAX = 2**32 - 1
+"""Damaris's schema has 32 bits for the size of the buffer."""
+
+_QUEUE = 300
+"""Messages that a queue holds: one for each variable of a rank, and one for the end of a step."""
 
 
 def read(path: Path, nodes: int | None = None, **more: Any) -> Config:  # noqa: ANN401 (keys)
@@ -32,8 +46,8 @@ def read(path: Path, nodes: int | None = None, **more: Any) -> Config:  # noqa: 
     InputError.
     """
     try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
+        text = _decode(path.read_bytes())
+    except (OSError, ValueError) as error:
         raise InputError(f"{path}: cannot be read: {error}") from error
     try:
         return parse(text, nodes, **more)
@@ -64,27 +78,35 @@ def parse(text: str, nodes: int | None = None, **more: Any) -> Config:  # noqa: 
 
 
 def write(config: Config, nodes: int, name: str = "wattio") -> str:
-    """The `<architecture>` element for a job of so many nodes; indented by two blanks."""
+    """The `<architecture>` element for a job of so many nodes; indented by two blanks.
+
+    Raises InputError for a buffer that Damaris could not have.
+    """
+    if config.buffer > BUFFER_MAX:
+        raise InputError(
+            f"buffer: {int(config.buffer)} B; allowed in a Damaris file: up to {BUFFER_MAX} B"
+        )
     dedicated = -(-nodes // (config.ratio + 1)) if config.approach == "dn" else 0
     cores = config.writers if config.approach == "dc" else 0
     return (
         "<architecture>\n"
         '  <domains count="1"/>\n'
         f'  <dedicated cores="{cores}" nodes="{dedicated}"/>\n'
-        f'  <buffer name="{name}" size="{int(config.buffer)}"/>\n'
+        f'  <buffer name={quoteattr(name)} size="{int(config.buffer)}"/>\n'
+        f'  <queue name={quoteattr(name + "-queue")} size="{_QUEUE}"/>\n'
+        "  <placement/>\n"
         "</architecture>\n"
     )
 
 
 def _approach(architecture: ElementTree.Element, nodes: int | None) -> dict[str, Any]:
+    if _element(architecture, "dedicated") is None:
+        raise InputError("<architecture>: has no <dedicated>, as files of old versions of Damaris")
     cores = _number(architecture, "dedicated", "cores") or 0
     dedicated = _number(architecture, "dedicated", "nodes") or 0
-    if cores and dedicated:
-        raise InputError("<dedicated>: cores and nodes together have no counterpart here")
-    if cores:
-        return {"approach": "dc", "writers": cores}
     if not dedicated:
-        return {"approach": "tp"}
+        # Where there are both, Damaris looks at nodes alone.
+        return {"approach": "dc", "writers": cores} if cores else {"approach": "tp"}
     if nodes is None:
         raise InputError('<dedicated nodes="...">: say how many nodes the job has')
     if nodes <= dedicated:
@@ -94,13 +116,27 @@ def _approach(architecture: ElementTree.Element, nodes: int | None) -> dict[str,
 
 
 def _number(architecture: ElementTree.Element, element: str, name: str) -> int | None:
-    found = next((one for one in architecture.iter() if _local(one) == element), None)
+    found = _element(architecture, element)
     text = None if found is None else found.get(name)
     if text is None:
         return None
     if not _NUMBER.fullmatch(text.strip()):
         raise InputError(f'<{element} {name}="{text}">: is no whole number')
     return int(text)
+
+
+def _element(architecture: ElementTree.Element, name: str) -> ElementTree.Element | None:
+    return next((one for one in architecture if _local(one) == name), None)
+
+
+def _decode(content: bytes) -> str:
+    """The text of an XML file, by the encoding that it declares. Raises ValueError."""
+    declared = _ENCODING.match(content)
+    encoding = declared[1].decode() if declared else "utf-8"
+    try:
+        return content.decode("utf-8-sig" if encoding.lower() == "utf-8" else encoding)
+    except LookupError as error:
+        raise ValueError(str(error)) from error
 
 
 def _local(element: ElementTree.Element) -> str:

@@ -6,6 +6,12 @@
 A note (`part-000003.json`) tells whose blocks a process has written, or why it has not. Whoever
 leaves the note that completes the dump makes the manifest of the notes and renames the folder; so
 nobody has to be asked, and a folder without `.partial` is whole.
+
+A dump of which one part will not come is lost, and its data go at once: they are of no use, and
+the disk may be full. Each process looks at the notes after it has left its own, and takes away the
+parts that notes tell of if one says that the dump is lost. Of two processes, whoever leaves its
+note later sees both; and no part is taken away while it is being written. A note for which there is
+no room is an empty file, which takes none: it says that the dump is lost, too.
 """
 
 from __future__ import annotations
@@ -16,7 +22,7 @@ import os
 import re
 import shutil
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -80,6 +86,8 @@ class Dumps:
             raise InputError(
                 f"output {self.output}: cannot be used: {error.strerror} ({error.filename})"
             ) from error
+        except ValueError as error:
+            raise InputError(f"output {str(self.output)!r}: cannot be used: {error}") from error
 
     def begin(self, step: int) -> Path:
         """The folder to write parts of a dump into. Raises PartFailed."""
@@ -93,14 +101,18 @@ class Dumps:
         return folder
 
     def leave(self, step: int, note: Note) -> str | None:
-        """Leave a note, and publish the dump if it was the last one; an error in words or None."""
+        """Leave a note, and publish the dump if it was the last one; an error in words or None.
+
+        The data of a dump that is lost are removed.
+        """
         folder = self.output / (name(step) + PARTIAL)
         try:
             folder.mkdir(exist_ok=True)
-            content = {**note.as_json(), "ranks_expected": list(self.ranks)}
-            _put(folder / note.path, content, self.sync)
+            self._put_note(folder, note)
             left, _ = notes(folder)
-            if {rank for one in left if one.whole for rank in one.ranks} >= set(self.ranks):
+            if _is_lost(folder, left):
+                _remove_parts(folder, left)
+            elif {rank for one in left for rank in one.ranks} >= set(self.ranks):
                 self.publish(step, left)
                 for one in left:
                     (self.output / name(step) / one.path).unlink(missing_ok=True)
@@ -108,13 +120,33 @@ class Dumps:
             # Another process has just left the last note, and renamed the folder.
             return None
         except OSError as error:
-            return parts.explain(folder, error)
+            text = parts.explain(folder, error)
+            if folder.exists():
+                self.lose(step, replace(note, blocks=[], error=note.error or text))
+            return text
         return None
+
+    def lose(self, step: int, note: Note) -> None:
+        """Leave a note on a dump that is known to be lost; its own part goes first, for room."""
+        folder = self.output / (name(step) + PARTIAL)
+        _remove_parts(folder, [note, *notes(folder)[0]])
+        with contextlib.suppress(OSError):
+            folder.mkdir(exist_ok=True)
+            try:
+                self._put_note(folder, note)
+            except OSError:
+                (folder / note.path).touch()
+        # Others may have left theirs meanwhile, and not have known.
+        _remove_parts(folder, notes(folder)[0])
+
+    def _put_note(self, folder: Path, note: Note) -> None:
+        content = {**note.as_json(), "ranks_expected": list(self.ranks)}
+        _put(folder / note.path, content, self.sync)
 
     def is_lost(self, step: int) -> bool:
         """Whether a process has left word that its part of a dump will not come."""
-        found, _ = notes(self.output / (name(step) + PARTIAL))
-        return any(not note.whole for note in found)
+        folder = self.output / (name(step) + PARTIAL)
+        return _is_lost(folder, notes(folder)[0])
 
     def publish(self, step: int, left: Sequence[Note]) -> None:
         """Write the manifest of a dump whose parts are all there, and give it its name.
@@ -129,13 +161,16 @@ class Dumps:
             "ranks": list(self.ranks),
             "parts": [one.as_part() for one in sorted(left, key=lambda one: one.process)],
         }
-        with contextlib.suppress(FileExistsError):
+        try:
             (folder / _PUBLISHING).touch(exist_ok=False)
-            _put(folder / MANIFEST, content, self.sync)
-            whole = folder.rename(self.output / name(step))
+        except FileExistsError:
+            return
+        _put(folder / MANIFEST, content, self.sync)
+        whole = folder.rename(self.output / name(step))
+        with contextlib.suppress(OSError):
             (whole / _PUBLISHING).unlink()
-            if self.sync:
-                parts.sync(self.output)
+        if self.sync:
+            parts.sync(self.output)
 
 
 def name(step: int) -> str:
@@ -148,29 +183,60 @@ def find(output: Path, *, partial: bool = False) -> dict[int, Path]:
     found = {}
     for path in output.iterdir():
         match = _NAME.fullmatch(path.name)
-        if match and path.is_dir() and bool(match[2]) == partial:
+        if not match or not path.is_dir() or bool(match[2]) != partial:
+            continue
+        if path.name.removesuffix(PARTIAL) == name(int(match[1])):
             found[int(match[1])] = path
     return dict(sorted(found.items()))
 
 
 def _put(path: Path, content: dict[str, Any], sync: bool) -> None:
-    """Write JSON that appears when it is whole. Raises OSError."""
+    """Write JSON that appears when it is whole. Raises OSError; nothing new is left then."""
     new = path.with_suffix(".new")
-    with new.open("w", encoding="utf-8") as file:
-        json.dump(content, file)
-        file.flush()
-        if sync:
-            os.fsync(file.fileno())
-    new.rename(path)
+    try:
+        with new.open("w", encoding="utf-8") as file:
+            json.dump(content, file)
+            file.flush()
+            if sync:
+                os.fsync(file.fileno())
+        new.rename(path)
+    except OSError:
+        with contextlib.suppress(OSError):
+            new.unlink(missing_ok=True)
+        raise
     if sync:
         parts.sync(path.parent)
+
+
+def _is_lost(folder: Path, left: Sequence[Note]) -> bool:
+    """Whether one of the notes in a partial folder says that its part of the dump will not come."""
+    return any(not note.whole for note in left) or any(_is_empty(one) for one in _notes(folder))
+
+
+def _is_empty(path: Path) -> bool:
+    try:
+        return path.stat().st_size == 0
+    except FileNotFoundError:
+        # The dump has just become whole.
+        return False
+
+
+def _notes(folder: Path) -> list[Path]:
+    return sorted(folder.glob("part-*.json"))
+
+
+def _remove_parts(folder: Path, left: Sequence[Note]) -> None:
+    """Remove the data that notes tell of, as far as they are there."""
+    for note in left:
+        with contextlib.suppress(OSError):
+            (folder / parts.file_name(note.process)).unlink(missing_ok=True)
 
 
 def notes(folder: Path) -> tuple[list[Note], set[int]]:
     """The notes in a partial folder, and the ranks that would make its dump whole."""
     found: list[Note] = []
     expected: set[int] = set()
-    for path in sorted(folder.glob("part-*.json")):
+    for path in _notes(folder):
         # One may have just been taken away, or be no note of ours.
         with contextlib.suppress(OSError, ResultError):
             note, ranks = parse_note(path.read_text(encoding="utf-8", errors="replace"))

@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import h5py
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
@@ -20,21 +20,36 @@ if TYPE_CHECKING:
     from wattio.hpcio.blocks import Array
 
 
+# What h5py raises for what is damaged, and NumPy for what does not fit into memory.
+_UNREADABLE = (
+    *(OSError, RuntimeError, LookupError, ValueError, TypeError),
+    *(AttributeError, MemoryError, SyntaxError),
+)
+
+_SILENT = "the program ended before, is still writing, or there was no room for it"
+"""What can have kept a process from leaving its note."""
+
+
 class _Told(BaseModel):
     """Base of what the manifest tells: later versions may tell more."""
 
     model_config = ConfigDict(extra="ignore", frozen=True, strict=False)
 
 
+Number = Annotated[int, Field(ge=0, lt=2**63)]
+Extent = Annotated[tuple[Number, ...], Field(max_length=32)]
+"""A shape or an offset: HDF5 has no more dimensions."""
+
+
 class BlockFact(_Told):
     """A block as the manifest tells it."""
 
     name: str
-    rank: int = Field(ge=0)
-    shape: tuple[int, ...]
-    dtype: str
-    global_shape: tuple[int, ...] | None = None
-    offset: tuple[int, ...] | None = None
+    rank: Number
+    shape: Extent
+    dtype: str = Field(pattern=r"^[<>=|]?[biufc][0-9]{1,2}$")
+    global_shape: Extent | None = None
+    offset: Extent | None = None
     crc32: int | None = None
 
     @model_validator(mode="after")
@@ -56,8 +71,8 @@ class BlockFact(_Told):
 class PartFact(_Told):
     """A part file as the manifest tells it."""
 
-    file: str = Field(pattern=r"^part-[0-9]{6,}\.h5$")
-    ranks: tuple[int, ...]
+    file: str = Field(pattern=r"^(part-[0-9]{6,}|dump)\.h5$")
+    ranks: tuple[Number, ...]
     blocks: tuple[BlockFact, ...]
 
 
@@ -65,9 +80,9 @@ class Manifest(_Told):
     """What a whole dump consists of."""
 
     wattio_hpcio: int = Field(ge=parts.VERSION, le=parts.VERSION)
-    step: int = Field(ge=0)
+    step: Number
     approach: str
-    ranks: tuple[int, ...]
+    ranks: tuple[Number, ...]
     parts: tuple[PartFact, ...]
 
     @property
@@ -133,8 +148,12 @@ def read(path: Path, fact: BlockFact) -> Array:
     name = parts.dataset_name(fact.block)
     try:
         with h5py.File(path, "r") as file:
-            data: Array = file[name][()]
-    except (OSError, RuntimeError, KeyError, ValueError, TypeError, AttributeError) as error:
+            dataset, place = parts.find(file, fact.block)
+            if not place and dataset.shape != fact.shape:
+                # It may be of any size.
+                raise ValueError(f"its shape is {dataset.shape}, not {fact.shape}")
+            data: Array = dataset[place]
+    except _UNREADABLE as error:
         raise ResultError(f"{path.name}: {name} cannot be read: {error}") from error
     if data.shape != fact.shape or data.dtype.str != fact.dtype:
         raise ResultError(
@@ -185,19 +204,20 @@ def absent(found: Manifest) -> Iterator[str]:
 
 def _partial(step: int, path: Path) -> Dump:
     dump = Dump(step, path, whole=False)
-    dump.files = len(list(path.glob("part-*.h5")))
+    dump.files = len(list(path.glob("*.h5")))
     notes, expected = dumps.notes(path)
-    written = {rank for note in notes if note.whole for rank in note.ranks}
     for note in notes:
         if note.dropped:
             dump.problems.append(f"ranks {list(note.ranks)}: dropped, the buffer was full")
         elif note.error is not None:
             dump.problems.append(note.error)
+    damaged = sorted({one.name for one in path.glob("part-*.json")} - {one.path for one in notes})
+    dump.problems += [f"{name}: is no whole note" for name in damaged]
     told = {rank for note in notes for rank in note.ranks}
     if not notes:
-        dump.problems.append("the program ended before any part of it was whole")
+        dump.problems.append(f"no part of it has a whole note: {_SILENT}")
     elif missing := sorted(expected - told):
-        dump.problems.append(f"ranks {missing}: missing; the program ended before, or is writing")
-    elif written >= expected:
+        dump.problems.append(f"ranks {missing}: no whole note: {_SILENT}")
+    elif all(note.whole for note in notes):
         dump.problems.append("all parts are there, but the program ended before it was published")
     return dump

@@ -12,12 +12,15 @@ import fcntl
 import mmap
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Hashable
 from pathlib import Path
+from typing import Generic, TypeVar
 
 from wattio.errors import HostError
 
 ALIGNMENT = 64
+
+Owner = TypeVar("Owner", bound=Hashable)
 
 
 class Memory:
@@ -56,6 +59,10 @@ class Memory:
                 " make the buffer smaller"
             ) from error
 
+    def close(self) -> None:
+        """Let go of the file; what is mapped stays as long as arrays of it do."""
+        os.close(self.file)
+
     def locked(self) -> Memory:
         """Keep other processes and threads out while in this context; waits for them asleep."""
         return self
@@ -71,20 +78,20 @@ class Memory:
         self._threads.release()
 
 
-class Extents:
+class Extents(Generic[Owner]):
     """Which bytes of a memory are taken, and by which dump; offsets are aligned."""
 
     def __init__(self, capacity: int) -> None:
         """All is free."""
         self.capacity = capacity
-        self._taken: list[tuple[int, int, int]] = []
+        self._taken: list[tuple[int, int, Owner]] = []
 
     @property
-    def owners(self) -> set[int]:
-        """The dumps that hold memory."""
+    def owners(self) -> set[Owner]:
+        """Who holds memory."""
         return {owner for _, _, owner in self._taken}
 
-    def take(self, size: int, owner: int) -> int | None:
+    def take(self, size: int, owner: Owner) -> int | None:
         """The start of free bytes, now the owner's; None where there are not so many in a row."""
         length = aligned(size)
         start = 0
@@ -98,7 +105,13 @@ class Extents:
         self._taken.append((start, start + length, owner))
         return start
 
-    def release(self, done: Callable[[int], bool]) -> None:
+    def pass_on(self, starts: Collection[int], owner: Owner) -> None:
+        """What begins at these offsets is another owner's now."""
+        self._taken = [
+            (start, end, owner if start in starts else held) for start, end, held in self._taken
+        ]
+
+    def release(self, done: Callable[[Owner], bool]) -> None:
         """Free what belongs to owners that are done."""
         finished = {owner for owner in self.owners if done(owner)}
         self._taken = [one for one in self._taken if one[2] not in finished]

@@ -1,7 +1,7 @@
 """Dedicated nodes, the side of the writer: one thread listens and receives, the other one writes.
 
-Only the second knows HDF5, and only the first knows MPI. Memory is bounded by a share of the node's
-buffer for each client, as with dedicated cores.
+Only the second knows HDF5, and only the first MPI, unless all writers fill one file together.
+Memory is bounded by a share of the node's buffer for each client, as with dedicated cores.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 import traceback
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from mpi4py import MPI
 
@@ -24,16 +24,13 @@ from wattio.hpcio.nodes import DATA_TAG, pieces
 from wattio.hpcio.topology import Topology
 from wattio.hpcio.writing import WritingSession
 
-if TYPE_CHECKING:
-    pass
-
 
 @dataclass
 class _Client:
     """What the writer knows of a client."""
 
     memory: Memory
-    extents: Extents
+    extents: Extents[int]
     number: int = 0
     waiting: tuple[int, list[Block]] | None = None
     """Step and blocks of a dump for which there is no room yet."""
@@ -81,6 +78,11 @@ class NodeWriter(WritingSession):
             raise RuntimeError("the writing thread has failed")
         for rank in self._clients:
             self._answer(rank)
+        self._waiter.close()
+        for channel in self._channels.values():
+            channel.close()
+        for memory in (self._board.memory, *self._memories):
+            memory.close()
 
     def _write(self) -> None:
         """The thread that writes."""
@@ -155,6 +157,7 @@ class NodeWriter(WritingSession):
         state = self._states[client]
         with self._news:
             self._board.post(client, state.number, step, head)
+            self._board.told(client, 1)
             self._news.notify()
         state.number += 1
 

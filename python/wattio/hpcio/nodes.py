@@ -90,7 +90,9 @@ class NodesSession(Session):
         return f"dump of step {step}: {text}{more}"
 
     def _finish(self) -> str | None:
-        return self._failure(self._ask(close=True))
+        failed = self._failure(self._ask(close=True))
+        self._channel.close()
+        return failed
 
 
 def pieces(data: Array) -> list[memoryview]:

@@ -12,6 +12,7 @@ from wattio.errors import DumpFailed
 from wattio.hpcio import dumps, parts
 from wattio.hpcio.account import DumpRecord
 from wattio.hpcio.blocks import Block
+from wattio.hpcio.dumps import Note
 from wattio.hpcio.session import Scratch, Session
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ class PartitioningSession(Session):
         note = self.write_part(record, (self.rank,), handed)
         errors = None
         if not note.whole:
-            self.dumps.leave(record.step, note)
+            self.dumps.lose(record.step, note)
         notes = self._comm.gather(note)
         if notes is not None:
             errors = [one.error for one in notes if one.error is not None]
@@ -42,8 +43,11 @@ class PartitioningSession(Session):
                 except OSError as error:
                     record.error = parts.explain(self.dumps.output / dumps.name(record.step), error)
                     errors = [record.error]
+                    note = Note(self.rank, (self.rank,), error=record.error)
         errors = self._comm.bcast(errors)
         if errors:
+            # Of a rank that has written its part, too: nobody needs it.
+            self.dumps.lose(record.step, note)
             more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
             raise DumpFailed(f"dump of step {record.step}: {errors[0]}{more}")
 

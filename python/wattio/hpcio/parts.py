@@ -1,6 +1,7 @@
 """Part files: the blocks that one process writes of one dump, in HDF5.
 
     /<variable>/<rank, six digits>     attributes: global_shape, offset (where known), crc32
+    /<variable>                        in the one file of a dump (`shared_file`): the whole field
 
 The file's attributes tell the step, the process that wrote it and the version of this form.
 """
@@ -43,6 +44,24 @@ def dataset_name(block: Block) -> str:
     return f"{block.name}/{block.rank:06}"
 
 
+def find(file: h5py.File, block: Block) -> tuple[h5py.Dataset, tuple[slice, ...]]:
+    """Where a block's data lie in a file: the dataset, and the block's place in it.
+
+    Raises KeyError where they are not there.
+    """
+    found = file[block.name]
+    if isinstance(found, h5py.Dataset):
+        return found, place(block)
+    return found[f"{block.rank:06}"], ()
+
+
+def place(block: Block) -> tuple[slice, ...]:
+    """A block's place in the global field; it has one."""
+    if block.offset is None:
+        raise ValueError(f"{block.name} of rank {block.rank} has no place in a global field")
+    return tuple(slice(at, at + size) for at, size in zip(block.offset, block.shape, strict=True))
+
+
 def crc32(data: Array) -> int:
     """The checksum of a block's data as they lie in memory, row by row, native byte order."""
     import numpy as np
@@ -80,7 +99,7 @@ def _write(
     path: Path, step: int, process: int, blocks: Sequence[tuple[Block, Array]], config: Config
 ) -> list[dict[str, Any]]:
     facts = []
-    with contextlib.closing(_File(path)) as sink, h5py.File(sink, "w") as file:
+    with contextlib.closing(File(path)) as sink, h5py.File(sink, "w") as file:
         file.attrs.update({"wattio_hpcio": VERSION, "step": step, "process": process})
         for block, data in blocks:
             filters: dict[str, Any] = {}
@@ -97,7 +116,7 @@ def _write(
     return facts
 
 
-class _File:
+class File:
     """What HDF5 writes through. It does not learn of a failed write: it would crash on closing."""
 
     def __init__(self, path: Path) -> None:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import operator
+import os
 import sys
+import threading
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -22,6 +25,9 @@ if TYPE_CHECKING:
     import numpy as np
 
     from wattio.hpcio.blocks import Array
+
+_ABORT_S = 3.0
+"""How long MPI_Abort may take."""
 
 
 class Session(ABC):
@@ -46,7 +52,7 @@ class Session(ABC):
         self._account: Account | None = None
         self._wall_s, self._cpu_s = time.monotonic(), time.process_time()
         self._blocks: dict[str, tuple[Block, Array]] = {}
-        self._known: dict[str, tuple[object, Block]] = {}
+        self._known: dict[str, tuple[tuple[object, ...], Block]] = {}
         self._record = DumpRecord(-1)
 
     def allocate(
@@ -104,6 +110,7 @@ class Session(ABC):
         after it.
         """
         self._check_open()
+        step = _whole(step)
         if not self._blocks:
             raise InputError(f"end_dump({step}): nothing was allocated for this dump")
         last = self._own.dumps[-1].step if self._own.dumps else -1
@@ -172,10 +179,23 @@ class Session(ABC):
 
     def lost(self, who: str) -> NoReturn:
         """End the program: a process that this one needs has died."""
-        sys.stderr.write(f"wattio: rank {self.rank}: {who} has died; all ranks are ended\n")
-        sys.stderr.flush()
+        self._tell_of_death(who)
         self._comm.Abort(1)
         raise SystemExit(1)
+
+    def gone(self, who: str) -> None:
+        """As `lost`, from another thread: where MPI does not let it, the launcher has to notice."""
+        self._tell_of_death(who)
+        late = threading.Timer(_ABORT_S, os._exit, (1,))
+        late.daemon = True
+        late.start()
+        if MPI.Query_thread() == MPI.THREAD_MULTIPLE:
+            self._comm.Abort(1)
+        os._exit(1)
+
+    def _tell_of_death(self, who: str) -> None:
+        sys.stderr.write(f"wattio: rank {self.rank}: {who} has died; all ranks are ended\n")
+        sys.stderr.flush()
 
     def _check_open(self) -> None:
         if self._account is not None or self.is_writer:
@@ -187,6 +207,14 @@ class Session(ABC):
         own.cpu_s = time.process_time() - self._cpu_s
         everybody = self._comm.gather(own)
         return Account(self.config.approach_text, everybody or [own])
+
+
+def _whole(step: object) -> int:
+    """The step as a plain number. Raises InputError."""
+    try:
+        return operator.index(step)  # type: ignore[arg-type]
+    except TypeError:
+        raise InputError(f"end_dump({step!r}): a step is a whole number") from None
 
 
 class Scratch:

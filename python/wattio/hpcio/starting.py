@@ -7,9 +7,10 @@ import time
 from mpi4py import MPI
 
 from wattio.errors import InputError
-from wattio.hpcio import launcher, leftovers, topology
+from wattio.hpcio import launcher, leftovers, shared_file, topology
 from wattio.hpcio.bells import Door
 from wattio.hpcio.channels import Port
+from wattio.hpcio.circle import Circle
 from wattio.hpcio.config import Config
 from wattio.hpcio.core_writer import CoreWriter
 from wattio.hpcio.cores import CoresSession
@@ -17,8 +18,10 @@ from wattio.hpcio.dumps import Dumps
 from wattio.hpcio.node_writer import NodeWriter
 from wattio.hpcio.nodes import NodesSession
 from wattio.hpcio.partitioning import PartitioningSession
+from wattio.hpcio.partitioning_shared import SharedPartitioningSession
 from wattio.hpcio.session import Session
 from wattio.hpcio.topology import Topology
+from wattio.hpcio.writing import WritingSession
 
 
 def start(comm: MPI.Intracomm, config: Config) -> Session:
@@ -33,7 +36,7 @@ def start(comm: MPI.Intracomm, config: Config) -> Session:
         launcher.end_with_it()
     own = comm.Dup()
     config = own.bcast(config)
-    _check(config)
+    _check(own, config)
     roles = topology.plan(config, _nodes(own, config))
     error = None
     if own.Get_rank() == 0:
@@ -48,9 +51,19 @@ def start(comm: MPI.Intracomm, config: Config) -> Session:
     writes_only = own.Get_rank() not in roles.writer_of
     compute_comm = own.Split(MPI.UNDEFINED if writes_only else 0, own.Get_rank())
     if config.approach == "tp":
-        return PartitioningSession(own, config, roles, compute_comm)
+        kind = PartitioningSession if config.aggregation == "writer" else SharedPartitioningSession
+        return kind(own, config, roles, compute_comm)
     begin = _on_cores if config.approach == "dc" else _on_nodes
-    return begin(own, config, roles, compute_comm)
+    session = begin(own, config, roles, compute_comm)
+    circle = MPI.COMM_NULL
+    if config.aggregation == "dump":
+        has_clients = own.Get_rank() in roles.writer_of.values()
+        circle = own.Split(0 if has_clients else MPI.UNDEFINED, own.Get_rank())
+    if isinstance(session, WritingSession):
+        if isinstance(circle, MPI.Intracomm) and circle != MPI.COMM_NULL:
+            session.circle = Circle(circle, session.dumps, config, patient=True)
+        session.run()
+    return session
 
 
 def _on_cores(
@@ -61,9 +74,7 @@ def _on_cores(
     addresses = own.allgather(None if door is None else door.address)
     if door is None:
         return CoresSession(own, config, roles, compute_comm, addresses[roles.writer_of[rank]])
-    writer = CoreWriter(own, config, roles, door)
-    writer.run()
-    return writer
+    return CoreWriter(own, config, roles, door)
 
 
 def _on_nodes(
@@ -76,16 +87,24 @@ def _on_nodes(
     addresses = own.allgather(None if port is None else port.address)
     if port is None:
         return NodesSession(own, config, roles, compute_comm, addresses[roles.writer_of[rank]])
-    writer = NodeWriter(own, config, roles, port)
-    writer.run()
-    return writer
+    return NodeWriter(own, config, roles, port)
 
 
-def _check(config: Config) -> None:
-    if config.aggregation == "dump":
+def _check(own: MPI.Intracomm, config: Config) -> None:
+    """Whether dumps can be written into one file, where that is asked for; collective."""
+    if config.aggregation == "writer":
+        return
+    if not own.allreduce(shared_file.can_be(), MPI.LAND):
         raise InputError(
             'aggregation = "dump" needs h5py with parallel HDF5, which this environment lacks:'
-            ' use "writer", and `wattio hpcio assemble` for one file of a dump'
+            " install Debian's python3-h5py-mpi, or build h5py with HDF5_MPI=ON; or use"
+            ' "writer", and `wattio hpcio assemble` for one file of a dump'
+        )
+    # With dedicated nodes, one thread receives while another one writes.
+    if config.approach == "dn" and own.allreduce(MPI.Query_thread(), MPI.MIN) < MPI.THREAD_MULTIPLE:
+        raise InputError(
+            'aggregation = "dump" with dedicated nodes needs MPI_THREAD_MULTIPLE, which this MPI'
+            ' does not give: use "writer", or dedicated cores'
         )
 
 

@@ -15,6 +15,7 @@ from wattio.hpcio import headers
 from wattio.hpcio.account import Account, DumpRecord
 from wattio.hpcio.blocks import Block
 from wattio.hpcio.board import Board, Claim
+from wattio.hpcio.circle import Circle
 from wattio.hpcio.config import Config
 from wattio.hpcio.dumps import Note
 from wattio.hpcio.memory import Memory
@@ -29,6 +30,8 @@ class WritingSession(Session):
     """A session whose work is done when the program gets it."""
 
     is_writer = True
+    circle: Circle | None = None
+    """Those who write one file of a dump together; None where each has its own."""
 
     def __init__(
         self, comm: MPI.Intracomm, config: Config, topology: Topology, compute_comm: MPI.Comm
@@ -41,6 +44,8 @@ class WritingSession(Session):
         """Serve until the simulation ends; collective with its `close`."""
         try:
             self.serve()
+            if self.circle is not None:
+                self.circle.leave()
         except Exception:
             # Whoever waits for this rank would wait for ever.
             traceback.print_exc()
@@ -59,47 +64,56 @@ class WritingSession(Session):
 
     def take(self, claim: Claim, board: Board, memories: Sequence[Memory]) -> None:
         """Write a dump, or let go of a dropped one; its memory is free then."""
-        steps = sorted({one.step for one in claim.posted})
-        record = DumpRecord(steps[0])
+        record = DumpRecord(min(one.step for one in claim.posted))
         self._own.dumps.append(record)
-        ranks = tuple(self._clients[one.client] for one in claim.posted if one.head is not None)
-        missing = set(self._clients) - {self._clients[one.client] for one in claim.posted}
-        if claim.dropped:
-            self.pass_over(record, self._clients)
-        elif len(steps) > 1 or missing:
-            record.error = f"ranks disagree about the step: {steps}"
-            if missing:
-                record.error = f"ranks {sorted(missing)} ended without this dump"
-            self.leave(record, Note(self.rank, ranks, error=record.error))
-        elif ranks:
+        note = self._note(claim)
+        found: list[tuple[Block, Array]] = []
+        if note.whole:
             found = [
                 pair
                 for one in claim.posted
                 if one.head is not None
                 for pair in headers.read(memories[one.client], one.head)
             ]
-            self.write_dump(record, ranks, found)
+        if self.circle is not None:
+            record.bytes = sum(block.bytes for block, _ in found)
+            self.circle.write(record, note, found)
+        elif not note.whole:
+            record.dropped, record.error = note.dropped, note.error
+            self.leave(record, note)
+        elif note.ranks:
+            self.write_dump(record, note.ranks, found)
         if record.error is not None:
             board.fail(record.step, record.error)
         board.finish(claim.number)
+
+    def _note(self, claim: Claim) -> Note:
+        """Whose blocks there are to write of a dump, or why there are none."""
+        if claim.dropped:
+            return Note(self.rank, self._clients, dropped=True)
+        ranks = tuple(self._clients[one.client] for one in claim.posted if one.head is not None)
+        missing = set(self._clients) - {self._clients[one.client] for one in claim.posted}
+        if missing:
+            error = f"ranks {sorted(missing)} ended without this dump"
+            return Note(self.rank, ranks, error=error)
+        steps = sorted({one.step for one in claim.posted})
+        if len(steps) > 1:
+            return Note(self.rank, ranks, error=f"ranks disagree about the step: {steps}")
+        return Note(self.rank, ranks)
 
     def write_dump(
         self, record: DumpRecord, ranks: tuple[int, ...], found: Sequence[tuple[Block, Array]]
     ) -> None:
         """Write the blocks of some ranks, unless another writer has lost its part of the dump."""
         if self.config.when_full == "drop_oldest" and self.dumps.is_lost(record.step):
-            self.pass_over(record, ranks)
+            record.dropped = True
+            self.leave(record, Note(self.rank, ranks, dropped=True))
             return
         record.bytes = sum(block.bytes for block, _ in found)
         self.leave(record, self.write_part(record, ranks, found))
         if record.error is not None:
             sys.stderr.write(f"wattio: dump of step {record.step}: {record.error}\n")
             sys.stderr.flush()
-
-    def pass_over(self, record: DumpRecord, ranks: tuple[int, ...]) -> None:
-        """Note that a dump was dropped."""
-        record.dropped = True
-        self.leave(record, Note(self.rank, ranks, dropped=True))
 
     def _allocate(self, block: Block) -> Array:
         raise InputError("this rank only writes (is_writer)")

@@ -1,0 +1,145 @@
+"""The `<architecture>` of Damaris files: written as its schema asks, read as users write it."""
+
+from __future__ import annotations
+
+import xml.etree.ElementTree as ElementTree
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from wattio.errors import InputError
+from wattio.hpcio import Config, damaris, parse_approach
+from wattio.models import approach, configuration
+
+# Elements, and the attributes that have no default: of the schema that Damaris 1 is built with.
+NEEDED = {
+    "domains": set(),
+    "dedicated": set(),
+    "buffer": {"name", "size"},
+    "queue": {"name", "size"},
+    "placement": set(),
+}
+KNOWN = {
+    "domains": {"count"},
+    "dedicated": {"cores", "nodes"},
+    "buffer": {"name", "size", "type", "blocks", "enabled"},
+    "queue": {"name", "size"},
+    "placement": {"start", "step", "blocksize", "mask", "comment"},
+}
+
+WILD = """<?xml version="1.0" encoding="UTF-8"?>
+<simulation name="climate" language="fortran" xmlns="http://damaris.gforge.inria.fr/damaris/model">
+  <!-- <dedicated cores="9"/> -->
+  <architecture name="cluster">
+    <placement start="0" step="4" blocksize="1" mask=""/>
+    <queue  name="q" size="100" />
+    <buffer size=" 200000 " name="b" enabled="false" type="sysv" blocks="1"/>
+    <dedicated nodes="0" cores="+2"></dedicated>
+    <domains/>
+  </architecture>
+  <data><parameter name="N" type="int" value="64"/>
+    <dedicated cores="7"/></data>
+  <actions/>
+  <log FileName="log/a" RotationSize="5" LogFormat="[%TimeStamp%]: %Message%" LogLevel="info"/>
+</simulation>
+"""
+
+
+def config(text: str, **more: object) -> Config:
+    return Config.model_validate({**parse_approach(text), **more})
+
+
+@given(
+    st.sampled_from(["tp", "dc:1", "dc:7", "dn:1", "dn:3", "dn:15"]),
+    st.integers(1, 8),
+    st.integers(4096, damaris.BUFFER_MAX),
+)
+def test_what_is_written_is_whole_and_reads_the_same(text: str, groups: int, buffer: int) -> None:
+    made = config(text, buffer=f"{buffer} B")
+    nodes = groups * (made.ratio + 1)
+    written = damaris.write(made, nodes)
+    root = ElementTree.fromstring(written)
+    assert {one.tag for one in root} == set(NEEDED)
+    assert root[-1].tag == "placement", "older versions stop there"
+    for one in root:
+        assert NEEDED[one.tag] <= set(one.keys()) <= KNOWN[one.tag]
+    read = damaris.parse(f'<simulation xmlns="http://x">{written}</simulation>', nodes)
+    assert (read.approach_text, read.buffer) == (made.approach_text, made.buffer)
+
+
+def test_what_is_advised_can_be_read() -> None:
+    text = configuration.damaris_xml(approach.parse("dn:7"), 32)
+    assert damaris.parse(text, 32).approach_text == "dn:7"
+
+
+def test_names_are_quoted() -> None:
+    root = ElementTree.fromstring(damaris.write(config("tp"), 1, name='a"<&'))
+    assert [one.get("name") for one in root if one.get("name")] == ['a"<&', 'a"<&-queue']
+
+
+def test_a_buffer_that_damaris_cannot_have_is_refused() -> None:
+    with pytest.raises(InputError, match=r"^buffer: 4294967296 B; allowed .* 4294967295 B"):
+        damaris.write(config("dc:1", buffer="4 GiB"), 1)
+
+
+@pytest.mark.parametrize("start", [b"", b"\xef\xbb\xbf"])
+def test_files_as_users_write_them(tmp_path: Path, start: bytes) -> None:
+    path = tmp_path / "climate.xml"
+    path.write_bytes(start + WILD.encode())
+    read = Config.read(path)
+    assert (read.approach_text, read.buffer) == ("dc:2", 200000)
+    path.write_bytes(WILD.replace("UTF-8", "ISO-8859-1").replace("cluster", "été").encode("latin1"))
+    assert Config.read(path).approach_text == "dc:2"
+
+
+def test_where_there_are_both_nodes_are_taken() -> None:
+    """As Damaris does, which looks for dedicated nodes first."""
+    text = '<architecture><dedicated cores="1" nodes="2"/></architecture>'
+    assert damaris.parse(text, 8).approach_text == "dn:3"
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("<simulation/>", "has no <architecture>"),
+        ('<architecture><cores count="4"/></architecture>', "has no <dedicated>"),
+        ('<architecture><dedicated cores="_DC_"/></architecture>', 'cores="_DC_".*no whole number'),
+        ('<architecture><dedicated cores="-1"/></architecture>', "no whole number"),
+        ('<architecture><dedicated cores="99999"/></architecture>', "writers: .*4096"),
+        (
+            '<architecture><dedicated/><buffer name="b" size="10"/></architecture>',
+            "buffer: .*4096",
+        ),
+        ('<!DOCTYPE a [<!ENTITY b "c">]><a/>', "document types and entities"),
+        ("<architecture>", "is not XML"),
+        ('<?xml version="1.0" encoding="nothing"?><a/>', "unknown encoding"),
+        ('<?xml version="1.0" encoding="rot13"?><a/>', "not a text encoding"),
+    ],
+)
+def test_what_cannot_be_read_is_told(tmp_path: Path, text: str, told: str) -> None:
+    path = tmp_path / "a.xml"
+    path.write_text(text)
+    with pytest.raises(InputError, match=rf"a\.xml: .*{told}"):
+        damaris.read(path)
+
+
+@given(st.binary() | st.binary().map(lambda rest: WILD.encode()[:400] + rest))
+def test_no_bytes_break_the_reader(
+    tmp_path_factory: pytest.TempPathFactory, content: bytes
+) -> None:
+    path = tmp_path_factory.getbasetemp() / "any.xml"
+    path.write_bytes(content)
+    with pytest.raises(InputError):
+        Config.read(path)
+
+
+@given(st.text(max_size=30), st.text(max_size=30), st.integers(-3, 10) | st.none())
+def test_no_numbers_break_the_reader(cores: str, size: str, nodes: int | None) -> None:
+    architecture = ElementTree.Element("architecture")
+    ElementTree.SubElement(architecture, "dedicated", {"cores": cores, "nodes": cores})
+    ElementTree.SubElement(architecture, "buffer", {"size": size})
+    try:
+        damaris.parse(ElementTree.tostring(architecture, encoding="unicode"), nodes)
+    except InputError as error:
+        assert str(error)  # noqa: PT017 (either way is right)
