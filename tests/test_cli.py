@@ -155,11 +155,12 @@ def test_check_knows_files_by_their_content(
         '[[segment]]\nspan = "1 h"\npattern = "Rand_R"\npressure = 0.1\n'
     )
     (place / "policy.toml").write_text('[policy]\nname = "pacer"\n[settings]\nplf = 0.1\n')
+    (place / "output.toml").write_text('[hpcio]\napproach = "dc"\n')
     (place / "server.toml").write_text('name = "mine"\n[cores]\ncount = 4\n')
     assert called("check", ".") == 0
     lines = capsys.readouterr().out.splitlines()
     kinds = [line.split(": ")[2].split(" ")[0] for line in lines]
-    assert kinds == ["profile", "settings", "server", "simulation"]
+    assert kinds == ["profile", "configuration", "settings", "server", "simulation"]
 
 
 def test_check_reports_every_bad_file(place: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -61,3 +61,13 @@ def _near(name: str) -> st.SearchStrategy[float]:
 
 CENTRAL_STRATEGY = st.fixed_dictionaries({name: _near(name) for name in CENTRAL})
 """Any shares, and the other numbers within a factor of a hundred."""
+
+WHOLE_STRATEGY = st.fixed_dictionaries(
+    {name: _near(name) for name in CENTRAL},
+    optional={
+        "asleep_share": shares,
+        "make_s_per_gib": st.floats(0, 10),
+        "leave_s": st.floats(0, 10),
+    },
+)
+"""The same, and what a platform's file may leave out."""

@@ -91,7 +91,8 @@ def test_known_parameters_are_found_again() -> None:
     assert numbers["client_bytes_s"].value == pytest.approx(50e6, rel=0.05)
     assert numbers["contention"].low < 0.05 < numbers["contention"].high
     assert found.is_good
-    assert {one.origin for one in numbers.values()} == {"measured"}
+    assumed = {name for name, one in numbers.items() if one.origin != "measured"}
+    assert assumed == {"asleep_share"}
 
 
 def test_what_was_held_out_is_predicted() -> None:
@@ -135,15 +136,30 @@ def test_runs_that_tell_too_little_are_refused() -> None:
         fitting.storage(profile(), 1)
 
 
+def test_cores_of_different_speeds_are_refused() -> None:
+    slow = [replace(run, core_share=0.2) for run in [*profile(), *written()]]
+    assert calibrating.calibrate(slow, "made up").is_good
+    with pytest.raises(InputError, match=r"different --core-share \(20 %, none\)"):
+        calibrating.calibrate([*slow, made("tp", 4, 4, 4)], "made up")
+
+
 def test_what_no_run_tells_is_assumed_and_wide() -> None:
     bare = [replace(run, power_w=None) for run in [*profile(), made("tp", 4, 4, 4)]]
     found = calibrating.calibrate(bare, "made up")
     assumed = {one.name for one in found.file.build().parameters if one.origin == "assumed"}
     assert assumed == set(calibrating.NOT_MEASURED)
     estimated = [replace(run, is_estimate=True) for run in [*profile(), made("tp", 4, 4, 4)]]
-    power = calibrating.calibrate(estimated, "made up").file.power
-    assert power.max.origin == "assumed"
-    assert "ESTIMATED" in power.max.how
+    found = calibrating.calibrate(estimated, "made up", idle_power_w=400)
+    assert found.is_good
+    power = found.file.power
+    assert power.max.origin == power.idle_share.origin == "assumed"
+    assert power.max.how.startswith("not measured (estimate): ")
+    assert "not measured (estimate)" in power.idle_share.how
+    (fit,) = (fit for fit in found.fits if fit.what == "power of a computing node")
+    assert not fit.is_good
+    assert not fit.is_bad
+    assert str(fit) == f"{fit.what}: not measured (estimate), 2 points scatter by 0.0 %"
+    assert str(replace(fit, scatter=None, points=1)).endswith(": not measured (estimate), 1 point")
 
 
 def test_an_estimate_of_power_tells_nothing_of_waiting() -> None:
@@ -155,6 +171,34 @@ def test_an_estimate_of_power_tells_nothing_of_waiting() -> None:
         {one.name: one.origin for one in found}["blocked_share"] for found in (metered, estimated)
     ]
     assert origins == ["measured", "assumed"]
+
+
+def test_what_a_dump_takes_of_the_simulation_is_found() -> None:
+    runs = [*profile(), *written()]
+    before = calibrating.calibrate(runs, "made up").file
+    assert before.transfer.make_per_gib is before.transfer.leave is None
+    dumped = [
+        replace(
+            run,
+            # 0.25 GiB of a dump, and 3 s for a GiB of a computing rank's.
+            make_s=3 / 4 / (run.resources.compute_nodes * run.resources.compute_cores),
+            blocked_s=(run.write_s or 0) + 0.2 if str(run.approach) == "tp" else run.blocked_s,
+        )
+        for run in written()
+    ]
+    found = calibrating.calibrate([*profile(), *dumped], "made up")
+    assert found.is_good
+    numbers = {one.name: one for one in found.file.build().parameters}
+    assert numbers["make_s_per_gib"].value == pytest.approx(3.0)
+    assert numbers["leave_s"].value == pytest.approx(0.2)
+    assert "\nmake_per_gib = { value = " in found.file.text()
+    one = made("tp", 4, 4, 4)
+    predicted = [
+        float(scenario.predict(one.approach, platform, one.application, central(p)).time_s)
+        for platform, p in ((f.build(), f.build().parameters) for f in (before, found.file))
+    ]
+    each = 0.2 + 3 / 4 / 16
+    assert predicted[1] - predicted[0] == pytest.approx(one.dumps * each, rel=0.01)
 
 
 def test_ranking_counts_pairs_and_regret() -> None:
@@ -199,6 +243,10 @@ def test_a_result_is_read() -> None:
     assert run.resources.writers == 2
     assert not runs.parse(json.dumps(content(drops=1)), "x").is_whole
     assert runs.parse(json.dumps(content(energy=[])), "x").power_w is None
+    assert run.make_s is run.core_share is None
+    assert runs.parse(json.dumps(content(core_share=0.2)), "x").core_share == 0.2
+    making = content(dump_s_mean=0.3, blocked_s_mean=0.1)
+    assert runs.parse(json.dumps(making), "x").make_s == pytest.approx(0.2)
 
 
 @pytest.mark.parametrize(
@@ -212,6 +260,7 @@ def test_a_result_is_read() -> None:
         ({"step_s_mean": 0}, "not above zero"),
         ({"dumps": True}, "no count"),
         ({"output_every": 0}, "one every 0"),
+        ({"core_share": 20}, "core_share: 20 is no share"),
     ],
 )
 def test_an_impossible_result_is_refused(changed: dict[str, object], message: str) -> None:

@@ -14,7 +14,7 @@ from wattio.models.approach import Approach, Resources, parse, resources, usual
 from wattio.models.parameter import central
 from wattio.models.scenario import Application
 
-from models.scenarios import APPLICATION, CENTRAL, CENTRAL_STRATEGY, platform
+from models.scenarios import APPLICATION, CENTRAL, CENTRAL_STRATEGY, WHOLE_STRATEGY, platform
 
 APPROACHES = ["tp", "dc:1", "dc:2", "dn:3", "dn:7"]
 approaches = st.sampled_from(APPROACHES)
@@ -35,23 +35,27 @@ def reference(text: str, v: dict[str, float], app: Application) -> tuple[float, 
     f = c / (1 + 0.05 * (c - 1))
     g = n / (1 + 0.01 * (n - 1))
     t_c = app.output_every * v["base_s"] / (f * g)
+    t_c += v.get("make_s_per_gib", 0) * app.output_bytes / 2**30 / (n * c)
     b = v["storage_bytes_s"] / (1 + v["contention"] * max(0, w - v["free_writers"]))
     t_io = app.output_bytes / min(w * v["client_bytes_s"], b)
     p_max, phi = v["power_max_w"], v["blocked_share"]
+    p_idle = v["idle_share"] * p_max
     if kind == "tp":
+        t_io += v.get("leave_s", 0)
         t, e = t_c + t_io, n_all * p_max * (t_c + phi * t_io)
     elif kind == "dc":
         t = max(t_c, t_io) + v["copy_s_per_gib"] * app.output_bytes / 2**30 / n_all
-        e = n_all * p_max * (t_c + phi * (t - t_c))
+        saved = v.get("asleep_share", 0) * int(number) / c_all * (p_max - p_idle)
+        e = n_all * ((p_max - saved) * t_c + p_max * phi * (t - t_c))
     else:
         t = max(t_c, t_io) + v["send_s_per_gib"] * app.output_bytes / 2**30 / dn
         e = n * p_max * (t_c + phi * (t - t_c))
-        e += dn * t * (v["idle_share"] * p_max + p_max) / 2
+        e += dn * t * (p_max - v.get("asleep_share", 0.5) * (p_max - p_idle))
     k = app.iterations // app.output_every
     return k * t, k * e
 
 
-@given(text=approaches, numbers=CENTRAL_STRATEGY)
+@given(text=approaches, numbers=WHOLE_STRATEGY)
 def test_the_model_is_its_equations(text: str, numbers: dict[str, float]) -> None:
     machine = platform()
     values = central(machine.parameters) | numbers
@@ -77,7 +81,7 @@ def test_what_holds_for_any_numbers(text: str, numbers: dict[str, float]) -> Non
     assert 0 < found.power_w_mean <= 8 * values["power_max_w"] * (1 + 1e-9)
 
 
-@given(text=approaches, numbers=CENTRAL_STRATEGY, factor=st.floats(1, 10))
+@given(text=approaches, numbers=WHOLE_STRATEGY, factor=st.floats(1, 10))
 def test_more_data_is_never_faster_nor_cheaper(
     text: str, numbers: dict[str, float], factor: float
 ) -> None:
@@ -129,6 +133,19 @@ def test_arrays_are_predicted_one_by_one() -> None:
             one = {name: float(array[at]) for name, array in values.items()}
             alone = scenario.predict(parse(text), machine, APPLICATION, one)
             assert np.asarray(both.energy_j)[at] == pytest.approx(alone.energy_j)
+
+
+@given(text=approaches, numbers=CENTRAL_STRATEGY, make=st.floats(0, 1000), leave=st.floats(0, 100))
+def test_what_a_dump_takes_of_the_simulation(
+    text: str, numbers: dict[str, float], make: float, leave: float
+) -> None:
+    machine = platform()
+    numbers = numbers | {"make_s_per_gib": make, "leave_s": leave}
+    values = central(machine.parameters) | numbers
+    found = scenario.predict(parse(text), machine, APPLICATION, values)
+    seconds, joules = reference(text, numbers, APPLICATION)
+    assert found.time_s == pytest.approx(seconds, rel=1e-9)
+    assert found.energy_j == pytest.approx(joules, rel=1e-9)
 
 
 def test_bandwidth_rises_with_writers_then_falls() -> None:

@@ -233,6 +233,14 @@ def test_no_output_breaks_the_parser(text: str) -> None:
             hpcio_output.parse(output)
 
 
+@pytest.mark.skipif(bool(h5py.get_config().mpi), reason="h5py is built with parallel HDF5")
+def test_one_file_of_a_dump_needs_parallel_hdf5(tmp_path: Path) -> None:
+    with pytest.raises(WorkloadFailed, match="needs h5py with parallel HDF5"):
+        launch(options(aggregation="dump"), tmp_path / "dumps", context(tmp_path))
+    with pytest.raises(ValidationError, match="contradict each other"):
+        options(aggregation="dump", when_full="write_through")
+
+
 def test_a_refusal_is_told() -> None:
     line = json.dumps({"wattio_refused": "the folder is gone"})
     with pytest.raises(ResultError, match="the folder is gone"):

@@ -84,7 +84,7 @@ def test_ior_writes_and_reads_apart(tmp_path: Path, programs: Path) -> None:
     (found,) = ior.results(where.raw)
     assert (found.operation, found.phase, found.bytes) == ("write", "write", 2 << 20)
     assert (found.start_utc_ns, found.end_utc_ns) == (spans[0].start.utc_ns, spans[0].end.utc_ns)
-    files = tmp_path / "shared" / ior.FOLDER
+    files = tmp_path / "shared" / "wattio-ior"
     assert [one.name for one in files.iterdir()] == ["data.write"]
     work.clean(where)
     work.clean(where)
@@ -126,7 +126,7 @@ def test_mdtest_runs_its_phases_apart(tmp_path: Path, programs: Path) -> None:
         work.prepare(where)
         spans = work.run(step, where)
         called = (where.raw / "output.txt").read_text().split("\n")[1]
-        folder = tmp_path / "shared" / mdtest.FOLDER
+        folder = tmp_path / "shared" / "wattio-mdtest"
         expected = f"-n 100 -b 1 -z 0 -i 1 -N 1 -w 1024 -e 1024 {flag} -d {folder}"
         assert called == expected
         found = mdtest.results(where.raw)

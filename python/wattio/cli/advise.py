@@ -19,6 +19,14 @@ app = App(
     name="advise",
     help="Choose by a model, with intervals: `io` takes the I/O approach of a simulation.",
     help_format="markdown",
+    help_epilogue="""docs/advise.md says what the model is, and how to describe a platform.
+
+**Examples**
+
+```
+wattio advise io --application studies/io-approaches/cm1.toml \\
+    --platform studies/io-approaches/platforms/nancy.toml
+```""",
 )
 
 
@@ -89,7 +97,8 @@ def io(
             raise InputError(f"--output-every {output_every}: allowed: 1 to {run.iterations}")
         run = replace(run, output_every=output_every)
     known = file.observed_runs()
-    found = advice.advise(machine, run, aim, chosen, draws, seed, known)
+    with output.busy("drawing from the intervals"):
+        found = advice.advise(machine, run, aim, chosen, draws, seed, known)
     if as_json:
         output.print_json(as_object(found, machine.name, run.name))
     else:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
-from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import TextColumn
 from rich.table import Table
 
 from wattio.calibration.design import Design, Setting
@@ -17,6 +16,7 @@ from wattio.calibration.model_file import INTERVALS
 from wattio.calibration.points import Point
 from wattio.cli import output
 from wattio.cli.calibrate_options import Asked
+from wattio.cli.progress import Bar
 
 WORST = 5
 """So many of the largest residuals are printed."""
@@ -47,39 +47,18 @@ def plan(asked: Asked, as_json: bool) -> int:
     return 0
 
 
-class SweepProgress:
+class SweepProgress(Bar):
     """Progress over the points of a sweep: a bar on a terminal, plain lines elsewhere."""
 
     def __init__(self, design: Design, *, quiet: bool) -> None:
         """The remaining time is guessed first, and corrected by how long points really take."""
         self._total = len(design.settings())
         self._step_s = design.step_s
-        self._console = output.messages()
-        self._lines = not quiet and not self._console.is_terminal
         self._ended = 0
         self._name = ""
-        self._begun_s = time.monotonic()
-        self._bar = Progress(
-            TextColumn("{task.description}", markup=False),
-            BarColumn(),
-            TextColumn("{task.completed} of {task.total}"),
-            TimeRemainingColumn(compact=True),
-            console=self._console,
-            transient=True,
-            disable=quiet or not self._console.is_terminal,
-        )
-        self._task = self._bar.add_task("", total=self._total)
-
-    def __enter__(self) -> Self:
-        """Show the bar."""
-        self._bar.start()
-        return self
-
-    def __exit__(
-        self, _: type[BaseException] | None, __: BaseException | None, ___: TracebackType | None
-    ) -> None:
-        """Take the bar away."""
-        self._bar.stop()
+        counts = TextColumn("{task.completed} of {task.total}")
+        super().__init__(output.messages(), counts, total=self._total, shown=not quiet)
+        self._lines = not quiet and not self._console.is_terminal
 
     def begun(self, setting: Setting) -> None:
         """A setting is held."""
@@ -92,8 +71,7 @@ class SweepProgress:
         self._bar.update(self._task, completed=self._ended)
         told = f"{point.power_w:.2f} W" if point.power_w is not None else f"no power: {trouble}"
         if self._lines or trouble:
-            line = f"[{self._ended}/{self._total}] {self._name}: {told}{self._left()}"
-            self._console.print(line, markup=False, highlight=False, soft_wrap=True)
+            self._say(f"[{self._ended}/{self._total}] {self._name}: {told}{self._left()}")
 
     def _left(self) -> str:
         left = self._total - self._ended

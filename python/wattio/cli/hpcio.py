@@ -7,8 +7,11 @@ from typing import Annotated
 
 from cyclopts import App, Parameter
 from rich.table import Table
+from rich.text import Text
 
 from wattio.cli import output
+from wattio.cli.hpcio_calibrate import calibrate
+from wattio.cli.hpcio_run import run
 
 EXIT_DONE = 0
 EXIT_PROBLEM = 1
@@ -29,13 +32,46 @@ app = App(
 wattio hpcio run --approach dc:1 --ranks 8 --ranks-per-node 4 --out results/dc1
 wattio hpcio inspect results/dc1/dumps
 wattio hpcio assemble results/dc1/dumps 120 --out step120.h5
+wattio hpcio calibrate --results results --out platform.toml
 ```""",
 )
-app.command("wattio.cli.hpcio_run:run", name="run")
-app.command("wattio.cli.hpcio_calibrate:calibrate", name="calibrate")
+app.command(
+    run,
+    help_epilogue="""docs/miniapp.md says what is simulated.
+
+**Examples**
+
+```
+wattio hpcio run --out results/tp
+wattio hpcio run --approach dc:1 --ranks 8 --ranks-per-node 4 --out results/dc1
+wattio hpcio run --approach dn:3 --ranks 8 --ranks-per-node 2 --meter rapl: --out results/dn3 --json
+```""",
+)
+app.command(
+    calibrate,
+    help_epilogue="""`wattio advise io` reads the platform file.
+
+**Examples**
+
+```
+wattio hpcio run --output-every 0 --ranks 1 --out results/r1
+wattio hpcio run --output-every 0 --ranks 4 --ranks-per-node 4 --out results/r4
+wattio hpcio run --output-every 0 --ranks 8 --ranks-per-node 4 --out results/r8
+wattio hpcio run --approach dc:1 --ranks 8 --ranks-per-node 4 --out results/dc1
+wattio hpcio calibrate --results results --idle-power "60 W" --out platform.toml
+wattio hpcio calibrate --results results --held-out kept --out platform.toml --json
+```""",
+)
 
 
-@app.command
+@app.command(
+    help_epilogue="""**Examples**
+
+```
+wattio hpcio inspect results/dc1/dumps
+wattio hpcio inspect results/dc1/dumps --json
+```"""
+)
 def inspect(folder: Path, /, *, as_json: AsJson = False) -> int:
     """List the dumps of a folder, compare their checksums, and say what is missing.
 
@@ -44,7 +80,7 @@ def inspect(folder: Path, /, *, as_json: AsJson = False) -> int:
     Parameters
     ----------
     folder
-        The output folder of the middleware.
+        The output folder of the middleware, where its dumps are.
     as_json
         Print one JSON object.
     """
@@ -55,7 +91,7 @@ def inspect(folder: Path, /, *, as_json: AsJson = False) -> int:
     if as_json:
         output.print_json({"folder": str(folder), "dumps": [dump.as_json() for dump in found]})
         return EXIT_PROBLEM if bad else EXIT_DONE
-    table = Table(title=str(folder), title_justify="left", box=None)
+    table = Table(title=_text(str(folder)), title_justify="left", box=None)
     for name in ("step", "files", "bytes", "checked"):
         table.add_column(name, justify="right")
     table.add_column("approach")
@@ -68,18 +104,29 @@ def inspect(folder: Path, /, *, as_json: AsJson = False) -> int:
             str(dump.files),
             f"{dump.bytes:,}" if dump.whole else output.ABSENT,
             str(dump.checked),
-            dump.approach or output.ABSENT,
-            wrong if dump.whole else f"not whole: {wrong}",
+            _text(dump.approach or output.ABSENT),
+            _text(wrong if dump.whole else f"not whole: {wrong}"),
         )
     console = output.console()
     if found:
         console.print(table)
     else:
-        console.print(f"{folder}: there are no dumps", markup=False)
+        console.print(_text(f"{folder}: there are no dumps"))
     return EXIT_PROBLEM if bad else EXIT_DONE
 
 
-@app.command
+def _text(text: str) -> Text:
+    """Text as it is, in whatever it may hold that is no markup and cannot be printed."""
+    return Text("".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text))
+
+
+@app.command(
+    help_epilogue="""**Examples**
+
+```
+wattio hpcio assemble results/dc1/dumps 120 --out step120.h5
+```"""
+)
 def assemble(folder: Path, step: int, /, *, out: Path, as_json: AsJson = False) -> int:
     """Put the blocks of a dump together: one HDF5 file with the global fields.
 
@@ -88,7 +135,7 @@ def assemble(folder: Path, step: int, /, *, out: Path, as_json: AsJson = False) 
     Parameters
     ----------
     folder
-        The output folder of the middleware.
+        The output folder of the middleware, where its dumps are.
     step
         The dump's step.
     out

@@ -9,7 +9,6 @@ from cyclopts import Parameter
 from rich.table import Table
 
 from wattio.cli import output
-from wattio.cli.load_options import Quantity
 from wattio.errors import InputError
 
 if TYPE_CHECKING:
@@ -27,7 +26,7 @@ def calibrate(
     results: Folders,
     out: Path,
     held_out: Folders = (),
-    idle_power: Quantity | None = None,
+    idle_power: str | None = None,
     name: str = "this machine",
     seed: int = 1,
     as_json: Annotated[bool, Parameter("--json", negative="")] = False,
@@ -60,8 +59,10 @@ def calibrate(
 
     if seed < 0:
         raise InputError(f"--seed {seed}: allowed: 0 or more")
-    found = calibrating.calibrate(runs.read(results), name, _watts(idle_power), seed)
-    checked = validating.validate(found.file.build(), runs.read(held_out)) if held_out else None
+    fitted, kept = runs.read(results), runs.read(held_out)
+    calibrating.check_alike([*fitted, *kept])
+    found = calibrating.calibrate(fitted, name, _watts(idle_power), seed)
+    checked = validating.validate(found.file.build(), kept) if held_out else None
     try:
         out.write_text(found.file.text(), encoding="utf-8")
     except OSError as error:
@@ -89,7 +90,14 @@ def _as_object(found: Calibration, checked: Validation | None, out: Path) -> dic
         "platform": str(out),
         "is_good": found.is_good,
         "fits": [
-            {"what": fit.what, "points": fit.points, "scatter": fit.scatter, "is_good": fit.is_good}
+            {
+                "what": fit.what,
+                "points": fit.points,
+                "scatter": fit.scatter,
+                "is_good": fit.is_good,
+                "is_estimate": fit.is_estimate,
+                "verdict": fit.verdict,
+            }
             for fit in found.fits
         ],
         "parameters": [

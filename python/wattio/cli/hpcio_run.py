@@ -14,7 +14,6 @@ from cyclopts import Parameter
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from wattio.cli import output
-from wattio.cli.load_options import Quantity
 from wattio.errors import HostError, InputError, WorkloadFailed
 from wattio.meters.meter import MeterLost, MeterRefused
 
@@ -42,13 +41,15 @@ def run(
     approach: str = "tp",
     ranks: int = 2,
     ranks_per_node: int | None = None,
+    core_share: str | None = None,
     steps: int = 120,
     output_every: int = 10,
     size: str = "small",
     scaling: Literal["strong", "weak"] = "strong",
     variables: str | None = None,
-    buffer: Quantity = "256 MiB",
+    buffer: str = "256 MiB",
     when_full: Literal["block", "drop_oldest", "write_through"] = "block",
+    aggregation: Literal["writer", "dump"] = "writer",
     compression: str = "none",
     checksum: bool = True,
     sync: bool = True,
@@ -72,6 +73,8 @@ def run(
         MPI processes altogether, on this machine.
     ranks_per_node
         Emulate nodes of so many ranks; without it, this machine is one node.
+    core_share
+        Give each rank a slow core of its own: so much of one, as "20 %"; by control groups.
     steps
         Time steps.
     output_every
@@ -86,6 +89,8 @@ def run(
         Memory of each node for dumps on their way.
     when_full
         What happens when the buffer is full.
+    aggregation
+        One file of each writer and dump, or one of a dump, which needs parallel HDF5.
     compression
         `none`, or `gzip:1` to `gzip:9`.
     checksum
@@ -106,17 +111,23 @@ def run(
         "scaling": scaling,
         "buffer": buffer,
         "when_full": when_full,
+        "aggregation": aggregation,
         "compression": compression,
         "checksum": checksum,
         "sync": sync,
     }
     if ranks_per_node is not None:
         given["ranks_per_node"] = ranks_per_node
+    if core_share is not None:
+        given["core_share"] = core_share
     if variables is not None:
         given["variables"] = [name.strip() for name in variables.split(",")]
     from wattio.cli import hpcio_showing as showing
+    from wattio.workloads import slow_cores
 
     options = _options(given)
+    if options.core_share is not None:
+        slow_cores.probe(options.core_share, options.ranks)
     raw = _raw_folder(out)
     try:
         report, energies = _measure(options, out, raw, meter, quiet=as_json)

@@ -39,6 +39,7 @@ def told(report: Report, energies: list[Energy]) -> dict[str, Any]:
         "ranks": report.ranks,
         "ranks_computing": report.computing,
         "nodes": report.nodes,
+        "core_share": report.core_share,
         "write_s_slowest_rank_mean": report.write_s_slowest_mean,
         "arrangement": report.arrangement,
         "size": report.plan.size,
@@ -90,6 +91,8 @@ def _rows(report: Report, energies: list[Energy]) -> Iterator[tuple[str, str]]:
     account, grid, number = report.account, report.domain, output.number
     writers = report.ranks - report.computing
     yield "approach", f"{account.approach}, {report.computing} ranks compute, {writers} only write"
+    if report.core_share is not None:
+        yield "cores", f"{100 * report.core_share:g} % of one for each rank"
     yield "grid", f"{grid.nx} x {grid.ny} x {grid.nz} cells, {report.plan.size}"
     drain = f"{number(1e3 * report.drain_s)} ms of it after the last step"
     yield "wall time", f"{number(report.seconds)} s, {drain}"

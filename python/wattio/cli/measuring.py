@@ -9,14 +9,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import TextColumn
 from rich.table import Table
 
 from wattio.cli import output
+from wattio.cli.progress import Bar
 from wattio.errors import Cancelled, InputError
 from wattio.measuring import plan as planning
 from wattio.measuring import running, summary
@@ -111,40 +111,20 @@ def seconds_of(plan: Plan, iteration: Iteration) -> float:
     return work.seconds_guess(iteration.cell.clients) + len(work.steps()) * head.settle
 
 
-class MeasuringProgress:
+class MeasuringProgress(Bar):
     """Progress over the iterations that are left: a bar on a terminal, plain lines elsewhere."""
 
     def __init__(self, console: Console, plan: Plan, folder: MeasuredFolder) -> None:
         """The remaining time is guessed first, and corrected by how long iterations really take."""
-        self._console = console
         self._plan = plan
         left = running.remaining(plan, folder)
         self._left_s = {item.identity: seconds_of(plan, item) for item in left}
         self._count = len(left)
         self._ended = 0
         self._done_s = 0.0
-        self._begun_s = time.monotonic()
-        self._bar = Progress(
-            TextColumn("{task.description}"),
-            BarColumn(),
-            TextColumn("{task.fields[ended]} of {task.total}"),
-            TimeRemainingColumn(compact=True),
-            console=console,
-            transient=True,
-            disable=not console.is_terminal,
-        )
-        self._task = self._bar.add_task("", total=self._count or 1, ended=0)
-
-    def __enter__(self) -> Self:
-        """Show the bar."""
-        self._bar.start()
-        return self
-
-    def __exit__(
-        self, _: type[BaseException] | None, __: BaseException | None, ___: TracebackType | None
-    ) -> None:
-        """Take the bar away."""
-        self._bar.stop()
+        counts = TextColumn("{task.fields[ended]} of {task.total}")
+        super().__init__(console, counts, total=self._count or 1)
+        self._bar.update(self._task, ended=0)
 
     def begun(self, iteration: Iteration) -> None:
         """An iteration begins."""
@@ -161,8 +141,7 @@ class MeasuringProgress:
         self._bar.update(self._task, completed=self._ended, ended=self._ended)
         worst = _worst(verdicts)
         if not self._console.is_terminal:
-            line = f"[{self._ended}/{self._count}] {iteration.name}: {worst}{self._remaining()}"
-            self._say(line)
+            self._say(f"[{self._ended}/{self._count}] {iteration.name}: {worst}{self._remaining()}")
         for verdict in verdicts:
             if verdict.verdict == "INVALID":
                 self._say(f"{iteration.name}: INVALID: {verdict.reason}")
@@ -172,9 +151,6 @@ class MeasuringProgress:
         self._bar.update(self._task, description=text)
         if not self._console.is_terminal:
             self._say(text)
-
-    def _say(self, text: str) -> None:
-        self._console.print(text, markup=False, highlight=False, soft_wrap=True)
 
     def _remaining(self) -> str:
         left_s = sum(self._left_s.values())

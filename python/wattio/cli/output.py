@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import sys
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
 
 from rich.console import Console
@@ -30,6 +32,12 @@ def console() -> Console:
 def messages() -> Console:
     """Standard error, for progress and what is not the result."""
     return Console(stderr=True)
+
+
+def busy(text: str) -> AbstractContextManager[object]:
+    """A sign on a terminal that something takes a while, while in this context."""
+    screen = messages()
+    return screen.status(text) if screen.is_terminal else contextlib.nullcontext()
 
 
 def share(value: float | None) -> str:

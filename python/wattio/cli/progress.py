@@ -9,7 +9,14 @@ from types import TracebackType
 from typing import Self
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    Progress,
+    ProgressColumn,
+    TaskProgressColumn,
+    TextColumn,
+    TimeRemainingColumn,
+)
 
 from wattio.study.plan import BOUND_BY, Iteration
 
@@ -17,28 +24,25 @@ ORACLE_WEIGHT = 2.0
 """How many plain simulations an oracle's search takes, about; only the bar depends on it."""
 
 
-class RunProgress:
-    """Progress over all iterations of a study, with the remaining time."""
+class Bar:
+    """A bar while in this context; shown on a terminal only."""
 
-    def __init__(self, console: Console, iterations: Sequence[Iteration]) -> None:
-        """The total is known from the start, so the remaining time is over all of them."""
+    def __init__(
+        self, console: Console, *columns: ProgressColumn, total: float, shown: bool = True
+    ) -> None:
+        """With a description before the bar, these columns and the remaining time after it."""
         self._console = console
-        self._weight = {item.identity: _weight(item) for item in iterations}
-        self._share = dict.fromkeys(self._weight, 0.0)
-        self._lock = threading.Lock()
         self._begun_s = time.monotonic()
-        self._ended = 0
         self._bar = Progress(
-            TextColumn("{task.description}"),
+            TextColumn("{task.description}", markup=False),
             BarColumn(),
-            TaskProgressColumn(),
+            *columns,
             TimeRemainingColumn(compact=True),
             console=console,
             transient=True,
-            disable=not console.is_terminal,
+            disable=not (shown and console.is_terminal),
         )
-        total = sum(self._weight.values())
-        self._task = self._bar.add_task(self._description(), total=total or 1.0)
+        self._task = self._bar.add_task("", total=total)
 
     def __enter__(self) -> Self:
         """Show the bar."""
@@ -50,6 +54,23 @@ class RunProgress:
     ) -> None:
         """Take the bar away."""
         self._bar.stop()
+
+    def _say(self, text: str) -> None:
+        self._console.print(text, markup=False, highlight=False, soft_wrap=True)
+
+
+class RunProgress(Bar):
+    """Progress over all iterations of a study, with the remaining time."""
+
+    def __init__(self, console: Console, iterations: Sequence[Iteration]) -> None:
+        """The total is known from the start, so the remaining time is over all of them."""
+        self._weight = {item.identity: _weight(item) for item in iterations}
+        self._share = dict.fromkeys(self._weight, 0.0)
+        self._lock = threading.Lock()
+        self._ended = 0
+        total = sum(self._weight.values())
+        super().__init__(console, TaskProgressColumn(), total=total or 1.0)
+        self._bar.update(self._task, description=self._description())
 
     def watch(self, iteration: Iteration, share: float) -> None:
         """Note how far an iteration is; may be called from any thread."""
@@ -64,8 +85,7 @@ class RunProgress:
             self._ended += 1
             self._bar.update(self._task, description=self._description())
             if not self._console.is_terminal:
-                line = f"[{self._ended}/{len(self._weight)}] {iteration.name}{self._left()}"
-                self._console.print(line, markup=False, highlight=False, soft_wrap=True)
+                self._say(f"[{self._ended}/{len(self._weight)}] {iteration.name}{self._left()}")
 
     def _done(self) -> float:
         return sum(self._share[key] * weight for key, weight in self._weight.items())

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from wattio.errors import InputError
 from wattio.models import fitting
 from wattio.models.files import PlatformFile
 from wattio.models.fitting import Computing, Fit
@@ -19,6 +20,13 @@ NOT_MEASURED = {
     "power_max_w": Parameter("power_max_w", 200, 50, 500, "assumed", "no run had a meter"),
     "idle_share": Parameter("idle_share", 0.5, 0.2, 0.8, "assumed", "not measured"),
     "blocked_share": Parameter("blocked_share", 0.8, 0.5, 1.0, "assumed", "not measured"),
+    "asleep_share": Parameter(
+        "asleep_share",
+        *(0.9, 0.5, 1.0),
+        "assumed",
+        "writers of wattio hpcio sleep; how much less their cores draw was not measured",
+        most=1.0,
+    ),
     "copy_s_per_gib": Parameter("copy_s_per_gib", 0.5, 0.0, 5.0, "assumed", "not measured"),
     "send_s_per_gib": Parameter("send_s_per_gib", 2.0, 0.0, 20.0, "assumed", "not measured"),
 }
@@ -31,7 +39,12 @@ _UNITS = {
     "storage_bytes_s": "B/s",
     "copy_s_per_gib": "s",
     "send_s_per_gib": "s",
+    "make_s_per_gib": "s",
+    "leave_s": "s",
 }
+
+
+_IF_KNOWN = {"make_per_gib": "make_s_per_gib", "leave": "leave_s"}
 
 
 @dataclass(frozen=True)
@@ -43,8 +56,8 @@ class Calibration:
 
     @property
     def is_good(self) -> bool:
-        """Whether no fit is bad; those of too few points do not count."""
-        return all(fit.is_good or fit.scatter is None for fit in self.fits)
+        """Whether no fit is bad; those of too few points, and of estimates, do not count."""
+        return not any(fit.is_bad for fit in self.fits)
 
 
 def calibrate(
@@ -53,8 +66,10 @@ def calibrate(
     """Fit every parameter that the runs tell of; the others get wide ranges, called assumed.
 
     `idle_power_w` is that of all nodes together. Nodes and cores are the most that any run had.
-    Raises InputError where the runs cannot be fitted: see `fitting.computing` and `storage`.
+    Raises InputError where the runs cannot be fitted: see `check_alike`, `fitting.computing` and
+    `storage`.
     """
+    check_alike(runs)
     computing = fitting.computing(runs)
     numbers, stored = fitting.storage(runs, seed)
     max_w, powered = fitting.power_max_w(runs)
@@ -62,7 +77,10 @@ def calibrate(
     sent, sending = fitting.handing_over(runs, "dn")
     max_w = max_w or NOT_MEASURED["power_max_w"]
     blocked, waiting = fitting.blocked_share(runs, max_w)
-    found = {one.name: one for one in (max_w, copied, sent, blocked) if one is not None}
+    made, making = fitting.making(runs)
+    left, leaving = fitting.leaving(runs)
+    numbers_found = (max_w, copied, sent, blocked, made, left)
+    found = {one.name: one for one in numbers_found if one is not None}
     nodes = max(run.nodes for run in runs)
     if idle_power_w is not None:
         found["idle_share"] = _idle(idle_power_w / nodes, max_w)
@@ -70,13 +88,23 @@ def calibrate(
     cores = max(run.cores for run in runs)
     content = _content(name, nodes, cores, told, computing)
     given = Document(Path("calibration"), "", content)
-    fits = (computing.fit, stored, powered, copying, sending, waiting)
+    fits = (computing.fit, stored, powered, copying, sending, waiting, making, leaving)
     return Calibration(document.validate(PlatformFile, given), fits)
+
+
+def check_alike(runs: Sequence[Run]) -> None:
+    """Raise InputError for runs on cores of different speeds, which no one profile has."""
+    shares = {run.core_share for run in runs}
+    if len(shares) > 1:
+        told = ", ".join(sorted("none" if one is None else f"{100 * one:g} %" for one in shares))
+        raise InputError(f"runs of different --core-share ({told}) are not one platform")
 
 
 def _idle(idle_w: float, max_w: Parameter) -> Parameter:
     low, value, high = (min(1.0, idle_w / end) for end in (max_w.high, max_w.value, max_w.low))
     how = "the given power of idle nodes over that of computing ones"
+    if max_w.origin != "measured":
+        how += f", which is: {max_w.how}"
     return Parameter("idle_share", value, low, high, max_w.origin, how, most=1.0)
 
 
@@ -98,6 +126,7 @@ def _content(
             "max": given("power_max_w"),
             "idle_share": given("idle_share"),
             "blocked_share": given("blocked_share"),
+            "asleep_share": given("asleep_share"),
         },
         "storage": {
             "client": given("client_bytes_s"),
@@ -108,6 +137,7 @@ def _content(
         "transfer": {
             "copy_per_gib": given("copy_s_per_gib"),
             "send_per_gib": given("send_s_per_gib"),
+            **{key: given(name) for key, name in _IF_KNOWN.items() if name in told},
         },
         "compute": {
             "application": APPLICATION,

@@ -1,8 +1,10 @@
 """The extended model: the document's, with I/O that may take longer than computing.
 
-Three things are added to equations (1) to (4) of the document on Damaris and CM1: time
+Five things are added to equations (1) to (4) of the document on Damaris and CM1: time
 partitioning, where the simulation waits for all of the writing; dedicated resources that cannot
-keep up, so that the simulation waits for the rest; and a storage that is slower for more writers.
+keep up, so that the simulation waits for the rest; a storage that is slower for more writers;
+dedicated resources that sleep; and what a dump takes of the simulation itself, which is computing
+(t_c below has it in it): making its variables.
 All times are of one dump and the computing before it, in seconds; powers are of one node, in
 watts. Every function takes numbers or arrays of them (one for each draw).
 
@@ -64,15 +66,24 @@ def dedicated_cores(
     compute_s: Number,
     io_s: Number,
     copy_s: Number,
+    power_idle_w: Number,
     power_max_w: Number,
     blocked_share: Number,
+    dedicated_share: float,
+    asleep_share: Number = 0.0,
 ) -> Period:
-    """DC: t = max(t_c, t_io) + t_copy, E = N P_max (t_c + phi (t - t_c))."""
+    """DC: t = max(t_c, t_io) + t_copy, E = N [(P_max - alpha d (P_max - P_idle)) t_c + phi P_max ..
+
+    .. (t - t_c)], d the share of a node's cores that are dedicated, alpha (`asleep_share`) the part
+    of their own power that they save as they sleep. Equation (4) of the document is alpha = 0.
+    """
     import numpy as np
 
     time_s = np.maximum(compute_s, io_s) + copy_s
     blocked_s = time_s - compute_s
-    return Period(time_s, blocked_s, nodes * power_max_w * (compute_s + blocked_share * blocked_s))
+    saved_w = asleep_share * dedicated_share * (power_max_w - power_idle_w)
+    active_j = (power_max_w - saved_w) * compute_s
+    return Period(time_s, blocked_s, nodes * (active_j + blocked_share * power_max_w * blocked_s))
 
 
 def dedicated_nodes(
@@ -84,15 +95,18 @@ def dedicated_nodes(
     power_idle_w: Number,
     power_max_w: Number,
     blocked_share: Number,
+    asleep_share: Number = 0.5,
 ) -> Period:
-    """DN: t = max(t_c, t_io) + t_send, E = n P_max (t_c + phi (t - t_c)) + dn t (P_i + P_m)/2.
+    """DN: t = max(t_c, t_io) + t_send, E = n P_max (t_c + phi (t - t_c)) + dn t (P_max - alpha ..
 
-    The second part is the document's equation (3).
+    .. (P_max - P_idle)), alpha as in `dedicated_cores`. Equation (3) of the document has the mean
+    of both powers: alpha = 1/2.
     """
     import numpy as np
 
     time_s = np.maximum(compute_s, io_s) + send_s
     blocked_s = time_s - compute_s
     compute_j = compute_nodes * power_max_w * (compute_s + blocked_share * blocked_s)
-    dedicated_j = nodes_dedicated * time_s * (power_idle_w + power_max_w) / 2
+    dedicated_w = power_max_w - asleep_share * (power_max_w - power_idle_w)
+    dedicated_j = nodes_dedicated * time_s * dedicated_w
     return Period(time_s, blocked_s, compute_j + dedicated_j)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from pathlib import Path
 from typing import Annotated
 
@@ -37,11 +38,16 @@ class Head(Strict):
 
 
 class Power(Strict):
-    """Of one node: at most, idle, and while the simulation waits; both as shares of `max`."""
+    """Of one node: at most, idle, and while the simulation waits; both as shares of `max`.
+
+    `asleep_share`, where it is known: the part of their own power that dedicated cores and nodes
+    save as they sleep, 0 for those that poll.
+    """
 
     max: Given[Watts]
     idle_share: Given[Share]
     blocked_share: Given[Share]
+    asleep_share: Given[Share] | None = None
 
     @model_validator(mode="after")
     def _not_zero(self) -> Power:
@@ -62,11 +68,15 @@ class Storage(Strict):
 class Transfer(Strict):
     """For how long a simulation is held up by handing over a GiB.
 
-    `copy`: of a node's data to its dedicated cores; `send`: of what a dedicated node gets.
+    `copy`: of a node's data to its dedicated cores; `send`: of what a dedicated node gets. Where
+    they are known: `make`, of a computing core's data, before they are handed over by whatever
+    approach; `leave`, for each dump of time partitioning, until all ranks know that it is whole.
     """
 
     copy_per_gib: Given[SecondsOrZero]
     send_per_gib: Given[SecondsOrZero]
+    make_per_gib: Given[SecondsOrZero] | None = None
+    leave: Given[SecondsOrZero] | None = None
 
 
 class PointEntry(Strict):
@@ -199,6 +209,11 @@ class PlatformFile(Strict):
     def build(self) -> Platform:
         """As the models take it."""
         power, storage, transfer = self.power, self.storage, self.transfer
+        if_known = {
+            "make_s_per_gib": (transfer.make_per_gib, math.inf),
+            "leave_s": (transfer.leave, math.inf),
+            "asleep_share": (power.asleep_share, 1.0),
+        }
         return Platform(
             name=self.platform.name,
             nodes=self.platform.nodes,
@@ -218,6 +233,11 @@ class PlatformFile(Strict):
                 storage.free_writers.parameter("free_writers"),
                 transfer.copy_per_gib.parameter("copy_s_per_gib"),
                 transfer.send_per_gib.parameter("send_s_per_gib"),
+                *(
+                    one.parameter(name, most=most)
+                    for name, (one, most) in if_known.items()
+                    if one is not None
+                ),
             ),
         )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +23,9 @@ ERROR_MOST = 0.10
 ERROR_UNKNOWN = 0.10
 """The scatter that is assumed where there are no more points than coefficients."""
 
+NOT_MEASURED = "not measured (estimate)"
+"""What is said of numbers that come from an estimate of power."""
+
 LEAST_SHARE = 0.01
 """Intervals of what must be above zero end at this share of the value."""
 
@@ -37,21 +40,37 @@ class Fit:
     points: int
     scatter: float | None
     note: str = ""
+    is_estimate: bool = False
+    """Whether the points are estimates: how near they are to each other says nothing."""
 
     @property
     def is_good(self) -> bool:
-        """Whether the points are near the fit, and enough to say so."""
-        return self.scatter is not None and self.scatter <= ERROR_MOST
+        """Whether the points were measured, are near the fit, and enough to say so."""
+        return not self.is_estimate and self.scatter is not None and self.scatter <= ERROR_MOST
+
+    @property
+    def is_bad(self) -> bool:
+        """Whether the points were measured, and are too far from the fit."""
+        return not self.is_estimate and self.scatter is not None and self.scatter > ERROR_MOST
+
+    @property
+    def verdict(self) -> str:
+        """How good it is, in words."""
+        if self.is_estimate:
+            return NOT_MEASURED
+        if self.is_good:
+            return "good"
+        return "BAD" if self.is_bad else "too few to say how well they fit"
 
     def __str__(self) -> str:
         """One line."""
-        if self.scatter is None:
-            text = f"{self.what}: {self.points} points, too few to say how well they fit"
+        points = f"{self.points} point{'' if self.points == 1 else 's'}"
+        if self.scatter is None and not self.is_estimate:
+            text = f"{self.what}: {points}, {self.verdict}"
+        elif self.scatter is None:
+            text = f"{self.what}: {self.verdict}, {points}"
         else:
-            word = "good" if self.is_good else "BAD"
-            text = (
-                f"{self.what}: {word}, {self.points} points scatter by {100 * self.scatter:.1f} %"
-            )
+            text = f"{self.what}: {self.verdict}, {points} scatter by {100 * self.scatter:.1f} %"
         return f"{text}; {self.note}" if self.note else text
 
 
@@ -202,13 +221,43 @@ def handing_over(runs: Sequence[Run], kind: str) -> tuple[Parameter | None, Fit]
     return _mean(name, found, "blocked time of each dump's slowest rank"), _scatter(what, found)
 
 
+def making(runs: Sequence[Run]) -> tuple[Parameter | None, Fit]:
+    """Seconds that a computing rank takes to make a GiB of a dump's variables."""
+    what = "making a dump's variables"
+    found = []
+    for run in runs:
+        if run.writes and run.is_whole and run.make_s is not None and run.dump_bytes:
+            ranks = run.resources.compute_nodes * run.resources.compute_cores
+            found.append(run.make_s / (run.dump_bytes / ranks / GIB))
+    if not found:
+        return None, Fit(what, 0, None)
+    how = "time in dumps without waiting"
+    return _mean("make_s_per_gib", found, how), _scatter(what, found)
+
+
+def leaving(runs: Sequence[Run]) -> tuple[Parameter | None, Fit]:
+    """Seconds that time partitioning waits for a dump, beside the writing of the slowest rank."""
+    what = "leaving a dump together"
+    found = [
+        max(0.0, run.blocked_s - run.write_s)
+        for run in runs
+        if run.approach.kind == "tp" and run.writes and run.is_whole
+        if run.blocked_s is not None and run.write_s is not None
+    ]
+    if not any(found):
+        return None, Fit(what, 0, None)
+    how = "blocked time of each dump's slowest rank less the slowest's writing"
+    return _mean("leave_s", found, how), _scatter(what, found)
+
+
 def blocked_share(runs: Sequence[Run], power_max_w: Parameter) -> tuple[Parameter | None, Fit]:
     """phi, the power while waiting over P_max, from time partitioning's mean power.
 
-    An estimate of power does not know of waiting, and so does not count.
+    An estimate of power does not know of waiting, and so does not count, here or in P_max.
     """
     found = []
-    metered = [run for run in runs if run.power_w and not run.is_estimate]
+    is_known = power_max_w.origin == "measured"
+    metered = [run for run in runs if run.power_w and not run.is_estimate and is_known]
     for run in metered:
         computed_s = run.steps * run.step_s
         waited_s = run.time_s - computed_s
@@ -237,12 +286,11 @@ def power_max_w(runs: Sequence[Run]) -> tuple[Parameter | None, Fit]:
         return None, Fit(what, 0, None)
     is_estimate = any(run.is_estimate for run in full)
     how = "mean power of runs without output"
-    one = _mean("power_max_w", found, f"{how}, ESTIMATED" if is_estimate else how)
+    one, fit = _mean("power_max_w", found, how), _scatter(what, found)
     if is_estimate:
-        one = Parameter(one.name, one.value, one.low, one.high, "assumed", one.how)
-    note = "no meter: an estimate" if is_estimate else ""
-    fit = _scatter(what, found)
-    return one, Fit(fit.what, fit.points, fit.scatter, note)
+        one = replace(one, origin="assumed", how=f"{NOT_MEASURED}: {how}")
+        fit = replace(fit, is_estimate=True)
+    return one, fit
 
 
 def _mean(name: str, values: Sequence[float], how: str, most: float = math.inf) -> Parameter:

@@ -32,7 +32,9 @@ class Run:
 
     `time_s` ends with the last step, as T_sim does; what is written after it is left out.
     `step_s` is a step without its dump, `write_s` and `blocked_s` are those of each dump's slowest
-    rank, in the mean; `power_w` is that of all nodes. What is not known is None.
+    rank, in the mean; `make_s` is making a dump's variables; `power_w` is that of all nodes;
+    `core_share` is how much of a core each rank had where cores were slowed. What is not known is
+    None.
     """
 
     source: str
@@ -52,6 +54,8 @@ class Run:
     is_estimate: bool
     stalls: int
     is_whole: bool
+    make_s: float | None = None
+    core_share: float | None = None
 
     @property
     def resources(self) -> Resources:
@@ -118,12 +122,22 @@ def _run(content: dict[str, Any], source: str) -> Run:
         is_estimate=is_estimate,
         stalls=_count(content, "stalls"),
         is_whole=not content.get("errors") and _count(content, "drops") == 0,
+        make_s=_make_s(content),
+        core_share=_share(content, "core_share"),
     )
     if run.time_s <= 0:
         raise ValueError("it took no time")
     if run.resources.nodes != nodes:
         raise ValueError(f"{run.approach} does not divide {nodes} nodes")
     return run
+
+
+def _make_s(content: dict[str, Any]) -> float | None:
+    """What a rank did for a dump while it did not wait."""
+    dump_s, blocked_s = _seconds(content, "dump_s_mean"), _seconds(content, "blocked_s_mean")
+    if dump_s is None or blocked_s is None:
+        return None
+    return max(0.0, dump_s - blocked_s)
 
 
 def _count(content: dict[str, Any], name: str) -> int:
@@ -139,6 +153,15 @@ def _seconds(content: dict[str, Any], name: str) -> float | None:
         return None
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= _MOST:
         raise ValueError(f"{name}: {str(value)[:40]} are no seconds")
+    return float(value)
+
+
+def _share(content: dict[str, Any], name: str) -> float | None:
+    value = content.get(name)
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= 1:
+        raise ValueError(f"{name}: {str(value)[:40]} is no share")
     return float(value)
 
 

@@ -29,7 +29,10 @@ class Platform:
     (P_idle and phi, both over P_max), `client_bytes_s`, `storage_bytes_s`, `contention` and
     `free_writers` (of `extended.bandwidth`), `copy_s_per_gib` (of a node's data, dedicated cores),
     `send_s_per_gib` (of what a dedicated node gets) and `base_s` (T_base: one step of
-    `base_cells` cells on one core of one node). Those of the two speedups come on top.
+    `base_cells` cells on one core of one node). Those of the two speedups come on top, and, where
+    they are known, `make_s_per_gib` (of a computing core's data), `leave_s` (of a dump) and
+    `asleep_share` (of their own power that dedicated cores and nodes save; as equations (3) and (4)
+    have it otherwise).
     """
 
     name: str
@@ -138,12 +141,22 @@ def _period(
         v["free_writers"],
     )
     io_s = gib * GIB / rate
+    if application is not None:
+        each = gib / (used.compute_nodes * used.compute_cores)
+        compute_s = compute_s + v.get("make_s_per_gib", 0.0) * each
+        if approach.kind == "tp":
+            io_s = io_s + v.get("leave_s", 0.0)
     max_w, blocked = v["power_max_w"], v["blocked_share"]
+    idle_w = v["idle_share"] * max_w
+    asleep = {"asleep_share": v["asleep_share"]} if "asleep_share" in v else {}
     if approach.kind == "tp":
         return extended.time_partitioning(used.nodes, compute_s, io_s, max_w, blocked)
     if approach.kind == "dc":
         copy_s = v["copy_s_per_gib"] * gib / used.nodes
-        return extended.dedicated_cores(used.nodes, compute_s, io_s, copy_s, max_w, blocked)
+        share = used.dedicated_cores / (used.compute_cores + used.dedicated_cores)
+        return extended.dedicated_cores(
+            used.nodes, compute_s, io_s, copy_s, idle_w, max_w, blocked, share, **asleep
+        )
     send_s = v["send_s_per_gib"] * gib / used.dedicated_nodes
     return extended.dedicated_nodes(
         used.compute_nodes,
@@ -151,7 +164,8 @@ def _period(
         compute_s,
         io_s,
         send_s,
-        v["idle_share"] * max_w,
+        idle_w,
         max_w,
         blocked,
+        **asleep,
     )

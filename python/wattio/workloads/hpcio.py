@@ -13,21 +13,30 @@ how long a computing rank was blocked by one. Without output they are steps, and
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import Field, ValidationError, field_validator, model_validator
+from pydantic import (
+    BeforeValidator,
+    Field,
+    PlainSerializer,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
 
 from wattio.clock import Span
-from wattio.errors import InputError, ResultError, WorkloadFailed
+from wattio.errors import HostError, InputError, ResultError, WorkloadFailed
 from wattio.hpcio import topology
-from wattio.hpcio.config import Config, WhenFull, parse_approach
+from wattio.hpcio.config import Aggregation, Config, WhenFull, parse_approach
 from wattio.miniapp.domain import SIZES, VARIABLES, Scaling, arrange, block_of, scaled
 from wattio.study.document import Strict, nearest
 from wattio.study.quantity import Size
-from wattio.workloads import hpcio_output, mpi_launch, mpirun
+from wattio.workloads import hpcio_output, mpi_launch, mpirun, slow_cores
 from wattio.workloads.hpcio_output import RUN, Report
 from wattio.workloads.mpirun import LauncherOptions
 from wattio.workloads.ranks import boot
@@ -41,17 +50,34 @@ _GUESS_BYTES_PER_S = 100e6
 _SHOWN = 3
 
 
+def _read_share(value: object) -> float:
+    try:
+        return slow_cores.parse(value)
+    except InputError as error:
+        raise ValueError(str(error)) from None
+
+
+CoreShare = Annotated[
+    float,
+    BeforeValidator(_read_share),
+    PlainSerializer(lambda share: f"{100 * share:.6g} %", return_type=str),
+]
+"""A share of a core, as "20 %"."""
+
+
 class Options(Strict):
     """The approach, the application, and the middleware's own options.
 
     `ranks_per_node` emulates nodes of so many ranks; without it a host is a node. `scaling` says
     whether `size` is the whole domain (strong) or the part of one rank (weak). `output_every` is in
-    steps; 0 writes nothing.
+    steps; 0 writes nothing. `core_share` gives each rank a slow core of its own: so much of one, as
+    "20 %", so that emulated nodes do not take processor time from each other.
     """
 
     approach: str = "tp"
     ranks: int = Field(default=2, ge=1, le=1_000_000)
     ranks_per_node: int | None = Field(default=None, ge=1, le=4096)
+    core_share: CoreShare | None = None
     steps: int = Field(default=120, ge=1, le=10_000_000)
     output_every: int = Field(default=10, ge=0)
     size: str = "small"
@@ -59,6 +85,7 @@ class Options(Strict):
     variables: list[str] = Field(default=list(VARIABLES), min_length=1)
     buffer: Size = 256.0 * _MIB
     when_full: WhenFull = "block"
+    aggregation: Aggregation = "writer"
     compression: str = "none"
     checksum: bool = True
     # Bring dumps to the disk before they count as written.
@@ -107,7 +134,10 @@ class Options(Strict):
         """The middleware's configuration. Raises InputError."""
         given = self.model_dump(
             mode="json",
-            include={"ranks_per_node", "buffer", "when_full", "compression", "checksum", "sync"},
+            include={
+                *("ranks_per_node", "buffer", "when_full"),
+                *("aggregation", "compression", "checksum", "sync"),
+            },
         )
         try:
             return Config.model_validate(
@@ -131,8 +161,10 @@ class Work:
         self._options = options
 
     def probe(self) -> None:
-        """Raise HostError where mpi4py or the launcher is missing."""
+        """Raise HostError where mpi4py, the launcher or control groups are missing."""
         mpi_launch.probe(self._options.launcher)
+        if self._options.core_share is not None:
+            slow_cores.probe(self._options.core_share, self._options.ranks)
 
     def describe(self) -> dict[str, Any]:
         """The options, the size of a dump, and the launcher."""
@@ -152,7 +184,7 @@ class Work:
         parts = options.ranks if options.scaling == "weak" else 1
         dumps = options.steps // options.output_every if options.output_every else 0
         written = dumps * parts * domain.dump_bytes(len(options.variables))
-        cores = min(options.ranks, clients * (os.cpu_count() or 1))
+        cores = min(options.ranks * (options.core_share or 1.0), clients * (os.cpu_count() or 1))
         computing_s = options.steps * parts * domain.cells * _GUESS_S_PER_CELL / cores
         return computing_s + written / _GUESS_BYTES_PER_S + mpi_launch.START_GUESS_S
 
@@ -185,7 +217,8 @@ def launch(options: Options, folder: Path, context: Context) -> Report:
     config = options.config(folder).model_dump(mode="json", exclude_none=True)
     task = {"config": config, "plan": options.plan()}
     try:
-        program = mpi_launch.launch(RUN, "hpcio", task, launcher, context)
+        with _slow_cores(options, context) as groups:
+            program = mpi_launch.launch(RUN, "hpcio", {**task, **groups}, launcher, context)
     except WorkloadFailed as failed:
         if found := hpcio_output.reasons(_text(context.raw / mpi_launch.ERRORS)):
             raise WorkloadFailed(f"{RUN}: {'; '.join(found[:_SHOWN])}") from failed
@@ -193,6 +226,22 @@ def launch(options: Options, folder: Path, context: Context) -> Report:
     try:
         return hpcio_output.read(program.out)
     except ResultError as error:
+        raise WorkloadFailed(f"{RUN}: {error}") from error
+
+
+@contextlib.contextmanager
+def _slow_cores(options: Options, context: Context) -> Iterator[dict[str, Any]]:
+    """What the ranks' task says of their slow cores, which are there while entered."""
+    if options.core_share is None:
+        yield {}
+        return
+    if hosts := {place.host for place in context.places} - {"localhost"}:
+        raise WorkloadFailed(f"core_share: ranks on {min(hosts)}; it is for one machine only")
+    try:
+        with slow_cores.made(options.core_share, options.ranks) as folder:
+            yield {"slow_cores": str(folder), "core_share": options.core_share}
+    except HostError as error:
+        # It was probed; what is missing now has gone since.
         raise WorkloadFailed(f"{RUN}: {error}") from error
 
 

@@ -160,6 +160,7 @@ class Report(Strict):
     end: Moment
     dumps: Count
     synced: bool
+    core_share: float | None = None
     dump_bytes: Count
     step_s: Spread
     dump_s: Spread

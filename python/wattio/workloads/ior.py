@@ -6,10 +6,9 @@ are kept between the two (`-k`), and each rank reads what another wrote (`-C`).
 
 from __future__ import annotations
 
-import shutil
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from pydantic import Field
 
@@ -17,11 +16,9 @@ from wattio.clock import Span
 from wattio.errors import WorkloadFailed
 from wattio.study.document import Strict
 from wattio.study.quantity import Bytes, Size
-from wattio.workloads import invocation, ior_output, mpirun, processes
+from wattio.workloads import invocation, ior_output, mpirun
 from wattio.workloads.mpirun import LauncherOptions
 from wattio.workloads.workload import Context, Operation
-
-FOLDER = "wattio-ior"
 
 _STEPS = {"write": "-w", "read": "-r"}
 _GUESS_BYTES_PER_S = 100e6
@@ -45,25 +42,17 @@ class Options(Strict):
     launcher: LauncherOptions = LauncherOptions()
 
 
-class Work:
+class Work(mpirun.Benchmark):
     """IOR with its options."""
+
+    program = "ior"
+    title = "IOR"
+    instead = "mpi_io"
 
     def __init__(self, options: Options, base: Path) -> None:
         """There are no files beside the study: `base` is not looked at."""
+        super().__init__(options.launcher)
         self._options = options
-
-    def probe(self) -> None:
-        """Raise HostError where `ior` or the launcher is not on PATH."""
-        processes.find("ior", mpirun.MISSING.format("mpi_io"))
-        processes.find(self._options.launcher.mpirun, "apt install openmpi-bin")
-
-    def describe(self) -> dict[str, Any]:
-        """The programs, and how IOR is called."""
-        return {
-            "ior": shutil.which("ior"),
-            "mpirun_version": processes.first_line((self._options.launcher.mpirun, "--version")),
-            "arguments": self._arguments(),
-        }
 
     def steps(self) -> tuple[str, ...]:
         """Write, then read."""
@@ -71,29 +60,19 @@ class Work:
 
     def seconds_guess(self, clients: int) -> float:
         """Both steps at 100 MB/s over all clients."""
-        ranks = clients * self._options.launcher.ranks_per_client
+        ranks = clients * self._launcher.ranks_per_client
         moved = self._options.block * self._options.segments * ranks
         return len(_STEPS) * moved / _GUESS_BYTES_PER_S
 
-    def prepare(self, context: Context) -> None:
-        """Make the folder of the files."""
-        (mpirun.shared_folder(context, "IOR") / FOLDER).mkdir(parents=True, exist_ok=True)
-
     def run(self, step: str, context: Context) -> list[Span]:
         """Run one step; the phase is IOR's whole run. Raises WorkloadFailed."""
-        target = mpirun.shared_folder(context, "IOR") / FOLDER / "data"
-        arguments = ["ior", *self._arguments(), _STEPS[step], "-o", str(target)]
-        span = mpirun.run(step, self._options.launcher, arguments, context)
+        target = self._target(context) / "data"
+        span = self._run(step, [_STEPS[step], "-o", str(target)], context)
         output = (context.raw / "output.txt").read_text(encoding="utf-8", errors="replace")
         if "ERROR" in output:
             words = next(line.strip() for line in output.split("\n") if "ERROR" in line)
             raise WorkloadFailed(f"ior: {words}")
         return [span]
-
-    def clean(self, context: Context) -> None:
-        """Remove the files."""
-        for place in context.places:
-            shutil.rmtree(place.folder / FOLDER, ignore_errors=True)
 
     def _arguments(self) -> list[str]:
         options = self._options

@@ -5,21 +5,17 @@ Tasks are shifted between the phases (`-N`), so that no client answers from its 
 
 from __future__ import annotations
 
-import shutil
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from pydantic import Field
 
 from wattio.clock import Span
 from wattio.study.document import Strict
 from wattio.study.quantity import Bytes
-from wattio.workloads import invocation, mdtest_output, mpirun, processes
+from wattio.workloads import invocation, mdtest_output, mpirun
 from wattio.workloads.mpirun import LauncherOptions
 from wattio.workloads.workload import Context, Operation
-
-FOLDER = "wattio-mdtest"
 
 _STEPS = {"create": "-C", "stat": "-T", "read": "-E", "remove": "-r"}
 _GUESS_PER_S = 1000.0
@@ -42,25 +38,17 @@ class Options(Strict):
     launcher: LauncherOptions = LauncherOptions()
 
 
-class Work:
+class Work(mpirun.Benchmark):
     """mdtest with its options."""
+
+    program = "mdtest"
+    title = "mdtest"
+    instead = "mpi_meta"
 
     def __init__(self, options: Options, base: Path) -> None:
         """There are no files beside the study: `base` is not looked at."""
+        super().__init__(options.launcher)
         self._options = options
-
-    def probe(self) -> None:
-        """Raise HostError where `mdtest` or the launcher is not on PATH."""
-        processes.find("mdtest", mpirun.MISSING.format("mpi_meta"))
-        processes.find(self._options.launcher.mpirun, "apt install openmpi-bin")
-
-    def describe(self) -> dict[str, Any]:
-        """The programs, and how mdtest is called."""
-        return {
-            "mdtest": shutil.which("mdtest"),
-            "mpirun_version": processes.first_line((self._options.launcher.mpirun, "--version")),
-            "arguments": self._arguments(),
-        }
 
     def steps(self) -> tuple[str, ...]:
         """Create, stat, read where files hold something, remove."""
@@ -68,23 +56,12 @@ class Work:
 
     def seconds_guess(self, clients: int) -> float:
         """All steps at 1000 operations a second over all clients."""
-        ranks = clients * self._options.launcher.ranks_per_client
+        ranks = clients * self._launcher.ranks_per_client
         return len(self.steps()) * self._options.items * ranks / _GUESS_PER_S
-
-    def prepare(self, context: Context) -> None:
-        """Make the folder of the tree."""
-        (mpirun.shared_folder(context, "mdtest") / FOLDER).mkdir(parents=True, exist_ok=True)
 
     def run(self, step: str, context: Context) -> list[Span]:
         """Run one step; the phase is mdtest's whole run. Raises WorkloadFailed."""
-        target = mpirun.shared_folder(context, "mdtest") / FOLDER
-        arguments = ["mdtest", *self._arguments(), _STEPS[step], "-d", str(target)]
-        return [mpirun.run(step, self._options.launcher, arguments, context)]
-
-    def clean(self, context: Context) -> None:
-        """Remove the tree."""
-        for place in context.places:
-            shutil.rmtree(place.folder / FOLDER, ignore_errors=True)
+        return [self._run(step, [_STEPS[step], "-d", str(self._target(context))], context)]
 
     def _arguments(self) -> list[str]:
         options = self._options

@@ -21,7 +21,7 @@ from pydantic import Field, model_validator
 from wattio.clock import Span
 from wattio.study.document import Strict
 from wattio.study.quantity import Bytes, Size
-from wattio.workloads import invocation, mpi_launch, mpi_report
+from wattio.workloads import mpi_launch, mpi_report
 from wattio.workloads.mpi_report import Report
 from wattio.workloads.mpirun import LauncherOptions
 from wattio.workloads.ranks import SECTOR_BYTES
@@ -135,14 +135,8 @@ class Work:
 
 
 def results(raw: Path) -> list[Operation]:
-    """The result of a step. Raises ResultError."""
-    task = invocation.recall(raw).facts.get("task")
-    report = mpi_report.read(raw / mpi_launch.OUTPUT)
-    known = task if isinstance(task, dict) else {}
-    return [
-        mpi_report.operation(report, window, doubts(known, report, window.name))
-        for window in mpi_report.windows(report)
-    ]
+    """The results of a step. Raises ResultError."""
+    return mpi_launch.results(raw, doubts)
 
 
 def doubts(task: dict[str, Any], report: Report, step: str) -> list[str]:

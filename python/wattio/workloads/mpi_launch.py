@@ -11,7 +11,8 @@ import os
 import shutil
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import closing
 from importlib import util
 from importlib.metadata import version
 from pathlib import Path
@@ -21,10 +22,12 @@ from uuid import uuid4
 from wattio.clock import Span
 from wattio.errors import HostError, ResultError, WorkloadFailed
 from wattio.workloads import invocation, mpi_report, processes
+from wattio.workloads.mpi_report import Report
 from wattio.workloads.mpirun import LauncherOptions
 from wattio.workloads.processes import Program
+from wattio.workloads.rank_watch import RankWatch
 from wattio.workloads.ranks import boot
-from wattio.workloads.workload import Context, Place
+from wattio.workloads.workload import Context, Operation, Place
 
 OUTPUT = "output.txt"
 START_GUESS_S = 3.0
@@ -90,10 +93,14 @@ def arguments(
     if any(host != _LOCAL for host in hosts):
         slots = (f"{host}:{hosts.count(host) * per_client}" for host in dict.fromkeys(hosts))
         found += ["--host", ",".join(slots)]
+    return (*found, *options.options, *_program(module), task)
+
+
+def _program(module: str) -> tuple[str, ...]:
+    """How the command line of a rank begins."""
     # `-m mpi4py` ends all ranks when one dies of an error that it did not expect; `-P` looks for no
     # modules in the folder that this was started in.
-    program = (sys.executable, "-P", "-m", "mpi4py", "-m", f"wattio.workloads.ranks.{module}", task)
-    return (*found, *options.options, *program)
+    return (sys.executable, "-P", "-m", "mpi4py", "-m", f"wattio.workloads.ranks.{module}")
 
 
 def run(
@@ -138,8 +145,17 @@ def launch(
         **(_ONE_HOST if len({place.host for place in places}) == 1 else {}),
         **(_ROOT if os.geteuid() == 0 else {}),
     }
-    program = Program(line, context.raw / OUTPUT, context.raw / ERRORS, environment=environment)
-    ended = processes.run_all([program], context.cancelled)
+    watch = RankWatch(_program(module), len(places) * options.ranks_per_client)
+    here = all(place.host == _LOCAL for place in places)
+    program = Program(
+        line,
+        context.raw / OUTPUT,
+        context.raw / ERRORS,
+        environment=environment,
+        watch=watch if here else None,
+    )
+    with closing(watch):
+        ended = processes.run_all([program], context.cancelled)
     invocation.keep(context.raw, step, ended, task=whole)
     return program
 
@@ -164,3 +180,16 @@ def remove(folder: str, module: str, options: LauncherOptions, context: Context)
         # Not stopped by a cancelled run: what was made shall go all the same.
         free = Context(context.places, context.raw, threading.Event())
         _launch("remove", module, {"program": "remove", "folder": folder}, options, free)
+
+
+def results(
+    raw: Path, doubts: Callable[[dict[str, Any], Report, str], Sequence[str]]
+) -> list[Operation]:
+    """The results of a step: one for each phase, with what is doubtful. Raises ResultError."""
+    task = invocation.recall(raw).facts.get("task")
+    known = task if isinstance(task, dict) else {}
+    report = mpi_report.read(raw / OUTPUT)
+    return [
+        mpi_report.operation(report, window, doubts(known, report, window.name))
+        for window in mpi_report.windows(report)
+    ]

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import shutil
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from pydantic import Field
 
@@ -71,3 +74,59 @@ def run(
     )
     ended = processes.run_all([program], context.cancelled)
     return invocation.keep(context.raw, step, ended).span()
+
+
+class Benchmark(ABC):
+    """What installed benchmarks have in common as workloads."""
+
+    program: str
+    """The command, as it is found on PATH."""
+
+    title: str
+    """Its name, as people write it."""
+
+    instead: str
+    """Our workload that does without it."""
+
+    def __init__(self, launcher: LauncherOptions) -> None:
+        """Ranks are started by this launcher."""
+        self._launcher = launcher
+
+    @property
+    def folder(self) -> str:
+        """The name of its folder on the system under test."""
+        return f"wattio-{self.program}"
+
+    def probe(self) -> None:
+        """Raise HostError where the benchmark or the launcher is not on PATH."""
+        processes.find(self.program, MISSING.format(self.instead))
+        processes.find(self._launcher.mpirun, "apt install openmpi-bin")
+
+    def describe(self) -> dict[str, Any]:
+        """The programs, and how the benchmark is called."""
+        return {
+            self.program: shutil.which(self.program),
+            "mpirun_version": processes.first_line((self._launcher.mpirun, "--version")),
+            "arguments": self._arguments(),
+        }
+
+    def prepare(self, context: Context) -> None:
+        """Make the folder."""
+        self._target(context).mkdir(parents=True, exist_ok=True)
+
+    def clean(self, context: Context) -> None:
+        """Remove the folder."""
+        for place in context.places:
+            shutil.rmtree(place.folder / self.folder, ignore_errors=True)
+
+    @abstractmethod
+    def _arguments(self) -> list[str]:
+        """What the benchmark is called with in all of its steps."""
+
+    def _target(self, context: Context) -> Path:
+        return shared_folder(context, self.title) / self.folder
+
+    def _run(self, step: str, more: Sequence[str], context: Context) -> Span:
+        """Run one step; the phase is the benchmark's whole run. Raises WorkloadFailed."""
+        arguments = [self.program, *self._arguments(), *more]
+        return run(step, self._launcher, arguments, context)

@@ -12,7 +12,7 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -34,6 +34,8 @@ class Program:
     """What to run: arguments (the first is the program), files for its output, its folder.
 
     `environment` is added to this process's own. `pass_fds` are file descriptors that it inherits.
+    `watch` is asked again and again, with the program's process number, whether anything is wrong
+    with it: where it says what, the program is killed with all that it started.
     """
 
     arguments: tuple[str, ...]
@@ -42,6 +44,7 @@ class Program:
     folder: Path | None = None
     environment: Mapping[str, str] = field(default_factory=dict)
     pass_fds: tuple[int, ...] = ()
+    watch: Callable[[int], str | None] | None = None
 
     @property
     def name(self) -> str:
@@ -69,7 +72,8 @@ def run_all(
     """Run programs side by side; return when all have ended, with what became of each.
 
     Raises WorkloadFailed for the first that could not be started or ended with a code that is not
-    one of `success`, and Cancelled when `cancelled` was set; nothing runs any more then.
+    one of `success`, or with which its watch found something wrong, and Cancelled when `cancelled`
+    was set; nothing runs any more then.
     """
     with _Running(grace_s) as running:
         for program in programs:
@@ -77,6 +81,7 @@ def run_all(
         while not running.all_ended():
             running.wait(_LOOK_S)
             running.raise_failed(success)
+            running.raise_wrong()
             if cancelled.is_set():
                 raise Cancelled(f"{programs[0].name} was stopped")
         running.raise_failed(success)
@@ -179,6 +184,11 @@ class _Child:
         except (ProcessLookupError, PermissionError):
             return  # all of it has gone, or has become somebody else's
 
+    def wrong(self) -> str | None:
+        """What its watch says."""
+        watch = self.program.watch
+        return None if watch is None or self.ended.is_set() else watch(self._process.pid)
+
     def terminate(self) -> None:
         if not self.ended.is_set():
             self._signal(signal.SIGTERM)
@@ -235,6 +245,15 @@ class _Running:
         how = f"exit code {first.code}" if first.code >= 0 else f"signal {-first.code}"
         words = last_words(first.program.err, first.program.out)
         raise WorkloadFailed(f"{first.program.name} failed ({how}): {words}")
+
+    def raise_wrong(self) -> None:
+        for child in self._children:
+            if (what := child.wrong()) is not None:
+                # Asking it would take more time, and it has not listened before.
+                child.kill()
+                program = child.program
+                words = last_words(program.err, program.out)
+                raise WorkloadFailed(f"{program.name} {what}: {words}")
 
     def results(self) -> list[Ended]:
         return [child.result() for child in self._children]

@@ -1,6 +1,7 @@
 """Ranks of `hpcio`: the mini-app, which hands its dumps to the I/O middleware.
 
-The task holds the middleware's configuration (`config`) and the mini-app's plan (`plan`). Unlike
+The task holds the middleware's configuration (`config`), the mini-app's plan (`plan`) and, for slow
+cores, the folder of their groups (`slow_cores`) and each one's share (`core_share`). Unlike
 its siblings this program is nothing but other packages put together: `miniapp` and `hpcio`.
 """
 
@@ -31,6 +32,7 @@ from wattio.miniapp.checks import Sums
 from wattio.miniapp.domain import Arrangement
 from wattio.miniapp.model import Model
 from wattio.miniapp.running import Plan, Times
+from wattio.workloads import slow_cores
 from wattio.workloads.ranks import HPCIO_PROGRESS, HPCIO_REFUSED, HPCIO_REPORT, VERSION, boot
 from wattio.workloads.ranks.team import end_with
 
@@ -145,7 +147,9 @@ def _spread(values: Sequence[float]) -> dict[str, float]:
     }
 
 
-def _report(plan: Plan, course: _Course, account: Account, synced: bool) -> dict[str, Any]:
+def _report(
+    plan: Plan, course: _Course, account: Account, synced: bool, core_share: float | None
+) -> dict[str, Any]:
     slowest: dict[int, float] = {}
     for rank in account.ranks:
         for one in rank.dumps:
@@ -168,6 +172,7 @@ def _report(plan: Plan, course: _Course, account: Account, synced: bool) -> dict
         "end": list(course.end),
         "dumps": plan.dumps,
         "synced": synced,
+        "core_share": core_share,
         "dump_bytes": domain.dump_bytes(len(plan.variables)),
         "step_s": _spread([s for times in course.times for s in times.step_s]),
         "dump_s": _spread([s for times in course.times for s in times.dump_s]),
@@ -184,6 +189,9 @@ def _main() -> None:
     task = json.loads(sys.argv[1])
     end_with(task["launcher"])
     plan = Plan(**{**task["plan"], "variables": tuple(task["plan"]["variables"])})
+    if (groups := task.get("slow_cores")) is not None:
+        # Before the start, which on ranks that only write comes back at the end.
+        slow_cores.join(groups, MPI.COMM_WORLD.rank)
     try:
         session = hpcio.start(MPI.COMM_WORLD, hpcio.Config.model_validate(task["config"]))
     except InputError as error:  # On all ranks alike.
@@ -195,7 +203,9 @@ def _main() -> None:
         return
     account, course = _compute(session, plan)
     if course is not None:
-        sys.stdout.write(json.dumps(_report(plan, course, account, session.config.sync)) + "\n")
+        share = task.get("core_share")
+        report = _report(plan, course, account, session.config.sync, share)
+        sys.stdout.write(json.dumps(report) + "\n")
         sys.stdout.flush()
 
 

@@ -1,0 +1,141 @@
+"""Launchers that go on without their ranks: they are killed, and the failure says so."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+from wattio.errors import WorkloadFailed
+from wattio.workloads import hpcio, mpi_launch, processes
+from wattio.workloads.hpcio import Options
+from wattio.workloads.mpirun import LauncherOptions
+from wattio.workloads.processes import Program
+from wattio.workloads.rank_watch import RankWatch
+from wattio.workloads.workload import Context, Place
+
+RANK = (sys.executable, "-c", "import sys; sys.stdin.read()")
+ENDS_S = 60.0
+
+# Its ranks are asleep until they have been looked for. They all end then, or only the first.
+LAUNCHER = """
+import os, signal, subprocess, sys, time
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+ranks = [subprocess.Popen(sys.argv[4:], stdin=subprocess.PIPE) for _ in range(int(sys.argv[2]))]
+print(*[rank.pid for rank in ranks], flush=True)
+while not os.path.exists(sys.argv[1]):
+    time.sleep(0.01)
+for rank in ranks if sys.argv[3] != "first" else ranks[:1]:
+    rank.stdin.close()
+    if sys.argv[3] == "collected":
+        rank.wait()
+print("rank 1: no space left", file=sys.stderr, flush=True)
+time.sleep(600)
+"""
+
+
+class Telling(RankWatch):
+    """Makes a file when it has found so many ranks, or after it has looked for so long."""
+
+    looks = 0
+
+    def until(self, ranks: int, looks: int, looked: Path) -> Telling:
+        self.enough, self.looked = (ranks, looks), looked
+        return self
+
+    def __call__(self, launcher: int) -> str | None:
+        trouble = super().__call__(launcher)
+        self.looks += 1
+        if len(self._handles) >= self.enough[0] or self.looks >= self.enough[1]:
+            self.looked.touch()
+        return trouble
+
+
+def launcher(place: Path, how: str, watch: Telling) -> Program:
+    line = (sys.executable, "-c", LAUNCHER, str(watch.looked), "3", how, *RANK)
+    return Program(line, place / "out", place / "err", watch=watch)
+
+
+def runs(process: int) -> bool:
+    try:
+        text = Path(f"/proc/{process}/stat").read_text()
+    except OSError:
+        return False
+    return text.rpartition(")")[2].split()[0] not in "ZX"
+
+
+@pytest.mark.parametrize(
+    ("how", "told"),
+    [
+        ("collected", "went on without any rank"),
+        ("left", "went on without any rank"),
+        ("first", "took no notice of the end of a rank"),
+    ],
+)
+def test_a_launcher_that_outlives_its_ranks_is_killed(tmp_path: Path, how: str, told: str) -> None:
+    watch = Telling(RANK, 3, outlives_s=1.0).until(3, 10**9, tmp_path / "looked")
+    with pytest.raises(WorkloadFailed, match=rf"{told} for \d s; it was killed: rank 1: no space"):
+        processes.run_all([launcher(tmp_path, how, watch)], threading.Event())
+    watch.close()
+    ranks = [int(word) for word in (tmp_path / "out").read_text().split()]
+    assert len(ranks) == 3
+    deadline_s = time.monotonic() + ENDS_S
+    while any(runs(rank) for rank in ranks):
+        assert time.monotonic() < deadline_s
+        threading.Event().wait(0.01)
+
+
+def test_ranks_that_are_not_all_there_yet_are_no_trouble(tmp_path: Path) -> None:
+    """Nor is a launcher whose ranks nobody finds."""
+    for program in (RANK, ("no", "rank")):
+        looked = tmp_path / f"looked-{len(program)}"
+        watch = Telling(program, 4, outlives_s=0.0).until(1, 100, looked)
+        code = (
+            "import os, subprocess, sys, time\n"
+            "rank = subprocess.Popen(sys.argv[2:], stdin=subprocess.PIPE)\n"
+            "while not os.path.exists(sys.argv[1]): time.sleep(0.01)\n"
+            "rank.communicate()\n"
+        )
+        line = (sys.executable, "-c", code, str(looked), *RANK)
+        one = Program(line, tmp_path / "out", tmp_path / "err", watch=watch)
+        assert processes.run_all([one], threading.Event())[0].code == 0
+        assert len(watch._handles) == (program == RANK)
+        watch.close()
+        assert not watch._handles
+
+
+@pytest.fixture
+def deaf(tmp_path: Path) -> LauncherOptions:
+    """A launcher that sleeps on after the real one has ended."""
+    found = mpi_launch.launcher(LauncherOptions())
+    if found is None or shutil.which("sh") is None:
+        pytest.skip("mpirun is not installed")
+    script = tmp_path / "mpirun"
+    script.write_text(f'#!/bin/sh\ntrap "" TERM\n{found} "$@"\nsleep 600\n')
+    script.chmod(0o755)
+    return LauncherOptions(mpirun=str(script))
+
+
+@pytest.mark.parametrize("buffer", ["256 MiB", "8 KiB"])
+def test_a_run_ends_with_a_launcher_that_does_not(
+    tmp_path: Path, deaf: LauncherOptions, buffer: str
+) -> None:
+    """Whether its ranks have ended well or by an error, whose reason is what is told."""
+    (tmp_path / "raw").mkdir()
+    context = Context((Place(tmp_path),), tmp_path / "raw", threading.Event())
+    options = Options(
+        approach="dc:1",
+        ranks=2,
+        ranks_per_node=2,
+        size="tiny",
+        steps=2,
+        output_every=1,
+        buffer=buffer,  # type: ignore[arg-type]
+        launcher=deaf,
+    )
+    told = "make buffer larger" if buffer == "8 KiB" else "mpirun went on without any rank"
+    with pytest.raises(WorkloadFailed, match=told):
+        hpcio.launch(options, tmp_path / "dumps", context)
