@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
+from typing import TypeVar
 
+from wattio.errors import ResultError
 from wattio.models import calibrating, runs, validating
 from wattio.models.calibrating import Calibration
 from wattio.models.runs import Run
@@ -54,6 +58,51 @@ def evaluate(path: Path = PATH) -> list[Own]:
     return found
 
 
+@dataclass(frozen=True)
+class Conditions:
+    """How the runs were measured, as they tell it: what one thing is for all of them."""
+
+    nodes: int
+    cores: int
+    core_share: float | None
+    compression: str | None
+    dumps_in: str | None
+    repetitions: tuple[int, int]
+    """Of each configuration that writes: the fewest, and the most."""
+
+
+Value = TypeVar("Value")
+
+
+def only(values: Iterable[Value], what: str) -> Value:
+    """The one value that there is. Raises ResultError where there are several."""
+    found = set(values)
+    if len(found) != 1:
+        raise ResultError(f"our own runs: {len(found)} different {what}")
+    return found.pop()
+
+
+def conditions(own: Sequence[Own], path: Path = PATH) -> Conditions:
+    """Those of all runs. Raises ResultError where they differ."""
+    told = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    campaigns = [one.get("campaign", {}) for one in told]
+    platforms = [one.calibration.file.platform for one in own]
+    counts = Counter(
+        (str(run.approach), run.cells, run.output_every)
+        for one in own
+        for run in (*one.fitted, *one.held_out)
+        if run.writes
+    )
+    return Conditions(
+        nodes=only((one.nodes for one in platforms), "nodes"),
+        cores=only((one.cores_per_node for one in platforms), "ranks of a node"),
+        core_share=only((one.get("core_share") for one in told), "shares of a core"),
+        compression=only((one.get("compression") for one in campaigns), "compression"),
+        dumps_in=only((one.get("dumps_in") for one in campaigns), "places"),
+        repetitions=(min(counts.values()), max(counts.values())),
+    )
+
+
 def median_error(own: Sequence[Own]) -> float:
     """Median of the sizes of all deviations."""
     return median(abs(row.deviation) for one in own for row in one.validation.compared)
@@ -68,3 +117,15 @@ def first_places(own: Sequence[Own]) -> tuple[int, int]:
     """How often the predicted first place is the measured one, and of how many."""
     ranks = [rank for one in own for rank in one.validation.rankings]
     return sum(rank.measured[0] == rank.predicted[0] for rank in ranks), len(ranks)
+
+
+def pairs_right(own: Sequence[Own]) -> tuple[int, int]:
+    """How many pairs of approaches are predicted in their measured order, and of how many."""
+    pairs = [rank.pairs_right for one in own for rank in one.validation.rankings]
+    return sum(right for right, _ in pairs), sum(of for _, of in pairs)
+
+
+def inside(own: Sequence[Own]) -> tuple[int, int]:
+    """How many measured times lie within the predicted intervals, and of how many."""
+    found = [row.is_inside for one in own for row in one.validation.compared]
+    return sum(found), len(found)

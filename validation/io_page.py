@@ -10,6 +10,7 @@ from typing import Any
 import io_entries
 import io_models
 import io_own
+import io_simgrid_page
 import printed
 from io_claims import Claim, claims
 from io_figures import of_study
@@ -76,6 +77,16 @@ class Study:
     def nearest_mean_error(self) -> float:
         """Of the extended model's nearest draw, over the totals that the document's model has."""
         errors = [abs(self.nearest[t] / kj - 1) for t, kj in self.energies.items() if t != "TP"]
+        return sum(errors) / len(errors)
+
+    @property
+    def median_mean_error(self) -> float:
+        """Of the extended model's medians over all draws, over the same totals."""
+        errors = [
+            abs(row.extended_kj.estimate / row.published_kj - 1)
+            for row in self.table_2
+            if row.document_kj is not None
+        ]
         return sum(errors) / len(errors)
 
     @property
@@ -165,8 +176,10 @@ def make(study: Study, target: Path) -> Path:
         rendering.write_figure(target, figure.name, figure)
     rendering.write_table(target / "table-2.csv", energies_table(study))
     rendering.write_table(target / "claims.csv", claims_table(study))
+    simulated = io_simgrid_page.section()
+    io_simgrid_page.write(simulated, target)
     page = target / "io-approaches.html"
-    page.write_text(_render(study, drawn), encoding="utf-8")
+    page.write_text(_render(study, drawn, simulated), encoding="utf-8")
     return page
 
 
@@ -204,13 +217,14 @@ def as_object(study: Study) -> dict[str, Any]:
         "ratio_published": study.needed,
         "least_mean_error": study.least_error,
         "document_model_mean_error": study.fit.mean_error,
-        "extended_model_mean_error": study.nearest_mean_error,
+        "extended_model_mean_error_best_draw": study.nearest_mean_error,
+        "extended_model_mean_error_medians": study.median_mean_error,
         "own_runs": [{"cells": one.cells} | one.validation.as_object() for one in study.own],
         "claims": [dict(zip(claims_header, row, strict=True)) for row in told],
     }
 
 
-def _render(study: Study, drawn: Sequence[Drawn]) -> str:
+def _render(study: Study, drawn: Sequence[Drawn], simulated: io_simgrid_page.Section) -> str:
     environment = Environment(
         loader=FileSystemLoader(Path(__file__).parent),
         autoescape=select_autoescape(["html.j2"]),
@@ -236,6 +250,7 @@ def _render(study: Study, drawn: Sequence[Drawn]) -> str:
         rankings=study.rankings(),
         own=study.own,
         own_told=_told(study.own),
+        simgrid=simulated,
         rennes_accuracies=[row for row in study.rows if "percent.rennes." in row.entry.key],
     )
 
@@ -246,7 +261,11 @@ def _told(own: Sequence[Own]) -> dict[str, Any]:
         return {}
     right, places = io_own.first_places(own)
     errors = {"median": io_own.median_error(own), "worst": io_own.worst_error(own)}
-    return {**errors, "right": right, "places": places}
+    pairs = io_own.pairs_right(own)
+    inside = io_own.inside(own)
+    return {**errors, "right": right, "places": places, "pairs": pairs, "inside": inside} | {
+        "how": io_own.conditions(own)
+    }
 
 
 def _deviation(value: float | None) -> str:
