@@ -103,8 +103,9 @@ class Catalog:
             self._connection.execute(f"ALTER TABLE iterations ADD COLUMN {column}")
 
     def close(self) -> None:
-        """Fold the write-ahead log into the file, where no other reads it, and close it."""
+        """Fold the write-ahead log into the file, where no other reads it now, and close it."""
         with suppress(sqlite3.OperationalError):
+            self._connection.execute("PRAGMA busy_timeout = 0")
             self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         self._connection.close()
 
