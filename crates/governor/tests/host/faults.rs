@@ -256,6 +256,12 @@ fn hour_of_trouble(seed: u64) -> Outcome {
     }
 }
 
+fn hour_or_replay(seed: u64) -> Outcome {
+    catch_unwind(AssertUnwindSafe(|| hour_of_trouble(seed))).unwrap_or_else(|_| {
+        panic!("replay: WATTIO_SEED={seed} cargo test -p wattio-governor --test host faults")
+    })
+}
+
 #[test]
 fn whatever_happens_the_host_ends_as_it_was_found() {
     let asked = |name: &str| std::env::var(name).ok().and_then(|value| value.parse::<u64>().ok());
@@ -263,16 +269,18 @@ fn whatever_happens_the_host_ends_as_it_was_found() {
         Some(seed) => seed..seed + 1,
         None => 0..asked("WATTIO_SEEDS").unwrap_or(SEEDS),
     };
-    let (mut faults, mut restarts, mut writes) = (0, 0, 0);
-    for seed in seeds.clone() {
-        let outcome = catch_unwind(AssertUnwindSafe(|| hour_of_trouble(seed)));
-        let outcome = outcome.unwrap_or_else(|_| {
-            panic!("replay: WATTIO_SEED={seed} cargo test -p wattio-governor --test host faults")
-        });
-        faults += outcome.faults;
-        restarts += outcome.restarts;
-        writes += outcome.saved;
-    }
+    let workers = std::thread::available_parallelism().map_or(1, |count| count.get() as u64);
+    let outcomes: Vec<Outcome> = std::thread::scope(|scope| {
+        let start = |first: u64| {
+            let own = seeds.clone().skip(first as usize).step_by(workers as usize);
+            scope.spawn(move || own.map(hour_or_replay).collect::<Vec<_>>())
+        };
+        let started: Vec<_> = (0..workers).map(start).collect();
+        started.into_iter().flat_map(|worker| worker.join().expect("a seed failed")).collect()
+    });
+    let sum = |part: fn(&Outcome) -> u64| outcomes.iter().map(part).sum::<u64>();
+    let (faults, restarts, writes) =
+        (sum(|found| found.faults), sum(|found| found.restarts), sum(|found| found.saved));
     // A run in which nothing goes wrong and nothing is written proves nothing.
     let count = seeds.end - seeds.start;
     let enough = faults > count && restarts > count / 10 && writes > 10 * count;
