@@ -143,6 +143,55 @@ def test_cores_of_different_speeds_are_refused() -> None:
         calibrating.calibrate([*slow, made("tp", 4, 4, 4)], "made up")
 
 
+@pytest.mark.parametrize(
+    ("option", "values"),
+    [
+        ("compression", ("none", "gzip:1")),
+        ("sync", (False, True)),
+        ("aggregation", ("dump", "writer")),
+        ("checksum", (False, True)),
+    ],
+)
+def test_runs_that_write_in_different_ways_are_refused(
+    option: str, values: tuple[Any, Any]
+) -> None:
+    one, other = (replace(run, **{option: value}) for run in written()[:1] for value in values)
+    calibrating.check_alike([one, one])
+    calibrating.check_alike([one, written()[0]])  # of an older version, which did not tell it
+    calibrating.check_alike([one, replace(profile()[0], **{option: values[1]})])
+    told = ", ".join(sorted(str(value).lower() for value in values))
+    with pytest.raises(InputError, match=rf"different --{option} \({told}\)"):
+        calibrating.check_alike([one, other])
+
+
+def test_ranks_that_wrote_by_themselves_tell_nothing_of_handing_over() -> None:
+    """Their blocked time is their own writing."""
+    runs = written()
+    through = [
+        replace(run, written_through=1, blocked_s=50.0, write_s=50.0)
+        for run in runs
+        if str(run.approach) == "dc:1"
+    ]
+    assert fitting.handing_over([*runs, *through], "dc") == fitting.handing_over(runs, "dc")
+    assert fitting.storage([*runs, *through], 1) == fitting.storage(runs, 1)
+    checked = validating.validate(truth(), through)
+    assert not checked.compared
+    assert {why for _, why in checked.left_out} == {
+        "ranks that compute wrote by themselves, as the buffer was full"
+    }
+
+
+def test_full_power_is_that_of_runs_whose_ranks_all_compute() -> None:
+    tp, dc = (replace(made(text, 4, 4, 0), power_w=w) for text, w in (("tp", 800), ("dc:2", 500)))
+    found, fit = fitting.power_max_w([tp, dc, made("tp", 4, 4, 4)])
+    assert found is not None
+    assert (found.value, fit.points) == (200, 1)
+    # Four nodes of one rank and one node of four: nothing ran on all of four by four.
+    apart = [made("tp", 4, 1, 0), made("tp", 1, 4, 0)]
+    assert runs.largest(apart) == (4, 4)
+    assert fitting.power_max_w(apart)[0] is None
+
+
 def test_what_no_run_tells_is_assumed_and_wide() -> None:
     bare = [replace(run, power_w=None) for run in [*profile(), made("tp", 4, 4, 4)]]
     found = calibrating.calibrate(bare, "made up")
@@ -243,7 +292,10 @@ def test_a_result_is_read() -> None:
     assert run.resources.writers == 2
     assert not runs.parse(json.dumps(content(drops=1)), "x").is_whole
     assert runs.parse(json.dumps(content(energy=[])), "x").power_w is None
-    assert run.make_s is run.core_share is None
+    assert (run.make_s, run.core_share, run.compression, run.sync) == (None,) * 4
+    assert run.is_usable
+    told = runs.parse(json.dumps(content(compression="none", sync=False, written_through=2)), "x")
+    assert (told.compression, told.sync, told.is_usable) == ("none", False, False)
     assert runs.parse(json.dumps(content(core_share=0.2)), "x").core_share == 0.2
     making = content(dump_s_mean=0.3, blocked_s_mean=0.1)
     assert runs.parse(json.dumps(making), "x").make_s == pytest.approx(0.2)
@@ -261,6 +313,8 @@ def test_a_result_is_read() -> None:
         ({"dumps": True}, "no count"),
         ({"output_every": 0}, "one every 0"),
         ({"core_share": 20}, "core_share: 20 is no share"),
+        ({"sync": 1}, "sync: 1 is no option"),
+        ({"written_through": None}, "no count"),
     ],
 )
 def test_an_impossible_result_is_refused(changed: dict[str, object], message: str) -> None:
@@ -357,6 +411,17 @@ def test_bad_fits_end_with_1(folders: tuple[Path, Path], tmp_path: Path) -> None
         told = json.loads(path.read_text())
         path.write_text(json.dumps(told | {"step_s_mean": 5 * told["step_s_mean"]}))
     assert hpcio_calibrate.calibrate(results=(fit,), out=tmp_path / "platform.toml") == 1
+
+
+def test_what_is_fitted_to_is_not_held_out(folders: tuple[Path, Path], tmp_path: Path) -> None:
+    fit, held = folders
+    again = tmp_path / "again"
+    again.symlink_to(fit)
+    out = tmp_path / "platform.toml"
+    for both in (fit, fit / "0.json", again):
+        with pytest.raises(InputError, match=r"0\.json is among --results too"):
+            hpcio_calibrate.calibrate(results=(fit,), held_out=(held, both), out=out)
+    assert not out.exists()
 
 
 def test_bad_words_are_refused(folders: tuple[Path, Path], tmp_path: Path) -> None:

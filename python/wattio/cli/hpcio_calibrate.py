@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -59,6 +60,7 @@ def calibrate(
 
     if seed < 0:
         raise InputError(f"--seed {seed}: allowed: 0 or more")
+    _keep_apart(runs.files(results), runs.files(held_out))
     fitted, kept = runs.read(results), runs.read(held_out)
     calibrating.check_alike([*fitted, *kept])
     found = calibrating.calibrate(fitted, name, _watts(idle_power), seed)
@@ -72,6 +74,16 @@ def calibrate(
     else:
         _show(found, checked, out)
     return EXIT_DONE if found.is_good else EXIT_PROBLEM
+
+
+def _keep_apart(fitted: Iterable[Path], kept: Iterable[Path]) -> None:
+    """Raise InputError where a result is fitted to that is to be predicted."""
+    both = {path.resolve() for path in fitted} & {path.resolve() for path in kept}
+    if both:
+        raise InputError(
+            f"--held-out: {min(both)} is among --results too: what was fitted to is not predicted;"
+            " allowed: results that are in one of both"
+        )
 
 
 def _watts(text: str | None) -> float | None:

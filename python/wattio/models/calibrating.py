@@ -12,7 +12,7 @@ from wattio.models import fitting
 from wattio.models.files import PlatformFile
 from wattio.models.fitting import Computing, Fit
 from wattio.models.parameter import Parameter
-from wattio.models.runs import APPLICATION, Run
+from wattio.models.runs import APPLICATION, WRITING_OPTIONS, Run, largest
 from wattio.study import document
 from wattio.study.document import Document
 
@@ -81,11 +81,10 @@ def calibrate(
     left, leaving = fitting.leaving(runs)
     numbers_found = (max_w, copied, sent, blocked, made, left)
     found = {one.name: one for one in numbers_found if one is not None}
-    nodes = max(run.nodes for run in runs)
+    nodes, cores = largest(runs)
     if idle_power_w is not None:
         found["idle_share"] = _idle(idle_power_w / nodes, max_w)
     told = NOT_MEASURED | numbers | found | {"base_s": computing.base}
-    cores = max(run.cores for run in runs)
     content = _content(name, nodes, cores, told, computing)
     given = Document(Path("calibration"), "", content)
     fits = (computing.fit, stored, powered, copying, sending, waiting, making, leaving)
@@ -93,11 +92,20 @@ def calibrate(
 
 
 def check_alike(runs: Sequence[Run]) -> None:
-    """Raise InputError for runs on cores of different speeds, which no one profile has."""
+    """Raise InputError for runs on cores of different speeds, or that write in different ways.
+
+    What a result does not tell, as those of older versions, is taken to be as with the others. How
+    a run would write does not matter where it does not.
+    """
     shares = {run.core_share for run in runs}
     if len(shares) > 1:
         told = ", ".join(sorted("none" if one is None else f"{100 * one:g} %" for one in shares))
         raise InputError(f"runs of different --core-share ({told}) are not one platform")
+    for name in WRITING_OPTIONS:
+        found = {getattr(run, name) for run in runs if run.writes} - {None}
+        if len(found) > 1:
+            told = ", ".join(sorted(str(one).lower() for one in found))
+            raise InputError(f"runs of different --{name} ({told}) are not one platform")
 
 
 def _idle(idle_w: float, max_w: Parameter) -> Parameter:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from wattio.errors import InputError
 from wattio.models import conditioning, extended
 from wattio.models.parameter import NORMAL_95, Parameter
-from wattio.models.runs import Run
+from wattio.models.runs import Run, largest
 from wattio.models.scenario import GIB
 
 Array = NDArray[np.float64]
@@ -93,7 +93,7 @@ def computing(runs: Sequence[Run]) -> Computing:
     depend on each other. Intervals are 95 %, by Student's t. Raises InputError where the runs do
     not tell the coefficients apart.
     """
-    profiles = [run for run in runs if not run.writes and run.is_whole]
+    profiles = [run for run in runs if not run.writes and run.is_usable]
     cores = sorted({run.resources.compute_cores for run in profiles})
     nodes = sorted({run.resources.compute_nodes for run in profiles})
     if cores[:1] != [1] or nodes[:1] != [1]:
@@ -159,7 +159,7 @@ def storage(runs: Sequence[Run], seed: int) -> tuple[dict[str, Parameter], Fit]:
     the rate and its deviation unknown; values are medians, intervals 95 %. Raises InputError
     without runs that wrote.
     """
-    used = [run for run in runs if run.writes and run.is_whole and run.write_s]
+    used = [run for run in runs if run.writes and run.is_usable and run.write_s]
     if not used:
         raise InputError("no run wrote anything: the rate of the storage cannot be fitted")
     writers = np.array([run.resources.writers for run in used], dtype=float)
@@ -212,7 +212,7 @@ def handing_over(runs: Sequence[Run], kind: str) -> tuple[Parameter | None, Fit]
     what = f"handing over to dedicated {'cores' if kind == 'dc' else 'nodes'}"
     found = []
     for run in runs:
-        if run.approach.kind == kind and run.writes and run.is_whole and not run.stalls:
+        if run.approach.kind == kind and run.writes and run.is_usable and not run.stalls:
             parts = run.nodes if kind == "dc" else run.resources.dedicated_nodes
             if run.blocked_s is not None and run.dump_bytes:
                 found.append(run.blocked_s / (run.dump_bytes / parts / GIB))
@@ -226,7 +226,7 @@ def making(runs: Sequence[Run]) -> tuple[Parameter | None, Fit]:
     what = "making a dump's variables"
     found = []
     for run in runs:
-        if run.writes and run.is_whole and run.make_s is not None and run.dump_bytes:
+        if run.writes and run.is_usable and run.make_s is not None and run.dump_bytes:
             ranks = run.resources.compute_nodes * run.resources.compute_cores
             found.append(run.make_s / (run.dump_bytes / ranks / GIB))
     if not found:
@@ -241,7 +241,7 @@ def leaving(runs: Sequence[Run]) -> tuple[Parameter | None, Fit]:
     found = [
         max(0.0, run.blocked_s - run.write_s)
         for run in runs
-        if run.approach.kind == "tp" and run.writes and run.is_whole
+        if run.approach.kind == "tp" and run.writes and run.is_usable
         if run.blocked_s is not None and run.write_s is not None
     ]
     if not any(found):
@@ -261,7 +261,7 @@ def blocked_share(runs: Sequence[Run], power_max_w: Parameter) -> tuple[Paramete
     for run in metered:
         computed_s = run.steps * run.step_s
         waited_s = run.time_s - computed_s
-        usable = run.approach.kind == "tp" and run.writes and run.is_whole
+        usable = run.approach.kind == "tp" and run.writes and run.is_usable
         if usable and waited_s > 0.1 * run.time_s:
             busy_s = (run.power_w or 0.0) * run.time_s / (run.nodes * power_max_w.value)
             found.append(min(1.0, max(0.0, (busy_s - computed_s) / waited_s)))
@@ -273,13 +273,14 @@ def blocked_share(runs: Sequence[Run], power_max_w: Parameter) -> tuple[Paramete
 
 
 def power_max_w(runs: Sequence[Run]) -> tuple[Parameter | None, Fit]:
-    """P_max of a node: the mean power of runs without I/O on all nodes and cores that runs had.
+    """P_max of a node: the mean power of runs without I/O on all nodes and cores of the platform.
 
-    Runs on fewer nodes are left out, as emulated nodes share the power of one machine.
+    Runs on fewer nodes are left out, as emulated nodes share the power of one machine, and runs
+    with dedicated ranks, which sleep.
     """
     metered = [run for run in runs if not run.writes and run.power_w is not None]
-    most = max(((run.nodes, run.cores) for run in runs), default=(0, 0))
-    full = [run for run in metered if (run.nodes, run.cores) == most]
+    computing = [run for run in metered if run.approach.kind == "tp"]
+    full = [run for run in computing if (run.nodes, run.cores) == largest(runs)]
     found = [(run.power_w or 0.0) / run.nodes for run in full]
     what = "power of a computing node"
     if not found:

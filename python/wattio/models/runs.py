@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from wattio.errors import InputError, ResultError
 from wattio.models import approach
@@ -25,6 +25,13 @@ LINES = ".jsonl"
 
 _MOST = 10**12
 
+WRITING_OPTIONS = ("compression", "sync", "aggregation", "checksum")
+"""What must be the same of all runs of a platform that write: each changes how long that takes.
+
+Buffers are not among them, nor what is done when they are full: a larger one shows in stalls, and
+runs with dumps that were dropped or written through are not fitted to.
+"""
+
 
 @dataclass(frozen=True)
 class Run:
@@ -33,8 +40,8 @@ class Run:
     `time_s` ends with the last step, as T_sim does; what is written after it is left out.
     `step_s` is a step without its dump, `write_s` and `blocked_s` are those of each dump's slowest
     rank, in the mean; `make_s` is making a dump's variables; `power_w` is that of all nodes;
-    `core_share` is how much of a core each rank had where cores were slowed. What is not known is
-    None.
+    `core_share` is how much of a core each rank had where cores were slowed; `written_through` is
+    how often a computing rank wrote by itself, as the buffer was full. What is not known is None.
     """
 
     source: str
@@ -56,6 +63,16 @@ class Run:
     is_whole: bool
     make_s: float | None = None
     core_share: float | None = None
+    compression: str | None = None
+    sync: bool | None = None
+    aggregation: str | None = None
+    checksum: bool | None = None
+    written_through: int = 0
+
+    @property
+    def is_usable(self) -> bool:
+        """Whether every dump was written, and by those who are to write by its approach."""
+        return self.is_whole and not self.written_through
 
     @property
     def resources(self) -> Resources:
@@ -124,6 +141,11 @@ def _run(content: dict[str, Any], source: str) -> Run:
         is_whole=not content.get("errors") and _count(content, "drops") == 0,
         make_s=_make_s(content),
         core_share=_share(content, "core_share"),
+        compression=_option(content, "compression", str),
+        sync=_option(content, "sync", bool),
+        aggregation=_option(content, "aggregation", str),
+        checksum=_option(content, "checksum", bool),
+        written_through=_count({"written_through": 0, **content}, "written_through"),
     )
     if run.time_s <= 0:
         raise ValueError("it took no time")
@@ -165,6 +187,16 @@ def _share(content: dict[str, Any], name: str) -> float | None:
     return float(value)
 
 
+Option = TypeVar("Option", str, bool)
+
+
+def _option(content: dict[str, Any], name: str, kind: type[Option]) -> Option | None:
+    value = content.get(name)
+    if value is not None and not isinstance(value, kind):
+        raise ValueError(f"{name}: {str(value)[:40]} is no option of a run")
+    return value
+
+
 def _above_zero(content: dict[str, Any], name: str) -> float:
     value = _seconds(content, name)
     if value is None:
@@ -189,12 +221,32 @@ def _power(energies: object) -> tuple[float | None, bool]:
     return None, False
 
 
+def largest(runs: Sequence[Run]) -> tuple[int, int]:
+    """Nodes and ranks of each: the most that any run had."""
+    return max(run.nodes for run in runs), max(run.cores for run in runs)
+
+
 def read(folders: Iterable[Path]) -> list[Run]:
     """Runs of result files, of folders that `wattio hpcio run` wrote, and of folders of those.
 
     Raises ResultError for a folder without any, and for a file that is no result.
     """
     found: list[Run] = []
+    for path in files(folders):
+        text = _text(path)
+        if path.suffix == LINES:
+            found += [
+                parse(line, f"{path}:{number}")
+                for number, line in enumerate(text.splitlines(), start=1)
+            ]
+        else:
+            found.append(parse(text, str(path)))
+    return found
+
+
+def files(folders: Iterable[Path]) -> list[Path]:
+    """The result files that `read` reads. Raises ResultError for a folder without any."""
+    found: list[Path] = []
     for folder in folders:
         paths = _results(folder)
         if not paths:
@@ -202,15 +254,7 @@ def read(folders: Iterable[Path]) -> list[Run]:
                 f"{folder}: holds no result; allowed: --out folders of `wattio hpcio run`, folders"
                 " of them, and files of what --json prints (.jsonl: one on each line)"
             )
-        for path in paths:
-            text = _text(path)
-            if path.suffix == LINES:
-                found += [
-                    parse(line, f"{path}:{number}")
-                    for number, line in enumerate(text.splitlines(), start=1)
-                ]
-            else:
-                found.append(parse(text, str(path)))
+        found += paths
     return found
 
 

@@ -110,6 +110,7 @@ class RankDump(_Told):
     blocked_s: float
     write_s: float
     files: Count
+    shares_file: bool = False
     dropped: bool
 
 
@@ -182,7 +183,7 @@ class Report(Strict):
         slowest: dict[int, float] = {}
         for rank in self.account.ranks:
             for dump in rank.dumps:
-                if dump.files and not dump.dropped:
+                if (dump.files or dump.shares_file) and not dump.dropped:
                     slowest[dump.step] = max(slowest.get(dump.step, 0.0), dump.write_s)
         return sum(slowest.values()) / len(slowest) if slowest else None
 
