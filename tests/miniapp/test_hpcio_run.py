@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import signal
@@ -17,6 +18,7 @@ import pytest
 from wattio.cli import hpcio_run, main
 from wattio.recording import parquet
 from wattio.workloads import hpcio_output, mpi_launch
+from wattio.workloads.hpcio_output import Report
 
 QUICK = {"--size": "tiny", "--steps": "6", "--output-every": "3"}
 
@@ -42,6 +44,8 @@ def test_a_run_is_told_as_json(tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert told["grid"] == [16, 16, 16]
     assert (told["dumps"], told["files"], told["errors"]) == (2, 4, [])
     assert told["bytes"] == 2 * told["dump_bytes"] == 2 * 98304
+    how = ("when_full", "aggregation", "compression", "checksum", "sync", "buffer_bytes")
+    assert [told[name] for name in how] == ["block", "writer", "none", True, True, 2**28]
     assert (told["stalls"], told["drops"], told["written_through"]) == (0, 0, 0)
     assert 0 < told["blocked_s_mean"] <= told["blocked_s_p99"] <= told["blocked_s_max"]
     assert told["step_s_mean"] * 6 < told["wall_s"]
@@ -71,11 +75,12 @@ def test_a_failed_dump_is_told(
 ) -> None:
     made = hpcio_run._raw_folder
 
-    def in_the_way(out: Path) -> Path:
-        raw = made(out)
-        (out / "dumps").mkdir()
-        (out / "dumps/dump-00000003.partial").touch()
-        return raw
+    @contextmanager
+    def in_the_way(out: Path) -> Iterator[Path]:
+        with made(out) as raw:
+            (out / "dumps").mkdir()
+            (out / "dumps/dump-00000003.partial").touch()
+            yield raw
 
     monkeypatch.setattr(hpcio_run, "_raw_folder", in_the_way)
     assert called("--out", str(tmp_path / "dumps"), "--json") == 1
@@ -84,6 +89,51 @@ def test_a_failed_dump_is_told(
     told = json.loads(streams.out)
     assert len(told["errors"]) == 1
     assert told["files"] == 2
+
+
+def test_a_result_that_cannot_be_kept_is_told_after_the_run(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A disk that the dumps have filled: half of a result would fail a later calibration."""
+    out = tmp_path / "out"
+    write_text = Path.write_text
+
+    def full(path: Path, text: str, encoding: str | None = None) -> int:
+        if path.name.startswith("result.json"):
+            write_text(path, text[:9])
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return write_text(path, text, encoding)
+
+    monkeypatch.setattr(Path, "write_text", full)
+    monkeypatch.setattr(Report, "errors", lambda _: ["dump of step 3: No space left on device"])
+    assert called("--out", str(out), "--ranks", "1", "--output-every", "0", "--json") == 1
+    streams = capsys.readouterr()
+    assert json.loads(streams.out)["steps"] == 6
+    assert "FAILED: dump of step 3" in streams.err
+    assert "run/result.json: cannot be written: No space left on device" in streams.err
+    assert not list((out / "run").glob("result.json*"))
+
+
+@pytest.mark.parametrize(
+    ("missing", "arguments"),
+    [
+        (True, ()),
+        (False, ("--meter", "sysfs:/no/such")),
+        (False, ("--meter", "estimate:assumed", "--meter", "estimate:assumed")),
+    ],
+)
+def test_what_is_refused_leaves_no_folder_in_the_way_of_the_next_try(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    missing: bool,
+    arguments: tuple[str, ...],
+) -> None:
+    if missing:
+        monkeypatch.setattr(mpi_launch, "launcher", lambda _: None)
+    (tmp_path / "there").mkdir()
+    for out in (tmp_path / "new", tmp_path / "there"):
+        assert called("--out", str(out), *arguments) == 2
+    assert [path.name for path in tmp_path.rglob("*")] == ["there"]
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from wattio.errors import Cancelled, ResultError, WorkloadFailed
 from wattio.miniapp.domain import SIZES, VARIABLES
 from wattio.workloads import hpcio, hpcio_output
 from wattio.workloads.hpcio import FOLDER, Options, Work, launch, operation, results
-from wattio.workloads.hpcio_output import Report
+from wattio.workloads.hpcio_output import RankAccount, Report
 from wattio.workloads.workload import Context, Place
 
 STEPS, EVERY = 6, 3
@@ -281,6 +281,23 @@ def test_a_buffer_that_is_too_small_is_told(tmp_path: Path) -> None:
         launch(small, tmp_path / "dumps", context(tmp_path))
 
 
+def test_the_slowest_writer_may_share_its_file_with_the_one_that_counts_it(
+    pair: tuple[Path, Report],
+) -> None:
+    def rank(number: int, **of_dumps: object) -> RankAccount:
+        content = {"rank": number, "node": 0, "role": "writer"}
+        common = {"step": 3, "blocked_s": 0.0, "dropped": False}
+        return RankAccount.model_validate({**content, "dumps": [common | of_dumps]})
+
+    both = [
+        rank(0, write_s=1.0, files=1, shares_file=True),
+        rank(1, write_s=5.0, files=0, shares_file=True),
+        rank(2, write_s=9.0, files=0),
+    ]
+    account = pair[1].account.model_copy(update={"ranks": both})
+    assert pair[1].model_copy(update={"account": account}).write_s_slowest_mean == 5.0
+
+
 def test_dropped_and_failed_dumps_are_told(pair: tuple[Path, Report]) -> None:
     report = pair[1]
     account = report.account.model_copy(
@@ -292,4 +309,4 @@ def test_dropped_and_failed_dumps_are_told(pair: tuple[Path, Report]) -> None:
     assert hpcio.doubts(report) == []
     assert (report.dumps_whole, changed.dumps_whole) == (report.dumps, 0)
     assert hpcio.operation(changed).operations == 0
-    assert hpcio_showing.told(changed, [])["dumps_whole"] == 0
+    assert hpcio_showing.told(changed, [], options())["dumps_whole"] == 0

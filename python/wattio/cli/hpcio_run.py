@@ -14,8 +14,8 @@ from cyclopts import Parameter
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from wattio.cli import output
-from wattio.errors import HostError, InputError, WorkloadFailed
-from wattio.meters.meter import MeterLost, MeterRefused
+from wattio.errors import InputError, WorkloadFailed
+from wattio.meters.meter import MeterLost
 
 if TYPE_CHECKING:
     from wattio.clock import Span
@@ -60,7 +60,8 @@ def run(
 
     Wall time is from the first step until the last dump is written. Blocked time is how long a
     computing rank waited for a dump to be taken. Without a meter the energy is an estimate of the
-    whole host, and called so. Exit code 1 where a dump or a rank failed.
+    whole host, and called so. Exit code 1 where a dump or a rank failed, or the result could not
+    be kept.
 
     Parameters
     ----------
@@ -123,19 +124,29 @@ def run(
     if variables is not None:
         given["variables"] = [name.strip() for name in variables.split(",")]
     from wattio.cli import hpcio_showing as showing
-    from wattio.workloads import slow_cores
+    from wattio.workloads import hpcio
 
     options = _options(given)
-    if options.core_share is not None:
-        slow_cores.probe(options.core_share, options.ranks)
-    raw = _raw_folder(out)
+    hpcio.Work(options, Path()).probe()
     try:
-        report, energies = _measure(options, out, raw, meter, quiet=as_json)
-    except (HostError, WorkloadFailed, MeterLost, MeterRefused) as error:
-        output.messages().print(f"wattio: {error}", markup=False, highlight=False, soft_wrap=True)
+        with _raw_folder(out) as raw:
+            report, energies = _measure(options, out, raw, meter, quiet=as_json)
+    except (WorkloadFailed, MeterLost) as error:
+        _complain(str(error))
         return EXIT_PROBLEM
-    showing.show(report, energies, out / DUMPS, raw, as_json=as_json)
+    places = {"dumps_folder": str(out / DUMPS), "raw": str(raw)}
+    told = showing.told(report, energies, options) | places
+    showing.show(report, energies, told, as_json=as_json)
+    try:
+        showing.keep(told, raw)
+    except OSError as error:
+        _complain(f"{raw / showing.RESULT}: cannot be written: {error.strerror}")
+        return EXIT_PROBLEM
     return EXIT_PROBLEM if report.errors() else EXIT_DONE
+
+
+def _complain(message: str) -> None:
+    output.messages().print(f"wattio: {message}", markup=False, highlight=False, soft_wrap=True)
 
 
 def _options(given: dict[str, Any]) -> Options:
@@ -151,16 +162,28 @@ def _options(given: dict[str, Any]) -> Options:
     return options
 
 
-def _raw_folder(out: Path) -> Path:
-    """Make the folders. Raises InputError where there is anything in them already."""
+@contextlib.contextmanager
+def _raw_folder(out: Path) -> Iterator[Path]:
+    """Make the folders. Raises InputError where there is anything in them already.
+
+    Where nothing is in them after an error either, they are removed: the next try needs them.
+    """
     raw = out / RAW
     try:
-        if out.exists() and any(out.iterdir()):
+        made = not out.exists()
+        if not made and any(out.iterdir()):
             raise InputError(f"--out: {out} is not empty; name a new folder")
         raw.mkdir(parents=True)
     except OSError as error:
         raise InputError(f"--out: {out}: cannot be used: {error.strerror}") from None
-    return raw
+    try:
+        yield raw
+    except BaseException:
+        with contextlib.suppress(OSError):
+            raw.rmdir()
+            if made:
+                out.rmdir()
+        raise
 
 
 def _measure(
@@ -171,7 +194,6 @@ def _measure(
     from wattio.workloads.ranks import boot
     from wattio.workloads.workload import Context, Place
 
-    hpcio.Work(options, Path()).probe()
     with _stopped_by_signals() as stopped:
         context = Context((Place(out),), raw, stopped)
 

@@ -11,26 +11,42 @@ from rich.table import Table
 
 from wattio.cli import output
 from wattio.measuring.single import Energy
+from wattio.workloads.hpcio import Options
 from wattio.workloads.hpcio_output import Report, Spread
 
 RESULT = "result.json"
 """What `--json` prints, in the folder of the run: `wattio hpcio calibrate` reads it."""
 
+_OPTIONS = ("when_full", "aggregation", "compression", "checksum", "sync")
+"""The middleware's options that a result tells beside the buffer."""
 
-def show(report: Report, energies: list[Energy], dumps: Path, raw: Path, *, as_json: bool) -> None:
-    """Keep and print a run, where its folders are, and what failed."""
-    found = told(report, energies) | {"dumps_folder": str(dumps), "raw": str(raw)}
-    (raw / RESULT).write_text(json.dumps(found, allow_nan=False) + "\n", encoding="utf-8")
+
+def show(report: Report, energies: list[Energy], found: dict[str, Any], *, as_json: bool) -> None:
+    """Print a run, where its dumps are, and what failed; `found` is the run as plain data."""
     if as_json:
         output.print_json(found)
     else:
         output.console().print(_table(report, energies))
-        _say(f"dumps: {dumps}")
+        _say(f"dumps: {found['dumps_folder']}")
     for text in report.errors():
         _say(f"FAILED: {text}")
 
 
-def told(report: Report, energies: list[Energy]) -> dict[str, Any]:
+def keep(found: dict[str, Any], raw: Path) -> None:
+    """Leave a run's plain data in its folder, all of it or none. Raises OSError.
+
+    The disk may be full of the run's dumps.
+    """
+    part = raw / f"{RESULT}.part"
+    try:
+        part.write_text(json.dumps(found, allow_nan=False) + "\n", encoding="utf-8")
+        part.replace(raw / RESULT)
+    except OSError:
+        part.unlink(missing_ok=True)
+        raise
+
+
+def told(report: Report, energies: list[Energy], options: Options) -> dict[str, Any]:
     """A run as plain data, without what is not known; times are in seconds."""
     account, checks = report.account, report.checks
     blocked, slowest = report.blocked_s, report.blocked_s_slowest
@@ -42,6 +58,8 @@ def told(report: Report, energies: list[Energy]) -> dict[str, Any]:
         "core_share": report.core_share,
         "write_s_slowest_rank_mean": report.write_s_slowest_mean,
         "arrangement": report.arrangement,
+        **options.model_dump(mode="json", include=set(_OPTIONS)),
+        "buffer_bytes": round(options.buffer),
         "size": report.plan.size,
         "scaling": report.plan.scaling,
         "grid": [report.domain.nx, report.domain.ny, report.domain.nz],
