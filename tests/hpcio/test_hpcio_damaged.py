@@ -186,7 +186,7 @@ def lines(keys: dict[str, object]) -> str:
     return "".join(f"{key} = {json.dumps(value)}\n" for key, value in keys.items())
 
 
-@pytest.mark.parametrize("dtype", [")cmm,", "48=}=-=", "nonsense"])
+@pytest.mark.parametrize("dtype", [")cmm,", "48=}=-="])
 def test_types_that_numpy_cannot_parse(dtype: str) -> None:
     with pytest.raises(InputError, match="variable u"):
         blocks.make("u", 0, (1,), dtype)

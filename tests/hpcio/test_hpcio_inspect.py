@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 import h5py
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from wattio import cli
 from wattio.errors import InputError, ResultError
-from wattio.hpcio import blocks, parts
+from wattio.hpcio import blocks, layout, parts
 from wattio.hpcio.assembling import assemble, fields
 from wattio.hpcio.config import Config
 from wattio.hpcio.dumps import Dumps, Note
@@ -19,10 +22,11 @@ from wattio.hpcio.inspecting import inspect
 FIELD = np.arange(24.0).reshape(4, 6)
 
 
-def leave(store: Dumps, step: int, process: int, rows: slice) -> None:
-    """One writer's part: some rows of the field."""
+def leave(store: Dumps, step: int, process: int, rows: slice, at: int | None = None) -> None:
+    """One writer's part: some rows of the field, and where it says that they lie."""
     data = FIELD[rows] + step
-    block = blocks.make("u", process, data.shape, "f8", FIELD.shape, (rows.start, 0))
+    offset = (rows.start if at is None else at, 0)
+    block = blocks.make("u", process, data.shape, "f8", FIELD.shape, offset)
     path = store.begin(step) / parts.file_name(process)
     facts = parts.write(path, step, process, [(block, data)], Config())
     assert store.leave(step, Note(process, (process,), facts)) is None
@@ -137,3 +141,45 @@ def test_nothing_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> No
 def test_a_dump_is_not_overwritten(store: Dumps) -> None:
     with pytest.raises(parts.PartFailed, match="exists already"):
         store.begin(1)
+
+
+def test_a_wrong_offset_leaves_a_hole(store: Dumps) -> None:
+    """Two writers once put their halves to the same place, and the other half was zeros."""
+    leave(store, 4, 0, slice(0, 2))
+    leave(store, 4, 1, slice(2, 4), at=0)
+    hole = "u: 12 of 24 elements are missing"
+    assert inspect(store.output)[-1].problems == [hole]
+    with pytest.raises(ResultError, match=hole):
+        fields(store.output, 4)
+
+
+def test_halos_are_no_holes(store: Dumps) -> None:
+    leave(store, 4, 0, slice(0, 3))
+    leave(store, 4, 1, slice(1, 4))
+    assert inspect(store.output)[-1].problems == []
+    assert np.array_equal(fields(store.output, 4)["u"], FIELD + 4)
+
+
+Extent = tuple[int, int]
+SIDE = 5
+
+
+@given(
+    st.integers(0, 3).flatmap(
+        lambda axes: st.lists(
+            st.lists(
+                st.tuples(st.integers(0, SIDE), st.integers(0, SIDE)), min_size=axes, max_size=axes
+            ),
+            max_size=6,
+        )
+    )
+)
+def test_elements_that_blocks_share_count_once(found: Sequence[Sequence[Extent]]) -> None:
+    places = [[(min(ends), max(ends)) for ends in one] for one in found]
+    has = np.zeros([SIDE] * len(places[0]) if places else [], bool)
+    those = []
+    for rank, place in enumerate(places):
+        has[tuple(slice(*ends) for ends in place)] = True
+        shape = [end - start for start, end in place]
+        those.append(blocks.make("u", rank, shape, "f4", has.shape, [at for at, _ in place]))
+    assert layout.covered(those) == np.count_nonzero(has)

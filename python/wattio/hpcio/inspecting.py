@@ -13,7 +13,7 @@ import h5py
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from wattio.errors import InputError, ResultError
-from wattio.hpcio import blocks, dumps, parts
+from wattio.hpcio import blocks, dumps, layout, parts
 from wattio.hpcio.blocks import Block
 
 if TYPE_CHECKING:
@@ -192,14 +192,13 @@ def absent(found: Manifest) -> Iterator[str]:
     have = {rank for part in found.parts for rank in part.ranks}
     if missing := sorted(set(found.ranks) - have):
         yield f"ranks {missing} are missing"
-    extents: dict[str, tuple[tuple[int, ...], int]] = {}
+    members: dict[tuple[str, tuple[int, ...]], list[Block]] = {}
     for fact in found.blocks:
         if fact.global_shape is not None:
-            _, count = extents.get(fact.name, (fact.global_shape, 0))
-            extents[fact.name] = fact.global_shape, count + math.prod(fact.shape)
-    for name, (shape, count) in extents.items():
-        if count < math.prod(shape):
-            yield f"{name}: {math.prod(shape) - count} of {math.prod(shape)} elements are missing"
+            members.setdefault((fact.name, fact.global_shape), []).append(fact.block)
+    for (name, shape), those in members.items():
+        if count := math.prod(shape) - layout.covered(those):
+            yield f"{name}: {count} of {math.prod(shape)} elements are missing"
 
 
 def _partial(step: int, path: Path) -> Dump:
