@@ -8,13 +8,13 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hpcio.waiting import HANGS_S, until
 from wattio.cli import hpcio_run, main
 from wattio.recording import parquet
 from wattio.workloads import hpcio_output, mpi_launch
@@ -193,7 +193,7 @@ def test_ctrl_c_ends_all_ranks(tmp_path: Path) -> None:
     with endless(out) as process:
         assert len(of_run(out)) >= 2
         process.send_signal(signal.SIGINT)
-        _, told = process.communicate(timeout=30)
+        _, told = process.communicate(timeout=HANGS_S)
         assert process.returncode == 130
         assert b"was stopped" in told
         until(lambda: not of_run(out))
@@ -203,18 +203,12 @@ def test_a_rank_that_is_killed_ends_the_run(tmp_path: Path) -> None:
     out = tmp_path / "out"
     with endless(out) as process:
         os.kill(of_run(out)[-1], signal.SIGKILL)
-        _, told = process.communicate(timeout=30)
+        _, told = process.communicate(timeout=HANGS_S)
         assert process.returncode == 1
-        assert b"was ended by signal 9 (Killed)" in told
+        # On a machine with much to do, the launcher may be ended before it has said so.
+        ends = (b"was ended by signal 9 (Killed)", b"took no notice of the end of a rank")
+        assert any(end in told for end in ends)
         until(lambda: not of_run(out))
-
-
-def until(holds: Callable[[], bool], seconds: float = 30.0) -> None:
-    """Wait for something, and no longer than a while."""
-    deadline = time.monotonic() + seconds
-    while not holds():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
 
 
 def of_run(out: Path) -> list[int]:

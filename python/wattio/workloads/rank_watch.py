@@ -14,9 +14,14 @@ import signal
 import time
 from pathlib import Path
 
-OUTLIVES_S = 4.0
-"""How long a launcher may take to end after its ranks, or to notice that one has ended."""
+UNNOTICED_S = 4.0
+"""How long a launcher may take to notice that a rank has ended, while others go on."""
 
+ALONE_S = 8.0
+"""How long a launcher may take to end after all of its ranks: of good runs, too."""
+
+_UNNOTICED = "took no notice of the end of a rank"
+_ALONE = "went on without any rank"
 _LOOK_S = 0.5
 _PROCESSES = Path("/proc")
 
@@ -25,15 +30,20 @@ class RankWatch:
     """The ranks of one launcher: processes below it whose command lines begin alike."""
 
     def __init__(
-        self, program: tuple[str, ...], count: int, outlives_s: float = OUTLIVES_S
+        self,
+        program: tuple[str, ...],
+        count: int,
+        unnoticed_s: float = UNNOTICED_S,
+        alone_s: float = ALONE_S,
     ) -> None:
         """So many ranks are looked for; once all are found, looking costs next to nothing."""
         self._program = [word.encode() for word in program]
         self._count = count
-        self._outlives_s = outlives_s
+        self._patience_s = {_UNNOTICED: unnoticed_s, _ALONE: alone_s}
         self._handles: dict[int, int] = {}
         self._looked_s = -_LOOK_S
-        self._since_s: float | None = None
+        self._trouble: str | None = None
+        self._since_s = 0.0
 
     def __call__(self, launcher: int) -> str | None:
         """What is wrong with the launcher, by its process number; its ranks are ended then."""
@@ -42,11 +52,9 @@ class RankWatch:
             return None
         self._looked_s = now_s
         trouble = self._look(launcher)
-        if trouble is None:
-            self._since_s = None
-            return None
-        self._since_s = now_s if self._since_s is None else self._since_s
-        if now_s - self._since_s < self._outlives_s:
+        if trouble != self._trouble:
+            self._trouble, self._since_s = trouble, now_s
+        if trouble is None or now_s - self._since_s < self._patience_s[trouble]:
             return None
         for handle in self._handles.values():
             with contextlib.suppress(OSError):
@@ -67,9 +75,9 @@ class RankWatch:
         if not ended:
             return None
         if len(ended) == len(self._handles):
-            return "went on without any rank"
+            return _ALONE
         if any(_state(process) == "Z" for process in ended):
-            return "took no notice of the end of a rank"
+            return _UNNOTICED
         return None
 
     def _find(self, launcher: int) -> None:
