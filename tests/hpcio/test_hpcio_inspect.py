@@ -42,8 +42,8 @@ def store(tmp_path: Path) -> Dumps:
     assert not (made.output / "dump-00000001").exists()
     leave(made, 1, 1, slice(1, 4))
     assert made.leave(3, Note(1, (1,), dropped=True)) is None
-    assert made.is_lost(3)
-    assert not made.is_lost(2)
+    assert made.loss(3)
+    assert made.loss(2) is None
     return made
 
 

@@ -126,7 +126,7 @@ def test_an_empty_note_tells_that_a_dump_is_lost(
     assert told is not None
     assert "the disk is full" in told
     assert data(store) == []
-    assert store.is_lost(STEP)
+    assert store.loss(STEP)
     assert store.leave(STEP, write(store, 0)) is None
     assert data(store) == []
     problems = inspect(store.output)[0].problems

@@ -113,6 +113,13 @@ class Account:
                 found[dump.step].append(dump.error)
         return {step: found[step] for step in sorted(found)}
 
+    def fail(self, step: int, error: str) -> None:
+        """Note an error of a dump that no rank has told."""
+        for dump in self._dumps():
+            if dump.step == step:
+                dump.error = error
+                return
+
     def cpu_s(self, role: Role) -> float:
         """Processor time of all ranks of a role."""
         return sum(rank.cpu_s for rank in self.ranks if rank.role == role)

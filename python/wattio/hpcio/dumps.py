@@ -12,11 +12,16 @@ the disk may be full. Each process looks at the notes after it has left its own,
 parts that notes tell of if one says that the dump is lost. Of two processes, whoever leaves its
 note later sees both; and no part is taken away while it is being written. A note for which there is
 no room is an empty file, which takes none: it says that the dump is lost, too.
+
+On a file system that shows what others have made with a delay, as NFS does, two processes may each
+miss the other's note. So one looks again at the end, when all are done, at each dump of which
+nobody has said that it gave it its name.
 """
 
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
 import re
@@ -32,6 +37,7 @@ from wattio.hpcio import parts
 MANIFEST = "manifest.json"
 PARTIAL = ".partial"
 _PUBLISHING = "publishing"
+_LOOK = ".look"
 _NAME = re.compile(r"dump-(\d{8,})(\.partial)?", re.ASCII)
 
 
@@ -75,6 +81,8 @@ class Dumps:
     approach: str
     ranks: tuple[int, ...]
     sync: bool = False
+    published: set[int] = field(default_factory=set, compare=False)
+    """Steps of the dumps to which this process gave their name."""
 
     def prepare(self) -> None:
         """Make the folder, and remove what earlier runs did not finish. Raises InputError."""
@@ -110,14 +118,13 @@ class Dumps:
             folder.mkdir(exist_ok=True)
             self._put_note(folder, note)
             left, _ = notes(folder)
-            if _is_lost(folder, left):
+            if _loss(folder, left):
                 _remove_parts(folder, left)
-            elif {rank for one in left for rank in one.ranks} >= set(self.ranks):
-                self.publish(step, left)
-                for one in left:
-                    (self.output / name(step) / one.path).unlink(missing_ok=True)
+            elif not self._silent(left):
+                self._publish_noted(step, left)
         except FileNotFoundError:
-            # Another process has just left the last note, and renamed the folder.
+            # Another process has just left the last note, and renamed the folder; or somebody has
+            # removed it, which shows when one looks again.
             return None
         except OSError as error:
             text = parts.explain(folder, error)
@@ -143,10 +150,41 @@ class Dumps:
         content = {**note.as_json(), "ranks_expected": list(self.ranks)}
         _put(folder / note.path, content, self.sync)
 
-    def is_lost(self, step: int) -> bool:
-        """Whether a process has left word that its part of a dump will not come."""
+    def loss(self, step: int) -> Note | None:
+        """The note of a process whose part of a dump will not come; None where all may."""
         folder = self.output / (name(step) + PARTIAL)
-        return _is_lost(folder, notes(folder)[0])
+        return _loss(folder, notes(folder)[0])
+
+    def look_again(self, step: int) -> str | None:
+        """Publish a dump that has no name yet though all are done; an error in words, or None."""
+        folder, whole = self.output / (name(step) + PARTIAL), self.output / name(step)
+        _refresh(self.output)
+        if whole.exists():
+            return None
+        _refresh(folder)
+        left, _ = notes(folder)
+        if loss := _loss(folder, left):
+            return loss.error or f"{folder}: was dropped"
+        if silent := self._silent(left):
+            return (
+                f"{folder}: ranks {silent} have left no note there: they did not end this dump, or"
+                " somebody else has removed files"
+            )
+        try:
+            (folder / _PUBLISHING).unlink(missing_ok=True)
+            self._publish_noted(step, left)
+        except OSError as error:
+            return parts.explain(Path(error.filename or folder), error)
+        return None
+
+    def _silent(self, left: Sequence[Note]) -> list[int]:
+        """The ranks of whose blocks no note tells."""
+        return sorted(set(self.ranks) - {rank for one in left for rank in one.ranks})
+
+    def _publish_noted(self, step: int, left: Sequence[Note]) -> None:
+        self.publish(step, left)
+        for one in left:
+            (self.output / name(step) / one.path).unlink(missing_ok=True)
 
     def publish(self, step: int, left: Sequence[Note]) -> None:
         """Write the manifest of a dump whose parts are all there, and give it its name.
@@ -154,19 +192,26 @@ class Dumps:
         Raises OSError. Of several that try, one does.
         """
         folder = self.output / (name(step) + PARTIAL)
+        listed = [one.as_part() for one in sorted(left, key=lambda one: one.process)]
         content = {
             "wattio_hpcio": parts.VERSION,
             "step": step,
             "approach": self.approach,
             "ranks": list(self.ranks),
-            "parts": [one.as_part() for one in sorted(left, key=lambda one: one.process)],
+            "parts": listed,
         }
         try:
             (folder / _PUBLISHING).touch(exist_ok=False)
         except FileExistsError:
             return
+        there = {path.name for path in folder.iterdir()}
+        for part in listed:
+            if part["file"] not in there:
+                path = str(folder / part["file"])
+                raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
         _put(folder / MANIFEST, content, self.sync)
         whole = folder.rename(self.output / name(step))
+        self.published.add(step)
         with contextlib.suppress(OSError):
             (whole / _PUBLISHING).unlink()
         if self.sync:
@@ -208,9 +253,22 @@ def _put(path: Path, content: dict[str, Any], sync: bool) -> None:
         parts.sync(path.parent)
 
 
-def _is_lost(folder: Path, left: Sequence[Note]) -> bool:
-    """Whether one of the notes in a partial folder says that its part of the dump will not come."""
-    return any(not note.whole for note in left) or any(_is_empty(one) for one in _notes(folder))
+def _refresh(folder: Path) -> None:
+    """Change a folder: NFS looks anew at what others have made in one that it changes itself."""
+    with contextlib.suppress(OSError):
+        (folder / _LOOK).touch()
+        (folder / _LOOK).unlink()
+
+
+def _loss(folder: Path, left: Sequence[Note]) -> Note | None:
+    """A note in a partial folder that says that its part will not come; if any, of an error."""
+    for note in sorted(left, key=lambda one: one.error is None):
+        if not note.whole:
+            return note
+    for path in _notes(folder):
+        if _is_empty(path):
+            return Note(-1, (), error=f"{path}: there was no room for this note")
+    return None
 
 
 def _is_empty(path: Path) -> bool:

@@ -208,7 +208,7 @@ def _partial(step: int, path: Path) -> Dump:
     for note in notes:
         if note.dropped:
             dump.problems.append(f"ranks {list(note.ranks)}: dropped, the buffer was full")
-        elif note.error is not None:
+        elif note.error is not None and note.error not in dump.problems:
             dump.problems.append(note.error)
     damaged = sorted({one.name for one in path.glob("part-*.json")} - {one.path for one in notes})
     dump.problems += [f"{name}: is no whole note" for name in damaged]

@@ -19,6 +19,7 @@ from wattio.hpcio.account import Account, DumpRecord, RankAccount
 from wattio.hpcio.blocks import Block
 from wattio.hpcio.config import Config
 from wattio.hpcio.dumps import Dumps, Note
+from wattio.hpcio.output_lock import Lock
 from wattio.hpcio.topology import Topology
 
 if TYPE_CHECKING:
@@ -34,6 +35,8 @@ class Session(ABC):
     """One rank's part in the dumps of a program."""
 
     is_writer = False
+    lock: Lock | None = None
+    """What keeps other jobs out of the output folder; on rank 0."""
 
     def __init__(
         self, comm: MPI.Intracomm, config: Config, topology: Topology, compute_comm: MPI.Comm
@@ -50,6 +53,9 @@ class Session(ABC):
             self.rank, topology.nodes[self.rank], "writer" if self.is_writer else "compute"
         )
         self._account: Account | None = None
+        self._unseen: str | None = None
+        """What failed without anybody's knowing before the end; on rank 0."""
+
         self._wall_s, self._cpu_s = time.monotonic(), time.process_time()
         self._blocks: dict[str, tuple[Block, Array]] = {}
         self._known: dict[str, tuple[tuple[object, ...], Block]] = {}
@@ -137,6 +143,9 @@ class Session(ABC):
             self._blocks = {}
             untold = self._finish()
             self._account = self._gather()
+            untold = untold or self._unseen
+            if self.lock is not None:
+                self.lock.close()
             if untold:
                 error = DumpFailed(untold)
                 error.account = self._account
@@ -205,8 +214,20 @@ class Session(ABC):
         own = self._own
         own.wall_s = time.monotonic() - self._wall_s
         own.cpu_s = time.process_time() - self._cpu_s
-        everybody = self._comm.gather(own)
-        return Account(self.config.approach_text, everybody or [own])
+        everybody = self._comm.gather((own, self.dumps.published))
+        if everybody is None:
+            return Account(self.config.approach_text, [own])
+        account = Account(self.config.approach_text, [rank for rank, _ in everybody])
+        self._look_again(account, {step for _, published in everybody for step in published})
+        return account
+
+    def _look_again(self, account: Account, published: set[int]) -> None:
+        """Find what became of dumps of which no rank knows; all are done with theirs."""
+        lost = {*account.dropped, *account.errors}
+        for step in account.steps:
+            if step not in published | lost and (error := self.dumps.look_again(step)) is not None:
+                account.fail(step, error)
+                self._unseen = self._unseen or f"dump of step {step}: {error}"
 
 
 def _whole(step: object) -> int:

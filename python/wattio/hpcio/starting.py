@@ -17,6 +17,7 @@ from wattio.hpcio.cores import CoresSession
 from wattio.hpcio.dumps import Dumps
 from wattio.hpcio.node_writer import NodeWriter
 from wattio.hpcio.nodes import NodesSession
+from wattio.hpcio.output_lock import Lock
 from wattio.hpcio.partitioning import PartitioningSession
 from wattio.hpcio.partitioning_shared import SharedPartitioningSession
 from wattio.hpcio.session import Session
@@ -29,7 +30,8 @@ def start(comm: MPI.Intracomm, config: Config) -> Session:
 
     On ranks that only write, this returns when the simulation has closed its session; the session
     that it returns has `is_writer` true and a `close` that tells the rank's account. Raises
-    InputError where roles cannot be given or the output folder cannot be used.
+    InputError where roles cannot be given or the output folder cannot be used, as where another job
+    writes there.
     """
     if MPI.COMM_WORLD.Get_size() > 1:
         # A single rank may have been started by hand, and outlive its shell.
@@ -52,9 +54,12 @@ def start(comm: MPI.Intracomm, config: Config) -> Session:
     compute_comm = own.Split(MPI.UNDEFINED if writes_only else 0, own.Get_rank())
     if config.approach == "tp":
         kind = PartitioningSession if config.aggregation == "writer" else SharedPartitioningSession
-        return kind(own, config, roles, compute_comm)
+        parting = kind(own, config, roles, compute_comm)
+        parting.lock = lock
+        return parting
     begin = _on_cores if config.approach == "dc" else _on_nodes
     session = begin(own, config, roles, compute_comm)
+    session.lock = lock
     circle = MPI.COMM_NULL
     if config.aggregation == "dump":
         has_clients = own.Get_rank() in roles.writer_of.values()

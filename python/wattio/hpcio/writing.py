@@ -105,9 +105,10 @@ class WritingSession(Session):
         self, record: DumpRecord, ranks: tuple[int, ...], found: Sequence[tuple[Block, Array]]
     ) -> None:
         """Write the blocks of some ranks, unless another writer has lost its part of the dump."""
-        if self.config.when_full == "drop_oldest" and self.dumps.is_lost(record.step):
-            record.dropped = True
-            self.leave(record, Note(self.rank, ranks, dropped=True))
+        loss = self.dumps.loss(record.step) if self.config.when_full == "drop_oldest" else None
+        if loss is not None:
+            record.dropped, record.error = loss.dropped, loss.error
+            self.leave(record, Note(self.rank, ranks, [], loss.error, loss.dropped))
             return
         record.bytes = sum(block.bytes for block, _ in found)
         self.leave(record, self.write_part(record, ranks, found))
