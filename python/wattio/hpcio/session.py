@@ -223,9 +223,9 @@ class Session(ABC):
 
     def _look_again(self, account: Account, published: set[int]) -> None:
         """Find what became of dumps of which no rank knows; all are done with theirs."""
-        lost = {*account.dropped, *account.errors}
+        known = {*published, *account.dropped, *account.errors}
         for step in account.steps:
-            if step not in published | lost and (error := self.dumps.look_again(step)) is not None:
+            if step not in known and (error := self.dumps.look_again(step)) is not None:
                 account.fail(step, error)
                 self._unseen = self._unseen or f"dump of step {step}: {error}"
 

@@ -40,10 +40,11 @@ def start(comm: MPI.Intracomm, config: Config) -> Session:
     config = own.bcast(config)
     _check(own, config)
     roles = topology.plan(config, _nodes(own, config))
-    error = None
+    error, lock = None, None
     if own.Get_rank() == 0:
         leftovers.remove(time.time())
         try:
+            lock = Lock(config.output)
             Dumps(config.output, config.approach_text, roles.computing).prepare()
         except InputError as caught:
             error = str(caught)
