@@ -43,13 +43,14 @@ test: build ## Run all tests that need neither root nor servers.
 	cargo test --workspace --locked --quiet
 	$(RUN) pytest -m "not system and not slow" -n 2 --dist loadscope -rs $(if $(CI),--no-skips)
 
+# With the packages and features of `make test`, so that nothing is compiled twice.
 .PHONY: daemon
-daemon: needs ## Build the daemon, wattiod.
-	cargo build --locked --quiet -p wattiod
+daemon: needs ## Build the daemon, wattiod, and its tests.
+	cargo test --workspace --locked --quiet --no-run
 
 .PHONY: test-system
 test-system: build daemon ## Run the tests that need root, Debian packages, servers or long.
-	cargo test --locked --quiet -p wattio-host -- --ignored --show-output
+	cargo test --workspace --locked --quiet --lib --test 'conformance*' --test 'sources*' -- --ignored --show-output
 	$(RUN) pytest -m "system or slow" -rs $(if $(CI),--no-skips)
 
 .PHONY: guest

@@ -24,7 +24,7 @@ REPOSITORY = Path(__file__).parents[2]
 
 def conformance(root: Path, name: str) -> str:
     """Run one of the tests on a tree; what it says."""
-    tests = ("cargo", "test", "--locked", "-p", "wattio-host", "--test", "conformance_knobs")
+    tests = ("cargo", "test", "--locked", "--workspace", "--test", "conformance_knobs")
     done = subprocess.run(
         [*tests, "--", "--ignored", "--show-output", "--exact", f"conformance::served::{name}"],
         cwd=REPOSITORY,
