@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import contextlib
+from itertools import product
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from wattio.errors import InputError
-from wattio.models import document, extended, scenario
+from wattio.hpcio import topology
+from wattio.hpcio.config import Config, parse_approach
+from wattio.models import advice, document, extended, scenario
 from wattio.models.approach import Approach, Resources, parse, resources, usual
+from wattio.models.objective import parse as parse_objective
 from wattio.models.parameter import central
 from wattio.models.scenario import Application
 
@@ -184,6 +188,26 @@ def test_resources(text: str, nodes: int, cores: int, expected: Resources) -> No
 def test_what_leaves_nothing_to_compute_with_is_refused(text: str, nodes: int, cores: int) -> None:
     with pytest.raises(InputError, match="allowed"):
         resources(parse(text), nodes, cores)
+
+
+def test_writers_are_those_of_the_middleware() -> None:
+    """A dedicated core without anybody to write for is no writer."""
+    for nodes, cores, text in product(range(2, 7), range(2, 6), ("tp", "dc:1", "dc:3", "dn:1")):
+        with contextlib.suppress(InputError):
+            used = resources(parse(text), nodes, cores)
+            config = Config(**parse_approach(text))
+            roles = topology.plan(config, topology.emulated(nodes * cores, cores))
+            assert used.writers == len(set(roles.writer_of.values()))
+            assert used.compute_nodes * used.compute_cores == len(roles.computing)
+
+
+def test_usual_approaches_differ() -> None:
+    assert [str(one) for one in usual(8, 4)] == ["tp", "dc:1", "dc:2", "dn:15"]
+    assert [str(one) for one in usual(9, 4)][3:] == ["dn:15", "dn:7"]
+    given = [parse("dn:15"), parse("dn:7")]
+    with pytest.raises(InputError, match="dn:15 and dn:7 are the same on 8 nodes"):
+        advice.advise(platform(nodes=8), APPLICATION, parse_objective("time"), given, draws=1000)
+    assert advice.advise(platform(nodes=9), APPLICATION, parse_objective("time"), given, draws=1000)
 
 
 def test_usual_approaches_are_possible() -> None:

@@ -93,6 +93,8 @@ def test_a_file_is_written_as_it_is_read(place: Path) -> None:
         ("sigma = {", "sgma = {", "sigma"),
         ("nodes = 8", "nodes = 0", "nodes"),
         ('"8 s"', '"0 s"', "base"),
+        ('value = "8 s"', 'value = "8 s", low = "0.0000000000001 s", high = "9 s"', "base_s: the"),
+        ('"50 MB/s"', '"0.0000000000001 B/s"', "client_bytes_s: the interval"),
         ("[compute]\n", '[compute]\npoints = "x"\n', "unknown key"),
         ("[transfer]", "[transfers]", "did you mean"),
     ],
@@ -109,7 +111,8 @@ def test_what_is_wrong_is_named(place: Path, old: str, new: str, message: str) -
 @pytest.mark.parametrize(
     ("observed", "message"),
     [
-        ('approach = "dx"\nenergy = "1 kJ"', "no I/O approach"),
+        ('approach = "dx"\nenergy = "1 kJ"', 'approach "dx" is not known'),
+        ('approach = "dn:5000"\nenergy = "1 kJ"', "needs a number from 1 to 4096"),
         ('approach = "tp"', "nothing is known"),
         ('approach = "tp"\nenergy = "1 W"', "energy"),
         ('approach = "tp"\nhidden = true\noutput_every = 200', "every 200 steps of 100"),
@@ -184,6 +187,8 @@ def test_the_table_says_how_sure_it_is(place: Path, capsys: pytest.CaptureFixtur
     [
         (["--objective", "joy"], "no objective"),
         (["--approaches", "dc:9"], "none would compute"),
+        (["--approaches", "tp,dn:5000"], "needs a number from 1 to 4096"),
+        (["--approaches", "dn:15,dn:7"], "are the same on 8 nodes"),
         (["--approaches", "tp,tp"], "at most once"),
         (["--draws", "10"], "--draws"),
         (["--output-every", "101"], "--output-every"),

@@ -36,6 +36,7 @@ FORMS = ("tp", "dc:N", "dn:R")
 
 _MIB = 1 << 20
 _NUMBER_MAX = 4096
+_SHOWN = 40
 _COMPRESSION = re.compile(r"none|gzip:[1-9]")
 
 
@@ -122,7 +123,9 @@ def parse_approach(text: str) -> dict[str, Any]:
         return {"approach": "tp"}
     key = {"dc": "writers", "dn": "ratio"}.get(name)
     if key is None:
-        raise InputError(f'approach "{text}" is not known; {document.nearest(text, FORMS)}')
+        known = document.nearest(text, FORMS)
+        raise InputError(f'approach "{text[:_SHOWN]}" is not known; {known}')
     if not re.fullmatch(r"[1-9][0-9]{0,3}", number, re.ASCII) or int(number) > _NUMBER_MAX:
-        raise InputError(f'approach "{text}" needs a number from 1 to {_NUMBER_MAX}: {name}:1')
+        given = f'approach "{text[:_SHOWN]}"'
+        raise InputError(f"{given} needs a number from 1 to {_NUMBER_MAX}: {name}:1")
     return {"approach": name, key: int(number)}

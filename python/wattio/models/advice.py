@@ -11,7 +11,7 @@ import numpy as np
 from wattio.analysis.statistics import Interval
 from wattio.errors import InputError
 from wattio.models import conditioning, parameter, scenario
-from wattio.models.approach import Approach, usual
+from wattio.models.approach import Approach, Resources, resources, usual
 from wattio.models.objective import Objective
 from wattio.models.observed import Observed
 from wattio.models.parameter import Origin, Parameter
@@ -91,7 +91,7 @@ def advise(
     approaches are predicted with the same numbers; with observed runs, the draws are such that
     they agree with those (`conditioning`). Without `approaches`, the document's five are
     compared. Raises InputError for another application than the platform was profiled with, for
-    no approaches, and for those that the platform does not allow.
+    no approaches, for two that come to the same, and for those that the platform does not allow.
     """
     if application.name != platform.application:
         raise InputError(
@@ -99,13 +99,25 @@ def advise(
             f' "{application.name}"; allowed: an application of that name'
         )
     chosen = list(usual(platform.nodes, platform.cores) if approaches is None else approaches)
-    if not chosen or len(set(chosen)) < len(chosen):
-        raise InputError("approaches: none, or one twice; allowed: each at most once")
+    _check_distinct(chosen, platform)
     if observed:
         values = conditioning.condition(platform, observed, draws, seed)
     else:
         values = parameter.draw(platform.parameters, draws, seed)
     return of_draws(platform, application, objective, chosen, values, seed, len(observed))
+
+
+def _check_distinct(approaches: Sequence[Approach], platform: Platform) -> None:
+    if not approaches or len(set(approaches)) < len(approaches):
+        raise InputError("approaches: none, or one twice; allowed: each at most once")
+    found: dict[Resources, Approach] = {}
+    for one in approaches:
+        other = found.setdefault(resources(one, platform.nodes, platform.cores), one)
+        if other != one:
+            raise InputError(
+                f"approaches: {other} and {one} are the same on {platform.nodes} nodes: both"
+                " dedicate as many of them; allowed: one of both"
+            )
 
 
 def of_draws(

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import math
-import re
 from dataclasses import dataclass
 from typing import Literal
 
 from wattio.errors import InputError
+from wattio.hpcio.config import parse_approach
 
 Kind = Literal["tp", "dc", "dn"]
 
-_TEXT = re.compile(r"(?:(tp)|(dc|dn):([1-9][0-9]{0,8}))")
 _COUNTS = {1: "ONE", 2: "TWO"}
 
 
@@ -41,23 +40,17 @@ class Approach:
 
 
 def parse(text: str) -> Approach:
-    """Read `tp`, `dc:N` or `dn:R`. Raises InputError for anything else."""
-    found = _TEXT.fullmatch(text)
-    if found is None:
-        raise InputError(
-            f'"{text[:40]}" is no I/O approach; allowed: tp, dc:N (N dedicated cores of each node),'
-            " dn:R (R computing nodes for each dedicated one)"
-        )
-    if found[1]:
-        return Approach("tp")
-    return Approach("dc" if found[2] == "dc" else "dn", int(found[3]))
+    """Read `tp`, `dc:N` or `dn:R`, as the middleware does. Raises InputError."""
+    keys = parse_approach(text)
+    return Approach(keys["approach"], keys.get("writers", keys.get("ratio", 0)))
 
 
 @dataclass(frozen=True)
 class Resources:
     """What computes and what writes: the document's Table 1.
 
-    All of a dedicated node's cores write, as all ranks on it do with Damaris and with ours.
+    All dedicated cores write, and all cores of a dedicated node, as ranks on them do with Damaris
+    and with ours; but never more than there are cores that compute, for whom they would write.
     """
 
     compute_nodes: int
@@ -87,18 +80,25 @@ def resources(approach: Approach, nodes: int, cores: int) -> Resources:
                 if cores > 1
                 else f"{approach}: a node of one core has none to dedicate; allowed: tp, dn:R"
             )
-        dedicated = approach.number
-        return Resources(nodes, cores - dedicated, 0, dedicated, nodes * dedicated)
+        dedicated, computing = approach.number, cores - approach.number
+        return Resources(nodes, computing, 0, dedicated, nodes * min(dedicated, computing))
     if nodes < 2:
         raise InputError(f"{approach}: one node cannot be divided; allowed: tp, dc:N")
     dedicated = math.ceil(nodes / (approach.number + 1))
-    return Resources(nodes - dedicated, cores, dedicated, 0, dedicated * cores)
+    writing = min(dedicated, nodes - dedicated)
+    return Resources(nodes - dedicated, cores, dedicated, 0, writing * cores)
 
 
 def usual(nodes: int, cores: int) -> list[Approach]:
-    """The document's five approaches, as far as these nodes and cores allow them."""
+    """The document's five approaches, as far as these nodes and cores allow them.
+
+    Of several that come to the same, as dn:15 and dn:7 on eight nodes do, the first.
+    """
     found = [Approach("tp")]
     found += [Approach("dc", number) for number in (1, 2) if number < cores]
     if nodes >= 2:
         found += [Approach("dn", number) for number in (15, 7)]
-    return found
+    distinct: dict[Resources, Approach] = {}
+    for one in found:
+        distinct.setdefault(resources(one, nodes, cores), one)
+    return list(distinct.values())

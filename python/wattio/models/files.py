@@ -196,6 +196,12 @@ class PlatformFile(Strict):
     compute: Compute
     observed: tuple[ObservedEntry, ...] = Field(default=(), strict=False)
 
+    @model_validator(mode="after")
+    def _can_be_built(self) -> PlatformFile:
+        # A number may be allowed by its unit, and yet be nothing that the models can draw from.
+        self.build()
+        return self
+
     def text(self) -> str:
         """As TOML that reads the same."""
         content = self.model_dump(exclude_none=True)

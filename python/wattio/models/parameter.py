@@ -46,7 +46,7 @@ class Parameter:
         """Refuse what is no interval around the value."""
         if not self.least <= self.low <= self.value <= self.high <= self.most:
             raise ValueError(
-                f"the interval {self.low:g} to {self.high:g} does not hold the value"
+                f"{self.name}: the interval {self.low:g} to {self.high:g} does not hold the value"
                 f" {self.value:g}, or leaves {self.least:g} to {self.most:g}"
             )
 
