@@ -12,6 +12,9 @@ from typing import Any
 
 import pytest
 from wattio.hpcio import dumps, parts
+from wattio.hpcio.account import DumpRecord
+from wattio.hpcio.config import Config
+from wattio.hpcio.core_writer import CoreWriter
 from wattio.hpcio.dumps import Dumps, Note
 from wattio.hpcio.inspecting import inspect
 
@@ -74,6 +77,38 @@ def test_a_dropped_part_loses_the_others(store: Dumps) -> None:
         assert store.leave(STEP, note) is None
     assert data(store) == []
     assert inspect(store.output)[0].problems == ["ranks [1]: dropped, the buffer was full"]
+
+
+@pytest.mark.parametrize("policy", ["drop_oldest", "block"])
+@pytest.mark.parametrize(
+    ("loss", "error"), [(Note(0, (0,), error=FULL), FULL), (Note(0, (0,), dropped=True), None)]
+)
+def test_what_another_has_lost_is_not_begun(
+    store: Dumps, loss: Note, error: str | None, policy: str
+) -> None:
+    """By an error: it once was a drop here, as if this writer's buffer had been full."""
+    assert store.leave(STEP, loss) is None
+    writer = object.__new__(CoreWriter)
+    writer.rank, writer.dumps = 1, store
+    writer.config = Config.model_validate({"when_full": policy})
+    record = DumpRecord(STEP)
+    writer.write_dump(record, (1,), [])
+    begun = policy == "block"
+    assert (record.files, record.dropped) == (begun, loss.dropped and not begun)
+    assert record.error == (None if begun else error)
+    notes, _ = dumps.notes(store.output / FOLDER)
+    assert [note.whole for note in notes] == [False, begun]
+    assert data(store) == []
+    if error is not None:
+        assert inspect(store.output)[0].problems[0] == error
+
+
+def test_a_note_without_room_is_an_error_for_others(store: Dumps) -> None:
+    path = store.begin(STEP) / "part-000000.json"
+    path.touch()
+    loss = store.loss(STEP)
+    assert loss is not None
+    assert (loss.error, loss.dropped) == (f"{path}: there was no room for this note", False)
 
 
 def test_other_dumps_keep_theirs(store: Dumps) -> None:

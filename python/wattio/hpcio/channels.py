@@ -19,6 +19,9 @@ from wattio.errors import HostError
 from wattio.hpcio.bells import START_S, Died
 
 MESSAGE_BYTES_MAX = 1 << 24
+_HELLO_BYTES_MAX = 256
+_HELLO_S = 10.0
+"""How long whoever connects may take to say the token."""
 
 _LENGTH = struct.Struct("<I")
 
@@ -54,11 +57,11 @@ class Channel:
         except OSError as error:
             raise Died from error
 
-    def receive(self) -> dict[str, Any]:
+    def receive(self, bytes_max: int = MESSAGE_BYTES_MAX) -> dict[str, Any]:
         """The next message; asleep until it is there. Raises Died, also for what is no message."""
         try:
             (length,) = _LENGTH.unpack(self._exactly(_LENGTH.size))
-            if length > MESSAGE_BYTES_MAX:
+            if length > bytes_max:
                 raise Died
             message = json.loads(self._exactly(length))
         except (OSError, ValueError, RecursionError) as error:
@@ -101,14 +104,9 @@ class Port:
             while len(found) < len(ranks):
                 peer, _ = self._socket.accept()
                 channel = Channel(peer)
-                peer.settimeout(START_S)
-                try:
-                    hello = channel.receive()
-                except Died:
-                    hello = {}
-                rank = hello.get("rank")
-                known = secrets.compare_digest(str(hello.get("token")), self.address.token)
-                if not known or not isinstance(rank, int) or rank not in ranks:
+                peer.settimeout(_HELLO_S)
+                rank = self._rank(channel)
+                if rank not in ranks:
                     channel.close()
                     continue
                 peer.settimeout(None)
@@ -119,6 +117,17 @@ class Port:
         finally:
             self._socket.close()
         return found
+
+    def _rank(self, channel: Channel) -> int:
+        """The rank that has connected; -1 for a stranger."""
+        try:
+            hello = channel.receive(_HELLO_BYTES_MAX)
+        except Died:
+            return -1
+        token = str(hello.get("token")).encode(errors="replace")
+        known = secrets.compare_digest(token, self.address.token.encode())
+        rank = hello.get("rank")
+        return rank if known and isinstance(rank, int) else -1
 
 
 def connect(address: Address, rank: int) -> Channel:
