@@ -50,6 +50,8 @@ def start(comm: MPI.Intracomm, config: Config) -> Session:
             error = str(caught)
     error = own.bcast(error)
     if error is not None:
+        if lock is not None:
+            lock.close()
         raise InputError(error)
     writes_only = own.Get_rank() not in roles.writer_of
     compute_comm = own.Split(MPI.UNDEFINED if writes_only else 0, own.Get_rank())
