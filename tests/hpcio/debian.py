@@ -11,7 +11,8 @@ from typing import Any
 
 import pydantic
 
-from hpcio.launching import TIMEOUT_S, environment
+from hpcio.launching import environment
+from hpcio.waiting import HANGS_S
 
 PYTHON = Path("/usr/bin/python3")
 MPIRUN = Path("/usr/bin/mpirun.openmpi")
@@ -47,7 +48,7 @@ def missing() -> str | None:
 
 
 def launch(
-    ranks: int, program: Path, task: dict[str, Any], place: Path, timeout_s: float = TIMEOUT_S
+    ranks: int, program: Path, task: dict[str, Any], place: Path
 ) -> subprocess.CompletedProcess[str]:
     """Run a program on so many ranks; modules are lent to it in `place`."""
     modules = place / "modules"
@@ -59,18 +60,16 @@ def launch(
             (modules / name).symlink_to(Path(pydantic.__file__).parents[1] / name)
     line = [str(PYTHON), "-m", "mpi4py", str(program), json.dumps(task)]
     more = {"PYTHONPATH": str(modules), "PYTHONDONTWRITEBYTECODE": "1"}
-    return run(line, ranks, more, timeout_s)
+    return run(line, ranks, more)
 
 
-def run(
-    line: list[str], ranks: int, more: dict[str, str], timeout_s: float = TIMEOUT_S
-) -> subprocess.CompletedProcess[str]:
+def run(line: list[str], ranks: int, more: dict[str, str]) -> subprocess.CompletedProcess[str]:
     """Run a command line on so many ranks; TimeoutExpired where it hangs."""
     return subprocess.run(
         [str(MPIRUN), "-np", str(ranks), "--oversubscribe", "--bind-to", "none", *line],
         env={**environment(), **more},
         capture_output=True,
         text=True,
-        timeout=timeout_s,
+        timeout=HANGS_S,
         check=False,
     )

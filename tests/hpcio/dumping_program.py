@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import os
 import resource
 import signal
 import sys
 import threading
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,22 +24,17 @@ from wattio.hpcio.blocks import Block
 from wattio.hpcio.node_writer import NodeWriter
 from wattio.hpcio.session import Session
 
+from hpcio.waiting import FOREVER_S, until
+
 SHAPE = (24, 10, 6)
-DEADLINE_S = 20.0
+
+PIECES = {"first": 500, "beginning": 200, "rest": 700}
+"""Variables of a dump, and of the next one: the first takes half of the room of the others."""
 
 
 def field(step: int) -> NDArray[np.float32]:
     """The global field of a step."""
     return (np.arange(np.prod(SHAPE), dtype="f4") + 10_000 * step).reshape(SHAPE)
-
-
-def until(condition: Callable[[], bool], within_s: float = DEADLINE_S) -> None:
-    """Wait for a condition; it has to come."""
-    deadline_s = time.monotonic() + within_s
-    while not condition():
-        if time.monotonic() > deadline_s:
-            raise TimeoutError
-        time.sleep(0.005)
 
 
 def whole(task: dict[str, Any], step: int) -> bool:
@@ -119,10 +114,41 @@ def dump_varied(session: Session, step: int) -> None:
     session.end_dump(step)
 
 
+def dump_in_pieces(session: Session, gate: Gate) -> None:
+    """A dump begins beside an older one, and goes on when that is done.
+
+    Free memory lies on both sides of what it has by then, and holds the rest in no single piece.
+    """
+
+    def fill(name: str) -> None:
+        session.allocate(name, (PIECES[name],))[...] = PIECES[name]
+
+    fill("first")
+    session.end_dump(0)
+    until(gate.reached.exists)
+    fill("beginning")
+    gate.opened.touch()
+    fill("rest")
+    session.end_dump(1)
+
+
+def steps_of(task: dict[str, Any]) -> list[Any]:
+    """The steps to dump, as a program may count them."""
+    steps: list[Any] = task["steps"]
+    return [np.int64(step) for step in steps] if task.get("numpy_steps") else steps
+
+
+def process_of(folder: Path, rank: int) -> Path:
+    """Where a rank tells the number of its process."""
+    return folder / f"rank-{rank}"
+
+
 def run(task: dict[str, Any]) -> None:
     comm = MPI.COMM_WORLD
     config = hpcio.Config.model_validate(task["config"])
     gate = Gate(config.output.parent)
+    if task.get("killed") == "by the test":
+        process_of(config.output.parent, comm.Get_rank()).write_text(str(os.getpid()))
     if task.get("gated") and comm.Get_rank() == comm.Get_size() - 1:
         gate.install()
     if task.get("killed") == comm.Get_rank():
@@ -147,16 +173,21 @@ def simulate(session: Session, task: dict[str, Any], gate: Gate) -> None:
     if task.get("gated") == "stall":
         opener = threading.Thread(target=open_at_stall, args=(session, gate), daemon=True)
         opener.start()
-    for step in task["steps"]:
+    if task.get("pieces"):
+        dump_in_pieces(session, gate)
+    for step in steps_of(task):
         with contextlib.suppress(DumpFailed) if task.get("going") else contextlib.nullcontext():
             (dump_varied if task.get("varied") else dump)(session, step)
+        if task.get("paced"):
+            # The next dump may take over this one's memory.
+            until(functools.partial(whole, task, step))
         if task.get("gated") and step == 0:
             until(gate.reached.exists)
         if "through" in task and step in task["through"]:
             assert whole(task, step), "a dump that is written through is there at once"
     if task.get("killed") is not None:
-        # Somebody dies now; this rank waits as in a long step.
-        until(lambda: False)
+        # Somebody dies now; this rank waits as in a step that outlasts the test.
+        until(lambda: False, FOREVER_S)
     gate.opened.touch()
 
 

@@ -11,14 +11,16 @@ from typing import Any
 
 from wattio.workloads import mpi_launch, mpirun
 
+from hpcio.waiting import HANGS_S
+
 PROGRAM = Path(__file__).with_name("dumping_program.py")
-TIMEOUT_S = 60.0
 
 
 def environment() -> dict[str, str]:
     """What launchers need on one small machine, as any user."""
     return {
         **os.environ,
+        "PYTHONPATH": str(PROGRAM.parents[1]),
         **mpirun._ENVIRONMENT,
         **mpi_launch._ENVIRONMENT,
         **mpi_launch._ONE_HOST,
@@ -26,24 +28,24 @@ def environment() -> dict[str, str]:
     }
 
 
-def command(ranks: int, task: dict[str, Any]) -> list[str]:
-    """The launcher's command line for so many ranks of the program."""
+def command(ranks: int, task: dict[str, Any], program: Path = PROGRAM) -> list[str]:
+    """The launcher's command line for so many ranks of a program."""
     launcher = mpi_launch.launcher(mpirun.LauncherOptions())
     assert launcher is not None
     line = [launcher, "-np", str(ranks), "--oversubscribe", "--bind-to", "none", sys.executable]
-    return [*line, "-m", "mpi4py", str(PROGRAM), json.dumps(task)]
+    return [*line, "-m", "mpi4py", str(program), json.dumps(task)]
 
 
 def launch(
-    ranks: int, task: dict[str, Any], timeout_s: float = TIMEOUT_S
+    ranks: int, task: dict[str, Any], program: Path = PROGRAM
 ) -> subprocess.CompletedProcess[str]:
-    """Run the program on so many ranks; TimeoutExpired where it hangs."""
+    """Run a program on so many ranks; TimeoutExpired where it hangs."""
     return subprocess.run(
-        command(ranks, task),
+        command(ranks, task, program),
         env=environment(),
         capture_output=True,
         text=True,
-        timeout=timeout_s,
+        timeout=HANGS_S,
         check=False,
     )
 

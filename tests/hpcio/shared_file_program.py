@@ -18,7 +18,8 @@ from wattio.errors import DumpFailed
 from wattio.hpcio import shared_file
 from wattio.hpcio.session import Session
 
-from hpcio.dumping_program import Gate, dump, open_at_stall, until, whole
+from hpcio.dumping_program import Gate, dump, open_at_stall, whole
+from hpcio.waiting import until
 
 GRID = (3, 8, 12)
 CUT = (2, 2)

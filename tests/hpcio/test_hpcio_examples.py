@@ -15,15 +15,14 @@ from wattio.hpcio.assembling import assemble, fields
 from wattio.hpcio.inspecting import inspect
 from wattio.workloads import mpi_launch, mpirun
 
-from hpcio.dumping_program import until
 from hpcio.launching import environment
 from hpcio.test_hpcio_failures import children, runs
+from hpcio.waiting import HANGS_S, until
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "hpcio"
 SHAPE = (37, 20)
 STEPS = [0, 10, 20, 30]
-RUNS_S = 120.0
-ENDED_S = 10.0
+BUILDS_S = 300.0
 
 LAYOUTS = {
     "tp": (4, 'approach = "tp"'),
@@ -51,7 +50,7 @@ def programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def make(place: Path, target: str) -> None:
     line = ["make", "-C", str(place), f"PYTHON={sys.executable}", target]
-    subprocess.run(line, check=True, timeout=RUNS_S)
+    subprocess.run(line, check=True, timeout=BUILDS_S)
 
 
 def line(program: str, ranks: int, *arguments: object) -> list[str]:
@@ -73,7 +72,7 @@ def launch(
         env=environment(),
         capture_output=True,
         text=True,
-        timeout=RUNS_S,
+        timeout=HANGS_S,
         check=False,
     )
 
@@ -150,9 +149,9 @@ def test_a_dead_launcher_ends_a_program_that_computes(programs: Path, tmp_path: 
         stderr=subprocess.DEVNULL,
     ) as job:
         try:
-            until((tmp_path / "dumps" / "dump-00000000").is_dir, RUNS_S)
+            until((tmp_path / "dumps" / "dump-00000000").is_dir)
             found = children(job.pid)
         finally:
             job.kill()
     assert len(found) == 2
-    until(lambda: not any(runs(rank) for rank in found), ENDED_S)
+    until(lambda: not any(runs(rank) for rank in found))

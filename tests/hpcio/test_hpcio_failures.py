@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,14 +15,9 @@ from wattio.hpcio import parse_approach
 from wattio.hpcio.assembling import fields
 from wattio.hpcio.inspecting import inspect
 
-from hpcio.dumping_program import field, until
+from hpcio.dumping_program import field, process_of
 from hpcio.launching import account, command, environment, launch
-
-ENDS_S = 20.0
-"""The start of the ranks, and the ten seconds in which a job has to end after a death."""
-
-ENDED_S = 10.0
-"""In which all ranks have to end after a death."""
+from hpcio.waiting import HANGS_S, until
 
 PER_NODE = {"tp": None, "dc:1": 4, "dn:1": 2}
 
@@ -55,12 +51,40 @@ def runs(process: int) -> bool:
 )
 def test_a_death_ends_the_job(tmp_path: Path, approach: str, killed: int) -> None:
     output = tmp_path / "dumps"
-    done = launch(4, task(output, approach, [0, 1], killed=killed), ENDS_S)
+    done = launch(4, task(output, approach, [0, 1], killed=killed))
     assert done.returncode != 0
     first = inspect(output)[0]
     assert first.whole
     assert not first.problems
     assert np.array_equal(fields(output, 0)["theta"], field(0))
+
+
+@pytest.mark.parametrize(
+    ("approach", "killed", "others"),
+    [("dc:1", 1, {0, 2, 3}), ("dc:1", 3, {0, 1, 2}), ("dn:1", 1, {3})],
+)
+def test_a_death_is_noticed_without_the_launcher(
+    tmp_path: Path, approach: str, killed: int, others: set[int]
+) -> None:
+    """One that is stopped neither ends ranks nor answers those that want to end all."""
+    output = tmp_path / "dumps"
+    line = command(4, task(output, approach, [0], killed="by the test"))
+    with subprocess.Popen(
+        line, env=environment(), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+    ) as job:
+        try:
+            until((output / "dump-00000000").is_dir)
+            ranks = [int(process_of(tmp_path, rank).read_text()) for rank in range(4)]
+            job.send_signal(signal.SIGSTOP)
+            os.kill(ranks[killed], signal.SIGKILL)
+            until(lambda: not any(runs(ranks[rank]) for rank in others))
+            job.send_signal(signal.SIGCONT)
+            _, told = job.communicate(timeout=HANGS_S)
+        finally:
+            job.kill()
+    assert job.returncode != 0
+    assert "has died; all ranks are ended" in told
+    assert {f"wattio: rank {rank}:" in told for rank in others} == {True}
 
 
 @pytest.mark.parametrize("approach", ["tp", "dc:1", "dn:1"])
@@ -78,7 +102,7 @@ def test_a_dead_launcher_ends_all_ranks(tmp_path: Path, approach: str) -> None:
         finally:
             job.kill()
     assert len(ranks) == 4
-    until(lambda: not any(runs(rank) for rank in ranks), ENDED_S)
+    until(lambda: not any(runs(rank) for rank in ranks))
     assert np.array_equal(fields(output, 0)["theta"], field(0))
 
 
@@ -86,7 +110,7 @@ def test_a_dead_launcher_ends_all_ranks(tmp_path: Path, approach: str) -> None:
 def test_a_full_disk_ends_with_its_reason(tmp_path: Path, approach: str) -> None:
     """A limit on the size of files is a disk that is full, without root."""
     output = tmp_path / "dumps"
-    done = launch(4, task(output, approach, [0, 1], limit=2048), ENDS_S)
+    done = launch(4, task(output, approach, [0, 1], limit=2048))
     assert done.returncode != 0
     assert "DumpFailed: dump of step" in done.stderr
     assert "the disk is full or a limit is reached" in done.stderr
@@ -114,7 +138,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 @pytest.mark.parametrize("approach", ["tp", "dc:1", "dn:1"])
 def test_a_disk_fills_up(small_disk: Path, approach: str) -> None:
     output = small_disk / "dumps"
-    done = launch(4, task(output, approach, list(range(30))), ENDS_S)
+    done = launch(4, task(output, approach, list(range(30))))
     assert done.returncode != 0
     assert "the disk is full or a limit is reached (No space left on device)" in done.stderr
     found = inspect(output)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,7 @@ from wattio.hpcio.inspecting import inspect
 
 from hpcio import debian
 from hpcio.dumping_program import SHAPE, field
-from hpcio.test_hpcio_failures import ENDED_S, small_disk
+from hpcio.test_hpcio_failures import small_disk
 
 __all__ = ["small_disk"]
 
@@ -183,11 +182,7 @@ def test_a_death_while_others_wait_ends_the_job(tmp_path: Path, approach: str, d
     output = tmp_path / "dumps"
     asked = task(output, approach, dies=dies)
     done = debian.launch(4, PROGRAM, asked, tmp_path)
-    ended_s = time.time()
     assert done.returncode != 0
-    # The file of this dump was made just before.
-    died_s = (output / "dump-00000020.partial").stat().st_mtime
-    assert ended_s - died_s < ENDED_S
     found = inspect(output)
     assert found[0].whole
     assert not found[0].problems

@@ -8,14 +8,15 @@ from typing import Any
 
 import numpy as np
 import pytest
-from wattio.hpcio import parse_approach
+from wattio.hpcio import blocks, headers, parse_approach
 from wattio.hpcio.assembling import fields
 from wattio.hpcio.inspecting import inspect
 
-from hpcio.dumping_program import SHAPE, field, varied
+from hpcio.dumping_program import PIECES, SHAPE, field, varied
 from hpcio.launching import account, launch
 
 STEPS = [0, 10, 20]
+TOGETHER = Path(__file__).with_name("shared_file_program.py")
 DUMP_BYTES = 4 * int(np.prod(SHAPE)) + 1024
 """A dump of a single computing rank, with its headers."""
 
@@ -69,6 +70,24 @@ def test_dumps_may_differ(tmp_path: Path, buffer: str, policy: str) -> None:
         }
         assert set(found) == set(wanted)
         assert all(np.array_equal(found[name], data) for name, data in wanted.items())
+
+
+@pytest.mark.parametrize("policy", ["block", "drop_oldest"])
+def test_free_memory_in_pieces_is_no_error(tmp_path: Path, policy: str) -> None:
+    """A dump that fits once ended the simulation, if an older one was done at the wrong moment."""
+    output = tmp_path / "dumps"
+    made = {name: blocks.make(name, 0, (size,), "f8") for name, size in PIECES.items()}
+    share = headers.needed(made["beginning"]) + headers.needed(made["rest"])
+    given = config(output, "dc:1", buffer=f"{share} B", when_full=policy, ranks_per_node=2)
+    task = {"config": given, "steps": [], "pieces": True, "gated": "end"}
+    told = account(launch(2, task))
+    assert told["written_through"] == 1
+    assert told["errors"] == {}
+    assert [dump.problems for dump in inspect(output)] == [[], []]
+    found = fields(output, 1)
+    for name in ("beginning", "rest"):
+        assert found.pop(f"{name}/000000").tolist() == [PIECES[name]] * PIECES[name]
+    assert found == {}
 
 
 @pytest.mark.parametrize("approach", ["dc:1", "dn:1"])
@@ -125,6 +144,52 @@ def test_a_step_is_a_whole_number(tmp_path: Path, approach: str) -> None:
     assert told.returncode != 0
     assert "end_dump(2.5): a step is a whole number" in told.stderr
     assert [dump.step for dump in inspect(tmp_path / "dumps") if dump.whole][:1] == [0]
+
+
+@pytest.mark.parametrize("approach", ["tp", "dc:1", "dn:1"])
+def test_steps_may_be_numbers_of_numpy(tmp_path: Path, approach: str) -> None:
+    """The account is plain data all the same: it is printed as JSON."""
+    given = config(tmp_path / "dumps", approach, ranks_per_node=1 if approach == "dn:1" else 2)
+    steps = list(range(10))
+    task = {"config": given, "steps": steps, "numpy_steps": True, "paced": True}
+    told = account(launch(2, task))
+    assert [dump["step"] for dump in told["ranks"][0]["dumps"]] == steps
+
+
+@pytest.mark.parametrize("approach", ["tp", "dc:1"])
+def test_a_step_that_no_file_can_hold_is_told(tmp_path: Path, approach: str) -> None:
+    given = config(tmp_path / "dumps", approach, ranks_per_node=2)
+    told = launch(2, {"config": given, "steps": [0, 1, 1 << 63]})
+    assert told.returncode != 0
+    assert f"end_dump({1 << 63}): steps go up to {(1 << 63) - 1}" in told.stderr
+
+
+@pytest.mark.parametrize(
+    ("wrong", "reasons"),
+    [
+        ({"ends": 1}, {20: "ranks [1] ended without this dump"}),
+        ({"ends": 0}, {20: "ranks [0] ended without this dump"}),
+        ({"strays": 1}, dict.fromkeys((20, 21), "ranks disagree about the step: [20, 21]")),
+    ],
+)
+def test_ranks_that_disagree(
+    tmp_path: Path, wrong: dict[str, int], reasons: dict[int, str]
+) -> None:
+    """In time partitioning, where each has a file of its own and all leave a dump together."""
+    output = tmp_path / "dumps"
+    task = {"config": config(output, "tp", aggregation="writer"), "steps": STEPS, **wrong}
+    done = launch(3, task, TOGETHER)
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout)
+    ended = wrong.get("ends")
+    assert [len(failed) for failed in told["failed"]] == [rank != ended for rank in range(3)]
+    wanted = {str(step): [reason] for step, reason in reasons.items()}
+    assert told["account"]["errors"] == wanted
+    found = {dump.step: dump for dump in inspect(output)}
+    assert [step for step, dump in found.items() if dump.whole] == [0, 10]
+    assert found[20].problems[0] == reasons[20]
+    assert set(found) == {0, 10, *reasons}
+    assert not list(output.glob("*.partial/*.h5"))
 
 
 def test_what_cannot_be_is_told(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ one before it goes a short way of its own.
 
 from __future__ import annotations
 
+import operator
 import time
 from collections import deque
 from collections.abc import Sequence
@@ -108,11 +109,12 @@ class CoresSession(Session):
         followed, record, dumps = self._followed, self._record, self._own.dumps
         number = self._number
         try:
+            step = operator.index(step)
             alike = followed and self._taken == len(followed.asked) and step > dumps[-1].step
             if followed and alike:
                 failures = self._board.post(self._client, number, step, followed.head)
-        except TypeError:
-            # It is no whole number, which the long way tells.
+        except (TypeError, ValueError):
+            # It is no whole number, or too large, which the long way tells.
             alike = False
         if not followed or not alike:
             self._diverge()
@@ -170,13 +172,31 @@ class CoresSession(Session):
                 return None
             others = self._extents.owners - {self._places}
             if not ahead and not others:
-                raise InputError(
-                    f"variable {block.name}: this dump needs more than this rank's share of the"
-                    f" buffer, {self._memory.size} B ({size} B did not fit): make buffer larger"
-                )
+                self._check_fits(block)
+                return None
             if self.config.when_full == "drop_oldest" and self._drop():
                 continue
             self._wait()
+
+    def _check_fits(self, block: Block) -> None:
+        """Whether a dump that found no room has what is its own, though in pieces.
+
+        Its first blocks were put around older dumps, and cannot be moved: the program fills them.
+        Raises InputError where the dump can never be, or where this rank cannot write it alone.
+        """
+        placed = sum(headers.needed(other) for other, _ in self._places.placed)
+        size = headers.needed(block)
+        share = f"this rank's share of the buffer, {self._memory.size} B"
+        if placed + size > self._memory.size:
+            raise InputError(
+                f"variable {block.name}: this dump needs more than {share} ({size} B did not fit):"
+                " make buffer larger"
+            )
+        if self.config.aggregation == "dump":
+            raise InputError(
+                f"variable {block.name}: this dump fits into {share}, but not in one piece: other"
+                f" dumps were there when it began ({size} B did not fit): make buffer larger"
+            )
 
     def _release(self) -> None:
         """Let go of the memory of dumps that are done."""

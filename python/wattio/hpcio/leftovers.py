@@ -43,7 +43,11 @@ def remove(now_s: float, shared: Path = SHARED, processes: Path = Path("/proc"))
 
 def _is_ours(path: Path, now_s: float) -> bool:
     """Whether this user made it on this host, and long enough ago for all ranks to have it."""
-    found = path.lstat()
+    try:
+        found = path.lstat()
+    except OSError:
+        # Another job has just ended, and taken it along.
+        return False
     made_here = f".{socket.gethostname().partition('.')[0]}." in path.name
     own = stat.S_ISREG(found.st_mode) and found.st_uid == os.geteuid()
     return own and made_here and now_s - found.st_mtime > OLD_S

@@ -34,5 +34,6 @@ class SharedPartitioningSession(PartitioningSession):
         if record.error is not None:
             raise DumpFailed(f"dump of step {record.step}: {record.error}")
 
-    def _finish(self) -> None:
+    def _finish(self) -> str | None:
         self._circle.leave()
+        return None

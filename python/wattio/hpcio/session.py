@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import faulthandler
 import operator
 import os
 import sys
-import threading
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from mpi4py import MPI
@@ -29,6 +30,9 @@ if TYPE_CHECKING:
 
 _ABORT_S = 3.0
 """How long MPI_Abort may take."""
+
+_STEP_MAX = (1 << 63) - 1
+"""Steps are words of 64 bits in shared memory and in files."""
 
 
 class Session(ABC):
@@ -74,7 +78,7 @@ class Session(ABC):
         Its content is arbitrary. Where the block lies in the global field (`offset` within
         `global_shape`, in elements) goes into the file, so that the field can be put together.
         May block while the buffer is full, by the policy. Raises InputError for a block that
-        cannot be, or that is larger than the buffer, and DumpFailed for dumps before.
+        cannot be, or that is larger than the buffer.
         """
         self._check_open()
         block = self._block(name, shape, dtype, global_shape, offset)
@@ -189,16 +193,20 @@ class Session(ABC):
     def lost(self, who: str) -> NoReturn:
         """End the program: a process that this one needs has died."""
         self._tell_of_death(who)
-        self._comm.Abort(1)
-        raise SystemExit(1)
+        self._abort()
 
-    def gone(self, who: str) -> None:
+    def gone(self, who: str) -> NoReturn:
         """As `lost`, from another thread: where MPI does not let it, the launcher has to notice."""
         self._tell_of_death(who)
-        late = threading.Timer(_ABORT_S, os._exit, (1,))
-        late.daemon = True
-        late.start()
         if MPI.Query_thread() == MPI.THREAD_MULTIPLE:
+            self._abort()
+        os._exit(1)
+
+    def _abort(self) -> NoReturn:
+        """End all ranks; this one even where the launcher, which MPI asks to do so, is stuck."""
+        # MPI_Abort keeps Python's lock meanwhile: no thread of Python's could end this process.
+        with Path(os.devnull).open("w") as nowhere:
+            faulthandler.dump_traceback_later(_ABORT_S, exit=True, file=nowhere)
             self._comm.Abort(1)
         os._exit(1)
 
@@ -233,9 +241,12 @@ class Session(ABC):
 def _whole(step: object) -> int:
     """The step as a plain number. Raises InputError."""
     try:
-        return operator.index(step)  # type: ignore[arg-type]
+        found = operator.index(step)  # type: ignore[arg-type]
     except TypeError:
         raise InputError(f"end_dump({step!r}): a step is a whole number") from None
+    if found > _STEP_MAX:
+        raise InputError(f"end_dump({found}): steps go up to {_STEP_MAX}")
+    return found
 
 
 class Scratch:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 
 from mpi4py import MPI
@@ -42,7 +43,9 @@ def start(comm: MPI.Intracomm, config: Config) -> Session:
     roles = topology.plan(config, _nodes(own, config))
     error, lock = None, None
     if own.Get_rank() == 0:
-        leftovers.remove(time.time())
+        with contextlib.suppress(OSError):
+            # Of others, and no reason for this job not to start.
+            leftovers.remove(time.time())
         try:
             lock = Lock(config.output)
             Dumps(config.output, config.approach_text, roles.computing).prepare()

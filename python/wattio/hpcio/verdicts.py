@@ -1,4 +1,4 @@
-"""What becomes of a dump that several processes write into one file: they offer, the first decides.
+"""What becomes of a dump that several processes write together: they offer, the first decides.
 
 A dump that one has dropped, or that lacks a rank, is no dump.
 """
@@ -41,6 +41,9 @@ class Verdict:
     dropped: bool = False
     over: bool = False
     """Whether no process has a dump any more."""
+
+    teller: int | None = None
+    """The process whose note is to tell the error; None where notes tell it already."""
 
 
 def judge(offers: Sequence[Offer | None], ranks: Sequence[int]) -> Verdict:
