@@ -19,6 +19,7 @@ from wattio.hpcio.dumps import Dumps, Note
 from wattio.hpcio.inspecting import inspect
 
 from hpcio.launching import launch
+from hpcio.waiting import HANGS_S
 
 STEP = 7
 FOLDER = "dump-00000007.partial"
@@ -196,7 +197,7 @@ def test_processes_side_by_side_leave_no_data_of_lost_dumps(tmp_path: Path) -> N
         assert writer.stdout is not None
         assert writer.stdout.readline() == b"ready\n"
     for writer in writers:
-        writer.communicate(b"go\n", timeout=60)
+        writer.communicate(b"go\n", timeout=HANGS_S)
     assert [writer.returncode for writer in writers] == [0] * count
     assert len(dumps.find(tmp_path, partial=True)) == steps
     assert list(tmp_path.glob("*/*.h5")) == []
