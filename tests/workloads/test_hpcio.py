@@ -212,6 +212,7 @@ def test_a_run_is_cancelled(tmp_path: Path) -> None:
         ({"variables": ["u", "u"]}, '"u" is there twice'),
         ({"compression": "zip"}, "allowed: none, gzip"),
         ({"ranks": 64}, "are too many for 16 x 16 columns"),
+        ({"steps": 2}, "a dump every 3 steps of 2 is none; allowed: 1 to 2, and 0 for no output"),
         ({"launcher": {"ranks_per_client": 2}}, "give ranks, not ranks_per_client"),
     ],
 )

@@ -47,7 +47,6 @@ FOLDER = "wattio-hpcio"
 _MIB = 1 << 20
 _GUESS_S_PER_CELL = 0.5e-6
 _GUESS_BYTES_PER_S = 100e6
-_SHOWN = 3
 
 
 def _read_share(value: object) -> float:
@@ -113,6 +112,11 @@ class Options(Strict):
     def _agree(self) -> Options:
         if self.launcher.ranks_per_client != 1:
             raise ValueError("ranks are over all clients: give ranks, not ranks_per_client")
+        if self.output_every > self.steps:
+            raise ValueError(
+                f"output_every: a dump every {self.output_every} steps of {self.steps} is none;"
+                f" allowed: 1 to {self.steps}, and 0 for no output"
+            )
         try:
             self._check_ranks()
         except InputError as error:
@@ -197,8 +201,7 @@ class Work:
         folder = mpirun.shared_folder(context, "hpcio") / FOLDER
         report = launch(self._options, folder, context)
         if errors := report.errors():
-            more = f" (and {len(errors) - _SHOWN} more)" if len(errors) > _SHOWN else ""
-            raise WorkloadFailed(f"{step}: {'; '.join(errors[:_SHOWN])}{more}")
+            raise WorkloadFailed(f"{step}: {mpi_launch.first_of(errors)}")
         return [report.span(boot())]
 
     def clean(self, context: Context) -> None:
@@ -221,7 +224,7 @@ def launch(options: Options, folder: Path, context: Context) -> Report:
             program = mpi_launch.launch(RUN, "hpcio", {**task, **groups}, launcher, context)
     except WorkloadFailed as failed:
         if found := hpcio_output.reasons(_text(context.raw / mpi_launch.ERRORS)):
-            raise WorkloadFailed(f"{RUN}: {'; '.join(found[:_SHOWN])}") from failed
+            raise WorkloadFailed(f"{RUN}: {mpi_launch.first_of(found)}") from failed
         raise
     try:
         return hpcio_output.read(program.out)

@@ -112,14 +112,19 @@ def run(
     """
     report = _launch(step, module, task, options, context)
     if errors := report.errors():
-        more = f" (and {len(errors) - _SHOWN} more)" if len(errors) > _SHOWN else ""
-        raise WorkloadFailed(f"{step}: {'; '.join(errors[:_SHOWN])}{more}")
+        raise WorkloadFailed(f"{step}: {first_of(errors)}")
     if report.offset_s_max > mpi_report.OFFSET_FAILED_S:
         raise WorkloadFailed(
             f"{step}: the clients' clocks differ by {report.offset_s_max:.3f} s, more than"
             f" {mpi_report.OFFSET_FAILED_S:g} s: keep them by NTP"
         )
     return mpi_report.spans(report, boot())
+
+
+def first_of(errors: Sequence[str]) -> str:
+    """The first of several errors, and how many there are besides."""
+    more = f" (and {len(errors) - _SHOWN} more)" if len(errors) > _SHOWN else ""
+    return "; ".join(errors[:_SHOWN]) + more
 
 
 def launch(

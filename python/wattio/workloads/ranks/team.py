@@ -255,6 +255,9 @@ def end_with(launcher: dict[str, Any]) -> None:
         handle = os.pidfd_open(launcher["pid"])
     except ProcessLookupError:
         sys.exit("the study has ended")
+    except OSError:
+        # A kernel or a container without it: the launcher's own end remains.
+        return
 
     def wait() -> None:
         select.select([handle], [], [])
