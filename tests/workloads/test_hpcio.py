@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 import threading
 from pathlib import Path
 
@@ -198,6 +200,21 @@ def test_a_run_is_cancelled(tmp_path: Path) -> None:
         launch(
             options(steps=10_000_000), tmp_path / "d", Context(place.places, place.raw, cancelled)
         )
+
+
+def test_ranks_go_on_where_no_process_can_be_watched() -> None:
+    """In containers that forbid it, and on old kernels."""
+    code = """
+import errno, os, mpi4py
+mpi4py.rc.initialize = False
+def forbidden(*_): raise OSError(errno.ENOSYS, "Function not implemented")
+os.pidfd_open = forbidden
+from wattio.workloads.ranks import boot, team
+team.end_with({"boot": boot(), "pid": os.getppid()})
+print("went on")
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.stdout == "went on\n", done.stderr
 
 
 @pytest.mark.parametrize(
