@@ -64,7 +64,7 @@ class Planned:
 
     @property
     def facts(self) -> dict[str, object]:
-        """What a result of `wattio hpcio run` does not tell."""
+        """Where dumps went, and how; results of older versions do not tell any of it."""
         return {
             "dumps_in": "memory" if _MEMORY.is_dir() else "a temporary folder",
             "compression": COMPRESSION,
