@@ -231,7 +231,8 @@ class CoresSession(Session):
             self.leave(record, self.write_part(record, (self.rank,), handed))
             self._extents.release(lambda owner: owner is places)
         else:
-            places.bytes = record.bytes
+            # Dumps that took over the memory of others have been counted since it was made.
+            places.number, places.bytes = number, record.bytes
             places.head = head = headers.write(self._memory, places.placed)
             if places.is_lasting:
                 self._remembered.append(places)
