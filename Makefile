@@ -51,7 +51,8 @@ daemon: needs ## Build the daemon, wattiod, and its tests.
 .PHONY: test-system
 test-system: build daemon ## Run the tests that need root, Debian packages, servers or long.
 	cargo test --workspace --locked --quiet --lib --test 'conformance*' --test 'sources*' -- --ignored --show-output
-	$(RUN) pytest -m "system or slow" -rs $(if $(CI),--no-skips)
+	$(RUN) pytest -m "(system or slow) and not alone" -n 2 --dist loadscope -rs $(if $(CI),--no-skips)
+	$(RUN) pytest -m "(system or slow) and alone" -rs $(if $(CI),--no-skips)
 
 .PHONY: guest
 guest: build daemon ## Boot the QEMU guest and run the tests in it.

@@ -20,6 +20,7 @@ from wattio.tracing.tracefs import PREFIX, tracefs
 
 pytestmark = [
     pytest.mark.system,
+    pytest.mark.alone,
     pytest.mark.skipif(os.geteuid() != 0, reason="only root may read the kernel's tracepoints"),
 ]
 

@@ -223,6 +223,7 @@ def sweep(meter: str, out: Path) -> list[str]:
 
 
 @pytest.mark.system
+@pytest.mark.alone
 def test_a_sweep_on_this_host_finds_the_meters_coefficients(meter: str, tmp_path: Path) -> None:
     out = tmp_path / "model.toml"
     done = subprocess.run(sweep(meter, out), capture_output=True, text=True, check=False)
@@ -242,6 +243,7 @@ def test_a_sweep_on_this_host_finds_the_meters_coefficients(meter: str, tmp_path
 
 
 @pytest.mark.system
+@pytest.mark.alone
 def test_a_sweep_that_is_stopped_can_be_fitted(meter: str, tmp_path: Path) -> None:
     out = tmp_path / "model.toml"
     process = subprocess.Popen(sweep(meter, out), stderr=subprocess.PIPE, text=True)

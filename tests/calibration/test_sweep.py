@@ -20,7 +20,7 @@ from calibration.loaded_host import tree
 from calibration.made import TRUE_W
 from calibration.sweep_tree import DESIGN, sweep
 
-pytestmark = pytest.mark.system
+pytestmark = [pytest.mark.system, pytest.mark.alone]
 
 END_S = 60.0
 KNOBS = (f"{CPU}/online", *(f"{CPU}/cpufreq/policy{at}/scaling_max_freq" for at in (0, 1)))

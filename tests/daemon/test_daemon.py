@@ -32,6 +32,7 @@ from daemon.running import (
 
 pytestmark = [
     pytest.mark.system,
+    pytest.mark.alone,
     pytest.mark.skipif(os.geteuid() != 0, reason="only root may write control groups"),
     pytest.mark.skipif(not (CPUSET / "cpuset.cpus").exists(), reason="no cpuset, version 1"),
     pytest.mark.skipif(len(ALL) < 2, reason="one processor leaves nothing to take off"),

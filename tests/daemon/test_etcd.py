@@ -25,6 +25,7 @@ from daemon.running import ALL, BINARY, CPUSET, Place, control_group, cpus, star
 
 pytestmark = [
     pytest.mark.system,
+    pytest.mark.alone,
     pytest.mark.skipif(os.geteuid() != 0, reason="only root may write control groups"),
     pytest.mark.skipif(not (CPUSET / "cpuset.cpus").exists(), reason="no cpuset, version 1"),
     pytest.mark.skipif(shutil.which("etcd") is None, reason="needs the package etcd-server"),

@@ -19,7 +19,7 @@ from wattio.meters.estimate import parse_stat, shares
 
 from guest.guest import Guest
 
-pytestmark = pytest.mark.system
+pytestmark = [pytest.mark.system, pytest.mark.alone]
 
 CPUS = 4
 POINTS = 8

@@ -13,7 +13,7 @@ import pytest
 from guest.guest import Guest
 from guest.test_wattiod import MEASURE, built
 
-pytestmark = pytest.mark.system
+pytestmark = [pytest.mark.system, pytest.mark.alone]
 
 CONFIGURATION = """
 name = "guest"

@@ -17,6 +17,7 @@ from measuring.test_running import PAUSE_S, ended, wait_for, wattio
 
 pytestmark = [
     pytest.mark.system,
+    pytest.mark.alone,
     pytest.mark.skipif(missing() is not None, reason=missing() or ""),
 ]
 
@@ -26,7 +27,7 @@ STUDY = """\
 [study]
 name = "trial"
 kind = "measurement"
-repetitions = 8
+repetitions = REPETITIONS
 idle_before = "1 s"
 idle_after = "1 s"
 settle = "0.2 s"
@@ -42,7 +43,7 @@ name = "local"
 name = "spin"
 kind = "command"
 # timeout ends with 124 when it has ended the loop, as it is meant to.
-options = { run = ["sh", "-c", "timeout 2 sh -c 'while :; do :; done'; exit 0"] }
+options = { run = ["sh", "-c", "timeout 1 sh -c 'while :; do :; done'; exit 0"] }
 
 [[meter]]
 name = "NAME"
@@ -60,11 +61,12 @@ WAVES = Load(tuple((float(t), 120.0 + 60.0 * (t % 2)) for t in range(0, 600)))
 """Power that goes up for a second and down for a second, for ten minutes."""
 
 
-def begin(folder: Path, pdu: Pdu, repeat: int) -> Path:
+def begin(folder: Path, pdu: Pdu, repetitions: int, repeat: int) -> Path:
     """Write the study that is metered by a PDU."""
     name = pdu.name(OWN["power_mw"], unit="mW", period=f"{PERIOD_S} s")
     path = folder / "study.toml"
-    path.write_text(STUDY.replace("NAME", name).replace("REPEAT", str(repeat)))
+    text = STUDY.replace("NAME", name).replace("REPETITIONS", str(repetitions))
+    path.write_text(text.replace("REPEAT", str(repeat)))
     return path
 
 
@@ -79,7 +81,7 @@ def touched(folder: MeasuredFolder, item: Recorded, start_ns: int, end_ns: int) 
 
 def test_energies_of_a_killed_and_resumed_study_are_those_of_the_pdu(tmp_path: Path) -> None:
     with served_pdu(tmp_path, WAVES) as pdu:
-        path = begin(tmp_path, pdu, repeat=4)
+        path = begin(tmp_path, pdu, repetitions=5, repeat=4)
         process = wattio("run", path, "--no-report", folder=tmp_path)
         folder = wait_for(tmp_path, 3, process)
         process.kill()
@@ -89,7 +91,7 @@ def test_energies_of_a_killed_and_resumed_study_are_those_of_the_pdu(tmp_path: P
     assert code == 0, err
     assert json.loads(out)["complete"]
     iterations = [item for item in folder.iterations() if item.usable]
-    assert len(iterations) == 10
+    assert len(iterations) == 7
     for item in iterations:
         for phase in folder.record(item.identity).phases:
             start_ns, end_ns = phase.span.start.monotonic_ns, phase.span.end.monotonic_ns
@@ -102,7 +104,7 @@ def test_energies_of_a_killed_and_resumed_study_are_those_of_the_pdu(tmp_path: P
 
 def test_a_frozen_pdu_makes_exactly_the_touched_iterations_invalid(tmp_path: Path) -> None:
     with served_pdu(tmp_path, WAVES) as pdu:
-        path = begin(tmp_path, pdu, repeat=0)
+        path = begin(tmp_path, pdu, repetitions=8, repeat=0)
         process = wattio("run", path, "--no-report", "--json", folder=tmp_path)
         wait_for(tmp_path, 3, process)
         frozen_ns = time.monotonic_ns()

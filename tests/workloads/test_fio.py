@@ -26,6 +26,7 @@ READ = {"name": "read", "rw": "read", "bs": "1 MiB", "size": "8 MiB"}
 
 needs_fio = [
     pytest.mark.system,
+    pytest.mark.alone,
     pytest.mark.skipif(shutil.which("fio") is None, reason="fio is not installed"),
 ]
 

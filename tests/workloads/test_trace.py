@@ -42,6 +42,7 @@ def test_prepare_comes_first(tmp_path: Path) -> None:
 
 
 @pytest.mark.system
+@pytest.mark.alone
 @pytest.mark.skipif(shutil.which("fio") is None, reason="fio is not installed")
 @pytest.mark.parametrize("as_fast", [False, True])
 def test_a_replay_takes_as_long_as_the_trace(tmp_path: Path, as_fast: bool) -> None:
