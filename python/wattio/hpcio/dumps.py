@@ -100,7 +100,10 @@ class Dumps:
     def begin(self, step: int) -> Path:
         """The folder to write parts of a dump into. Raises PartFailed."""
         if (self.output / name(step)).exists():
-            raise parts.PartFailed(f"{self.output / name(step)}: exists already")
+            raise parts.PartFailed(
+                f"{self.output / name(step)}: exists already, and dumps are not overwritten: remove"
+                " it, or choose another output"
+            )
         folder = self.output / (name(step) + PARTIAL)
         try:
             folder.mkdir(exist_ok=True)
