@@ -18,7 +18,7 @@ import numpy as np
 from mpi4py import MPI
 from numpy.typing import NDArray
 from wattio import hpcio
-from wattio.hpcio import Config, DumpFailed, dumps, parts
+from wattio.hpcio import Config, DumpFailed, dumps, parts, patience
 from wattio.hpcio.account import Account
 from wattio.hpcio.blocks import Block
 from wattio.hpcio.node_writer import NodeWriter
@@ -132,6 +132,17 @@ def dump_in_pieces(session: Session, gate: Gate) -> None:
     session.end_dump(1)
 
 
+def tell_of_sleep(path: Path) -> None:
+    """Leave a file when this process waits for other ranks asleep."""
+    wait = patience.wait
+
+    def telling(request: MPI.Request) -> None:
+        path.touch()
+        wait(request)
+
+    patience.wait = telling
+
+
 def steps_of(task: dict[str, Any]) -> list[Any]:
     """The steps to dump, as a program may count them."""
     steps: list[Any] = task["steps"]
@@ -149,6 +160,8 @@ def run(task: dict[str, Any]) -> None:
     gate = Gate(config.output.parent)
     if task.get("killed") == "by the test":
         process_of(config.output.parent, comm.Get_rank()).write_text(str(os.getpid()))
+    if task.get("idle") == comm.Get_rank():
+        tell_of_sleep(config.output.parent / "sleeps")
     if task.get("gated") and comm.Get_rank() == comm.Get_size() - 1:
         gate.install()
     if task.get("killed") == comm.Get_rank():
@@ -173,6 +186,8 @@ def simulate(session: Session, task: dict[str, Any], gate: Gate) -> None:
     if task.get("gated") == "stall":
         opener = threading.Thread(target=open_at_stall, args=(session, gate), daemon=True)
         opener.start()
+    if task.get("idle") is not None:
+        until((gate.opened.parent / "sleeps").exists)
     if task.get("pieces"):
         dump_in_pieces(session, gate)
     for step in steps_of(task):
@@ -202,7 +217,7 @@ def open_at_stall(session: Session, gate: Gate) -> None:
 
 
 def run_again(task: dict[str, Any]) -> None:
-    """Several sessions, one after the other; what the first rank's process holds after each."""
+    """Several sessions, one after the other; what each rank's process holds after each."""
     held = []
     for number in range(task["again"]):
         output = Path(task["config"]["output"]) / str(number)
@@ -212,12 +227,22 @@ def run_again(task: dict[str, Any]) -> None:
             for step in task["steps"]:
                 dump(session, step)
         session.close()
+        assert session._comm == MPI.COMM_NULL
         # A thread that watches a connection ends when that is closed, and not at once.
         until(lambda: not any(one.name == "hpcio-peer" for one in threading.enumerate()))
-        held.append(len(list(Path("/proc/self/fd").iterdir())))
-        MPI.COMM_WORLD.Barrier()
+        held.append(MPI.COMM_WORLD.allgather(holds()))
     if MPI.COMM_WORLD.Get_rank() == 0:
         sys.stdout.write(json.dumps(held))
+
+
+def holds() -> dict[str, Any]:
+    """What this process has open and mapped, and how it is scheduled."""
+    maps = Path("/proc/self/maps").read_text().splitlines()
+    return {
+        "files": len(list(Path("/proc/self/fd").iterdir())),
+        "maps": [line for line in maps if "memfd:wattio" in line],
+        "scheduler": os.sched_getscheduler(0),
+    }
 
 
 if __name__ == "__main__":

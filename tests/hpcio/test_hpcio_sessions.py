@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from wattio.hpcio import blocks, headers, parse_approach
+from wattio.hpcio import Config, blocks, headers, parse_approach, topology
 from wattio.hpcio.assembling import fields
 from wattio.hpcio.inspecting import inspect
 
@@ -130,11 +131,30 @@ def test_a_full_buffer_does_what_its_policy_says(
 
 @pytest.mark.parametrize("approach", ["tp", "dc:1", "dn:1"])
 def test_sessions_follow_each_other_and_leave_nothing(tmp_path: Path, approach: str) -> None:
-    """Three in one program: the second one's files and threads are those of the third."""
+    """Three in one program: the second one's files and threads are those of the third.
+
+    The sessions themselves are kept, and their memory is not.
+    """
     given = config(tmp_path / "dumps", approach, ranks_per_node=1 if approach == "dn:1" else 2)
-    held = json.loads(launch(2, {"config": given, "steps": [0, 1], "again": 3}).stdout)
+    done = launch(2, {"config": given, "steps": [0, 1], "again": 3})
+    assert done.returncode == 0, done.stderr
+    held = json.loads(done.stdout)
     assert len(held) == 3
     assert held[1] == held[2]
+    assert [rank["maps"] for ranks in held for rank in ranks] == [[]] * 6
+    assert {rank["scheduler"] for ranks in held for rank in ranks} == {os.sched_getscheduler(0)}
+
+
+@pytest.mark.parametrize(("approach", "per_node"), [("dc:2", 3), ("dn:1", 2)])
+def test_a_writer_without_clients_sleeps(tmp_path: Path, approach: str, per_node: int) -> None:
+    """The simulation begins once it does; MPI's own wait would take its core to the end."""
+    ranks = 3 if approach == "dc:2" else 6
+    given = config(tmp_path / "dumps", approach, ranks_per_node=per_node)
+    roles = topology.plan(Config.model_validate(given), topology.emulated(ranks, per_node))
+    idle = roles.idle[0]
+    told = account(launch(ranks, {"config": given, "steps": [0], "idle": idle}))
+    assert told["ranks"][idle]["role"] == "writer"
+    assert told["files"] == len(roles.writing) - len(roles.idle)
 
 
 @pytest.mark.parametrize("approach", ["tp", "dc:1"])

@@ -54,7 +54,7 @@ class Board:
         self._clients = clients
         self._told = [0] * clients
         # Plain words: NumPy would take longer to touch a few of them than all of the rest.
-        self._words = memoryview(memory.map)[: 8 * size_words(clients)].cast("q")
+        self._words = memory.words(0, size_words(clients))
 
     @classmethod
     def create(cls, clients: int) -> Board:
@@ -76,7 +76,7 @@ class Board:
     @property
     def finished_word(self) -> memoryview[int]:
         """One word, read without the lock: the first number that is not finished."""
-        return self._words[_FINISHED : _FINISHED + 1]
+        return self.memory.words(_FINISHED, 1)
 
     def free(self, number: int) -> bool:
         """Whether a dump's memory may be used again."""

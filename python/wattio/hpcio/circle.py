@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from mpi4py import MPI
 
-from wattio.hpcio import parts, shared_file
+from wattio.hpcio import parts, patience, shared_file
 from wattio.hpcio.account import DumpRecord
 from wattio.hpcio.blocks import Block
 from wattio.hpcio.config import Config
@@ -26,9 +26,6 @@ from wattio.hpcio.verdicts import Offer, Verdict, counted, judge, together
 
 if TYPE_CHECKING:
     from wattio.hpcio.blocks import Array
-
-_PAUSE_S_MIN, _PAUSE_S_MAX = 0.001, 0.010
-"""How long a patient process sleeps between two looks: at first, and at last."""
 
 
 class Circle:
@@ -63,11 +60,12 @@ class Circle:
             record.shares_file = True
 
     def leave(self) -> None:
-        """Say that this process has no dump any more, until nobody has; collective."""
+        """Say that this process has no dump any more, until nobody has; the end. Collective."""
         over = False
         while not over:
             offers = self._gather(None)
             over = self._share(None if offers is None else self._begin(offers)).over
+        self._comm.Free()
 
     def _fill(self, path: Path, handed: Sequence[tuple[Block, Array]]) -> str | None:
         """Write this process's blocks; an error in words, or None."""
@@ -164,10 +162,7 @@ class Circle:
         return told
 
     def _wait(self, request: MPI.Request) -> None:
-        if not self._patient:
+        if self._patient:
+            patience.wait(request)
+        else:
             request.Wait()
-            return
-        pause_s = _PAUSE_S_MIN
-        while not request.Test():
-            time.sleep(pause_s)
-            pause_s = min(2 * pause_s, _PAUSE_S_MAX)

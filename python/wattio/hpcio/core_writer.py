@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+from collections.abc import Iterator
 
 from mpi4py import MPI
 
@@ -38,9 +39,14 @@ class CoreWriter(WritingSession):
 
     def serve(self) -> None:
         """Write dumps until all clients have closed and everything is written."""
-        with contextlib.suppress(OSError):
-            # Where cores are few, a writer that wakes does not push the simulation aside.
-            os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
+        with _yielding():
+            self._serve()
+        for bell in self._bells.values():
+            bell.close()
+        for memory in (self._board.memory, *self._memories):
+            memory.close()
+
+    def _serve(self) -> None:
         ears, open_ = Ears(self._bells), set(self._bells)
         while True:
             claim = self._board.claim(closed=not open_)
@@ -53,10 +59,6 @@ class CoreWriter(WritingSession):
         for rank, bell in self._bells.items():
             self._tell(rank, bell, bells.ENDED)
         ears.close()
-        for bell in self._bells.values():
-            bell.close()
-        for memory in (self._board.memory, *self._memories):
-            memory.close()
 
     def _listen(self, ears: Ears, open_: set[int]) -> None:
         """Sleep until a client tells something; those that close are taken out."""
@@ -83,3 +85,15 @@ class CoreWriter(WritingSession):
                 bell.say(word)
         except bells.Died:
             self.lost(f"rank {rank}, whose dumps it writes,")
+
+
+@contextlib.contextmanager
+def _yielding() -> Iterator[None]:
+    """Where cores are few, a writer that wakes does not push the simulation aside."""
+    before = os.sched_getscheduler(0), os.sched_getparam(0)
+    with contextlib.suppress(OSError):
+        os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
+    yield
+    with contextlib.suppress(OSError):
+        # What the program does after its session is not the writer's.
+        os.sched_setscheduler(0, *before)

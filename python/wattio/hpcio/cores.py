@@ -61,7 +61,6 @@ class CoresSession(Session):
         self._places = Places(0)
         self._through = False
         self._scratch = Scratch()
-        self._told = 0
         self._remembered = deque[Places]()
         """What may serve again, in the order of its last dumps."""
         self._followed: Places | None = None
@@ -128,7 +127,7 @@ class CoresSession(Session):
         self._followed, self._taken, self._number = None, 0, number + 1
         self._bell.count()
         record.blocked_s += time.monotonic() - began_s
-        if failures != self._told and (failed := self._failure()) is not None:
+        if failures != self._told and (failed := self._untold(*self._board.failures())):
             raise DumpFailed(failed)
 
     def _more_records(self) -> DumpRecord:
@@ -240,20 +239,11 @@ class CoresSession(Session):
         # Last, since the writer may take this core as soon as it is woken. What it has rung
         # meanwhile stays unheard until this rank has to wait.
         self._bell.count()
-        failed = None if failures == self._told else self._failure()
+        failed = None if failures == self._told else self._untold(*self._board.failures())
         if through and record.error is not None:
             failed = f"dump of step {record.step}: {record.error}"
         if failed is not None:
             raise DumpFailed(failed)
-
-    def _failure(self) -> str | None:
-        """The last failure of the writer, if it has not been told."""
-        count, step, text = self._board.failures()
-        if count == self._told:
-            return None
-        more = f" (and {count - self._told - 1} more)" if count > self._told + 1 else ""
-        self._told = count
-        return f"dump of step {step}: {text}{more}"
 
     def _gone(self) -> None:
         """In a thread: the writer is no more."""
@@ -270,7 +260,9 @@ class CoresSession(Session):
                 pass
         except bells.Died:
             self.lost(f"its writer, rank {self._writer},")
-        failed = self._failure()
+        failed = self._untold(*self._board.failures())
         for held in (self._bell, self._memory, self._board.memory):
             held.close()
+        # Their arrays would keep the memory.
+        self._extents, self._places = Extents(0), Places(0)
         return failed

@@ -7,16 +7,15 @@ pages count as shared memory.
 
 from __future__ import annotations
 
-import contextlib
 import fcntl
 import mmap
 import os
 import threading
 from collections.abc import Callable, Collection, Hashable
-from pathlib import Path
 from typing import Generic, TypeVar
 
 from wattio.errors import HostError
+from wattio.hpcio.free_memory import available_bytes
 
 ALIGNMENT = 64
 
@@ -27,14 +26,16 @@ class Memory:
     """A stretch of shared memory, all of it present; with a lock that a dead process lets go of."""
 
     def __init__(self, file: int, size: int) -> None:
-        """Map an open file. Raises HostError."""
+        """Map an open file, which is its own from now on. Raises HostError."""
         self.file = file
         self.size = size
         self._threads = threading.Lock()
+        self._words: list[memoryview[int]] = []
         try:
             flags = mmap.MAP_SHARED | mmap.MAP_POPULATE
             self.map = mmap.mmap(file, size, flags=flags)
         except (OSError, ValueError) as error:
+            os.close(file)
             raise HostError(f"{size} B of shared memory cannot be mapped: {error}") from error
 
     @classmethod
@@ -51,16 +52,26 @@ class Memory:
         try:
             # Reserved now: a page that is missing later would kill the simulation.
             os.posix_fallocate(file, 0, size)
-            return cls(file, size)
         except OSError as error:
             os.close(file)
             raise HostError(
                 f"{size} B of shared memory for dumps cannot be had: {error.strerror};"
                 " make the buffer smaller"
             ) from error
+        return cls(file, size)
+
+    def words(self, start: int, count: int) -> memoryview[int]:
+        """So many words of 8 B, for as long as the memory is not closed."""
+        found = memoryview(self.map)[8 * start : 8 * (start + count)].cast("q")
+        self._words.append(found)
+        return found
 
     def close(self) -> None:
-        """Let go of the file; what is mapped stays as long as arrays of it do."""
+        """Let go of the file, and of the memory; it stays mapped as long as arrays of it do."""
+        for words in self._words:
+            words.release()
+        # To unmap it by force would pull it away from under arrays: NumPy's do not hold it.
+        del self.map
         os.close(self.file)
 
     def locked(self) -> Memory:
@@ -115,15 +126,6 @@ class Extents(Generic[Owner]):
         """Free what belongs to owners that are done."""
         finished = {owner for owner in self.owners if done(owner)}
         self._taken = [one for one in self._taken if one[2] not in finished]
-
-
-def available_bytes(meminfo: Path = Path("/proc/meminfo")) -> int | None:
-    """Memory that can be had without swapping; None where the kernel does not tell."""
-    with contextlib.suppress(OSError, ValueError):
-        for line in meminfo.read_text().splitlines():
-            if line.startswith("MemAvailable:"):
-                return int(line.split()[1]) * 1024
-    return None
 
 
 def aligned(size: int) -> int:

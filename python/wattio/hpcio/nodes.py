@@ -44,7 +44,6 @@ class NodesSession(Session):
         self._channel = channels.connect(address, self.rank)
         self._share = topology.share(self.rank, int(config.buffer))
         self._scratch = Scratch()
-        self._told = 0
 
     def _allocate(self, block: Block) -> Array:
         if self.config.when_full != "write_through":
@@ -70,8 +69,8 @@ class NodesSession(Session):
             for _, data in handed:
                 for piece in pieces(data):
                     self._comm.Send([piece, MPI.BYTE], self._writer, DATA_TAG)
-        if (failure := self._failure(answer)) is not None:
-            raise DumpFailed(failure)
+        if (failed := self._untold(*answer["failures"])) is not None:
+            raise DumpFailed(failed)
 
     def _ask(self, **message: Any) -> dict[str, Any]:  # noqa: ANN401 (JSON)
         try:
@@ -80,17 +79,8 @@ class NodesSession(Session):
         except bells.Died:
             self.lost(f"its writer, rank {self._writer},")
 
-    def _failure(self, answer: dict[str, Any]) -> str | None:
-        """The last failure that the writer tells of, if it has not been told."""
-        count, step, text = answer["failures"]
-        if count == self._told:
-            return None
-        more = f" (and {count - self._told - 1} more)" if count > self._told + 1 else ""
-        self._told = count
-        return f"dump of step {step}: {text}{more}"
-
     def _finish(self) -> str | None:
-        failed = self._failure(self._ask(close=True))
+        failed = self._untold(*self._ask(close=True)["failures"])
         self._channel.close()
         return failed
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from mpi4py import MPI
 
 from wattio.errors import DumpFailed, InputError
-from wattio.hpcio import blocks, parts
+from wattio.hpcio import blocks, parts, patience
 from wattio.hpcio.account import Account, DumpRecord, RankAccount
 from wattio.hpcio.blocks import Block
 from wattio.hpcio.config import Config
@@ -49,7 +49,10 @@ class Session(ABC):
         self.config = config
         self.topology = topology
         self.compute_comm = compute_comm
-        """The communicator of the ranks that compute; `MPI.COMM_NULL` on those that write."""
+        """The communicator of the ranks that compute; `MPI.COMM_NULL` on those that write.
+
+        It is the program's own, after `close`, too.
+        """
         self.rank = comm.Get_rank()
         self.dumps = Dumps(config.output, config.approach_text, topology.computing, config.sync)
         self._comm = comm
@@ -64,6 +67,8 @@ class Session(ABC):
         self._blocks: dict[str, tuple[Block, Array]] = {}
         self._known: dict[str, tuple[tuple[object, ...], Block]] = {}
         self._record = DumpRecord(-1)
+        self._told = 0
+        """How many failures of this rank's writer have been told."""
 
     def allocate(
         self,
@@ -178,6 +183,14 @@ class Session(ABC):
         if trouble is not None and record.error is None:
             record.error = trouble
 
+    def _untold(self, count: int, step: int, text: str) -> str | None:
+        """The last of so many failures of a writer; None where all of them have been told."""
+        new = count - self._told
+        self._told = count
+        if new == 0:
+            return None
+        return f"dump of step {step}: {text}" + (f" (and {new - 1} more)" if new > 1 else "")
+
     @abstractmethod
     def _allocate(self, block: Block) -> Array:
         """Memory for a block."""
@@ -220,9 +233,15 @@ class Session(ABC):
 
     def _gather(self) -> Account:
         own = self._own
+        all_ended = self._comm.Ibarrier()
+        if self.is_writer:
+            # One without clients is here from the start on.
+            patience.wait(all_ended)
         own.wall_s = time.monotonic() - self._wall_s
         own.cpu_s = time.process_time() - self._cpu_s
+        all_ended.Wait()
         everybody = self._comm.gather((own, self.dumps.published))
+        self._comm.Free()
         if everybody is None:
             return Account(self.config.approach_text, [own])
         account = Account(self.config.approach_text, [rank for rank, _ in everybody])
