@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 from wattio.errors import ResultError
-from wattio.study.catalog import Catalog, Recorded, Run, Verdict
+from wattio.study.catalog import Catalog, Recorded, Verdict
+from wattio.study.plan import Run
 
 RUN = Run("load", "server", "policy", "label", {}, 0.0, None, None)
 PHASES = ("idle", "write")

@@ -97,16 +97,13 @@ def predict(
     used = resources(approach, platform.nodes, platform.cores)
     step_s = step_s_of(used, platform, application, values)
     period = _period(approach, used, step_s * application.output_every, application, values)
-    rest_s = (application.iterations % application.output_every) * step_s
-    rest = _period(approach, used, rest_s, None, values)
     dumps = application.dumps
-    return Prediction(
-        approach,
-        used,
-        dumps * period.time_s + rest.time_s,
-        dumps * period.blocked_s,
-        dumps * period.energy_j + rest.energy_j,
-    )
+    time_s, energy_j = dumps * period.time_s, dumps * period.energy_j
+    steps_left = application.iterations % application.output_every
+    if steps_left:
+        rest = _period(approach, used, steps_left * step_s, None, values)
+        time_s, energy_j = time_s + rest.time_s, energy_j + rest.energy_j
+    return Prediction(approach, used, time_s, dumps * period.blocked_s, energy_j)
 
 
 def step_s_of(
