@@ -50,7 +50,7 @@ class WritingSession(Session):
             # Whoever waits for this rank would wait for ever.
             traceback.print_exc()
             sys.stderr.flush()
-            self._comm.Abort(1)
+            self._abort()
         self._account = self._gather()
 
     @abstractmethod
