@@ -18,7 +18,7 @@ from typing import Any
 
 from timing import BenchError, Goal, Line, Rate
 from wattio.hpcio import parse_approach
-from wattio.workloads import mpi_launch, mpirun
+from wattio.workloads import mpi_launch
 
 DUMP_MIB = 64
 COPY_RATIO_MAX = 1.2
@@ -43,7 +43,7 @@ _ENVIRONMENT = {
 
 def ranks(count: int, **task: Any) -> dict[str, list[float]]:  # noqa: ANN401 (JSON)
     """Run the ranks; what the first one prints. Raises BenchError."""
-    launcher = mpi_launch.launcher(mpirun.LauncherOptions())
+    launcher = mpi_launch.launcher(mpi_launch.RankOptions())
     if launcher is None:
         raise BenchError("dumps: there is no mpirun")
     line = [launcher, "-np", str(count), "--oversubscribe", "--bind-to", "none", sys.executable]

@@ -51,6 +51,12 @@ def launch(
     ranks: int, program: Path, task: dict[str, Any], place: Path
 ) -> subprocess.CompletedProcess[str]:
     """Run a program on so many ranks; modules are lent to it in `place`."""
+    line = [str(PYTHON), "-m", "mpi4py", str(program), json.dumps(task)]
+    return run(line, ranks, lent(place))
+
+
+def lent(place: Path) -> dict[str, str]:
+    """Lend wattio and what it needs in `place`: what the environment has to say of it."""
     modules = place / "modules"
     if not modules.exists():
         modules.mkdir()
@@ -58,9 +64,7 @@ def launch(
         (modules / "hpcio").symlink_to(_ROOT / "tests" / "hpcio")
         for name in _NEEDED:
             (modules / name).symlink_to(Path(pydantic.__file__).parents[1] / name)
-    line = [str(PYTHON), "-m", "mpi4py", str(program), json.dumps(task)]
-    more = {"PYTHONPATH": str(modules), "PYTHONDONTWRITEBYTECODE": "1"}
-    return run(line, ranks, more)
+    return {"PYTHONPATH": str(modules), "PYTHONDONTWRITEBYTECODE": "1"}
 
 
 def run(line: list[str], ranks: int, more: dict[str, str]) -> subprocess.CompletedProcess[str]:

@@ -30,7 +30,7 @@ def environment() -> dict[str, str]:
 
 def command(ranks: int, task: dict[str, Any], program: Path = PROGRAM) -> list[str]:
     """The launcher's command line for so many ranks of a program."""
-    launcher = mpi_launch.launcher(mpirun.LauncherOptions())
+    launcher = mpi_launch.launcher(mpi_launch.RankOptions())
     assert launcher is not None
     line = [launcher, "-np", str(ranks), "--oversubscribe", "--bind-to", "none", sys.executable]
     return [*line, "-m", "mpi4py", str(program), json.dumps(task)]

@@ -13,7 +13,7 @@ import pytest
 from numpy.typing import NDArray
 from wattio.hpcio.assembling import assemble, fields
 from wattio.hpcio.inspecting import inspect
-from wattio.workloads import mpi_launch, mpirun
+from wattio.workloads import mpi_launch
 
 from hpcio.launching import environment
 from hpcio.test_hpcio_failures import children, runs
@@ -55,7 +55,7 @@ def make(place: Path, target: str) -> None:
 
 def line(program: str, ranks: int, *arguments: object) -> list[str]:
     """The command line of a program in so many ranks."""
-    launcher = mpi_launch.launcher(mpirun.LauncherOptions())
+    launcher = mpi_launch.launcher(mpi_launch.RankOptions())
     assert launcher is not None
     start = [launcher, "-np", str(ranks), "--oversubscribe", "--bind-to", "none"]
     return [*start, program, *map(str, arguments)]

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +19,7 @@ from wattio.hpcio.inspecting import inspect
 from hpcio import debian
 from hpcio.dumping_program import SHAPE, field
 from hpcio.test_hpcio_failures import small_disk
+from hpcio.waiting import HANGS_S
 
 __all__ = ["small_disk"]
 
@@ -203,3 +207,34 @@ def test_dedicated_nodes_need_mpi_for_two_threads(
     assert done.returncode != 0
     assert "with dedicated nodes needs MPI_THREAD_MULTIPLE" in done.stderr
     assert not (tmp_path / "dumps").exists()
+
+
+@pytest.mark.parametrize("approach", ["tp", "dc:1"])
+def test_the_mini_app_writes_one_file_by_another_python(tmp_path: Path, approach: str) -> None:
+    """The same state and the same fields as in one file of each writer."""
+    theirs = {"--python": debian.PYTHON, "--mpirun": debian.MPIRUN, "--approach": approach}
+    lent = debian.lent(tmp_path)
+    each = run_mini_app(tmp_path / "each", theirs, lent)
+    one = run_mini_app(tmp_path / "one", {**theirs, "--aggregation": "dump"}, lent)
+    assert one["state_fingerprint"] == each["state_fingerprint"]
+    assert one["files"] == one["dumps_whole"] == 2
+    assert each["files"] == 2 * each["ranks_computing"] or approach != "tp"
+    for step in (2, 4):
+        ours, whole = (fields(Path(told["dumps_folder"]), step) for told in (each, one))
+        assert ours.keys() == whole.keys()
+        assert all(np.array_equal(ours[name], whole[name]) for name in ours)
+
+
+def run_mini_app(
+    out: Path, options: dict[str, object], environment: dict[str, str]
+) -> dict[str, Any]:
+    """What `wattio hpcio run` tells of four ranks on two nodes, as JSON."""
+    line = [sys.executable, "-m", "wattio.cli", "hpcio", "run", "--json", "--out", str(out)]
+    line += ["--size", "tiny", "--ranks", "4", "--steps", "4", "--output-every", "2"]
+    line += [str(word) for pair in options.items() for word in pair]
+    done = subprocess.run(
+        line, env={**os.environ, **environment}, capture_output=True, text=True, timeout=HANGS_S
+    )
+    assert done.returncode == 0, done.stderr
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found

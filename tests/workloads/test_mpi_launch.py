@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 from wattio.errors import HostError, ResultError
 from wattio.workloads import mpi_io, mpi_launch, mpi_meta, mpi_report
-from wattio.workloads.mpirun import LauncherOptions
+from wattio.workloads.mpi_launch import RankOptions
 from wattio.workloads.ranks import REPORT, VERSION
 from wattio.workloads.ranks.pattern import Pattern, Wrong
 from wattio.workloads.workload import Place
@@ -128,7 +129,7 @@ def test_ranks_are_counted_host_by_host() -> None:
     places = [Place(Path(f"/m{n}"), host) for n, host in enumerate(["b", "a", "b"])]
     ordered = mpi_launch.by_host(places)
     assert [str(place.folder) for place in ordered] == ["/m0", "/m2", "/m1"]
-    options = LauncherOptions(ranks_per_client=2, options=["--mca", "btl", "tcp,self"])
+    options = RankOptions(ranks_per_client=2, options=["--mca", "btl", "tcp,self"])
     found = mpi_launch.arguments(options, "/x/mpirun", ordered, "io", "{}")
     assert found[:5] == ("/x/mpirun", "-np", "6", "--oversubscribe", "--bind-to")
     assert found[found.index("--host") + 1] == "b:4,a:2"
@@ -137,13 +138,29 @@ def test_ranks_are_counted_host_by_host() -> None:
 
 
 def test_on_this_host_no_host_is_named() -> None:
-    options = LauncherOptions()
+    options = RankOptions()
     assert "--host" not in mpi_launch.arguments(options, "mpirun", [Place(Path("/a"))], "io", "")
 
 
 def test_a_missing_launcher_is_told() -> None:
     with pytest.raises(HostError, match=r"no-mpirun is not installed: .*wattio\[hpc\]"):
-        mpi_launch.probe(LauncherOptions(mpirun="no-mpirun"))
+        mpi_launch.probe(RankOptions(mpirun="no-mpirun"))
+
+
+def test_another_python_runs_the_ranks(tmp_path: Path) -> None:
+    other = tmp_path / "python"
+    other.symlink_to(sys.executable)
+    options = RankOptions(python=str(other))
+    assert mpi_launch.describe(RankOptions(python=sys.executable))["mpi4py_version"]
+    assert str(other) in mpi_launch.arguments(options, "mpirun", [], "io", "{}")
+    (tmp_path / "mpirun").touch()
+    assert mpi_launch.launcher(options) == str(tmp_path / "mpirun")
+
+
+@pytest.mark.parametrize("python", ["/no/such/python", "/bin/true", "/bin/echo"])
+def test_a_python_that_cannot_run_ranks_is_told(python: str) -> None:
+    with pytest.raises(HostError, match=f"python: {python} cannot run ranks; allowed: one that"):
+        mpi_launch.probe(RankOptions(python=python))
 
 
 def test_the_total_is_split_evenly_and_rounded_to_transfers() -> None:

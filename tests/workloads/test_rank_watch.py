@@ -14,7 +14,7 @@ from hpcio.waiting import HANGS_S, until
 from wattio.errors import WorkloadFailed
 from wattio.workloads import hpcio, mpi_launch, processes, rank_watch
 from wattio.workloads.hpcio import Options
-from wattio.workloads.mpirun import LauncherOptions
+from wattio.workloads.mpi_launch import RankOptions
 from wattio.workloads.processes import Program
 from wattio.workloads.rank_watch import RankWatch
 from wattio.workloads.workload import Context, Place
@@ -132,20 +132,20 @@ def test_ranks_that_are_not_all_there_yet_are_no_trouble(tmp_path: Path) -> None
 
 
 @pytest.fixture
-def deaf(tmp_path: Path) -> LauncherOptions:
+def deaf(tmp_path: Path) -> RankOptions:
     """A launcher that sleeps on after the real one has ended."""
-    found = mpi_launch.launcher(LauncherOptions())
+    found = mpi_launch.launcher(RankOptions())
     if found is None or shutil.which("sh") is None:
         pytest.skip("mpirun is not installed")
     script = tmp_path / "mpirun"
     script.write_text(f'#!/bin/sh\ntrap "" TERM\n{found} "$@"\nsleep {HANGS_S}\n')
     script.chmod(0o755)
-    return LauncherOptions(mpirun=str(script))
+    return RankOptions(mpirun=str(script))
 
 
 @pytest.mark.parametrize("buffer", ["256 MiB", "8 KiB"])
 def test_a_run_ends_with_a_launcher_that_does_not(
-    tmp_path: Path, deaf: LauncherOptions, buffer: str, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, deaf: RankOptions, buffer: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whether its ranks have ended well or by an error, whose reason is what is told."""
     # Ranks of a run that is over soon have to be seen at one of the looks.

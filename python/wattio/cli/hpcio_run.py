@@ -53,6 +53,8 @@ def run(
     compression: str = "none",
     checksum: bool = True,
     sync: bool = True,
+    python: str | None = None,
+    mpirun: str = "mpirun",
     meter: Annotated[tuple[str, ...], Parameter(negative="")] = (_ESTIMATE,),
     as_json: Annotated[bool, Parameter("--json", negative="")] = False,
 ) -> int:
@@ -98,6 +100,11 @@ def run(
         Keep a checksum of each block.
     sync
         Bring each dump to the disk before it counts as written.
+    python
+        The Python of the ranks, if not this one: one with wattio and mpi4py, and with a parallel
+        h5py for `--aggregation dump`.
+    mpirun
+        The launcher of that Python's MPI; by default the one beside it, or that on the path.
     meter
         Name of a meter; several are shown side by side.
     as_json
@@ -116,7 +123,10 @@ def run(
         "compression": compression,
         "checksum": checksum,
         "sync": sync,
+        "launcher": {"mpirun": mpirun},
     }
+    if python is not None:
+        given["launcher"] = {"mpirun": mpirun, "python": python}
     if ranks_per_node is not None:
         given["ranks_per_node"] = ranks_per_node
     if core_share is not None:

@@ -38,7 +38,7 @@ from wattio.study.document import Strict, nearest
 from wattio.study.quantity import Size
 from wattio.workloads import hpcio_output, mpi_launch, mpirun, slow_cores
 from wattio.workloads.hpcio_output import RUN, Report
-from wattio.workloads.mpirun import LauncherOptions
+from wattio.workloads.mpi_launch import RankOptions
 from wattio.workloads.ranks import boot
 from wattio.workloads.workload import Context, Operation
 
@@ -89,7 +89,7 @@ class Options(Strict):
     checksum: bool = True
     # Bring dumps to the disk before they count as written.
     sync: bool = True
-    launcher: LauncherOptions = LauncherOptions()
+    launcher: RankOptions = RankOptions()
 
     @field_validator("size")
     @classmethod

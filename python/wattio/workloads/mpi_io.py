@@ -22,8 +22,8 @@ from wattio.clock import Span
 from wattio.study.document import Strict
 from wattio.study.quantity import Bytes, Size
 from wattio.workloads import mpi_launch, mpi_report
+from wattio.workloads.mpi_launch import RankOptions
 from wattio.workloads.mpi_report import Report
-from wattio.workloads.mpirun import LauncherOptions
 from wattio.workloads.ranks import SECTOR_BYTES
 from wattio.workloads.workload import Context, Operation
 
@@ -52,7 +52,7 @@ class Options(Strict):
     # Share of each host's memory that is taken, so that caches lack it.
     memory_held: float = Field(default=0.0, ge=0, le=0.95)
     seed: int = Field(default=1, ge=0, lt=2**63)
-    launcher: LauncherOptions = LauncherOptions()
+    launcher: RankOptions = RankOptions()
 
     @model_validator(mode="after")
     def _agree(self) -> Options:

@@ -46,19 +46,38 @@ _ENVIRONMENT = {"OMPI_MCA_mpi_yield_when_idle": "1"}
 # On one host, looking for fast networks would take longer than many a small step.
 _ONE_HOST = {"OMPI_MCA_pml": "ob1", "OMPI_MCA_btl": "^ofi"}
 _ROOT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+_PROBE = "import mpi4py, wattio.workloads.ranks; print('mpi4py', mpi4py.__version__)"
 
 
-def launcher(options: LauncherOptions) -> str | None:
-    """The path of `mpirun`: that of this Python environment if nothing else is asked for."""
-    beside = Path(sys.executable).parent / options.mpirun
+class RankOptions(LauncherOptions):
+    """`[workload.launcher]` of wattio's own programs: `python` runs the ranks, if not this one.
+
+    It needs wattio and mpi4py, and the `mpirun` of its MPI: with a parallel HDF5, for instance.
+    """
+
+    python: str | None = None
+
+    @property
+    def interpreter(self) -> str:
+        """The Python of the ranks."""
+        return self.python or sys.executable
+
+
+def launcher(options: RankOptions) -> str | None:
+    """The path of `mpirun`: that beside the ranks' Python if nothing else is asked for."""
+    beside = Path(options.interpreter).parent / options.mpirun
     if options.mpirun == "mpirun" and beside.is_file():
         return str(beside)
     return shutil.which(options.mpirun)
 
 
-def probe(options: LauncherOptions) -> None:
+def probe(options: RankOptions) -> None:
     """Raise HostError where mpi4py or the launcher is missing: which, and how to get it."""
-    if util.find_spec("mpi4py") is None:
+    if options.python is not None and _mpi4py_version(options) is None:
+        raise HostError(
+            f"python: {options.python} cannot run ranks; allowed: one that has wattio and mpi4py"
+        )
+    if options.python is None and util.find_spec("mpi4py") is None:
         raise HostError(f"mpi4py is not installed: {_HINT}")
     if launcher(options) is None:
         raise HostError(
@@ -66,13 +85,22 @@ def probe(options: LauncherOptions) -> None:
         )
 
 
-def describe(options: LauncherOptions) -> dict[str, Any]:
+def _mpi4py_version(options: RankOptions) -> str | None:
+    """The version that ranks have; None where they cannot run."""
+    if options.python is None:
+        return version("mpi4py")
+    found = processes.first_line((options.python, "-P", "-c", _PROBE)) or ""
+    return found.removeprefix("mpi4py ") if found.startswith("mpi4py ") else None
+
+
+def describe(options: RankOptions) -> dict[str, Any]:
     """Versions of what starts the ranks."""
     found = launcher(options)
     return {
         "mpirun": found,
         "mpirun_version": processes.first_line((found, "--version")) if found else None,
-        "mpi4py_version": version("mpi4py"),
+        "python": options.interpreter,
+        "mpi4py_version": _mpi4py_version(options),
         "ranks_per_client": options.ranks_per_client,
     }
 
@@ -84,7 +112,7 @@ def by_host(places: Sequence[Place]) -> list[Place]:
 
 
 def arguments(
-    options: LauncherOptions, mpirun: str, places: Sequence[Place], module: str, task: str
+    options: RankOptions, mpirun: str, places: Sequence[Place], module: str, task: str
 ) -> tuple[str, ...]:
     """The command line of a launch; `places` as from `by_host`."""
     per_client = options.ranks_per_client
@@ -93,18 +121,19 @@ def arguments(
     if any(host != _LOCAL for host in hosts):
         slots = (f"{host}:{hosts.count(host) * per_client}" for host in dict.fromkeys(hosts))
         found += ["--host", ",".join(slots)]
-    return (*found, *options.options, *_program(module), task)
+    return (*found, *options.options, *_program(options, module), task)
 
 
-def _program(module: str) -> tuple[str, ...]:
+def _program(options: RankOptions, module: str) -> tuple[str, ...]:
     """How the command line of a rank begins."""
     # `-m mpi4py` ends all ranks when one dies of an error that it did not expect; `-P` looks for no
     # modules in the folder that this was started in.
-    return (sys.executable, "-P", "-m", "mpi4py", "-m", f"wattio.workloads.ranks.{module}")
+    module = f"wattio.workloads.ranks.{module}"
+    return (options.interpreter, "-P", "-m", "mpi4py", "-m", module)
 
 
 def run(
-    step: str, module: str, task: dict[str, Any], options: LauncherOptions, context: Context
+    step: str, module: str, task: dict[str, Any], options: RankOptions, context: Context
 ) -> list[Span]:
     """Run a step on all ranks; the report is left in `output.txt`; the spans of its phases.
 
@@ -128,7 +157,7 @@ def first_of(errors: Sequence[str]) -> str:
 
 
 def launch(
-    step: str, module: str, task: dict[str, Any], options: LauncherOptions, context: Context
+    step: str, module: str, task: dict[str, Any], options: RankOptions, context: Context
 ) -> Program:
     """Run a program on all ranks; where its output is left. Raises WorkloadFailed, Cancelled."""
     mpirun = launcher(options)
@@ -150,7 +179,7 @@ def launch(
         **(_ONE_HOST if len({place.host for place in places}) == 1 else {}),
         **(_ROOT if os.geteuid() == 0 else {}),
     }
-    watch = RankWatch(_program(module), len(places) * options.ranks_per_client)
+    watch = RankWatch(_program(options, module), len(places) * options.ranks_per_client)
     here = all(place.host == _LOCAL for place in places)
     program = Program(
         line,
@@ -166,7 +195,7 @@ def launch(
 
 
 def _launch(
-    step: str, module: str, task: dict[str, Any], options: LauncherOptions, context: Context
+    step: str, module: str, task: dict[str, Any], options: RankOptions, context: Context
 ) -> mpi_report.Report:
     program = launch(step, module, task, options, context)
     try:
@@ -176,7 +205,7 @@ def _launch(
         raise WorkloadFailed(f"{step}: {error}: {words}") from error
 
 
-def remove(folder: str, module: str, options: LauncherOptions, context: Context) -> None:
+def remove(folder: str, module: str, options: RankOptions, context: Context) -> None:
     """Remove the folder that the ranks made in the places; all places show the same one."""
     here = [place for place in context.places if place.host == _LOCAL]
     for place in here:

@@ -22,8 +22,8 @@ from pydantic import Field, model_validator
 from wattio.clock import Span
 from wattio.study.document import Strict, nearest
 from wattio.workloads import mpi_launch, mpi_report
+from wattio.workloads.mpi_launch import RankOptions
 from wattio.workloads.mpi_report import Report
-from wattio.workloads.mpirun import LauncherOptions
 from wattio.workloads.workload import Context, Operation
 
 FOLDER = "wattio-mpi-meta"
@@ -51,7 +51,7 @@ class Options(Strict):
     shift: bool = True
     # Bring each file to the disks as it is made.
     sync: bool = False
-    launcher: LauncherOptions = LauncherOptions()
+    launcher: RankOptions = RankOptions()
 
     @model_validator(mode="after")
     def _agree(self) -> Options:
