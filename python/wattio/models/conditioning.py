@@ -77,10 +77,11 @@ def sample(
     Source: Goodman and Weare, Ensemble samplers with affine invariance, 2010, equations (7), (8).
     """
     free = [parameter for parameter in parameters if not parameter.is_certain]
+    certain = [parameter for parameter in parameters if parameter.is_certain]
     random = np.random.default_rng(seed)
 
     def values(cube: Array) -> dict[str, Array]:
-        found = {p.name: np.full(len(cube), p.value) for p in parameters}
+        found = {p.name: np.full(len(cube), p.value) for p in certain}
         return found | {p.name: p.quantile(cube[:, at]) for at, p in enumerate(free)}
 
     cube = random.random((STARTS * WALKERS, len(free)))

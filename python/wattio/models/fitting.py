@@ -174,22 +174,27 @@ def storage(runs: Sequence[Run], seed: int) -> tuple[dict[str, Parameter], Fit]:
         _range("scatter", 0.01, 3.0),
     ]
 
+    logs = {count: np.log(rates[writers == count]) for count in sorted(set(writers))}
+    # Of runs with equally many writers, the mean and what is left about it say all.
+    groups = [(int(count), one.size, one.mean(), one.var()) for count, one in logs.items()]
+
     def log_likelihood(values: dict[str, Array]) -> Array:
         total: Array = -len(used) * np.log(values["scatter"])
-        for count, rate in zip(writers, rates, strict=True):
+        for count, size, mean, variance in groups:
             expected = extended.bandwidth(
-                int(count),
+                count,
                 values["client_bytes_s"],
                 values["storage_bytes_s"],
                 values["contention"],
                 values["free_writers"],
             )
-            total = total - (np.log(rate / expected) / values["scatter"]) ** 2 / 2
+            squares = size * ((mean - np.log(expected)) ** 2 + variance)
+            total -= squares / values["scatter"] ** 2 / 2
         return total
 
     drawn, _ = conditioning.sample(ranges, log_likelihood, DRAWS, seed)
     found = {one.name: _measured(one.name, drawn[one.name]) for one in ranges}
-    counts = ", ".join(str(int(count)) for count in sorted(set(writers)))
+    counts = ", ".join(str(count) for count, *_ in groups)
     scatter = found.pop("scatter").value if len(used) > 4 else None
     return found, Fit("rate of writing", len(used), scatter, f"by {counts} writers")
 
