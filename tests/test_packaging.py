@@ -100,7 +100,7 @@ def test_every_drop_in_is_listed_in_the_unit() -> None:
     assert [path.name for path in DROP_INS if path.name not in text] == []
 
 
-@pytest.mark.skipif(not BINARY.exists(), reason="cargo build -p wattiod makes the daemon")
+@pytest.mark.skipif(not BINARY.exists(), reason="make daemon builds it")
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
 def test_each_example_is_right(example: Path) -> None:
     done = check(example, "--json")
@@ -108,7 +108,7 @@ def test_each_example_is_right(example: Path) -> None:
     assert json.loads(done.stdout)["name"] == example.stem
 
 
-@pytest.mark.skipif(not BINARY.exists(), reason="cargo build -p wattiod makes the daemon")
+@pytest.mark.skipif(not BINARY.exists(), reason="make daemon builds it")
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
 def test_what_an_example_leaves_out_is_right_too(example: Path, tmp_path: Path) -> None:
     """Lines that are commented out, with `#` and no blank, are meant to be put in."""
@@ -118,7 +118,7 @@ def test_what_an_example_leaves_out_is_right_too(example: Path, tmp_path: Path) 
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.skipif(not BINARY.exists(), reason="cargo build -p wattiod makes the daemon")
+@pytest.mark.skipif(not BINARY.exists(), reason="make daemon builds it")
 def test_the_configuration_in_the_guide_is_right(tmp_path: Path) -> None:
     blocks = re.findall(r"^```toml\n(.*?)^```", GUIDE.read_text(), re.MULTILINE | re.DOTALL)
     configurations = [block for block in blocks if "[latency]" in block]

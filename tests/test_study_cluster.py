@@ -47,6 +47,7 @@ def run(folder: Path, *options: str) -> ResultFolder:
     return ResultFolder(Path(json.loads(done.stdout)["result"]))
 
 
+@pytest.mark.slow
 def test_a_cluster_gives_what_threads_give(tmp_path: Path) -> None:
     (tmp_path / "a").mkdir()
     (tmp_path / "b").mkdir()

@@ -36,7 +36,7 @@ pytestmark = [
     pytest.mark.skipif(os.geteuid() != 0, reason="only root may write control groups"),
     pytest.mark.skipif(not (CPUSET / "cpuset.cpus").exists(), reason="no cpuset, version 1"),
     pytest.mark.skipif(len(ALL) < 2, reason="one processor leaves nothing to take off"),
-    pytest.mark.skipif(not BINARY.exists(), reason="cargo build -p wattiod makes the daemon"),
+    pytest.mark.skipif(not BINARY.exists(), reason="make daemon builds it"),
 ]
 
 CPUSET_KNOB = """

@@ -29,7 +29,7 @@ pytestmark = [
     pytest.mark.skipif(os.geteuid() != 0, reason="only root may write control groups"),
     pytest.mark.skipif(not (CPUSET / "cpuset.cpus").exists(), reason="no cpuset, version 1"),
     pytest.mark.skipif(shutil.which("etcd") is None, reason="needs the package etcd-server"),
-    pytest.mark.skipif(not BINARY.exists(), reason="cargo build -p wattiod makes the daemon"),
+    pytest.mark.skipif(not BINARY.exists(), reason="make daemon builds it"),
 ]
 
 # The server tells sums of seconds in full; what is lost is lost in differences of large sums.

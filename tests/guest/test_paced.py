@@ -9,9 +9,10 @@ import json
 from pathlib import Path
 
 import pytest
+from daemon.running import BINARY
 
 from guest.guest import Guest
-from guest.test_wattiod import MEASURE, built
+from guest.test_wattiod import MEASURE
 
 pytestmark = [pytest.mark.system, pytest.mark.alone]
 
@@ -45,7 +46,7 @@ def test_the_check_of_an_array_is_paced_and_let_go(guest: Guest) -> None:
     }
     script = Path(__file__).with_name("paced.sh").read_text()
     script = "cp /root/measure.sh /root/measure; chmod 755 /root/measure\n" + script
-    done = guest.run([built("build", "-p", "wattiod")], script, cpus=2, files=files)
+    done = guest.run([BINARY], script, cpus=2, files=files)
     assert done.exit_code == 0, done.output
     lines = (line.partition(" ") for line in done.output.splitlines())
     facts = {key: value.strip() for key, _, value in lines}

@@ -12,6 +12,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from daemon.running import BINARY
 
 from guest.guest import Guest
 
@@ -59,10 +60,11 @@ while usleep 100000; do echo '{"requests": 10, "latency_us_mean": 300.0}'; done
 """
 
 
-def built(*command: str) -> Path:
-    """The program that a cargo command builds."""
-    full = ["cargo", *command, "--locked", "--message-format=json"]
-    done = subprocess.run(full, check=True, capture_output=True, text=True, cwd=ROOT)
+def conformance() -> Path:
+    """The program of `wattio-host`'s tests of knobs."""
+    command = ["cargo", "test", "--no-run", "--locked", "--message-format=json", "--workspace"]
+    command += ["--test", "conformance_knobs"]
+    done = subprocess.run(command, check=True, capture_output=True, text=True, cwd=ROOT)
     found = [json.loads(line).get("executable") for line in done.stdout.splitlines()]
     return Path(next(program for program in reversed(found) if program))
 
@@ -77,7 +79,7 @@ def facts(guest: Guest) -> dict[str, str]:
     }
     script = Path(__file__).with_name("governed.sh").read_text()
     script = "cp /root/measure.sh /root/measure; chmod 755 /root/measure\n" + script
-    done = guest.run([built("build", "-p", "wattiod")], script, cpus=CPUS, files=files)
+    done = guest.run([BINARY], script, cpus=CPUS, files=files)
     assert done.exit_code == 0, done.output
     lines = (line.partition(" ") for line in done.output.splitlines())
     return {key: value.strip() for key, _, value in lines}
@@ -125,7 +127,7 @@ def test_a_kill_leaves_a_snapshot_and_the_knobs_where_they_were(facts: dict[str,
 
 def test_knobs_conform_in_the_guest(guest: Guest) -> None:
     """The body of conformance that every knob passes on folders passes on a real kernel's files."""
-    program = built("test", "--no-run", "-p", "wattio-host", "--test", "conformance_knobs")
+    program = conformance()
     options = "--test-threads=1 --nocapture --include-ignored"
     script = f"{program.name} conformance::here {options}"
     done = guest.run([program], script, cpus=CPUS, timeout_s=480.0)

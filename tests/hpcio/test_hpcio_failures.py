@@ -59,6 +59,7 @@ def test_a_death_ends_the_job(tmp_path: Path, approach: str, killed: int) -> Non
     assert np.array_equal(fields(output, 0)["theta"], field(0))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("approach", "killed", "others"),
     [("dc:1", 1, {0, 2, 3}), ("dc:1", 3, {0, 1, 2}), ("dn:1", 1, {3})],

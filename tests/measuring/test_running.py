@@ -156,7 +156,9 @@ def test_raw_files_that_cannot_be_read_make_an_iteration_invalid(tmp_path: Path)
     assert recomputing.differences(folder)[1] == []
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize(
+    "number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)]
+)
 def test_a_stopped_study_says_how_to_go_on(tmp_path: Path, number: signal.Signals) -> None:
     path = study(tmp_path)
     process = wattio("run", path, "--no-report", folder=tmp_path)
@@ -174,6 +176,7 @@ def test_a_stopped_study_says_how_to_go_on(tmp_path: Path, number: signal.Signal
     assert before <= {item.identity for item in after}
 
 
+@pytest.mark.slow
 def test_a_killed_study_loses_the_iteration_in_flight_and_nothing_else(tmp_path: Path) -> None:
     path = study(tmp_path)
     others = samplers()

@@ -29,7 +29,7 @@ Serve = Callable[..., str]
 @pytest.fixture(scope="module")
 def server() -> Path:
     """The example that serves a made-up, changing status."""
-    command = ["cargo", "build", "--quiet", "--locked", "-p", "wattiod", "--example", "page"]
+    command = ["cargo", "build", "--quiet", "--locked", "--workspace", "--example", "page"]
     built = subprocess.run(
         [*command, "--message-format=json"], cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True
     )
