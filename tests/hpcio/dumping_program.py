@@ -193,8 +193,8 @@ def simulate(session: Session, task: dict[str, Any], gate: Gate) -> None:
     for step in steps_of(task):
         with contextlib.suppress(DumpFailed) if task.get("going") else contextlib.nullcontext():
             (dump_varied if task.get("varied") else dump)(session, step)
-        if task.get("paced"):
-            # The next dump may take over this one's memory.
+        if step in task.get("awaited", []):
+            # By all ranks, which otherwise do not wait for each other here.
             until(functools.partial(whole, task, step))
         if task.get("gated") and step == 0:
             until(gate.reached.exists)

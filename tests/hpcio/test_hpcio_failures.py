@@ -62,7 +62,7 @@ def test_a_death_ends_the_job(tmp_path: Path, approach: str, killed: int) -> Non
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("approach", "killed", "others"),
-    [("dc:1", 1, {0, 2, 3}), ("dc:1", 3, {0, 1, 2}), ("dn:1", 1, {3})],
+    [("dc:1", 1, {0, 2, 3}), ("dc:1", 3, {0, 1, 2}), ("dn:1", 1, {3}), ("dn:1", 3, {1})],
 )
 def test_a_death_is_noticed_without_the_launcher(
     tmp_path: Path, approach: str, killed: int, others: set[int]
@@ -139,7 +139,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 @pytest.mark.parametrize("approach", ["tp", "dc:1", "dn:1"])
 def test_a_disk_fills_up(small_disk: Path, approach: str) -> None:
     output = small_disk / "dumps"
-    done = launch(4, task(output, approach, list(range(30))))
+    done = launch(4, task(output, approach, list(range(30)), awaited=[0]))
     assert done.returncode != 0
     assert "the disk is full or a limit is reached (No space left on device)" in done.stderr
     found = inspect(output)
@@ -155,7 +155,7 @@ def test_what_is_lost_leaves_a_full_disk(small_disk: Path, approach: str) -> Non
     """A simulation that goes on after its dumps have failed."""
     output = small_disk / "dumps"
     steps = list(range(30))
-    told = account(launch(4, task(output, approach, steps, going=True)))
+    told = account(launch(4, task(output, approach, steps, awaited=[0], going=True)))
     found = {dump.step: dump for dump in inspect(output)}
     whole = [step for step, dump in found.items() if dump.whole]
     assert whole

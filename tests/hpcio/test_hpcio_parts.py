@@ -15,6 +15,7 @@ from wattio.errors import InputError, ResultError
 from wattio.hpcio import Config, bells, blocks, damaris, leftovers, parse_approach, topology
 from wattio.hpcio.account import Account, DumpRecord, RankAccount
 from wattio.hpcio.board import Board
+from wattio.hpcio.client import watch
 from wattio.hpcio.dumps import parse_note
 from wattio.hpcio.inspecting import parse_manifest
 from wattio.hpcio.memory import Extents, Memory, aligned
@@ -162,8 +163,8 @@ def test_bells_tell_of_a_death() -> None:
         writer.ring()
     assert set(bell.wait()) == set(bells.LOOK)
     gone = threading.Event()
-    writer.watch(gone.set)
-    bell._socket.shutdown(socket.SHUT_RDWR)
+    watch(writer.peer, gone.set)
+    bell.peer.shutdown(socket.SHUT_RDWR)
     assert gone.wait(60)
     with pytest.raises(bells.Died):
         listen(writer)

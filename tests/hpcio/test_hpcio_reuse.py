@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import random
-from collections.abc import Callable
+import socket
 from pathlib import Path
 
 import numpy as np
@@ -48,6 +48,8 @@ class Writer:
     def __init__(self, share: int) -> None:
         self.board = Board.create(1)
         self.memory = Memory.create("test", share)
+        self.peer, self._end = socket.socketpair()
+        """It does not die: the client watches."""
         self.written: dict[int, Fields] = {}
         self._claim: Claim | None = None
 
@@ -55,9 +57,6 @@ class Writer:
         """As of `bells`: a bell, and files."""
         shared = (self.board.memory, self.memory)
         return self, [(os.dup(memory.file), memory.size) for memory in shared]
-
-    def watch(self, gone: Callable[[], None]) -> None:
-        """It does not die."""
 
     def count(self) -> None:
         """Another dump is there."""

@@ -160,7 +160,7 @@ def test_a_writer_without_clients_sleeps(tmp_path: Path, approach: str, per_node
 @pytest.mark.parametrize("approach", ["tp", "dc:1"])
 def test_a_step_is_a_whole_number(tmp_path: Path, approach: str) -> None:
     given = config(tmp_path / "dumps", approach, ranks_per_node=2)
-    told = launch(2, {"config": given, "steps": [0, 1, 2.5]})
+    told = launch(2, {"config": given, "steps": [0, 1, 2.5], "awaited": [0]})
     assert told.returncode != 0
     assert "end_dump(2.5): a step is a whole number" in told.stderr
     assert [dump.step for dump in inspect(tmp_path / "dumps") if dump.whole][:1] == [0]
@@ -171,7 +171,7 @@ def test_steps_may_be_numbers_of_numpy(tmp_path: Path, approach: str) -> None:
     """The account is plain data all the same: it is printed as JSON."""
     given = config(tmp_path / "dumps", approach, ranks_per_node=1 if approach == "dn:1" else 2)
     steps = list(range(10))
-    task = {"config": given, "steps": steps, "numpy_steps": True, "paced": True}
+    task = {"config": given, "steps": steps, "numpy_steps": True, "awaited": steps}
     told = account(launch(2, task))
     assert [dump["step"] for dump in told["ranks"][0]["dumps"]] == steps
 

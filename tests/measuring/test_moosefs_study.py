@@ -61,7 +61,6 @@ def lacking() -> str | None:
 
 pytestmark = [
     pytest.mark.system,
-    pytest.mark.alone,
     pytest.mark.skipif(lacking() is not None, reason=lacking() or ""),
 ]
 

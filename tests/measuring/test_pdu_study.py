@@ -17,7 +17,6 @@ from measuring.test_running import PAUSE_S, ended, wait_for, wattio
 
 pytestmark = [
     pytest.mark.system,
-    pytest.mark.alone,
     pytest.mark.skipif(missing() is not None, reason=missing() or ""),
 ]
 

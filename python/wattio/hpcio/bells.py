@@ -12,12 +12,10 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
-import select
 import selectors
 import socket
 import struct
-import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from wattio.errors import HostError
 
@@ -44,14 +42,15 @@ class Bell:
     def __init__(self, peer: socket.socket, counter: int) -> None:
         """Take over a connected socket, and the open counter that both ends share."""
         peer.settimeout(None)
-        self._socket = peer
+        self.peer = peer
+        """Whose other end shows whether there is anybody."""
         self.counter = counter
         self.count = functools.partial(os.eventfd_write, counter, 1)
         """The client tells of one more dump, without waiting."""
 
     def fileno(self) -> int:
         """Of the socket, for selectors."""
-        return self._socket.fileno()
+        return self.peer.fileno()
 
     def counted(self) -> int:
         """How many more dumps the client has told of. Whatever it wrote before is seen after."""
@@ -62,7 +61,7 @@ class Bell:
     def ring(self) -> None:
         """The writer says "look", without waiting. Raises Died."""
         try:
-            self._socket.send(LOOK, socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL)
+            self.peer.send(LOOK, socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL)
         except BlockingIOError:
             return
         except OSError as error:
@@ -71,14 +70,14 @@ class Bell:
     def say(self, word: bytes) -> None:
         """Say something that must not be lost. Raises Died."""
         try:
-            self._socket.sendall(word, socket.MSG_NOSIGNAL)
+            self.peer.sendall(word, socket.MSG_NOSIGNAL)
         except OSError as error:
             raise Died from error
 
     def wait(self) -> bytes:
         """What is said next; asleep until then. Raises Died."""
         try:
-            found = self._socket.recv(_CHUNK)
+            found = self.peer.recv(_CHUNK)
         except OSError as error:
             raise Died from error
         if not found:
@@ -88,21 +87,9 @@ class Bell:
     def close(self) -> None:
         """End the connection, and the watch."""
         with contextlib.suppress(OSError):
-            self._socket.shutdown(socket.SHUT_RDWR)
-        self._socket.close()
+            self.peer.shutdown(socket.SHUT_RDWR)
+        self.peer.close()
         os.close(self.counter)
-
-    def watch(self, gone: Callable[[], object]) -> None:
-        """Call `gone` when the peer has closed its end; a thread sleeps until then."""
-        name = "hpcio-peer"
-        threading.Thread(target=self._watch, args=(gone,), name=name, daemon=True).start()
-
-    def _watch(self, gone: Callable[[], object]) -> None:
-        watched = select.poll()
-        with contextlib.suppress(ValueError):  # It is closed already.
-            watched.register(self._socket, select.POLLRDHUP)
-            watched.poll()
-        gone()
 
 
 class Ears:

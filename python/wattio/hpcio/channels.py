@@ -6,6 +6,7 @@ and where all of them are on one machine, nobody else can reach the port.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import secrets
 import selectors
@@ -43,17 +44,18 @@ class Channel:
         peer.settimeout(None)
         peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         peer.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-        self._socket = peer
+        self.peer = peer
+        """Whose other end shows whether there is anybody."""
 
     def fileno(self) -> int:
         """For selectors."""
-        return self._socket.fileno()
+        return self.peer.fileno()
 
     def send(self, **message: Any) -> None:  # noqa: ANN401 (JSON)
         """Send a message. Raises Died."""
         text = json.dumps(message).encode()
         try:
-            self._socket.sendall(_LENGTH.pack(len(text)) + text)
+            self.peer.sendall(_LENGTH.pack(len(text)) + text)
         except OSError as error:
             raise Died from error
 
@@ -71,13 +73,15 @@ class Channel:
         return message
 
     def close(self) -> None:
-        """Close the connection."""
-        self._socket.close()
+        """End the connection, and the watch."""
+        with contextlib.suppress(OSError):
+            self.peer.shutdown(socket.SHUT_RDWR)
+        self.peer.close()
 
     def _exactly(self, size: int) -> bytes:
         found = bytearray()
         while len(found) < size:
-            part = self._socket.recv(size - len(found))
+            part = self.peer.recv(size - len(found))
             if not part:
                 raise Died
             found += part

@@ -21,10 +21,11 @@ from wattio.hpcio import bells, headers
 from wattio.hpcio.account import DumpRecord
 from wattio.hpcio.blocks import Block
 from wattio.hpcio.board import WINDOW, Board
+from wattio.hpcio.client import ClientSession
 from wattio.hpcio.config import Config
 from wattio.hpcio.memory import Extents, Memory
 from wattio.hpcio.places import Places
-from wattio.hpcio.session import Scratch, Session
+from wattio.hpcio.session import Scratch
 from wattio.hpcio.topology import Topology
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
 _SPARE = 64
 
 
-class CoresSession(Session):
+class CoresSession(ClientSession):
     """A rank that computes, with a writer on its node."""
 
     def __init__(
@@ -48,7 +49,6 @@ class CoresSession(Session):
     ) -> None:
         """Reach the writer at its address. Raises HostError."""
         super().__init__(comm, config, topology, compute_comm)
-        self._writer = topology.writer_of[self.rank]
         clients = topology.clients(self._writer)
         self._client = clients.index(self.rank)
         self._bell, files = bells.knock(address, self.rank)
@@ -69,8 +69,7 @@ class CoresSession(Session):
         """How many of its blocks have been asked for."""
         self._spare: list[DumpRecord] = []
         """Records for dumps to come: making one takes a sixth of the time of a dump."""
-        self._is_closing = False
-        self._bell.watch(self._gone)
+        self._watch(self._bell.peer)
 
     def allocate(
         self,
@@ -219,7 +218,7 @@ class CoresSession(Session):
         try:
             self._bell.wait()
         except bells.Died:
-            self.lost(f"its writer, rank {self._writer},")
+            self._lost()
 
     def _end_dump(self, record: DumpRecord, handed: list[tuple[Block, Array]]) -> None:
         number, places, through = self._number, self._places, self._through
@@ -245,11 +244,6 @@ class CoresSession(Session):
         if failed is not None:
             raise DumpFailed(failed)
 
-    def _gone(self) -> None:
-        """In a thread: the writer is no more."""
-        if not self._is_closing:
-            self.gone(f"its writer, rank {self._writer},")
-
     def _finish(self) -> str | None:
         self._is_closing = True
         self._followed = None
@@ -259,7 +253,7 @@ class CoresSession(Session):
             while bells.ENDED not in self._bell.wait():
                 pass
         except bells.Died:
-            self.lost(f"its writer, rank {self._writer},")
+            self._lost()
         failed = self._untold(*self._board.failures())
         for held in (self._bell, self._memory, self._board.memory):
             held.close()

@@ -15,8 +15,9 @@ from wattio.hpcio import bells, channels, headers
 from wattio.hpcio.account import DumpRecord
 from wattio.hpcio.blocks import Block
 from wattio.hpcio.channels import Address
+from wattio.hpcio.client import ClientSession
 from wattio.hpcio.config import Config
-from wattio.hpcio.session import Scratch, Session
+from wattio.hpcio.session import Scratch
 from wattio.hpcio.topology import Topology
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ MESSAGE_BYTES = 1 << 30
 """Data are sent in pieces that MPI's counts can hold."""
 
 
-class NodesSession(Session):
+class NodesSession(ClientSession):
     """A rank that computes, with a writer on another node."""
 
     def __init__(
@@ -40,8 +41,8 @@ class NodesSession(Session):
     ) -> None:
         """Reach the writer at its address. Raises HostError."""
         super().__init__(comm, config, topology, compute_comm)
-        self._writer = topology.writer_of[self.rank]
         self._channel = channels.connect(address, self.rank)
+        self._watch(self._channel.peer)
         self._share = topology.share(self.rank, int(config.buffer))
         self._scratch = Scratch()
 
@@ -77,9 +78,10 @@ class NodesSession(Session):
             self._channel.send(**message)
             return self._channel.receive()
         except bells.Died:
-            self.lost(f"its writer, rank {self._writer},")
+            self._lost()
 
     def _finish(self) -> str | None:
+        self._is_closing = True
         failed = self._untold(*self._ask(close=True)["failures"])
         self._channel.close()
         return failed

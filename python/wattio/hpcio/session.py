@@ -239,7 +239,8 @@ class Session(ABC):
             patience.wait(all_ended)
         own.wall_s = time.monotonic() - self._wall_s
         own.cpu_s = time.process_time() - self._cpu_s
-        all_ended.Wait()
+        # Ranks that compute may have to wait for other nodes' writers.
+        patience.wait(all_ended)
         everybody = self._comm.gather((own, self.dumps.published))
         self._comm.Free()
         if everybody is None:

@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     Array = NDArray[np.float64]
 
 WALKERS = 256
-BURN_IN = 4000
+BURN_IN_EACH = 350
 EVERY = 30
-"""Moves of all walkers before the first draw is kept, and between two that are."""
+"""Moves of all walkers before the first draw is kept, for each parameter; and between two draws."""
 
 FAR = 4.0
 """Root mean square of errors beyond which the intervals do not hold the runs."""
@@ -91,12 +91,13 @@ def sample(
     best = float(likely[0])
     kept = []
     rounds = -(-draws // WALKERS)
-    for step in range(BURN_IN + rounds * EVERY):
+    burn_in = BURN_IN_EACH * len(free)
+    for step in range(burn_in + rounds * EVERY):
         order = random.permutation(WALKERS)
         for moving, still in _halves(order):
             _move(random, cube, likely, moving, still, lambda c: log_likelihood(values(c)))
         best = max(best, float(likely.max()))
-        if step >= BURN_IN and (step - BURN_IN) % EVERY == 0:
+        if step >= burn_in and (step - burn_in) % EVERY == 0:
             kept.append(cube.copy())
     return values(np.concatenate(kept)[:draws]), best
 
