@@ -60,12 +60,19 @@ def places(content: Any) -> Iterator[tuple[Any, Any]]:  # noqa: ANN401 (JSON)
             yield from places(value)
 
 
-def put(path: Path, content: Any, at: int, value: Any) -> None:  # noqa: ANN401 (JSON)
-    """One value somewhere within is another one."""
+@contextlib.contextmanager
+def damaged(path: Path, at: int, value: object) -> Iterator[None]:
+    """One value somewhere within a file of JSON is another one."""
+    before = path.read_text()
+    content = json.loads(before)
     found = list(places(content))
     holder, key = found[at % len(found)]
     holder[key] = value
     path.write_text(json.dumps(content))
+    try:
+        yield
+    finally:
+        path.write_text(before)
 
 
 def looked_at(output: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -83,14 +90,10 @@ def test_any_value_of_a_manifest(
     store: Dumps, capsys: pytest.CaptureFixture[str], at: int, value: object
 ) -> None:
     path = store.output / "dump-00000001" / "manifest.json"
-    before = path.read_text()
-    put(path, json.loads(before), at, value)
-    try:
+    with damaged(path, at, value):
         looked_at(store.output, capsys)
         with contextlib.suppress(InputError, ResultError):
             fields(store.output, 1)
-    finally:
-        path.write_text(before)
 
 
 @DAMAGES
@@ -99,12 +102,8 @@ def test_any_value_of_a_note(
     store: Dumps, capsys: pytest.CaptureFixture[str], at: int, value: object
 ) -> None:
     path = store.output / "dump-00000002.partial" / "part-000000.json"
-    before = path.read_text()
-    put(path, json.loads(before), at, value)
-    try:
+    with damaged(path, at, value):
         looked_at(store.output, capsys)
-    finally:
-        path.write_text(before)
 
 
 @DAMAGES

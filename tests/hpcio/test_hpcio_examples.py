@@ -16,8 +16,8 @@ from wattio.hpcio.inspecting import inspect
 from wattio.workloads import mpi_launch
 
 from hpcio.launching import environment
-from hpcio.test_hpcio_failures import children, runs
-from hpcio.waiting import HANGS_S, until
+from hpcio.test_hpcio_failures import children
+from hpcio.waiting import HANGS_S, runs, until
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "hpcio"
 SHAPE = (37, 20)

@@ -17,7 +17,7 @@ from wattio.hpcio.inspecting import inspect
 
 from hpcio.dumping_program import field, process_of
 from hpcio.launching import account, command, environment, launch
-from hpcio.waiting import HANGS_S, until
+from hpcio.waiting import HANGS_S, runs, until
 
 PER_NODE = {"tp": None, "dc:1": 4, "dn:1": 2}
 
@@ -35,15 +35,6 @@ def task(output: Path, approach: str, steps: list[int], **more: object) -> dict[
 def children(parent: int) -> list[int]:
     found = Path(f"/proc/{parent}/task").glob("*/children")
     return [int(word) for path in found for word in path.read_text().split()]
-
-
-def runs(process: int) -> bool:
-    """Whether a process is there, and more than an entry that nobody has collected."""
-    try:
-        text = Path(f"/proc/{process}/stat").read_text()
-    except OSError:
-        return False
-    return text.rpartition(")")[2].split()[0] not in "ZX"
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 HANGS_S = 120.0
 """What has not ended by then never will: many times what it takes on a slow machine."""
@@ -19,3 +20,12 @@ def until(condition: Callable[[], bool], within_s: float = HANGS_S) -> None:
         if time.monotonic() > deadline_s:
             raise TimeoutError
         time.sleep(0.005)
+
+
+def runs(process: int) -> bool:
+    """Whether a process is there, and more than an entry that nobody has collected."""
+    try:
+        text = Path(f"/proc/{process}/stat").read_text()
+    except OSError:
+        return False
+    return text.rpartition(")")[2].split()[0] not in "ZX"

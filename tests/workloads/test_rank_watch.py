@@ -10,7 +10,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from hpcio.waiting import HANGS_S, until
+from hpcio.waiting import HANGS_S, runs, until
 from wattio.errors import WorkloadFailed
 from wattio.workloads import hpcio, mpi_launch, processes, rank_watch
 from wattio.workloads.hpcio import Options
@@ -63,14 +63,6 @@ class Telling(RankWatch):
 def launcher(place: Path, how: str, watch: Telling) -> Program:
     line = (sys.executable, "-c", LAUNCHER, str(watch.looked), "3", how, *RANK)
     return Program(line, place / "out", place / "err", watch=watch)
-
-
-def runs(process: int) -> bool:
-    try:
-        text = Path(f"/proc/{process}/stat").read_text()
-    except OSError:
-        return False
-    return text.rpartition(")")[2].split()[0] not in "ZX"
 
 
 @pytest.mark.parametrize(
