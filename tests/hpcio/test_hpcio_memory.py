@@ -13,6 +13,7 @@ from wattio.hpcio import leftovers, memory
 from wattio.hpcio.free_memory import available_bytes
 from wattio.hpcio.memory import Memory
 
+NAME = "seen-by-name"
 GIB = 1 << 30
 
 
@@ -70,11 +71,11 @@ def test_a_buffer_beyond_what_is_free_is_refused(monkeypatch: pytest.MonkeyPatch
 
 def opened() -> list[str]:
     links = [path for path in Path("/proc/self/fd").iterdir() if path.is_symlink()]
-    return [link.name for link in links if "wattio-test" in str(link.readlink())]
+    return [link.name for link in links if f"wattio-{NAME}" in str(link.readlink())]
 
 
 def mapped() -> int:
-    return Path("/proc/self/maps").read_text().count("memfd:wattio-test")
+    return Path("/proc/self/maps").read_text().count(f"memfd:wattio-{NAME}")
 
 
 def test_memory_that_cannot_be_mapped_is_not_kept_open(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -83,12 +84,12 @@ def test_memory_that_cannot_be_mapped_is_not_kept_open(monkeypatch: pytest.Monke
 
     monkeypatch.setattr(mmap, "mmap", refuse)
     with pytest.raises(HostError, match="cannot be mapped"):
-        Memory.create("test", 4096)
+        Memory.create(NAME, 4096)
     assert opened() == []
 
 
 def test_closed_memory_stays_mapped_as_long_as_an_array_of_it_does() -> None:
-    made = Memory.create("test", 4096)
+    made = Memory.create(NAME, 4096)
     words = made.words(1, 2)
     words[0] = 5
     data = np.ndarray((4,), "i8", made.map, 0)
