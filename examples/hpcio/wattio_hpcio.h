@@ -50,8 +50,9 @@ int wattio_allocate(wattio_session *session, const char *name, int ndim, const i
 int wattio_end_dump(wattio_session *session, int64_t step);
 
 /* Wait until all dumps are written, and free the session, whatever is returned; collective. Dumps
- * that failed and of which no call has told yet are told here. The account is JSON text: of all ranks
- * on rank 0, else of this one, valid until the next `wattio_close`. `account` may be NULL.
+ * that failed and of which no call has told yet are told here, on all ranks alike. The account is
+ * JSON text: of all ranks on rank 0, else of this one, valid until the next `wattio_close`. `account`
+ * may be NULL.
  */
 int wattio_close(wattio_session *session, const char **account);
 

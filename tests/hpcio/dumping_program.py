@@ -175,6 +175,8 @@ def run(task: dict[str, Any]) -> None:
     try:
         account = session.close()
     except DumpFailed as failed:
+        if task.get("telling"):
+            (config.output.parent / f"told-{comm.Get_rank()}").write_text(str(failed))
         if not task.get("going") or not isinstance(failed.account, Account):
             raise
         account = failed.account

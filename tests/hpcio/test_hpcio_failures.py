@@ -112,6 +112,17 @@ def test_a_full_disk_ends_with_its_reason(tmp_path: Path, approach: str) -> None
     assert not list(output.glob("*/*.h5"))
 
 
+@pytest.mark.parametrize("approach", ["dc:1", "dn:1"])
+def test_a_failure_of_one_writer_is_told_to_all_ranks(tmp_path: Path, approach: str) -> None:
+    """A rank that ended as if all were well, while others abort, has killed Open MPI's launcher."""
+    one = task(tmp_path / "dumps", approach, [0], limit=2048, limited=7, going=True, telling=True)
+    config = {**one["config"], "ranks_per_node": 4 if approach == "dc:1" else 2}
+    assert list(account(launch(8, {**one, "config": config}))["errors"]) == ["0"]
+    texts = {path.name: path.read_text() for path in tmp_path.glob("told-*")}
+    assert texts.keys() == {f"told-{rank}" for rank in range(8)}
+    assert all("the disk is full or a limit is reached" in text for text in texts.values())
+
+
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
     """A file system of 256 KiB."""

@@ -60,8 +60,8 @@ class Session(ABC):
             self.rank, topology.nodes[self.rank], "writer" if self.is_writer else "compute"
         )
         self._account: Account | None = None
-        self._unseen: str | None = None
-        """What failed without anybody's knowing before the end; on rank 0."""
+        self._untold_anywhere: str | None = None
+        """What failed, here or on another rank, and no call has told; from the end on."""
 
         self._wall_s, self._cpu_s = time.monotonic(), time.process_time()
         self._blocks: dict[str, tuple[Block, Array]] = {}
@@ -146,19 +146,20 @@ class Session(ABC):
         """Wait until all dumps are written; the account: of all ranks on rank 0. Collective.
 
         What was allocated for a dump that never ended is left out. Raises DumpFailed where dumps
-        failed of which no call has told yet; its `account` is what would have been returned.
+        failed of which no call has told yet, on any rank: then on all, so that none leaves as if
+        nothing had happened while another ends the program. The error's `account` is what would
+        have been returned.
         """
         if self._account is None:
             self._blocks = {}
-            untold = self._finish()
-            self._account = self._gather()
-            untold = untold or self._unseen
-            if self.lock is not None:
-                self.lock.close()
-            if untold:
-                error = DumpFailed(untold)
-                error.account = self._account
-                raise error
+            self._account = self._gather(self._finish())
+        if self.lock is not None:
+            self.lock.close()
+        untold, self._untold_anywhere = self._untold_anywhere, None
+        if untold is not None:
+            error = DumpFailed(untold)
+            error.account = self._account
+            raise error
         return self._account
 
     def write_part(
@@ -231,7 +232,8 @@ class Session(ABC):
         if self._account is not None or self.is_writer:
             raise InputError("the session has ended, or this rank only writes (is_writer)")
 
-    def _gather(self) -> Account:
+    def _gather(self, untold: str | None) -> Account:
+        """The account; what failed and was not told becomes known to all ranks. Collective."""
         own = self._own
         all_ended = self._comm.Ibarrier()
         if self.is_writer:
@@ -241,21 +243,27 @@ class Session(ABC):
         own.cpu_s = time.process_time() - self._cpu_s
         # Ranks that compute may have to wait for other nodes' writers.
         patience.wait(all_ended)
-        everybody = self._comm.gather((own, self.dumps.published))
+        account, failed = Account(self.config.approach_text, [own]), None
+        everybody = self._comm.gather((own, self.dumps.published, untold))
+        if everybody is not None:
+            account.ranks = [rank for rank, _, _ in everybody]
+            published = {step for _, steps, _ in everybody for step in steps}
+            unseen = self._look_again(account, published)
+            failed = next((text for *_, text in everybody if text), unseen)
+        failed = self._comm.bcast(failed)
         self._comm.Free()
-        if everybody is None:
-            return Account(self.config.approach_text, [own])
-        account = Account(self.config.approach_text, [rank for rank, _ in everybody])
-        self._look_again(account, {step for _, published in everybody for step in published})
+        self._untold_anywhere = untold or failed
         return account
 
-    def _look_again(self, account: Account, published: set[int]) -> None:
-        """Find what became of dumps of which no rank knows; all are done with theirs."""
+    def _look_again(self, account: Account, published: set[int]) -> str | None:
+        """Find what became of dumps of which no rank knows; the first that failed."""
         known = {*published, *account.dropped, *account.errors}
+        first = None
         for step in account.steps:
             if step not in known and (error := self.dumps.look_again(step)) is not None:
                 account.fail(step, error)
-                self._unseen = self._unseen or f"dump of step {step}: {error}"
+                first = first or f"dump of step {step}: {error}"
+        return first
 
 
 def _whole(step: object) -> int:

@@ -12,7 +12,7 @@ from mpi4py import MPI
 
 from wattio.errors import InputError
 from wattio.hpcio import headers
-from wattio.hpcio.account import Account, DumpRecord
+from wattio.hpcio.account import DumpRecord
 from wattio.hpcio.blocks import Block
 from wattio.hpcio.board import Board, Claim
 from wattio.hpcio.circle import Circle
@@ -51,16 +51,11 @@ class WritingSession(Session):
             traceback.print_exc()
             sys.stderr.flush()
             self._abort()
-        self._account = self._gather()
+        self._account = self._gather(None)
 
     @abstractmethod
     def serve(self) -> None:
         """Write dumps until all clients have closed."""
-
-    def close(self) -> Account:
-        """The rank's account."""
-        assert self._account is not None
-        return self._account
 
     def take(self, claim: Claim, board: Board, memories: Sequence[Memory]) -> None:
         """Write a dump, or let go of a dropped one; its memory is free then."""

@@ -196,7 +196,7 @@ def _main() -> None:
             sys.stdout.write(json.dumps({HPCIO_REFUSED: str(error)}) + "\n")
         return
     if session.is_writer:
-        session.close()
+        _Going(session).close()
         return
     account, course = _compute(session, plan)
     if course is not None:
