@@ -16,9 +16,6 @@ from hpcio.waiting import HANGS_S
 PROGRAM = Path(__file__).with_name("dumping_program.py")
 
 
-_NOT_STARTED = "The PMIx server's listener thread failed to start"
-
-
 def environment() -> dict[str, str]:
     """What launchers need on one small machine, as any user."""
     return {
@@ -42,18 +39,19 @@ def command(ranks: int, task: dict[str, Any], program: Path = PROGRAM) -> list[s
 def launch(
     ranks: int, task: dict[str, Any], program: Path = PROGRAM
 ) -> subprocess.CompletedProcess[str]:
-    """Run a program on so many ranks; TimeoutExpired where it hangs.
-
-    Open MPI's launcher gives a thread of its own little time to start, and ends on a busy machine
-    before it has started a rank: then once more.
-    """
-    done = _launch(ranks, task, program)
-    return _launch(ranks, task, program) if _NOT_STARTED in done.stderr else done
+    """Run a program on so many ranks; TimeoutExpired where it hangs."""
+    return run(command(ranks, task, program))
 
 
-def _launch(ranks: int, task: dict[str, Any], program: Path) -> subprocess.CompletedProcess[str]:
+def run(line: list[str]) -> subprocess.CompletedProcess[str]:
+    """Run a launcher's command line: once more where it ended before it had started a rank."""
+    done = _run(line)
+    return _run(line) if mpi_launch.says_not_started(done.stderr) else done
+
+
+def _run(line: list[str]) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        command(ranks, task, program),
+        line,
         env=environment(),
         capture_output=True,
         text=True,

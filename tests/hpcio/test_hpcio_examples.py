@@ -15,9 +15,10 @@ from wattio.hpcio.assembling import assemble, fields
 from wattio.hpcio.inspecting import inspect
 from wattio.workloads import mpi_launch
 
+from hpcio import launching
 from hpcio.launching import environment
 from hpcio.test_hpcio_failures import children
-from hpcio.waiting import HANGS_S, runs, until
+from hpcio.waiting import runs, until
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "hpcio"
 SHAPE = (37, 20)
@@ -67,14 +68,7 @@ def launch(
     program = str(programs / f"advect_{language}")
     if language == "python":
         program, arguments = sys.executable, ("-m", "mpi4py", programs / "advect.py", *arguments)
-    return subprocess.run(
-        line(program, ranks, *arguments),
-        env=environment(),
-        capture_output=True,
-        text=True,
-        timeout=HANGS_S,
-        check=False,
-    )
+    return launching.run(line(program, ranks, *arguments))
 
 
 def write_config(path: Path, text: str) -> Path:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +12,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
-from wattio.errors import HostError, ResultError
+from wattio.errors import HostError, ResultError, WorkloadFailed
 from wattio.workloads import mpi_io, mpi_launch, mpi_meta, mpi_report
 from wattio.workloads.mpi_launch import RankOptions
 from wattio.workloads.ranks import REPORT, VERSION
 from wattio.workloads.ranks.pattern import Pattern, Wrong
-from wattio.workloads.workload import Place
+from wattio.workloads.workload import Context, Place
 
 SECOND_NS = 1_000_000_000
 MIB = 1 << 20
@@ -212,6 +213,23 @@ def test_options_of_meta_that_do_not_agree_are_refused(
 ) -> None:
     with pytest.raises(ValidationError, match=message):
         mpi_meta.Options.model_validate(given_options)
+
+
+@pytest.mark.parametrize(
+    ("said", "starts"),
+    [("PMIx ERROR\nThe PMIx server's listener thread failed to start", 2), ("no such host", 1)],
+)
+def test_a_launcher_that_has_started_no_rank_is_started_once_more(
+    tmp_path: Path, said: str, starts: int
+) -> None:
+    """Where it fails by its own doing, and not when others have a reason."""
+    script, started = tmp_path / "mpirun", tmp_path / "started"
+    script.write_text(f'#!/bin/sh\necho >> {started}\necho "{said}" >&2\nexit 213\n')
+    script.chmod(0o755)
+    context = Context((Place(tmp_path),), tmp_path, threading.Event())
+    with pytest.raises(WorkloadFailed, match=said.splitlines()[-1]):
+        mpi_launch.launch("write", "io", {}, RankOptions(mpirun=str(script)), context)
+    assert started.read_text() == "\n" * starts
 
 
 sizes = st.sampled_from([512, 4096, 65536])

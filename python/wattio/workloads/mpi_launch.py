@@ -13,6 +13,7 @@ import sys
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import closing
+from dataclasses import replace
 from importlib import util
 from importlib.metadata import version
 from pathlib import Path
@@ -24,7 +25,7 @@ from wattio.errors import HostError, ResultError, WorkloadFailed
 from wattio.workloads import invocation, mpi_report, processes
 from wattio.workloads.mpi_report import Report
 from wattio.workloads.mpirun import LauncherOptions
-from wattio.workloads.processes import Program
+from wattio.workloads.processes import Ended, Program
 from wattio.workloads.rank_watch import RankWatch
 from wattio.workloads.ranks import boot
 from wattio.workloads.workload import Context, Operation, Place
@@ -39,6 +40,9 @@ SEEN_S = 15.0
 ERRORS = "errors.txt"
 _LOCAL = "localhost"
 _SHOWN = 3
+_LOOKED_AT = 1 << 16
+"""Characters of a launcher's errors that are searched."""
+
 _HINT = "install wattio with its extra (pip install 'wattio[hpc]', or uv sync --extra hpc)"
 
 # Ranks outnumber cores on small machines: they yield while they wait for each other.
@@ -179,19 +183,32 @@ def launch(
         **(_ONE_HOST if len({place.host for place in places}) == 1 else {}),
         **(_ROOT if os.geteuid() == 0 else {}),
     }
-    watch = RankWatch(_program(options, module), len(places) * options.ranks_per_client)
-    here = all(place.host == _LOCAL for place in places)
-    program = Program(
-        line,
-        context.raw / OUTPUT,
-        context.raw / ERRORS,
-        environment=environment,
-        watch=watch if here else None,
-    )
-    with closing(watch):
-        ended = processes.run_all([program], context.cancelled)
+    program = Program(line, context.raw / OUTPUT, context.raw / ERRORS, environment=environment)
+
+    def attempt() -> list[Ended]:
+        watch = RankWatch(_program(options, module), len(places) * options.ranks_per_client)
+        here = all(place.host == _LOCAL for place in places)
+        with closing(watch):
+            watched = replace(program, watch=watch if here else None)
+            return processes.run_all([watched], context.cancelled)
+
+    try:
+        ended = attempt()
+    except WorkloadFailed:
+        with program.err.open(errors="replace") as errors:
+            if not says_not_started(errors.read(_LOOKED_AT)):
+                raise
+        ended = attempt()
     invocation.keep(context.raw, step, ended, task=whole)
     return program
+
+
+def says_not_started(errors: str) -> bool:
+    """Whether a launcher's errors say that it ended before it had started any rank.
+
+    Open MPI's gives a thread of its own little time to start, too little on a busy machine.
+    """
+    return "PMIx server's listener thread failed to start" in errors
 
 
 def _launch(
