@@ -11,12 +11,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from wattio.hpcio import dumps, parts
+from wattio.hpcio import dumps, notes, parts
 from wattio.hpcio.account import DumpRecord
 from wattio.hpcio.config import Config
 from wattio.hpcio.core_writer import CoreWriter
-from wattio.hpcio.dumps import Dumps, Note
+from wattio.hpcio.dumps import Dumps
 from wattio.hpcio.inspecting import inspect
+from wattio.hpcio.notes import Note
 
 from hpcio.launching import launch
 from hpcio.waiting import HANGS_S
@@ -29,7 +30,8 @@ LEAVER = """
 import sys
 from pathlib import Path
 from wattio.hpcio import parts
-from wattio.hpcio.dumps import Dumps, Note
+from wattio.hpcio.dumps import Dumps
+from wattio.hpcio.notes import Note
 
 output, process, count = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
 store = Dumps(output, "dc:1", tuple(range(count)))
@@ -97,8 +99,8 @@ def test_what_another_has_lost_is_not_begun(
     begun = policy == "block"
     assert (record.files, record.dropped) == (begun, loss.dropped and not begun)
     assert record.error == (None if begun else error)
-    notes, _ = dumps.notes(store.output / FOLDER)
-    assert [note.whole for note in notes] == [False, begun]
+    left, _ = notes.read(store.output / FOLDER)
+    assert [note.whole for note in left] == [False, begun]
     assert data(store) == []
     if error is not None:
         assert inspect(store.output)[0].problems[0] == error
@@ -122,14 +124,14 @@ def test_other_dumps_keep_theirs(store: Dumps) -> None:
 def no_room(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
     """Files of these names find no room, as long as any data are there."""
     names: list[str] = []
-    put = dumps._put
+    put = parts.put_json
 
-    def without_room(path: Path, content: dict[str, Any], sync: bool) -> None:
+    def without_room(path: Path, content: dict[str, Any], *, sync: bool) -> None:
         if path.name in names and list(path.parent.glob("*.h5")):
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        put(path, content, sync)
+        put(path, content, sync=sync)
 
-    monkeypatch.setattr(dumps, "_put", without_room)
+    monkeypatch.setattr(parts, "put_json", without_room)
     yield names
     assert names
 
@@ -139,9 +141,9 @@ def test_where_there_is_no_room_for_a_note_data_give_way(
     store: Dumps, no_room: list[str], name: str
 ) -> None:
     no_room.append(name)
-    notes = [write(store, process) for process in (0, 1, 2)]
-    assert [store.leave(STEP, note) for note in notes[:2]] == [None, None]
-    told = store.leave(STEP, notes[2])
+    written = [write(store, process) for process in (0, 1, 2)]
+    assert [store.leave(STEP, note) for note in written[:2]] == [None, None]
+    told = store.leave(STEP, written[2])
     assert told is not None
     assert "the disk is full" in told
     assert data(store) == []
@@ -153,11 +155,11 @@ def test_an_empty_note_tells_that_a_dump_is_lost(
 ) -> None:
     """Where there is no room for any data at all."""
 
-    def fail(*_: object) -> None:
+    def fail(*_: object, **__: object) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     with monkeypatch.context() as full:
-        full.setattr(dumps, "_put", fail)
+        full.setattr(parts, "put_json", fail)
         told = store.leave(STEP, write(store, 1))
     assert told is not None
     assert "the disk is full" in told
@@ -176,7 +178,7 @@ def test_a_failed_note_leaves_no_piece(tmp_path: Path, monkeypatch: pytest.Monke
 
     monkeypatch.setattr(os, "fsync", fail)
     with pytest.raises(OSError, match="Input/output"):
-        dumps._put(tmp_path / "part-000000.json", {}, sync=True)
+        parts.put_json(tmp_path / "part-000000.json", {}, sync=True)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -221,8 +223,8 @@ def test_ranks_that_wrote_their_part_remove_it(tmp_path: Path, approach: str) ->
     assert len(found.problems) == 1
     assert "the disk is full or a limit is reached" in found.problems[0]
     assert list(output.glob("*/*.h5")) == []
-    notes, _ = dumps.notes(found.path)
-    assert sorted(note.whole for note in notes) == [False, True]
+    left, _ = notes.read(found.path)
+    assert sorted(note.whole for note in left) == [False, True]
 
 
 def test_a_folder_that_no_file_can_have_is_refused() -> None:

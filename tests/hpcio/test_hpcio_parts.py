@@ -12,11 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from wattio.errors import InputError, ResultError
-from wattio.hpcio import Config, bells, blocks, damaris, leftovers, parse_approach, topology
+from wattio.hpcio import Config, bells, blocks, damaris, leftovers, notes, parse_approach, topology
 from wattio.hpcio.account import Account, DumpRecord, RankAccount
 from wattio.hpcio.board import Board
 from wattio.hpcio.client import watch
-from wattio.hpcio.dumps import parse_note
 from wattio.hpcio.inspecting import parse_manifest
 from wattio.hpcio.memory import Extents, Memory, aligned
 
@@ -179,7 +178,7 @@ def listen(bell: bells.Bell) -> None:
 
 @given(st.text())
 def test_no_text_breaks_what_reads_it(text: str) -> None:
-    for read, error in ((parse_note, ResultError), (parse_manifest, ResultError)):
+    for read, error in ((notes.parse, ResultError), (parse_manifest, ResultError)):
         with pytest.raises(error):
             read(text)
     with pytest.raises(InputError):
@@ -195,7 +194,7 @@ def test_no_field_breaks_what_reads_it(value: object) -> None:
     note = {"process": 0, "ranks": [0], "blocks": [], "error": None, "dropped": False}
     for key in note:
         try:
-            parse_note(json.dumps({**note, "ranks_expected": [0], key: value}))
+            notes.parse(json.dumps({**note, "ranks_expected": [0], key: value}))
         except ResultError:
             continue
 

@@ -18,8 +18,9 @@ from wattio.hpcio import Config, blocks, layout, parts, shared_file, verdicts
 from wattio.hpcio.account import Account, DumpRecord, RankAccount
 from wattio.hpcio.assembling import assemble, fields
 from wattio.hpcio.blocks import Block
-from wattio.hpcio.dumps import Dumps, Note
+from wattio.hpcio.dumps import Dumps
 from wattio.hpcio.inspecting import inspect
+from wattio.hpcio.notes import Note
 from wattio.hpcio.verdicts import Offer, Verdict, judge
 
 from hpcio.launching import launch

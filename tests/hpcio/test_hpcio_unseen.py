@@ -16,8 +16,9 @@ from wattio.errors import InputError
 from wattio.hpcio import blocks, parts
 from wattio.hpcio.assembling import fields
 from wattio.hpcio.config import Config
-from wattio.hpcio.dumps import Dumps, Note
+from wattio.hpcio.dumps import Dumps
 from wattio.hpcio.inspecting import inspect
+from wattio.hpcio.notes import Note
 from wattio.hpcio.output_lock import NAME, Lock
 
 from hpcio.dumping_program import field
@@ -51,7 +52,7 @@ def store(tmp_path: Path) -> Dumps:
         facts = parts.write(
             folder / parts.file_name(process), STEP, process, [(block, data)], Config()
         )
-        made._put_note(folder, Note(process, (process,), facts))
+        Note(process, (process,), facts).put(folder, made.ranks, sync=False)
     return made
 
 

@@ -9,8 +9,9 @@ from typing import Any
 
 from mpi4py import MPI
 from wattio import hpcio
-from wattio.hpcio import dumps
-from wattio.hpcio.dumps import Dumps, Note
+from wattio.hpcio import dumps, notes
+from wattio.hpcio.dumps import Dumps
+from wattio.hpcio.notes import Note
 
 from hpcio import dumping_program, waiting
 
@@ -21,12 +22,12 @@ def be_blind() -> None:
     """No process sees a note when it leaves its own, as on NFS that of another node."""
 
     def leave(self: Dumps, step: int, note: Note) -> str | None:
-        notes = dumps.notes
-        dumps.notes = lambda folder: ([], set())
+        read = notes.read
+        notes.read = lambda folder: ([], set())
         try:
             return _LEAVE(self, step, note)
         finally:
-            dumps.notes = notes
+            notes.read = read
 
     Dumps.leave = leave  # type: ignore[method-assign]
 

@@ -21,7 +21,8 @@ from wattio.hpcio import parts, patience, shared_file
 from wattio.hpcio.account import DumpRecord
 from wattio.hpcio.blocks import Block
 from wattio.hpcio.config import Config
-from wattio.hpcio.dumps import Dumps, Note
+from wattio.hpcio.dumps import Dumps
+from wattio.hpcio.notes import Note
 from wattio.hpcio.verdicts import Offer, Verdict, counted, judge, together
 
 if TYPE_CHECKING:

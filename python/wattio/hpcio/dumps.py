@@ -22,55 +22,22 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import json
 import os
 import re
 import shutil
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
-from wattio.errors import InputError, ResultError
-from wattio.hpcio import parts
+from wattio.errors import InputError
+from wattio.hpcio import notes, parts
+from wattio.hpcio.notes import Note
 
 MANIFEST = "manifest.json"
 PARTIAL = ".partial"
 _PUBLISHING = "publishing"
 _LOOK = ".look"
 _NAME = re.compile(r"dump-(\d{8,})(\.partial)?", re.ASCII)
-
-
-@dataclass(frozen=True)
-class Note:
-    """What a process has done of a dump."""
-
-    process: int
-    ranks: tuple[int, ...]
-    """Whose blocks it has written, or should have."""
-
-    blocks: list[dict[str, Any]] = field(default_factory=list)
-    error: str | None = None
-    dropped: bool = False
-
-    @property
-    def whole(self) -> bool:
-        """Whether the blocks of its ranks are on disk."""
-        return self.error is None and not self.dropped
-
-    @property
-    def path(self) -> str:
-        """The name of its file in the partial folder."""
-        return f"part-{self.process:06}.json"
-
-    def as_part(self) -> dict[str, Any]:
-        """The file that it tells of, as the manifest lists it."""
-        file = parts.file_name(self.process)
-        return {"file": file, "ranks": list(self.ranks), "blocks": self.blocks}
-
-    def as_json(self) -> dict[str, Any]:
-        """The note as plain data."""
-        return {**asdict(self), "ranks": list(self.ranks)}
 
 
 @dataclass(frozen=True)
@@ -119,9 +86,9 @@ class Dumps:
         folder = self.output / (name(step) + PARTIAL)
         try:
             folder.mkdir(exist_ok=True)
-            self._put_note(folder, note)
-            left, _ = notes(folder)
-            if _loss(folder, left):
+            note.put(folder, self.ranks, sync=self.sync)
+            left, _ = notes.read(folder)
+            if notes.loss(folder, left):
                 _remove_parts(folder, left)
             elif not self._silent(left):
                 self._publish_noted(step, left)
@@ -139,24 +106,20 @@ class Dumps:
     def lose(self, step: int, note: Note) -> None:
         """Leave a note on a dump that is known to be lost; its own part goes first, for room."""
         folder = self.output / (name(step) + PARTIAL)
-        _remove_parts(folder, [note, *notes(folder)[0]])
+        _remove_parts(folder, [note, *notes.read(folder)[0]])
         with contextlib.suppress(OSError):
             folder.mkdir(exist_ok=True)
             try:
-                self._put_note(folder, note)
+                note.put(folder, self.ranks, sync=self.sync)
             except OSError:
                 (folder / note.path).touch()
         # Others may have left theirs meanwhile, and not have known.
-        _remove_parts(folder, notes(folder)[0])
-
-    def _put_note(self, folder: Path, note: Note) -> None:
-        content = {**note.as_json(), "ranks_expected": list(self.ranks)}
-        _put(folder / note.path, content, self.sync)
+        _remove_parts(folder, notes.read(folder)[0])
 
     def loss(self, step: int) -> Note | None:
         """The note of a process whose part of a dump will not come; None where all may."""
         folder = self.output / (name(step) + PARTIAL)
-        return _loss(folder, notes(folder)[0])
+        return notes.loss(folder, notes.read(folder)[0])
 
     def look_again(self, step: int) -> str | None:
         """Publish a dump that has no name yet though all are done; an error in words, or None."""
@@ -165,8 +128,8 @@ class Dumps:
         if whole.exists():
             return None
         _refresh(folder)
-        left, _ = notes(folder)
-        if loss := _loss(folder, left):
+        left, _ = notes.read(folder)
+        if loss := notes.loss(folder, left):
             return loss.error or f"{folder}: was dropped"
         if silent := self._silent(left):
             return (
@@ -212,13 +175,13 @@ class Dumps:
             if part["file"] not in there:
                 path = str(folder / part["file"])
                 raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
-        _put(folder / MANIFEST, content, self.sync)
+        parts.put_json(folder / MANIFEST, content, sync=self.sync)
         whole = folder.rename(self.output / name(step))
         self.published.add(step)
         with contextlib.suppress(OSError):
             (whole / _PUBLISHING).unlink()
         if self.sync:
-            parts.sync(self.output)
+            parts.bring_to_disk(self.output)
 
 
 def name(step: int) -> str:
@@ -238,24 +201,6 @@ def find(output: Path, *, partial: bool = False) -> dict[int, Path]:
     return dict(sorted(found.items()))
 
 
-def _put(path: Path, content: dict[str, Any], sync: bool) -> None:
-    """Write JSON that appears when it is whole. Raises OSError; nothing new is left then."""
-    new = path.with_suffix(".new")
-    try:
-        with new.open("w", encoding="utf-8") as file:
-            json.dump(content, file)
-            file.flush()
-            if sync:
-                os.fsync(file.fileno())
-        new.rename(path)
-    except OSError:
-        with contextlib.suppress(OSError):
-            new.unlink(missing_ok=True)
-        raise
-    if sync:
-        parts.sync(path.parent)
-
-
 def _refresh(folder: Path) -> None:
     """Change a folder: NFS looks anew at what others have made in one that it changes itself."""
     with contextlib.suppress(OSError):
@@ -263,61 +208,8 @@ def _refresh(folder: Path) -> None:
         (folder / _LOOK).unlink()
 
 
-def _loss(folder: Path, left: Sequence[Note]) -> Note | None:
-    """A note in a partial folder that says that its part will not come; if any, of an error."""
-    for note in sorted(left, key=lambda one: one.error is None):
-        if not note.whole:
-            return note
-    for path in _notes(folder):
-        if _is_empty(path):
-            return Note(-1, (), error=f"{path}: there was no room for this note")
-    return None
-
-
-def _is_empty(path: Path) -> bool:
-    try:
-        return path.stat().st_size == 0
-    except FileNotFoundError:
-        # The dump has just become whole.
-        return False
-
-
-def _notes(folder: Path) -> list[Path]:
-    return sorted(folder.glob("part-*.json"))
-
-
 def _remove_parts(folder: Path, left: Sequence[Note]) -> None:
     """Remove the data that notes tell of, as far as they are there."""
     for note in left:
         with contextlib.suppress(OSError):
             (folder / parts.file_name(note.process)).unlink(missing_ok=True)
-
-
-def notes(folder: Path) -> tuple[list[Note], set[int]]:
-    """The notes in a partial folder, and the ranks that would make its dump whole."""
-    found: list[Note] = []
-    expected: set[int] = set()
-    for path in _notes(folder):
-        # One may have just been taken away, or be no note of ours.
-        with contextlib.suppress(OSError, ResultError):
-            note, ranks = parse_note(path.read_text(encoding="utf-8", errors="replace"))
-            found.append(note)
-            expected |= ranks
-    return found, expected
-
-
-def parse_note(text: str) -> tuple[Note, set[int]]:
-    """Read a note, and the ranks that would make its dump whole. Raises ResultError."""
-    try:
-        content = json.loads(text)
-        error = content["error"]
-        note = Note(
-            int(content["process"]),
-            tuple(int(rank) for rank in content["ranks"]),
-            list(content["blocks"]),
-            None if error is None else str(error),
-            bool(content["dropped"]),
-        )
-        return note, {int(rank) for rank in content["ranks_expected"]}
-    except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as caught:
-        raise ResultError(f"no note of a dump: {caught!r}") from caught

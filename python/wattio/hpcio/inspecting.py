@@ -13,7 +13,7 @@ import h5py
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from wattio.errors import InputError, ResultError
-from wattio.hpcio import blocks, dumps, layout, parts
+from wattio.hpcio import blocks, dumps, layout, notes, parts
 from wattio.hpcio.blocks import Block
 
 if TYPE_CHECKING:
@@ -204,19 +204,19 @@ def absent(found: Manifest) -> Iterator[str]:
 def _partial(step: int, path: Path) -> Dump:
     dump = Dump(step, path, whole=False)
     dump.files = len(list(path.glob("*.h5")))
-    notes, expected = dumps.notes(path)
-    for note in notes:
+    found, expected = notes.read(path)
+    for note in found:
         if note.dropped:
             dump.problems.append(f"ranks {list(note.ranks)}: dropped, the buffer was full")
         elif note.error is not None and note.error not in dump.problems:
             dump.problems.append(note.error)
-    damaged = sorted({one.name for one in path.glob("part-*.json")} - {one.path for one in notes})
+    damaged = sorted({one.name for one in path.glob("part-*.json")} - {one.path for one in found})
     dump.problems += [f"{name}: is no whole note" for name in damaged]
-    told = {rank for note in notes for rank in note.ranks}
-    if not notes:
+    told = {rank for note in found for rank in note.ranks}
+    if not found:
         dump.problems.append(f"no part of it has a whole note: {_SILENT}")
     elif missing := sorted(expected - told):
         dump.problems.append(f"ranks {missing}: no whole note: {_SILENT}")
-    elif all(note.whole for note in notes):
+    elif all(note.whole for note in found):
         dump.problems.append("all parts are there, but the program ended before it was published")
     return dump

@@ -11,7 +11,7 @@ from wattio.hpcio.account import DumpRecord
 from wattio.hpcio.blocks import Block
 from wattio.hpcio.circle import Circle
 from wattio.hpcio.config import Config
-from wattio.hpcio.dumps import Note
+from wattio.hpcio.notes import Note
 from wattio.hpcio.partitioning import PartitioningSession
 from wattio.hpcio.topology import Topology
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import json
 import os
 import re
 import zlib
@@ -79,20 +80,38 @@ def write(
     try:
         facts = _write(path, step, process, blocks, config)
         if config.sync:
-            sync(path)
+            bring_to_disk(path)
     except (OSError, RuntimeError, ValueError) as error:
         path.unlink(missing_ok=True)
         raise PartFailed(explain(path, error)) from error
     return facts
 
 
-def sync(path: Path) -> None:
+def bring_to_disk(path: Path) -> None:
     """Bring a file, or the names in a folder, to the disk."""
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)
     finally:
         os.close(handle)
+
+
+def put_json(path: Path, content: dict[str, Any], *, sync: bool) -> None:
+    """Write JSON that appears when it is whole. Raises OSError; nothing new is left then."""
+    new = path.with_suffix(".new")
+    try:
+        with new.open("w", encoding="utf-8") as file:
+            json.dump(content, file)
+            file.flush()
+            if sync:
+                os.fsync(file.fileno())
+        new.rename(path)
+    except OSError:
+        with contextlib.suppress(OSError):
+            new.unlink(missing_ok=True)
+        raise
+    if sync:
+        bring_to_disk(path.parent)
 
 
 def _write(

@@ -19,7 +19,8 @@ from wattio.hpcio import blocks, parts, patience
 from wattio.hpcio.account import Account, DumpRecord, RankAccount
 from wattio.hpcio.blocks import Block
 from wattio.hpcio.config import Config
-from wattio.hpcio.dumps import Dumps, Note
+from wattio.hpcio.dumps import Dumps
+from wattio.hpcio.notes import Note
 from wattio.hpcio.output_lock import Lock
 from wattio.hpcio.topology import Topology
 

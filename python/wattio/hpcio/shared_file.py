@@ -133,7 +133,7 @@ def fill(
 def sync(path: Path) -> str | None:
     """Bring what this process has written to the disk; an error in words, or None."""
     try:
-        parts.sync(path)
+        parts.bring_to_disk(path)
     except OSError as error:
         return parts.explain(path, error)
     return None

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from wattio.hpcio import shared_file
-from wattio.hpcio.dumps import Note
+from wattio.hpcio.notes import Note
 
 
 @dataclass(frozen=True)

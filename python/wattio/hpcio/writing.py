@@ -17,8 +17,8 @@ from wattio.hpcio.blocks import Block
 from wattio.hpcio.board import Board, Claim
 from wattio.hpcio.circle import Circle
 from wattio.hpcio.config import Config
-from wattio.hpcio.dumps import Note
 from wattio.hpcio.memory import Memory
+from wattio.hpcio.notes import Note
 from wattio.hpcio.session import Session
 from wattio.hpcio.topology import Topology
 
