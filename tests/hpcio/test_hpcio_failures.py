@@ -38,7 +38,14 @@ def children(parent: int) -> list[int]:
 
 
 @pytest.mark.parametrize(
-    ("approach", "killed"), [("tp", 1), ("dc:1", 1), ("dc:1", 3), ("dn:1", 1), ("dn:1", 2)]
+    ("approach", "killed"),
+    [
+        ("tp", 1),
+        pytest.param("dc:1", 1, marks=pytest.mark.slow),
+        ("dc:1", 3),
+        pytest.param("dn:1", 1, marks=pytest.mark.slow),
+        ("dn:1", 2),
+    ],
 )
 def test_a_death_ends_the_job(tmp_path: Path, approach: str, killed: int) -> None:
     output = tmp_path / "dumps"
@@ -79,7 +86,14 @@ def test_a_death_is_noticed_without_the_launcher(
     assert {f"wattio: rank {rank}:" in told for rank in others} == {True}
 
 
-@pytest.mark.parametrize("approach", ["tp", "dc:1", "dn:1"])
+@pytest.mark.parametrize(
+    "approach",
+    [
+        pytest.param("tp", marks=pytest.mark.slow),
+        "dc:1",
+        pytest.param("dn:1", marks=pytest.mark.slow),
+    ],
+)
 def test_a_dead_launcher_ends_all_ranks(tmp_path: Path, approach: str) -> None:
     """In a long step, in which no rank would miss another."""
     output = tmp_path / "dumps"
@@ -98,7 +112,7 @@ def test_a_dead_launcher_ends_all_ranks(tmp_path: Path, approach: str) -> None:
     assert np.array_equal(fields(output, 0)["theta"], field(0))
 
 
-@pytest.mark.parametrize("approach", ["tp", "dc:1", "dn:1"])
+@pytest.mark.parametrize("approach", ["tp", "dc:1", pytest.param("dn:1", marks=pytest.mark.slow)])
 def test_a_full_disk_ends_with_its_reason(tmp_path: Path, approach: str) -> None:
     """A limit on the size of files is a disk that is full, without root."""
     output = tmp_path / "dumps"
@@ -112,7 +126,7 @@ def test_a_full_disk_ends_with_its_reason(tmp_path: Path, approach: str) -> None
     assert not list(output.glob("*/*.h5"))
 
 
-@pytest.mark.parametrize("approach", ["dc:1", "dn:1"])
+@pytest.mark.parametrize("approach", ["dc:1", pytest.param("dn:1", marks=pytest.mark.slow)])
 def test_a_failure_of_one_writer_is_told_to_all_ranks(tmp_path: Path, approach: str) -> None:
     """A rank that ended as if all were well, while others abort, has killed Open MPI's launcher."""
     one = task(tmp_path / "dumps", approach, [0], limit=2048, limited=7, going=True, telling=True)

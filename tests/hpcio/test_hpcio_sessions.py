@@ -52,7 +52,7 @@ def test_fields_are_the_same(
     assert sorted(path.name for path in output.iterdir()) == [dump.path.name for dump in found]
 
 
-@pytest.mark.parametrize("buffer", ["4 KiB", "1 MiB"])
+@pytest.mark.parametrize("buffer", ["4 KiB", pytest.param("1 MiB", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("policy", ["block", "drop_oldest", "write_through"])
 def test_dumps_may_differ(tmp_path: Path, buffer: str, policy: str) -> None:
     """Memory that is taken over from a dump that was alike, in part, or not at all."""
@@ -73,7 +73,7 @@ def test_dumps_may_differ(tmp_path: Path, buffer: str, policy: str) -> None:
         assert all(np.array_equal(found[name], data) for name, data in wanted.items())
 
 
-@pytest.mark.parametrize("policy", ["block", "drop_oldest"])
+@pytest.mark.parametrize("policy", ["block", pytest.param("drop_oldest", marks=pytest.mark.slow)])
 def test_free_memory_in_pieces_is_no_error(tmp_path: Path, policy: str) -> None:
     """A dump that fits once ended the simulation, if an older one was done at the wrong moment."""
     output = tmp_path / "dumps"
@@ -129,7 +129,14 @@ def test_a_full_buffer_does_what_its_policy_says(
             assert np.array_equal(fields(output, step)["theta"], field(step))
 
 
-@pytest.mark.parametrize("approach", ["tp", "dc:1", "dn:1"])
+@pytest.mark.parametrize(
+    "approach",
+    [
+        pytest.param("tp", marks=pytest.mark.slow),
+        "dc:1",
+        pytest.param("dn:1", marks=pytest.mark.slow),
+    ],
+)
 def test_sessions_follow_each_other_and_leave_nothing(tmp_path: Path, approach: str) -> None:
     """Three in one program: the second one's files and threads are those of the third.
 
@@ -145,7 +152,9 @@ def test_sessions_follow_each_other_and_leave_nothing(tmp_path: Path, approach: 
     assert {rank["scheduler"] for ranks in held for rank in ranks} == {os.sched_getscheduler(0)}
 
 
-@pytest.mark.parametrize(("approach", "per_node"), [("dc:2", 3), ("dn:1", 2)])
+@pytest.mark.parametrize(
+    ("approach", "per_node"), [("dc:2", 3), pytest.param("dn:1", 2, marks=pytest.mark.slow)]
+)
 def test_a_writer_without_clients_sleeps(tmp_path: Path, approach: str, per_node: int) -> None:
     """The simulation begins once it does; MPI's own wait would take its core to the end."""
     ranks = 3 if approach == "dc:2" else 6
@@ -157,7 +166,7 @@ def test_a_writer_without_clients_sleeps(tmp_path: Path, approach: str, per_node
     assert told["files"] == len(roles.writing) - len(roles.idle)
 
 
-@pytest.mark.parametrize("approach", ["tp", "dc:1"])
+@pytest.mark.parametrize("approach", [pytest.param("tp", marks=pytest.mark.slow), "dc:1"])
 def test_a_step_is_a_whole_number(tmp_path: Path, approach: str) -> None:
     given = config(tmp_path / "dumps", approach, ranks_per_node=2)
     told = launch(2, {"config": given, "steps": [0, 1, 2.5], "awaited": [0]})
@@ -166,7 +175,14 @@ def test_a_step_is_a_whole_number(tmp_path: Path, approach: str) -> None:
     assert [dump.step for dump in inspect(tmp_path / "dumps") if dump.whole][:1] == [0]
 
 
-@pytest.mark.parametrize("approach", ["tp", "dc:1", "dn:1"])
+@pytest.mark.parametrize(
+    "approach",
+    [
+        pytest.param("tp", marks=pytest.mark.slow),
+        "dc:1",
+        pytest.param("dn:1", marks=pytest.mark.slow),
+    ],
+)
 def test_steps_may_be_numbers_of_numpy(tmp_path: Path, approach: str) -> None:
     """The account is plain data all the same: it is printed as JSON."""
     given = config(tmp_path / "dumps", approach, ranks_per_node=1 if approach == "dn:1" else 2)
@@ -176,7 +192,7 @@ def test_steps_may_be_numbers_of_numpy(tmp_path: Path, approach: str) -> None:
     assert [dump["step"] for dump in told["ranks"][0]["dumps"]] == steps
 
 
-@pytest.mark.parametrize("approach", ["tp", "dc:1"])
+@pytest.mark.parametrize("approach", ["tp", pytest.param("dc:1", marks=pytest.mark.slow)])
 def test_a_step_that_no_file_can_hold_is_told(tmp_path: Path, approach: str) -> None:
     given = config(tmp_path / "dumps", approach, ranks_per_node=2)
     told = launch(2, {"config": given, "steps": [0, 1, 1 << 63]})

@@ -65,6 +65,7 @@ def test_a_total_takes_the_place_of_the_studys_own(folder: MeasuredFolder) -> No
     assert recomputing.differences(folder)[1] == []
 
 
+@pytest.mark.slow
 def test_it_stands_beside_where_nothing_else_is_asked(folder: MeasuredFolder) -> None:
     assert attach(folder, scope(folder))[0] == 0
     item = folder.iterations()[-1]

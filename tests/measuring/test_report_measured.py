@@ -286,6 +286,7 @@ def test_an_unfinished_study_says_so(tmp_path: Path) -> None:
     assert "No iteration may be used" in text
 
 
+@pytest.mark.slow
 def test_a_session_that_still_runs_is_shown(tmp_path: Path) -> None:
     path = made_folder.write(tmp_path, SMALL)
     make(path)

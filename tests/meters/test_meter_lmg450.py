@@ -163,6 +163,7 @@ def _spin(stop_s: float) -> None:
         pass
 
 
+@pytest.mark.slow
 def test_no_value_is_lost_on_a_busy_machine(tmp_path: Path) -> None:
     """20 values a second, while every core has twice as much to do as it can."""
     cores = multiprocessing.cpu_count()

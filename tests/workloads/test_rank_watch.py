@@ -107,7 +107,7 @@ def test_ranks_that_are_not_all_there_yet_are_no_trouble(tmp_path: Path) -> None
     """Nor is a launcher whose ranks nobody finds."""
     for program in (RANK, ("no", "rank")):
         looked = tmp_path / f"looked-{len(program)}"
-        watch = Telling(program, 4, NEVER_S, NEVER_S).until(1, 100, looked)
+        watch = Telling(program, 4, NEVER_S, NEVER_S).until(1, 20, looked)
         code = (
             "import os, subprocess, sys, time\n"
             "rank = subprocess.Popen(sys.argv[2:], stdin=subprocess.PIPE)\n"
