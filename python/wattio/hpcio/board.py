@@ -19,10 +19,12 @@ from wattio.hpcio.memory import Memory
 WINDOW = 1024
 """How many dumps a client may be ahead of its writer."""
 
+ENTRY = 2
+"""Words of what a client says of a dump: its step, and where its first header lies."""
+
 _HEAD = 8
-_ENTRY = 2
 _TEXT_BYTES = 1024
-_CLAIMED, _FINISHED, _FAILURES, _FAILED_STEP, _TEXT_LENGTH = range(5)
+_CLAIMED, _FINISHED, FAILURES, _FAILED_STEP, _TEXT_LENGTH = range(5)
 _THROUGH = -1
 
 
@@ -63,11 +65,15 @@ class Board:
 
     def post(self, client: int, number: int, step: int, head: int | None) -> int:
         """Describe a client's next dump, to be handed over by telling; how many have failed yet."""
-        words = self._words
-        entry = _HEAD + WINDOW + (client * WINDOW + number % WINDOW) * _ENTRY
+        words, entries = self.desk(client)
+        entry = entries + number % WINDOW * ENTRY
         words[entry] = step
         words[entry + 1] = _THROUGH if head is None else head
-        return words[_FAILURES]
+        return words[FAILURES]
+
+    def desk(self, client: int) -> tuple[memoryview[int], int]:
+        """The board's words and where a client's entries begin, for one that posts by itself."""
+        return self._words, _HEAD + WINDOW + client * WINDOW * ENTRY
 
     def told(self, client: int, dumps: int) -> None:
         """The writer has heard of more dumps of a client."""
@@ -130,18 +136,19 @@ class Board:
         with self.memory.locked():
             self.memory.map[self._words.nbytes : self._words.nbytes + len(told)] = told
             self._words[_FAILED_STEP], self._words[_TEXT_LENGTH] = step, len(told)
-            self._words[_FAILURES] += 1
+            self._words[FAILURES] += 1
 
     def failures(self) -> tuple[int, int, str]:
         """How many dumps have failed; the step and the error of the last."""
         with self.memory.locked():
             start = self._words.nbytes
             text = self.memory.map[start : start + self._words[_TEXT_LENGTH]]
-            return self._words[_FAILURES], self._words[_FAILED_STEP], text.decode(errors="replace")
+            return self._words[FAILURES], self._words[_FAILED_STEP], text.decode(errors="replace")
 
     def _read(self, client: int, number: int) -> Posted:
-        entry = _HEAD + WINDOW + (client * WINDOW + number % WINDOW) * _ENTRY
-        step, head = self._words[entry : entry + _ENTRY]
+        words, entries = self.desk(client)
+        entry = entries + number % WINDOW * ENTRY
+        step, head = words[entry : entry + ENTRY]
         return Posted(client, step, None if head == _THROUGH else head)
 
 
@@ -152,7 +159,7 @@ def _dropped(number: int) -> int:
 
 def size_words(clients: int) -> int:
     """Words of 8 B before the text of the last error."""
-    return _HEAD + WINDOW + clients * WINDOW * _ENTRY
+    return _HEAD + WINDOW + clients * WINDOW * ENTRY
 
 
 def size(clients: int) -> int:

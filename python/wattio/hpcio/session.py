@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 _ABORT_S = 3.0
 """How long MPI_Abort may take."""
 
-_STEP_MAX = (1 << 63) - 1
+STEP_MAX = (1 << 63) - 1
 """Steps are words of 64 bits in shared memory and in files."""
 
 
@@ -68,6 +68,8 @@ class Session(ABC):
         self._blocks: dict[str, tuple[Block, Array]] = {}
         self._known: dict[str, tuple[tuple[object, ...], Block]] = {}
         self._record = DumpRecord(-1)
+        self._last = -1
+        """The step of the last dump."""
         self._told = 0
         """How many failures of this rank's writer have been told."""
 
@@ -126,12 +128,14 @@ class Session(ABC):
         after it.
         """
         self._check_open()
-        step = _whole(step)
+        step = whole(step)
         if not self._blocks:
             raise InputError(f"end_dump({step}): nothing was allocated for this dump")
-        last = self._own.dumps[-1].step if self._own.dumps else -1
-        if step <= last:
-            raise InputError(f"end_dump({step}): steps begin at 0 and rise; the last was {last}")
+        if step <= self._last:
+            raise InputError(
+                f"end_dump({step}): steps begin at 0 and rise; the last was {self._last}"
+            )
+        self._last = step
         record, handed = self._record, list(self._blocks.values())
         self._record, self._blocks = DumpRecord(-1), {}
         record.step = step
@@ -267,14 +271,14 @@ class Session(ABC):
         return first
 
 
-def _whole(step: object) -> int:
+def whole(step: object) -> int:
     """The step as a plain number. Raises InputError."""
     try:
         found = operator.index(step)  # type: ignore[arg-type]
     except TypeError:
         raise InputError(f"end_dump({step!r}): a step is a whole number") from None
-    if found > _STEP_MAX:
-        raise InputError(f"end_dump({found}): steps go up to {_STEP_MAX}")
+    if found > STEP_MAX:
+        raise InputError(f"end_dump({found}): steps go up to {STEP_MAX}")
     return found
 
 
