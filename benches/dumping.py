@@ -78,7 +78,7 @@ def idle_rate(found: list[dict[str, list[float]]]) -> Rate:
     return Rate(shares, tuple(1.0 for _ in shares))
 
 
-def lines(dumps: int = 7, rounds: int = 3, span_s: float = 3.0) -> Iterator[Line]:
+def lines(dumps: int = 21, rounds: int = 3, span_s: float = 3.0) -> Iterator[Line]:
     """Run the benchmark. Raises BenchError."""
     with tempfile.TemporaryDirectory(dir=MEMORY) as name:
         room = Path(name)
