@@ -232,6 +232,12 @@ def test_a_launcher_that_has_started_no_rank_is_started_once_more(
     assert started.read_text() == "\n" * starts
 
 
+def test_output_that_has_no_room_is_told(tmp_path: Path) -> None:
+    context = Context((Place(tmp_path),), tmp_path / "gone", threading.Event())
+    with pytest.raises(WorkloadFailed, match=r"true cannot be started: .*gone"):
+        mpi_launch.launch("write", "io", {}, RankOptions(mpirun="true"), context)
+
+
 sizes = st.sampled_from([512, 4096, 65536])
 places = st.tuples(st.integers(0, 1 << 19), st.integers(0, 1 << 40).map(lambda n: n * 512))
 

@@ -36,7 +36,7 @@ from wattio.hpcio.config import Aggregation, Config, WhenFull, parse_approach
 from wattio.miniapp.domain import SIZES, VARIABLES, Scaling, arrange, block_of, scaled
 from wattio.study.document import Strict, nearest
 from wattio.study.quantity import Size
-from wattio.workloads import hpcio_output, mpi_launch, mpirun, slow_cores
+from wattio.workloads import hpcio_output, mpi_launch, mpirun, processes, slow_cores
 from wattio.workloads.hpcio_output import RUN, Report
 from wattio.workloads.mpi_launch import RankOptions
 from wattio.workloads.ranks import boot
@@ -223,7 +223,7 @@ def launch(options: Options, folder: Path, context: Context) -> Report:
         with _slow_cores(options, context) as groups:
             program = mpi_launch.launch(RUN, "hpcio", {**task, **groups}, launcher, context)
     except WorkloadFailed as failed:
-        if found := hpcio_output.reasons(_text(context.raw / mpi_launch.ERRORS)):
+        if found := hpcio_output.reasons(processes.text(context.raw / mpi_launch.ERRORS)):
             raise WorkloadFailed(f"{RUN}: {mpi_launch.first_of(found)}") from failed
         raise
     try:
@@ -246,13 +246,6 @@ def _slow_cores(options: Options, context: Context) -> Iterator[dict[str, Any]]:
     except HostError as error:
         # It was probed; what is missing now has gone since.
         raise WorkloadFailed(f"{RUN}: {error}") from error
-
-
-def _text(path: Path) -> str:
-    try:
-        return path.read_text("utf-8", "replace")
-    except OSError:
-        return ""
 
 
 def results(raw: Path) -> list[Operation]:

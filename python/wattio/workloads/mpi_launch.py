@@ -40,9 +40,6 @@ SEEN_S = 15.0
 ERRORS = "errors.txt"
 _LOCAL = "localhost"
 _SHOWN = 3
-_LOOKED_AT = 1 << 16
-"""Characters of a launcher's errors that are searched."""
-
 _HINT = "install wattio with its extra (pip install 'wattio[hpc]', or uv sync --extra hpc)"
 
 # Ranks outnumber cores on small machines: they yield while they wait for each other.
@@ -195,9 +192,8 @@ def launch(
     try:
         ended = attempt()
     except WorkloadFailed:
-        with program.err.open(errors="replace") as errors:
-            if not says_not_started(errors.read(_LOOKED_AT)):
-                raise
+        if not says_not_started(processes.text(program.err)):
+            raise
         ended = attempt()
     invocation.keep(context.raw, step, ended, task=whole)
     return program

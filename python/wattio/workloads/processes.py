@@ -108,6 +108,14 @@ def first_line(arguments: Sequence[str], timeout_s: float = 10.0) -> str | None:
     return next((line.strip() for line in lines if line.strip()), None)
 
 
+def text(path: Path) -> str:
+    """What a program has written into a file; nothing where there is no such file."""
+    try:
+        return path.read_text("utf-8", "replace")
+    except OSError:
+        return ""
+
+
 def last_words(*files: Path) -> str:
     """The last lines of the first file that says anything, in one line."""
     for path in files:
