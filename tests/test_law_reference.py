@@ -24,6 +24,7 @@ SERVERS = _core.built_in_servers()
 TRACE = Path(__file__).parent.parent / "traces" / "pgbench.wtrace"
 
 Settings = Mapping[str, float | bool]
+BUDGETS = "background_core_s_per_s"
 Observation = dict[str, Any]
 
 
@@ -107,7 +108,8 @@ def assert_same(at: int, seen: Observation, ours: dict[str, Any], theirs: dict[s
     told = f"step {at}: law {ours}, reference {theirs}, on {seen}"
     assert ours["state"] == theirs["state"], told
     assert ours["alarm_requests"] == theirs["alarm_requests"], told
-    assert math.isclose(ours["action"]["pace"], theirs["action"]["pace"], rel_tol=1e-9), told
+    budgets = zip(ours["action"][BUDGETS], theirs["action"][BUDGETS], strict=True)
+    assert all(math.isclose(mine, other, rel_tol=1e-9) for mine, other in budgets), told
     for mine, other in zip(ours["action"]["groups"], theirs["action"]["groups"], strict=True):
         assert mine["cores"] == other["cores"], told
         assert math.isclose(mine["frequency_hz"], other["frequency_hz"], rel_tol=1e-9), told
@@ -170,8 +172,13 @@ def window(
         "utilisation_background": 0.02,
         "waited_for_drives": False,
     }
-    work = {"done_core_s": 1.0, "offered_core_s": 1.0, "backlog_core_s": backlog_core_s}
-    seen = {"latency": latency, "groups": [group, group], "background": work, "alarm": alarm}
+    work = {
+        "class": "scrub",
+        "done_core_s": 1.0,
+        "due_core_s": 1.0,
+        "backlog_core_s": backlog_core_s,
+    }
+    seen = {"latency": latency, "groups": [group, group], "background": [work], "alarm": alarm}
     return seen, 0.5
 
 
@@ -240,12 +247,17 @@ def group(shares: Floats) -> st.SearchStrategy[dict[str, Any]]:
 def observation(
     latency: st.SearchStrategy[Any], shares: Floats, work: Floats
 ) -> st.SearchStrategy[Any]:
-    background = {"done_core_s": work, "offered_core_s": work, "backlog_core_s": work}
+    background = {
+        "class": st.sampled_from(["scrub", "rebuild"]),
+        "done_core_s": work,
+        "due_core_s": work,
+        "backlog_core_s": work,
+    }
     return st.fixed_dictionaries(
         {
             "latency": latency,
             "groups": st.lists(group(shares), max_size=4),
-            "background": st.none() | st.fixed_dictionaries(background),
+            "background": st.lists(st.fixed_dictionaries(background), max_size=2),
             "alarm": st.sampled_from([False] * 19 + [True]),
         }
     )
@@ -297,13 +309,13 @@ def test_governors(history: list[list[dict[str, Any]]]) -> None:
             "ondemand-document": [ondemand_document(limit, group) for limit, group in pairs],
             "schedutil": reference.step(groups),
         }
-        seen = {"latency": None, "groups": groups, "background": None, "alarm": False}
+        seen = {"latency": None, "groups": groups, "background": [], "alarm": False}
         for name, law in laws.items():
             ours = json.loads(law.step(json.dumps(seen), 0.01))
             theirs = {
                 "action": {
                     "groups": [{"cores": n, "frequency_hz": f} for n, f in expected[name]],
-                    "pace": 1.0,
+                    BUDGETS: [],
                 },
                 "state": None,
                 "alarm_requests": None,

@@ -7,7 +7,7 @@ times a floor, less what was done, is owed.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 DONE_S = 0.02
@@ -23,44 +23,47 @@ class BackgroundAccount:
 
     def clear(self) -> None:
         self.owed_core_s = 0.0
-        self.due_rate = 0.0
+        self.due_rates: list[float] = []
         self.backlog_core_s = 0.0
         self.draining = False
-        self.known = False
 
-    def account(self, seen: Mapping[str, float] | None, at_full_speed: bool, dt_s: float) -> None:
-        """owed += aim x (work of full speed) - (work done)."""
-        if seen is None or not all(0.0 <= value < math.inf for value in seen.values()):
+    @property
+    def due_rate(self) -> float:
+        return sum(self.due_rates)
+
+    def account(self, seen: Sequence[Mapping[str, Any]], at_full_speed: bool, dt_s: float) -> None:
+        """owed += aim x (work of full speed) - (work done), all classes together."""
+        amounts = ("done_core_s", "due_core_s", "backlog_core_s")
+        if not seen or not all(0.0 <= work[name] < math.inf for work in seen for name in amounts):
             self.clear()
             return
-        self.known = True
-        full_speed = seen["done_core_s"] if at_full_speed else seen["offered_core_s"]
-        self.owed_core_s += self.aim * full_speed - seen["done_core_s"]
-        if dt_s > 0.0:
-            self.due_rate = seen["offered_core_s"] / dt_s
-        self.backlog_core_s = seen["backlog_core_s"]
+        done, due, backlog = (sum(work[name] for work in seen) for name in amounts)
+        self.owed_core_s += self.aim * (done if at_full_speed else due) - done
+        self.due_rates = [work["due_core_s"] / dt_s for work in seen] if dt_s > 0.0 else []
+        self.backlog_core_s = backlog
 
-    def pace(self) -> float:
-        """While stable: aim + owed / (due rate x horizon), within its limits."""
+    def budgets(self) -> list[float]:
+        """While stable: aim + owed / (due rate x horizon), within its limits, of each class."""
         if not self.settings["adapt_background"] or self.due_rate <= 0.0:
-            return 1.0
+            return []
         pace = float(self.settings["background_pace"])
         if self.settings["background_floor"] > 0.0:
             horizon_core_s = self.due_rate * self.settings["background_horizon"]
             pace = self.aim + self.owed_core_s / horizon_core_s
         least, most = self.settings["background_pace"], self.settings["background_pace_max"]
-        return float(min(max(pace, least), most))
+        return self.at_pace(float(min(max(pace, least), most)))
 
-    def pace_while_idle(self) -> float:
+    def at_pace(self, pace: float) -> list[float]:
+        return [rate * pace for rate in self.due_rates]
+
+    def budgets_while_idle(self) -> list[float]:
         """While idle: as fast as it goes until all is done, then nothing until a batch is due.
 
         Work that nobody tells of goes on.
         """
         if not self.settings["adapt_background"]:
-            return 1.0
+            return []
         backlog_s = self.backlog_core_s / self.due_rate if self.due_rate > 0.0 else 0.0
         least_s = DONE_S if self.draining else self.settings["idle_batch"]
         self.draining = backlog_s > least_s or (not self.draining and backlog_s == least_s)
-        if self.draining:
-            return float(self.settings["idle_pace"])
-        return 0.0 if self.known else 1.0
+        return self.at_pace(float(self.settings["idle_pace"]) if self.draining else 0.0)

@@ -138,27 +138,27 @@ class Pacer:
         latency = seen["latency"]
         if latency is None or not plausible(latency):
             self.quiet_s = 0.0
-            groups, pace = self.destabilise()
+            groups, budgets = self.destabilise()
         else:
             self.learn_work(seen, latency["requests"], dt_s)
             asked = latency["requests"] > 0 or seen["alarm"]
             self.quiet_s = 0.0 if asked else self.quiet_s + dt_s
-            groups, pace = self.step_on_latency(seen, latency, dt_s)
-        self.held = (groups, pace)
+            groups, budgets = self.step_on_latency(seen, latency, dt_s)
+        self.held = (groups, budgets)
         self.alarm = self.alarm_requests()
         return {
             "action": {
                 "groups": [{"cores": cores, "frequency_hz": hertz} for cores, hertz in groups],
-                "pace": pace,
+                "background_core_s_per_s": budgets,
             },
             "state": self.state,
             "alarm_requests": self.alarm,
         }
 
-    def full_speed(self) -> tuple[list[GroupSetting], float]:
-        return ([group.full() for group in self.limits], 1.0)
+    def full_speed(self) -> tuple[list[GroupSetting], list[float]]:
+        return ([group.full() for group in self.limits], [])
 
-    def destabilise(self) -> tuple[list[GroupSetting], float]:
+    def destabilise(self) -> tuple[list[GroupSetting], list[float]]:
         """Back to Unstable: no power is saved, and nothing is known about the load."""
         self.window_at_full_speed = self.state == "unstable"
         self.state = "unstable"
@@ -168,7 +168,7 @@ class Pacer:
 
     def step_on_latency(
         self, seen: Mapping[str, Any], latency: Mapping[str, Any], dt_s: float
-    ) -> tuple[list[GroupSetting], float]:
+    ) -> tuple[list[GroupSetting], list[float]]:
         # Idle check (IV-B): 30 s without a request; back to Unstable on the first one.
         if self.quiet_s >= self.settings["idle_after"]:
             if self.state != "idle":
@@ -183,7 +183,7 @@ class Pacer:
 
     def step_unstable(
         self, seen: Mapping[str, Any], latency: Mapping[str, Any], dt_s: float
-    ) -> tuple[list[GroupSetting], float]:
+    ) -> tuple[list[GroupSetting], list[float]]:
         if not self.window_at_full_speed:
             self.window_at_full_speed = True
             return self.full_speed()
@@ -207,12 +207,12 @@ class Pacer:
 
     def step_stable(
         self, seen: Mapping[str, Any], latency: Mapping[str, Any], dt_s: float
-    ) -> tuple[list[GroupSetting], float]:
+    ) -> tuple[list[GroupSetting], list[float]]:
         if self.is_burst(seen, latency):
             return self.destabilise()
         sample = self.push(latency, dt_s)
         if sample is None:
-            return (self.held[0], self.background.pace())
+            return (self.held[0], self.background.budgets())
         # Stability check: l_div > l_unstable_thresh (printed with the wrong sign).
         if self.divergence() > self.settings["unstable_threshold"]:
             return self.destabilise()
@@ -228,13 +228,13 @@ class Pacer:
         distance = min(max(distance, self.settings["loss_distance_min"]), 1.0)
         merged = sample.span_s / self.settings["window"]
         distance *= min(max(merged, 1.0), self.settings["merged_gain_max"])
-        return (self.adapt(distance, seen["groups"]), self.background.pace())
+        return (self.adapt(distance, seen["groups"]), self.background.budgets())
 
-    def step_idle(self) -> tuple[list[GroupSetting], float]:
+    def step_idle(self) -> tuple[list[GroupSetting], list[float]]:
         """Section IV-D: background work at full speed until done, then sleep."""
-        pace = self.background.pace_while_idle()
+        budgets = self.background.budgets_while_idle()
         if self.background.draining or not self.settings["adapt_background"]:
-            return (self.full_speed()[0], pace)
+            return (self.full_speed()[0], budgets)
         cores, frequency = self.settings["adapt_cores"], self.settings["adapt_frequency"]
         least = [
             (
@@ -243,7 +243,7 @@ class Pacer:
             )
             for group in self.limits
         ]
-        return (least, pace)
+        return (least, budgets)
 
     # Section IV-B: windows, divergence, burst.
 

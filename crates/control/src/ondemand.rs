@@ -1,7 +1,7 @@
 //! Linux's ondemand governor, as the kernel has it and as the PACER document prints it.
 
 use crate::parameters::{Settings, number};
-use wattio_law::{Action, BackgroundDirective, GroupAction, GroupLimits, Law, Limits, Observation};
+use wattio_law::{Action, DriveAction, GroupAction, GroupLimits, Law, Limits, Observation};
 use wattio_units::{Hertz, Seconds};
 
 /// Which formula.
@@ -71,7 +71,7 @@ impl Law for Ondemand {
             let frequency = self.frequency(limits, load.clamp(0.0, 1.0));
             limits.clamp(GroupAction { cores: limits.cores_max, frequency })
         });
-        Action { groups: groups.collect(), background: BackgroundDirective::AS_DUE }
+        Action { groups: groups.collect(), drives: DriveAction::Own, background: Vec::new() }
     }
 
     fn period(&self) -> Seconds {

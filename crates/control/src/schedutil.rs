@@ -1,7 +1,7 @@
 //! Linux's schedutil governor.
 
 use crate::parameters::{Settings, flag, number};
-use wattio_law::{Action, BackgroundDirective, GroupAction, Law, Limits, Observation};
+use wattio_law::{Action, DriveAction, GroupAction, Law, Limits, Observation};
 use wattio_units::{Hertz, Seconds};
 
 /// Its settings.
@@ -69,7 +69,7 @@ impl Law for Schedutil {
             let frequency = Hertz(limits.frequency_max.0 * wanted.min(1.0));
             groups.push(limits.clamp(GroupAction { cores: limits.cores_max, frequency }));
         }
-        Action { groups, background: BackgroundDirective::AS_DUE }
+        Action { groups, drives: DriveAction::Own, background: Vec::new() }
     }
 
     fn period(&self) -> Seconds {

@@ -12,16 +12,16 @@ const LEAST: f64 = 0.8e9;
 const MOST: f64 = 2.8e9;
 
 fn limits(frequency_steps: Vec<Hertz>) -> Limits {
-    Limits {
-        groups: vec![GroupLimits {
-            cores_min: 2,
-            cores_max: 16,
-            frequency_min: Hertz(LEAST),
-            frequency_max: Hertz(MOST),
-            frequency_steps,
-            idle_cores_sleep: true,
-        }],
-    }
+    Limits::of(vec![GroupLimits {
+        cores_min: 2,
+        cores_max: 16,
+        frequency_min: Hertz(LEAST),
+        frequency_max: Hertz(MOST),
+        frequency_steps,
+        idle_cores_sleep: true,
+        power: vec![],
+        frequency_bound_share: None,
+    }])
 }
 
 fn law(name: &str, settings: &[(&str, Value)]) -> Box<dyn Law> {
@@ -36,15 +36,17 @@ fn seen(clients: f64, background: f64, frequency: f64, waited: bool) -> Observat
         frequency: Hertz(frequency),
         utilisation_clients: clients,
         utilisation_background: background,
+        queued: None,
         waited_for_drives: waited,
     };
-    Observation { latency: None, groups: vec![group], background: None, alarm: false }
+    let (groups, background) = (vec![group], vec![]);
+    Observation { latency: None, groups, background, power: None, alarm: false }
 }
 
 fn frequency(law: &mut dyn Law, seen: &Observation) -> f64 {
     let action = law.step(seen, Seconds(0.01));
     assert_eq!(action.groups[0].cores, 16, "a governor switches no core off");
-    assert_eq!(action.background.pace, 1.0, "a governor leaves background work alone");
+    assert_eq!(action.background, [], "a governor leaves background work alone");
     action.groups[0].frequency.0
 }
 

@@ -4,12 +4,18 @@
 
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
+use std::time::Duration;
 use wattio_control::{Settings, Value, build};
 use wattio_law::{
-    Action, BackgroundDirective, BackgroundObservation, GroupLimits, GroupObservation,
-    LatencyObservation, Law, Limits, Loop, LoopSettings, Observation, OperatingState,
+    Action, BackgroundAction, BackgroundObservation, Budget, Driver, DriverSettings, Glimpse,
+    GroupLimits, GroupObservation, InFlight, LatencyObservation, Law, Limits, Observation,
+    Scripted,
 };
 use wattio_units::{Hertz, Seconds};
+
+const UNSTABLE: Option<&str> = Some("unstable");
+const STABLE: Option<&str> = Some("stable");
+const IDLE: Option<&str> = Some("idle");
 
 const WINDOW: Seconds = Seconds(0.5);
 
@@ -21,10 +27,12 @@ fn limits(idle_cores_sleep: bool) -> Limits {
         frequency_max: Hertz(2.6e9),
         frequency_steps: vec![],
         idle_cores_sleep,
+        power: vec![],
+        frequency_bound_share: None,
     };
     let mut stepped = group(3, 16);
     stepped.frequency_steps = vec![Hertz(0.8e9), Hertz(1.4e9), Hertz(2.0e9), Hertz(2.6e9)];
-    Limits { groups: vec![group(2, 40), stepped] }
+    Limits::of(vec![group(2, 40), stepped])
 }
 
 fn pacer(settings: &[(&str, Value)], limits: &Limits) -> Box<dyn Law> {
@@ -39,6 +47,7 @@ fn window(latency_us: f64) -> Observation {
         frequency: Hertz(2.6e9),
         utilisation_clients: 0.1,
         utilisation_background: 0.2,
+        queued: None,
         waited_for_drives: false,
     };
     let latency = LatencyObservation {
@@ -46,32 +55,29 @@ fn window(latency_us: f64) -> Observation {
         latency_us_mean: Some(latency_us),
         bytes_mean: Some(8192.0),
         read_share: Some(0.7),
-        age: Seconds(0.0),
+        ..LatencyObservation::quiet(Seconds(0.0))
     };
-    let background =
-        BackgroundObservation { done_core_s: 5.0, offered_core_s: 5.0, backlog_core_s: 0.1 };
     Observation {
         latency: Some(latency),
         groups: vec![group(40), group(16)],
-        background: Some(background),
+        background: vec![background(5.0, 5.0, 0.1)],
+        power: None,
         alarm: false,
     }
 }
 
+fn background(done_core_s: f64, due_core_s: f64, backlog_core_s: f64) -> BackgroundObservation {
+    let (class, urgency) = ("scrub".into(), None);
+    BackgroundObservation { class, done_core_s, due_core_s, backlog_core_s, urgency }
+}
+
 fn quiet() -> Observation {
-    let mut seen = window(1.0);
-    seen.latency = seen.latency.map(|latency| LatencyObservation {
-        requests: 0,
-        latency_us_mean: None,
-        bytes_mean: None,
-        read_share: None,
-        ..latency
-    });
-    seen
+    let latency = Some(LatencyObservation::quiet(Seconds(0.0)));
+    Observation { latency, ..window(1.0) }
 }
 
 /// Feeds the law with windows whose cores follow its own answer.
-fn follow(law: &mut dyn Law, latencies_us: impl IntoIterator<Item = f64>) -> Vec<OperatingState> {
+fn follow(law: &mut dyn Law, latencies_us: impl IntoIterator<Item = f64>) -> Vec<Option<&str>> {
     let mut cores = [40, 16];
     let step = |latency_us| {
         let mut seen = window(latency_us);
@@ -85,7 +91,7 @@ fn follow(law: &mut dyn Law, latencies_us: impl IntoIterator<Item = f64>) -> Vec
         for (cores, group) in cores.iter_mut().zip(&action.groups) {
             *cores = group.cores;
         }
-        law.state().unwrap()
+        law.insight().mode
     };
     latencies_us.into_iter().map(step).collect()
 }
@@ -106,13 +112,25 @@ fn observation() -> impl Strategy<Value = Observation> {
         prop::option::of(prop_oneof![9 => 4096.0..131_072.0, 1 => any::<f64>()]),
         prop::option::of(odd.clone()),
         prop_oneof![9 => Just(0.0), 1 => any::<f64>()],
+        prop::option::of(prop_oneof![9 => 0..400_u64, 1 => any::<u64>()]),
+        prop::option::of(0..100_u64),
     );
     let latency = prop::option::weighted(
         0.95,
-        told.prop_map(|(requests, latency_us_mean, bytes_mean, read_share, age)| {
-            let age = Seconds(age);
-            LatencyObservation { requests, latency_us_mean, bytes_mean, read_share, age }
-        }),
+        told.prop_map(
+            |(requests, latency_us_mean, bytes_mean, read_share, age, arrived, waiting)| {
+                let in_flight = waiting.map(|requests| InFlight { requests, oldest: None });
+                LatencyObservation {
+                    requests,
+                    latency_us_mean,
+                    bytes_mean,
+                    read_share,
+                    arrived,
+                    in_flight,
+                    ..LatencyObservation::quiet(Seconds(age))
+                }
+            },
+        ),
     );
     let cores = prop_oneof![9 => 0..64_u32, 1 => any::<u32>()];
     let group = (cores, odd.clone(), odd.clone(), any::<bool>()).prop_map(
@@ -121,19 +139,21 @@ fn observation() -> impl Strategy<Value = Observation> {
             frequency: Hertz(2.6e9),
             utilisation_clients: clients * 0.6,
             utilisation_background: background * 0.3,
+            queued: None,
             waited_for_drives,
         },
     );
-    let background = prop::option::of((odd.clone(), odd.clone(), odd).prop_map(
-        |(done_core_s, offered_core_s, backlog_core_s)| BackgroundObservation {
-            done_core_s,
-            offered_core_s,
-            backlog_core_s,
-        },
-    ));
+    let class = (odd.clone(), odd.clone(), odd).prop_map(|(a, b, c)| background(a, b, c));
+    let classes = prop::collection::vec(class, 0..3);
     let alarm = prop::bool::weighted(0.05);
-    (latency, prop::collection::vec(group, 0..=3), background, alarm).prop_map(
-        |(latency, groups, background, alarm)| Observation { latency, groups, background, alarm },
+    (latency, prop::collection::vec(group, 0..=3), classes, alarm).prop_map(
+        |(latency, groups, background, alarm)| Observation {
+            latency,
+            groups,
+            background,
+            power: None,
+            alarm,
+        },
     )
 }
 
@@ -161,9 +181,10 @@ fn within(action: &Action, limits: &Limits) -> Result<(), TestCaseError> {
         let steps = &limits.frequency_steps;
         prop_assert!(steps.is_empty() || steps.contains(&group.frequency), "{group:?}");
     }
-    let pace = action.background.pace;
-    // Idle's pace is the fastest there is, see parameters/pacer.toml.
-    prop_assert!((0.0..=8.0).contains(&pace), "pace {pace}");
+    for class in &action.background {
+        let Budget::CoreSecondsPerSecond(rate) = class.budget else { continue };
+        prop_assert!(rate >= 0.0, "budget {rate}");
+    }
     Ok(())
 }
 
@@ -203,10 +224,20 @@ proptest! {
     ) {
         let limits = limits(sleep);
         let law = pacer(&excitable(), &limits);
-        let mut control = Loop::new(law, limits.clone(), LoopSettings::default());
-        for (seen, dt) in history {
-            let action = control.step(seen, Seconds(dt));
-            within(&action, &limits)?;
+        let settings = DriverSettings::default();
+        let mut driver = Driver::new(law, limits.clone(), &[], settings, Duration::ZERO);
+        let mut now = Duration::ZERO;
+        let mut plant = Scripted::new([]);
+        let mut step = |seen: Observation, driver: &mut Driver<_>| loop {
+            plant.windows = [seen.clone()].into();
+            now = driver.next_look(&plant).max(now);
+            let stepped = driver.advance(&mut plant, now).unwrap();
+            if let Some(stepped) = stepped {
+                break stepped.action;
+            }
+        };
+        for (seen, _) in history {
+            within(&step(seen, &mut driver), &limits)?;
         }
         let mut seen = window(100.0);
         let latency = seen.latency.as_mut().unwrap();
@@ -219,8 +250,8 @@ proptest! {
             5 => latency.latency_us_mean = Some(f64::NAN),
             _ => latency.latency_us_mean = Some(f64::INFINITY),
         }
-        prop_assert_eq!(control.step(seen, WINDOW), limits.full_speed());
-        prop_assert_eq!(control.state(), Some(OperatingState::Unstable));
+        prop_assert_eq!(step(seen, &mut driver), limits.full_speed());
+        prop_assert_eq!(driver.insight().mode, UNSTABLE);
     }
 
     /// A reading that cannot be must leave nothing behind: after any history a steady load is
@@ -235,7 +266,7 @@ proptest! {
         // A silence, so that the steady load begins at full speed.
         law.step(&Observation { latency: None, ..window(100.0) }, WINDOW);
         let states = follow(law.as_mut(), std::iter::repeat_n(100.0, 40));
-        prop_assert_eq!(states[39], OperatingState::Stable);
+        prop_assert_eq!(states[39], STABLE);
         let action = law.step(&window(100.0), WINDOW);
         let full = limits.full_speed();
         prop_assert!(action.groups != full.groups, "saves nothing: {:?}", action);
@@ -252,11 +283,11 @@ proptest! {
         let limits = limits(false);
         let mut law = pacer(&[], &limits);
         let states = follow(law.as_mut(), swinging());
-        prop_assert!(states.iter().all(|&state| state == OperatingState::Unstable), "{states:?}");
+        prop_assert!(states.iter().all(|&state| state == UNSTABLE), "{states:?}");
         let mut law = pacer(&[], &limits);
         follow(law.as_mut(), [100.0; 8]);
         let states = follow(law.as_mut(), swinging());
-        prop_assert!(states.iter().all(|&state| state == OperatingState::Stable), "{states:?}");
+        prop_assert!(states.iter().all(|&state| state == STABLE), "{states:?}");
     }
 
     /// `adapt_background = false`: the pace never moves, whatever happens.
@@ -266,8 +297,8 @@ proptest! {
         settings.push(("adapt_background", Value::Flag(false)));
         let mut law = pacer(&settings, &limits(false));
         for (seen, dt) in &history {
-            let directive = law.step(seen, Seconds(*dt)).background;
-            prop_assert_eq!(directive, BackgroundDirective::AS_DUE);
+            let action = law.step(seen, Seconds(*dt));
+            prop_assert_eq!(action.background_of(0), BackgroundAction::AS_DUE);
         }
     }
 }
@@ -277,13 +308,10 @@ fn thresholds_are_met_from_either_side() {
     let limits = limits(false);
     let mut law = pacer(&[], &limits);
     let calm = follow(law.as_mut(), [100.0; 4]);
-    assert_eq!(
-        calm,
-        [[OperatingState::Unstable; 3].as_slice(), &[OperatingState::Stable]].concat()
-    );
+    assert_eq!(calm, [[UNSTABLE; 3].as_slice(), &[STABLE]].concat());
     // 3 x 100 and 140 diverge by 30 / 110, more than unstable_threshold; 140 is no burst (170).
     let torn = follow(law.as_mut(), [140.0]);
-    assert_eq!(torn, [OperatingState::Unstable]);
+    assert_eq!(torn, [UNSTABLE]);
 }
 
 /// An alarm needs no second opinion: the window that it closed may be too short to show a leap.
@@ -292,13 +320,16 @@ fn an_alarm_means_full_speed() {
     let limits = limits(false);
     let mut law = pacer(&[], &limits);
     follow(law.as_mut(), [100.0; 12]);
-    assert_eq!(law.state(), Some(OperatingState::Stable));
-    let alarm = law.alarm_requests().unwrap();
+    assert_eq!(law.insight().mode, STABLE);
+    let watch = law.watch().unwrap();
+    let arrived =
+        |requests| Glimpse { span: watch.span, arrived: Some(requests), ..Glimpse::default() };
     // 100 requests are expected in 50 ms; 0.8 of the busiest group's cores would take more.
-    assert!(alarm > 140, "{alarm}");
+    assert!(!law.is_alarming(&arrived(140)));
+    assert!(law.is_alarming(&arrived(1000)));
     let rung = Observation { alarm: true, ..window(100.0) };
     assert_eq!(law.step(&rung, Seconds(0.02)), limits.full_speed());
-    assert_eq!(law.state(), Some(OperatingState::Unstable));
+    assert_eq!(law.insight().mode, UNSTABLE);
 }
 
 /// Saving begins only at full speed, and no state but Stable and Idle saves.
@@ -310,7 +341,7 @@ fn unstable_never_saves() {
     for latency_us in noisy.into_iter().cycle().take(70) {
         assert_eq!(law.step(&window(latency_us), WINDOW), limits.full_speed());
     }
-    assert_ne!(law.state(), Some(OperatingState::Idle));
+    assert_ne!(law.insight().mode, IDLE);
 }
 
 /// Zero requests from a live source is not a missing latency: it is how Idle is reached.
@@ -321,25 +352,27 @@ fn zero_requests_lead_to_idle_and_silence_to_full_speed() {
     follow(law.as_mut(), [100.0; 12]);
     for _ in 0..59 {
         law.step(&quiet(), WINDOW);
-        assert_ne!(law.state(), Some(OperatingState::Idle), "30 s are not over");
+        assert_ne!(law.insight().mode, IDLE, "30 s are not over");
     }
     law.step(&quiet(), WINDOW);
-    assert_eq!(law.state(), Some(OperatingState::Idle));
-    assert_eq!(law.alarm_requests(), Some(1), "the first request wakes it");
+    assert_eq!(law.insight().mode, IDLE);
+    let first = Glimpse { arrived: Some(1), ..Glimpse::default() };
+    assert!(law.is_alarming(&first), "the first request wakes it");
+    assert!(!law.is_alarming(&Glimpse::default()));
     let mut asleep = law.step(&quiet(), WINDOW);
     for _ in 0..4 {
         asleep = law.step(&quiet(), WINDOW);
     }
     let least: Vec<_> = limits.groups.iter().map(GroupLimits::least).collect();
     assert_eq!(asleep.groups, least);
-    assert_eq!(asleep.background, BackgroundDirective::PAUSED);
-    let untold = law.step(&Observation { background: None, ..quiet() }, WINDOW);
+    assert_eq!(asleep.background, [BackgroundAction::PAUSED]);
+    let untold = law.step(&Observation { background: vec![], ..quiet() }, WINDOW);
     assert_eq!(untold.groups, least);
-    assert_eq!(untold.background, BackgroundDirective::AS_DUE, "work nobody tells of goes on");
+    assert_eq!(untold.background_of(0), BackgroundAction::AS_DUE, "work nobody tells of goes on");
 
     let silent = Observation { latency: None, ..quiet() };
     assert_eq!(law.step(&silent, WINDOW), limits.full_speed());
-    assert_eq!(law.state(), Some(OperatingState::Unstable));
+    assert_eq!(law.insight().mode, UNSTABLE);
     for _ in 0..59 {
         assert_eq!(law.step(&quiet(), WINDOW), limits.full_speed(), "silence is no quiet time");
     }

@@ -85,6 +85,7 @@ impl LatencySource for Load {
             at: now,
             requests: 1000,
             arrived: None,
+            in_flight: None,
             latency_us_mean: Some(200.0 + noise + leap),
             bytes_mean: Some(8192.0),
             read_share: Some(0.7),
@@ -116,15 +117,17 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         frequency_max: Hertz(3e9),
         frequency_steps: (5..=15).map(|step| Hertz(f64::from(step) * 2e8)).collect(),
         idle_cores_sleep: true,
+        power: vec![],
+        frequency_bound_share: None,
     };
-    let law =
-        wattio_control::build("pacer", &Settings::new(), &Limits { groups: vec![limits.clone()] })?;
+    let law = wattio_control::build("pacer", &Settings::new(), &Limits::of(vec![limits.clone()]))?;
     let places = (0..CORES).map(|cpu| Address::new("frequency", &cpu.to_string())).collect();
     let (hands, _) = Hands::open(Box::new(Memory::default()), Box::new(Nowhere), "boot")?;
     let group = CoreGroup { name: "all".to_owned(), cores: (0..CORES).collect(), limits };
     let mut governor = Governor::new(
         Parts {
             law,
+            bounds: vec![],
             groups: vec![group],
             latency: Box::new(Load(0)),
             cpu: Box::new(Use),
@@ -141,7 +144,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         governor.tick(Duration::from_millis(500) * step);
     }
     let spent = began.elapsed() / STEPS;
-    let changes = governor.loop_account().changes;
+    let changes = governor.driver().account().knob_changes;
     println!("{{\"step_ns\": {}, \"steps\": {STEPS}, \"changes\": {changes}}}", spent.as_nanos());
     Ok(())
 }

@@ -4,7 +4,7 @@ use crate::cpus::Cpus;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use thiserror::Error;
-use wattio_law::{BackgroundDirective, OperatingState};
+use wattio_law::{BackgroundAction, DriveAction};
 use wattio_units::Hertz;
 
 /// The name of one place of the machine that holds a value: a scheme and the rest, such as
@@ -108,10 +108,13 @@ pub struct GroupSetting {
 pub struct Setting {
     /// One entry for each group.
     pub groups: Vec<GroupSetting>,
-    /// What background work may do.
-    pub background: BackgroundDirective,
-    /// The law's state, for knobs that act in `Idle` only (drives).
-    pub state: Option<OperatingState>,
+    /// What drives without a request do.
+    pub drives: DriveAction,
+    /// What each class of background work may do; a class without an entry runs as it becomes due.
+    pub background: Vec<BackgroundAction>,
+    /// How much background work may run in all, as a share of what becomes due: 1 leaves it alone, 0
+    /// pauses it.
+    pub background_share: f64,
     /// Whether everything, background work too, is at full speed: a knob then puts back everything that it slowed.
     pub full_speed: bool,
 }

@@ -1,5 +1,5 @@
-//! The loop on a live host: sample, step the law, apply, verify, account; save before the first
-//! write, restore on every way out.
+//! A live host as a plant of the driver: sample, apply, verify; save before the first write, restore
+//! on every way out.
 //!
 //! Nothing here knows Linux. A host is what stands behind the traits [`Clock`], [`LatencySource`],
 //! [`CpuSource`], [`Knob`] and [`Machine`]; the tests put the simulator there.
@@ -12,6 +12,7 @@ mod cpus;
 mod event;
 mod governor;
 mod hands;
+mod host;
 mod knob;
 mod parts;
 mod senses;
@@ -32,6 +33,5 @@ pub use knob::{
 pub use parts::{CoreGroup, GovernorSettings, Lens, Parts, Stepped, Tick};
 pub use snapshot::{FileStore, Saved, Snapshot, SnapshotError, SnapshotStore};
 pub use source::{
-    BackgroundSource, CpuSource, GroupUse, Guard, LatencyHistogram, LatencySample, LatencySource,
-    SourceError,
+    BackgroundSource, CpuSource, GroupUse, Guard, LatencySample, LatencySource, SourceError,
 };

@@ -5,7 +5,7 @@ use crate::breaker::BreakerSettings;
 use crate::event::Event;
 use crate::source::{BackgroundSource, CpuSource, Guard, LatencySample, LatencySource};
 use std::time::Duration;
-use wattio_law::{Action, GroupLimits, Insight, Law, LoopSettings, Observation, OperatingState};
+use wattio_law::{Action, Bound, DriverSettings, GroupLimits, Insight, Law, Observation};
 use wattio_units::Seconds;
 
 /// A group of cores that serves one stage of the storage server.
@@ -23,7 +23,7 @@ pub struct CoreGroup {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct GovernorSettings {
     /// Staleness, dwell and rate.
-    pub looping: LoopSettings,
+    pub driver: DriverSettings,
     /// When to give up saving for a while.
     pub breaker: BreakerSettings,
     /// How often knobs are asked again when the setting did not change (processes come and go).
@@ -35,7 +35,7 @@ pub struct GovernorSettings {
 impl Default for GovernorSettings {
     fn default() -> Self {
         Self {
-            looping: LoopSettings::default(),
+            driver: DriverSettings::default(),
             breaker: BreakerSettings::default(),
             refresh: Seconds(5.0),
             inspected: 4,
@@ -55,6 +55,8 @@ pub trait Lens: Send {
 pub struct Parts {
     /// The law.
     pub law: Box<dyn Law>,
+    /// What is promised; empty: what the law's own settings say.
+    pub bounds: Vec<Bound>,
     /// The groups of cores.
     pub groups: Vec<CoreGroup>,
     /// Where client latency comes from.
@@ -84,10 +86,10 @@ pub struct Stepped {
     pub truth: Observation,
     /// What the law saw: the truth, unless there is a lens.
     pub seen: Observation,
-    /// What the loop decided.
+    /// What is in force now; in shadow mode, what was asked for.
     pub action: Action,
-    /// The law's state afterwards.
-    pub state: Option<OperatingState>,
+    /// How much background work may run, as a share of what becomes due.
+    pub background_share: f64,
     /// What the law tells of the step.
     pub insight: Insight,
     /// Why full speed was forced, where it was.

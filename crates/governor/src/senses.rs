@@ -4,7 +4,7 @@ use crate::cpus::Cpus;
 use crate::source::{
     BackgroundSource, CpuSource, GroupUse, LatencySample, LatencySource, SourceError,
 };
-use wattio_law::BackgroundObservation;
+use wattio_law::{BackgroundObservation, Glimpse, InFlight};
 use wattio_units::Seconds;
 
 /// The sources, and what they said since the last step.
@@ -20,6 +20,8 @@ pub(crate) struct Senses {
     silent: [bool; 3],
     /// When the newest sample was taken.
     sampled_at: Seconds,
+    /// Since when requests are under way of which none was answered.
+    stalled_since: Option<Seconds>,
     /// Who fell silent or answers again, for the log.
     changes: Vec<Change>,
 }
@@ -28,16 +30,6 @@ pub(crate) struct Senses {
 pub(crate) enum Change {
     Silent(SourceError),
     Answers(String),
-}
-
-/// A sample that just came in, as far as an alarm asks.
-pub(crate) struct Fresh {
-    /// The time since the sample before.
-    pub span: Seconds,
-    /// Requests that arrived, or else that completed.
-    pub arrived: u64,
-    /// Their mean latency in microseconds.
-    pub latency_us_mean: Option<f64>,
 }
 
 #[derive(Clone, Copy)]
@@ -62,6 +54,7 @@ impl Senses {
             spoiled: None,
             silent: [false; 3],
             sampled_at: now,
+            stalled_since: None,
             changes: Vec::new(),
         }
     }
@@ -72,20 +65,40 @@ impl Senses {
     }
 
     /// Takes in what the latency source has; answers what is new of it.
-    pub fn sample_latency(&mut self, now: Seconds) -> Option<Fresh> {
+    pub fn sample_latency(&mut self, now: Seconds) -> Glimpse {
         let sample = self.latency.sample(now);
-        let sample = self.hear(Part::Latency, sample)??;
-        let fresh = Fresh {
+        let Some(mut sample) = self.hear(Part::Latency, sample).flatten() else {
+            return Glimpse::default();
+        };
+        self.tell_age(&mut sample);
+        let glimpse = Glimpse {
             span: sample.at - self.sampled_at,
-            arrived: sample.arrived.unwrap_or(sample.requests),
+            arrived: sample.arrived,
+            completed: sample.requests,
             latency_us_mean: sample.latency_us_mean,
+            in_flight: sample.in_flight,
+            is_ready: true,
         };
         self.sampled_at = sample.at;
         self.pending = Some(match self.pending.take() {
             Some(before) => before.merge(sample),
             None => sample,
         });
-        Some(fresh)
+        glimpse
+    }
+
+    /// A source that counts the requests under way seldom knows their age. While none is answered,
+    /// the oldest has been waiting for at least as long as that lasts.
+    fn tell_age(&mut self, sample: &mut LatencySample) {
+        let Some(InFlight { requests: 1.., oldest }) = &mut sample.in_flight else {
+            self.stalled_since = None;
+            return;
+        };
+        if sample.requests > 0 {
+            self.stalled_since = None;
+        }
+        let since = *self.stalled_since.get_or_insert(sample.at);
+        oldest.get_or_insert(Seconds((sample.at - since).0.max(0.0)));
     }
 
     /// The use of each group's `active` cores; empty where nobody knows.
@@ -105,9 +118,10 @@ impl Senses {
     }
 
     /// How far background work has come, where a source tells it.
-    pub fn sample_background(&mut self, now: Seconds) -> Option<BackgroundObservation> {
-        let told = self.background.as_mut()?.sample(now);
-        self.hear(Part::Background, told)?
+    pub fn sample_background(&mut self, now: Seconds) -> Vec<BackgroundObservation> {
+        let Some(background) = &mut self.background else { return Vec::new() };
+        let told = background.sample(now);
+        self.hear(Part::Background, told).unwrap_or_default()
     }
 
     /// Whether there is something to step with: a sample, trouble, or one that is overdue.

@@ -1,7 +1,7 @@
 //! Where a live host's observations come from.
 
 use thiserror::Error;
-use wattio_law::BackgroundObservation;
+use wattio_law::{BackgroundObservation, InFlight, LatencyHistogram};
 use wattio_units::Seconds;
 
 use crate::cpus::Cpus;
@@ -33,6 +33,8 @@ pub struct LatencySample {
     pub requests: u64,
     /// How many arrived, where the source sees that: a burst shows there first.
     pub arrived: Option<u64>,
+    /// The requests under way now, where the source sees that.
+    pub in_flight: Option<InFlight>,
     /// Their mean latency in microseconds; `None` when there were none.
     pub latency_us_mean: Option<f64>,
     /// Their mean size in bytes, where the source tells it.
@@ -41,14 +43,6 @@ pub struct LatencySample {
     pub read_share: Option<f64>,
     /// How they spread, where the source tells it.
     pub histogram: Option<LatencyHistogram>,
-}
-
-/// Requests by latency: ascending upper edges in microseconds with the requests in each bucket.
-/// The last edge may be infinite.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct LatencyHistogram {
-    /// Upper edge in microseconds, requests above the edge before and up to this one.
-    pub buckets: Vec<(f64, u64)>,
 }
 
 /// A source of client latency.
@@ -100,11 +94,11 @@ pub trait BackgroundSource: Send {
     /// What it is, for messages.
     fn name(&self) -> &str;
 
-    /// The work since the last call; `None` where there is none.
+    /// The work since the last call, class by class; empty where there is none.
     ///
     /// # Errors
     /// [`SourceError`] when it cannot tell.
-    fn sample(&mut self, now: Seconds) -> Result<Option<BackgroundObservation>, SourceError>;
+    fn sample(&mut self, now: Seconds) -> Result<Vec<BackgroundObservation>, SourceError>;
 }
 
 /// Something that must be well before power may be saved: an array that is not degraded.
@@ -118,59 +112,33 @@ impl LatencySample {
     #[must_use]
     pub fn merge(self, later: Self) -> Self {
         let arrived = self.arrived.zip(later.arrived).map(|(a, b)| a.saturating_add(b));
+        let in_flight = later.in_flight;
         if self.requests == 0 {
             return Self { arrived, ..later };
         }
         if later.requests == 0 {
-            return Self { at: later.at, arrived, ..self };
+            return Self { at: later.at, arrived, in_flight, ..self };
         }
         let requests = self.requests.saturating_add(later.requests);
-        let share = later.requests as f64 / requests as f64;
-        let blend = |a: Option<f64>, b: Option<f64>| Some(a? + (b? - a?) * share);
+        // By whole sums (nanoseconds, bytes, reads), so that a window in pieces is the same as one.
+        let sum = |mean: f64, of: u64, unit: f64| (mean * of as f64 * unit).round();
+        let both = |a: Option<f64>, b: Option<f64>, unit: f64| {
+            let sums = sum(a?, self.requests, unit) + sum(b?, later.requests, unit);
+            Some(sums / requests as f64 / unit)
+        };
         Self {
             at: later.at,
             requests,
             arrived,
-            latency_us_mean: blend(self.latency_us_mean, later.latency_us_mean),
-            bytes_mean: blend(self.bytes_mean, later.bytes_mean),
-            read_share: blend(self.read_share, later.read_share),
-            histogram: match (self.histogram, later.histogram) {
-                (Some(a), Some(b)) => a.merge(&b),
-                _ => None,
-            },
+            in_flight,
+            latency_us_mean: both(self.latency_us_mean, later.latency_us_mean, 1e3),
+            bytes_mean: both(self.bytes_mean, later.bytes_mean, 1.0),
+            read_share: both(self.read_share, later.read_share, 1.0),
+            histogram: self.histogram.zip(later.histogram).map(|(mut sum, later)| {
+                sum.merge(&later);
+                sum
+            }),
         }
-    }
-}
-
-impl LatencyHistogram {
-    /// Both as one, where they have the same edges.
-    fn merge(mut self, other: &Self) -> Option<Self> {
-        let edges =
-            |h: &Self| h.buckets.iter().map(|bucket| bucket.0.to_bits()).collect::<Vec<_>>();
-        if edges(&self) != edges(other) {
-            return None;
-        }
-        for (mine, theirs) in self.buckets.iter_mut().zip(&other.buckets) {
-            mine.1 = mine.1.saturating_add(theirs.1);
-        }
-        Some(self)
-    }
-
-    /// The upper edge of the bucket in which the quantile lies, in microseconds; `None` without
-    /// requests or where that bucket has no upper edge.
-    #[must_use]
-    pub fn quantile_us(&self, quantile: f64) -> Option<f64> {
-        let total: u64 = self.buckets.iter().fold(0, |sum, bucket| sum.saturating_add(bucket.1));
-        if total == 0 {
-            return None;
-        }
-        let rank = (quantile.clamp(0.0, 1.0) * total as f64).ceil().max(1.0);
-        let mut below = 0u64;
-        let reached = self.buckets.iter().find(|bucket| {
-            below = below.saturating_add(bucket.1);
-            below as f64 >= rank
-        });
-        reached.map(|bucket| bucket.0).filter(|edge| edge.is_finite())
     }
 }
 
@@ -183,6 +151,7 @@ mod tests {
             at: Seconds(at),
             requests,
             arrived: Some(requests + 1),
+            in_flight: Some(InFlight { requests: 1, oldest: None }),
             latency_us_mean: (requests > 0).then_some(latency_us),
             bytes_mean: None,
             read_share: None,
@@ -200,13 +169,5 @@ mod tests {
         assert_eq!(both.histogram.unwrap().buckets, [(100.0, 40), (f64::INFINITY, 2)]);
         let quiet = sample(1.0, 10, 100.0).merge(sample(2.0, 0, 0.0));
         assert_eq!((quiet.at, quiet.latency_us_mean), (Seconds(2.0), Some(100.0)));
-    }
-
-    #[test]
-    fn a_quantile_beyond_the_last_edge_is_not_known() {
-        let histogram = sample(1.0, 99, 1.0).histogram.unwrap();
-        assert_eq!(histogram.quantile_us(0.99), Some(100.0));
-        assert_eq!(histogram.quantile_us(1.0), None);
-        assert_eq!(LatencyHistogram::default().quantile_us(0.5), None);
     }
 }

@@ -2,13 +2,16 @@
 
 use wattio_units::Hertz;
 
-/// The setting of every knob until the next step.
+/// The setting of everything a law may turn, until the next step.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Action {
     /// One entry for each core group, in the order of the observation.
     pub groups: Vec<GroupAction>,
-    /// What the background work may do.
-    pub background: BackgroundDirective,
+    /// What the drives may do while nobody asks them for anything.
+    pub drives: DriveAction,
+    /// One entry for each class of background work, in the order of the observation. A class
+    /// without an entry runs as it becomes due.
+    pub background: Vec<BackgroundAction>,
 }
 
 /// The setting of one core group.
@@ -20,14 +23,35 @@ pub struct GroupAction {
     pub frequency: Hertz,
 }
 
-/// The pace and priority of background work.
+/// What drives without a request do.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum DriveAction {
+    /// What they are configured to do by themselves.
+    #[default]
+    Own,
+    /// They stay awake, so that no request waits for one.
+    Awake,
+    /// They go to their deepest state as soon as they have nothing to do.
+    Asleep,
+}
+
+/// The budget and priority of one class of background work.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct BackgroundDirective {
-    /// Released work as a multiple of the rate at which it becomes due: 0 pauses, 1 keeps up,
-    /// above 1 works a backlog off.
-    pub pace: f64,
+pub struct BackgroundAction {
+    /// How much of it may run.
+    pub budget: Budget,
     /// Who goes first when cores are scarce.
     pub priority: BackgroundPriority,
+}
+
+/// How much background work may run.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Budget {
+    /// As it becomes due: what a server without a law does.
+    AsDue,
+    /// So many core-seconds (at the highest frequency) a second, and no more: 0 pauses the class;
+    /// more than becomes due works a backlog off.
+    CoreSecondsPerSecond(f64),
 }
 
 /// Whether background tasks wait for client tasks.
@@ -39,9 +63,65 @@ pub enum BackgroundPriority {
     High,
 }
 
-impl BackgroundDirective {
+impl Budget {
+    /// Whether nothing may run.
+    #[must_use]
+    pub fn is_pause(self) -> bool {
+        self == Self::CoreSecondsPerSecond(0.0)
+    }
+
+    /// The budget as a share of the rate at which the work becomes due, for those who can only
+    /// slow down what runs by itself: 1 where nothing is to be slowed.
+    #[must_use]
+    pub fn share_of(self, due_rate: Option<f64>) -> f64 {
+        let Self::CoreSecondsPerSecond(rate) = self else { return 1.0 };
+        let due = due_rate.filter(|&due| due > 0.0);
+        if rate == 0.0 {
+            0.0
+        } else {
+            // What is no number fails towards what runs by itself.
+            due.map(|due| rate / due).filter(|&share| share >= 0.0).map_or(1.0, |s| s.min(1.0))
+        }
+    }
+}
+
+impl BackgroundAction {
     /// What a server without power saving does.
-    pub const AS_DUE: Self = Self { pace: 1.0, priority: BackgroundPriority::Low };
+    pub const AS_DUE: Self = Self { budget: Budget::AsDue, priority: BackgroundPriority::Low };
     /// Nothing runs.
-    pub const PAUSED: Self = Self { pace: 0.0, priority: BackgroundPriority::Low };
+    pub const PAUSED: Self =
+        Self { budget: Budget::CoreSecondsPerSecond(0.0), priority: BackgroundPriority::Low };
+
+    /// So many core-seconds a second, behind clients.
+    #[must_use]
+    pub const fn of(core_s_per_s: f64) -> Self {
+        Self {
+            budget: Budget::CoreSecondsPerSecond(core_s_per_s),
+            priority: BackgroundPriority::Low,
+        }
+    }
+}
+
+impl Action {
+    /// What a class of background work may do.
+    #[must_use]
+    pub fn background_of(&self, class: usize) -> BackgroundAction {
+        self.background.get(class).copied().unwrap_or(BackgroundAction::AS_DUE)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_budget_is_a_share_of_what_becomes_due_and_never_more() {
+        let rate = Budget::CoreSecondsPerSecond;
+        assert_eq!(rate(1.0).share_of(Some(4.0)), 0.25);
+        assert_eq!(rate(8.0).share_of(Some(4.0)), 1.0);
+        assert_eq!(rate(0.0).share_of(None), 0.0);
+        assert_eq!(rate(1.0).share_of(None), 1.0, "nobody knows what share that is");
+        assert_eq!(rate(f64::NAN).share_of(Some(4.0)), 1.0);
+        assert_eq!(Budget::AsDue.share_of(Some(4.0)), 1.0);
+    }
 }

@@ -1,61 +1,79 @@
 //! What every control law sees, says and is wrapped in.
 //!
 //! A [`Law`] turns an [`Observation`] of the last window into an [`Action`]. It has no clock, does
-//! no I/O and starts no threads: the time that passed is handed in. [`Loop`] is the pure loop
-//! around a law (staleness, limits, dwell, accounting); the simulator and a live host drive the
-//! very same loop.
+//! no I/O and starts no threads: the time that passed is handed in. [`Driver`] is the loop around
+//! a law (windows, alarms, staleness, limits, dwell, the account of the [`Bound`]s); the simulator,
+//! a live host and whatever else is governed are [`Plant`]s of the very same driver.
 
-mod accounting;
+mod account;
 mod action;
+mod bound;
+mod driver;
+mod histogram;
+mod holding;
 mod limits;
 mod observation;
-mod stepping;
+mod plant;
+mod scripted;
 
-pub use accounting::Accounting;
-pub use action::{Action, BackgroundDirective, BackgroundPriority, GroupAction};
-pub use limits::{GroupLimits, Limits};
-pub use observation::{BackgroundObservation, GroupObservation, LatencyObservation, Observation};
-pub use stepping::{Loop, LoopSettings};
+pub use account::{Account, BoundAccount};
+pub use action::{Action, BackgroundAction, BackgroundPriority, Budget, DriveAction, GroupAction};
+pub use bound::{Bound, BoundError, Limit, Scope, Statistic};
+pub use driver::{Driver, DriverSettings, Stepped};
+pub use histogram::LatencyHistogram;
+pub use limits::{CorePower, DriveSleep, GroupLimits, Limits};
+pub use observation::{
+    BackgroundObservation, GroupObservation, InFlight, LatencyObservation, Observation,
+};
+pub use plant::{Glimpse, Plant, Seen};
+pub use scripted::Scripted;
 
 use wattio_units::Seconds;
 
-/// The operating state that a law believes the server is in (PACER document, figure 9).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum OperatingState {
-    /// The load changes or is not yet known: full speed, no saving.
-    Unstable,
-    /// The load is steady: power is saved within the latency bound.
-    Stable,
-    /// No client has asked for anything for a while.
-    Idle,
-}
-
-impl OperatingState {
-    /// All states, in the order in which accounts and reports list them.
-    pub const ALL: [Self; 3] = [Self::Unstable, Self::Stable, Self::Idle];
-
-    /// The name in results and reports.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Unstable => "unstable",
-            Self::Stable => "stable",
-            Self::Idle => "idle",
-        }
-    }
-}
-
-/// What a law can tell of its last step, for status pages and metrics.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+/// What a law can tell of its last step: for the driver, status pages and metrics.
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Insight {
     /// Why the action is what it is.
     pub reason: &'static str,
+    /// What the law is doing, in its own words (one of [`Law::modes`]), for laws that tell.
+    pub mode: Option<&'static str>,
     /// The mean latency in microseconds that the load would have at full speed.
     pub baseline_us: Option<f64>,
+    /// The same for the quantile of the law's first bound on one.
+    pub baseline_us_tail: Option<f64>,
     /// The mean latency in microseconds that shall not be exceeded.
     pub bound_us: Option<f64>,
     /// `(latency - baseline) / baseline` of the last window.
     pub loss: Option<f64>,
+    /// Whether latency is steered within its bounds in the window to come. A server that idles or
+    /// that learns at full speed has nothing to keep.
+    pub bound_in_force: bool,
+    /// Whether the window to come is at full speed so that it teaches what full speed is like.
+    pub is_learning: bool,
+}
+
+impl Default for Insight {
+    fn default() -> Self {
+        Self {
+            reason: "",
+            mode: None,
+            baseline_us: None,
+            baseline_us_tail: None,
+            bound_us: None,
+            loss: None,
+            bound_in_force: true,
+            is_learning: false,
+        }
+    }
+}
+
+/// How a law wants requests watched between its steps, so that a burst is not seen a window late.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Watch {
+    /// The stretch of time that is judged.
+    pub span: Seconds,
+    /// How often it is judged.
+    pub every: Seconds,
 }
 
 /// A control law: observations in, actions out.
@@ -66,27 +84,16 @@ pub trait Law: Send {
     /// The length of window that the law wants to be stepped with.
     fn period(&self) -> Seconds;
 
-    /// The operating state, for laws that have one.
-    fn state(&self) -> Option<OperatingState> {
+    /// How requests shall be watched until the next step; `None`: they need not be.
+    fn watch(&self) -> Option<Watch> {
         None
     }
 
-    /// The number of client requests within an [`Law::alarm_span`] at which the law wants to be
-    /// stepped at once instead of at its window's end, so that a burst is not seen a window late.
-    fn alarm_requests(&self) -> Option<u64> {
-        None
-    }
-
-    /// The short stretches of time that requests are counted over for the alarm.
-    fn alarm_span(&self) -> Seconds {
-        self.period()
-    }
-
-    /// Whether what completed within an [`Law::alarm_span`] is reason to be stepped at once. For
-    /// hosts, which see requests when they complete and not when they arrive.
-    fn is_alarming(&self, requests: u64, latency_us_mean: Option<f64>) -> bool {
-        let _ = latency_us_mean;
-        self.alarm_requests().is_some_and(|alarm| requests >= alarm)
+    /// Whether what was seen over the last [`Watch::span`] (less after a step, more where the
+    /// source tells less often) is reason to be stepped at once.
+    fn is_alarming(&self, seen: &Glimpse) -> bool {
+        let _ = seen;
+        false
     }
 
     /// What the law can tell of its last step.
@@ -94,14 +101,19 @@ pub trait Law: Send {
         Insight::default()
     }
 
-    /// The share by which the mean latency may exceed that of full speed, for laws that have one.
-    fn latency_tolerance(&self) -> Option<f64> {
-        None
+    /// Every mode that [`Insight::mode`] may name, in the order of accounts and reports.
+    fn modes(&self) -> &'static [&'static str] {
+        &[]
     }
 
-    /// Changes the tolerance from the next step on; laws without one ignore it.
-    fn set_latency_tolerance(&mut self, share: f64) {
-        let _ = share;
+    /// The bounds that the law steers by; empty for laws that know no latency.
+    fn bounds(&self) -> Vec<Bound> {
+        Vec::new()
+    }
+
+    /// Steers by these bounds from the next step on; laws that know no latency ignore them.
+    fn set_bounds(&mut self, bounds: &[Bound]) {
+        let _ = bounds;
     }
 }
 
@@ -112,26 +124,23 @@ impl<L: Law + ?Sized> Law for Box<L> {
     fn period(&self) -> Seconds {
         (**self).period()
     }
-    fn state(&self) -> Option<OperatingState> {
-        (**self).state()
+    fn watch(&self) -> Option<Watch> {
+        (**self).watch()
     }
-    fn alarm_requests(&self) -> Option<u64> {
-        (**self).alarm_requests()
-    }
-    fn alarm_span(&self) -> Seconds {
-        (**self).alarm_span()
-    }
-    fn is_alarming(&self, requests: u64, latency_us_mean: Option<f64>) -> bool {
-        (**self).is_alarming(requests, latency_us_mean)
+    fn is_alarming(&self, seen: &Glimpse) -> bool {
+        (**self).is_alarming(seen)
     }
     fn insight(&self) -> Insight {
         (**self).insight()
     }
-    fn latency_tolerance(&self) -> Option<f64> {
-        (**self).latency_tolerance()
+    fn modes(&self) -> &'static [&'static str] {
+        (**self).modes()
     }
-    fn set_latency_tolerance(&mut self, share: f64) {
-        (**self).set_latency_tolerance(share);
+    fn bounds(&self) -> Vec<Bound> {
+        (**self).bounds()
+    }
+    fn set_bounds(&mut self, bounds: &[Bound]) {
+        (**self).set_bounds(bounds);
     }
 }
 

@@ -1,7 +1,7 @@
 //! What an action may ask for.
 
-use crate::action::{Action, BackgroundDirective, GroupAction};
-use wattio_units::Hertz;
+use crate::action::{Action, BackgroundAction, Budget, DriveAction, GroupAction};
+use wattio_units::{Hertz, Seconds, Watts};
 
 /// The limits of one core group.
 #[derive(Clone, Debug, PartialEq)]
@@ -18,13 +18,43 @@ pub struct GroupLimits {
     pub frequency_steps: Vec<Hertz>,
     /// Whether a core without a task sleeps and draws little; taking it off then saves little.
     pub idle_cores_sleep: bool,
+    /// What a core draws, where that is known: ascending by frequency.
+    pub power: Vec<CorePower>,
+    /// The share of a task's time that scales with `1 / frequency`, where that is known.
+    pub frequency_bound_share: Option<f64>,
 }
 
-/// The limits of all groups.
+/// What one core draws at a frequency.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct CorePower {
+    /// The frequency.
+    pub frequency: Hertz,
+    /// With a task.
+    pub running: Watts,
+    /// On, and without one.
+    pub idle: Watts,
+}
+
+/// The deepest state of sleep of the drives.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct DriveSleep {
+    /// What all of them together draw less in it than awake and without a request.
+    pub saves: Watts,
+    /// What the request that ends it waits.
+    pub wake: Seconds,
+    /// Time without a request after which they enter it by themselves.
+    pub after: Seconds,
+}
+
+/// What may be asked of a server.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Limits {
     /// One entry for each core group.
     pub groups: Vec<GroupLimits>,
+    /// How the drives sleep, where that is known.
+    pub drives: Option<DriveSleep>,
+    /// How long cores take to come on.
+    pub gate_on: Seconds,
 }
 
 impl GroupLimits {
@@ -54,27 +84,35 @@ impl GroupLimits {
 }
 
 impl Limits {
+    /// Of groups alone: nothing is known of the drives, and cores come on at once.
+    #[must_use]
+    pub const fn of(groups: Vec<GroupLimits>) -> Self {
+        Self { groups, drives: None, gate_on: Seconds(0.0) }
+    }
+
     /// All cores at the highest frequency, background work as it becomes due.
     #[must_use]
     pub fn full_speed(&self) -> Action {
         Action {
             groups: self.groups.iter().map(GroupLimits::full).collect(),
-            background: BackgroundDirective::AS_DUE,
+            drives: DriveAction::Own,
+            background: Vec::new(),
         }
     }
 
-    /// The nearest permitted action. Groups that the action does not name run at full speed.
+    /// The nearest permitted action. A budget that is no number is none. Groups that the action does not name run at full speed.
     #[must_use]
     pub fn clamp(&self, wanted: &Action) -> Action {
         let groups = self.groups.iter().enumerate().map(|(at, limits)| {
             wanted.groups.get(at).map_or_else(|| limits.full(), |&group| limits.clamp(group))
         });
-        let pace = wanted.background.pace;
-        let pace = if pace.is_finite() && pace >= 0.0 { pace } else { 1.0 };
-        Action {
-            groups: groups.collect(),
-            background: BackgroundDirective { pace, ..wanted.background },
-        }
+        let background = wanted.background.iter().map(|&class| match class.budget {
+            Budget::CoreSecondsPerSecond(rate) if !(rate.is_finite() && rate >= 0.0) => {
+                BackgroundAction { budget: Budget::AsDue, ..class }
+            }
+            _ => class,
+        });
+        Action { groups: groups.collect(), drives: wanted.drives, background: background.collect() }
     }
 }
 
@@ -91,6 +129,8 @@ mod tests {
             frequency_max: Hertz(2.6e9),
             frequency_steps: vec![Hertz(0.8e9), Hertz(1.7e9), Hertz(2.6e9)],
             idle_cores_sleep: false,
+            power: vec![],
+            frequency_bound_share: None,
         }
     }
 
@@ -102,15 +142,16 @@ mod tests {
 
     #[test]
     fn what_is_not_a_number_or_not_named_runs_at_full_speed() {
-        let whole = Limits { groups: vec![limits(), limits()] };
+        let whole = Limits::of(vec![limits(), limits()]);
         let odd = Action {
             groups: vec![GroupAction { cores: 4, frequency: Hertz(f64::NAN) }],
-            background: BackgroundDirective { pace: f64::NAN, ..BackgroundDirective::AS_DUE },
+            drives: DriveAction::Own,
+            background: vec![BackgroundAction::of(f64::NAN), BackgroundAction::of(2.0)],
         };
         let clamped = whole.clamp(&odd);
         assert_eq!(clamped.groups[0].frequency, Hertz(2.6e9));
         assert_eq!(clamped.groups[1], limits().full());
-        assert_eq!(clamped.background.pace, 1.0);
+        assert_eq!(clamped.background, [BackgroundAction::AS_DUE, BackgroundAction::of(2.0)]);
     }
 
     proptest! {

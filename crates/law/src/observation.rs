@@ -1,8 +1,10 @@
 //! What a law sees of one window.
 
-use wattio_units::{Hertz, Seconds};
+use crate::histogram::LatencyHistogram;
+use std::sync::Arc;
+use wattio_units::{Hertz, Seconds, Watts};
 
-/// Everything a law sees of the window that just ended.
+/// Everything a law sees of the window that just ended. What a source cannot tell is absent.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Observation {
     /// What clients experienced; `None` when the source is silent or its sample too old. A live
@@ -10,25 +12,42 @@ pub struct Observation {
     pub latency: Option<LatencyObservation>,
     /// One entry for each core group, in the order of the server description.
     pub groups: Vec<GroupObservation>,
-    /// The work that no client waits for; `None` where the server does not tell.
-    pub background: Option<BackgroundObservation>,
+    /// The work that no client waits for, class by class; empty where the server does not tell.
+    pub background: Vec<BackgroundObservation>,
+    /// Mean power over the window, of whatever the law can change.
+    pub power: Option<Watts>,
     /// Whether the window was closed early because the law's alarm went off.
     pub alarm: bool,
 }
 
-/// Client requests completed in a window.
-#[derive(Clone, Copy, Debug, PartialEq)]
+/// Client requests in a window.
+#[derive(Clone, Debug, PartialEq)]
 pub struct LatencyObservation {
     /// How many requests completed.
     pub requests: u64,
     /// Their mean latency in microseconds; `None` when there were none.
     pub latency_us_mean: Option<f64>,
-    /// Their mean size in bytes, where the source tells it.
+    /// How their latencies spread.
+    pub histogram: Option<LatencyHistogram>,
+    /// Their mean size in bytes.
     pub bytes_mean: Option<f64>,
-    /// The share of reads among them, where the source tells it.
+    /// The share of reads among them.
     pub read_share: Option<f64>,
+    /// How many requests arrived.
+    pub arrived: Option<u64>,
+    /// The requests that were under way when the window ended.
+    pub in_flight: Option<InFlight>,
     /// How long ago the sample was taken.
     pub age: Seconds,
+}
+
+/// Requests that have arrived and are not answered.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct InFlight {
+    /// How many there are.
+    pub requests: u64,
+    /// How long the oldest one has been waiting; `None` where there is none or nobody knows.
+    pub oldest: Option<Seconds>,
 }
 
 /// One core group over a window.
@@ -43,20 +62,71 @@ pub struct GroupObservation {
     pub utilisation_clients: f64,
     /// Share of the cores' time spent in background tasks, 0 to 1.
     pub utilisation_background: f64,
+    /// Tasks of clients that waited for a core when the window ended.
+    pub queued: Option<u64>,
     /// Whether tasks of this group waited for a drive during the window (for laws that boost).
     pub waited_for_drives: bool,
+}
+
+/// One class of background work over a window, in core-seconds at the highest frequency.
+#[derive(Clone, Debug, PartialEq)]
+pub struct BackgroundObservation {
+    /// Its name: `scrub`.
+    pub class: Arc<str>,
+    /// Work done.
+    pub done_core_s: f64,
+    /// Work that became due.
+    pub due_core_s: f64,
+    /// Work that is due and not done.
+    pub backlog_core_s: f64,
+    /// How pressing it is: 0 may wait for as long as the law's delay bound says, 1 must not wait.
+    pub urgency: Option<f64>,
 }
 
 /// A mean latency above this (eleven days) was not measured.
 const LATENCY_US_MAX: f64 = 1e12;
 
 impl LatencyObservation {
+    /// Nothing completed, nothing more is known.
+    #[must_use]
+    pub fn quiet(age: Seconds) -> Self {
+        Self {
+            requests: 0,
+            latency_us_mean: None,
+            histogram: None,
+            bytes_mean: None,
+            read_share: None,
+            arrived: None,
+            in_flight: None,
+            age,
+        }
+    }
+
     /// Whether the sample says how clients fare: it counted no request, or has a mean latency that
     /// can be one. A sample that does not is as good as missing.
     #[must_use]
     pub fn is_plausible(&self) -> bool {
         let possible = |mean_us: f64| mean_us > 0.0 && mean_us <= LATENCY_US_MAX;
         self.requests == 0 || self.latency_us_mean.is_some_and(possible)
+    }
+
+    /// What clients offered in the window: arrivals where they are known, else completions.
+    #[must_use]
+    pub fn offered(&self) -> u64 {
+        self.arrived.unwrap_or(self.requests)
+    }
+
+    /// Whether requests are under way.
+    #[must_use]
+    pub fn has_in_flight(&self) -> bool {
+        self.in_flight.is_some_and(|in_flight| in_flight.requests > 0)
+    }
+
+    /// Whether requests are under way and not one was answered: a server that stalls, or one whose
+    /// requests take longer than a window.
+    #[must_use]
+    pub fn is_stalled(&self) -> bool {
+        self.requests == 0 && self.has_in_flight()
     }
 }
 
@@ -68,13 +138,11 @@ impl GroupObservation {
     }
 }
 
-/// Background work over a window, in core-seconds at the highest frequency.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct BackgroundObservation {
-    /// Work done.
-    pub done_core_s: f64,
-    /// Work that became due.
-    pub offered_core_s: f64,
-    /// Work that is due and not done.
-    pub backlog_core_s: f64,
+impl BackgroundObservation {
+    /// Whether every amount can be one.
+    #[must_use]
+    pub fn is_plausible(&self) -> bool {
+        let possible = |core_s: f64| core_s.is_finite() && core_s >= 0.0;
+        [self.done_core_s, self.due_core_s, self.backlog_core_s].into_iter().all(possible)
+    }
 }

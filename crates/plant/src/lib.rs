@@ -6,7 +6,6 @@
 mod cores;
 mod description;
 mod drives;
-mod host_model;
 mod load_error;
 mod power_model;
 mod server;
@@ -14,7 +13,6 @@ mod server;
 pub use cores::{Cores, IdleKind};
 pub use description::{Background, Cache, Group, Path, PathKind, Sizing, Stage, Work};
 pub use drives::{Drives, LoadPoint, SleepState, WriteLayout};
-pub use host_model::{Demand, HostModel, NoModel, Prediction, WINDOWS_MIN, Window};
 pub use load_error::{DescriptionError, read_toml, require};
 pub use power_model::{Coefficient, CorePoint, Origin, PowerModel};
 pub use server::{GROUPS_MAX, Server};

@@ -3,8 +3,10 @@
 use numpy::PyArray1;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
-use wattio_law::OperatingState;
 use wattio_sim::{Row, Run};
+
+/// The number of the state of laws that have none.
+const NO_STATE: f64 = 3.0;
 
 /// A column for each quantity of the latency windows; NaN where a value is absent.
 pub fn windows<'py>(py: Python<'py>, run: &Run, groups: &[String]) -> PyResult<Bound<'py, PyDict>> {
@@ -26,12 +28,9 @@ pub fn windows<'py>(py: Python<'py>, run: &Run, groups: &[String]) -> PyResult<B
     add("frequency_hz_mean", &|row| known(row.frequency_hz_mean))?;
     add("utilisation", &|row| known(row.utilisation))?;
     add("background_rate", &|row| row.background_rate)?;
-    add("state", &|row| match row.state {
-        Some(OperatingState::Unstable) => 0.0,
-        Some(OperatingState::Stable) => 1.0,
-        Some(OperatingState::Idle) => 2.0,
-        None => 3.0,
-    })?;
+    let modes = run.modes();
+    let number = |mode| modes.iter().position(|&known| known == mode);
+    add("state", &|row| row.mode.and_then(number).map_or(NO_STATE, |at| at as f64))?;
     for (at, group) in groups.iter().enumerate() {
         add(&format!("cores_{group}"), &|row| row.cores_by_group[at])?;
     }

@@ -4,19 +4,22 @@ use crate::error::Fault;
 use serde::{Deserialize, Serialize};
 use wattio_control::Settings;
 use wattio_law::{
-    Action, BackgroundObservation, GroupObservation, LatencyObservation, Law, Observation,
-    OperatingState,
+    Action, BackgroundObservation, Budget, Glimpse, GroupObservation, InFlight, LatencyHistogram,
+    LatencyObservation, Law, Observation, Stepped,
 };
 use wattio_plant::Server;
-use wattio_sim::{Run, Step};
-use wattio_units::{Hertz, Seconds};
+use wattio_sim::Run;
+use wattio_units::{Hertz, Seconds, Watts};
 
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct ObservationJson {
     latency: Option<LatencyJson>,
     groups: Vec<GroupJson>,
-    background: Option<BackgroundJson>,
+    #[serde(default)]
+    background: Vec<BackgroundJson>,
+    #[serde(default)]
+    power_w: Option<f64>,
     #[serde(default)]
     alarm: bool,
 }
@@ -28,6 +31,15 @@ struct LatencyJson {
     latency_us_mean: Option<f64>,
     bytes_mean: Option<f64>,
     read_share: Option<f64>,
+    #[serde(default)]
+    arrived: Option<u64>,
+    #[serde(default)]
+    in_flight: Option<u64>,
+    #[serde(default)]
+    oldest_s: Option<f64>,
+    /// Upper edges in microseconds with the requests in each bucket.
+    #[serde(default)]
+    histogram: Option<Vec<(f64, u64)>>,
     age_s: f64,
 }
 
@@ -38,21 +50,25 @@ struct GroupJson {
     frequency_hz: f64,
     utilisation_clients: f64,
     utilisation_background: f64,
+    #[serde(default)]
+    queued: Option<u64>,
     waited_for_drives: bool,
 }
 
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct BackgroundJson {
+    class: String,
     done_core_s: f64,
-    offered_core_s: f64,
+    due_core_s: f64,
     backlog_core_s: f64,
 }
 
 #[derive(Serialize)]
 struct ActionJson {
     groups: Vec<GroupActionJson>,
-    pace: f64,
+    /// Core-seconds a second for each class; absent: as it becomes due.
+    background_core_s_per_s: Vec<Option<f64>>,
 }
 
 #[derive(Serialize)]
@@ -65,6 +81,8 @@ struct GroupActionJson {
 struct AnswerJson {
     action: ActionJson,
     state: Option<&'static str>,
+    /// The fewest arrivals within a span that alarm the law until the next step; absent where it
+    /// does not watch.
     alarm_requests: Option<u64>,
 }
 
@@ -92,19 +110,33 @@ impl Probe {
         let action = law.step(&seen.into(), Seconds(dt_s));
         Ok(serde_json::to_string(&AnswerJson {
             action: (&action).into(),
-            state: law.state().map(OperatingState::name),
-            alarm_requests: law.alarm_requests(),
+            state: law.insight().mode,
+            alarm_requests: alarm_requests(law.as_ref()),
         })?)
     }
 }
 
+/// The fewest arrivals within a span that alarm a law.
+fn alarm_requests(law: &dyn Law) -> Option<u64> {
+    let span = law.watch()?.span;
+    let alarms = |requests| {
+        law.is_alarming(&Glimpse { span, arrived: Some(requests), ..Glimpse::default() })
+    };
+    let (mut calm, mut alarming) = (0, u64::MAX);
+    while alarming - calm > 1 {
+        let between = calm + (alarming - calm) / 2;
+        if alarms(between) { alarming = between } else { calm = between }
+    }
+    Some(alarming)
+}
+
 /// The recorded steps of a run.
 pub fn steps_json(run: &Run) -> Result<String, Fault> {
-    let step = |step: &Step| StepJson {
+    let step = |step: &Stepped| StepJson {
         dt_s: step.dt.0,
-        observation: (&step.observation).into(),
+        observation: (&step.seen).into(),
         action: (&step.action).into(),
-        state: step.state.map(OperatingState::name),
+        state: step.insight.mode,
     };
     Ok(serde_json::to_string(&run.steps().iter().map(step).collect::<Vec<_>>())?)
 }
@@ -117,8 +149,14 @@ impl From<ObservationJson> for Observation {
                 latency_us_mean: latency.latency_us_mean,
                 bytes_mean: latency.bytes_mean,
                 read_share: latency.read_share,
+                arrived: latency.arrived,
+                in_flight: latency
+                    .in_flight
+                    .map(|requests| InFlight { requests, oldest: latency.oldest_s.map(Seconds) }),
+                histogram: latency.histogram.map(|buckets| LatencyHistogram { buckets }),
                 age: Seconds(latency.age_s),
             }),
+            power: seen.power_w.map(Watts),
             groups: seen
                 .groups
                 .iter()
@@ -127,14 +165,21 @@ impl From<ObservationJson> for Observation {
                     frequency: Hertz(group.frequency_hz),
                     utilisation_clients: group.utilisation_clients,
                     utilisation_background: group.utilisation_background,
+                    queued: group.queued,
                     waited_for_drives: group.waited_for_drives,
                 })
                 .collect(),
-            background: seen.background.map(|background| BackgroundObservation {
-                done_core_s: background.done_core_s,
-                offered_core_s: background.offered_core_s,
-                backlog_core_s: background.backlog_core_s,
-            }),
+            background: seen
+                .background
+                .into_iter()
+                .map(|class| BackgroundObservation {
+                    class: class.class.into(),
+                    done_core_s: class.done_core_s,
+                    due_core_s: class.due_core_s,
+                    backlog_core_s: class.backlog_core_s,
+                    urgency: None,
+                })
+                .collect(),
             alarm: seen.alarm,
         }
     }
@@ -143,13 +188,18 @@ impl From<ObservationJson> for Observation {
 impl From<&Observation> for ObservationJson {
     fn from(seen: &Observation) -> Self {
         Self {
-            latency: seen.latency.map(|latency| LatencyJson {
+            latency: seen.latency.as_ref().map(|latency| LatencyJson {
                 requests: latency.requests,
                 latency_us_mean: latency.latency_us_mean,
                 bytes_mean: latency.bytes_mean,
                 read_share: latency.read_share,
+                arrived: latency.arrived,
+                in_flight: latency.in_flight.map(|in_flight| in_flight.requests),
+                oldest_s: latency.in_flight.and_then(|in_flight| in_flight.oldest).map(|s| s.0),
+                histogram: latency.histogram.as_ref().map(|h| h.buckets.clone()),
                 age_s: latency.age.0,
             }),
+            power_w: seen.power.map(|power| power.0),
             groups: seen
                 .groups
                 .iter()
@@ -158,14 +208,20 @@ impl From<&Observation> for ObservationJson {
                     frequency_hz: group.frequency.0,
                     utilisation_clients: group.utilisation_clients,
                     utilisation_background: group.utilisation_background,
+                    queued: group.queued,
                     waited_for_drives: group.waited_for_drives,
                 })
                 .collect(),
-            background: seen.background.map(|background| BackgroundJson {
-                done_core_s: background.done_core_s,
-                offered_core_s: background.offered_core_s,
-                backlog_core_s: background.backlog_core_s,
-            }),
+            background: seen
+                .background
+                .iter()
+                .map(|class| BackgroundJson {
+                    class: class.class.to_string(),
+                    done_core_s: class.done_core_s,
+                    due_core_s: class.due_core_s,
+                    backlog_core_s: class.backlog_core_s,
+                })
+                .collect(),
             alarm: seen.alarm,
         }
     }
@@ -177,6 +233,13 @@ impl From<&Action> for ActionJson {
             cores: group.cores,
             frequency_hz: group.frequency.0,
         };
-        Self { groups: action.groups.iter().map(group).collect(), pace: action.background.pace }
+        let budget = |class: &wattio_law::BackgroundAction| match class.budget {
+            Budget::AsDue => None,
+            Budget::CoreSecondsPerSecond(rate) => Some(rate),
+        };
+        Self {
+            groups: action.groups.iter().map(group).collect(),
+            background_core_s_per_s: action.background.iter().map(budget).collect(),
+        }
     }
 }

@@ -2,14 +2,16 @@
 
 use crate::queue::Nanoseconds;
 
-/// Work becomes due at a steady rate and is released at `pace` times that rate while there is
-/// any; released work begins whenever a core is free. Amounts are tasks ("slices") of one length
-/// at the highest frequency.
+/// Work becomes due at a steady rate and is released at that rate, or at the rate of a budget, while
+/// there is any; released work begins whenever a core is free. Amounts are tasks ("slices") of one
+/// length at the highest frequency.
 #[derive(Debug)]
 pub struct BackgroundWork {
     /// Tasks that become due per nanosecond.
     due_rate: f64,
-    pace: f64,
+    /// Tasks that are released per nanosecond.
+    release_rate: f64,
+    slice_ns: f64,
     /// Due and not begun.
     due: f64,
     due_limit: f64,
@@ -33,7 +35,8 @@ impl BackgroundWork {
         let due_rate = cores / slice_ns;
         Self {
             due_rate,
-            pace: 1.0,
+            release_rate: due_rate,
+            slice_ns,
             due: 0.0,
             due_limit: due_rate * limit_s * 1e9,
             released: 0.0,
@@ -53,11 +56,16 @@ impl BackgroundWork {
         self.due
     }
 
-    /// Changes the pace from `now` on.
-    pub fn set_pace(&mut self, pace: f64, now: Nanoseconds) {
+    /// Work that becomes due, in cores' worth.
+    pub fn cores_due(&self) -> f64 {
+        self.due_rate * self.slice_ns
+    }
+
+    /// Releases so many cores' worth of work from `now` on; `None`: as it becomes due.
+    pub fn set_budget(&mut self, cores: Option<f64>, now: Nanoseconds) {
         self.update(now);
-        self.pace = pace;
-        if pace == 0.0 {
+        self.release_rate = cores.map_or(self.due_rate, |cores| cores / self.slice_ns);
+        if self.release_rate == 0.0 {
             self.released = 0.0;
         }
     }
@@ -77,11 +85,12 @@ impl BackgroundWork {
     /// Brings the amounts up to `now`.
     #[inline]
     pub fn update(&mut self, now: Nanoseconds) {
-        let became_due = (now - self.updated) as f64 * self.due_rate;
+        let span_ns = (now - self.updated) as f64;
+        let became_due = span_ns * self.due_rate;
         self.updated = now;
         self.offered += became_due;
         self.due = (self.due + became_due).min(self.due_limit);
-        let depth = (self.pace * self.due_rate * RELEASE_DEPTH_NS).max(1.0);
-        self.released = (self.released + became_due * self.pace).min(depth);
+        let depth = (self.release_rate * RELEASE_DEPTH_NS).max(1.0);
+        self.released = (self.released + span_ns * self.release_rate).min(depth);
     }
 }

@@ -3,6 +3,7 @@
 use crate::group::BusyClock;
 use crate::queue::Nanoseconds;
 use std::collections::VecDeque;
+use wattio_law::DriveAction;
 use wattio_plant::Drives;
 
 /// All drives. A drive's load is its mean number of requests in flight over the time between two
@@ -15,7 +16,11 @@ pub struct DriveArray {
     full_load_parallel: f64,
     hold_ns: u64,
     model: Option<Drives>,
+    /// The states that drives enter now.
     states: Vec<State>,
+    /// The states that they enter by themselves.
+    own: Vec<State>,
+    action: DriveAction,
     next_held: usize,
     settled_at: Nanoseconds,
     /// Energy since the start of the run, in joules, up to the last settling.
@@ -63,7 +68,9 @@ impl DriveArray {
             full_load_parallel: model.map_or(1.0, |model| model.full_load_parallel),
             hold_ns: model.map_or(0, |model| nanoseconds(model.background_hold.0)),
             model: model.cloned(),
+            own: states.clone(),
             states,
+            action: DriveAction::Own,
             next_held: 0,
             settled_at: 0,
             energy_j: 0.0,
@@ -72,6 +79,30 @@ impl DriveArray {
 
     pub fn count(&self) -> usize {
         self.drives.len()
+    }
+
+    /// Changes what drives without a request do from `now` on. A drive that is told to stay awake
+    /// is awake at once: its wake-up falls into a time without a request.
+    pub fn set(&mut self, action: DriveAction, now: Nanoseconds) {
+        if action == self.action {
+            return;
+        }
+        for slot in self.drives.iter_mut().filter(|slot| slot.in_flight == 0) {
+            if now > slot.idle_since {
+                slot.sleep_until(now, &self.states);
+            }
+        }
+        self.action = action;
+        self.states = match action {
+            DriveAction::Own => self.own.clone(),
+            DriveAction::Awake => Vec::new(),
+            DriveAction::Asleep => self
+                .own
+                .last()
+                .map(|&deepest| State { after_ns: 0, ..deepest })
+                .into_iter()
+                .collect(),
+        };
     }
 
     /// Takes a request: `Some(wait)` when it begins at once, after that wake-up time; `None` when
@@ -196,6 +227,21 @@ mod tests {
         };
         // Without a request, for the load of a drive is by definition a mean between settlings.
         assert!((energy(1) - energy(1000)).abs() < 1e-12, "{} {}", energy(1), energy(1000));
+    }
+
+    #[test]
+    fn drives_that_are_told_to_sleep_or_to_stay_awake_draw_as_told_from_then_on() {
+        let mut array = array();
+        array.set(DriveAction::Awake, 0);
+        array.settle(1_000_000_000);
+        assert!((array.energy_j - 24.0 * 8.5).abs() < 1e-9, "{}", array.energy_j);
+        assert_eq!(array.accept(0, 1, 1_000_000_000), Some(0));
+        assert_eq!(array.finish(0, 1_000_000_000), None);
+        array.set(DriveAction::Asleep, 1_000_000_000);
+        array.settle(2_000_000_000);
+        let expected = 24.0 * (8.5 + 5.9);
+        assert!((array.energy_j - expected).abs() < 1e-9, "{}", array.energy_j);
+        assert_eq!(array.accept(1, 1, 2_000_000_001), Some(200_000));
     }
 
     #[test]

@@ -48,7 +48,6 @@ pub struct Gating {
 /// frequency changes ends at the old frequency.
 #[derive(Debug)]
 pub struct CoreGroup {
-    pub limits: GroupLimits,
     /// Cores that may start tasks.
     pub usable: u32,
     /// Cores that the law asked for.
@@ -87,7 +86,7 @@ struct Settled {
 }
 
 impl CoreGroup {
-    pub fn new(limits: GroupLimits, cores: &Cores) -> Self {
+    pub fn new(limits: &GroupLimits, cores: &Cores) -> Self {
         let full = limits.full();
         let mut group = Self {
             usable: full.cores,
@@ -109,7 +108,6 @@ impl CoreGroup {
             power_running_w: 0.0,
             energy_j: 0.0,
             frequency_time: 0.0,
-            limits,
         };
         group.set_powered(full.cores, 0);
         group.set_power(cores);

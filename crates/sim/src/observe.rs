@@ -1,19 +1,24 @@
 //! What a law sees: differences between two readings of the engine's counters.
 
 use crate::engine::{Engine, Totals};
+use crate::group::CoreGroup;
 use crate::queue::Nanoseconds;
-use wattio_law::{BackgroundObservation, GroupObservation, LatencyObservation, Observation};
+use std::sync::Arc;
+use wattio_law::{
+    BackgroundObservation, GroupObservation, InFlight, LatencyHistogram, LatencyObservation,
+};
 use wattio_units::Seconds;
 
-/// A reading of every counter.
+/// A reading of every counter of a simulated server.
 #[derive(Clone, Debug)]
 pub struct Reading {
-    pub at: Nanoseconds,
-    pub totals: Totals,
-    pub groups: Vec<GroupReading>,
-    pub background_done: f64,
-    pub background_offered: f64,
-    pub energy_drives_j: f64,
+    pub(crate) at: Nanoseconds,
+    pub(crate) totals: Totals,
+    pub(crate) groups: Vec<GroupReading>,
+    pub(crate) background_done: f64,
+    pub(crate) background_offered: f64,
+    pub(crate) background_backlog: f64,
+    pub(crate) energy_drives_j: f64,
 }
 
 /// The counters of a core group.
@@ -29,7 +34,7 @@ pub struct GroupReading {
 
 impl Reading {
     /// Reads the engine; `slice_s` turns background tasks into core-seconds.
-    pub fn take(engine: &mut Engine, slice_s: f64) -> Self {
+    pub(crate) fn take(engine: &mut Engine, slice_s: f64) -> Self {
         engine.settle();
         Self {
             at: engine.now,
@@ -50,17 +55,19 @@ impl Reading {
                 * slice_s,
             background_offered: engine.background.iter().map(|work| work.offered).sum::<f64>()
                 * slice_s,
+            background_backlog: engine.background.iter().map(|work| work.backlog()).sum::<f64>()
+                * slice_s,
             energy_drives_j: engine.drives.energy_j,
         }
     }
 
     /// Seconds from an earlier reading to this one.
-    pub fn since(&self, earlier: &Self) -> f64 {
+    pub(crate) fn since(&self, earlier: &Self) -> f64 {
         (self.at - earlier.at) as f64 * 1e-9
     }
 
     /// Energy of all cores since an earlier reading, in joules.
-    pub fn energy_cores_j(&self, earlier: &Self) -> f64 {
+    pub(crate) fn energy_cores_j(&self, earlier: &Self) -> f64 {
         self.groups
             .iter()
             .zip(&earlier.groups)
@@ -69,27 +76,31 @@ impl Reading {
     }
 }
 
-/// What a law sees of the window between two readings, closed by an alarm or not.
-pub fn observe(
-    engine: &Engine,
+/// What clients experienced between two readings, and how their latencies spread.
+pub fn latency(
     before: &Reading,
     now: &Reading,
-    slice_s: f64,
-    alarm: bool,
-) -> Observation {
+    histogram: LatencyHistogram,
+    in_flight: InFlight,
+) -> LatencyObservation {
     let requests = now.totals.answered - before.totals.answered;
     let mean = |sum: u64| (requests > 0).then(|| sum as f64 / requests as f64);
-    let arrivals = now.totals.arrivals - before.totals.arrivals;
-    let reads = (now.totals.reads - before.totals.reads) as f64;
-    let latency = LatencyObservation {
+    LatencyObservation {
         requests,
         latency_us_mean: mean(now.totals.latency_ns - before.totals.latency_ns)
             .map(|nanoseconds| nanoseconds / 1e3),
+        histogram: (requests > 0).then_some(histogram),
         bytes_mean: mean(now.totals.bytes - before.totals.bytes),
-        read_share: (arrivals > 0).then(|| reads / arrivals as f64),
+        read_share: mean(now.totals.reads - before.totals.reads),
+        arrived: Some(now.totals.arrivals - before.totals.arrivals),
+        in_flight: Some(in_flight),
         age: Seconds(0.0),
-    };
-    let groups = engine.groups.iter().enumerate().map(|(at, group)| {
+    }
+}
+
+/// What the core groups did between two readings.
+pub fn groups(engine: &Engine, before: &Reading, now: &Reading) -> Vec<GroupObservation> {
+    let group = |(at, group): (usize, &CoreGroup)| {
         let (now, before) = (&now.groups[at], &before.groups[at]);
         let powered = now.powered_ns.wrapping_sub(before.powered_ns).max(1) as f64;
         let share = |now_ns: u64, before_ns: u64| now_ns.wrapping_sub(before_ns) as f64 / powered;
@@ -98,14 +109,20 @@ pub fn observe(
             frequency: group.setting.frequency,
             utilisation_clients: share(now.clients_ns, before.clients_ns),
             utilisation_background: share(now.background_ns, before.background_ns),
+            queued: Some(group.queue.len() as u64),
             waited_for_drives: now.returns_from_drives > before.returns_from_drives,
         }
-    });
-    let has_background = engine.background.iter().any(|work| work.exists());
-    let background = has_background.then(|| BackgroundObservation {
+    };
+    engine.groups.iter().enumerate().map(group).collect()
+}
+
+/// How far background work came between two readings.
+pub fn background(before: &Reading, now: &Reading, class: &Arc<str>) -> BackgroundObservation {
+    BackgroundObservation {
+        class: class.clone(),
         done_core_s: now.background_done - before.background_done,
-        offered_core_s: now.background_offered - before.background_offered,
-        backlog_core_s: engine.background.iter().map(|work| work.backlog()).sum::<f64>() * slice_s,
-    });
-    Observation { latency: Some(latency), groups: groups.collect(), background, alarm }
+        due_core_s: now.background_offered - before.background_offered,
+        backlog_core_s: now.background_backlog,
+        urgency: None,
+    }
 }

@@ -2,7 +2,6 @@
 
 use crate::observe::Reading;
 use hdrhistogram::Histogram;
-use wattio_law::OperatingState;
 
 /// A latency window. Absent values are `None`, never zero.
 #[derive(Clone, Debug, PartialEq)]
@@ -33,8 +32,8 @@ pub struct Row {
     pub utilisation: Option<f64>,
     /// Background work done, core-seconds at the highest frequency a second.
     pub background_rate: f64,
-    /// The law's state at the window's end.
-    pub state: Option<OperatingState>,
+    /// What the law was doing at the window's end, in its own words.
+    pub mode: Option<&'static str>,
 }
 
 impl Row {
@@ -44,7 +43,7 @@ impl Row {
         now: &Reading,
         window: &Histogram<u32>,
         rest_w: f64,
-        state: Option<OperatingState>,
+        mode: Option<&'static str>,
     ) -> Self {
         let span_s = now.since(before);
         let ios = now.totals.answered - before.totals.answered;
@@ -75,7 +74,7 @@ impl Row {
             frequency_hz_mean: (powered_ns > 0.0).then(|| frequency_time / powered_ns),
             utilisation: (powered_ns > 0.0).then(|| busy_ns / powered_ns),
             background_rate: (now.background_done - before.background_done) / span_s,
-            state,
+            mode,
         }
     }
 

@@ -3,18 +3,8 @@
 use crate::observe::Reading;
 use hdrhistogram::Histogram;
 use serde::Serialize;
-use wattio_law::{Accounting, OperatingState};
-
-/// Shares of time in the operating states.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct StateShare {
-    /// Full speed because the load changes or is unknown.
-    pub unstable: f64,
-    /// Saving.
-    pub stable: f64,
-    /// No client.
-    pub idle: f64,
-}
+use std::collections::BTreeMap;
+use wattio_law::Account;
 
 /// Energy by component, in joules.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
@@ -58,6 +48,10 @@ pub struct Summary {
     pub background_rate_mean: f64,
     /// Background work that became due, likewise.
     pub background_rate_due: f64,
+    /// Background work that is due and not done at the end, core-seconds at the highest frequency.
+    pub background_backlog_core_s_end: f64,
+    /// Energy for each request answered.
+    pub energy_per_io_j: Option<f64>,
     /// Cores that drew power.
     pub cores_active_mean: f64,
     /// Their frequency.
@@ -71,9 +65,9 @@ pub struct Summary {
     /// How far the run is from Little's law: `|L - rate x time in the server| / L`; requests on
     /// their way when the count begins and ends leave about `2 L / ios`.
     pub littles_law_deviation: Option<f64>,
-    /// Time in the law's states; absent for laws without.
-    pub state_share: Option<StateShare>,
-    /// Changes of state.
+    /// Share of the time in each of the law's modes; absent for laws without.
+    pub state_share: Option<BTreeMap<&'static str, f64>>,
+    /// Changes of mode.
     pub state_changes: u64,
     /// Steps of the law that changed a knob.
     pub knob_changes: u64,
@@ -88,7 +82,8 @@ impl Summary {
         latencies: &Histogram<u64>,
         rest_w: f64,
         network_s: f64,
-        accounting: &Accounting,
+        account: &Account,
+        modes: &[&'static str],
     ) -> Self {
         let duration_s = now.since(base);
         let ios = now.totals.answered - base.totals.answered;
@@ -127,6 +122,8 @@ impl Summary {
             iops_per_watt: ios as f64 / energy_j,
             background_rate_mean: (now.background_done - base.background_done) / duration_s,
             background_rate_due: (now.background_offered - base.background_offered) / duration_s,
+            background_backlog_core_s_end: now.background_backlog,
+            energy_per_io_j: (ios > 0).then(|| energy_j / ios as f64),
             cores_active_mean: powered_s / duration_s,
             frequency_hz_mean: (powered_s > 0.0).then(|| frequency / powered_s),
             utilisation_mean: if powered_s > 0.0 { busy_s / powered_s } else { 0.0 },
@@ -136,13 +133,11 @@ impl Summary {
             requests_in_system_mean: in_system_ns * 1e-9 / duration_s,
             littles_law_deviation: (in_system_ns > 0.0)
                 .then(|| (in_system_ns - in_server_ns).abs() / in_system_ns),
-            state_share: accounting.state_share().map(|share| StateShare {
-                unstable: share[OperatingState::Unstable as usize],
-                stable: share[OperatingState::Stable as usize],
-                idle: share[OperatingState::Idle as usize],
-            }),
-            state_changes: accounting.transitions,
-            knob_changes: accounting.changes,
+            state_share: Some(account.mode_shares())
+                .filter(|shares| !shares.is_empty())
+                .map(|shares| modes.iter().map(|&mode| (mode, 0.0)).chain(shares).collect()),
+            state_changes: account.mode_changes,
+            knob_changes: account.knob_changes,
             events: now.totals.events - base.totals.events,
         }
     }

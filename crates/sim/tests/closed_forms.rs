@@ -1,7 +1,7 @@
 //! The engine against results that are known on paper, and against its own balances.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot set up its server has failed")]
-use wattio_law::{BackgroundDirective, Fixed, Law};
+use wattio_law::{BackgroundAction, Fixed, Law};
 use wattio_plant::{DORADO6000, Server};
 use wattio_sim::{Load, Pattern, Phase, Run, RunSettings, Senders, Summary, limits};
 use wattio_units::Seconds;
@@ -163,9 +163,9 @@ fn one_seed_is_one_result() {
 #[test]
 fn paused_background_work_is_remembered_and_worked_off() {
     let server = Server::from_toml(DORADO6000).unwrap();
-    let rate = |pace: f64| {
+    let rate = |budget: BackgroundAction| {
         let mut action = limits(&server).full_speed();
-        action.background = BackgroundDirective { pace, ..BackgroundDirective::AS_DUE };
+        action.background = vec![budget];
         let law = Box::new(Fixed { action, period: Seconds(0.5) });
         let phases = vec![Phase { span_s: 4.0, iops: Some(0.0), pattern: PATTERN }];
         let load = Load::Phases { senders: Senders::Open, phases };
@@ -175,7 +175,8 @@ fn paused_background_work_is_remembered_and_worked_off() {
         // The first window passes before the law first speaks.
         run.rows().last().unwrap().background_rate
     };
-    assert_near(rate(1.0), 30.0, 0.01, "as due");
-    assert_near(rate(0.5), 15.0, 0.01, "half");
-    assert_eq!(rate(0.0), 0.0);
+    assert_near(rate(BackgroundAction::AS_DUE), 30.0, 0.01, "as due");
+    assert_near(rate(BackgroundAction::of(15.0)), 15.0, 0.01, "half");
+    assert_near(rate(BackgroundAction::of(90.0)), 30.0, 0.01, "no more than becomes due");
+    assert_eq!(rate(BackgroundAction::PAUSED), 0.0);
 }

@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot set up its server has failed")]
 
 use wattio_law::{
-    Action, BackgroundDirective, BackgroundPriority, Fixed, GroupAction, Law, Schedule,
+    Action, BackgroundAction, BackgroundPriority, DriveAction, Fixed, GroupAction, Law, Schedule,
 };
 use wattio_plant::{DORADO6000, Server};
 use wattio_sim::{Load, Pattern, Phase, Run, RunSettings, Senders, limits};
@@ -96,7 +96,7 @@ fn background_work_that_goes_first_makes_clients_wait() {
     let server = server();
     let latency = |priority| {
         let mut action = with_cores(&server, [15, 6, 15]);
-        action.background = BackgroundDirective { pace: 1.0, priority };
+        action.background = vec![BackgroundAction { priority, ..BackgroundAction::AS_DUE }];
         let law = Box::new(Fixed { action, period: Seconds(0.01) });
         simulate(&server, law, 20_000.0, 2.0).summary().latency_us_mean.unwrap()
     };
@@ -115,7 +115,8 @@ fn an_idle_server_without_background_work_lets_its_drives_sleep() {
                 .iter()
                 .map(|group| GroupAction { cores: group.cores_min, frequency: group.frequency_min })
                 .collect(),
-            background: BackgroundDirective::PAUSED,
+            drives: DriveAction::Own,
+            background: vec![BackgroundAction::PAUSED],
         },
         period: Seconds(0.001),
     });

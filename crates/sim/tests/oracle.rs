@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot set up its server has failed")]
 
-use wattio_law::{Action, BackgroundDirective, Fixed, GroupAction};
+use wattio_law::{Action, BackgroundAction, DriveAction, Fixed, GroupAction};
 use wattio_plant::Server;
 use wattio_sim::oracle::{
     OracleBound, OracleSettings, Plan, SegmentSource, Statistic, without_switching_costs,
@@ -82,12 +82,15 @@ fn trial(server: &Server, action: Action) -> Summary {
 fn exhaustive(server: &Server) -> f64 {
     let native = trial(server, limits(server).full_speed());
     let mut least = native.power_w_mean;
-    let background = BackgroundDirective { pace: 0.985, ..BackgroundDirective::AS_DUE };
+    let due: f64 = server.groups.iter().map(|group| group.background_cores).sum();
+    let background = vec![BackgroundAction::of(0.985 * due)];
     for a in 1..=4 {
         for b in 1..=4 {
             for ghz in [1.0, 1.5, 2.0, 2.5] {
                 let group = |cores| GroupAction { cores, frequency: Hertz(ghz * 1e9) };
-                let action = Action { groups: vec![group(a), group(b)], background };
+                let groups = vec![group(a), group(b)];
+                let background = background.clone();
+                let action = Action { groups, drives: DriveAction::Own, background };
                 let seen = trial(server, action);
                 let holds = seen.latency_us_mean.unwrap() <= 1.3 * native.latency_us_mean.unwrap()
                     && seen.ios as f64 >= 0.98 * native.ios as f64

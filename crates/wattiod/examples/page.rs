@@ -175,7 +175,9 @@ fn counts(step: u64, shadow: bool) -> Counts {
         source_errors: 12,
         flaps: 9,
         breaker_trips: 0,
-        state_span_s: [5220.0, 79_000.0, 2180.0],
+        state_span_s: [("unstable", 5220.0), ("stable", 79_000.0), ("idle", 2180.0)]
+            .map(|(state, span_s)| (state.to_owned(), span_s))
+            .into(),
     }
 }
 

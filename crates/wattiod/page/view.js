@@ -141,16 +141,14 @@ function facts(id, list) {
 }
 
 function counts(now, shadow) {
-  const [unstable, stable, idle] = now.state_span_s;
+  const spans = Object.entries(now.state_span_s).map(([state, span_s]) => [`time ${state}`, as.span(span_s)]);
   const bounded = now.windows_bounded;
   const share = bounded > 0 ? ` (${as.percent(now.violations / bounded)} of ${as.count(bounded)})` : "";
   facts("counts", [
     [shadow ? "windows that would have broken the bound" : "windows above the bound", `${as.count(now.violations)}${share}`],
     [shadow ? "mean loss over all requests (estimate)" : "mean loss over all requests", as.percent(now.loss_mean, { sign: true })],
     ["requests", as.count(now.requests)],
-    ["time unstable (full speed)", as.span(unstable)],
-    ["time stable", as.span(stable)],
-    ["time idle", as.span(idle)],
+    ...spans,
     ["windows in all", as.count(now.windows)],
     ["windows without a latency", as.count(now.windows_missing)],
     ["windows of forced full speed", as.count(now.windows_forced)],

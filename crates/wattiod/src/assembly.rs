@@ -2,7 +2,7 @@
 
 use crate::daemon::{Daemon, DaemonParts, GroupInfo, Meter, Mode};
 use crate::ledger::Ledger;
-use crate::shadow::{Fitter, Shadow};
+use crate::shadow::Shadow;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 use thiserror::Error;
@@ -14,7 +14,8 @@ use wattio_host::groups::{self, Group};
 use wattio_host::guards::{FileCheck, MdArrays};
 use wattio_host::knobs::KnobConfig;
 use wattio_host::{Root, Topology, power};
-use wattio_law::{GroupLimits, Limits, LoopSettings};
+use wattio_law::{DriverSettings, GroupLimits, Limits};
+use wattio_model::Fitter;
 use wattio_plant::{ASSUMED_POWER_MODEL, PowerModel};
 use wattio_units::Hertz;
 
@@ -76,7 +77,7 @@ pub fn assemble(
             limits: reach.limits(group, &topology, !config.policy.idle_cores_poll),
         })
         .collect();
-    let limits = Limits { groups: core_groups.iter().map(|group| group.limits.clone()).collect() };
+    let limits = Limits::of(core_groups.iter().map(|group| group.limits.clone()).collect());
     let law = wattio_control::build(&config.policy.name, &config.policy.settings, &limits)
         .map_err(|error| Misfit::new(format!("policy: {error}")))?;
     let period = law.period();
@@ -113,6 +114,7 @@ pub fn assemble(
     let lens = (mode == Mode::Observe).then(|| Shadow { fitter: fitter.clone(), full });
     let parts = Parts {
         law,
+        bounds: Vec::new(),
         groups: core_groups,
         latency,
         cpu,
@@ -175,6 +177,8 @@ impl Reach {
                 .map(|policy| policy.steps.iter().filter(within).copied().collect())
                 .unwrap_or_default(),
             idle_cores_sleep,
+            power: Vec::new(),
+            frequency_bound_share: None,
         }
     }
 }
@@ -207,7 +211,7 @@ fn guards(safety: &SafetyConfig, root: &Root) -> Vec<Box<dyn Guard>> {
 
 fn settings(safety: &SafetyConfig) -> GovernorSettings {
     GovernorSettings {
-        looping: LoopSettings {
+        driver: DriverSettings {
             dwell: safety.dwell,
             stale_after_windows: safety.stale_after_windows,
             cores_off_max: safety.cores_off_max,

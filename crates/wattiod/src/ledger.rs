@@ -139,6 +139,7 @@ mod tests {
             frequency: Hertz(frequency),
             utilisation_clients: utilisation,
             utilisation_background: 0.0,
+            queued: None,
             waited_for_drives: false,
         }
     }

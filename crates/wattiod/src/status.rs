@@ -1,7 +1,9 @@
 //! What the daemon says of itself: one object for `status --json`, the page and the metrics.
 
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use wattio_governor::Severity;
+use wattio_model::Fitter;
 
 /// Everything an operator may want to see. Absent means not known.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -133,6 +135,25 @@ pub struct ShadowStatus {
     pub estimated_span_s: f64,
 }
 
+impl ShadowStatus {
+    /// How good a host's model is.
+    #[must_use]
+    pub fn of(fitter: &Fitter) -> Self {
+        match fitter.model() {
+            Ok(model) => Self {
+                fitted: true,
+                why: None,
+                error_median: Some(model.error_median),
+                error_p90: Some(model.error_p90),
+                windows_fitted: model.windows.0 as u64,
+                windows_kept_out: model.windows.1 as u64,
+                estimated_span_s: 0.0,
+            },
+            Err(why) => Self { why: Some(why.to_string()), ..Self::default() },
+        }
+    }
+}
+
 /// Counts since the start.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Counts {
@@ -142,7 +163,7 @@ pub struct Counts {
     pub windows_missing: u64,
     /// Windows after which full speed was forced.
     pub windows_forced: u64,
-    /// Windows in the state `stable`, with requests and a known bound.
+    /// Windows in which the first bound was in force, with requests and a known limit.
     pub windows_bounded: u64,
     /// Of these, windows above the bound.
     pub violations: u64,
@@ -164,8 +185,8 @@ pub struct Counts {
     pub flaps: u64,
     /// How often the circuit breaker opened.
     pub breaker_trips: u64,
-    /// Time in `unstable`, `stable`, `idle`.
-    pub state_span_s: [f64; 3],
+    /// Time in each of the law's states; none where it has none.
+    pub state_span_s: BTreeMap<String, f64>,
 }
 
 /// The daemon's own cost.

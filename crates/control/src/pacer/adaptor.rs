@@ -9,7 +9,7 @@
 //! right: printed with plus, it would speed up when there is room).
 
 use super::settings::PacerSettings;
-use wattio_law::{Action, BackgroundDirective, GroupAction, GroupObservation, Limits, Observation};
+use wattio_law::{Action, DriveAction, GroupAction, GroupObservation, Limits, Observation};
 use wattio_units::Hertz;
 
 /// The two adaptors of all groups.
@@ -138,7 +138,7 @@ impl Adaptor {
             let frequency = Hertz(limits.frequency_max.0 * self.frequency_share);
             limits.clamp(GroupAction { cores, frequency })
         });
-        Action { groups: groups.collect(), background: BackgroundDirective::AS_DUE }
+        Action { groups: groups.collect(), drives: DriveAction::Own, background: Vec::new() }
     }
 }
 

@@ -4,7 +4,7 @@
 //! is owed, and the pace rises until it is done.
 
 use super::settings::PacerSettings;
-use wattio_law::{Action, BackgroundDirective, BackgroundObservation, Limits};
+use wattio_law::{Action, BackgroundAction, BackgroundObservation, DriveAction, Limits};
 use wattio_units::Seconds;
 
 /// The account of background work, in core-seconds at the highest frequency.
@@ -12,13 +12,12 @@ use wattio_units::Seconds;
 pub struct BackgroundKeeper {
     /// What full speed would have done, times the floor, less what was done; negative: credit.
     owed_core_s: f64,
-    /// Work that becomes due in a second.
+    /// Work that becomes due in a second, class by class and in all.
+    due_rates: Vec<f64>,
     due_rate: f64,
     backlog_core_s: f64,
     /// Whether an idle server is working its backlog off.
     draining: bool,
-    /// Whether the server tells of its background work.
-    known: bool,
 }
 
 /// The share of full speed's work that is aimed at: half-way from the floor to all of it, so that
@@ -31,32 +30,35 @@ fn aim(settings: &PacerSettings) -> f64 {
 const DONE_S: f64 = 0.02;
 
 impl BackgroundKeeper {
-    /// Takes a window into the account. At full speed, what was done is what full speed does.
+    /// Takes a window into the account, all classes as one. At full speed, what was done is what
+    /// full speed does.
     pub fn account(
         &mut self,
-        seen: Option<&BackgroundObservation>,
+        seen: &[BackgroundObservation],
         at_full_speed: bool,
         settings: &PacerSettings,
         dt: Seconds,
     ) {
-        let possible = |core_s: f64| core_s.is_finite() && core_s >= 0.0;
-        let Some(seen) = seen.filter(|seen| {
-            [seen.done_core_s, seen.offered_core_s, seen.backlog_core_s].into_iter().all(possible)
-        }) else {
+        if seen.is_empty() || !seen.iter().all(BackgroundObservation::is_plausible) {
             *self = Self::default();
             return;
-        };
-        self.known = true;
-        let full_speed = if at_full_speed { seen.done_core_s } else { seen.offered_core_s };
-        self.owed_core_s += aim(settings) * full_speed - seen.done_core_s;
-        self.due_rate = if dt.0 > 0.0 { seen.offered_core_s / dt.0 } else { self.due_rate };
-        self.backlog_core_s = seen.backlog_core_s;
+        }
+        let sum = |of: fn(&BackgroundObservation) -> f64| seen.iter().map(of).sum::<f64>();
+        let (done, due) = (sum(|class| class.done_core_s), sum(|class| class.due_core_s));
+        let full_speed = if at_full_speed { done } else { due };
+        self.owed_core_s += aim(settings) * full_speed - done;
+        self.due_rates.clear();
+        if dt.0 > 0.0 {
+            self.due_rates.extend(seen.iter().map(|class| class.due_core_s / dt.0));
+        }
+        self.due_rate = self.due_rates.iter().sum();
+        self.backlog_core_s = sum(|class| class.backlog_core_s);
     }
 
     /// While stable: the floor's pace, slower with a credit and faster with a debt.
-    pub fn directive(&self, settings: &PacerSettings) -> BackgroundDirective {
+    pub fn budgets(&self, settings: &PacerSettings) -> Vec<BackgroundAction> {
         if !settings.adapt_background || self.due_rate <= 0.0 {
-            return BackgroundDirective::AS_DUE;
+            return Vec::new();
         }
         let pace = if settings.background_floor > 0.0 {
             let horizon_core_s = self.due_rate * settings.background_horizon.0;
@@ -64,8 +66,12 @@ impl BackgroundKeeper {
         } else {
             settings.background_pace
         };
-        let pace = pace.clamp(settings.background_pace, settings.background_pace_max);
-        BackgroundDirective { pace, ..BackgroundDirective::AS_DUE }
+        self.at_pace(pace.clamp(settings.background_pace, settings.background_pace_max))
+    }
+
+    /// The budgets of all classes at a multiple of the rates at which they become due.
+    fn at_pace(&self, pace: f64) -> Vec<BackgroundAction> {
+        self.due_rates.iter().map(|&rate| BackgroundAction::of(rate * pace)).collect()
     }
 
     /// While idle: everything that is due at full speed, then fewest cores at the lowest
@@ -81,11 +87,11 @@ impl BackgroundKeeper {
             false => backlog_s >= settings.idle_batch.0,
         };
         if self.draining {
-            let background =
-                BackgroundDirective { pace: settings.idle_pace, ..BackgroundDirective::AS_DUE };
-            return Action { background, ..limits.full_speed() };
+            let background = self.at_pace(settings.idle_pace);
+            return Action { background, drives: DriveAction::Asleep, ..limits.full_speed() };
         }
         let mut action = limits.full_speed();
+        action.drives = DriveAction::Asleep;
         for (group, limits) in action.groups.iter_mut().zip(&limits.groups) {
             if settings.adapt_cores {
                 group.cores = limits.cores_min;
@@ -94,9 +100,7 @@ impl BackgroundKeeper {
                 group.frequency = limits.frequency_min;
             }
         }
-        if self.known {
-            action.background = BackgroundDirective::PAUSED;
-        }
+        action.background = vec![BackgroundAction::PAUSED; self.due_rates.len()];
         action
     }
 }

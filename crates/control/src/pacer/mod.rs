@@ -11,6 +11,7 @@ mod baseline;
 mod expectation;
 mod settings;
 mod stability;
+mod state;
 
 pub use settings::PacerSettings;
 
@@ -19,7 +20,10 @@ use background::BackgroundKeeper;
 use baseline::{Baselines, Level};
 use expectation::{Expectation, Mix};
 use stability::Stability;
-use wattio_law::{Action, Insight, LatencyObservation, Law, Limits, Observation, OperatingState};
+use state::OperatingState;
+use wattio_law::{
+    Action, Bound, Glimpse, Insight, LatencyObservation, Law, Limits, Observation, Watch,
+};
 use wattio_units::Seconds;
 
 /// The law and its state.
@@ -132,7 +136,7 @@ impl Pacer {
         let Some(sample) = self.stability.push(latency, dt) else {
             self.reason = "too few requests for a mean: waiting";
             let mut action = self.held.clone();
-            action.background = self.background.directive(&self.settings);
+            action.background = self.background.budgets(&self.settings);
             return action;
         };
         if self.stability.divergence(&self.expectation) > self.settings.unstable_threshold {
@@ -147,7 +151,7 @@ impl Pacer {
             if distance < 0.0 { "no room below the bound" } else { "room below the bound" };
         let merged = (sample.span / self.settings.window).clamp(1.0, self.settings.merged_gain_max);
         let mut action = self.adaptor.step(distance * merged, seen, &self.limits, &self.settings);
-        action.background = self.background.directive(&self.settings);
+        action.background = self.background.budgets(&self.settings);
         action
     }
 
@@ -241,7 +245,7 @@ impl Law for Pacer {
         self.baselines.grow_older(dt);
         self.look_back(seen.latency.as_ref());
         let at_full_speed = self.state == OperatingState::Unstable;
-        self.background.account(seen.background.as_ref(), at_full_speed, &self.settings, dt);
+        self.background.account(&seen.background, at_full_speed, &self.settings, dt);
         let action = match seen.latency.as_ref().filter(|latency| latency.is_plausible()) {
             // Silent, stale or impossible: nobody knows what clients experience, so they get full
             // speed.
@@ -284,44 +288,54 @@ impl Law for Pacer {
         self.settings.window
     }
 
-    fn state(&self) -> Option<OperatingState> {
-        Some(self.state)
-    }
-
-    fn alarm_requests(&self) -> Option<u64> {
-        self.alarm
-    }
-
-    fn alarm_span(&self) -> Seconds {
-        self.settings.burst_window
+    fn watch(&self) -> Option<Watch> {
+        let span = self.settings.burst_window;
+        self.alarm.map(|_| Watch { span, every: span * 0.5 })
     }
 
     /// Too many requests, or requests as late as those of a burst: a tenth of the requests that a
-    /// window needs is enough for a mean over a tenth of its time.
-    fn is_alarming(&self, requests: u64, latency_us_mean: Option<f64>) -> bool {
+    /// window needs is enough for a mean over a tenth of its time. The mean of a look that is not
+    /// much shorter than a window is no news: it is judged when the window ends.
+    fn is_alarming(&self, seen: &Glimpse) -> bool {
         let spans = (self.settings.window / self.settings.burst_window).max(1.0);
-        let enough = requests as f64 * spans >= self.settings.requests_min as f64;
+        let enough = seen.completed as f64 * spans >= self.settings.requests_min as f64;
         let baseline_us = self.baseline_us.filter(|_| self.state == OperatingState::Stable);
-        let late = latency_us_mean
+        let mean_us = seen.latency_us_mean.filter(|_| seen.span < self.settings.window * 0.5);
+        let late = mean_us
             .zip(baseline_us)
             .is_some_and(|(mean_us, baseline_us)| mean_us > self.burst_latency(baseline_us));
-        self.alarm.is_some_and(|alarm| requests >= alarm) || (enough && late)
+        let longer = (seen.span / self.settings.burst_window).max(1.0);
+        let arrived = match seen.offered() {
+            arrived if longer > 1.0 => (arrived as f64 / longer).ceil() as u64,
+            arrived => arrived,
+        };
+        self.alarm.is_some_and(|alarm| arrived >= alarm) || (enough && late)
     }
 
     fn insight(&self) -> Insight {
         Insight {
             reason: self.reason,
+            mode: Some(self.state.name()),
+            bound_in_force: self.state == OperatingState::Stable,
+            is_learning: self.state == OperatingState::Unstable,
             baseline_us: self.baseline_us,
             bound_us: self.baseline_us.map(|baseline_us| baseline_us * (1.0 + self.settings.plf)),
             loss: self.loss,
+            ..Insight::default()
         }
     }
 
-    fn latency_tolerance(&self) -> Option<f64> {
-        Some(self.settings.plf)
+    fn modes(&self) -> &'static [&'static str] {
+        &OperatingState::NAMES
     }
 
-    fn set_latency_tolerance(&mut self, share: f64) {
-        self.settings.plf = share;
+    fn bounds(&self) -> Vec<Bound> {
+        vec![Bound::mean_relative(self.settings.plf)]
+    }
+
+    fn set_bounds(&mut self, bounds: &[Bound]) {
+        if let Some(share) = bounds.iter().find_map(Bound::share) {
+            self.settings.plf = share;
+        }
     }
 }

@@ -124,8 +124,7 @@ mod tests {
             requests,
             latency_us_mean: (requests > 0).then_some(latency_us),
             bytes_mean: Some(8192.0),
-            read_share: None,
-            age: Seconds(0.0),
+            ..LatencyObservation::quiet(Seconds(0.0))
         }
     }
 

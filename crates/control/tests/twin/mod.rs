@@ -4,7 +4,7 @@
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
 use wattio_control::{Settings, Value, build};
-use wattio_law::{Action, OperatingState};
+use wattio_law::Action;
 use wattio_plant::{DORADO6000, SMALL, Server};
 use wattio_sim::{Load, Pattern, Phase, Row, Run, RunSettings, Senders, limits};
 
@@ -128,14 +128,14 @@ pub fn saving(run: &Run, native: &Run) -> f64 {
 pub struct Taken {
     pub at_s: f64,
     pub action: Action,
-    pub state: OperatingState,
+    pub state: &'static str,
 }
 
 pub fn taken(run: &Run) -> Vec<Taken> {
     let mut at_s = 0.0;
-    let step = |step: &wattio_sim::Step| {
+    let step = |step: &wattio_law::Stepped| {
         at_s += step.dt.0;
-        Taken { at_s, action: step.action.clone(), state: step.state.unwrap() }
+        Taken { at_s, action: step.action.clone(), state: step.insight.mode.unwrap() }
     };
     run.steps().iter().map(step).collect()
 }

@@ -9,7 +9,7 @@ pub use knobs::Subject;
 pub use sources::{CpuBody, LatencyBody, Used};
 
 use wattio_governor::{Cpus, GroupSetting, Setting};
-use wattio_law::{BackgroundDirective, OperatingState};
+use wattio_law::{BackgroundAction, DriveAction};
 use wattio_units::Hertz;
 
 /// All groups at full speed.
@@ -22,8 +22,9 @@ pub fn setting(groups: &[&str], hertz: f64) -> Setting {
     let group = |active: &&str| GroupSetting { active: cpus(active), frequency: Hertz(hertz) };
     Setting {
         groups: groups.iter().map(group).collect(),
-        background: BackgroundDirective::AS_DUE,
-        state: None,
+        drives: DriveAction::Own,
+        background: Vec::new(),
+        background_share: 1.0,
         full_speed: false,
     }
 }
@@ -31,8 +32,9 @@ pub fn setting(groups: &[&str], hertz: f64) -> Setting {
 /// Nothing to do: drives may sleep, background work stands still.
 pub fn idle() -> Setting {
     Setting {
-        background: BackgroundDirective::PAUSED,
-        state: Some(OperatingState::Idle),
+        drives: DriveAction::Asleep,
+        background: vec![BackgroundAction::PAUSED],
+        background_share: 0.0,
         ..setting(&[], 0.0)
     }
 }

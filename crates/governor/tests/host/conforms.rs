@@ -62,7 +62,8 @@ fn sources_over_the_simulator_conform() {
             let (latency, cpu) =
                 sources.get_or_insert_with(|| (latency_source(world), cpu_source(world)));
             let (requests, uses) = &mut *told.lock().unwrap();
-            let truth = seen.latency.map(|latency| (latency.requests, latency.latency_us_mean));
+            let truth =
+                seen.latency.as_ref().map(|latency| (latency.requests, latency.latency_us_mean));
             requests.window(&mut **latency, now, truth);
             let used = |group: &GroupObservation| Used {
                 clients: group.utilisation_clients,
@@ -75,7 +76,7 @@ fn sources_over_the_simulator_conform() {
             uses.window(&mut **cpu, now, &active, Some(&truth));
         });
         let (requests, uses) = &*total.lock().unwrap();
-        let answered = run.steps().iter().filter_map(|step| step.observation.latency);
+        let answered = run.steps().iter().filter_map(|step| step.seen.latency.as_ref());
         assert_eq!(requests.requests, answered.map(|latency| latency.requests).sum::<u64>());
         assert!(requests.requests > 50_000 && uses.windows as usize == run.steps().len());
     }
@@ -94,11 +95,11 @@ fn narrow(limits: &Limits) -> Setting {
 fn all_conform(world: &Shared, limits: &Limits) {
     let slow = narrow(limits);
     let paused = Setting { groups: slow.groups.clone(), ..idle() };
-    for (at, narrow) in [(0, &slow), (1, &slow), (2, &paused), (3, &paused)] {
+    for (at, narrow) in [(0, &slow), (1, &slow), (2, &paused), (3, &paused), (4, &paused)] {
         Subject {
             machine: &|| machine(world),
             knobs: &|| {
-                knobs(world).into_iter().skip(at % 3).take(if at < 3 { 1 } else { 3 }).collect()
+                knobs(world).into_iter().skip(at % 4).take(if at < 4 { 1 } else { 4 }).collect()
             },
             full: full_speed(&vec!["0-63"; limits.groups.len()]),
             narrow: narrow.clone(),
@@ -145,7 +146,8 @@ fn knobs_over_the_simulator_conform_while_it_runs() {
 #[test]
 fn knobs_over_the_simulator_let_go_of_what_is_gone() {
     let limits = wattio_sim::limits(&Server::from_toml(SMALL).unwrap());
-    for (at, setting) in [narrow(&limits), narrow(&limits), idle()].into_iter().enumerate() {
+    let settings = [narrow(&limits), narrow(&limits), idle(), idle()];
+    for (at, setting) in settings.into_iter().enumerate() {
         let world = world(&limits);
         let one = || vec![knobs(&world).swap_remove(at)];
         let subject = Subject {

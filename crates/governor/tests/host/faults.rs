@@ -88,7 +88,7 @@ fn do_mischief(
             let held = world.snapshot.iter().flat_map(|snapshot| &snapshot.saved);
             let held = held.map(|saved| &saved.address).any(|address| *address == some_place);
             let full = world.places[&some_place].clone();
-            let theirs = if some_place == pace() { "0.75 low".to_owned() } else { full + "0" };
+            let theirs = if some_place == pace() { "0.75".to_owned() } else { full + "0" };
             if held {
                 let made = world.writes.len();
                 record.foreign.insert(some_place.clone(), (theirs.clone(), made));
@@ -116,9 +116,10 @@ fn do_mischief(
 /// What must hold after every tick.
 fn look(governor: &Governor, world: &World, limits: &Limits, record: &mut Record, failed: bool) {
     record.ticks += 1;
-    let account = governor.account();
-    assert!(account.windows_broken <= account.windows_bounded);
-    assert!(account.windows_bounded <= account.windows);
+    let account = governor.driver().account();
+    for bound in &account.bounds {
+        assert!(bound.windows_over <= bound.windows && bound.windows <= account.windows);
+    }
     let in_force = governor.in_force();
     let full = limits.full_speed();
     let Record { foreign, restarted, .. } = record;

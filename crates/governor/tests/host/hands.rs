@@ -218,19 +218,19 @@ fn while_a_knob_is_stuck_no_window_counts() {
     let latency = LatencyObservation {
         requests: 100,
         latency_us_mean: Some(200.0),
-        bytes_mean: None,
-        read_share: None,
-        age: Seconds(0.0),
+        ..LatencyObservation::quiet(Seconds(0.0))
     };
     let idle = GroupObservation {
         cores: 0,
         frequency: Hertz(1e9),
         utilisation_clients: 0.1,
         utilisation_background: 0.0,
+        queued: None,
         waited_for_drives: false,
     };
     let groups = vec![idle; limits.groups.len()];
-    let seen = Observation { latency: Some(latency), groups, background: None, alarm: false };
+    let latency = Some(latency);
+    let seen = Observation { latency, groups, background: vec![], power: None, alarm: false };
     world.lock().unwrap().observation = Some(seen);
     let mut step = |window: u64, stuck: bool, paused: bool| {
         if stuck {

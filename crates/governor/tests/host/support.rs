@@ -14,10 +14,14 @@ use wattio_governor::{
     Tick,
 };
 use wattio_law::{
-    Action, BackgroundDirective, BackgroundObservation, BackgroundPriority, GroupAction, Law,
-    Limits, Observation, OperatingState,
+    Action, BackgroundAction, BackgroundObservation, Budget, DriveAction, GroupAction, Law, Limits,
+    Observation,
 };
 use wattio_units::{Hertz, Seconds};
+
+/// The name of each thing that drives may be told.
+const DRIVES: [(&str, DriveAction); 3] =
+    [("own", DriveAction::Own), ("awake", DriveAction::Awake), ("asleep", DriveAction::Asleep)];
 
 /// Everything outside the governor.
 #[derive(Default)]
@@ -71,6 +75,10 @@ pub fn pace() -> Address {
     Address::new("background", "pace")
 }
 
+pub fn drives() -> Address {
+    Address::new("drives", "all")
+}
+
 impl World {
     /// Where the cores of a group are set: another place after each restart of its service.
     pub fn cores_of(&self, group: usize) -> Address {
@@ -95,7 +103,8 @@ pub fn world(limits: &Limits) -> Shared {
         world.places.insert(cores_of(at), group.cores_max.to_string());
         world.places.insert(frequency_of(at), group.frequency_max.0.to_string());
     }
-    world.places.insert(pace(), "1 low".to_owned());
+    world.places.insert(pace(), "due".to_owned());
+    world.places.insert(drives(), "own".to_owned());
     Arc::new(Mutex::new(world))
 }
 
@@ -106,11 +115,14 @@ pub fn action_in(world: &World, limits: &Limits) -> Action {
         cores: number(&world.cores_of(at)) as u32,
         frequency: Hertz(number(&frequency_of(at))),
     });
-    let (pace, priority) = world.places[&pace()].split_once(' ').unwrap();
-    let priority =
-        if priority == "low" { BackgroundPriority::Low } else { BackgroundPriority::High };
-    let background = BackgroundDirective { pace: pace.parse().unwrap(), priority };
-    Action { groups: groups.collect(), background }
+    let budget = world.places[&pace()].parse().map(BackgroundAction::of);
+    let name = &world.places[&drives()];
+    let known = DRIVES.iter().find(|(known, _)| known == name);
+    Action {
+        groups: groups.collect(),
+        drives: known.map_or(DriveAction::Own, |&(_, action)| action),
+        background: budget.into_iter().collect(),
+    }
 }
 
 struct FakeMachine(Shared);
@@ -191,6 +203,7 @@ pub fn open_hands(world: &Shared, boot_id: &str) -> (Hands, wattio_governor::Res
 struct CoresKnob(Shared);
 struct FrequencyKnob;
 struct PaceKnob;
+struct DrivesKnob;
 
 /// Full speed puts the old value back, as the knobs of a real host do.
 fn assignment(setting: &Setting, address: Address, value: String) -> Assignment {
@@ -254,9 +267,28 @@ impl Knob for PaceKnob {
         setting: &Setting,
         _: &mut dyn Machine,
     ) -> Result<Vec<Assignment>, MachineError> {
-        let BackgroundDirective { pace: value, priority } = setting.background;
-        let priority = if priority == BackgroundPriority::Low { "low" } else { "high" };
-        Ok(vec![assignment(setting, pace(), format!("{value} {priority}"))])
+        let value = match setting.background.first().map(|class| class.budget) {
+            Some(Budget::CoreSecondsPerSecond(rate)) => rate.to_string(),
+            _ => "due".to_owned(),
+        };
+        Ok(vec![assignment(setting, pace(), value)])
+    }
+}
+
+impl Knob for DrivesKnob {
+    fn name(&self) -> &str {
+        "drives"
+    }
+    fn layer(&self) -> Layer {
+        Layer::Speed
+    }
+    fn assignments(
+        &mut self,
+        setting: &Setting,
+        _: &mut dyn Machine,
+    ) -> Result<Vec<Assignment>, MachineError> {
+        let (name, _) = DRIVES.iter().find(|(_, action)| *action == setting.drives).unwrap();
+        Ok(vec![assignment(setting, drives(), (*name).to_owned())])
     }
 }
 
@@ -278,16 +310,16 @@ impl LatencySource for FakeLatency {
         let mut world = self.world.lock().unwrap_or_else(PoisonError::into_inner);
         let fault = world.latency_fault.take();
         let Some(seen) = world.observation.as_ref() else { return Ok(None) };
-        let Some(latency) = seen.latency else { return Ok(None) };
+        let Some(latency) = seen.latency.clone() else { return Ok(None) };
         let mut sample = LatencySample {
             at: now,
             requests: latency.requests,
-            // The simulator has said already whether this is an alarm.
-            arrived: Some(if seen.alarm { u64::MAX } else { 0 }),
+            arrived: latency.arrived,
+            in_flight: latency.in_flight,
             latency_us_mean: latency.latency_us_mean,
             bytes_mean: latency.bytes_mean,
             read_share: latency.read_share,
-            histogram: None,
+            histogram: latency.histogram,
         };
         match fault {
             None => {}
@@ -339,20 +371,26 @@ impl BackgroundSource for FakeBackground {
         "simulated background work"
     }
 
-    fn sample(&mut self, _: Seconds) -> Result<Option<BackgroundObservation>, SourceError> {
+    fn sample(&mut self, _: Seconds) -> Result<Vec<BackgroundObservation>, SourceError> {
         Ok(self
             .0
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .observation
             .as_ref()
-            .and_then(|seen| seen.background))
+            .map(|seen| seen.background.clone())
+            .unwrap_or_default())
     }
 }
 
 /// The knobs of a world, in the order of slowing down.
 pub fn knobs(world: &Shared) -> Vec<Box<dyn Knob>> {
-    vec![Box::new(CoresKnob(world.clone())), Box::new(FrequencyKnob), Box::new(PaceKnob)]
+    vec![
+        Box::new(CoresKnob(world.clone())),
+        Box::new(FrequencyKnob),
+        Box::new(PaceKnob),
+        Box::new(DrivesKnob),
+    ]
 }
 
 /// The places of a world.
@@ -370,8 +408,31 @@ pub fn cpu_source(world: &Shared) -> Box<dyn CpuSource> {
     Box::new(FakeCpu(world.clone()))
 }
 
-/// A governor over a world.
+/// The sources of a world.
+pub struct Sources {
+    pub latency: Box<dyn LatencySource>,
+    pub cpu: Box<dyn CpuSource>,
+    pub background: Box<dyn BackgroundSource>,
+}
+
+/// A governor over a world that was last seen as its harness says.
 pub fn governor(world: &Shared, law: Box<dyn Law>, limits: &Limits, at: Duration) -> Governor {
+    let sources = Sources {
+        latency: latency_source(world),
+        cpu: cpu_source(world),
+        background: Box::new(FakeBackground(world.clone())),
+    };
+    governor_with(world, sources, law, limits, at)
+}
+
+/// A governor over a world with these sources.
+pub fn governor_with(
+    world: &Shared,
+    sources: Sources,
+    law: Box<dyn Law>,
+    limits: &Limits,
+    at: Duration,
+) -> Governor {
     let group = |(at, limits): (usize, &wattio_law::GroupLimits)| CoreGroup {
         name: format!("group {at}"),
         cores: (0..limits.cores_max).collect(),
@@ -379,10 +440,11 @@ pub fn governor(world: &Shared, law: Box<dyn Law>, limits: &Limits, at: Duration
     };
     let parts = Parts {
         law,
+        bounds: Vec::new(),
         groups: limits.groups.iter().enumerate().map(group).collect(),
-        latency: latency_source(world),
-        cpu: cpu_source(world),
-        background: Some(Box::new(FakeBackground(world.clone()))),
+        latency: sources.latency,
+        cpu: sources.cpu,
+        background: Some(sources.background),
         guards: Vec::new(),
         act: Some(Act { knobs: knobs(world), hands: open_hands(world, "boot").0 }),
         lens: None,
@@ -418,15 +480,6 @@ impl<F: FnMut(&mut Governor, &Shared, Around<'_>) + Send> Law for Hosted<F> {
         action_in(&self.world.lock().unwrap_or_else(PoisonError::into_inner), &self.limits)
     }
     fn period(&self) -> Seconds {
-        self.governor.law().period()
-    }
-    fn state(&self) -> Option<OperatingState> {
-        self.governor.law().state()
-    }
-    fn alarm_requests(&self) -> Option<u64> {
-        self.governor.law().alarm_requests()
-    }
-    fn alarm_span(&self) -> Seconds {
-        self.governor.law().alarm_span()
+        self.governor.driver().law().period()
     }
 }

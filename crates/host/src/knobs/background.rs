@@ -1,12 +1,13 @@
 //! `background`: how fast background work is, and whether it runs.
 //!
-//! The law paces work whose progress it is told of (`[background] kind = "md"`). Of other work
+//! The law budgets work whose progress it is told of (`[background] kind = "md"`). Of other work
 //! nobody tells, so that `pace_while_saving` says by how much it is slowed while the law saves.
 //!
-//! The law's pace is a multiple of the rate at which work becomes due. At 1 and above everything
-//! is as it was found. Below 1 arrays' resync limits and control groups' weights are that part of
-//! what was found; limits, so the work is no faster than that. At 0 they are at the least that the
-//! kernel takes, control groups are frozen and commands pause.
+//! A knob can only slow down what runs by itself: it takes the budget as a share of the rate at
+//! which work becomes due, its pace. At 1 everything is as it was found. Below 1 arrays' resync
+//! limits and control groups' weights are that part of what was found; limits, so the work is no
+//! faster than that. At 0 they are at the least that the kernel takes, control groups are frozen
+//! and commands pause.
 
 use super::Opened;
 use super::table::{KnobFile, files_of};
@@ -17,7 +18,7 @@ use crate::machine::{Cgroups, CommandConfig};
 use crate::processes;
 use serde::Deserialize;
 use wattio_governor::{Address, Assignment, Knob, Layer, Machine, MachineError, Setting};
-use wattio_law::OperatingState;
+use wattio_law::DriveAction;
 
 pub(super) const NAME: &str = "background";
 
@@ -37,9 +38,9 @@ pub struct BackgroundConfig {
     /// Work that pauses and resumes by commands.
     #[serde(default)]
     pub commands: Vec<CommandConfig>,
-    /// The pace while the law saves (state `stable`), where the law is not told how far the work
-    /// has come and therefore leaves it alone: 1 changes nothing, 0 stops the work until the load
-    /// changes or nobody asks for anything.
+    /// The pace while the law saves and clients are served, where the law is not told how far the
+    /// work has come and therefore leaves it alone: 1 changes nothing, 0 stops the work until the
+    /// load changes or nobody asks for anything.
     #[serde(default = "pace_default")]
     pub pace_while_saving: f64,
 }
@@ -155,11 +156,11 @@ impl Knob for BackgroundKnob {
         setting: &Setting,
         _machine: &mut dyn Machine,
     ) -> Result<Vec<Assignment>, MachineError> {
-        let pace = match setting.state {
-            Some(OperatingState::Stable) if setting.background.pace == 1.0 => {
-                self.pace_while_saving
-            }
-            _ => setting.background.pace,
+        // Drives are told to sleep when nobody asks for anything.
+        let serves = !setting.full_speed && setting.drives != DriveAction::Asleep;
+        let pace = match setting.background_share {
+            1.0 if serves => self.pace_while_saving,
+            share => share,
         };
         // Whatever is no pace below 1 fails towards what was found.
         let slower = (0.0..1.0).contains(&pace);

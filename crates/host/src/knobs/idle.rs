@@ -8,7 +8,7 @@ use crate::Root;
 use crate::machine::NvmeTool;
 use serde::Deserialize;
 use wattio_governor::{Address, Assignment, Knob, Layer, Machine, MachineError, Setting};
-use wattio_law::OperatingState;
+use wattio_law::DriveAction;
 use wattio_units::Seconds;
 
 pub(super) const NVME: &str = "nvme.power";
@@ -246,7 +246,7 @@ impl Knob for IdleKnob {
         setting: &Setting,
         _machine: &mut dyn Machine,
     ) -> Result<Vec<Assignment>, MachineError> {
-        if setting.state == Some(OperatingState::Idle) && !setting.full_speed {
+        if setting.drives == DriveAction::Asleep && !setting.full_speed {
             let set = |(address, value): &(Address, String)| {
                 Assignment::new(address.clone(), value.clone())
             };

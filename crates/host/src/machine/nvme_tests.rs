@@ -7,7 +7,7 @@ use crate::topology::Topology;
 use proptest::prelude::*;
 use std::sync::{Arc, Mutex};
 use wattio_governor::{Address, FileStore, Hands, Setting};
-use wattio_law::{BackgroundDirective, OperatingState};
+use wattio_law::DriveAction;
 
 /// Kept as a file: one that a test writes may still be open in another test's child, and does not
 /// start then.
@@ -72,11 +72,12 @@ impl Host {
     }
 }
 
-fn setting(state: OperatingState) -> Setting {
+fn setting(drives: DriveAction) -> Setting {
     Setting {
         groups: Vec::new(),
-        background: BackgroundDirective::AS_DUE,
-        state: Some(state),
+        drives,
+        background: Vec::new(),
+        background_share: 1.0,
         full_speed: false,
     }
 }
@@ -88,15 +89,15 @@ fn a_drive_rests_in_idle_and_is_put_back() {
     host.set_state("32");
     let mut knob = host.open("power_state = 2").unwrap();
     let mut hands = host.hands();
-    for (state, there) in [
-        (OperatingState::Stable, "32"),
-        (OperatingState::Idle, "2"),
-        (OperatingState::Unstable, "32"),
-        (OperatingState::Idle, "2"),
+    for (drives, there) in [
+        (DriveAction::Own, "32"),
+        (DriveAction::Asleep, "2"),
+        (DriveAction::Awake, "32"),
+        (DriveAction::Asleep, "2"),
     ] {
-        let assignments = knob.assignments(&setting(state), hands.machine()).unwrap();
+        let assignments = knob.assignments(&setting(drives), hands.machine()).unwrap();
         assert_eq!(hands.apply("nvme.power", &assignments).notes, []);
-        assert_eq!(host.state(), there, "{state:?}");
+        assert_eq!(host.state(), there, "{drives:?}");
     }
     assert_eq!(hands.restore().unwrap().left, []);
     assert_eq!(host.state(), "32");
@@ -107,7 +108,7 @@ fn what_a_killed_daemon_left_is_put_back() {
     let host = Host::new();
     let mut knob = host.open("power_state = 3\naccept_non_operational = true").unwrap();
     let mut hands = host.hands();
-    let rest = knob.assignments(&setting(OperatingState::Idle), hands.machine()).unwrap();
+    let rest = knob.assignments(&setting(DriveAction::Asleep), hands.machine()).unwrap();
     hands.apply("nvme.power", &rest);
     assert_eq!(host.state(), "3");
     std::mem::forget(hands);
@@ -120,7 +121,7 @@ fn a_drive_that_does_not_answer_is_left_over_with_the_command_that_mends_it() {
     let host = Host::new();
     let mut knob = host.open("power_state = 2").unwrap();
     let mut hands = host.hands();
-    let rest = knob.assignments(&setting(OperatingState::Idle), hands.machine()).unwrap();
+    let rest = knob.assignments(&setting(DriveAction::Asleep), hands.machine()).unwrap();
     hands.apply("nvme.power", &rest);
     std::fs::write(host.root.path("/dev/nvme0.broken"), "").unwrap();
     let left = hands.restore().unwrap().left;

@@ -70,7 +70,7 @@ pub fn parse(answer: &[u8]) -> Result<Totals, String> {
     let bytes = osd.op_in_bytes.zip(osd.op_out_bytes);
     Ok(Totals {
         requests: osd.op_latency.avgcount,
-        arrived: osd.op_wip.map(|under_way| osd.op_latency.avgcount.saturating_add(under_way)),
+        under_way: osd.op_wip,
         latency_us_sum: Some(osd.op_latency.sum * 1e6),
         bytes_sum: bytes.map(|(received, sent)| received.saturating_add(sent)),
         reads: osd.op_r_latency.map(|reads| reads.avgcount),

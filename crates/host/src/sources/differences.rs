@@ -1,7 +1,8 @@
 //! From counters that only grow to what happened in a window.
 
 use std::cmp::Ordering;
-use wattio_governor::{LatencyHistogram, LatencySample, SourceError};
+use wattio_governor::{LatencySample, SourceError};
+use wattio_law::{InFlight, LatencyHistogram};
 use wattio_units::Seconds;
 
 /// What a server counted since it started.
@@ -9,8 +10,8 @@ use wattio_units::Seconds;
 pub struct Totals {
     /// Completed requests.
     pub requests: u64,
-    /// Those and the ones under way, where they are told.
-    pub arrived: Option<u64>,
+    /// Requests under way now, where they are told.
+    pub under_way: Option<u64>,
     /// The sum of their latencies in microseconds. Where it is not told, the mean is taken from
     /// the middles of the buckets, and is as good as those are narrow.
     pub latency_us_sum: Option<f64>,
@@ -108,7 +109,9 @@ impl Totals {
         LatencySample {
             at,
             requests,
-            arrived: self.arrived.zip(last.arrived).map(|(new, old)| new.saturating_sub(old)),
+            // What arrived was answered or is under way.
+            arrived: self.arrived().zip(last.arrived()).map(|(new, old)| new.saturating_sub(old)),
+            in_flight: self.under_way.map(|requests| InFlight { requests, oldest: None }),
             latency_us_mean: latency_us
                 .or_else(|| middle_us_mean(histogram.as_ref()?))
                 .filter(|mean| mean.is_finite()),
@@ -116,6 +119,11 @@ impl Totals {
             read_share: grown(self.reads, last.reads).and_then(mean).map(|share| share.min(1.0)),
             histogram,
         }
+    }
+
+    /// Requests that arrived since the server started.
+    fn arrived(&self) -> Option<u64> {
+        self.under_way.map(|under_way| self.requests.saturating_add(under_way))
     }
 
     /// Each edge that either has, ascending, with the requests of both.
@@ -161,7 +169,7 @@ mod tests {
     fn totals(requests: u64, latency_us_sum: f64) -> Totals {
         Totals {
             requests,
-            arrived: Some(requests + 5),
+            under_way: Some(5),
             latency_us_sum: Some(latency_us_sum),
             bytes_sum: Some(requests * 4096),
             reads: Some(requests / 2),

@@ -189,7 +189,7 @@ impl Disk {
             at,
             Totals {
                 requests,
-                arrived: Some(requests.saturating_add(counters.under_way)),
+                under_way: Some(counters.under_way),
                 latency_us_sum: Some(self.fine.sum_ms(self.busy_ms, requests) * 1e3),
                 bytes_sum: Some(counters.sectors.saturating_mul(SECTOR_BYTES)),
                 reads: Some(counters.reads),

@@ -156,6 +156,7 @@ mod tests {
             at: Seconds(f64::NAN),
             requests,
             arrived: None,
+            in_flight: None,
             latency_us_mean: Some(100.0),
             bytes_mean: None,
             read_share: None,

@@ -1,6 +1,7 @@
 //! Requests one by one, added up to a sample with a histogram.
 
-use wattio_governor::{LatencyHistogram, LatencySample};
+use wattio_governor::LatencySample;
+use wattio_law::LatencyHistogram;
 use wattio_units::Seconds;
 
 /// Edges of buckets for each doubling of the latency: a quantile is right to a fifth.
@@ -49,6 +50,7 @@ impl Tally {
             at,
             requests: self.requests,
             arrived: None,
+            in_flight: None,
             latency_us_mean: mean(self.sum_us),
             bytes_mean: mean(self.bytes as f64),
             read_share: mean(self.reads as f64),

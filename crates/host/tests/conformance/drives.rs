@@ -5,7 +5,6 @@ use super::{Store, Subject, full_speed, idle, setting};
 use wattio_governor::{Assignment, Hands, Machine, Setting, Target};
 use wattio_host::LinuxMachine;
 use wattio_host::knobs::KnobConfig;
-use wattio_law::{BackgroundDirective, BackgroundPriority};
 
 const MD: &str = "/sys/block/md0/md";
 
@@ -108,8 +107,7 @@ fn drives_knobs_say_what_is_missing() {
 }
 
 fn pace(pace: f64) -> Setting {
-    let background = BackgroundDirective { pace, priority: BackgroundPriority::Low };
-    Setting { background, ..setting(&[], 1e9) }
+    Setting { background_share: pace, ..setting(&[], 1e9) }
 }
 
 #[test]

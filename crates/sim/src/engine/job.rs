@@ -14,6 +14,7 @@ pub(super) struct Job {
     pub bytes: u32,
     pub drive: u16,
     pub step: u16,
+    pub read: bool,
 }
 
 /// Sums since the start of the run; differences of two copies describe what lies between them.

@@ -9,6 +9,7 @@ use crate::background::BackgroundWork;
 use crate::drive::DriveArray;
 use crate::group::CoreGroup;
 use crate::load::LoadError;
+use crate::octaves::Octaves;
 use crate::program::Program;
 use crate::queue::{EventQueue, Nanoseconds};
 use crate::sender::Sender;
@@ -16,8 +17,10 @@ use hdrhistogram::Histogram;
 use job::{Job, Spread};
 use rand::SeedableRng;
 use rand_xoshiro::Xoshiro256PlusPlus;
-use wattio_law::{Action, BackgroundPriority, Limits};
+use std::collections::VecDeque;
+use wattio_law::{Action, BackgroundPriority, Budget, InFlight, Limits};
 use wattio_plant::Server;
+use wattio_units::Seconds;
 
 /// What can happen.
 #[derive(Clone, Copy, Debug)]
@@ -48,15 +51,6 @@ pub enum What {
     Stop { epoch: u32 },
 }
 
-/// Why [`Engine::run`] came back.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stopped {
-    /// The time asked for has come.
-    AtTime,
-    /// As many requests arrived as the alarm was set to.
-    Alarm,
-}
-
 /// A server under a load.
 pub struct Engine {
     pub now: Nanoseconds,
@@ -66,6 +60,8 @@ pub struct Engine {
     pub totals: Totals,
     /// Latencies in nanoseconds since the caller last cleared it.
     pub latencies: Histogram<u32>,
+    /// Latencies since the law last looked.
+    pub spread: Octaves,
     queue: EventQueue<What>,
     server: Server,
     program: Program,
@@ -79,8 +75,9 @@ pub struct Engine {
     slice_ns: f64,
     network_ns: u64,
     background_first: bool,
-    alarm_arrivals: u64,
     stop_epoch: u32,
+    /// Arrivals in their order, with their slots, from the oldest one that is not answered on.
+    arrived: VecDeque<(Nanoseconds, u32)>,
 }
 
 /// How often the drives' energy is added up: their load is a mean over this time.
@@ -97,11 +94,7 @@ impl Engine {
         sender.begin(&mut queue);
         let mut engine = Self {
             now: 0,
-            groups: limits
-                .groups
-                .iter()
-                .map(|l| CoreGroup::new(l.clone(), &server.cores))
-                .collect(),
+            groups: limits.groups.iter().map(|l| CoreGroup::new(l, &server.cores)).collect(),
             drives: DriveArray::new(server.drives.as_ref()),
             background: server
                 .groups
@@ -112,6 +105,7 @@ impl Engine {
                 .collect(),
             totals: Totals::default(),
             latencies: new_histogram(),
+            spread: Octaves::default(),
             queue,
             program: Program::compile(server),
             sender,
@@ -127,8 +121,8 @@ impl Engine {
             slice_ns,
             network_ns: (server.network.0 * 1e9).round() as u64,
             background_first: false,
-            alarm_arrivals: u64::MAX,
             stop_epoch: 0,
+            arrived: VecDeque::with_capacity(4096),
             server: server.clone(),
         };
         for (at, work) in engine.background.iter().enumerate() {
@@ -143,12 +137,14 @@ impl Engine {
         engine
     }
 
-    /// Runs until `until`, or until `alarm` requests have arrived since the start of the run.
+    /// Runs until `until`.
     ///
     /// # Errors
     /// When the trace turns out to be damaged.
-    pub fn run(&mut self, until: Nanoseconds, alarm: Option<u64>) -> Result<Stopped, LoadError> {
-        self.alarm_arrivals = alarm.unwrap_or(u64::MAX);
+    pub fn run(&mut self, until: Nanoseconds) -> Result<(), LoadError> {
+        if until <= self.now {
+            return Ok(());
+        }
         self.stop_epoch = self.stop_epoch.wrapping_add(1);
         let epoch = self.stop_epoch;
         self.queue.schedule(until, What::Stop { epoch });
@@ -158,11 +154,7 @@ impl Engine {
             match event.what {
                 What::CoreDone { group, job } => self.core_done(group, job),
                 What::DriveDone { job } => self.drive_done(job),
-                What::Arrival { epoch } => {
-                    if self.arrival(epoch)? {
-                        return Ok(Stopped::Alarm);
-                    }
-                }
+                What::Arrival { epoch } => self.arrival(epoch)?,
                 What::BackgroundDone { group } => self.background_done(group),
                 What::Persisted { job } => {
                     self.answer(job);
@@ -171,9 +163,6 @@ impl Engine {
                 What::Resend => {
                     let arrival = self.sender.draw_resend();
                     self.enter(arrival);
-                    if self.alarm_goes_off() {
-                        return Ok(Stopped::Alarm);
-                    }
                 }
                 What::BackgroundDue { group } => {
                     self.fill_with_background(usize::from(group));
@@ -196,7 +185,7 @@ impl Engine {
                 What::Stop { .. } => {}
             }
         }
-        Ok(Stopped::AtTime)
+        Ok(())
     }
 
     /// Puts an action into force.
@@ -215,9 +204,32 @@ impl Engine {
                 self.queue.schedule(at, What::CoresOn { group, epoch });
             }
         }
-        self.background_first = action.background.priority == BackgroundPriority::High;
-        for work in &mut self.background {
-            work.set_pace(action.background.pace, self.now);
+        self.drives.set(action.drives, self.now);
+        let class = action.background_of(0);
+        self.background_first = class.priority == BackgroundPriority::High;
+        let cores_due: f64 = self.background.iter().map(BackgroundWork::cores_due).sum();
+        for work in self.background.iter_mut().filter(|work| work.exists()) {
+            let cores = match class.budget {
+                Budget::AsDue => None,
+                // Each group gets the part of the budget that it has of the work.
+                Budget::CoreSecondsPerSecond(cores) => Some(cores * work.cores_due() / cores_due),
+            };
+            work.set_budget(cores, self.now);
+        }
+    }
+
+    /// Whether there is any work that no client waits for.
+    pub fn has_background(&self) -> bool {
+        self.background.iter().any(BackgroundWork::exists)
+    }
+
+    /// The requests that have arrived and are not answered.
+    pub fn in_flight(&mut self) -> InFlight {
+        self.forget_answered();
+        let oldest = self.arrived.front().map(|&(started, _)| self.now - started);
+        InFlight {
+            requests: self.totals.arrivals - self.totals.answered,
+            oldest: oldest.map(|age_ns| Seconds(age_ns as f64 * 1e-9)),
         }
     }
 

@@ -8,11 +8,13 @@ use crate::sender::Arrival;
 
 /// More requests than this in the server at once mean that the load exceeds it for good.
 const REQUESTS_MAX: usize = 10_000_000;
+/// When a request started that has its answer.
+const ANSWERED: u64 = u64::MAX;
 
 impl Engine {
-    /// A request arrives; returns whether the alarm goes off.
+    /// A request arrives.
     #[inline]
-    pub(super) fn arrival(&mut self, epoch: u32) -> Result<bool, LoadError> {
+    pub(super) fn arrival(&mut self, epoch: u32) -> Result<(), LoadError> {
         if let Some(arrival) = self.sender.arrive(epoch, self.now, &mut self.queue)? {
             self.enter(arrival);
             let in_system = self.jobs.len() - self.free_jobs.len();
@@ -23,13 +25,7 @@ impl Engine {
                 });
             }
         }
-        Ok(self.alarm_goes_off())
-    }
-
-    /// Whether as many requests arrived as the law wants to be told of.
-    #[inline]
-    pub(super) fn alarm_goes_off(&self) -> bool {
-        self.totals.arrivals >= self.alarm_arrivals
+        Ok(())
     }
 
     #[inline]
@@ -46,9 +42,9 @@ impl Engine {
             bytes: arrival.bytes,
             drive: arrival.drive,
             step,
+            read: arrival.read,
         };
         self.totals.arrivals += 1;
-        self.totals.reads += u64::from(arrival.read);
         self.in_system.start(self.now);
         let slot = match self.free_jobs.pop() {
             Some(slot) => {
@@ -60,7 +56,19 @@ impl Engine {
                 u32::try_from(self.jobs.len() - 1).unwrap_or(u32::MAX)
             }
         };
+        self.forget_answered();
+        self.arrived.push_back((self.now, slot));
         self.walk(slot);
+    }
+
+    /// Lets go of arrivals that were answered, from the oldest one on.
+    #[inline]
+    pub(super) fn forget_answered(&mut self) {
+        while let Some(&(started, slot)) = self.arrived.front()
+            && self.jobs[slot as usize].started != started
+        {
+            self.arrived.pop_front();
+        }
     }
 
     #[inline]
@@ -216,13 +224,16 @@ impl Engine {
     /// The client has its answer.
     #[inline]
     pub(super) fn answer(&mut self, job: u32) {
-        let job = &self.jobs[job as usize];
+        let job = &mut self.jobs[job as usize];
         let latency_ns = self.now - job.started + self.network_ns;
+        job.started = ANSWERED;
         self.totals.answered += 1;
         self.totals.latency_ns += latency_ns;
         self.totals.bytes += u64::from(job.bytes);
+        self.totals.reads += u64::from(job.read);
         self.in_system.end(self.now);
         self.latencies.saturating_record(latency_ns);
+        self.spread.record(latency_ns);
         self.sender.answered(self.now + self.network_ns, &mut self.queue);
     }
 

@@ -3,10 +3,11 @@
 use super::SegmentPlan;
 use super::segments::Segment;
 use crate::load::{Load, LoadError, Pattern, Phase, Senders};
-use crate::run::{Run, RunSettings, limits};
+use crate::plant::limits;
+use crate::run::{Run, RunSettings};
 use crate::summary::Summary;
 use std::collections::BTreeMap;
-use wattio_law::{Action, BackgroundDirective, Fixed, GroupAction, GroupLimits, Limits};
+use wattio_law::{Action, BackgroundAction, DriveAction, Fixed, GroupAction, GroupLimits, Limits};
 use wattio_plant::Server;
 use wattio_units::{Hertz, Seconds};
 
@@ -205,15 +206,16 @@ impl<'a> Search<'a> {
         cores: &[u32],
     ) -> Result<Option<Candidate>, LoadError> {
         let Trials { segment, native, frequency, .. } = *trials;
-        let pace = if self.server.background.is_some() {
+        let background = if self.server.background.is_some() {
+            let due = self.server.groups.iter().map(|group| group.background_cores).sum::<f64>();
             // A little above the floor, which noise would else break.
-            (self.settings.floor + 0.005).min(1.0)
+            vec![BackgroundAction::of((self.settings.floor + 0.005).min(1.0) * due)]
         } else {
-            1.0
+            Vec::new()
         };
         let groups = cores.iter().map(|&cores| GroupAction { cores, frequency }).collect();
-        let background = BackgroundDirective { pace, ..BackgroundDirective::AS_DUE };
-        let action = self.limits.clamp(&Action { groups, background });
+        let drives = DriveAction::Own;
+        let action = self.limits.clamp(&Action { groups, drives, background });
         let trial = self.trial(segment, &action)?;
         let of = |summary: &Summary| match self.settings.bound.statistic {
             Statistic::Mean => summary.latency_us_mean,

@@ -5,13 +5,13 @@ mod view;
 use crate::control::{Answer, Request};
 use crate::journal::{Journal, WindowRow};
 use crate::ledger::{Ledger, WindowPower};
-use crate::shadow::Fitter;
 use crate::status::{EventStatus, Status};
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use wattio_governor::{Clock, Governor, Restored, Severity, SnapshotError, Stepped};
-use wattio_law::{Action, GroupLimits, GroupObservation};
+use wattio_law::{Action, DriveAction, GroupLimits, GroupObservation};
+use wattio_model::Fitter;
 use wattio_units::Seconds;
 
 /// Whether the daemon acts.
@@ -110,7 +110,7 @@ impl Daemon {
     #[must_use]
     pub fn new(parts: DaemonParts, clock: &dyn Clock) -> Self {
         let groups = parts.groups.iter().map(|group| group.limits.full()).collect();
-        let full = Action { groups, background: wattio_law::BackgroundDirective::AS_DUE };
+        let full = Action { groups, drives: DriveAction::Own, background: Vec::new() };
         let now = clock.now();
         Self {
             parts,
@@ -132,23 +132,22 @@ impl Daemon {
     /// One tick of the governor, and what follows from it.
     pub fn tick(&mut self, clock: &dyn Clock) -> Next {
         let began = Instant::now();
-        let before = self.parts.governor.law().state();
+        let before = self.parts.governor.driver().insight().mode;
         let tick = self.parts.governor.tick(clock.now());
         for event in tick.events {
             self.tell(event.severity, event.message, clock.utc_ns());
         }
         let stepped = tick.stepped.is_some();
         if let Some(mut step) = tick.stepped {
-            if step.forced.is_some() {
-                step.insight.reason = "full speed is forced";
-            } else if step.seen.latency.is_none() && step.truth.latency.is_some() {
+            if step.seen.latency.is_none() && step.truth.latency.is_some() {
                 step.insight.reason = "no model of this host yet";
+                step.forced = None;
+            } else if step.forced.is_some() {
+                step.insight.reason = "full speed is forced";
             }
-            if step.state != before {
-                let name = |state: Option<wattio_law::OperatingState>| {
-                    state.map_or("none", wattio_law::OperatingState::name)
-                };
-                let change = format!("{} -> {}", name(before), name(step.state));
+            if step.insight.mode != before {
+                let name = |mode: Option<&'static str>| mode.unwrap_or("none");
+                let change = format!("{} -> {}", name(before), name(step.insight.mode));
                 self.tell(
                     Severity::Info,
                     format!("{change}: {}", step.insight.reason),
@@ -169,7 +168,7 @@ impl Daemon {
         let message = match request {
             Request::Status {} => return Answer::Status { status: Box::new(self.status(clock)) },
             Request::SetTolerance { tolerance } => {
-                let Some(before) = governor.law().latency_tolerance() else {
+                let Some(before) = governor.driver().tolerance() else {
                     let message = format!("policy {} has no latency bound", self.parts.policy);
                     return Answer::Refused { message };
                 };
@@ -245,7 +244,8 @@ impl Daemon {
     fn account(&mut self, step: Stepped, clock: &dyn Clock) {
         let now = Seconds(clock.now().as_secs_f64());
         let measured = self.parts.meter.as_mut().and_then(|meter| meter(now).transpose());
-        let rate = step.truth.latency.map_or(0.0, |latency| latency.requests as f64 / step.dt.0);
+        let latency = step.truth.latency.as_ref();
+        let rate = latency.map_or(0.0, |latency| latency.requests as f64 / step.dt.0);
         let (here, full) = self.groups_of(&step);
         let groups = here.as_deref().zip(full.as_deref());
         let had_error = self.parts.ledger.meter_error().is_some();
@@ -323,10 +323,10 @@ impl Daemon {
             latency_us_mean: sample.and_then(|sample| sample.latency_us_mean),
             latency_us_p99: self.latency_us_p99,
             histogram: histogram.map(|h| h.buckets.iter().map(edge).collect()),
-            latency_us_seen: step.seen.latency.and_then(|latency| latency.latency_us_mean),
+            latency_us_seen: step.seen.latency.as_ref().and_then(|latency| latency.latency_us_mean),
             baseline_us: step.insight.baseline_us,
             bound_us: step.insight.bound_us,
-            state: step.state.map(wattio_law::OperatingState::name),
+            state: step.insight.mode,
             reason: step.insight.reason,
             forced: step.forced.clone(),
             cores: step.action.groups.iter().map(|group| group.cores).collect(),
@@ -338,7 +338,7 @@ impl Daemon {
                 .iter()
                 .map(|group| group.utilisation_background)
                 .collect(),
-            background_pace: step.action.background.pace,
+            background_pace: step.background_share,
             power_w_measured: self.power.measured_w,
             power_w_estimated: self.power.estimated_w,
             power_w_full_speed_estimated: self.power.estimated_full_speed_w,

@@ -4,6 +4,8 @@ use super::{Daemon, GroupInfo, Mode};
 use crate::own;
 use crate::status::{Counts, GroupStatus, LatencyStatus, PowerStatus, ShadowStatus, Status};
 use wattio_governor::Clock;
+use wattio_law::BoundAccount;
+use wattio_units::Seconds;
 
 impl Daemon {
     /// Everything an operator may want to see.
@@ -12,13 +14,12 @@ impl Daemon {
         let parts = &self.parts;
         let last = self.last.as_ref();
         let forced = last.and_then(|step| step.forced.clone());
-        let state = parts.governor.law().state();
         Status {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             mode: parts.mode.name().to_owned(),
             name: parts.name.clone(),
             policy: parts.policy.clone(),
-            state: state.map(|state| state.name().to_owned()),
+            state: parts.governor.driver().insight().mode.map(str::to_owned),
             reason: last.map_or("starting", |step| step.insight.reason).to_owned(),
             forced,
             paused: parts.governor.is_paused(),
@@ -26,7 +27,7 @@ impl Daemon {
             uptime_s: clock.now().saturating_sub(self.started).as_secs_f64(),
             latency: self.latency_status(clock),
             groups: self.group_status(),
-            background_pace: last.map_or(1.0, |step| step.action.background.pace),
+            background_pace: last.map_or(1.0, |step| step.background_share),
             power: self.power_status(),
             shadow: (parts.mode == Mode::Observe).then(|| self.shadow_status()),
             counts: self.counts(),
@@ -47,7 +48,7 @@ impl Daemon {
             sample_age_s: clock.now().saturating_sub(self.sampled_at).as_secs_f64(),
             baseline_us: insight.baseline_us,
             bound_us: insight.bound_us,
-            tolerance: self.parts.governor.law().latency_tolerance(),
+            tolerance: self.parts.governor.driver().tolerance(),
             loss_measured: insight.loss.filter(|_| self.parts.mode == Mode::Run),
             loss_predicted: self.loss_predicted,
         }
@@ -79,7 +80,7 @@ impl Daemon {
     fn power_status(&self) -> PowerStatus {
         let foreign = self.parts.governor.account().foreign;
         let why = match self.parts.mode {
-            Mode::Observe => self.fitter().status().why,
+            Mode::Observe => ShadowStatus::of(&self.fitter()).why,
             Mode::Run => (foreign > 0)
                 .then(|| format!("somebody else turns {foreign} of the places that were turned")),
         };
@@ -88,28 +89,31 @@ impl Daemon {
 
     fn shadow_status(&self) -> ShadowStatus {
         let estimated_span_s = self.parts.ledger.estimated_span_s();
-        ShadowStatus { estimated_span_s, ..self.fitter().status() }
+        ShadowStatus { estimated_span_s, ..ShadowStatus::of(&self.fitter()) }
     }
 
     fn counts(&self) -> Counts {
         let account = self.parts.governor.account();
-        let looped = self.parts.governor.loop_account();
+        let driver = self.parts.governor.driver();
+        let (law, bound) = (driver.account(), driver.account().bounds.first());
+        let modes = driver.law().modes().iter().map(|&mode| (mode, Seconds(0.0)));
+        let spans = modes.chain(law.span_by_mode.iter().copied());
         Counts {
-            windows: account.windows,
-            windows_missing: account.windows_missing,
-            windows_forced: account.windows_forced,
-            windows_bounded: account.windows_bounded,
-            violations: account.windows_broken,
-            loss_mean: account.loss_mean(),
-            requests: account.requests,
+            windows: law.windows,
+            windows_missing: law.windows_missing,
+            windows_forced: law.windows_forced,
+            windows_bounded: bound.map_or(0, |bound| bound.windows),
+            violations: bound.map_or(0, |bound| bound.windows_over),
+            loss_mean: bound.and_then(BoundAccount::loss),
+            requests: law.requests,
             knob_writes: account.writes,
             knob_failures: account.failures,
-            setting_changes: looped.changes,
+            setting_changes: law.knob_changes,
             foreign_changes: account.foreign,
             source_errors: account.source_errors,
             flaps: account.flaps,
             breaker_trips: self.parts.governor.breaker_trips(),
-            state_span_s: looped.span_by_state.map(|span| span.0),
+            state_span_s: spans.map(|(mode, span)| (mode.to_owned(), span.0)).collect(),
         }
     }
 }

@@ -220,6 +220,8 @@ fn counts() -> Counts {
         source_errors: 3,
         flaps: 9,
         breaker_trips: 4,
-        state_span_s: [600.0, 2880.0, 120.5],
+        state_span_s: [("unstable", 600.0), ("stable", 2880.0), ("idle", 120.5)]
+            .map(|(state, span_s)| (state.to_owned(), span_s))
+            .into(),
     }
 }

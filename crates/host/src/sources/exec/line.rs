@@ -1,7 +1,8 @@
 //! One line of a measuring command: a JSON object.
 
 use serde::Deserialize;
-use wattio_governor::{GroupUse, LatencyHistogram, LatencySample};
+use wattio_governor::{GroupUse, LatencySample};
+use wattio_law::{InFlight, LatencyHistogram};
 use wattio_units::Seconds;
 
 /// What a command says of the time since its line before. All keys are optional; a latency source
@@ -13,6 +14,10 @@ pub struct Line {
     pub requests: Option<u64>,
     /// Requests that arrived.
     pub arrived: Option<u64>,
+    /// Requests under way now.
+    pub in_flight: Option<u64>,
+    /// How long the oldest of those has been waiting, in seconds.
+    pub oldest_s: Option<f64>,
     /// The mean latency of those that completed; needed where there were any.
     pub latency_us_mean: Option<f64>,
     /// Their mean size.
@@ -42,6 +47,7 @@ pub fn parse(text: &str) -> Result<Line, String> {
     };
     positive("latency_us_mean", line.latency_us_mean)?;
     positive("bytes_mean", line.bytes_mean)?;
+    positive("oldest_s", line.oldest_s)?;
     let shares = [&line.utilisation, &line.utilisation_background];
     let shares = shares.into_iter().flatten().flatten().chain(&line.read_share);
     for share in shares {
@@ -74,6 +80,9 @@ impl Line {
             at,
             requests,
             arrived: self.arrived,
+            in_flight: self
+                .in_flight
+                .map(|requests| InFlight { requests, oldest: self.oldest_s.map(Seconds) }),
             latency_us_mean: self.latency_us_mean.filter(|_| some),
             bytes_mean: self.bytes_mean.filter(|_| some),
             read_share: self.read_share.filter(|_| some),

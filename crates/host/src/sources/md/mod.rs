@@ -23,6 +23,8 @@ use wattio_governor::{BackgroundSource, SourceError};
 use wattio_law::BackgroundObservation;
 use wattio_units::Seconds;
 
+/// The name of the work.
+const CLASS: &str = "md";
 /// Sectors of 512 bytes that stand for a core-second: 1 GiB.
 const SECTORS_PER_CORE_S: f64 = 2_097_152.0;
 /// The kernel's speeds are in KiB/s.
@@ -133,7 +135,7 @@ impl BackgroundSource for Md {
         &self.name
     }
 
-    fn sample(&mut self, now: Seconds) -> Result<Option<BackgroundObservation>, SourceError> {
+    fn sample(&mut self, now: Seconds) -> Result<Vec<BackgroundObservation>, SourceError> {
         let mut sum = None::<BackgroundObservation>;
         let mut recovers = false;
         for array in &mut self.arrays {
@@ -146,15 +148,17 @@ impl BackgroundSource for Md {
             };
             let Some(more) = array.window(now, reading) else { continue };
             let before = sum.get_or_insert(BackgroundObservation {
+                class: CLASS.into(),
                 done_core_s: 0.0,
-                offered_core_s: 0.0,
+                due_core_s: 0.0,
                 backlog_core_s: 0.0,
+                urgency: None,
             });
             before.done_core_s += more.done_core_s;
-            before.offered_core_s += more.offered_core_s;
+            before.due_core_s += more.due_core_s;
             before.backlog_core_s += more.backlog_core_s;
         }
-        Ok(sum.filter(|_| !recovers))
+        Ok(sum.filter(|_| !recovers).into_iter().collect())
     }
 }
 
@@ -210,9 +214,11 @@ impl Array {
         let offered = rate * SECTORS_PER_KIB * span;
         let backlog = (all as f64 - position).max(rate * SECTORS_PER_KIB * BACKLOG_S_MIN);
         Some(BackgroundObservation {
+            class: CLASS.into(),
             done_core_s: (position - last.position).max(0.0) / SECTORS_PER_CORE_S,
-            offered_core_s: offered / SECTORS_PER_CORE_S,
+            due_core_s: offered / SECTORS_PER_CORE_S,
             backlog_core_s: backlog / SECTORS_PER_CORE_S,
+            urgency: None,
         })
     }
 }

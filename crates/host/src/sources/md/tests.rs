@@ -43,7 +43,7 @@ impl Host {
     }
 
     fn sample(&mut self, at: f64) -> Option<BackgroundObservation> {
-        self.source.sample(Seconds(at)).unwrap()
+        self.source.sample(Seconds(at)).unwrap().pop()
     }
 }
 
@@ -75,7 +75,7 @@ fn at_full_speed_what_is_done_is_what_was_due() {
     host.pass("md0", 0, GIB_PER_S / 2);
     assert_eq!(host.sample(0.0), None, "the first reading opens the first window");
     let seen = host.sample(2.0).unwrap();
-    assert!(near(seen.done_core_s, 1.0) && near(seen.offered_core_s, 1.0), "{seen:?}");
+    assert!(near(seen.done_core_s, 1.0) && near(seen.due_core_s, 1.0), "{seen:?}");
     // The kernel's own count caught up, and is further than its speed said.
     host.pass("md0", 4 * 2_097_152, GIB_PER_S / 2);
     assert!(near(host.sample(4.0).unwrap().done_core_s, 3.0));
@@ -90,11 +90,11 @@ fn a_slowed_pass_is_due_at_the_speed_it_had_before() {
     host.write("md0", "sync_speed_max", "100000 (local)\n");
     host.pass("md0", 0, GIB_PER_S / 8);
     let seen = host.sample(2.0).unwrap();
-    assert!(near(seen.done_core_s, 0.125) && near(seen.offered_core_s, 0.25), "{seen:?}");
+    assert!(near(seen.done_core_s, 0.125) && near(seen.due_core_s, 0.25), "{seen:?}");
     // The mean of the last half minute is still that of the slowed pass.
     host.write("md0", "sync_speed_max", "200000 (system)\n");
-    assert!(near(host.sample(3.0).unwrap().offered_core_s, 0.25));
-    assert!(near(host.sample(32.0).unwrap().offered_core_s, 29.0 * 0.125));
+    assert!(near(host.sample(3.0).unwrap().due_core_s, 0.25));
+    assert!(near(host.sample(32.0).unwrap().due_core_s, 29.0 * 0.125));
 }
 
 #[test]
@@ -104,7 +104,7 @@ fn a_pass_never_seen_at_full_speed_is_due_at_what_its_limit_takes_away() {
     host.pass("md0", 0, GIB_PER_S / 16);
     host.sample(0.0);
     let seen = host.sample(1.0).unwrap();
-    assert!(near(seen.offered_core_s, 4.0 * seen.done_core_s), "{seen:?}");
+    assert!(near(seen.due_core_s, 4.0 * seen.done_core_s), "{seen:?}");
 }
 
 /// The law pauses what it knows of in an idle server until `idle_batch` seconds' worth are due.
@@ -114,7 +114,7 @@ fn the_end_of_a_pass_is_never_left_to_wait_for_more() {
     host.pass("md0", 16_777_000, 1000);
     host.sample(0.0);
     let seen = host.sample(1.0).unwrap();
-    assert!(seen.backlog_core_s / seen.offered_core_s >= 86_400.0, "{seen:?}");
+    assert!(seen.backlog_core_s / seen.due_core_s >= 86_400.0, "{seen:?}");
 }
 
 #[test]
@@ -179,14 +179,16 @@ fn paced_by_the_law(span: Seconds, windows: u32, requests: u64) -> (Vec<f64>, f6
         frequency_max: Hertz(1e9),
         frequency_steps: Vec::new(),
         idle_cores_sleep: true,
+        power: Vec::new(),
+        frequency_bound_share: None,
     };
-    let limits = wattio_law::Limits { groups: vec![group] };
+    let limits = wattio_law::Limits::of(vec![group]);
     let mut law = wattio_control::build("pacer", &Default::default(), &limits).unwrap();
     let mut host = Host::new(&["md0"]);
     host.write("md0", "sync_action", "resync");
     let (mut paces, mut done, mut speeds) = (Vec::new(), 0.0, [200_000.0; 60]);
     for window in 0..windows {
-        let limit = 200_000.0 * paces.last().map_or(1.0, |pace: &f64| pace.min(1.0));
+        let limit = 200_000.0 * paces.last().copied().unwrap_or(1.0);
         speeds[window as usize % 60] = limit;
         done = (done + limit * 2.0 * WINDOW_S).min(all);
         // In steps of a sixteenth, and a mean over half a minute.
@@ -201,21 +203,23 @@ fn paced_by_the_law(span: Seconds, windows: u32, requests: u64) -> (Vec<f64>, f6
             latency: Some(LatencyObservation {
                 requests,
                 latency_us_mean: (requests > 0).then_some(300.0),
-                bytes_mean: None,
-                read_share: None,
-                age: Seconds(0.0),
+                ..LatencyObservation::quiet(Seconds(0.0))
             }),
             groups: vec![GroupObservation {
                 cores: 2,
                 frequency: Hertz(1e9),
                 utilisation_clients: 0.1,
                 utilisation_background: 0.1,
+                queued: None,
                 waited_for_drives: false,
             }],
-            background: host.sample(f64::from(window) * WINDOW_S),
+            background: host.sample(f64::from(window) * WINDOW_S).into_iter().collect(),
+            power: None,
             alarm: false,
         };
-        paces.push(law.step(&seen, Seconds(WINDOW_S)).background.pace);
+        let due_rate = seen.background.first().map(|pass| pass.due_core_s / WINDOW_S);
+        let budget = law.step(&seen, Seconds(WINDOW_S)).background_of(0).budget;
+        paces.push(budget.share_of(due_rate));
     }
     (paces, done / all)
 }
@@ -248,10 +252,10 @@ proptest! {
             host.write("md0", "sync_speed_max", &limit.to_string());
             now += span;
             let Some(seen) = host.sample(now) else { continue };
-            for core_s in [seen.done_core_s, seen.offered_core_s, seen.backlog_core_s] {
+            for core_s in [seen.done_core_s, seen.due_core_s, seen.backlog_core_s] {
                 prop_assert!(core_s.is_finite() && core_s >= 0.0);
             }
-            prop_assert!(seen.offered_core_s > 0.0);
+            prop_assert!(seen.due_core_s > 0.0);
         }
     }
 }

@@ -16,7 +16,6 @@ use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::Registry;
 use std::fmt;
 use std::sync::Arc;
-use wattio_law::OperatingState;
 
 /// The type of [`text`].
 pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -106,14 +105,14 @@ fn info(encoder: &mut DescriptorEncoder, status: &Status) -> fmt::Result {
 /// One series a state; none where the law has no states.
 fn states(encoder: &mut DescriptorEncoder, status: &Status) -> fmt::Result {
     let Some(current) = status.state.as_deref() else { return Ok(()) };
-    let names = OperatingState::ALL.map(OperatingState::name);
-    let now = names.map(|name| ([("state", name)], ConstGauge::new(u64::from(name == current))));
+    let spans = &status.counts.state_span_s;
+    let label = |name: &str| [("state", name.to_owned())];
+    let now = spans.keys().map(|name| (label(name), ConstGauge::new(u64::from(name == current))));
     let help = "1 for the state that the law is in, 0 for the others.";
     family(encoder, "wattio_state", help, MetricType::Gauge, now)?;
-    let spans = names.into_iter().zip(status.counts.state_span_s);
-    let spans = spans.filter_map(|(name, span)| {
-        Some(([("state", name)], ConstCounter::new(finite(Some(span))?)))
-    });
+    let spans = spans
+        .iter()
+        .filter_map(|(name, &span)| Some((label(name), ConstCounter::new(finite(Some(span))?))));
     let help = "Time in each state.";
     family(encoder, "wattio_state_seconds", help, MetricType::Counter, spans)
 }

@@ -220,7 +220,7 @@ impl HostModel {
     }
 }
 
-/// `1 - c + c / phi`, as in [`crate::Cores::stretch`].
+/// `1 - c + c / phi`, as in the server description of the simulator.
 fn stretch(phi: f64, share: f64) -> f64 {
     1.0 - share + share / phi.clamp(0.01, 1.0)
 }

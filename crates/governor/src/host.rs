@@ -1,0 +1,333 @@
+//! The live host as a plant of the driver: it samples sources and turns knobs.
+
+use crate::account::Account;
+use crate::act::Act;
+use crate::breaker::Breaker;
+use crate::cpus::Cpus;
+use crate::event::{Event, Severity};
+use crate::hands::Note;
+use crate::knob::{GroupSetting, Setting};
+use crate::parts::{CoreGroup, GovernorSettings, Lens};
+use crate::senses::{Change, Senses};
+use crate::source::{GroupUse, Guard, LatencySample};
+use std::convert::Infallible;
+use std::time::Duration;
+use wattio_law::{
+    Action, BackgroundAction, DriveAction, Glimpse, GroupObservation, LatencyObservation, Limits,
+    Observation, Plant, Seen,
+};
+use wattio_units::Seconds;
+
+/// The host that is governed.
+pub(crate) struct Host {
+    /// The first field is the first that a panic drops: the machine is restored before a source
+    /// waits for its thread.
+    pub act: Option<Act>,
+    pub senses: Senses,
+    pub breaker: Breaker,
+    pub account: Account,
+    pub is_paused: bool,
+    pub events: Vec<Event>,
+    /// What the machine is set to.
+    pub in_force: Action,
+    /// The sample and the truth of the last window.
+    pub sample: Option<LatencySample>,
+    pub truth: Observation,
+    groups: Vec<CoreGroup>,
+    guards: Vec<Box<dyn Guard>>,
+    lens: Option<Box<dyn Lens>>,
+    settings: GovernorSettings,
+    full: Action,
+    /// What the law asked for last, which in shadow mode is not in force.
+    held: Action,
+    now: Duration,
+    /// Length of the last window.
+    window: Seconds,
+    overdue: Seconds,
+    /// The last setting that knobs were asked for, and when.
+    asked: Option<(Setting, Duration)>,
+    /// The last failure of a knob, until all knobs are turned without one.
+    last_failure: Option<String>,
+}
+
+/// What a host is made of besides its sources.
+pub(crate) struct HostParts {
+    pub act: Option<Act>,
+    pub groups: Vec<CoreGroup>,
+    pub guards: Vec<Box<dyn Guard>>,
+    pub lens: Option<Box<dyn Lens>>,
+    pub settings: GovernorSettings,
+}
+
+impl Host {
+    /// A host at full speed; a sample older than `overdue` is waited for no longer.
+    pub fn new(
+        parts: HostParts,
+        senses: Senses,
+        limits: &Limits,
+        now: Duration,
+        overdue: Seconds,
+    ) -> Self {
+        let full = limits.full_speed();
+        Self {
+            act: parts.act,
+            senses,
+            breaker: Breaker::new(parts.settings.breaker),
+            account: Account::default(),
+            is_paused: false,
+            events: Vec::new(),
+            in_force: full.clone(),
+            sample: None,
+            truth: Observation {
+                latency: None,
+                groups: Vec::new(),
+                background: Vec::new(),
+                power: None,
+                alarm: false,
+            },
+            groups: parts.groups,
+            guards: parts.guards,
+            lens: parts.lens,
+            settings: parts.settings,
+            held: full.clone(),
+            full,
+            now,
+            window: Seconds(0.0),
+            overdue,
+            asked: None,
+            last_failure: None,
+        }
+    }
+
+    pub fn event(&mut self, severity: Severity, message: String) {
+        self.events.push(Event { at: seconds(self.now), severity, message });
+    }
+
+    /// What was measured, and why it must not be gone by, where that is so.
+    fn measure(&mut self, dt: Seconds, alarm: bool) -> (Observation, Option<String>) {
+        let uses = self.use_of_groups();
+        let background = self.senses.sample_background(seconds(self.now));
+        self.tell_of_sources();
+        let forced = self.why_full_speed();
+        let groups = self.in_force.groups.iter().enumerate().map(|(at, group)| {
+            let used = uses.get(at).copied().unwrap_or(NO_USE);
+            GroupObservation {
+                cores: group.cores,
+                frequency: group.frequency,
+                utilisation_clients: used.utilisation_clients,
+                utilisation_background: used.utilisation_background,
+                queued: None,
+                waited_for_drives: used.waited_for_drives,
+            }
+        });
+        let usable = self.sample.as_ref().filter(|_| forced.is_none() && dt.0 > 0.0);
+        let latency = usable.map(|sample| LatencyObservation {
+            requests: sample.requests,
+            latency_us_mean: sample.latency_us_mean,
+            histogram: sample.histogram.clone(),
+            bytes_mean: sample.bytes_mean,
+            read_share: sample.read_share,
+            arrived: sample.arrived,
+            in_flight: sample.in_flight,
+            age: seconds(self.now) - sample.at,
+        });
+        let groups = groups.collect();
+        (Observation { latency, groups, background, power: None, alarm }, forced)
+    }
+
+    fn use_of_groups(&mut self) -> Vec<GroupUse> {
+        let groups = self.groups.iter().zip(&self.in_force.groups);
+        let active: Vec<_> = groups.map(|(group, setting)| active(group, setting.cores)).collect();
+        self.senses.sample_cpu(seconds(self.now), &active)
+    }
+
+    fn why_full_speed(&mut self) -> Option<String> {
+        let at = seconds(self.now);
+        // Every guard is asked every time: one may count what it sees.
+        let troubles: Vec<_> =
+            self.guards.iter_mut().filter_map(|guard| guard.trouble(at)).collect();
+        let spoiled = self.senses.take_spoiled();
+        if self.is_paused {
+            return Some("paused".to_owned());
+        }
+        let open = self.breaker.open(at).map(|trip| trip.reason().to_owned());
+        open.or_else(|| troubles.into_iter().next()).or(spoiled)
+    }
+
+    /// Turns the knobs where the setting changed or is due to be looked at again.
+    fn put_into_force(&mut self, action: &Action) {
+        let setting = self.setting(action);
+        let refresh = Duration::try_from_secs_f64(self.settings.refresh.0).unwrap_or(Duration::MAX);
+        let asked_at = self.asked.as_ref().filter(|(asked, _)| *asked == setting).map(|a| a.1);
+        let again = asked_at.is_some();
+        if asked_at.is_some_and(|at| self.now.saturating_sub(at) < refresh) {
+            return;
+        }
+        let faster = is_faster(action, &self.in_force);
+        if self.turn(&setting, faster, again) {
+            self.note_flap(action);
+            self.last_failure = None;
+            self.in_force = action.clone();
+            self.asked = Some((setting, self.now));
+        } else {
+            // Half a setting is none: towards full performance.
+            let full = self.full.clone();
+            let setting = self.setting(&full);
+            if !self.turn(&setting, true, false) {
+                // Nobody knows how fast the machine is: what it does now is no baseline.
+                self.senses.spoil("a knob cannot be brought back to full speed");
+            }
+            self.in_force = full;
+            self.asked = None;
+        }
+    }
+
+    /// Turns the knobs; answers whether all went well.
+    fn turn(&mut self, setting: &Setting, faster: bool, again: bool) -> bool {
+        let Some(act) = &mut self.act else { return true };
+        let applied = act.turn(setting, faster, again);
+        let well = !applied.failed();
+        self.account.writes += u64::from(applied.writes);
+        self.tell(applied.notes);
+        well
+    }
+
+    fn tell(&mut self, notes: Vec<Note>) {
+        for note in notes {
+            match note {
+                Note::Failed { knob, message } => {
+                    self.account.failures += 1;
+                    let message = format!("{knob}: {message}");
+                    // Tried again in every window, and told again when it is another one.
+                    if self.last_failure.as_ref() != Some(&message) {
+                        self.event(Severity::Error, message.clone());
+                        self.last_failure = Some(message);
+                    }
+                    self.fail();
+                }
+                Note::Foreign { knob, address, written, found } => {
+                    self.account.foreign += 1;
+                    let message = format!(
+                        "{knob}: {address} was set to {written:?} and is now {found:?}: somebody \
+                         else's, left alone from now on"
+                    );
+                    self.event(Severity::Warning, message);
+                }
+            }
+        }
+    }
+
+    fn tell_of_sources(&mut self) {
+        for change in self.senses.take_changes() {
+            match change {
+                Change::Answers(name) => {
+                    self.event(Severity::Info, format!("{name}: answers again"));
+                }
+                Change::Silent(error) => {
+                    self.account.source_errors += 1;
+                    self.event(Severity::Warning, error.to_string());
+                    self.fail();
+                }
+            }
+        }
+    }
+
+    fn fail(&mut self) {
+        if let Some(trip) = self.breaker.error(seconds(self.now)) {
+            self.event(Severity::Error, format!("{}: full speed", trip.reason()));
+        }
+    }
+
+    fn note_flap(&mut self, action: &Action) {
+        if action.groups == self.full.groups && self.in_force.groups != self.full.groups {
+            self.account.flaps += 1;
+            if let Some(trip) = self.breaker.flap(seconds(self.now)) {
+                self.event(Severity::Error, format!("{}: full speed", trip.reason()));
+            }
+        }
+    }
+
+    /// The least share of what becomes due that any class may do: knobs know no classes.
+    pub fn background_share(&self, action: &Action) -> f64 {
+        let seen = &self.truth.background;
+        let share = |(at, class): (usize, &BackgroundAction)| {
+            class.budget.share_of(seen.get(at).map(|class| class.due_core_s / self.window.0))
+        };
+        action.background.iter().enumerate().map(share).fold(1.0, f64::min)
+    }
+
+    fn setting(&self, action: &Action) -> Setting {
+        let groups = self.groups.iter().zip(&action.groups).map(|(group, wanted)| GroupSetting {
+            active: active(group, wanted.cores),
+            frequency: wanted.frequency,
+        });
+        Setting {
+            groups: groups.collect(),
+            drives: action.drives,
+            background: action.background.clone(),
+            background_share: self.background_share(action),
+            full_speed: *action == self.full,
+        }
+    }
+}
+
+impl Plant for Host {
+    type Error = Infallible;
+
+    fn advance(&mut self, until: Duration) -> Result<Glimpse, Infallible> {
+        self.now = until;
+        let glimpse = self.senses.sample_latency(seconds(until));
+        self.tell_of_sources();
+        let is_ready = self.senses.has_news(seconds(until), self.overdue);
+        Ok(Glimpse { is_ready, ..glimpse })
+    }
+
+    fn observe(&mut self, dt: Seconds, alarm: bool) -> Seen {
+        self.window = dt;
+        self.sample = self.senses.take_pending();
+        let (truth, forced) = self.measure(dt, alarm);
+        self.truth = truth;
+        let observation = match &mut self.lens {
+            Some(lens) => lens.see(&self.truth, &self.held, dt),
+            None => self.truth.clone(),
+        };
+        Seen { observation, forced }
+    }
+
+    fn apply(&mut self, action: &Action) -> Action {
+        self.held = action.clone();
+        let Some(act) = &mut self.act else { return action.clone() };
+        act.hands.machine().share_time(true);
+        self.put_into_force(action);
+        // Lets go of places that others changed.
+        let count = self.settings.inspected;
+        if let Some(act) = &mut self.act {
+            let notes = act.hands.inspect(count);
+            self.tell(notes);
+        }
+        self.in_force.clone()
+    }
+
+    fn interval(&self) -> Option<Seconds> {
+        self.senses.interval()
+    }
+}
+
+const NO_USE: GroupUse =
+    GroupUse { utilisation_clients: 0.0, utilisation_background: 0.0, waited_for_drives: false };
+
+pub(crate) fn seconds(at: Duration) -> Seconds {
+    Seconds(at.as_secs_f64())
+}
+
+/// The cores of a group that work when `count` of them do.
+fn active(group: &CoreGroup, count: u32) -> Cpus {
+    group.cores.iter().copied().take(count as usize).collect()
+}
+
+/// Whether any group gets more than it has, or a drive is woken.
+fn is_faster(action: &Action, before: &Action) -> bool {
+    let woken = before.drives == DriveAction::Asleep && action.drives != DriveAction::Asleep;
+    let mut pairs = action.groups.iter().zip(&before.groups);
+    woken || pairs.any(|(now, then)| now.cores > then.cores || now.frequency > then.frequency)
+}

@@ -1,0 +1,106 @@
+//! Requests by latency.
+
+/// Requests by latency: ascending upper edges in microseconds with the requests in each bucket.
+/// The last edge may be infinite.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct LatencyHistogram {
+    /// Upper edge in microseconds, requests above the edge before and up to this one.
+    pub buckets: Vec<(f64, u64)>,
+}
+
+impl LatencyHistogram {
+    /// Adds another one's requests. Edges that only one of them has are taken over as they are.
+    pub fn merge(&mut self, other: &Self) {
+        if self.buckets.len() == other.buckets.len()
+            && self.buckets.iter().zip(&other.buckets).all(|(a, b)| a.0 == b.0)
+        {
+            for (mine, theirs) in self.buckets.iter_mut().zip(&other.buckets) {
+                mine.1 = mine.1.saturating_add(theirs.1);
+            }
+            return;
+        }
+        self.buckets.extend_from_slice(&other.buckets);
+        self.buckets.sort_by(|a, b| a.0.total_cmp(&b.0));
+        self.buckets.dedup_by(|later, kept| {
+            let same = later.0 == kept.0;
+            if same {
+                kept.1 = kept.1.saturating_add(later.1);
+            }
+            same
+        });
+    }
+
+    /// All requests.
+    #[must_use]
+    pub fn requests(&self) -> u64 {
+        self.buckets.iter().fold(0, |sum, bucket| sum.saturating_add(bucket.1))
+    }
+
+    /// The upper edge of the bucket in which the quantile lies, in microseconds; `None` without
+    /// requests or where that bucket has no upper edge.
+    #[must_use]
+    pub fn quantile_us(&self, quantile: f64) -> Option<f64> {
+        let total = self.requests();
+        if total == 0 {
+            return None;
+        }
+        let rank = (quantile.clamp(0.0, 1.0) * total as f64).ceil().max(1.0);
+        let mut below = 0u64;
+        let reached = self.buckets.iter().find(|bucket| {
+            below = below.saturating_add(bucket.1);
+            below as f64 >= rank
+        });
+        reached.map(|bucket| bucket.0).filter(|edge| edge.is_finite())
+    }
+
+    /// Requests that took longer than `limit_us`, as far as the buckets tell: those of the bucket
+    /// that holds the limit count by the part of it that lies above.
+    #[must_use]
+    pub fn requests_above(&self, limit_us: f64) -> f64 {
+        let mut from = 0.0;
+        let mut above = 0.0;
+        for &(to, requests) in &self.buckets {
+            if from >= limit_us {
+                above += requests as f64;
+            } else if to > limit_us && to.is_finite() {
+                above += requests as f64 * (to - limit_us) / (to - from);
+            }
+            from = to;
+        }
+        above
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn histogram(buckets: &[(f64, u64)]) -> LatencyHistogram {
+        LatencyHistogram { buckets: buckets.to_vec() }
+    }
+
+    #[test]
+    fn a_quantile_beyond_the_last_edge_is_not_known() {
+        let seen = histogram(&[(100.0, 99), (f64::INFINITY, 1)]);
+        assert_eq!(seen.quantile_us(0.99), Some(100.0));
+        assert_eq!(seen.quantile_us(1.0), None);
+        assert_eq!(LatencyHistogram::default().quantile_us(0.5), None);
+    }
+
+    #[test]
+    fn merging_keeps_every_request_whatever_the_edges() {
+        let mut same = histogram(&[(10.0, 1), (20.0, 2)]);
+        same.merge(&histogram(&[(10.0, 3), (20.0, 4)]));
+        assert_eq!(same.buckets, [(10.0, 4), (20.0, 6)]);
+        same.merge(&histogram(&[(15.0, 5), (20.0, 1)]));
+        assert_eq!(same.buckets, [(10.0, 4), (15.0, 5), (20.0, 7)]);
+    }
+
+    #[test]
+    fn requests_above_a_limit_count_by_the_part_of_their_bucket() {
+        let seen = histogram(&[(100.0, 10), (200.0, 10), (f64::INFINITY, 1)]);
+        assert_eq!(seen.requests_above(200.0), 1.0);
+        assert_eq!(seen.requests_above(150.0), 6.0);
+        assert_eq!(seen.requests_above(0.0), 21.0);
+    }
+}

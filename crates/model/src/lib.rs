@@ -1,0 +1,7 @@
+//! Analytic models of a host that a law can predict with: arithmetic that takes microseconds.
+
+mod fitter;
+mod host_model;
+
+pub use fitter::{Fitter, Forecast};
+pub use host_model::{Demand, HostModel, NoModel, Prediction, WINDOWS_MIN, Window};
