@@ -112,3 +112,11 @@ impl Fault {
         Self { byte, line: None, problem: problem.into() }
     }
 }
+
+/// Bytes of a trace in a message: printable, cut, quoted.
+pub(crate) fn show(bytes: &[u8]) -> String {
+    const SHOWN_BYTES: usize = 60;
+    let cut = bytes.len() > SHOWN_BYTES;
+    let text = bytes[..bytes.len().min(SHOWN_BYTES)].escape_ascii();
+    format!("\"{text}{}\"", if cut { "..." } else { "" })
+}

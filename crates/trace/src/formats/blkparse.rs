@@ -19,10 +19,11 @@
 //! in `blkparse_fmt.c`): one nanosecond before is `1266874889.709551615`. Such times, the uncut
 //! `18446744073.709551615` and a plain `-0.000000001` are all read as what they are.
 
+use super::detect::SNIFF_BYTES;
 use super::text::{decimal, first_line, of_sectors, whole, words};
 use super::{BATCH, Decode};
 use crate::error::Fault;
-use crate::form::{SNIFF_BYTES, show};
+use crate::error::show;
 use crate::sink::{BACKWARDS_NS_MAX, Sink};
 use crate::{Form, Input, Kind};
 
@@ -71,7 +72,7 @@ fn time_ns(field: &[u8]) -> Result<u64, String> {
 fn wrapped(printed_ns: u64) -> Option<u64> {
     /// Seconds that the cast to `int` cuts off a small negative time: the bits above the 32nd of
     /// `2^64 ns`.
-    const CUT_NS: u128 = ((1u128 << 64) / SECOND_NS >> 32 << 32) * SECOND_NS;
+    const CUT_NS: u128 = (((1u128 << 64) / SECOND_NS) >> 32 << 32) * SECOND_NS;
     let printed_ns = u128::from(printed_ns);
     let whole_ns = if printed_ns >= CUT_NS { printed_ns } else { printed_ns + CUT_NS };
     (1u128 << 64).checked_sub(whole_ns).and_then(|before_ns| u64::try_from(before_ns).ok())
