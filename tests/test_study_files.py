@@ -100,6 +100,27 @@ def test_identity_follows_content_not_place(tmp_path: Path) -> None:
     assert made(folders[1], text).short_hash != first
 
 
+def test_a_trace_may_say_how_it_is_read(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("1,R,0,512\n")
+    columns = "time=0:s,op=1,lba=2:bytes,size=3:bytes"
+    text = STUDY.replace('pattern = "Rand_RW"\npressure = 0.1\n', 'trace = "a.csv"\n')
+    plain = made(tmp_path, text)
+    assert "columns" not in plain.iterations[0].request.load
+    described = text.replace('trace = "a.csv"', f'trace = "a.csv"\ncolumns = "{columns}"')
+    found = made(tmp_path, described)
+    assert found.iterations[0].request.load["columns"] == columns
+    assert found.short_hash != plain.short_hash
+    resolved = toml_text.dump(found.resolved)
+    assert toml_text.dump(made(tmp_path, resolved).resolved) == resolved
+    message = refused(tmp_path, described.replace("op=1,", ""))
+    assert "load[1]" in message
+    assert "columns: op is missing; allowed is such as" in message
+    message = refused(tmp_path, described.replace("columns =", 'format = "spc"\ncolumns ='))
+    assert "format and columns exclude each other" in message
+    message = refused(tmp_path, STUDY.replace("pressure", 'format = "spc"\npressure'))
+    assert "format does not go with pattern" in message
+
+
 def test_phases_become_a_request(tmp_path: Path) -> None:
     text = STUDY.replace(
         'pattern = "Rand_RW"\npressure = 0.1\nduration = "40 s"\n',

@@ -15,7 +15,15 @@ from typing import Any
 
 from wattio import _core
 from wattio.errors import Cancelled, InputError
-from wattio.simulation import Outcome, Progress, Request, play, simulate, specification
+from wattio.simulation import (
+    Outcome,
+    Progress,
+    Request,
+    play,
+    reading_of,
+    simulate,
+    specification,
+)
 
 SEARCH_SHARE = 0.9
 """Share of the work that the search takes, about; only progress bars depend on it."""
@@ -114,6 +122,7 @@ def _slice_s(request: Request) -> float:
     """Slices of a trace: at least ten seconds, and not more than sixty of them."""
     if "trace" not in request.load:
         return _SLICE_S_MIN
-    span_s = json.loads(_core.trace_info(str(request.load["trace"])))["span_s"]
+    info = _core.trace_info(str(request.load["trace"]), **reading_of(request.load))
+    span_s = json.loads(info)["span_s"]
     time_scale = float(request.load.get("time_scale", 1.0))
     return max(_SLICE_S_MIN, float(span_s) * time_scale / _SLICES_MAX)

@@ -34,7 +34,8 @@ class Request:
 
     `server` is the name of a built-in description or a path to a TOML file. `load` is one of
     `{"pattern": "Rand_RW", "pressure": 0.1}`, `{"pattern": ..., "iops": 5000.0}`,
-    `{"trace": "path", "rate_scale": 1.0, "time_scale": 1.0}`, `{"profile": "path"}` or
+    `{"trace": "path", "rate_scale": 1.0, "time_scale": 1.0}` (with `"format"` or `"columns"` where
+    its format is not to be found by the content), `{"profile": "path"}` or
     `{"phases": [{"span_s": 20.0, "pattern": "Rand_RW", "pressure": 0.03, "io_bytes": 8192}]}`; all
     but the trace may carry `"open": True` and `"clients": 900`. A pressure of 1 means as fast as
     the clients go. `duration_s` None means: to the load's end.
@@ -163,6 +164,7 @@ def _load(request: Request, server: str) -> dict[str, Any]:
             "path": str(load["trace"]),
             "rate_scale": float(load.get("rate_scale", 1.0)),
             "time_scale": float(load.get("time_scale", 1.0)),
+            **reading_of(load),
         }
     clients = load.get("clients") or json.loads(_core.check_server(server))["clients"]
     open_loop = bool(load.get("open", False))
@@ -171,6 +173,11 @@ def _load(request: Request, server: str) -> dict[str, Any]:
     ]
     mode = "open" if open_loop else "clients"
     return {"kind": "phases", "mode": mode, "clients": clients, "phases": phases}
+
+
+def reading_of(load: Mapping[str, Any]) -> dict[str, str | None]:
+    """How the trace of a load is read: the keywords of `wattio._core.trace_info`."""
+    return {"format": load.get("format"), "columns": load.get("columns")}
 
 
 def _phases(load: Mapping[str, Any], request: Request) -> list[Mapping[str, Any]]:

@@ -20,6 +20,30 @@ Quantity = str
 
 
 @dataclass(frozen=True)
+class ReadingOptions:
+    """How a trace is read where its format is not found by its content.
+
+    Parameters
+    ----------
+    format
+        Format of the trace, where it is not to be found by the content; such as spc.
+    columns
+        Columns of a text file of no known format, by number from 0 or by name in its first line,
+        with units: "time=0:us,op=2,lba=3:sectors,size=4:bytes". Times are in ns, us, ms, s or
+        filetime; lba and size in bytes, sectors, KiB or 4k; op=2:get/put names the words for reads
+        and writes, further words (op=2:R/W/T) are left out; device=5 is optional.
+    """
+
+    format: str | None = None
+    columns: str | None = None
+
+    def keywords(self) -> dict[str, str | None]:
+        """The keywords of `wattio._core.trace_info`. Raises InputError."""
+        _core.check_trace_reading(self.format, self.columns)
+        return {"format": self.format, "columns": self.columns}
+
+
+@dataclass(frozen=True)
 class LoadOptions:
     """What clients ask for: a pattern at a pressure, a trace or a day profile.
 
@@ -42,6 +66,11 @@ class LoadOptions:
         Client threads, instead of the server description's.
     trace
         Block trace to replay; `wattio trace info` shows what is in it.
+    format
+        Format of the trace, where it is not to be found by the content; such as spc.
+    columns
+        Columns of a trace of no known format, such as
+        "time=0:us,op=2,lba=3:sectors,size=4:bytes"; `wattio trace info --help` says more.
     rate_scale
         Multiply a trace's requests by this, in the same time.
     time_scale
@@ -60,6 +89,8 @@ class LoadOptions:
     open: bool = False
     clients: int | None = None
     trace: Path | None = None
+    format: str | None = None
+    columns: str | None = None
     rate_scale: float = 1.0
     time_scale: float = 1.0
     profile: Path | None = None
@@ -97,7 +128,9 @@ class LoadOptions:
         self._refuse_foreign()
         if self.trace is not None:
             scales = {"rate_scale": self.rate_scale, "time_scale": self.time_scale}
-            return {"trace": str(self.trace), **scales}
+            keywords = ReadingOptions(self.format, self.columns).keywords()
+            reading = {key: value for key, value in keywords.items() if value is not None}
+            return {"trace": str(self.trace), **scales, **reading}
         if self.clients is not None and self.clients < 1:
             raise InputError(f"--clients {self.clients}: must be 1 or more")
         who: dict[str, Any] = {"open": self.open}
@@ -113,7 +146,7 @@ class LoadOptions:
     def _refuse_foreign(self) -> None:
         """Options that say nothing about the load that was chosen. Raises InputError."""
         mix = ("pattern", "read_fraction", "io_size")
-        foreign: tuple[str, ...] = ("rate_scale", "time_scale")
+        foreign: tuple[str, ...] = ("format", "columns", "rate_scale", "time_scale")
         chosen = "a pattern"
         if self.trace is not None:
             foreign, chosen = (*mix, "open", "clients"), "--trace"

@@ -242,6 +242,8 @@ def _load_facts(base: Path, entry: LoadEntry, source: Document, index: int) -> d
             "rate_scale": entry.rate_scale,
             "time_scale": entry.time_scale,
         }
+        given = {"format": entry.format, "columns": entry.columns}
+        request |= {key: value for key, value in given.items() if value is not None}
         return {"kind": "trace", "request": request, "identity": identity}
     day = profile.load(Path(path))
     facts = {"name": day.name, "span_s": day.span_s, "simulated_s": day.simulated_s}
