@@ -100,6 +100,25 @@ def test_identity_follows_content_not_place(tmp_path: Path) -> None:
     assert made(folders[1], text).short_hash != first
 
 
+@pytest.mark.parametrize("value", ["nan", "inf", "-inf"])
+@pytest.mark.parametrize(
+    ("old", "new", "expected"),
+    [
+        ("pressure = 0.1", "pressure = {}", "load[1].pressure: {} {}above 0 and at most 1"),
+        ("pressure = 0.1", "iops = {}", "load[1].iops: {} {}above 0"),
+        ("seeds", "plf = {}\nseeds", "study.plf: {} {}above 0 and at most 10"),
+        ("plf = 0.2", "plf = {}", "policy[1].settings.plf: {} {}a finite number"),
+    ],
+)
+def test_what_is_no_number_is_refused_by_key(
+    old: str, new: str, expected: str, value: str, tmp_path: Path
+) -> None:
+    assert old in STUDY
+    message = refused(tmp_path, STUDY.replace(old, new.format(value), 1))
+    said = "is not a number that can be used; allowed is "
+    assert expected.format(value, said) in message
+
+
 def test_a_trace_may_say_how_it_is_read(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("1,R,0,512\n")
     columns = "time=0:s,op=1,lba=2:bytes,size=3:bytes"

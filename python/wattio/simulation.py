@@ -6,6 +6,7 @@ The commands `simulate` and `oracle`, and studies of kind "simulation", all go t
 from __future__ import annotations
 
 import json
+import math
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -17,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wattio import _core, saturation
-from wattio.errors import Cancelled, InputError
+from wattio.errors import Cancelled, InputError, unusable
 from wattio.study import profile as profiles
 from wattio.study.profile import PATTERNS, Pattern
 
@@ -145,7 +146,7 @@ def play(
 def specification(request: Request) -> dict[str, Any]:
     """The native simulator's description of a run. Raises InputError."""
     server = server_text(request.server)
-    return {
+    whole = {
         "server": server,
         "policy": {"name": request.policy, "settings": dict(request.settings)},
         "load": _load(request, server),
@@ -154,6 +155,20 @@ def specification(request: Request) -> dict[str, Any]:
         "window_s": request.window_s,
         "seed": request.seed,
     }
+    _refuse_infinite("", whole)
+    return whole
+
+
+def _refuse_infinite(place: str, value: object) -> None:
+    """What the native side's JSON has no word for: NaN and infinity. Raises InputError."""
+    if isinstance(value, Mapping):
+        for key, inner in value.items():
+            _refuse_infinite(f"{place}.{key}" if place else str(key), inner)
+    elif isinstance(value, list):
+        for at, inner in enumerate(value):
+            _refuse_infinite(f"{place}[{at + 1}]", inner)
+    elif isinstance(value, float) and not math.isfinite(value):
+        raise InputError(f"{place}: {unusable(value)}")
 
 
 def _load(request: Request, server: str) -> dict[str, Any]:

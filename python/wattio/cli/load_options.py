@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -12,11 +13,16 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, T
 
 from wattio import _core
 from wattio.cli import output
-from wattio.errors import InputError
+from wattio.errors import InputError, unusable
 from wattio.simulation import Request, Setting
 
 Quantity = str
 """A time with its unit as written on the command line, such as "60 s"."""
+
+
+RATE_SCALE = (1e-6, 1e4)
+TIME_SCALE = (1e-6, 1e6)
+"""What the traces' scales may be."""
 
 
 @dataclass(frozen=True)
@@ -141,6 +147,8 @@ class LoadOptions:
         if self.iops is not None:
             return {"pattern": self.pattern, "iops": self.iops, **who, **self._mix()}
         pressure = 0.10 if self.pressure is None else self.pressure
+        if not math.isfinite(pressure):
+            raise InputError(f"--pressure: {unusable(pressure, 'above 0 and at most 1')}")
         return {"pattern": self.pattern, "pressure": pressure, **who, **self._mix()}
 
     def _refuse_foreign(self) -> None:
@@ -155,11 +163,10 @@ class LoadOptions:
         for name in foreign:
             if getattr(self, name) != getattr(LoadOptions(), name):
                 raise InputError(f"--{name.replace('_', '-')} does not go with {chosen}")
-        for name, limits in (("read_fraction", (0, 1)), ("iops", (0, 1e9))):
+        for name, (low, high) in _LIMITS.items():
             value = getattr(self, name)
-            if value is not None and not limits[0] <= value <= limits[1]:
-                option = f"--{name.replace('_', '-')}"
-                raise InputError(f"{option} {value}: allowed is {limits[0]:g} to {limits[1]:g}")
+            if value is not None:
+                within(f"--{name.replace('_', '-')}", value, low, high)
 
     def _mix(self) -> dict[str, Any]:
         mix: dict[str, Any] = {}
@@ -168,6 +175,23 @@ class LoadOptions:
         if self.io_size is not None:
             mix["io_bytes"] = round(quantity("--io-size", self.io_size, "data size"))
         return mix
+
+
+_LIMITS = {
+    "iops": (0, 1e9),
+    "read_fraction": (0, 1),
+    "rate_scale": RATE_SCALE,
+    "time_scale": TIME_SCALE,
+}
+
+
+def within(option: str, value: float, low: float, high: float) -> None:
+    """Refuse a number off the command line beyond its limits. Raises InputError."""
+    allowed = f"{low:g} to {high:g}"
+    if not math.isfinite(value):
+        raise InputError(f"{option}: {unusable(value, allowed)}")
+    if not low <= value <= high:
+        raise InputError(f"{option} {value}: allowed is {allowed}")
 
 
 def quantity(option: str, text: Quantity, kind: str) -> float:

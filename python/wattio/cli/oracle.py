@@ -8,8 +8,8 @@ from cyclopts import App, Parameter
 from rich.table import Table
 
 from wattio.cli import output
-from wattio.cli.load_options import LoadOptions, Quantity, seconds
-from wattio.cli.simulate import run_with_twin, show
+from wattio.cli.load_options import LoadOptions, Quantity, seconds, within
+from wattio.cli.simulate import PLF, run_with_twin, show
 from wattio.errors import InputError
 from wattio.simulation import Setting, relate
 
@@ -60,6 +60,7 @@ def oracle(
     as_json
         Print one JSON object.
     """
+    within("--plf", plf, *PLF)
     settings: dict[str, Setting] = {"plf": plf, "statistic": statistic}
     if slice_ is not None:
         settings["slice_s"] = seconds("--slice", slice_)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -12,8 +13,8 @@ from cyclopts import App, Parameter
 
 from wattio import _core, simulation
 from wattio.cli import output
-from wattio.cli.load_options import LoadOptions, Quantity, progress_of
-from wattio.errors import InputError
+from wattio.cli.load_options import LoadOptions, Quantity, progress_of, within
+from wattio.errors import InputError, unusable
 from wattio.simulation import Outcome, Request, Setting, relate
 
 app = App(
@@ -32,6 +33,10 @@ wattio simulate --list
 
 Power is simulated from the server's description, not measured.""",
 )
+
+
+PLF = (0.001, 10.0)
+"""What a performance-loss factor may be."""
 
 
 @dataclass(frozen=True)
@@ -64,15 +69,34 @@ class PolicyOptions:
             key, sign, value = text.partition("=")
             if not sign:
                 raise InputError(f'--set "{text}": allowed is key=value')
-            settings[key.strip()] = _value(value.strip())
+            settings[key.strip()] = self._value(key.strip(), value.strip())
         if self.without and self.policy != "pacer":
             raise InputError(f"--without is for the policy pacer, not for {self.policy}")
         settings.update({f"adapt_{adaptor}": False for adaptor in self.without})
-        if self.plf is not None and not 0.001 <= self.plf <= 10:
-            raise InputError(f"--plf {self.plf}: allowed is 0.001 to 10")
+        if self.plf is not None:
+            within("--plf", self.plf, *PLF)
         if self.plf is not None and self.policy in ("pacer", "oracle"):
             settings["plf"] = self.plf
         return settings
+
+    def _value(self, key: str, text: str) -> Setting:
+        if text in ("true", "false"):
+            return text == "true"
+        try:
+            value = float(text)
+        except ValueError:
+            return text
+        if not math.isfinite(value):
+            raise InputError(f"--set {key}: {unusable(value, self._allowed(key))}")
+        return value
+
+    def _allowed(self, key: str) -> str:
+        """The range of a parameter of the policy, in words."""
+        table = json.loads(_core.policies()).get(self.policy, {"parameters": []})
+        for parameter in table["parameters"]:
+            if parameter["name"] == key and parameter["minimum"] is not None:
+                return f"{parameter['minimum']} to {parameter['maximum']}"
+        return "a finite number"
 
     def bound(self) -> float:
         """The tolerated loss that the run is held against."""
@@ -80,15 +104,6 @@ class PolicyOptions:
             return self.plf
         plf = self.settings().get("plf", 0.2)
         return float(plf)
-
-
-def _value(text: str) -> Setting:
-    if text in ("true", "false"):
-        return text == "true"
-    try:
-        return float(text)
-    except ValueError:
-        return text
 
 
 @app.default

@@ -21,7 +21,7 @@ from rich.text import Text
 
 from wattio import _core
 from wattio.cli import output
-from wattio.cli.load_options import ReadingOptions, seconds
+from wattio.cli.load_options import RATE_SCALE, TIME_SCALE, ReadingOptions, seconds, within
 from wattio.errors import Cancelled, InputError
 
 if TYPE_CHECKING:
@@ -194,6 +194,8 @@ def convert(
         Factor on all times: 2 makes the trace take twice as long.
     """
     keywords = reading.keywords()
+    within("--rate-scale", rate_scale, *RATE_SCALE)
+    within("--time-scale", time_scale, *TIME_SCALE)
     with _bar(f"writing {target.name}") as progress:
         ios = _core.trace_convert(
             str(source), str(target), to, rate_scale, time_scale, progress, **keywords
