@@ -6,8 +6,10 @@ from pathlib import Path
 
 import pytest
 from study_fake import FakeSimulator
+from wattio import _core
 from wattio.errors import InputError
 from wattio.study import document, plan, profile, running, toml_text
+from wattio.study.simulator import NativeSimulator, Simulator
 
 STUDY = """\
 [study]
@@ -51,10 +53,10 @@ io_bytes = "64 KiB"
 """
 
 
-def made(tmp_path: Path, text: str) -> plan.Plan:
+def made(tmp_path: Path, text: str, simulator: Simulator | None = None) -> plan.Plan:
     path = tmp_path / "study.toml"
     path.write_text(text)
-    return running.prepare(document.read(path), FakeSimulator())
+    return running.prepare(document.read(path), simulator or FakeSimulator())
 
 
 def refused(tmp_path: Path, text: str) -> str:
@@ -117,6 +119,33 @@ def test_what_is_no_number_is_refused_by_key(
     message = refused(tmp_path, STUDY.replace(old, new.format(value), 1))
     said = "is not a number that can be used; allowed is "
     assert expected.format(value, said) in message
+
+
+def test_a_load_may_name_a_power_model(tmp_path: Path) -> None:
+    native = NativeSimulator()
+    model = tmp_path / "power-model.toml"
+    model.write_text(_core.assumed_power_model())
+    text = STUDY.replace("[[policy]]", 'power_model = "power-model.toml"\n\n[[policy]]', 1)
+    plain, found = made(tmp_path, STUDY, native), made(tmp_path, text, native)
+    assert found.short_hash != plain.short_hash
+    assert found.iterations[0].request.power_model == str(model)
+    described = found.servers[f"dorado6000 with {model}"]
+    running = described["cores"]["static_power"]
+    assert _core.parse_quantity(running, "power") == pytest.approx(0.4 + 0.8)
+    assert plain.servers["dorado6000"]["cores"]["static_power"] == "2.5 W"
+    resolved = toml_text.dump(found.resolved)
+    again = made(tmp_path, resolved, native)
+    assert toml_text.dump(again.resolved) == resolved
+    assert again.short_hash == found.short_hash
+    # What the file says decides the result.
+    model.write_text(_core.assumed_power_model().replace("watts = 6.0", "watts = 7.0"))
+    assert made(tmp_path, text, native).short_hash != found.short_hash
+    model.write_text(_core.assumed_power_model().replace("watts = 6.0", "wats = 7.0"))
+    with pytest.raises(InputError) as caught:
+        made(tmp_path, text, native)
+    message = str(caught.value)
+    assert "load[1].power_model" in message
+    assert "power-model.toml: line" in message
 
 
 def test_a_trace_may_say_how_it_is_read(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from wattio import _core, saturation
+from wattio import _core, saturation, server_power
 from wattio.errors import Cancelled, InputError, unusable
 from wattio.study import profile as profiles
 from wattio.study.profile import PATTERNS, Pattern
@@ -39,7 +39,8 @@ class Request:
     its format is not to be found by the content), `{"profile": "path"}` or
     `{"phases": [{"span_s": 20.0, "pattern": "Rand_RW", "pressure": 0.03, "io_bytes": 8192}]}`; all
     but the trace may carry `"open": True` and `"clients": 900`. A pressure of 1 means as fast as
-    the clients go. `duration_s` None means: to the load's end.
+    the clients go. `duration_s` None means: to the load's end. `power_model` is the path of a
+    `power-model.toml` that the power of the server's cores is taken from.
     """
 
     server: str
@@ -50,6 +51,7 @@ class Request:
     warmup_s: float = 10.0
     window_s: float = 0.5
     seed: int = 1
+    power_model: str | None = None
 
 
 @dataclass(frozen=True)
@@ -85,6 +87,12 @@ def server_text(server: str) -> str:
     except InputError as error:
         raise InputError(f"{path}: {error}") from error
     return text
+
+
+def described(server: str, power_model: str | None) -> str:
+    """The TOML text of a server, with a file's power model in it. Raises InputError."""
+    text = server_text(server)
+    return text if power_model is None else server_power.apply(text, Path(power_model)).text
 
 
 def simulate(
@@ -136,6 +144,9 @@ def play(
             "simulated_s": day.simulated_s,
             "compression": day.compression,
         }
+    if request.power_model is not None:
+        applied = server_power.apply(server_text(request.server), Path(request.power_model))
+        summary["power_model"] = applied.facts
     summary["events_per_s"] = summary["events"] / wall_s if wall_s > 0 else None
     summary["wall_s"] = wall_s
     return Outcome(
@@ -145,7 +156,7 @@ def play(
 
 def specification(request: Request) -> dict[str, Any]:
     """The native simulator's description of a run. Raises InputError."""
-    server = server_text(request.server)
+    server = described(request.server, request.power_model)
     whole = {
         "server": server,
         "policy": {"name": request.policy, "settings": dict(request.settings)},

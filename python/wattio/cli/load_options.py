@@ -109,6 +109,7 @@ class LoadOptions:
         settings: Mapping[str, Setting],
         seed: int,
         warmup: Quantity | None,
+        power_model: Path | None = None,
     ) -> Request:
         """The run that these options ask for. Raises InputError."""
         if not 0 <= seed < 2**64:
@@ -123,6 +124,7 @@ class LoadOptions:
             duration_s=duration_s,
             warmup_s=before_s if warmup is None else seconds("--warmup", warmup),
             seed=seed,
+            power_model=None if power_model is None else str(power_model),
         )
 
     def _load(self) -> dict[str, Any]:

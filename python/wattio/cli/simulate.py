@@ -7,11 +7,12 @@ import math
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from cyclopts import App, Parameter
 
-from wattio import _core, simulation
+from wattio import _core, server_power, simulation
 from wattio.cli import output
 from wattio.cli.load_options import LoadOptions, Quantity, progress_of, within
 from wattio.errors import InputError, unusable
@@ -28,6 +29,7 @@ wattio simulate --policy pacer --without frequency --pattern Seq_W --pressure 0.
 wattio simulate --server small --trace traces/pgbench.wtrace --policy ondemand
 wattio simulate --profile studies/quickstart/day.toml --policy pacer --set window="250 ms"
 wattio simulate --policy fixed --set cores_share=0.63 --pressure 0.10
+wattio simulate --server small --power-model power-model.toml --pressure 0.05
 wattio simulate --list
 ```
 
@@ -110,6 +112,7 @@ class PolicyOptions:
 def simulate(
     *,
     server: str = "dorado6000",
+    power_model: Path | None = None,
     chosen: Annotated[PolicyOptions, Parameter(name="*")] = PolicyOptions(),
     load: Annotated[LoadOptions, Parameter(name="*")] = LoadOptions(),  # noqa: B008
     warmup: Quantity | None = None,
@@ -123,6 +126,8 @@ def simulate(
     ----------
     server
         Built-in description (dorado6000, small) or a TOML file.
+    power_model
+        File of `wattio calibrate power`; the power of the server's cores is taken from it.
     warmup
         Simulated first and not counted; 10 s, or nothing before a trace.
     seed
@@ -134,7 +139,7 @@ def simulate(
     """
     if listing:
         return _list(as_json)
-    request = load.request(server, chosen.policy, chosen.settings(), seed, warmup)
+    request = load.request(server, chosen.policy, chosen.settings(), seed, warmup, power_model)
     if chosen.policy != "oracle":
         _core.check_policy(chosen.policy, json.dumps(dict(request.settings)))
     outcome, native = run_with_twin(request, quiet=as_json)
@@ -187,6 +192,9 @@ def show(result: dict[str, Any], native: dict[str, Any]) -> None:
             f"profile {day['name']}: {day['span_s'] / 3600:g} h in {day['simulated_s']:g} s; "
             f"one simulated second stands for {day['compression']:g} s"
         )
+    if "power_model" in result:
+        for line in server_power.sentences(result["power_model"]):
+            output.console().print(line, markup=False, highlight=False)
     states = result.get("state_share")
     if states:
         shares = ", ".join(f"{name} {share:.0%}" for name, share in states.items())

@@ -10,6 +10,7 @@ A simulation study has named loads, policies and, where wanted, sweeps of one se
     [[load]]
     name = "day"
     server = "dorado6000"         # built in, or the path of a server description
+                                  # power_model = "power-model.toml" sets its cores' power
     profile = "day.toml"          # or: trace = "...", or: pattern = "Rand_RW", pressure = 0.1,
                                   # or: phases = [{ span = "20 s", pattern = ..., pressure = ... }]
 
@@ -81,6 +82,8 @@ class LoadEntry(Strict):
 
     name: Name
     server: str
+    # What `wattio calibrate power` wrote; the power of the server's cores is taken from it.
+    power_model: str | None = None
     pattern: PatternName | None = None
     pressure: Pressure | None = None
     iops: Rate | None = None
