@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import json
+import math
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -231,9 +232,13 @@ def test_a_setting_that_is_no_number_is_refused_by_name(
 def test_a_request_with_what_is_no_number_is_refused_by_key() -> None:
     load = {"pattern": "Rand_RW", "pressure": 0.1}
     nan = float("nan")
-    with pytest.raises(InputError, match=r"policy\.settings\.plf: nan is not a number that can be"):
+    with pytest.raises(InputError, match=r"^settings\.plf: nan is not a number that can be"):
         simulation.simulate(Request("small", "pacer", load, {"plf": nan}, duration_s=1.0))
     with pytest.raises(InputError, match="warmup_s: nan is not a number that can be used"):
         simulation.simulate(Request("small", "pacer", load, duration_s=1.0, warmup_s=nan))
+    with pytest.raises(
+        InputError, match=r"load\.read_fraction: inf is not a number that can be used"
+    ):
+        simulation.simulate(Request("small", "pacer", {**load, "read_fraction": math.inf}))
     with pytest.raises(InputError, match="oracle: plf: nan is not a number that can be used"):
         simulation.simulate(Request("small", "oracle", load, {"plf": nan}, duration_s=1.0))

@@ -10,7 +10,7 @@ import math
 import threading
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -156,8 +156,9 @@ def play(
 
 def specification(request: Request) -> dict[str, Any]:
     """The native simulator's description of a run. Raises InputError."""
+    _refuse_infinite("", asdict(request))
     server = described(request.server, request.power_model)
-    whole = {
+    return {
         "server": server,
         "policy": {"name": request.policy, "settings": dict(request.settings)},
         "load": _load(request, server),
@@ -166,8 +167,6 @@ def specification(request: Request) -> dict[str, Any]:
         "window_s": request.window_s,
         "seed": request.seed,
     }
-    _refuse_infinite("", whole)
-    return whole
 
 
 def _refuse_infinite(place: str, value: object) -> None:

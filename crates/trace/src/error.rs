@@ -52,7 +52,11 @@ pub enum TraceError {
     #[error("the trace is empty: 0 bytes")]
     Empty,
     /// The content is none of the known formats.
-    #[error("the format of the trace is not known: {problem}; known are {}", Form::LIST)]
+    #[error(
+        "the format of the trace is not known: {problem}; known are {}; other rows and columns are \
+         read when columns are described",
+        Form::LIST
+    )]
     UnknownForm {
         /// What stands at the beginning.
         problem: String,

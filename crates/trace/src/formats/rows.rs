@@ -33,7 +33,13 @@ pub(crate) fn recognise(head: &[u8]) -> Option<Form> {
             return false;
         }
         let number = |&at: &usize| whole(cut.field(text, at), "").is_ok();
-        let data = known.telling.iter().all(number)
+        // Of the formats with fractions of a second all files have them in the first row; without
+        // them, such columns could be anybody's.
+        let time = cut.field(text, rows.time.at);
+        let timed = matches!(rows.clock, Clock::Whole(_))
+            || time.contains(&b'.') && decimal(time, 9, "").is_ok();
+        let data = timed
+            && known.telling.iter().all(number)
             && rows.words.meaning(cut.field(text, rows.op.at)).is_ok();
         data || known.is_header(&rows, &cut, text)
     };

@@ -84,6 +84,17 @@ fn fiu_with_a_device_of_two_numbers() {
     assert_eq!(read(Form::Fiu, text), (expected, 0));
 }
 
+/// Whole numbers in the columns of SPC could as well be a time, a place, a size and a device.
+#[test]
+fn what_could_be_anything_is_not_taken_for_spc() {
+    let text = "100,4096,512,R,0\n200,0,512,W,0\n";
+    assert!(matches!(Reader::from_bytes(text), Err(TraceError::UnknownForm { .. })));
+    let found = described("time=0:us,op=3,lba=1:bytes,size=2:bytes,device=4", text);
+    assert_eq!(found.expect("sound").0[1].time_ns, 100_000);
+    let reading = Reading::new(Some("spc"), None).expect("known");
+    assert_eq!(Reader::of(text.as_bytes(), None, &reading).expect("lines").count(), 2);
+}
+
 #[test]
 fn a_format_asked_for_is_not_looked_for() {
     // A damaged first line is none of any format; who names the format is told about the line.
