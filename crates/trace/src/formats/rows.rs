@@ -219,7 +219,7 @@ impl Parser {
     fn begin(&mut self, columns: &Columns, text: &[u8]) -> Result<bool, String> {
         let places = [&columns.time.0, &columns.op.0, &columns.lba.0, &columns.size.0];
         let places = places.into_iter().chain(&columns.device);
-        let (mut named, mut needed) = (false, places.clone().count().min(2));
+        let (mut named, mut needed) = (false, 1);
         for place in places {
             match place {
                 Place::At(at) => needed = needed.max(at + 1),
