@@ -73,7 +73,7 @@ class FakeSimulator:
             },
         }
 
-    def server(self, name: str) -> dict[str, Any]:
+    def server(self, name: str, power_model: str | None = None) -> dict[str, Any]:
         if name == "nonesuch":
             raise InputError('no server is called "nonesuch"; allowed: dorado6000, small')
         return {

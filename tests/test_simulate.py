@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import json
+import math
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -106,7 +107,7 @@ def test_the_oracle_saves_at_least_as_much_and_keeps_the_bound() -> None:
         (("--rate-scale", "2"), "does not go with a pattern"),
         (("--trace", "x", "--open"), "--open does not go with --trace"),
         (("--profile", "x", "--io-size", "8 KiB"), "--io-size does not go with --profile"),
-        (("--plf", "nan"), "--plf nan: allowed is 0.001 to 10"),
+        (("--plf", "nan"), "--plf: nan is not a number that can be used; allowed is 0.001 to 10"),
         (("--read-fraction", "2"), "--read-fraction 2.0: allowed is 0 to 1"),
         (("--duration", "2000 d"), "allowed is 1 ms to 1e8 s"),
         (("--nonsense",), "Unknown option"),
@@ -182,3 +183,62 @@ def test_the_oracle_refuses_settings_it_does_not_know() -> None:
         oracle.check({"beta": 0.1})
     with pytest.raises(InputError, match="allowed are mean, p99"):
         oracle.check({"statistic": "max"})
+
+
+UNUSABLE = "is not a number that can be used; allowed is"
+TRACE = ("--trace", "traces/pgbench.wtrace")
+
+
+@pytest.mark.parametrize("value", ["nan", "inf", "-inf"])
+@pytest.mark.parametrize(
+    ("words", "option", "allowed"),
+    [
+        (("simulate", *TRACE, "--rate-scale"), "--rate-scale", "1e-06 to 10000"),
+        (("simulate", *TRACE, "--time-scale"), "--time-scale", "1e-06 to 1e+06"),
+        (("trace", "convert", TRACE[1], "never", "--rate-scale"), "--rate-scale", "1e-06 to 10000"),
+        (("simulate", "--pressure"), "--pressure", "above 0 and at most 1"),
+        (("simulate", "--iops"), "--iops", "0 to 1e+09"),
+        (("simulate", "--read-fraction"), "--read-fraction", "0 to 1"),
+        (("simulate", "--plf"), "--plf", "0.001 to 10"),
+        (("oracle", "--plf"), "--plf", "0.001 to 10"),
+    ],
+)
+def test_what_is_no_number_is_refused_by_name(
+    words: tuple[str, ...], option: str, allowed: str, value: str
+) -> None:
+    """Native parsers of JSON answered: "run: expected value at line 1 column 3065"."""
+    done = wattio(*words[:-1], f"{words[-1]}={value}")
+    assert done.returncode == 2
+    assert f"{option}: {value} {UNUSABLE} {allowed}" in " ".join(done.stderr.split())
+
+
+@pytest.mark.parametrize("value", ["nan", "inf", "-inf"])
+@pytest.mark.parametrize(
+    ("policy", "setting", "allowed"),
+    [
+        ("pacer", "plf", "0.001 to 10"),
+        ("fixed", "cores_share", "0.0 to 1.0"),
+        ("oracle", "slice_s", "a finite number"),
+    ],
+)
+def test_a_setting_that_is_no_number_is_refused_by_name(
+    policy: str, setting: str, allowed: str, value: str
+) -> None:
+    done = wattio("simulate", "--policy", policy, "--set", f"{setting}={value}")
+    assert done.returncode == 2
+    assert f"--set {setting}: {value} {UNUSABLE} {allowed}" in " ".join(done.stderr.split())
+
+
+def test_a_request_with_what_is_no_number_is_refused_by_key() -> None:
+    load = {"pattern": "Rand_RW", "pressure": 0.1}
+    nan = float("nan")
+    with pytest.raises(InputError, match=r"^settings\.plf: nan is not a number that can be"):
+        simulation.simulate(Request("small", "pacer", load, {"plf": nan}, duration_s=1.0))
+    with pytest.raises(InputError, match="warmup_s: nan is not a number that can be used"):
+        simulation.simulate(Request("small", "pacer", load, duration_s=1.0, warmup_s=nan))
+    with pytest.raises(
+        InputError, match=r"load\.read_fraction: inf is not a number that can be used"
+    ):
+        simulation.simulate(Request("small", "pacer", {**load, "read_fraction": math.inf}))
+    with pytest.raises(InputError, match="oracle: plf: nan is not a number that can be used"):
+        simulation.simulate(Request("small", "oracle", load, {"plf": nan}, duration_s=1.0))

@@ -6,8 +6,10 @@ from pathlib import Path
 
 import pytest
 from study_fake import FakeSimulator
+from wattio import _core
 from wattio.errors import InputError
 from wattio.study import document, plan, profile, running, toml_text
+from wattio.study.simulator import NativeSimulator, Simulator
 
 STUDY = """\
 [study]
@@ -51,10 +53,10 @@ io_bytes = "64 KiB"
 """
 
 
-def made(tmp_path: Path, text: str) -> plan.Plan:
+def made(tmp_path: Path, text: str, simulator: Simulator | None = None) -> plan.Plan:
     path = tmp_path / "study.toml"
     path.write_text(text)
-    return running.prepare(document.read(path), FakeSimulator())
+    return running.prepare(document.read(path), simulator or FakeSimulator())
 
 
 def refused(tmp_path: Path, text: str) -> str:
@@ -98,6 +100,73 @@ def test_identity_follows_content_not_place(tmp_path: Path) -> None:
     assert first == second
     (folders[1] / "a.bin").write_bytes(b"other")
     assert made(folders[1], text).short_hash != first
+
+
+@pytest.mark.parametrize("value", ["nan", "inf", "-inf"])
+@pytest.mark.parametrize(
+    ("old", "new", "expected"),
+    [
+        ("pressure = 0.1", "pressure = {}", "load[1].pressure: {} {}above 0 and at most 1"),
+        ("pressure = 0.1", "iops = {}", "load[1].iops: {} {}above 0"),
+        ("seeds", "plf = {}\nseeds", "study.plf: {} {}above 0 and at most 10"),
+        ("plf = 0.2", "plf = {}", "policy[1].settings.plf: {} {}a finite number"),
+    ],
+)
+def test_what_is_no_number_is_refused_by_key(
+    old: str, new: str, expected: str, value: str, tmp_path: Path
+) -> None:
+    assert old in STUDY
+    message = refused(tmp_path, STUDY.replace(old, new.format(value), 1))
+    said = "is not a number that can be used; allowed is "
+    assert expected.format(value, said) in message
+
+
+def test_a_load_may_name_a_power_model(tmp_path: Path) -> None:
+    native = NativeSimulator()
+    model = tmp_path / "power-model.toml"
+    model.write_text(_core.assumed_power_model())
+    text = STUDY.replace("[[policy]]", 'power_model = "power-model.toml"\n\n[[policy]]', 1)
+    plain, found = made(tmp_path, STUDY, native), made(tmp_path, text, native)
+    assert found.short_hash != plain.short_hash
+    assert found.iterations[0].request.power_model == str(model)
+    described = found.servers[f"dorado6000 with {model}"]
+    running = described["cores"]["static_power"]
+    assert _core.parse_quantity(running, "power") == pytest.approx(0.4 + 0.8)
+    assert plain.servers["dorado6000"]["cores"]["static_power"] == "2.5 W"
+    resolved = toml_text.dump(found.resolved)
+    again = made(tmp_path, resolved, native)
+    assert toml_text.dump(again.resolved) == resolved
+    assert again.short_hash == found.short_hash
+    # What the file says decides the result.
+    model.write_text(_core.assumed_power_model().replace("watts = 6.0", "watts = 7.0"))
+    assert made(tmp_path, text, native).short_hash != found.short_hash
+    model.write_text(_core.assumed_power_model().replace("watts = 6.0", "wats = 7.0"))
+    with pytest.raises(InputError) as caught:
+        made(tmp_path, text, native)
+    message = str(caught.value)
+    assert "load[1].power_model" in message
+    assert "power-model.toml: line" in message
+
+
+def test_a_trace_may_say_how_it_is_read(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("1,R,0,512\n")
+    columns = "time=0:s,op=1,lba=2:bytes,size=3:bytes"
+    text = STUDY.replace('pattern = "Rand_RW"\npressure = 0.1\n', 'trace = "a.csv"\n')
+    plain = made(tmp_path, text)
+    assert "columns" not in plain.iterations[0].request.load
+    described = text.replace('trace = "a.csv"', f'trace = "a.csv"\ncolumns = "{columns}"')
+    found = made(tmp_path, described)
+    assert found.iterations[0].request.load["columns"] == columns
+    assert found.short_hash != plain.short_hash
+    resolved = toml_text.dump(found.resolved)
+    assert toml_text.dump(made(tmp_path, resolved).resolved) == resolved
+    message = refused(tmp_path, described.replace("op=1,", ""))
+    assert "load[1]" in message
+    assert "columns: op is missing; allowed is such as" in message
+    message = refused(tmp_path, described.replace("columns =", 'format = "spc"\ncolumns ='))
+    assert "format and columns exclude each other" in message
+    message = refused(tmp_path, STUDY.replace("pressure", 'format = "spc"\npressure'))
+    assert "format does not go with pattern" in message
 
 
 def test_phases_become_a_request(tmp_path: Path) -> None:

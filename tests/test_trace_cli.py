@@ -33,7 +33,7 @@ def test_info_knows_every_format(path: Path, capsys: pytest.CaptureFixture[str])
 
 
 def test_there_are_fixtures() -> None:
-    assert len(FIXTURES) >= 14
+    assert len(FIXTURES) >= 17
 
 
 def test_info_prints_a_table(capsys: pytest.CaptureFixture[str]) -> None:
@@ -68,6 +68,63 @@ def test_convert_scales(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> N
     assert found["span_s"] < 25
 
 
+COLUMNS = "time=When:s,op=Kind:get/put/stat,lba=Block:4k,size=Bytes:bytes"
+ROWS = "When;Kind;Block;Bytes\n1.5;get;8;4096\n2.5;put;9;8192\n2.6;stat;0;0\n12.5;get;10;512\n"
+
+
+@pytest.fixture
+def rows(tmp_path: Path) -> Path:
+    path = tmp_path / "disk.csv"
+    path.write_text(ROWS)
+    return path
+
+
+def test_described_columns_are_read_by_every_command(
+    rows: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    given = ("--columns", COLUMNS)
+    assert run("trace", "info", rows, *given, "--json") == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["format"], found["ios"], found["span_s"]) == ("columns", 3, 11.0)
+    assert found["skipped"]["others"] == 1
+    assert run("trace", "convert", rows, tmp_path / "disk.wtrace", *given) == 0
+    assert run("trace", "info", tmp_path / "disk.wtrace") == 0
+    capsys.readouterr()
+    pressure = ("--server", "small", "--segment", "5 s", "--json")
+    assert run("trace", "pressure", rows, *given, *pressure) == 0
+    assert len(json.loads(capsys.readouterr().out)["segments"]) == 3
+    for command in ("simulate", "oracle"):
+        assert run(command, "--server", "small", "--trace", rows, *given, "--json") == 0
+        assert json.loads(capsys.readouterr().out)["ios"] == 3
+
+
+def test_what_is_wrong_with_columns_names_file_line_and_column(
+    rows: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    other = COLUMNS.replace("get/put/stat", "get/put")
+    for words in (("trace", "info", rows), ("simulate", "--server", "small", "--trace", rows)):
+        assert run(*words, "--columns", other) == 2
+        message = capsys.readouterr().err
+        for part in ("disk.csv", "line 4", 'column Kind is "stat"', "get (read) or put (write)"):
+            assert part in message
+        assert run(*words, "--columns", "time=0:us,op=1,lba=2:bytes") == 2
+        assert "size is missing; allowed is such as time=0:us,op=2," in capsys.readouterr().err
+        assert run(*words, "--columns", COLUMNS, "--format", "spc") == 2
+        assert "exclude each other" in capsys.readouterr().err
+        assert run(*words, "--format", "csv") == 2
+        assert "known are vscsi" in capsys.readouterr().err
+    assert run("simulate", "--columns", COLUMNS) == 2
+    assert "--columns does not go with a pattern" in capsys.readouterr().err
+
+
+def test_a_named_format_is_not_looked_for(capsys: pytest.CaptureFixture[str]) -> None:
+    path = TRACES / "synthetic.spc"
+    assert run("trace", "info", path, "--format", "spc", "--json") == 0
+    assert json.loads(capsys.readouterr().out)["ios"] == REQUESTS
+    assert run("trace", "info", path, "--format", "fiu") == 2
+    assert "fiu trace, record 1 (line 1, byte 0): 1 columns in" in capsys.readouterr().err
+
+
 def test_bad_input_is_exit_code_2_and_names_the_place(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -95,7 +152,7 @@ def test_a_missing_file_and_two_devices_for_vscsi_are_exit_code_2(
 def test_ctrl_c_stops_the_native_work(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def interrupted(*words: object) -> int:
+    def interrupted(*words: object, **_: object) -> int:
         progress = words[-1]
         assert callable(progress)
         assert progress(0.1) is True

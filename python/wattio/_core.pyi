@@ -58,7 +58,8 @@ class Simulation:
                   "phases": [{"span_s": 60.0, "iops": 60000.0 | null,
                               "pattern": {"read_fraction": 0.7, "random_fraction": 1.0,
                                           "io_bytes": 8192}}]}
-               | {"kind": "trace", "path": "...", "rate_scale": 1.0, "time_scale": 1.0},
+               | {"kind": "trace", "path": "...", "rate_scale": 1.0, "time_scale": 1.0,
+                  "format": null, "columns": null},
          "warmup_s": 10.0, "duration_s": 60.0 | null, "window_s": 0.5, "seed": 1}
 
     `iops: null` means as fast as the clients go. The warm-up runs the first phase (or the trace's
@@ -133,19 +134,39 @@ def oracle(
     when `progress` returned False. Raises InputError.
     """
 
-def trace_info(path: str, progress: Callable[[float], bool] | None = None) -> str:
-    """What a trace holds, as a JSON object. `progress` gets the share read and returns False to stop."""
+def check_trace_reading(format: str | None, columns: str | None) -> None:
+    """Check how a trace is to be read: by the name of a format, or by a description of columns.
+
+    Raises InputError, also where both are given.
+    """
+
+def trace_info(
+    path: str,
+    progress: Callable[[float], bool] | None = None,
+    format: str | None = None,
+    columns: str | None = None,
+) -> str:
+    """What a trace holds, as a JSON object. `progress` gets the share read and returns False to stop.
+
+    `format` is the name of a format, where it is not to be found by the content; `columns` describes
+    the columns of a text file, such as "time=0:us,op=2,lba=3:sectors,size=4:bytes". Just one of both
+    may be given.
+    """
 
 def trace_segments(
-    path: str, segment_s: float, progress: Callable[[float], bool] | None = None
+    path: str,
+    segment_s: float,
+    progress: Callable[[float], bool] | None = None,
+    format: str | None = None,
+    columns: str | None = None,
 ) -> str:
     """Rate and mix of requests of each segment of a trace, empty ones included, as a JSON array.
 
     Its objects hold `{start_s, span_s, ios, iops_mean, read_share, random_share, size_bytes: {p50,
     p95, max, mean, common: [{bytes, ios, share}]}}`; shares and sizes are null in a segment without
     requests. A segment lasts `segment_s`; the last one ends with the last request, and a remainder
-    of less than a tenth of a segment belongs to the one before it. `progress` is that of
-    `trace_info`. Raises InputError, also where there would be more than 100,000 segments.
+    of less than a tenth of a segment belongs to the one before it. `progress`, `format` and
+    `columns` are those of `trace_info`. Raises InputError, also where there would be more than 100,000 segments.
     """
 
 def trace_convert(
@@ -155,8 +176,13 @@ def trace_convert(
     rate_scale: float = 1.0,
     time_scale: float = 1.0,
     progress: Callable[[float], bool] | None = None,
+    format: str | None = None,
+    columns: str | None = None,
 ) -> int:
-    """Write a trace in another form; return the number of records. Raises InputError."""
+    """Write a trace in another form; return the number of records. Raises InputError.
+
+    `format` and `columns` say how the source is read, as in `trace_info`.
+    """
 
 def check_daemon_config(text: str, path: str) -> None:
     """Check a configuration of `wattiod` (TOML text), without looking at any host.

@@ -16,6 +16,7 @@ __all__ = [
     "SystemFailed",
     "WattioError",
     "WorkloadFailed",
+    "unusable",
 ]
 
 
@@ -44,3 +45,8 @@ class DumpFailed(WattioError):  # noqa: N818
 
     account: object = None
     """The whole account, where the error comes from closing the session."""
+
+
+def unusable(value: float, allowed: str = "a finite number") -> str:
+    """What is said of a number that is infinite or none at all; `allowed` may be a range."""
+    return f"{value} is not a number that can be used; allowed is {allowed}"

@@ -9,13 +9,22 @@ simulation, not proved.
 from __future__ import annotations
 
 import json
+import math
 import threading
 from dataclasses import replace
 from typing import Any
 
 from wattio import _core
-from wattio.errors import Cancelled, InputError
-from wattio.simulation import Outcome, Progress, Request, play, simulate, specification
+from wattio.errors import Cancelled, InputError, unusable
+from wattio.simulation import (
+    Outcome,
+    Progress,
+    Request,
+    play,
+    reading_of,
+    simulate,
+    specification,
+)
 
 SEARCH_SHARE = 0.9
 """Share of the work that the search takes, about; only progress bars depend on it."""
@@ -93,6 +102,8 @@ def check(settings: dict[str, Any]) -> dict[str, Any]:
         number = isinstance(value, int | float) and not isinstance(value, bool)
         if name != "statistic" and not number:
             raise InputError(f"oracle: {name} = {value!r}; allowed is a number")
+        if isinstance(value, float) and not math.isfinite(value):
+            raise InputError(f"oracle: {name}: {unusable(value)}")
     return merged
 
 
@@ -114,6 +125,10 @@ def _slice_s(request: Request) -> float:
     """Slices of a trace: at least ten seconds, and not more than sixty of them."""
     if "trace" not in request.load:
         return _SLICE_S_MIN
-    span_s = json.loads(_core.trace_info(str(request.load["trace"])))["span_s"]
+    reading = reading_of(request.load)
+    info = _core.trace_info(
+        str(request.load["trace"]), format=reading["format"], columns=reading["columns"]
+    )
+    span_s = json.loads(info)["span_s"]
     time_scale = float(request.load.get("time_scale", 1.0))
     return max(_SLICE_S_MIN, float(span_s) * time_scale / _SLICES_MAX)

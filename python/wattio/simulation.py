@@ -6,18 +6,19 @@ The commands `simulate` and `oracle`, and studies of kind "simulation", all go t
 from __future__ import annotations
 
 import json
+import math
 import threading
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from wattio import _core, saturation
-from wattio.errors import Cancelled, InputError
+from wattio import _core, saturation, server_power
+from wattio.errors import Cancelled, InputError, unusable
 from wattio.study import profile as profiles
 from wattio.study.profile import PATTERNS, Pattern
 
@@ -34,10 +35,12 @@ class Request:
 
     `server` is the name of a built-in description or a path to a TOML file. `load` is one of
     `{"pattern": "Rand_RW", "pressure": 0.1}`, `{"pattern": ..., "iops": 5000.0}`,
-    `{"trace": "path", "rate_scale": 1.0, "time_scale": 1.0}`, `{"profile": "path"}` or
+    `{"trace": "path", "rate_scale": 1.0, "time_scale": 1.0}` (with `"format"` or `"columns"` where
+    its format is not to be found by the content), `{"profile": "path"}` or
     `{"phases": [{"span_s": 20.0, "pattern": "Rand_RW", "pressure": 0.03, "io_bytes": 8192}]}`; all
     but the trace may carry `"open": True` and `"clients": 900`. A pressure of 1 means as fast as
-    the clients go. `duration_s` None means: to the load's end.
+    the clients go. `duration_s` None means: to the load's end. `power_model` is the path of a
+    `power-model.toml` that the power of the server's cores is taken from.
     """
 
     server: str
@@ -48,6 +51,7 @@ class Request:
     warmup_s: float = 10.0
     window_s: float = 0.5
     seed: int = 1
+    power_model: str | None = None
 
 
 @dataclass(frozen=True)
@@ -83,6 +87,12 @@ def server_text(server: str) -> str:
     except InputError as error:
         raise InputError(f"{path}: {error}") from error
     return text
+
+
+def described(server: str, power_model: str | None) -> str:
+    """The TOML text of a server, with a file's power model in it. Raises InputError."""
+    text = server_text(server)
+    return text if power_model is None else server_power.apply(text, Path(power_model)).text
 
 
 def simulate(
@@ -134,6 +144,9 @@ def play(
             "simulated_s": day.simulated_s,
             "compression": day.compression,
         }
+    if request.power_model is not None:
+        applied = server_power.apply(server_text(request.server), Path(request.power_model))
+        summary["power_model"] = applied.facts
     summary["events_per_s"] = summary["events"] / wall_s if wall_s > 0 else None
     summary["wall_s"] = wall_s
     return Outcome(
@@ -143,7 +156,8 @@ def play(
 
 def specification(request: Request) -> dict[str, Any]:
     """The native simulator's description of a run. Raises InputError."""
-    server = server_text(request.server)
+    _refuse_infinite("", asdict(request))
+    server = described(request.server, request.power_model)
     return {
         "server": server,
         "policy": {"name": request.policy, "settings": dict(request.settings)},
@@ -155,6 +169,18 @@ def specification(request: Request) -> dict[str, Any]:
     }
 
 
+def _refuse_infinite(place: str, value: object) -> None:
+    """What the native side's JSON has no word for: NaN and infinity. Raises InputError."""
+    if isinstance(value, Mapping):
+        for key, inner in value.items():
+            _refuse_infinite(f"{place}.{key}" if place else str(key), inner)
+    elif isinstance(value, list):
+        for at, inner in enumerate(value):
+            _refuse_infinite(f"{place}[{at + 1}]", inner)
+    elif isinstance(value, float) and not math.isfinite(value):
+        raise InputError(f"{place}: {unusable(value)}")
+
+
 def _load(request: Request, server: str) -> dict[str, Any]:
     load = request.load
     if "trace" in load:
@@ -163,6 +189,7 @@ def _load(request: Request, server: str) -> dict[str, Any]:
             "path": str(load["trace"]),
             "rate_scale": float(load.get("rate_scale", 1.0)),
             "time_scale": float(load.get("time_scale", 1.0)),
+            **reading_of(load),
         }
     clients = load.get("clients") or json.loads(_core.check_server(server))["clients"]
     open_loop = bool(load.get("open", False))
@@ -171,6 +198,11 @@ def _load(request: Request, server: str) -> dict[str, Any]:
     ]
     mode = "open" if open_loop else "clients"
     return {"kind": "phases", "mode": mode, "clients": clients, "phases": phases}
+
+
+def reading_of(load: Mapping[str, Any]) -> dict[str, str | None]:
+    """How the trace of a load is read: the keywords of `wattio._core.trace_info`."""
+    return {"format": load.get("format"), "columns": load.get("columns")}
 
 
 def _phases(load: Mapping[str, Any], request: Request) -> list[Mapping[str, Any]]:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import ValidationError
 from wattio.errors import WorkloadFailed
 from wattio.workloads import trace
 from wattio.workloads.workload import Context, Place
@@ -32,6 +33,13 @@ def test_every_request_fits_into_the_file(offset: int, size: int, scale: int) ->
     words = line.split()
     assert int(words[3]) + int(words[4]) <= trace.extent([line])
     assert int(words[3]) <= offset
+
+
+def test_how_the_trace_is_read_is_checked() -> None:
+    columns = "time=0:s,op=1,lba=2:bytes,size=3:bytes"
+    assert trace.Options(trace="a.csv", columns=columns).columns == columns
+    with pytest.raises(ValidationError, match='"cvs" is not a form of trace'):
+        trace.Options(trace="a.csv", format="cvs")
 
 
 def test_prepare_comes_first(tmp_path: Path) -> None:

@@ -30,6 +30,10 @@ pub struct Cores {
     /// Power of a sleeping core that is on; with `c-states` only.
     #[serde(default)]
     pub idle_power: Option<Watts>,
+    /// Power of a sleeping core at the highest frequency on top of `idle_power`, falling with the
+    /// frequency; absent: none. Fitted models of hosts have it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub idle_frequency_power: Option<Watts>,
     /// Power of a running core that does not depend on the frequency.
     pub static_power: Watts,
     /// Power of a running core at the highest frequency on top of the static power.
@@ -73,7 +77,10 @@ impl Cores {
     #[must_use]
     pub fn power_idle(&self, frequency: Hertz) -> Watts {
         match (self.idle, self.idle_power) {
-            (IdleKind::CStates, Some(power)) => power,
+            (IdleKind::CStates, Some(power)) => {
+                let rising = self.idle_frequency_power.unwrap_or_default();
+                power + rising * (frequency / self.frequency_max)
+            }
             _ => self.power_running(frequency),
         }
     }
@@ -104,10 +111,16 @@ impl Cores {
             "cores.idle_power",
             "must be given with idle = \"c-states\" and only then",
         )?;
+        require(
+            self.idle_frequency_power.is_none() || self.idle_power.is_some(),
+            "cores.idle_frequency_power",
+            "goes with idle_power only",
+        )?;
         for (key, power) in [
             ("cores.static_power", Some(self.static_power)),
             ("cores.dynamic_power", Some(self.dynamic_power)),
             ("cores.idle_power", self.idle_power),
+            ("cores.idle_frequency_power", self.idle_frequency_power),
         ] {
             require(power.is_none_or(|power| power.0 >= 0.0), key, "must not be negative")?;
         }

@@ -236,6 +236,22 @@ mod tests {
     }
 
     #[test]
+    fn a_sleeping_core_may_draw_more_at_a_higher_frequency() {
+        let text = crate::SMALL.replace(
+            "idle_power = \"0.4 W\"",
+            "idle_power = \"0.4 W\"\nidle_frequency_power = \"0.6 W\"",
+        );
+        let cores = Server::from_toml(&text).unwrap().cores;
+        assert!((cores.power_idle(cores.frequency_max).0 - 1.0).abs() < 1e-12);
+        assert!((cores.power_idle(Hertz(1.5e9)).0 - 0.7).abs() < 1e-12);
+        let polling = text
+            .replace("idle = \"c-states\"", "idle = \"polling\"")
+            .replace("idle_power = \"0.4 W\"", "");
+        let message = Server::from_toml(&polling).unwrap_err().to_string();
+        assert!(message.starts_with("cores.idle_frequency_power: "), "{message}");
+    }
+
+    #[test]
     fn native_power_of_the_document_comes_out_of_its_parts() {
         // pacer.md: 611 W at 1 %, 654 W at 10 %, 721 W at 100 % pressure, all cores at f_max.
         let server = Server::from_toml(DORADO6000).unwrap();

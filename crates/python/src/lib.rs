@@ -52,6 +52,7 @@ mod core {
     use wattio_control::Settings;
     use wattio_plant::Server;
     use wattio_sim::Run;
+    use wattio_trace::Reading;
     use wattio_units::{Bytes, Hertz, Joules, Seconds, Watts};
 
     #[pymodule_export]
@@ -225,33 +226,59 @@ mod core {
         Ok(planned.map(|(run, groups, plan)| (Simulation { run: run.into(), groups }, plan)))
     }
 
+    /// How a trace is to be read, by the name of a format or a description of columns.
+    fn reading(format: Option<&str>, columns: Option<&str>) -> PyResult<Reading> {
+        Ok(Reading::new(format, columns).map_err(Fault::from)?)
+    }
+
+    /// Checks the name of a format and a description of columns.
+    #[pyfunction]
+    fn check_trace_reading(format: Option<&str>, columns: Option<&str>) -> PyResult<()> {
+        reading(format, columns).map(drop)
+    }
+
     /// What a trace holds, as a JSON object.
     #[pyfunction]
-    #[pyo3(signature = (path, progress=None))]
-    fn trace_info(py: Python<'_>, path: PathBuf, progress: Option<Py<PyAny>>) -> PyResult<String> {
+    #[pyo3(signature = (path, progress=None, format=None, columns=None))]
+    fn trace_info(
+        py: Python<'_>,
+        path: PathBuf,
+        progress: Option<Py<PyAny>>,
+        format: Option<&str>,
+        columns: Option<&str>,
+    ) -> PyResult<String> {
+        let reading = reading(format, columns)?;
         watched(py, progress, |watch| {
-            wattio_trace::info_json(&path, watch).map_err(|error| Fault::in_file(&path, &error))
+            wattio_trace::info_json(&path, &reading, watch)
+                .map_err(|error| Fault::in_file(&path, &error))
         })
     }
 
     /// Rate and mix of requests of each segment of a trace, as a JSON array.
     #[pyfunction]
-    #[pyo3(signature = (path, segment_s, progress=None))]
+    #[pyo3(signature = (path, segment_s, progress=None, format=None, columns=None))]
     fn trace_segments(
         py: Python<'_>,
         path: PathBuf,
         segment_s: f64,
         progress: Option<Py<PyAny>>,
+        format: Option<&str>,
+        columns: Option<&str>,
     ) -> PyResult<String> {
+        let reading = reading(format, columns)?;
         watched(py, progress, |watch| {
-            wattio_trace::segments_json(&path, segment_s, watch)
+            wattio_trace::segments_json(&path, &reading, segment_s, watch)
                 .map_err(|error| Fault::in_file(&path, &error))
         })
     }
 
     /// Writes a trace in another form; returns the number of records.
     #[pyfunction]
-    #[pyo3(signature = (source, target, form, rate_scale=1.0, time_scale=1.0, progress=None))]
+    #[pyo3(signature = (
+        source, target, form, rate_scale=1.0, time_scale=1.0, progress=None, format=None,
+        columns=None
+    ))]
+    #[allow(clippy::too_many_arguments, reason = "keywords on Python's side")]
     fn trace_convert(
         py: Python<'_>,
         source: PathBuf,
@@ -260,11 +287,14 @@ mod core {
         rate_scale: f64,
         time_scale: f64,
         progress: Option<Py<PyAny>>,
+        format: Option<&str>,
+        columns: Option<&str>,
     ) -> PyResult<u64> {
+        let reading = reading(format, columns)?;
         let form = form.parse().map_err(|error| Fault::new(format!("{error}")))?;
         let (source, target): (&Path, &Path) = (&source, &target);
         watched(py, progress, |watch| {
-            wattio_trace::convert(source, target, form, rate_scale, time_scale, watch)
+            wattio_trace::convert(source, &reading, target, form, rate_scale, time_scale, watch)
                 .map_err(|error| Fault::in_file(source, &error))
         })
     }

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use wattio_control::Settings;
 use wattio_plant::Server;
 use wattio_sim::{Load, Pattern, Phase, Run, RunSettings, Senders};
-use wattio_trace::{Scaled, open};
+use wattio_trace::{Reading, Scaled, open_as};
 
 /// A run.
 #[derive(Clone, Debug, Deserialize)]
@@ -34,8 +34,20 @@ pub struct PolicySpec {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(tag = "kind", rename_all = "lowercase", deny_unknown_fields)]
 pub enum LoadSpec {
-    Phases { mode: Mode, clients: u32, phases: Vec<Phase> },
-    Trace { path: PathBuf, rate_scale: f64, time_scale: f64 },
+    Phases {
+        mode: Mode,
+        clients: u32,
+        phases: Vec<Phase>,
+    },
+    Trace {
+        path: PathBuf,
+        rate_scale: f64,
+        time_scale: f64,
+        #[serde(default)]
+        format: Option<String>,
+        #[serde(default)]
+        columns: Option<String>,
+    },
 }
 
 /// Who sends.
@@ -57,8 +69,10 @@ impl LoadSpec {
                 };
                 Load::Phases { senders, phases: phases.clone() }
             }
-            Self::Trace { path, rate_scale, time_scale } => {
-                let reader = open(path).map_err(|error| Fault::in_file(path, &error))?;
+            Self::Trace { path, rate_scale, time_scale, format, columns } => {
+                let reading = Reading::new(format.as_deref(), columns.as_deref())?;
+                let reader =
+                    open_as(path, &reading).map_err(|error| Fault::in_file(path, &error))?;
                 let scaled = Scaled::new(reader, *rate_scale, *time_scale, seed)?;
                 Load::Trace(Box::new(scaled))
             }

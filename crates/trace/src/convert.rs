@@ -9,7 +9,7 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 
 use crate::formats::{EncodeError, encoder};
-use crate::{Form, Reader, Record, Scaled, TraceError, open};
+use crate::{Form, Reader, Reading, Record, Scaled, TraceError, open_as};
 
 /// Seed of the random choice when a rate is scaled: a conversion is the same each time.
 const SCALE_SEED: u64 = 1;
@@ -17,7 +17,7 @@ const SCALE_SEED: u64 = 1;
 const PROGRESS_RECORDS: u64 = 16_384;
 const BUFFER_BYTES: usize = 256 * 1024;
 
-/// Write the trace `source` to `target` as `form`, scaled as [`Scaled`] does (seed 1); the number of
+/// Write the trace `source`, read as `reading` says, to `target` as `form`, scaled as [`Scaled`] does (seed 1); the number of
 /// records written.
 ///
 /// `target` is compressed with gzip if its name ends in `.gz`. It appears only when it is complete:
@@ -30,6 +30,7 @@ const BUFFER_BYTES: usize = 256 * 1024;
 /// stopped it ([`TraceError::Stopped`]).
 pub fn convert(
     source: &Path,
+    reading: &Reading,
     target: &Path,
     form: Form,
     rate_scale: f64,
@@ -38,7 +39,7 @@ pub fn convert(
 ) -> Result<u64, TraceError> {
     writable(form)?;
     let compressed = compression(target)?;
-    let scaled = Scaled::new(open(source)?, rate_scale, time_scale, SCALE_SEED)?;
+    let scaled = Scaled::new(open_as(source, reading)?, rate_scale, time_scale, SCALE_SEED)?;
     let part = Part::create(target)?;
     let file = BufWriter::with_capacity(BUFFER_BYTES, part.file()?);
     let mut records = Watched { scaled, progress, count: 0 };

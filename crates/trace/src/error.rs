@@ -52,7 +52,11 @@ pub enum TraceError {
     #[error("the trace is empty: 0 bytes")]
     Empty,
     /// The content is none of the known formats.
-    #[error("the format of the trace is not known: {problem}; known are {}", Form::LIST)]
+    #[error(
+        "the format of the trace is not known: {problem}; known are {}; other rows and columns are \
+         read when columns are described",
+        Form::LIST
+    )]
     UnknownForm {
         /// What stands at the beginning.
         problem: String,
@@ -111,4 +115,12 @@ impl Fault {
     pub fn at_byte(byte: u64, problem: impl Into<String>) -> Self {
         Self { byte, line: None, problem: problem.into() }
     }
+}
+
+/// Bytes of a trace in a message: printable, cut, quoted.
+pub(crate) fn show(bytes: &[u8]) -> String {
+    const SHOWN_BYTES: usize = 60;
+    let cut = bytes.len() > SHOWN_BYTES;
+    let text = bytes[..bytes.len().min(SHOWN_BYTES)].escape_ascii();
+    format!("\"{text}{}\"", if cut { "..." } else { "" })
 }

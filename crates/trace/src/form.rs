@@ -1,12 +1,11 @@
-//! The formats, and how one is told from another by its content.
+//! The formats by name.
 
 use std::fmt;
 use std::str::FromStr;
 
 use serde::{Serialize, Serializer};
 
-use crate::formats;
-use crate::{Input, TraceError};
+use crate::TraceError;
 
 /// Format of a trace file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -25,6 +24,12 @@ pub enum Form {
     Alibaba,
     /// Tencent block traces, CSV.
     Tencent,
+    /// SYSTOR '17 block traces, CSV.
+    Systor17,
+    /// SPC (Storage Performance Council), CSV.
+    Spc,
+    /// FIU block traces, text.
+    Fiu,
     /// fio iolog, version 2.
     Fio2,
     /// fio iolog, version 3.
@@ -33,11 +38,13 @@ pub enum Form {
     Blkparse,
     /// The project's own compact columns.
     Wtrace,
+    /// Rows whose columns the user described.
+    Columns,
 }
 
 impl Form {
-    /// All forms.
-    pub const ALL: [Self; 11] = [
+    /// All forms that have a name to be asked for by.
+    pub const ALL: [Self; 14] = [
         Self::Vscsi,
         Self::Vscsi2,
         Self::Msr,
@@ -45,6 +52,9 @@ impl Form {
         Self::Srt,
         Self::Alibaba,
         Self::Tencent,
+        Self::Systor17,
+        Self::Spc,
+        Self::Fiu,
         Self::Fio2,
         Self::Fio3,
         Self::Blkparse,
@@ -55,8 +65,26 @@ impl Form {
     pub const WRITABLE: [Self; 5] = [Self::Wtrace, Self::Msr, Self::Vscsi, Self::Fio2, Self::Fio3];
 
     /// The names of all forms, for messages.
-    pub(crate) const LIST: &str = "vscsi, vscsi2, msr, disksim, srt, alibaba, tencent, fio2, fio3, \
-                                   blkparse and wtrace (plain, gz, xz or zst)";
+    pub(crate) const LIST: &str = "vscsi, vscsi2, msr, disksim, srt, alibaba, tencent, systor17, \
+                                   spc, fiu, fio2, fio3, blkparse and wtrace (plain, gz, xz or zst)";
+
+    /// Whether each line stands for itself, so that any beginning can be read as one.
+    pub(crate) fn is_lines(self) -> bool {
+        match self {
+            Self::Msr
+            | Self::DiskSim
+            | Self::Alibaba
+            | Self::Tencent
+            | Self::Systor17
+            | Self::Spc
+            | Self::Fiu
+            | Self::Blkparse
+            | Self::Columns => true,
+            Self::Vscsi | Self::Vscsi2 | Self::Srt | Self::Fio2 | Self::Fio3 | Self::Wtrace => {
+                false
+            }
+        }
+    }
 
     /// The name on the command line and in results.
     pub fn name(self) -> &'static str {
@@ -68,10 +96,14 @@ impl Form {
             Self::Srt => "srt",
             Self::Alibaba => "alibaba",
             Self::Tencent => "tencent",
+            Self::Systor17 => "systor17",
+            Self::Spc => "spc",
+            Self::Fiu => "fiu",
             Self::Fio2 => "fio2",
             Self::Fio3 => "fio3",
             Self::Blkparse => "blkparse",
             Self::Wtrace => "wtrace",
+            Self::Columns => "columns",
         }
     }
 }
@@ -99,50 +131,4 @@ impl Serialize for Form {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(self.name())
     }
-}
-
-/// Bytes looked at to find the format; the formats are plain within their first lines.
-pub(crate) const SNIFF_BYTES: usize = 64 * 1024;
-
-/// Whether a beginning looks like a format, and which version of it.
-type Recognise = fn(&[u8]) -> Option<Form>;
-
-/// Find the format by the beginning of the content.
-pub(crate) fn detect(input: &mut Input) -> Result<Form, TraceError> {
-    let head = input.fill(SNIFF_BYTES).map_err(TraceError::Source)?;
-    if head.is_empty() {
-        return Err(TraceError::Empty);
-    }
-    // Order matters: a magic word is certain, a shape of columns is the last resort.
-    let tests: [Recognise; 9] = [
-        formats::wtrace::recognise,
-        formats::srt::recognise,
-        formats::fio::recognise,
-        formats::vscsi::recognise,
-        formats::blkparse::recognise,
-        formats::msr::recognise,
-        formats::alibaba::recognise,
-        formats::tencent::recognise,
-        formats::disksim::recognise,
-    ];
-    tests.iter().find_map(|test| test(head)).ok_or_else(|| {
-        let shown = head.len().min(40);
-        let mut problem = format!("it begins with {}", show(&head[..shown]));
-        if head.get(TAR_MAGIC_AT..).is_some_and(|rest| rest.starts_with(TAR_MAGIC)) {
-            problem += ", a tar archive, which must be unpacked first";
-        }
-        TraceError::UnknownForm { problem }
-    })
-}
-
-/// Tencent's traces come as tar archives; the magic word stands after the first file's name.
-const TAR_MAGIC: &[u8] = b"ustar";
-const TAR_MAGIC_AT: usize = 257;
-
-/// Bytes of a trace in a message: printable, cut, quoted.
-pub(crate) fn show(bytes: &[u8]) -> String {
-    const SHOWN_BYTES: usize = 60;
-    let cut = bytes.len() > SHOWN_BYTES;
-    let text = bytes[..bytes.len().min(SHOWN_BYTES)].escape_ascii();
-    format!("\"{text}{}\"", if cut { "..." } else { "" })
 }

@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use crate::sink::Skipped;
 use crate::sizes::{SizeTally, Sizes, quantile};
-use crate::{Form, Kind, Reader, TraceError, open};
+use crate::{Form, Kind, Reader, Reading, TraceError, open_as};
 
 const SECOND_NS: u64 = 1_000_000_000;
 /// A gap as the pacing law sees it: after 30 s without a request the server is idle.
@@ -95,9 +95,13 @@ pub fn info(
 /// [`info`] of a file, as a JSON object.
 ///
 /// # Errors
-/// As [`open`] and [`info`].
-pub fn info_json(path: &Path, progress: &mut dyn FnMut(f64) -> bool) -> Result<String, TraceError> {
-    let info = info(&mut open(path)?, progress)?;
+/// As [`open_as`] and [`info`].
+pub fn info_json(
+    path: &Path,
+    reading: &Reading,
+    progress: &mut dyn FnMut(f64) -> bool,
+) -> Result<String, TraceError> {
+    let info = info(&mut open_as(path, reading)?, progress)?;
     serde_json::to_string(&info).map_err(|error| TraceError::Setting(error.to_string()))
 }
 

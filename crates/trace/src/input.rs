@@ -104,8 +104,8 @@ impl Input {
         let from = self.start;
         self.consume(taken);
         self.lines = number;
-        let text = self.buffer[from..from + length].trim_ascii();
-        Ok(Some(Line { text, byte, number }))
+        let raw = &self.buffer[from..from + length];
+        Ok(Some(Line { text: raw.trim_ascii(), raw, byte, number }))
     }
 }
 
@@ -113,6 +113,8 @@ impl Input {
 pub(crate) struct Line<'a> {
     /// Without blanks at either end.
     pub text: &'a [u8],
+    /// With them, and with a carriage return before the line's end.
+    pub raw: &'a [u8],
     /// Offset of its first byte.
     pub byte: u64,
     /// Its number from 1.

@@ -10,6 +10,7 @@
 //! # Ok::<(), wattio_trace::TraceError>(())
 //! ```
 
+mod columns;
 mod convert;
 mod error;
 mod form;
@@ -18,6 +19,7 @@ mod info;
 mod input;
 mod order;
 mod reader;
+mod reading;
 mod record;
 mod scale;
 mod segments;
@@ -25,12 +27,14 @@ mod sink;
 mod sizes;
 mod source;
 
+pub use columns::Columns;
 pub use convert::{convert, write};
 pub use error::{Position, TraceError};
 pub use form::Form;
 pub use info::{IdleGaps, Info, Rate, info, info_json};
 pub(crate) use input::Input;
-pub use reader::{Reader, open};
+pub use reader::{Reader, open, open_as};
+pub use reading::Reading;
 pub use record::{Kind, Record};
 pub use scale::Scaled;
 pub use segments::{Segment, segments, segments_json};

@@ -7,12 +7,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::error::{Fault, Position};
-use crate::form::{Form, detect};
-use crate::formats::{self, Decode};
+use crate::formats::Decode;
 use crate::order::Order;
 use crate::sink::{Sink, Skipped};
 use crate::source::{Counted, uncompressed};
-use crate::{Input, Record, TraceError};
+use crate::{Form, Input, Reading, Record, TraceError};
 
 /// Streams the records of a trace in the order of time, the first one at time 0.
 ///
@@ -44,6 +43,14 @@ pub struct Reader {
 /// # Errors
 /// The file cannot be read, is empty, or is none of the known formats.
 pub fn open(path: &Path) -> Result<Reader, TraceError> {
+    open_as(path, &Reading::Detected)
+}
+
+/// Open a trace that is to be read as `reading` says.
+///
+/// # Errors
+/// As [`open`]; or the file is not of the format asked for.
+pub fn open_as(path: &Path, reading: &Reading) -> Result<Reader, TraceError> {
     let named = |source| TraceError::File { path: path.to_owned(), source };
     let file = File::open(path).map_err(named)?;
     let metadata = file.metadata().map_err(named)?;
@@ -53,7 +60,7 @@ pub fn open(path: &Path) -> Result<Reader, TraceError> {
     // A pipe has no length to measure progress by.
     let bytes_total = metadata.is_file().then_some(metadata.len());
     let mut reader =
-        Reader::from_reader(file, bytes_total).map_err(|error| error.within(Some(path)))?;
+        Reader::of(file, bytes_total, reading).map_err(|error| error.within(Some(path)))?;
     reader.path = Some(path.to_owned());
     Ok(reader)
 }
@@ -77,14 +84,26 @@ impl Reader {
         source: impl Read + Send + 'static,
         bytes_total: Option<u64>,
     ) -> Result<Self, TraceError> {
+        Self::of(source, bytes_total, &Reading::Detected)
+    }
+
+    /// Read a trace from anything, as `reading` says.
+    ///
+    /// # Errors
+    /// As [`open_as`].
+    pub fn of(
+        source: impl Read + Send + 'static,
+        bytes_total: Option<u64>,
+        reading: &Reading,
+    ) -> Result<Self, TraceError> {
         let bytes_read = Arc::new(AtomicU64::new(0));
         let counted = Counted::new(source, Arc::clone(&bytes_read));
         let content = uncompressed(counted).map_err(TraceError::Source)?;
         let mut input = Input::new(content);
-        let form = detect(&mut input)?;
+        let (form, decoder) = reading.of(&mut input)?;
         Ok(Self {
             form,
-            decoder: formats::decoder(form),
+            decoder,
             input,
             sink: Sink::default(),
             order: Order::default(),

@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use crate::info::PROGRESS_RECORDS;
 use crate::sizes::{SizeTally, Sizes};
-use crate::{Kind, Reader, Record, TraceError, open};
+use crate::{Kind, Reader, Reading, Record, TraceError, open_as};
 
 /// More segments than this are refused: one time stamp far off would otherwise fill the memory.
 const SEGMENTS_MAX: u64 = 100_000;
@@ -76,10 +76,11 @@ pub fn segments(
 /// As [`open`] and [`segments`].
 pub fn segments_json(
     path: &Path,
+    reading: &Reading,
     segment_s: f64,
     progress: &mut dyn FnMut(f64) -> bool,
 ) -> Result<String, TraceError> {
-    let segments = segments(&mut open(path)?, segment_s, progress)?;
+    let segments = segments(&mut open_as(path, reading)?, segment_s, progress)?;
     serde_json::to_string(&segments).map_err(|error| TraceError::Setting(error.to_string()))
 }
 

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use wattio_trace::{Form, Kind, Record, TraceError, convert, info_json, open, write};
+use wattio_trace::{Form, Kind, Reading, Record, TraceError, convert, info_json, open, write};
 
 /// A folder of its own for each test, removed at its end.
 struct Folder(PathBuf);
@@ -73,7 +73,9 @@ fn every_written_form_reads_back() {
                 shares.push(share);
                 true
             };
-            let count = convert(&source, &target, form, 1.0, 1.0, &mut progress).expect(&name);
+            let count =
+                convert(&source, &Reading::Detected, &target, form, 1.0, 1.0, &mut progress)
+                    .expect(&name);
             assert_eq!(count, 50_000);
             assert_eq!(open(&target).expect(&name).form(), form);
             assert_eq!(read(&target), records, "{name}");
@@ -88,7 +90,9 @@ fn a_trace_is_scaled_on_the_way() {
     let folder = Folder::new("scaled");
     let source = source(&folder, &requests(10_000));
     let target = folder.join("target");
-    let count = convert(&source, &target, Form::Wtrace, 2.0, 0.5, &mut |_| true).expect("sound");
+    let count =
+        convert(&source, &Reading::Detected, &target, Form::Wtrace, 2.0, 0.5, &mut |_| true)
+            .expect("sound");
     let records = read(&target);
     assert_eq!((count, records.len()), (20_000, 20_000));
     assert!(records[19_999].time_ns <= 10_000 * 65_000);
@@ -102,7 +106,7 @@ fn a_damaged_source_leaves_no_target() {
     fs::write(&source, &bytes[..bytes.len() - 3]).expect("written");
     let target = folder.join("target.csv");
     fs::write(&target, "kept").expect("written");
-    let failure = convert(&source, &target, Form::Msr, 1.0, 1.0, &mut |_| true);
+    let failure = convert(&source, &Reading::Detected, &target, Form::Msr, 1.0, 1.0, &mut |_| true);
     let message = failure.expect_err("the source is cut").to_string();
     assert!(message.contains("source.wtrace: wtrace trace, record 50001"), "{message}");
     assert_eq!(folder.files(), ["source.wtrace", "target.csv"]);
@@ -118,7 +122,8 @@ fn a_stop_leaves_no_target() {
         calls += 1;
         calls < 3
     };
-    let failure = convert(&source, &folder.join("t"), Form::Msr, 1.0, 1.0, &mut progress);
+    let failure =
+        convert(&source, &Reading::Detected, &folder.join("t"), Form::Msr, 1.0, 1.0, &mut progress);
     assert!(matches!(failure, Err(TraceError::Stopped)));
     assert_eq!(folder.files(), ["source.wtrace"]);
 }
@@ -132,7 +137,7 @@ fn what_cannot_be_written_is_said() {
     let source = source(&folder, &records);
     let target = folder.join("target");
     let try_it = |form, target: &Path, rate| {
-        let outcome = convert(&source, target, form, rate, 1.0, &mut |_| true);
+        let outcome = convert(&source, &Reading::Detected, target, form, rate, 1.0, &mut |_| true);
         outcome.map(|_| ()).map_err(|error| error.to_string())
     };
     let message = try_it(Form::Vscsi, &target, 1.0).expect_err("two devices");
@@ -152,8 +157,9 @@ fn what_cannot_be_written_is_said() {
 fn a_trace_is_described_as_json() {
     let folder = Folder::new("described");
     let source = source(&folder, &requests(1_000));
-    let text = info_json(&source, &mut |_| true).expect("sound");
+    let text = info_json(&source, &Reading::Detected, &mut |_| true).expect("sound");
     assert!(text.starts_with("{\"format\":\"wtrace\",\"ios\":1000,"), "{text}");
-    let missing = info_json(&folder.join("missing"), &mut |_| true).expect_err("no such file");
+    let missing = info_json(&folder.join("missing"), &Reading::Detected, &mut |_| true)
+        .expect_err("no such file");
     assert!(missing.to_string().contains("missing: No such file"), "{missing}");
 }

@@ -73,6 +73,9 @@ fn beginnings() -> Vec<&'static [u8]> {
         b"1,h,0,Read,0,512,0\n",
         b"0,R,0,512,1\n",
         b"1,0,8,0,3\n",
+        b"1.5,0.1,R,0,0,512\n",
+        b"0,8,512,R,1.5\n",
+        b"1 2 p 8 16 W 8 0 d1\n",
         b"0.0 0 8 16 1\n",
         b"8,0 0 1 0.1 1 Q R 8 + 16 [x]\n",
         b"$$TR_IOREC-1.3\n\x0c",
@@ -104,7 +107,7 @@ proptest! {
 
     #[test]
     fn a_changed_trace_never_panics(
-        which in 0..14usize,
+        which in 0..17usize,
         changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..6),
         cut in prop::option::of(any::<prop::sample::Index>()),
     ) {

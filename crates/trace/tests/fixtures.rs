@@ -42,7 +42,7 @@ fn told(form: Form) -> Vec<Record> {
         match form {
             Form::Vscsi | Form::Vscsi2 => record.device = 0,
             Form::Tencent => record.time_ns -= record.time_ns % SECOND_NS,
-            Form::Blkparse => record.device = 8 << 20 | record.device << 4,
+            Form::Blkparse | Form::Fiu => record.device = 8 << 20 | record.device << 4,
             _ => {}
         }
     }
@@ -91,6 +91,26 @@ fn content(form: Form) -> Vec<u8> {
             let kind = u8::from(r.kind == Kind::Write);
             let _ = write!(text, "{time_s},{first},{count},{kind},{}", r.device);
         }),
+        Form::Systor17 => lines(|text, index, r| {
+            let (seconds, nanos) = (r.time_ns / SECOND_NS, r.time_ns % SECOND_NS);
+            let seconds = EPOCH_US / 1_000_000 + seconds;
+            let head = "Timestamp,Response,IOType,LUN,Offset,Size\n";
+            text.push_str(if index == 0 { head } else { "" });
+            let (kind, offset, bytes) = (letter(r), r.offset_bytes, r.bytes);
+            let _ =
+                write!(text, "{seconds}.{nanos:09},0.0005,{kind},{},{offset},{bytes}", r.device);
+        }),
+        Form::Spc => lines(|text, _, r| {
+            let (first, kind, seconds) =
+                (r.offset_bytes / SECTOR_BYTES, letter(r), r.time_ns as f64 / 1e9);
+            let _ = write!(text, "{},{first},{},{kind},{seconds:.6}", r.device, r.bytes);
+        }),
+        Form::Fiu => lines(|text, index, r| {
+            let (first, count) = (r.offset_bytes / SECTOR_BYTES, u64::from(r.bytes) / SECTOR_BYTES);
+            let (time, kind, minor) = (r.time_ns + 89_966_538_925, letter(r), r.device << 4);
+            let _ = write!(text, "{time} 811 load {first} {count} {kind} 8 {minor} {index:032x}");
+        }),
+        Form::Columns => unreachable!("no file is of it by itself"),
     }
 }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -12,11 +13,40 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, T
 
 from wattio import _core
 from wattio.cli import output
-from wattio.errors import InputError
+from wattio.errors import InputError, unusable
 from wattio.simulation import Request, Setting
 
 Quantity = str
 """A time with its unit as written on the command line, such as "60 s"."""
+
+
+RATE_SCALE = (1e-6, 1e4)
+TIME_SCALE = (1e-6, 1e6)
+"""What the traces' scales may be."""
+
+
+@dataclass(frozen=True)
+class ReadingOptions:
+    """How a trace is read where its format is not found by its content.
+
+    Parameters
+    ----------
+    format
+        Format of the trace, where it is not to be found by the content; such as spc.
+    columns
+        Columns of a text file of no known format, by number from 0 or by name in its first line,
+        with units: "time=0:us,op=2,lba=3:sectors,size=4:bytes". Times are in ns, us, ms, s or
+        filetime; lba and size in bytes, sectors, KiB or 4k; op=2:get/put names the words for reads
+        and writes, further words (op=2:R/W/T) are left out; device=5 is optional.
+    """
+
+    format: str | None = None
+    columns: str | None = None
+
+    def keywords(self) -> dict[str, str | None]:
+        """The keywords of `wattio._core.trace_info`. Raises InputError."""
+        _core.check_trace_reading(self.format, self.columns)
+        return {"format": self.format, "columns": self.columns}
 
 
 @dataclass(frozen=True)
@@ -42,6 +72,11 @@ class LoadOptions:
         Client threads, instead of the server description's.
     trace
         Block trace to replay; `wattio trace info` shows what is in it.
+    format
+        Format of the trace, where it is not to be found by the content; such as spc.
+    columns
+        Columns of a trace of no known format, such as
+        "time=0:us,op=2,lba=3:sectors,size=4:bytes"; `wattio trace info --help` says more.
     rate_scale
         Multiply a trace's requests by this, in the same time.
     time_scale
@@ -60,6 +95,8 @@ class LoadOptions:
     open: bool = False
     clients: int | None = None
     trace: Path | None = None
+    format: str | None = None
+    columns: str | None = None
     rate_scale: float = 1.0
     time_scale: float = 1.0
     profile: Path | None = None
@@ -72,6 +109,7 @@ class LoadOptions:
         settings: Mapping[str, Setting],
         seed: int,
         warmup: Quantity | None,
+        power_model: Path | None = None,
     ) -> Request:
         """The run that these options ask for. Raises InputError."""
         if not 0 <= seed < 2**64:
@@ -86,6 +124,7 @@ class LoadOptions:
             duration_s=duration_s,
             warmup_s=before_s if warmup is None else seconds("--warmup", warmup),
             seed=seed,
+            power_model=None if power_model is None else str(power_model),
         )
 
     def _load(self) -> dict[str, Any]:
@@ -97,7 +136,9 @@ class LoadOptions:
         self._refuse_foreign()
         if self.trace is not None:
             scales = {"rate_scale": self.rate_scale, "time_scale": self.time_scale}
-            return {"trace": str(self.trace), **scales}
+            keywords = ReadingOptions(self.format, self.columns).keywords()
+            reading = {key: value for key, value in keywords.items() if value is not None}
+            return {"trace": str(self.trace), **scales, **reading}
         if self.clients is not None and self.clients < 1:
             raise InputError(f"--clients {self.clients}: must be 1 or more")
         who: dict[str, Any] = {"open": self.open}
@@ -108,12 +149,14 @@ class LoadOptions:
         if self.iops is not None:
             return {"pattern": self.pattern, "iops": self.iops, **who, **self._mix()}
         pressure = 0.10 if self.pressure is None else self.pressure
+        if not math.isfinite(pressure):
+            raise InputError(f"--pressure: {unusable(pressure, 'above 0 and at most 1')}")
         return {"pattern": self.pattern, "pressure": pressure, **who, **self._mix()}
 
     def _refuse_foreign(self) -> None:
         """Options that say nothing about the load that was chosen. Raises InputError."""
         mix = ("pattern", "read_fraction", "io_size")
-        foreign: tuple[str, ...] = ("rate_scale", "time_scale")
+        foreign: tuple[str, ...] = ("format", "columns", "rate_scale", "time_scale")
         chosen = "a pattern"
         if self.trace is not None:
             foreign, chosen = (*mix, "open", "clients"), "--trace"
@@ -122,11 +165,10 @@ class LoadOptions:
         for name in foreign:
             if getattr(self, name) != getattr(LoadOptions(), name):
                 raise InputError(f"--{name.replace('_', '-')} does not go with {chosen}")
-        for name, limits in (("read_fraction", (0, 1)), ("iops", (0, 1e9))):
+        for name, (low, high) in _LIMITS.items():
             value = getattr(self, name)
-            if value is not None and not limits[0] <= value <= limits[1]:
-                option = f"--{name.replace('_', '-')}"
-                raise InputError(f"{option} {value}: allowed is {limits[0]:g} to {limits[1]:g}")
+            if value is not None:
+                within(f"--{name.replace('_', '-')}", value, low, high)
 
     def _mix(self) -> dict[str, Any]:
         mix: dict[str, Any] = {}
@@ -135,6 +177,23 @@ class LoadOptions:
         if self.io_size is not None:
             mix["io_bytes"] = round(quantity("--io-size", self.io_size, "data size"))
         return mix
+
+
+_LIMITS = {
+    "iops": (0, 1e9),
+    "read_fraction": (0, 1),
+    "rate_scale": RATE_SCALE,
+    "time_scale": TIME_SCALE,
+}
+
+
+def within(option: str, value: float, low: float, high: float) -> None:
+    """Refuse a number off the command line beyond its limits. Raises InputError."""
+    allowed = f"{low:g} to {high:g}"
+    if not math.isfinite(value):
+        raise InputError(f"{option}: {unusable(value, allowed)}")
+    if not low <= value <= high:
+        raise InputError(f"{option} {value}: allowed is {allowed}")
 
 
 def quantity(option: str, text: Quantity, kind: str) -> float:

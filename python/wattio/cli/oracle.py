@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from cyclopts import App, Parameter
 from rich.table import Table
 
 from wattio.cli import output
-from wattio.cli.load_options import LoadOptions, Quantity, seconds
-from wattio.cli.simulate import run_with_twin, show
+from wattio.cli.load_options import LoadOptions, Quantity, seconds, within
+from wattio.cli.simulate import PLF, run_with_twin, show
 from wattio.errors import InputError
 from wattio.simulation import Setting, relate
 
@@ -33,6 +34,7 @@ What is found is the best of the settings that were simulated, not a proof.""",
 def oracle(
     *,
     server: str = "dorado6000",
+    power_model: Path | None = None,
     plf: float = 0.2,
     statistic: Literal["mean", "p99"] = "mean",
     slice_: Annotated[Quantity | None, Parameter("--slice")] = None,
@@ -47,6 +49,8 @@ def oracle(
     ----------
     server
         Built-in description (dorado6000, small) or a TOML file.
+    power_model
+        File of `wattio calibrate power`; the power of the server's cores is taken from it.
     plf
         Tolerated growth of the latency over native's.
     statistic
@@ -60,10 +64,11 @@ def oracle(
     as_json
         Print one JSON object.
     """
+    within("--plf", plf, *PLF)
     settings: dict[str, Setting] = {"plf": plf, "statistic": statistic}
     if slice_ is not None:
         settings["slice_s"] = seconds("--slice", slice_)
-    request = load.request(server, "oracle", settings, seed, warmup)
+    request = load.request(server, "oracle", settings, seed, warmup, power_model)
     outcome, native = run_with_twin(request, quiet=as_json)
     if slice_ is not None and load.trace is None:
         raise InputError("--slice goes with --trace only")

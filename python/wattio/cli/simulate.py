@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import json
+import math
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from cyclopts import App, Parameter
 
-from wattio import _core, simulation
+from wattio import _core, server_power, simulation
 from wattio.cli import output
-from wattio.cli.load_options import LoadOptions, Quantity, progress_of
-from wattio.errors import InputError
+from wattio.cli.load_options import LoadOptions, Quantity, progress_of, within
+from wattio.errors import InputError, unusable
 from wattio.simulation import Outcome, Request, Setting, relate
 
 app = App(
@@ -27,11 +29,16 @@ wattio simulate --policy pacer --without frequency --pattern Seq_W --pressure 0.
 wattio simulate --server small --trace traces/pgbench.wtrace --policy ondemand
 wattio simulate --profile studies/quickstart/day.toml --policy pacer --set window="250 ms"
 wattio simulate --policy fixed --set cores_share=0.63 --pressure 0.10
+wattio simulate --server small --power-model power-model.toml --pressure 0.05
 wattio simulate --list
 ```
 
 Power is simulated from the server's description, not measured.""",
 )
+
+
+PLF = (0.001, 10.0)
+"""What a performance-loss factor may be."""
 
 
 @dataclass(frozen=True)
@@ -64,15 +71,34 @@ class PolicyOptions:
             key, sign, value = text.partition("=")
             if not sign:
                 raise InputError(f'--set "{text}": allowed is key=value')
-            settings[key.strip()] = _value(value.strip())
+            settings[key.strip()] = self._value(key.strip(), value.strip())
         if self.without and self.policy != "pacer":
             raise InputError(f"--without is for the policy pacer, not for {self.policy}")
         settings.update({f"adapt_{adaptor}": False for adaptor in self.without})
-        if self.plf is not None and not 0.001 <= self.plf <= 10:
-            raise InputError(f"--plf {self.plf}: allowed is 0.001 to 10")
+        if self.plf is not None:
+            within("--plf", self.plf, *PLF)
         if self.plf is not None and self.policy in ("pacer", "oracle"):
             settings["plf"] = self.plf
         return settings
+
+    def _value(self, key: str, text: str) -> Setting:
+        if text in ("true", "false"):
+            return text == "true"
+        try:
+            value = float(text)
+        except ValueError:
+            return text
+        if not math.isfinite(value):
+            raise InputError(f"--set {key}: {unusable(value, self._allowed(key))}")
+        return value
+
+    def _allowed(self, key: str) -> str:
+        """The range of a parameter of the policy, in words."""
+        table = json.loads(_core.policies()).get(self.policy, {"parameters": []})
+        for parameter in table["parameters"]:
+            if parameter["name"] == key and parameter["minimum"] is not None:
+                return f"{parameter['minimum']} to {parameter['maximum']}"
+        return "a finite number"
 
     def bound(self) -> float:
         """The tolerated loss that the run is held against."""
@@ -82,19 +108,11 @@ class PolicyOptions:
         return float(plf)
 
 
-def _value(text: str) -> Setting:
-    if text in ("true", "false"):
-        return text == "true"
-    try:
-        return float(text)
-    except ValueError:
-        return text
-
-
 @app.default
 def simulate(
     *,
     server: str = "dorado6000",
+    power_model: Path | None = None,
     chosen: Annotated[PolicyOptions, Parameter(name="*")] = PolicyOptions(),
     load: Annotated[LoadOptions, Parameter(name="*")] = LoadOptions(),  # noqa: B008
     warmup: Quantity | None = None,
@@ -108,6 +126,8 @@ def simulate(
     ----------
     server
         Built-in description (dorado6000, small) or a TOML file.
+    power_model
+        File of `wattio calibrate power`; the power of the server's cores is taken from it.
     warmup
         Simulated first and not counted; 10 s, or nothing before a trace.
     seed
@@ -119,7 +139,7 @@ def simulate(
     """
     if listing:
         return _list(as_json)
-    request = load.request(server, chosen.policy, chosen.settings(), seed, warmup)
+    request = load.request(server, chosen.policy, chosen.settings(), seed, warmup, power_model)
     if chosen.policy != "oracle":
         _core.check_policy(chosen.policy, json.dumps(dict(request.settings)))
     outcome, native = run_with_twin(request, quiet=as_json)
@@ -172,6 +192,9 @@ def show(result: dict[str, Any], native: dict[str, Any]) -> None:
             f"profile {day['name']}: {day['span_s'] / 3600:g} h in {day['simulated_s']:g} s; "
             f"one simulated second stands for {day['compression']:g} s"
         )
+    if "power_model" in result:
+        for line in server_power.sentences(result["power_model"]):
+            output.console().print(line, markup=False, highlight=False)
     states = result.get("state_share")
     if states:
         shares = ", ".join(f"{name} {share:.0%}" for name, share in states.items())

@@ -21,6 +21,7 @@ from rich.text import Text
 
 from wattio import _core
 from wattio.cli import output
+from wattio.cli.load_options import RATE_SCALE, TIME_SCALE, ReadingOptions, seconds, within
 from wattio.errors import Cancelled, InputError
 
 if TYPE_CHECKING:
@@ -37,8 +38,9 @@ app = App(
     help="Look into block traces, convert and record them.",
     help_format="markdown",
     help_epilogue="""Read are CloudPhysics vscsi, MSR Cambridge, DiskSim, HP SRT, Alibaba, Tencent,
-fio iolog 2 and 3, blkparse text and wattio's own wtrace; plain or compressed with gz, xz or zst.
-The format is found by the content.
+SYSTOR '17, SPC, FIU, fio iolog 2 and 3, blkparse text and wattio's own wtrace; plain or compressed
+with gz, xz or zst. The format is found by the content, or named by `--format`. Any other text of
+rows and columns is read when `--columns` says what they hold.
 
 **Examples**
 
@@ -55,6 +57,8 @@ _INFO_EXAMPLES = """**Examples**
 ```
 wattio trace info traces/pgbench.wtrace
 wattio trace info web.csv.gz --json
+wattio trace info disk.csv --columns time=0:us,op=2,lba=3:sectors,size=4:bytes
+wattio trace info disk.tsv --columns time=When:s,op=Kind:get/put,lba=Block:4k,size=Bytes:bytes
 ```"""
 
 _PRESSURE_EXAMPLES = """**Examples**
@@ -69,6 +73,7 @@ _CONVERT_EXAMPLES = """**Examples**
 ```
 wattio trace convert web.csv.gz web.wtrace
 wattio trace convert load.wtrace load.log --to fio3
+wattio trace convert Financial1.spc oltp.wtrace --format spc
 wattio trace convert load.wtrace half.csv.gz --to msr --rate-scale 0.5
 wattio trace convert week.wtrace hour.wtrace --time-scale 0.006
 ```"""
@@ -83,7 +88,11 @@ sudo wattio trace record --device nvme0n1 --duration "30 s" --out load.csv --to 
 
 @app.command(help_epilogue=_INFO_EXAMPLES)
 def info(
-    file: Path, /, *, as_json: Annotated[bool, Parameter("--json", negative="")] = False
+    file: Path,
+    /,
+    *,
+    reading: Annotated[ReadingOptions, Parameter(name="*")] = ReadingOptions(),  # noqa: B008
+    as_json: Annotated[bool, Parameter("--json", negative="")] = False,
 ) -> int:
     """Show what a trace holds: requests, span, sizes, rates, idle gaps.
 
@@ -97,8 +106,9 @@ def info(
     as_json
         Print one JSON object instead of a table.
     """
+    keywords = reading.keywords()
     with _bar(f"reading {file.name}") as progress:
-        text = _core.trace_info(str(file), progress)
+        text = _core.trace_info(str(file), progress, **keywords)
     if as_json:
         sys.stdout.write(text + "\n")
     else:
@@ -113,6 +123,7 @@ def pressure(
     *,
     server: str = "small",
     segment: str = "20 min",
+    reading: Annotated[ReadingOptions, Parameter(name="*")] = ReadingOptions(),  # noqa: B008
     as_json: Annotated[bool, Parameter("--json", negative="")] = False,
 ) -> int:
     """Show how hard a trace presses a server: its rate, as a share of the rate that is possible.
@@ -135,13 +146,13 @@ def pressure(
         Print one JSON object, with a row for each segment, instead of tables.
     """
     from wattio import simulation
-    from wattio.cli.load_options import seconds
     from wattio.tracing.pressure import measure, read_segments
 
     segment_s = seconds("--segment", segment)
+    keywords = reading.keywords()
     simulation.server_text(server)  # a server that is not known is told before a long read
     with _bar(f"reading {file.name}") as progress:
-        found = read_segments(file, segment_s, progress)
+        found = read_segments(file, segment_s, progress, **keywords)
     with _bar(f"replaying on {server}") as progress:
         result = measure(found, server, segment_s, progress)
     if as_json:
@@ -159,6 +170,7 @@ def convert(
     /,
     *,
     to: Form = "wtrace",
+    reading: Annotated[ReadingOptions, Parameter(name="*")] = ReadingOptions(),  # noqa: B008
     rate_scale: float = 1.0,
     time_scale: float = 1.0,
 ) -> int:
@@ -181,8 +193,13 @@ def convert(
     time_scale
         Factor on all times: 2 makes the trace take twice as long.
     """
+    keywords = reading.keywords()
+    within("--rate-scale", rate_scale, *RATE_SCALE)
+    within("--time-scale", time_scale, *TIME_SCALE)
     with _bar(f"writing {target.name}") as progress:
-        ios = _core.trace_convert(str(source), str(target), to, rate_scale, time_scale, progress)
+        ios = _core.trace_convert(
+            str(source), str(target), to, rate_scale, time_scale, progress, **keywords
+        )
     _say(f"{ios:,} requests, {target.stat().st_size:,} bytes: {target}")
     return EXIT_DONE
 

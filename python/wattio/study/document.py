@@ -12,7 +12,7 @@ from typing import Any, TypeVar, cast, get_args
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from wattio.errors import InputError
+from wattio.errors import InputError, unusable
 
 Place = tuple[str | int, ...]
 """Where a value stands in a document: keys, and indices of arrays of tables."""
@@ -27,9 +27,12 @@ _KEY = re.compile(r"""^\s*((?:[A-Za-z0-9_-]+|"[^"]*"|'[^']*')(?:\s*\.\s*[A-Za-z0
 
 
 class Strict(BaseModel):
-    """Base of every model read from a file: unknown keys are refused, values never change."""
+    """Base of every model read from a file.
 
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+    Unknown keys and numbers that are infinite or none are refused, values never change.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
 
 
 @dataclass(frozen=True)
@@ -108,7 +111,10 @@ def validate_part(
             # What may be of several kinds has an error for each of them: the first one tells.
             key = _given_place(content, problem["loc"])
             message = _explain(model, dict(problem))
-            told.setdefault(key, document.told((*place, *problem["loc"]), message))
+            loc = problem["loc"]
+            if problem["type"] == "finite_number" and loc[-1] == "float":
+                loc = loc[:-1]  # The kind of number that was tried, no key.
+            told.setdefault(key, document.told((*place, *loc), message))
         lines = list(told.values())
         if len(lines) > _TOLD_MOST:
             lines[_TOLD_MOST:] = [f"(and {len(lines) - _TOLD_MOST} more)"]
@@ -158,12 +164,40 @@ def _explain(model: type[BaseModel], problem: Mapping[str, Any]) -> str:
         return "is required"
     if kind == "value_error":
         return str(problem["ctx"]["error"])
+    if kind == "finite_number":
+        return unusable(cast(float, given), _range_at(model, place))
     if kind == "literal_error" and isinstance(given, str):
         known = re.findall(r"'([^']*)'", problem["ctx"]["expected"])
         return f'"{given}" is not known; ' + nearest(given, known)
     message = problem["msg"]
     text = message[0].lower() + message[1:]
     return f"{given!r}: {text}" if not isinstance(given, dict | list) else text
+
+
+def _range_at(model: type[BaseModel], place: Place) -> str:
+    """The numbers that the key at a place may have."""
+    names = [at for at, part in enumerate(place) if isinstance(part, str)]
+    for at in reversed(names):
+        owner = _model_at(model, place[:at])
+        field = owner.model_fields.get(str(place[at])) if owner else None
+        if field is not None:
+            bounds = _bounds([*field.metadata, field.annotation])
+            return " and ".join(bounds) or "a finite number"
+    return "a finite number"
+
+
+_BOUNDS = {"gt": "above", "ge": "at least", "lt": "below", "le": "at most"}
+
+
+def _bounds(parts: Sequence[object]) -> list[str]:
+    """Bounds in words, out of the parts of an annotation and the parts of these."""
+    found: list[str] = []
+    for part in parts:
+        inner = [*getattr(part, "metadata", ()), *get_args(part)]
+        limits = [(name, getattr(part, name, None)) for name in _BOUNDS]
+        found += [f"{_BOUNDS[name]} {limit:g}" for name, limit in limits if limit is not None]
+        found += _bounds(inner)
+    return list(dict.fromkeys(found))
 
 
 def _model_at(model: type[BaseModel], place: Place) -> type[BaseModel] | None:

@@ -26,7 +26,7 @@ BOUND_BY = "oracle"
 
 
 _FILES = ("trace", "profile")
-"""Keys of a load whose value is the path of a file."""
+"""Keys of a load's request whose value is the path of a file."""
 
 
 @dataclass(frozen=True)
@@ -99,7 +99,14 @@ def make(source: Document, study: SimulationStudy, simulator: Simulator) -> Plan
                 servers[server] = simulator.server(server)
         except InputError as error:
             raise source.error((*place, "server"), str(error)) from None
-        loads[entry.name] = {"server": server, **_load_facts(base, entry, source, index)}
+        facts = {"server": server, **_load_facts(base, entry, source, index)}
+        if entry.power_model is not None:
+            facts["power_model"] = _located(base, entry.power_model)
+            try:
+                servers[_described(facts)] = simulator.server(server, facts["power_model"])
+            except InputError as error:
+                raise source.error((*place, "power_model"), str(error)) from None
+        loads[entry.name] = facts
         resolved_loads.append(_absolute(base, entry, server))
     resolved = study.model_dump(mode="json") | {
         "load": resolved_loads,
@@ -203,18 +210,27 @@ def _iteration(
         warmup_s=entry.warmup_s,
         window_s=study.study.window,
         seed=derived_seed(seed, repetition),
+        power_model=facts.get("power_model"),
     )
     # What a file says decides the result, where it lies does not.
     content = {
-        key: value for key, value in asdict(request).items() if key not in ("server", "load")
+        key: value
+        for key, value in asdict(request).items()
+        if key not in ("server", "load", "power_model")
     }
-    content["server"] = servers[facts["server"]]
+    content["server"] = servers[_described(facts)]
     asked = {key: value for key, value in facts["request"].items() if key not in _FILES}
     content["load"] = asked | facts["identity"]
     content["wattio"] = version("wattio")
     # The same request may stand in a study twice, under two labels or seeds.
     content["run"] = [run.load, run.label, seed, repetition]
     return Iteration(_digest(content)[:16], run, seed, repetition, request)
+
+
+def _described(facts: Mapping[str, Any]) -> str:
+    """What the description of a load's server is called among those of a plan."""
+    model = facts.get("power_model")
+    return str(facts["server"]) if model is None else f"{facts['server']} with {model}"
 
 
 def _load_facts(base: Path, entry: LoadEntry, source: Document, index: int) -> dict[str, Any]:
@@ -242,6 +258,8 @@ def _load_facts(base: Path, entry: LoadEntry, source: Document, index: int) -> d
             "rate_scale": entry.rate_scale,
             "time_scale": entry.time_scale,
         }
+        given = {"format": entry.format, "columns": entry.columns}
+        request |= {key: value for key, value in given.items() if value is not None}
         return {"kind": "trace", "request": request, "identity": identity}
     day = profile.load(Path(path))
     facts = {"name": day.name, "span_s": day.span_s, "simulated_s": day.simulated_s}
@@ -263,7 +281,9 @@ def _phase(entry: SegmentEntry) -> dict[str, Any]:
 def _absolute(base: Path, entry: LoadEntry, server: str) -> dict[str, Any]:
     """A load as `resolved.toml` shows it: with every default, and with whole paths."""
     shown = entry.filled() | {"server": server}
-    return shown | {key: _located(base, shown[key]) for key in ("trace", "profile") if key in shown}
+    return shown | {
+        key: _located(base, shown[key]) for key in (*_FILES, "power_model") if key in shown
+    }
 
 
 def _located(base: Path, path: str) -> str:

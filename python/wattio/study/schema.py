@@ -10,6 +10,7 @@ A simulation study has named loads, policies and, where wanted, sweeps of one se
     [[load]]
     name = "day"
     server = "dorado6000"         # built in, or the path of a server description
+                                  # power_model = "power-model.toml" sets its cores' power
     profile = "day.toml"          # or: trace = "...", or: pattern = "Rand_RW", pressure = 0.1,
                                   # or: phases = [{ span = "20 s", pattern = ..., pressure = ... }]
 
@@ -33,6 +34,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
+from wattio import _core
 from wattio.errors import InputError
 from wattio.study import document
 from wattio.study.document import Document, Strict, nearest
@@ -64,7 +66,7 @@ class SimulationHead(Strict):
 
 _KEYS_OF_SOURCE = {
     "pattern": {"pressure", "iops", "open", "clients"},
-    "trace": {"rate_scale", "time_scale"},
+    "trace": {"format", "columns", "rate_scale", "time_scale"},
     "profile": {"open", "clients"},
     "phases": {"open", "clients"},
 }
@@ -80,12 +82,17 @@ class LoadEntry(Strict):
 
     name: Name
     server: str
+    # What `wattio calibrate power` wrote; the power of the server's cores is taken from it.
+    power_model: str | None = None
     pattern: PatternName | None = None
     pressure: Pressure | None = None
     iops: Rate | None = None
     open: bool = False
     clients: int | None = Field(default=None, ge=1, le=1_000_000)
     trace: str | None = None
+    # Where the trace's format is not found by its content: its name, or what its columns are.
+    format: str | None = None
+    columns: str | None = None
     rate_scale: Scale = 1.0
     time_scale: Scale = 1.0
     profile: str | None = None
@@ -103,6 +110,7 @@ class LoadEntry(Strict):
         source = sources[0]
         for key in sorted(_foreign_keys(source) & self.model_fields_set):
             raise ValueError(f"{key} does not go with {source}")
+        _core.check_trace_reading(self.format, self.columns)
         if source == "pattern":
             if (self.pressure is None) == (self.iops is None):
                 raise ValueError("a pattern needs just one of pressure and iops")

@@ -26,8 +26,8 @@ class Simulator(Protocol):
     def relate(self, outcome: Outcome, native: Outcome, plf: float) -> dict[str, Any]:
         """Compare a run with its native twin."""
 
-    def server(self, name: str) -> dict[str, Any]:
-        """A server description, resolved."""
+    def server(self, name: str, power_model: str | None = None) -> dict[str, Any]:
+        """A server description, resolved, with the core power of a model's file."""
 
     def settings(self, policy: str, given: Mapping[str, Setting]) -> dict[str, Setting]:
         """All settings of a policy, defaults filled in."""
@@ -50,9 +50,10 @@ class NativeSimulator:
         """The keys `relative_to_native` and `bound` of a run."""
         return simulation.relate(outcome, native, plf)
 
-    def server(self, name: str) -> dict[str, Any]:
+    def server(self, name: str, power_model: str | None = None) -> dict[str, Any]:
         """The resolved description of a built-in server or of a file. Raises InputError."""
-        description: dict[str, Any] = json.loads(_core.check_server(simulation.server_text(name)))
+        text = simulation.described(name, power_model)
+        description: dict[str, Any] = json.loads(_core.check_server(text))
         return description
 
     def settings(self, policy: str, given: Mapping[str, Setting]) -> dict[str, Setting]:

@@ -26,6 +26,12 @@ def dump(content: Mapping[str, Any]) -> str:
     return "\n".join(blocks)
 
 
+def dump_values(content: Mapping[str, Any]) -> str:
+    """TOML text of any plain data, one line for each key; tables become inline ones."""
+    lines = [f"{_key(k)} = {_value(v)}" for k, v in content.items() if v is not None]
+    return "\n".join(lines) + "\n"
+
+
 def _key(name: str) -> str:
     return name if _BARE_KEY.match(name) else json.dumps(name)
 

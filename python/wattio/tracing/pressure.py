@@ -133,13 +133,19 @@ class Pressure:
 
 
 def read_segments(
-    path: Path, segment_s: float = SEGMENT_S, watch: Watch | None = None
+    path: Path,
+    segment_s: float = SEGMENT_S,
+    watch: Watch | None = None,
+    format: str | None = None,
+    columns: str | None = None,
 ) -> list[dict[str, Any]]:
     """Cut a trace into segments of `segment_s` seconds, as `wattio._core.trace_segments` does.
 
     Raises InputError where the trace is damaged, holds no requests or has no rate.
     """
-    found: list[dict[str, Any]] = json.loads(_core.trace_segments(str(path), segment_s, watch))
+    found: list[dict[str, Any]] = json.loads(
+        _core.trace_segments(str(path), segment_s, watch, format, columns)
+    )
     if not found:
         raise InputError(f"{path}: the trace holds no requests with data")
     if any(one["iops_mean"] is None for one in found):

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from wattio import _core
 from wattio.clock import Span
@@ -31,11 +31,14 @@ _BLOCK = 4096
 class Options(Strict):
     """`trace`: a file in any format that `wattio trace` reads, relative to the study.
 
+    `format` or `columns` say how it is read where its content does not, as in `wattio trace info`.
     `rate_scale` keeps a share of the requests, `time_scale` stretches the time; `as_fast` leaves
     the pauses out.
     """
 
     trace: str
+    format: str | None = None
+    columns: str | None = None
     rate_scale: float = Field(default=1.0, gt=0, le=1e6)
     time_scale: float = Field(default=1.0, gt=0, le=1e6)
     scale: int = Field(default=1, ge=1, le=10**6)
@@ -43,6 +46,11 @@ class Options(Strict):
     direct: bool = False
     ioengine: fio.Word = "psync"
     iodepth: int = Field(default=1, ge=1, le=65536)
+
+    @model_validator(mode="after")
+    def _readable(self) -> Options:
+        _core.check_trace_reading(self.format, self.columns)
+        return self
 
 
 class Work:
@@ -75,8 +83,15 @@ class Work:
     def prepare(self, context: Context) -> None:
         """Convert the trace, and write the files that it is replayed on. Raises InputError."""
         converted = context.raw / "converted.iolog"
-        scales = (self._options.rate_scale, self._options.time_scale)
-        _core.trace_convert(str(self._path), str(converted), "fio3", *scales)
+        _core.trace_convert(
+            str(self._path),
+            str(converted),
+            "fio3",
+            self._options.rate_scale,
+            self._options.time_scale,
+            format=self._options.format,
+            columns=self._options.columns,
+        )
         with converted.open(encoding="utf-8") as lines:
             self._iolog = list(replayed(lines, self._options.scale))
         converted.unlink()

@@ -12,16 +12,27 @@
 //! summary at the end (from the first line that begins with `CPU` or `Total`) is passed over.
 //!
 //! The device number is `major << 20 | minor`, as the kernel has it.
+//!
+//! Times count from the earliest event that blkparse had met when it began to print (`genesis_time`
+//! in `blkparse.c`). An event of another processor may be earlier still; its time has wrapped below
+//! zero as a 64-bit count of nanoseconds, and its seconds are printed as an `int` (`process_default`
+//! in `blkparse_fmt.c`): one nanosecond before is `1266874889.709551615`. Such times, the uncut
+//! `18446744073.709551615` and a plain `-0.000000001` are all read as what they are.
 
+use super::detect::SNIFF_BYTES;
 use super::text::{decimal, first_line, of_sectors, whole, words};
 use super::{BATCH, Decode};
 use crate::error::Fault;
-use crate::form::{SNIFF_BYTES, show};
-use crate::sink::Sink;
+use crate::error::show;
+use crate::sink::{BACKWARDS_NS_MAX, Sink};
 use crate::{Form, Input, Kind};
 
 /// Digits of a second down to the nanosecond.
 const SECOND_DIGITS: u32 = 9;
+const SECOND_NS: u128 = 1_000_000_000;
+/// Farthest before blkparse's zero that a time is taken for a wrapped one; also where that zero
+/// stands in the time stamps given on, so that none of them is negative.
+const ZERO_NS: u64 = BACKWARDS_NS_MAX;
 const MINOR_BITS: u32 = 20;
 const MAJOR_MAX: u64 = 0xfff;
 /// By how early in a request's life they come.
@@ -34,8 +45,37 @@ pub(crate) fn recognise(head: &[u8]) -> Option<Form> {
     device(fields.next()?).ok()?;
     whole(fields.next()?, "").ok()?;
     whole(fields.next()?, "").ok()?;
-    decimal(fields.next()?, SECOND_DIGITS, "").ok()?;
+    time_ns(fields.next()?).ok()?;
     Some(Form::Blkparse)
+}
+
+/// The time in nanoseconds, [`ZERO_NS`] where blkparse has zero.
+fn time_ns(field: &[u8]) -> Result<u64, String> {
+    let late = || format!("the time in s is {}; it is too large", show(field));
+    let early = || {
+        let most = ZERO_NS / 1_000_000_000;
+        format!("the time in s is {}; at most {most} s before zero are taken", show(field))
+    };
+    let name = "the time in s";
+    if let Some(size) = field.strip_prefix(b"-") {
+        return ZERO_NS.checked_sub(decimal(size, SECOND_DIGITS, name)?).ok_or_else(early);
+    }
+    let printed_ns = decimal(field, SECOND_DIGITS, name)?;
+    let before_ns = wrapped(printed_ns).filter(|&before_ns| before_ns <= ZERO_NS);
+    match before_ns {
+        Some(before_ns) => Ok(ZERO_NS - before_ns),
+        None => printed_ns.checked_add(ZERO_NS).ok_or_else(late),
+    }
+}
+
+/// How far before zero a printed time was, if it has wrapped.
+fn wrapped(printed_ns: u64) -> Option<u64> {
+    /// Seconds that the cast to `int` cuts off a small negative time: the bits above the 32nd of
+    /// `2^64 ns`.
+    const CUT_NS: u128 = (((1u128 << 64) / SECOND_NS) >> 32 << 32) * SECOND_NS;
+    let printed_ns = u128::from(printed_ns);
+    let whole_ns = if printed_ns >= CUT_NS { printed_ns } else { printed_ns + CUT_NS };
+    (1u128 << 64).checked_sub(whole_ns).and_then(|before_ns| u64::try_from(before_ns).ok())
 }
 
 fn device(field: &[u8]) -> Result<u32, String> {
@@ -98,7 +138,7 @@ fn take(text: &[u8], counted: &[u8], sink: &mut Sink) -> Result<(), String> {
     let device = device(next("the device")?)?;
     next("the processor")?;
     next("the sequence number")?;
-    let time_ns = decimal(next("the time")?, SECOND_DIGITS, "the time in s")?;
+    let time_ns = time_ns(next("the time")?)?;
     next("the process")?;
     let action = next("the action")?;
     if action.len() > 2 || !action.iter().all(u8::is_ascii_alphabetic) {
@@ -169,6 +209,67 @@ mod tests {
         assert_eq!((records[1].kind, records[1].device), (Kind::Read, 8 << 20));
         assert_eq!(records[1].time_ns, 500_000_000 - 1_829);
         assert_eq!((reader.skipped().flushes, reader.skipped().discards), (1, 1));
+    }
+
+    /// Real files begin with times that have wrapped below zero, and were refused: "time goes back by
+    /// 1266874889.709 s". The second and the fourth line are as blkparse prints them.
+    #[test]
+    fn times_before_zero_are_read_and_put_in_order() {
+        let text = "259,0 13 1 0.000000000 1 Q WS 8 + 8 [fio]\n\
+                    259,0  3 1 1266874889.709450585 2 Q WS 16 + 8 [fio]\n\
+                    259,0 13 2 0.000084247 1 Q WS 24 + 8 [fio]\n\
+                    259,0  3 2 1266874889.709551615 2 Q WS 32 + 8 [fio]\n\
+                    259,0  4 1 18446744073.709551613 3 Q R 40 + 8 [fio]\n\
+                    259,0  5 1 -0.000000002 3 Q R 48 + 8 [fio]\n";
+        let records: Vec<_> =
+            Reader::from_bytes(text).expect("recognised").map(|r| r.expect("sound")).collect();
+        let seen: Vec<_> = records.iter().map(|r| (r.time_ns, r.offset_bytes / 512)).collect();
+        let zero = 1_000_000_000 - 709_450_585 - 290_448_384;
+        assert_eq!(zero, 101_031);
+        assert_eq!(
+            seen,
+            [
+                (0, 16),
+                (zero - 3, 40),
+                (zero - 2, 48),
+                (zero - 1, 32),
+                (zero, 8),
+                (zero + 84_247, 24)
+            ]
+        );
+    }
+
+    #[test]
+    fn a_file_that_begins_before_zero_is_recognised() {
+        for first in ["-0.5", "1266874889.209551616", "18446744073.209551616"] {
+            let text = format!("8,0 0 1 {first} 1 Q R 8 + 8 [x]\n8,0 1 1 0.25 1 Q R 8 + 8 [x]\n");
+            let times: Vec<_> = Reader::from_bytes(text)
+                .expect("recognised")
+                .map(|record| record.expect("sound").time_ns)
+                .collect();
+            assert_eq!(times, [0, 750_000_000], "{first}");
+        }
+    }
+
+    proptest::proptest! {
+        /// What blkparse's own arithmetic prints for a time before zero reads back as that time.
+        #[test]
+        fn a_wrapped_time_reads_back(before_ns in 0..=ZERO_NS, cast in proptest::bool::ANY) {
+            let printed_ns = 0u64.wrapping_sub(before_ns);
+            let seconds = printed_ns / 1_000_000_000;
+            let nanos = printed_ns % 1_000_000_000;
+            // `before_ns` is too small for the sign bit of the `int` to be set.
+            let shown = if cast { u64::from(seconds as u32) } else { seconds };
+            let read = time_ns(format!("{shown}.{nanos:09}").as_bytes());
+            proptest::prop_assert_eq!(read, Ok(ZERO_NS - before_ns));
+        }
+
+        /// No time of a trace of up to forty years is mistaken for a wrapped one.
+        #[test]
+        fn a_time_after_zero_is_not_wrapped(ns in 0..1_266_874_829_000_000_000u64) {
+            let text = format!("{}.{:09}", ns / 1_000_000_000, ns % 1_000_000_000);
+            proptest::prop_assert_eq!(time_ns(text.as_bytes()), Ok(ZERO_NS + ns));
+        }
     }
 
     #[test]

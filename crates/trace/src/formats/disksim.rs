@@ -5,7 +5,7 @@
 //! whole nanoseconds. The first line decides: a decimal point means milliseconds.
 
 use super::text::{ParseLine, decimal, first_line, of_sectors, whole, whole_32, words};
-use crate::form::show;
+use crate::error::show;
 use crate::sink::Sink;
 use crate::{Form, Kind};
 

@@ -17,7 +17,7 @@ use std::io::{self, Write};
 
 use super::text::{ParseLine, first_line, time_ns, whole, whole_32, words};
 use super::{Encode, EncodeError};
-use crate::form::show;
+use crate::error::show;
 use crate::sink::Sink;
 use crate::{Form, Kind, Record};
 

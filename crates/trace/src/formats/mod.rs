@@ -1,15 +1,16 @@
 //! One file for each format, all of one shape.
 //!
 //! A format has `recognise` (does this beginning look like it?), a decoder (bytes in, a batch of
-//! records out) and, where `convert` can write it, an encoder. To add one, copy the nearest.
+//! records out) and, where `convert` can write it, an encoder. To add one, copy the nearest; one of
+//! rows with the same columns throughout is a line of the table in [`rows`].
 
-pub(crate) mod alibaba;
 pub(crate) mod blkparse;
+pub(crate) mod detect;
 pub(crate) mod disksim;
 pub(crate) mod fio;
-pub(crate) mod msr;
+mod msr;
+pub(crate) mod rows;
 pub(crate) mod srt;
-pub(crate) mod tencent;
 mod text;
 pub(crate) mod vscsi;
 pub(crate) mod wtrace;
@@ -51,20 +52,21 @@ pub(crate) enum EncodeError {
     Target(#[from] io::Error),
 }
 
-/// The decoder of a form.
-pub(crate) fn decoder(form: Form) -> Box<dyn Decode> {
-    match form {
+/// The decoder of a form; none of [`Form::Columns`], which is told by more than its name.
+pub(crate) fn decoder(form: Form) -> Option<Box<dyn Decode>> {
+    Some(match form {
         Form::Vscsi => Box::new(vscsi::Decoder::new(vscsi::Version::One)),
         Form::Vscsi2 => Box::new(vscsi::Decoder::new(vscsi::Version::Two)),
-        Form::Msr => Box::new(text::Lines::new(msr::Parser)),
         Form::DiskSim => Box::new(text::Lines::new(disksim::Parser::default())),
         Form::Srt => Box::new(srt::Decoder::default()),
-        Form::Alibaba => Box::new(text::Lines::new(alibaba::Parser)),
-        Form::Tencent => Box::new(text::Lines::new(tencent::Parser)),
         Form::Fio2 | Form::Fio3 => Box::new(text::Lines::new(fio::Parser::new(form))),
         Form::Blkparse => Box::new(blkparse::Decoder::default()),
         Form::Wtrace => Box::new(wtrace::Decoder::default()),
-    }
+        Form::Msr | Form::Alibaba | Form::Tencent | Form::Systor17 | Form::Spc | Form::Fiu => {
+            rows::decoder(form)?
+        }
+        Form::Columns => return None,
+    })
 }
 
 /// The encoder of a form, if it can be written.
@@ -79,6 +81,10 @@ pub(crate) fn encoder(form: Form) -> Option<Box<dyn Encode>> {
         | Form::Srt
         | Form::Alibaba
         | Form::Tencent
-        | Form::Blkparse => return None,
+        | Form::Systor17
+        | Form::Spc
+        | Form::Fiu
+        | Form::Blkparse
+        | Form::Columns => return None,
     })
 }

@@ -19,7 +19,7 @@
 
 use super::{BATCH, Decode};
 use crate::error::Fault;
-use crate::form::show;
+use crate::error::show;
 use crate::sink::Sink;
 use crate::{Form, Input, Kind, Record};
 

@@ -1,16 +1,19 @@
 //! What the line-oriented formats share: fields, numbers and the loop over lines.
 
 use super::{BATCH, Decode};
-use crate::error::Fault;
-use crate::form::show;
+use crate::columns::{SECTORS, Unit};
+use crate::error::{Fault, show};
+use crate::input::Line;
 use crate::sink::Sink;
 use crate::{Input, Kind, Record};
 
-/// Bytes in a sector, as every traced kernel counts them.
-pub(super) const SECTOR_BYTES: u64 = 512;
-
 /// Reads one line of a format.
 pub(super) trait ParseLine: Send {
+    /// What of a line is read.
+    fn text<'a>(&self, line: &Line<'a>) -> &'a [u8] {
+        line.text
+    }
+
     /// Put what the line holds into `sink`. `first` marks the first line that is not empty.
     fn line(&mut self, text: &[u8], first: bool, sink: &mut Sink) -> Result<(), String>;
 }
@@ -35,26 +38,12 @@ impl<P: ParseLine> Decode for Lines<P> {
                 continue;
             }
             let first = std::mem::take(&mut self.first);
-            self.parser.line(line.text, first, sink).map_err(|problem| line.fault(problem))?;
+            self.parser
+                .line(self.parser.text(&line), first, sink)
+                .map_err(|problem| line.fault(problem))?;
         }
         Ok(true)
     }
-}
-
-/// The fields of a CSV line, blanks around them cut; an error if there are not exactly `N`.
-pub(super) fn columns<const N: usize>(text: &[u8]) -> Result<[&[u8]; N], String> {
-    let mut fields = [&b""[..]; N];
-    let mut count = 0;
-    for field in text.split(|&byte| byte == b',') {
-        if count < N {
-            fields[count] = field.trim_ascii();
-        }
-        count += 1;
-    }
-    if count != N {
-        return Err(format!("{count} columns in {}; {N} are needed", show(text)));
-    }
-    Ok(fields)
 }
 
 /// The fields of a line between blanks.
@@ -120,19 +109,24 @@ pub(super) fn of_sectors(
     first: u64,
     count: u64,
 ) -> Result<Record, String> {
-    let bytes = count.checked_mul(SECTOR_BYTES).and_then(|bytes| u32::try_from(bytes).ok());
-    let bytes = bytes.ok_or_else(|| {
-        let most = u64::from(u32::MAX) / SECTOR_BYTES;
-        format!("{count} sectors in one request; at most {most} are taken")
-    })?;
-    Ok(Record { time_ns, offset_bytes: sectors_to_bytes(first)?, bytes, device, kind })
+    let (bytes, offset_bytes) = (length(count, SECTORS)?, offset(first, SECTORS)?);
+    Ok(Record { time_ns, offset_bytes, bytes, device, kind })
 }
 
-/// An offset in bytes.
-pub(super) fn sectors_to_bytes(sectors: u64) -> Result<u64, String> {
-    sectors.checked_mul(SECTOR_BYTES).ok_or_else(|| {
-        let most = u64::MAX / SECTOR_BYTES;
-        format!("the offset of {sectors} sectors is too large; at most {most} is taken")
+/// A length in bytes out of a count of `unit`.
+pub(super) fn length(count: u64, unit: Unit) -> Result<u32, String> {
+    let bytes = count.checked_mul(unit.bytes).and_then(|bytes| u32::try_from(bytes).ok());
+    bytes.ok_or_else(|| {
+        let most = u64::from(u32::MAX) / unit.bytes;
+        format!("{count} {} in one request; at most {most} are taken", unit.name)
+    })
+}
+
+/// An offset in bytes out of a count of `unit`.
+pub(super) fn offset(count: u64, unit: Unit) -> Result<u64, String> {
+    count.checked_mul(unit.bytes).ok_or_else(|| {
+        let most = u64::MAX / unit.bytes;
+        format!("the offset of {count} {} is too large; at most {most} is taken", unit.name)
     })
 }
 
@@ -160,12 +154,5 @@ mod tests {
         assert!(decimal(b"1.2.3", 9, "x").is_err());
         assert!(decimal(b"1e3", 9, "x").is_err());
         assert!(decimal(b"99999999999999999999", 9, "x").is_err());
-    }
-
-    #[test]
-    fn a_wrong_number_of_columns_is_named() {
-        let problem = columns::<3>(b"1,2").expect_err("two columns");
-        assert!(problem.contains("2 columns") && problem.contains('3'), "{problem}");
-        assert_eq!(columns::<2>(b" a , b "), Ok([&b"a"[..], &b"b"[..]]));
     }
 }

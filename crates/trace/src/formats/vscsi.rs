@@ -13,10 +13,11 @@
 
 use std::io::{self, Write};
 
-use super::text::{SECTOR_BYTES, sectors_to_bytes, time_ns};
+use super::text::{offset, time_ns};
 use super::{BATCH, Decode, Encode, EncodeError};
+use crate::columns::SECTORS;
 use crate::error::Fault;
-use crate::form::show;
+use crate::error::show;
 use crate::sink::{Sink, Skipped};
 use crate::{Form, Input, Kind, Record};
 
@@ -196,7 +197,7 @@ fn take(version: Version, raw: Raw, sink: &mut Sink) -> Result<(), String> {
     match command(raw.command) {
         Some(Command::Data(kind)) => sink.push(Record {
             time_ns: time_ns(raw.time_us, MICROSECOND_NS)?,
-            offset_bytes: sectors_to_bytes(raw.block)?,
+            offset_bytes: offset(raw.block, SECTORS)?,
             bytes: raw.bytes,
             device: 0,
             kind,
@@ -224,10 +225,10 @@ pub(crate) struct Encoder {
 
 impl Encode for Encoder {
     fn record(&mut self, record: &Record, out: &mut dyn Write) -> Result<(), EncodeError> {
-        if record.offset_bytes % SECTOR_BYTES != 0 {
+        if record.offset_bytes % SECTORS.bytes != 0 {
             return Err(EncodeError::Unwritable(format!(
-                "offset {} is not a multiple of {SECTOR_BYTES}, the unit of vscsi",
-                record.offset_bytes
+                "offset {} is not a multiple of {}, the unit of vscsi",
+                record.offset_bytes, SECTORS.bytes
             )));
         }
         let device = *self.device.get_or_insert(record.device);
@@ -248,7 +249,7 @@ impl Encode for Encoder {
         bytes[8..12].copy_from_slice(&1u32.to_le_bytes());
         bytes[12..14].copy_from_slice(&command.to_le_bytes());
         bytes[14..16].copy_from_slice(&VERSION_1_WORD.to_le_bytes());
-        bytes[16..24].copy_from_slice(&(record.offset_bytes / SECTOR_BYTES).to_le_bytes());
+        bytes[16..24].copy_from_slice(&(record.offset_bytes / SECTORS.bytes).to_le_bytes());
         bytes[24..32].copy_from_slice(&(record.time_ns / MICROSECOND_NS).to_le_bytes());
         self.serial = self.serial.wrapping_add(1);
         Ok(out.write_all(&bytes)?)

@@ -31,7 +31,7 @@ use std::io::{self, Write};
 
 use super::{Decode, Encode, EncodeError};
 use crate::error::Fault;
-use crate::form::show;
+use crate::error::show;
 use crate::sink::Sink;
 use crate::{Form, Input, Record};
 use block::{BlockHeader, Last, decode_columns, encode_columns};
