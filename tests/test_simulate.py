@@ -242,3 +242,25 @@ def test_a_request_with_what_is_no_number_is_refused_by_key() -> None:
         simulation.simulate(Request("small", "pacer", {**load, "read_fraction": math.inf}))
     with pytest.raises(InputError, match="oracle: plf: nan is not a number that can be used"):
         simulation.simulate(Request("small", "oracle", load, {"plf": nan}, duration_s=1.0))
+
+
+QUIET = ("simulate", "--server", "small", "--iops", "2000")
+
+
+def test_bounds_on_the_command_line_are_judged_and_told_to_the_law() -> None:
+    done = wattio(
+        *QUIET, "--duration", "20 s", "--json", "--bound", "mean 2%", "--bound", "p99 2 ms"
+    )
+    assert done.returncode == 0, done.stderr
+    tight: dict[str, Any] = json.loads(done.stdout)
+    assert [bound["statistic"] for bound in tight["bounds"]] == ["mean", "p99"]
+    loose = json.loads(wattio(*QUIET, "--duration", "20 s", "--json").stdout)
+    assert tight["power_w_mean"] > loose["power_w_mean"], "the law heard of the tighter bound"
+    assert tight["background_delay_s_max"] >= 0.0
+    assert tight["energy_per_io_j"] == pytest.approx(tight["energy_j"] / tight["ios"])
+
+
+def test_a_bound_and_a_plf_exclude_each_other() -> None:
+    refused = wattio(*QUIET, "--bound", "mean 20%", "--plf", "0.1")
+    assert (refused.returncode, refused.stdout) == (2, "")
+    assert "exclude each other" in refused.stderr

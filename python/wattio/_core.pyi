@@ -134,6 +134,14 @@ def oracle(
     when `progress` returned False. Raises InputError.
     """
 
+def check_bound(text: str) -> str:
+    """Read a bound on latency, such as "mean 20% run", "p99 2 ms window" or "p99.9 0.5".
+
+    Returns a JSON object: `text` (as wattio writes it), `statistic`, `quantile` (None for the
+    mean), `share` over full speed (None for absolute bounds), `limit_us` (None for relative ones),
+    `scope` ("run" or "window"). Raises InputError.
+    """
+
 def check_trace_reading(format: str | None, columns: str | None) -> None:
     """Check how a trace is to be read: by the name of a format, or by a description of columns.
 

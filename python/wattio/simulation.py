@@ -40,7 +40,8 @@ class Request:
     `{"phases": [{"span_s": 20.0, "pattern": "Rand_RW", "pressure": 0.03, "io_bytes": 8192}]}`; all
     but the trace may carry `"open": True` and `"clients": 900`. A pressure of 1 means as fast as
     the clients go. `duration_s` None means: to the load's end. `power_model` is the path of a
-    `power-model.toml` that the power of the server's cores is taken from.
+    `power-model.toml` that the power of the server's cores is taken from. `bounds` are told to the
+    policy as `wattio.bounds.Bound` reads them; none: what the policy's own settings say.
     """
 
     server: str
@@ -52,6 +53,7 @@ class Request:
     window_s: float = 0.5
     seed: int = 1
     power_model: str | None = None
+    bounds: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -161,6 +163,7 @@ def specification(request: Request) -> dict[str, Any]:
     return {
         "server": server,
         "policy": {"name": request.policy, "settings": dict(request.settings)},
+        "bounds": list(request.bounds),
         "load": _load(request, server),
         "warmup_s": request.warmup_s,
         "duration_s": request.duration_s,

@@ -122,6 +122,12 @@ mod core {
         Ok(serde_json::to_string(&resolved).map_err(Fault::from)?)
     }
 
+    /// Reads a bound on latency as users write it; returns its parts as a JSON object.
+    #[pyfunction]
+    fn check_bound(text: &str) -> PyResult<String> {
+        Ok(spec::bound_json(text)?)
+    }
+
     /// Highest rate that closed-loop clients reach at full speed, in I/Os per second.
     #[pyfunction]
     fn saturated_iops(

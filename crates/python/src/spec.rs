@@ -4,6 +4,7 @@ use crate::error::Fault;
 use serde::Deserialize;
 use std::path::PathBuf;
 use wattio_control::Settings;
+use wattio_law::{Bound, Limit, Statistic};
 use wattio_plant::Server;
 use wattio_sim::{Load, Pattern, Phase, Run, RunSettings, Senders};
 use wattio_trace::{Reading, Scaled, open_as};
@@ -14,6 +15,8 @@ use wattio_trace::{Reading, Scaled, open_as};
 pub struct Spec {
     pub server: String,
     pub policy: PolicySpec,
+    #[serde(default)]
+    pub bounds: Vec<Bound>,
     pub load: LoadSpec,
     pub warmup_s: f64,
     pub duration_s: Option<f64>,
@@ -99,8 +102,29 @@ impl Spec {
         let limits = wattio_sim::limits(&server);
         let law = wattio_control::build(&self.policy.name, &self.policy.settings, &limits)?;
         let load = self.load.load(self.seed)?;
-        Ok(Run::new(&server, law, load, self.settings())?)
+        Ok(Run::with_bounds(&server, law, &self.bounds, load, self.settings())?)
     }
+}
+
+/// A bound as users write it, taken apart, as JSON.
+pub fn bound_json(text: &str) -> Result<String, Fault> {
+    let bound: Bound = text.parse()?;
+    let quantile = match bound.statistic {
+        Statistic::Mean => None,
+        Statistic::Quantile(quantile) => Some(quantile),
+    };
+    let limit_us = match bound.limit {
+        Limit::Relative(_) => None,
+        Limit::Absolute(limit) => Some(limit.0 * 1e6),
+    };
+    Ok(serde_json::to_string(&serde_json::json!({
+        "text": bound.to_string(),
+        "statistic": bound.statistic.to_string(),
+        "quantile": quantile,
+        "share": bound.share(),
+        "limit_us": limit_us,
+        "scope": bound.scope,
+    }))?)
 }
 
 /// The highest rate that closed-loop clients reach at full speed, in I/Os per second.

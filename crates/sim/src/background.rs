@@ -19,6 +19,8 @@ pub struct BackgroundWork {
     /// up a flood.
     released: f64,
     updated: Nanoseconds,
+    /// The most tasks that were ever due at once, since the last [`Self::forget_delay`].
+    due_most: f64,
     /// Tasks that became due since the start.
     pub offered: f64,
     /// Tasks that ended since the start.
@@ -41,6 +43,7 @@ impl BackgroundWork {
             due_limit: due_rate * limit_s * 1e9,
             released: 0.0,
             updated: 0,
+            due_most: 0.0,
             offered: 0.0,
             done: 0,
         }
@@ -59,6 +62,17 @@ impl BackgroundWork {
     /// Work that becomes due, in cores' worth.
     pub fn cores_due(&self) -> f64 {
         self.due_rate * self.slice_ns
+    }
+
+    /// The longest that work which is done in the order in which it becomes due has waited, in
+    /// nanoseconds.
+    pub fn delay_ns_max(&self) -> f64 {
+        if self.exists() { self.due_most / self.due_rate } else { 0.0 }
+    }
+
+    /// Measures the longest delay from now on.
+    pub fn forget_delay(&mut self) {
+        self.due_most = self.due;
     }
 
     /// Releases so many cores' worth of work from `now` on; `None`: as it becomes due.
@@ -90,6 +104,7 @@ impl BackgroundWork {
         self.updated = now;
         self.offered += became_due;
         self.due = (self.due + became_due).min(self.due_limit);
+        self.due_most = self.due_most.max(self.due);
         let depth = (self.release_rate * RELEASE_DEPTH_NS).max(1.0);
         self.released = (self.released + span_ns * self.release_rate).min(depth);
     }

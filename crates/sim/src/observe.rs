@@ -18,6 +18,7 @@ pub struct Reading {
     pub(crate) background_done: f64,
     pub(crate) background_offered: f64,
     pub(crate) background_backlog: f64,
+    pub(crate) background_delay_s_max: f64,
     pub(crate) energy_drives_j: f64,
 }
 
@@ -57,6 +58,11 @@ impl Reading {
                 * slice_s,
             background_backlog: engine.background.iter().map(|work| work.backlog()).sum::<f64>()
                 * slice_s,
+            background_delay_s_max: engine
+                .background
+                .iter()
+                .map(|work| work.delay_ns_max() * 1e-9)
+                .fold(0.0, f64::max),
             energy_drives_j: engine.drives.energy_j,
         }
     }

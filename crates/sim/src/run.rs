@@ -225,6 +225,7 @@ impl Run {
         self.next_row = reading.at + self.window_ns;
         if reading.at == self.warmup_ns && self.base.is_none() {
             self.base = Some(reading.clone());
+            self.plant.engine.forget_delays();
         } else {
             let window = &self.plant.engine.latencies;
             let mode = self.driver.insight().mode;

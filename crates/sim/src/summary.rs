@@ -50,6 +50,9 @@ pub struct Summary {
     pub background_rate_due: f64,
     /// Background work that is due and not done at the end, core-seconds at the highest frequency.
     pub background_backlog_core_s_end: f64,
+    /// The longest that background work waited after it became due, in seconds, where it is done
+    /// in that order; absent where there is none.
+    pub background_delay_s_max: Option<f64>,
     /// Energy for each request answered.
     pub energy_per_io_j: Option<f64>,
     /// Cores that drew power.
@@ -123,6 +126,8 @@ impl Summary {
             background_rate_mean: (now.background_done - base.background_done) / duration_s,
             background_rate_due: (now.background_offered - base.background_offered) / duration_s,
             background_backlog_core_s_end: now.background_backlog,
+            background_delay_s_max: (now.background_offered > 0.0)
+                .then_some(now.background_delay_s_max),
             energy_per_io_j: (ios > 0).then(|| energy_j / ios as f64),
             cores_active_mean: powered_s / duration_s,
             frequency_hz_mean: (powered_s > 0.0).then(|| frequency / powered_s),

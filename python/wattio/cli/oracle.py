@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 from cyclopts import App, Parameter
 from rich.table import Table
 
+from wattio.bounds import Bound, judge
 from wattio.cli import output
 from wattio.cli.load_options import LoadOptions, Quantity, seconds, within
 from wattio.cli.simulate import PLF, run_with_twin, show
@@ -72,16 +73,13 @@ def oracle(
     outcome, native = run_with_twin(request, quiet=as_json)
     if slice_ is not None and load.trace is None:
         raise InputError("--slice goes with --trace only")
-    result = {**outcome.summary, **relate(outcome, native, plf)}
+    bound = Bound.parse(f"{statistic} {plf!r} run")
+    judged = [judge(bound, outcome, native)]
+    result = {**outcome.summary, **relate(outcome, native, plf), "bounds": judged}
     if as_json:
         output.print_json(result)
         return 0
     show(result, native.summary)
-    if statistic == "p99":
-        ratio = output.ratio(result["relative_to_native"]["latency_us_p99"])
-        output.console().print(
-            f"planned for p99 latency within {1 + plf:g} x native: it is {ratio}"
-        )
     output.console().print(_plan(result["segments"]))
     return 0
 

@@ -13,6 +13,8 @@ from typing import Annotated, Any, Literal
 from cyclopts import App, Parameter
 
 from wattio import _core, server_power, simulation
+from wattio.analysis import efficiency
+from wattio.bounds import Bound, judge
 from wattio.cli import output
 from wattio.cli.load_options import LoadOptions, Quantity, progress_of, within
 from wattio.errors import InputError, unusable
@@ -29,6 +31,8 @@ wattio simulate --policy pacer --without frequency --pattern Seq_W --pressure 0.
 wattio simulate --server small --trace traces/pgbench.wtrace --policy ondemand
 wattio simulate --profile studies/quickstart/day.toml --policy pacer --set window="250 ms"
 wattio simulate --policy fixed --set cores_share=0.63 --pressure 0.10
+wattio simulate --server small --iops 4000 --bound "mean 20%" --bound "p99 2 ms window"
+wattio simulate --server small --trace traces/pgbench.wtrace --oracle
 wattio simulate --server small --power-model power-model.toml --pressure 0.05
 wattio simulate --list
 ```
@@ -55,6 +59,10 @@ class PolicyOptions:
         Adaptor of PACER to switch off; may be given more than once.
     set
         A parameter of the policy as key=value; may be given more than once.
+    bound
+        A bound on latency: a statistic, a limit (a share over native, or a time) and a scope, such
+        as "mean 20% run" or "p99 2 ms window"; may be given more than once. It is told to the
+        policy in place of its plf, and every run is held against it.
     """
 
     policy: str = "pacer"
@@ -63,6 +71,7 @@ class PolicyOptions:
         tuple[Literal["cores", "frequency", "background"], ...], Parameter(negative="")
     ] = ()
     set: Annotated[tuple[str, ...], Parameter(negative="")] = ()
+    bound: Annotated[tuple[str, ...], Parameter(negative="")] = ()
 
     def settings(self) -> dict[str, Setting]:
         """The policy's settings. Raises InputError."""
@@ -100,12 +109,20 @@ class PolicyOptions:
                 return f"{parameter['minimum']} to {parameter['maximum']}"
         return "a finite number"
 
-    def bound(self) -> float:
-        """The tolerated loss that the run is held against."""
+    def tolerance(self) -> float:
+        """The tolerated loss that the run is held against where no bound is given."""
         if self.plf is not None:
             return self.plf
         plf = self.settings().get("plf", 0.2)
         return float(plf)
+
+    def bounds(self) -> tuple[Bound, ...]:
+        """The bounds as given. Raises InputError."""
+        if self.bound and self.plf is not None:
+            raise InputError('--bound and --plf exclude each other: --plf 0.2 is "mean 20% run"')
+        if self.bound and self.policy == "oracle":
+            raise InputError("--bound is for laws; the oracle takes --plf and --set statistic=p99")
+        return tuple(Bound.parse(text) for text in self.bound)
 
 
 @app.default
@@ -117,6 +134,7 @@ def simulate(
     load: Annotated[LoadOptions, Parameter(name="*")] = LoadOptions(),  # noqa: B008
     warmup: Quantity | None = None,
     seed: int = 1,
+    oracle: Annotated[bool, Parameter("--oracle", negative="")] = False,
     listing: Annotated[bool, Parameter("--list", negative="")] = False,
     as_json: Annotated[bool, Parameter("--json", negative="")] = False,
 ) -> int:
@@ -132,6 +150,8 @@ def simulate(
         Simulated first and not counted; 10 s, or nothing before a trace.
     seed
         Seed of all random numbers; one seed is one result.
+    oracle
+        Search for the least power on this load, too, and tell the share of it that was saved.
     listing
         Show all servers and policies with their parameters.
     as_json
@@ -139,11 +159,17 @@ def simulate(
     """
     if listing:
         return _list(as_json)
+    promised = chosen.bounds()
     request = load.request(server, chosen.policy, chosen.settings(), seed, warmup, power_model)
+    request = replace(request, bounds=tuple(bound.text for bound in promised))
     if chosen.policy != "oracle":
         _core.check_policy(chosen.policy, json.dumps(dict(request.settings)))
     outcome, native = run_with_twin(request, quiet=as_json)
-    result = {**outcome.summary, **relate(outcome, native, chosen.bound())}
+    plf = chosen.tolerance()
+    judged = [judge(bound, outcome, native) for bound in promised or (Bound.of_plf(plf),)]
+    result = {**outcome.summary, **relate(outcome, native, plf), "bounds": judged}
+    if oracle:
+        result["share_of_oracle"] = _share_of_oracle(outcome, native, plf, quiet=as_json)
     if as_json:
         output.print_json(result)
     else:
@@ -199,14 +225,30 @@ def show(result: dict[str, Any], native: dict[str, Any]) -> None:
     if states:
         shares = ", ".join(f"{name} {share:.0%}" for name, share in states.items())
         output.console().print(f"time in states: {shares}")
-    bound = result["bound"]
-    kept = {True: "kept", False: "NOT kept", None: "nothing to hold it against"}
-    share = bound["violation_share"]
-    windows = "" if share is None else f"; {share:.1%} of its half-second windows above that"
-    output.console().print(
-        f"bound of the run's mean latency, {1 + bound['plf']:g} x native: "
-        f"{kept[bound['latency_us_mean_ok']]}{windows}"
-    )
+    for bound in result.get("bounds", ()):
+        output.console().print(_sentence(bound), highlight=False)
+    if "share_of_oracle" in result:
+        share = result["share_of_oracle"]
+        told = "nothing that could be saved" if share is None else f"{share:.0%}"
+        output.console().print(f"share of what the oracle saves: {told}")
+
+
+def _sentence(bound: dict[str, Any]) -> str:
+    """How a bound fared, in words."""
+    kept = {True: "kept", False: "NOT kept", None: "nothing to hold it against"}[bound["kept"]]
+    ratio, share = bound["run_ratio"], bound["violation_share"]
+    over_run = "" if ratio is None else f"; {ratio:.3f} x its limit over the run"
+    windows = "" if share is None else f"; {share:.1%} of the latency windows above it"
+    return f"bound {bound['bound']}: {kept}{over_run}{windows}"
+
+
+def _share_of_oracle(outcome: Outcome, native: Outcome, plf: float, *, quiet: bool) -> float | None:
+    """What a run saves as a share of what the oracle saves within the mean bound plf."""
+    request = replace(outcome.request, policy="oracle", settings={"plf": plf}, bounds=())
+    with progress_of(("oracle",), quiet=quiet) as watch:
+        best = simulation.simulate(request, progress=watch(0))
+    powers = (each.summary["power_w_mean"] for each in (outcome, native, best))
+    return efficiency.captured_share(*powers)
 
 
 _ROWS = (

@@ -223,6 +223,11 @@ impl Engine {
         self.background.iter().any(BackgroundWork::exists)
     }
 
+    /// Measures the longest delay of background work from now on.
+    pub fn forget_delays(&mut self) {
+        self.background.iter_mut().for_each(BackgroundWork::forget_delay);
+    }
+
     /// The requests that have arrived and are not answered.
     pub fn in_flight(&mut self) -> InFlight {
         self.forget_answered();

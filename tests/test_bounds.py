@@ -1,0 +1,75 @@
+"""Bounds on latency: how they are written, and how a run is held against them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from wattio.bounds import Bound, judge
+from wattio.errors import InputError
+from wattio.simulation import Outcome, Request
+
+REQUEST = Request("small", "pacer", {"pattern": "Rand_RW", "iops": 100.0})
+
+
+def outcome(windows: list[list[float]]) -> Outcome:
+    """A run whose windows answered requests with these latencies."""
+    every = sorted(latency for window in windows for latency in window)
+    means = [float(np.mean(window)) if window else float("nan") for window in windows]
+    offsets = np.cumsum([0, *(len(window) for window in windows)]).astype(np.uint64)
+    edges = np.array([latency for window in windows for latency in sorted(window)])
+    return Outcome(
+        REQUEST,
+        {"latency_us_mean": float(np.mean(every)) if every else None},
+        {"start_s": np.arange(len(windows)) * 0.5, "latency_us_mean": np.array(means)},
+        (offsets, edges, np.ones(edges.size, dtype=np.uint64)),
+        (np.array(every), np.ones(len(every), dtype=np.uint64)),
+    )
+
+
+NATIVE = outcome([[100.0, 100.0], [100.0, 100.0], [], [100.0]])
+
+
+@pytest.mark.parametrize(
+    ("text", "kept", "worst", "violations"),
+    [
+        # Means 130, 110, -, 100: 1.13 x native over the run.
+        ("mean 20% run", True, 130 / 120, 1 / 3),
+        ("mean 20% window", False, 130 / 120, 1 / 3),
+        ("mean 10% run", False, 130 / 110, 1 / 3),
+        ("mean 118 us run", True, 130 / 118, 1 / 3),
+        # The greatest of each window: 150, 120, -, 100.
+        ("p99 50% window", True, 1.0, 0.0),
+        ("p99 140 us run", False, 150 / 140, 1 / 3),
+        ("p50 10% run", True, 110 / 110, 0.0),
+    ],
+)
+def test_a_run_is_held_against_a_bound(
+    text: str, kept: bool, worst: float, violations: float
+) -> None:
+    ours = outcome([[110.0, 150.0], [100.0, 120.0], [], [100.0]])
+    judged = judge(Bound.parse(text), ours, NATIVE)
+    assert judged["kept"] is kept
+    assert judged["worst"] == pytest.approx(worst)
+    assert judged["violation_share"] == pytest.approx(violations)
+
+
+def test_windows_without_a_twin_count_over_the_run_only() -> None:
+    ours = outcome([[100.0], [100.0], [500.0], [100.0]])
+    judged = judge(Bound.parse("mean 20% run"), ours, NATIVE)
+    assert (judged["kept"], judged["violation_share"]) == (False, 0.0)
+
+
+def test_a_run_without_requests_keeps_and_breaks_nothing() -> None:
+    quiet = outcome([[], []])
+    judged = judge(Bound.parse("p99 2 ms window"), quiet, quiet)
+    assert (judged["kept"], judged["worst"], judged["run_ratio"]) == (None, None, None)
+
+
+def test_what_plf_means_is_a_bound() -> None:
+    assert Bound.of_plf(0.2) == Bound.parse("mean 20% run")
+    assert Bound.of_plf(0.015).share == pytest.approx(0.015)
+
+
+def test_what_is_no_bound_says_what_would_be() -> None:
+    with pytest.raises(InputError, match=r"\"median\" is no statistic.*mean 20% run"):
+        Bound.parse("median 20%")
