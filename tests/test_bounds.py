@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 from wattio.bounds import Bound, judge
 from wattio.errors import InputError
 from wattio.simulation import Outcome, Request
@@ -17,10 +18,14 @@ def outcome(windows: list[list[float]]) -> Outcome:
     means = [float(np.mean(window)) if window else float("nan") for window in windows]
     offsets = np.cumsum([0, *(len(window) for window in windows)]).astype(np.uint64)
     edges = np.array([latency for window in windows for latency in sorted(window)])
+    starts: NDArray[np.float64] = np.array([0.5 * at for at in range(len(windows))])
     return Outcome(
         REQUEST,
         {"latency_us_mean": float(np.mean(every)) if every else None},
-        {"start_s": np.arange(len(windows)) * 0.5, "latency_us_mean": np.array(means)},
+        {
+            "start_s": starts,
+            "latency_us_mean": np.array(means),
+        },
         (offsets, edges, np.ones(edges.size, dtype=np.uint64)),
         (np.array(every), np.ones(len(every), dtype=np.uint64)),
     )

@@ -35,8 +35,9 @@ class Request:
 
     `server` is the name of a built-in description or a path to a TOML file. `load` is one of
     `{"pattern": "Rand_RW", "pressure": 0.1}`, `{"pattern": ..., "iops": 5000.0}`,
-    `{"trace": "path", "rate_scale": 1.0, "time_scale": 1.0}` (with `"format"` or `"columns"` where
-    its format is not to be found by the content), `{"profile": "path"}` or
+    `{"trace": "path", "rate_scale": 1.0, "time_scale": 1.0}` (with `"start_s"` to leave out its
+    beginning, and with `"format"` or `"columns"` where its format is not to be found by the
+    content), `{"profile": "path"}` or
     `{"phases": [{"span_s": 20.0, "pattern": "Rand_RW", "pressure": 0.03, "io_bytes": 8192}]}`; all
     but the trace may carry `"open": True` and `"clients": 900`. A pressure of 1 means as fast as
     the clients go. `duration_s` None means: to the load's end. `power_model` is the path of a
@@ -190,6 +191,7 @@ def _load(request: Request, server: str) -> dict[str, Any]:
         return {
             "kind": "trace",
             "path": str(load["trace"]),
+            "start_s": float(load.get("start_s", 0.0)),
             "rate_scale": float(load.get("rate_scale", 1.0)),
             "time_scale": float(load.get("time_scale", 1.0)),
             **reading_of(load),

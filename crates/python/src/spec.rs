@@ -7,7 +7,7 @@ use wattio_control::Settings;
 use wattio_law::{Bound, Limit, Statistic};
 use wattio_plant::Server;
 use wattio_sim::{Load, Pattern, Phase, Run, RunSettings, Senders};
-use wattio_trace::{Reading, Scaled, open_as};
+use wattio_trace::{Excerpt, Reading, Scaled, open_as};
 
 /// A run.
 #[derive(Clone, Debug, Deserialize)]
@@ -44,6 +44,8 @@ pub enum LoadSpec {
     },
     Trace {
         path: PathBuf,
+        #[serde(default)]
+        start_s: f64,
         rate_scale: f64,
         time_scale: f64,
         #[serde(default)]
@@ -72,11 +74,12 @@ impl LoadSpec {
                 };
                 Load::Phases { senders, phases: phases.clone() }
             }
-            Self::Trace { path, rate_scale, time_scale, format, columns } => {
+            Self::Trace { path, start_s, rate_scale, time_scale, format, columns } => {
                 let reading = Reading::new(format.as_deref(), columns.as_deref())?;
                 let reader =
                     open_as(path, &reading).map_err(|error| Fault::in_file(path, &error))?;
-                let scaled = Scaled::new(reader, *rate_scale, *time_scale, seed)?;
+                let scaled =
+                    Scaled::new(Excerpt::new(reader, *start_s)?, *rate_scale, *time_scale, seed)?;
                 Load::Trace(Box::new(scaled))
             }
         })

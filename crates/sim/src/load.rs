@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 use thiserror::Error;
-use wattio_trace::{Reader, Record, Scaled, TraceError};
+use wattio_trace::{Excerpt, Reader, Record, Scaled, TraceError};
 
 /// The mix of requests of a phase (PACER document, table II).
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
@@ -44,9 +44,9 @@ pub trait TraceSource: Iterator<Item = Result<Record, TraceError>> + Send {
     fn share_read(&self) -> f64;
 }
 
-impl TraceSource for Scaled<Reader> {
+impl TraceSource for Scaled<Excerpt<Reader>> {
     fn share_read(&self) -> f64 {
-        self.get_ref().share_read()
+        self.get_ref().get_ref().share_read()
     }
 }
 

@@ -13,6 +13,7 @@
 mod columns;
 mod convert;
 mod error;
+mod excerpt;
 mod form;
 mod formats;
 mod info;
@@ -30,6 +31,7 @@ mod source;
 pub use columns::Columns;
 pub use convert::{convert, write};
 pub use error::{Position, TraceError};
+pub use excerpt::Excerpt;
 pub use form::Form;
 pub use info::{IdleGaps, Info, Rate, info, info_json};
 pub(crate) use input::Input;

@@ -77,6 +77,8 @@ class LoadOptions:
     columns
         Columns of a trace of no known format, such as
         "time=0:us,op=2,lba=3:sectors,size=4:bytes"; `wattio trace info --help` says more.
+    start
+        Leave out so much of a trace's beginning, in its own time.
     rate_scale
         Multiply a trace's requests by this, in the same time.
     time_scale
@@ -97,6 +99,7 @@ class LoadOptions:
     trace: Path | None = None
     format: str | None = None
     columns: str | None = None
+    start: Quantity | None = None
     rate_scale: float = 1.0
     time_scale: float = 1.0
     profile: Path | None = None
@@ -138,6 +141,8 @@ class LoadOptions:
             scales = {"rate_scale": self.rate_scale, "time_scale": self.time_scale}
             keywords = ReadingOptions(self.format, self.columns).keywords()
             reading = {key: value for key, value in keywords.items() if value is not None}
+            if self.start is not None:
+                scales["start_s"] = seconds("--start", self.start)
             return {"trace": str(self.trace), **scales, **reading}
         if self.clients is not None and self.clients < 1:
             raise InputError(f"--clients {self.clients}: must be 1 or more")
@@ -156,7 +161,7 @@ class LoadOptions:
     def _refuse_foreign(self) -> None:
         """Options that say nothing about the load that was chosen. Raises InputError."""
         mix = ("pattern", "read_fraction", "io_size")
-        foreign: tuple[str, ...] = ("format", "columns", "rate_scale", "time_scale")
+        foreign: tuple[str, ...] = ("format", "columns", "start", "rate_scale", "time_scale")
         chosen = "a pattern"
         if self.trace is not None:
             foreign, chosen = (*mix, "open", "clients"), "--trace"

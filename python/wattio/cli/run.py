@@ -12,7 +12,8 @@ from cyclopts import App, Parameter
 from wattio.cli import output
 from wattio.cli.progress import RunProgress
 from wattio.errors import Cancelled, InputError
-from wattio.study import document, running, summary
+from wattio.study import document, running, schema, summary, trace_set
+from wattio.study.document import Document
 from wattio.study.execution import Executor, SimulationExecutor, Watch
 from wattio.study.plan import Plan
 from wattio.study.result import ResultFolder, StudyFolder
@@ -28,6 +29,7 @@ wattio run studies/quickstart/study.toml
 wattio run studies/pacer/study.toml --jobs 8 --results /data/results
 wattio run --resume results/pacer/20260102T030405Z-1a2b3c4
 wattio run studies/quickstart/study.toml --json
+wattio run studies/foresight/study.toml --traces /data/traces
 wattio run studies/arm-cluster/study.toml --scale small --dry-run
 wattio run studies/arm-cluster/study.toml --scale small
 ```
@@ -44,6 +46,7 @@ def run(
     results: Path = Path("results"),
     jobs: int | None = None,
     engine: str | None = None,
+    traces: Path | None = None,
     scale: str | None = None,
     meter: str | None = None,
     dry_run: Annotated[bool, Parameter(negative="")] = False,
@@ -70,6 +73,8 @@ def run(
     engine
         Simulate on a cluster of dask.distributed: `local`, or the address of a scheduler, as in
         tcp://scheduler:8786. On threads of this process where it is not given.
+    traces
+        Play every trace of this folder, too, as the study's table `[traces]` says. For simulations.
     scale
         Measure with the changes of this table `[scale.NAME]` of the study.
     meter
@@ -91,6 +96,8 @@ def run(
     if study is not None and study.is_dir():
         study /= "study.toml"
     source = None if study is None else document.read(study)
+    if traces is not None:
+        source = _with_traces(source, traces)
     if is_measurement(source) if source else resume is not None and _was_measured(resume):
         from wattio.cli import measuring
 
@@ -111,9 +118,21 @@ def run(
     if jobs is not None and jobs < 1:
         raise InputError(f"--jobs {jobs}: must be 1 or more")
     simulator = NativeSimulator()
-    folder, plan = begin(study, resume, results, simulator)
+    folder, plan = begin(source, resume, results, simulator)
     carry_out(folder, plan, jobs or len(os.sched_getaffinity(0)), simulator, engine)
     return show(folder, report, as_json)
+
+
+def _with_traces(source: Document | None, traces: Path) -> Document:
+    """A study that plays a folder of traces, too; says which files are none. Raises InputError."""
+    if source is None:
+        raise InputError("--traces goes with a study; a resumed run knows its folder")
+    study = document.parse(source.path, trace_set.with_folder(source.text, traces))
+    entry = schema.from_document(study).traces
+    left_out = [] if entry is None else trace_set.expand(entry, traces).left_out
+    if left_out:
+        output.messages().print(f"no traces, left out: {', '.join(left_out)}", markup=False)
+    return study
 
 
 def _was_measured(folder: Path) -> bool:
@@ -121,17 +140,17 @@ def _was_measured(folder: Path) -> bool:
 
 
 def begin(
-    study: Path | None, resume: Path | None, results: Path, simulator: Simulator
+    source: Document | None, resume: Path | None, results: Path, simulator: Simulator
 ) -> tuple[ResultFolder, Plan]:
     """The folder to work in, new or resumed, and the plan. Raises InputError or ResultError."""
     if resume is not None:
         folder = ResultFolder(resume)
-        if study is not None and document.read(study).text != folder.study_text():
-            raise InputError(f"{study}: is not the study that {resume} was begun with")
+        if source is not None and source.text != folder.study_text():
+            raise InputError(f"{source.path}: is not the study that {resume} was begun with")
         return folder, running.resume(folder, simulator)
-    if study is None:
+    if source is None:
         raise InputError("wattio run needs a study file, or --resume with a result folder")
-    plan = running.prepare(document.read(study), simulator)
+    plan = running.prepare(source, simulator)
     return ResultFolder.create(plan, results, datetime.now(UTC)), plan
 
 

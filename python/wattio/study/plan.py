@@ -108,7 +108,8 @@ def make(source: Document, study: SimulationStudy, simulator: Simulator) -> Plan
                 raise source.error((*place, "power_model"), str(error)) from None
         loads[entry.name] = facts
         resolved_loads.append(_absolute(base, entry, server))
-    resolved = study.model_dump(mode="json") | {
+    # The folder of traces stands there as the loads that were made of it.
+    resolved = study.model_dump(mode="json", exclude={"traces"}) | {
         "load": resolved_loads,
         "policy": [entry.model_dump(mode="json") for entry in policies],
     }
@@ -260,6 +261,8 @@ def _load_facts(base: Path, entry: LoadEntry, source: Document, index: int) -> d
         }
         given = {"format": entry.format, "columns": entry.columns}
         request |= {key: value for key, value in given.items() if value is not None}
+        if entry.start:
+            request["start_s"] = entry.start
         return {"kind": "trace", "request": request, "identity": identity}
     day = profile.load(Path(path))
     facts = {"name": day.name, "span_s": day.span_s, "simulated_s": day.simulated_s}

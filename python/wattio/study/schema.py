@@ -36,10 +36,11 @@ from pydantic import Field, model_validator
 
 from wattio import _core
 from wattio.errors import InputError
-from wattio.study import document
+from wattio.study import document, trace_set
 from wattio.study.document import Document, Strict, nearest
 from wattio.study.profile import PatternName, Pressure, Rate, SegmentEntry
 from wattio.study.quantity import Seconds, SecondsOrZero
+from wattio.study.trace_set import TraceSetEntry
 
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._+=, -]{0,63}$")]
 Scale = Annotated[float, Field(gt=0, le=1e6)]
@@ -66,7 +67,7 @@ class SimulationHead(Strict):
 
 _KEYS_OF_SOURCE = {
     "pattern": {"pressure", "iops", "open", "clients"},
-    "trace": {"format", "columns", "rate_scale", "time_scale"},
+    "trace": {"format", "columns", "start", "rate_scale", "time_scale"},
     "profile": {"open", "clients"},
     "phases": {"open", "clients"},
 }
@@ -93,6 +94,8 @@ class LoadEntry(Strict):
     # Where the trace's format is not found by its content: its name, or what its columns are.
     format: str | None = None
     columns: str | None = None
+    # Left out at the trace's beginning, in its own time.
+    start: SecondsOrZero = 0.0
     rate_scale: Scale = 1.0
     time_scale: Scale = 1.0
     profile: str | None = None
@@ -165,7 +168,8 @@ class SimulationStudy(Strict):
     """A study file of kind "simulation"."""
 
     study: SimulationHead
-    load: list[LoadEntry] = Field(min_length=1)
+    load: list[LoadEntry] = Field(default_factory=list)
+    traces: TraceSetEntry | None = None
     policy: list[PolicyEntry] = Field(min_length=1)
     sweep: list[SweepEntry] = Field(default_factory=list)
 
@@ -175,9 +179,24 @@ def from_document(source: Document) -> SimulationStudy:
     kind = kind_of(source)
     if kind != "simulation":
         raise source.error(("study", "kind"), f"is a {kind}, not a simulation")
-    study = document.validate(SimulationStudy, source)
+    study = _with_traces(document.validate(SimulationStudy, source), source)
+    if not study.load:
+        raise source.error(("load",), "is required: a study plays at least one load")
     _check_names(study, source)
     return study
+
+
+def _with_traces(study: SimulationStudy, source: Document) -> SimulationStudy:
+    """A study with the loads of its folder of traces, where it names one. Raises InputError."""
+    if study.traces is None or study.traces.folder is None:
+        return study
+    folder = source.path.resolve().parent / study.traces.folder
+    try:
+        made = trace_set.expand(study.traces, folder)
+    except InputError as error:
+        raise source.error(("traces", "folder"), str(error)) from None
+    loads = [document.check(LoadEntry, load, "traces") for load in made.loads]
+    return study.model_copy(update={"load": [*study.load, *loads]})
 
 
 def kind_of(source: Document) -> str:

@@ -1,0 +1,79 @@
+"""Folders of traces as loads of a study."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from wattio.errors import InputError
+from wattio.study import document, schema, trace_set
+from wattio.study.trace_set import TraceSetEntry
+
+SHIPPED = Path(__file__).parent.parent / "traces" / "pgbench.wtrace"
+STUDY = """[study]
+name = "laws"
+kind = "simulation"
+[traces]  # what to make of them
+servers = ["small", "dorado6000"]
+rate_scales = [1, 20]
+pieces = 2
+stretch = "100 s"
+[[policy]]
+name = "pacer"
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A long trace, one of two requests in 2 s, and a note."""
+    (tmp_path / "long.wtrace").symlink_to(SHIPPED)
+    rows = ["128166372003061629,usr,0,Read,0,4096,100", "128166372023061629,usr,0,Write,0,512,90"]
+    (tmp_path / "short.csv").write_text("\n".join(rows) + "\n")
+    (tmp_path / "README.txt").write_text("where these come from\n")
+    return tmp_path
+
+
+def study_of(text: str, tmp_path: Path) -> schema.SimulationStudy:
+    return schema.from_document(document.parse(tmp_path / "study.toml", text))
+
+
+def test_every_trace_is_played_on_every_server_at_every_rate(folder: Path) -> None:
+    study = study_of(trace_set.with_folder(STUDY, folder), folder)
+    # Two pieces of the long one, one of the short one: (2 + 1) x 2 servers x 2 rates.
+    assert len(study.load) == 12
+    names = [entry.name for entry in study.load]
+    assert {"long.wtrace x20 small p2", "short.csv x1 dorado6000"} <= set(names)
+    second = next(entry for entry in study.load if entry.name == "long.wtrace x20 small p2")
+    assert second.duration == 100.0
+    assert 100.0 < second.start < 160.0
+    short = next(entry for entry in study.load if entry.name == "short.csv x20 small")
+    # Stretched from 2 s to 100 s, and as much more often.
+    assert short.time_scale == pytest.approx(50.0)
+    assert short.rate_scale == pytest.approx(20 * 50.0)
+
+
+def test_what_is_no_trace_is_left_out_and_named(folder: Path) -> None:
+    entry = TraceSetEntry(servers=["small"])
+    assert trace_set.expand(entry, folder).left_out == ["README.txt"]
+
+
+def test_a_folder_is_put_into_the_study_once(folder: Path) -> None:
+    once = trace_set.with_folder(STUDY, folder)
+    assert trace_set.with_folder(once, folder) == once
+    assert "# what to make of them" in once
+    with pytest.raises(InputError, match=r"no table \[traces\]"):
+        trace_set.with_folder("[study]\n", folder)
+
+
+def test_a_folder_without_traces_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    text = trace_set.with_folder(STUDY, tmp_path / "empty")
+    with pytest.raises(InputError, match=r"traces\.folder: .* holds no trace"):
+        study_of(text, tmp_path)
+
+
+def test_without_a_folder_a_study_plays_its_own_loads(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="at least one load"):
+        study_of(STUDY, tmp_path)
+    load = '[[load]]\nname = "own"\nserver = "small"\ntrace = "own.wtrace"\n'
+    assert [entry.name for entry in study_of(STUDY + load, tmp_path).load] == ["own"]
