@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.table import Table
 
 if TYPE_CHECKING:
+    from wattio.study.overall import Overall
     from wattio.study.summary import Row
 
 ABSENT = "-"
@@ -102,6 +103,26 @@ def summary_table(rows: Sequence[Row]) -> Table:
             bound(row),
         )
         before = row.run.load
+    return table
+
+
+def overall_table(found: Sequence[Overall]) -> Table:
+    """Each policy over all loads; a broken bound counts as nothing saved."""
+    table = Table(title="Over all loads", title_justify="left", box=None)
+    table.add_column("policy")
+    columns = ("bound kept", "background done", "worst mean lat.", "saving, median")
+    for column in (*columns, "of oracle, median", "worst quarter"):
+        table.add_column(column, justify="right")
+    for policy in found:
+        table.add_row(
+            policy.label,
+            f"{policy.kept} of {policy.judged}",
+            f"{policy.background_done} of {policy.loads}",
+            ratio(policy.latency_worst),
+            share(policy.saving_median),
+            share(policy.captured_median),
+            share(policy.captured_worst_quarter),
+        )
     return table
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
@@ -12,7 +13,7 @@ from cyclopts import App, Parameter
 from wattio.cli import output
 from wattio.cli.progress import RunProgress
 from wattio.errors import Cancelled, InputError
-from wattio.study import document, running, schema, summary, trace_set
+from wattio.study import document, overall, running, schema, summary, trace_set
 from wattio.study.document import Document
 from wattio.study.execution import Executor, SimulationExecutor, Watch
 from wattio.study.plan import Plan
@@ -207,11 +208,14 @@ def show(folder: ResultFolder, report: bool, as_json: bool) -> int:
             "report": str(page) if page else None,
             "complete": folder.complete(),
             "summary": output.summary_json(rows),
+            "overall": [asdict(policy) for policy in overall.of(rows)],
         }
         output.print_json(content)
         return 0
     console = output.console()
     console.print(output.summary_table(rows))
+    if over_all := overall.of(rows):
+        console.print(output.overall_table(over_all))
     for name, path in (("result", folder.path), ("report", page)):
         if path:
             console.print(f"{name}: {path}", markup=False, highlight=False, soft_wrap=True)

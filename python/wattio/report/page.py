@@ -9,6 +9,7 @@ from typing import Any
 from wattio.errors import ResultError
 from wattio.report import figures, phrases, rendering
 from wattio.report.gathering import LoadPart, Result, gather
+from wattio.study import overall
 from wattio.study.plan import BOUND_BY, REFERENCE
 from wattio.study.summary import Row
 
@@ -28,6 +29,10 @@ COLUMNS = (
 """Columns of the CSV of a load's table, by metric."""
 
 
+DRAWN_MAX = 12
+"""Of a study with more loads the page shows tables only: figures of each would be megabytes."""
+
+
 def make(path: Path) -> Path:
     """Write `report/` of a result folder; return the page. Raises ResultError."""
     result = gather(path)
@@ -36,7 +41,7 @@ def make(path: Path) -> Path:
     parts = []
     try:
         for part in result.loads:
-            drawn = figures.of_load(part)
+            drawn = figures.of_load(part) if len(result.loads) <= DRAWN_MAX else []
             slug = rendering.slug(part.name)
             rendering.write_table(target / f"{slug}-table.csv", _table(part))
             for figure in drawn:
@@ -58,6 +63,7 @@ def _render(result: Result, parts: list[dict[str, Any]]) -> str:
             name=result.folder.name,
             complete=result.complete,
             parts=parts,
+            overall=overall.of([row for part in result.loads for row in _rows(part)]),
             made=_made(result),
             machine=result.machine,
         )

@@ -1,0 +1,39 @@
+"""Policies over many loads."""
+
+from __future__ import annotations
+
+from wattio.study import overall
+from wattio.study.plan import Run
+from wattio.study.summary import Row
+
+
+def row(load: int, label: str, *, kept: bool = True, background: float = 1.0, **more: float) -> Row:
+    run = Run(f"load {load}", "small", label, label, {}, 0.2)
+    values = {"relative_background_rate": background, **more}
+    return Row(run, 1, 0, 0, values, {}, None if label == "native" else kept)
+
+
+def test_a_broken_bound_and_undone_background_work_count_as_nothing_saved() -> None:
+    rows = [row(at, "native") for at in range(4)]
+    rows += [
+        row(0, "law", captured_share=0.9, saving_share=0.1, relative_latency_us_mean=1.1),
+        row(1, "law", captured_share=0.8, saving_share=0.1, kept=False),
+        row(2, "law", captured_share=0.7, saving_share=0.1, background=0.9),
+        row(3, "law", captured_share=0.6, saving_share=0.3, relative_latency_us_mean=1.19),
+    ]
+    [found] = overall.of(rows)
+    assert (found.label, found.loads) == ("law", 4)
+    assert (found.kept, found.judged, found.background_done) == (3, 4, 3)
+    # Captured: 0.9, 0, 0, 0.6.
+    assert found.captured_median == 0.3
+    assert found.captured_worst_quarter == 0.0
+    assert (found.saving_median, found.latency_worst) == (0.1, 1.19)
+
+
+def test_few_loads_have_their_own_tables_only() -> None:
+    assert overall.of([row(at, "law", captured_share=1.0) for at in range(3)]) == []
+
+
+def test_a_policy_without_an_oracle_has_no_share() -> None:
+    [found] = overall.of([row(at, "law", saving_share=0.1) for at in range(4)])
+    assert found.captured_median is None
