@@ -230,7 +230,7 @@ impl Governor {
         let insight = self.looping.law().insight();
         self.account.window(dt, &truth, &seen, &insight, state_before, forced.is_some());
         if let Some(act) = &mut self.act {
-            act.hands.machine().share_time(true);
+            act.hands.share_time(true);
         }
         self.put_into_force(now, &action);
         self.look_for_others(now);

@@ -1,7 +1,7 @@
 //! The only code that writes to a machine: saves before the first write, reads back after each,
 //! lets go of what others change, and restores.
 
-use crate::knob::{Address, Assignment, Machine, MachineError, Target};
+use crate::knob::{Address, Assignment, Look, Machine, MachineError, Target};
 use crate::snapshot::{Saved, Snapshot, SnapshotError, SnapshotStore};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
@@ -182,8 +182,13 @@ impl Hands {
     }
 
     /// The machine, to look at.
-    pub fn machine(&mut self) -> &mut dyn Machine {
+    pub fn look(&mut self) -> &mut dyn Look {
         &mut *self.machine
+    }
+
+    /// See [`Machine::share_time`]; a restore takes the time that it needs.
+    pub fn share_time(&mut self, shared: bool) {
+        self.machine.share_time(shared);
     }
 
     /// How many places' old values are saved.

@@ -60,29 +60,19 @@ pub enum MachineError {
     },
 }
 
-/// Reads and writes the places of a machine.
-pub trait Machine: Send {
+/// Reads the places of a machine, and changes none.
+pub trait Look: Send {
     /// The value at a place, without the line's end.
     ///
     /// # Errors
     /// [`MachineError`].
     fn read(&mut self, address: &Address) -> Result<String, MachineError>;
 
-    /// Writes a value. Returns when it is in force.
-    ///
-    /// # Errors
-    /// [`MachineError`].
-    fn write(&mut self, address: &Address, value: &str) -> Result<(), MachineError>;
-
-    /// Where reading and writing wait for others: from here on all of it together waits no longer
-    /// than the slowest may alone, until this is called again; `false`: each as long as it may.
-    fn share_time(&mut self, _shared: bool) {}
-
     /// Whether two values of a place mean the same: `0-1` and `0,1` of a list of processors.
     fn same(&self, address: &Address, one: &str, other: &str) -> bool;
 
     /// Whether `found` is what the machine makes of `value`: drivers round frequencies. Weaker than
-    /// [`Machine::same`], so that it never stands for having put an old value back.
+    /// [`Look::same`], so that it never stands for having put an old value back.
     fn took(&self, address: &Address, value: &str, found: &str) -> bool {
         self.same(address, value, found)
     }
@@ -92,6 +82,20 @@ pub trait Machine: Send {
 
     /// The command by which a person can put a value back.
     fn mend(&self, address: &Address, value: &str) -> String;
+}
+
+/// Reads and writes the places of a machine. Only [`crate::Hands`] has one: they save before they
+/// write, and everybody else is given what looks.
+pub trait Machine: Look {
+    /// Writes a value. Returns when it is in force.
+    ///
+    /// # Errors
+    /// [`MachineError`].
+    fn write(&mut self, address: &Address, value: &str) -> Result<(), MachineError>;
+
+    /// Where reading and writing wait for others: from here on all of it together waits no longer
+    /// than the slowest may alone, until this is called again; `false`: each as long as it may.
+    fn share_time(&mut self, _shared: bool) {}
 }
 
 /// What one group of cores shall be.
@@ -151,8 +155,16 @@ pub enum Layer {
 
 /// A knob: turns a setting into values to write.
 ///
-/// A knob writes nothing itself. What it answers is saved, written, read back and restored by
-/// [`crate::Hands`], so that no knob can forget to.
+/// A knob writes nothing itself: it is given a machine to look at. What it answers is saved, written,
+/// read back and restored by [`crate::Hands`], so that no knob can forget to.
+///
+/// ```compile_fail,E0599
+/// use wattio_governor::{Address, Look};
+///
+/// fn looks_only(machine: &mut dyn Look, address: &Address) {
+///     let _ = machine.write(address, "0");
+/// }
+/// ```
 pub trait Knob: Send {
     /// What it is, for messages and metrics: `cpu.frequency`.
     fn name(&self) -> &str;
@@ -174,7 +186,7 @@ pub trait Knob: Send {
     fn assignments(
         &mut self,
         setting: &Setting,
-        machine: &mut dyn Machine,
+        machine: &mut dyn Look,
     ) -> Result<Vec<Assignment>, MachineError>;
 }
 

@@ -16,7 +16,7 @@ use crate::machine::command::PAUSED;
 use crate::machine::{Cgroups, CommandConfig};
 use crate::processes;
 use serde::Deserialize;
-use wattio_governor::{Address, Assignment, Knob, Layer, Machine, MachineError, Setting};
+use wattio_governor::{Address, Assignment, Knob, Layer, Look, MachineError, Setting};
 use wattio_law::OperatingState;
 
 pub(super) const NAME: &str = "background";
@@ -153,7 +153,7 @@ impl Knob for BackgroundKnob {
     fn assignments(
         &mut self,
         setting: &Setting,
-        _machine: &mut dyn Machine,
+        _machine: &mut dyn Look,
     ) -> Result<Vec<Assignment>, MachineError> {
         let pace = match setting.state {
             Some(OperatingState::Stable) if setting.background.pace == 1.0 => {

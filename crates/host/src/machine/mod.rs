@@ -28,7 +28,7 @@ use crate::Root;
 use program::Budget;
 use rustix::io::Errno;
 use std::io;
-use wattio_governor::{Address, Machine, MachineError};
+use wattio_governor::{Address, Look, Machine, MachineError};
 use wattio_units::Seconds;
 
 /// The host that the process runs on, or a folder that is shaped like one.
@@ -109,7 +109,7 @@ fn unknown(address: &Address) -> Trouble {
     ))
 }
 
-impl Machine for LinuxMachine {
+impl Look for LinuxMachine {
     fn read(&mut self, address: &Address) -> Result<String, MachineError> {
         let rest = address.rest();
         let answer = match address.scheme() {
@@ -121,24 +121,6 @@ impl Machine for LinuxMachine {
             _ => Err(unknown(address)),
         };
         answer.map_err(|trouble| trouble.at(address))
-    }
-
-    fn write(&mut self, address: &Address, value: &str) -> Result<(), MachineError> {
-        let rest = address.rest();
-        let answer = match address.scheme() {
-            "file" => file::write(&self.root, rest, value),
-            "cpuset" => cpuset::write(&self.root, rest, value),
-            "affinity" => affinity::write(&self.root, rest, value),
-            "command" => self.commands.write(rest, value, &self.budget),
-            "nvme" => self.drives.write(&self.root, rest, value, &self.budget),
-            _ => Err(unknown(address)),
-        };
-        answer.map_err(|trouble| trouble.at(address))
-    }
-
-    fn share_time(&mut self, shared: bool) {
-        let longest = self.commands.timeout().0.max(self.drives.timeout().0);
-        self.budget.set(shared.then_some(Seconds(longest)));
     }
 
     fn same(&self, address: &Address, one: &str, other: &str) -> bool {
@@ -170,6 +152,26 @@ impl Machine for LinuxMachine {
             "nvme" => self.drives.mend(address.rest(), value),
             _ => format!("# put {value:?} back at {address}"),
         }
+    }
+}
+
+impl Machine for LinuxMachine {
+    fn write(&mut self, address: &Address, value: &str) -> Result<(), MachineError> {
+        let rest = address.rest();
+        let answer = match address.scheme() {
+            "file" => file::write(&self.root, rest, value),
+            "cpuset" => cpuset::write(&self.root, rest, value),
+            "affinity" => affinity::write(&self.root, rest, value),
+            "command" => self.commands.write(rest, value, &self.budget),
+            "nvme" => self.drives.write(&self.root, rest, value, &self.budget),
+            _ => Err(unknown(address)),
+        };
+        answer.map_err(|trouble| trouble.at(address))
+    }
+
+    fn share_time(&mut self, shared: bool) {
+        let longest = self.commands.timeout().0.max(self.drives.timeout().0);
+        self.budget.set(shared.then_some(Seconds(longest)));
     }
 }
 

@@ -94,7 +94,7 @@ fn a_drive_rests_in_idle_and_is_put_back() {
         (OperatingState::Unstable, "32"),
         (OperatingState::Idle, "2"),
     ] {
-        let assignments = knob.assignments(&setting(state), hands.machine()).unwrap();
+        let assignments = knob.assignments(&setting(state), hands.look()).unwrap();
         assert_eq!(hands.apply("nvme.power", &assignments).notes, []);
         assert_eq!(host.state(), there, "{state:?}");
     }
@@ -107,7 +107,7 @@ fn what_a_killed_daemon_left_is_put_back() {
     let host = Host::new();
     let mut knob = host.open("power_state = 3\naccept_non_operational = true").unwrap();
     let mut hands = host.hands();
-    let rest = knob.assignments(&setting(OperatingState::Idle), hands.machine()).unwrap();
+    let rest = knob.assignments(&setting(OperatingState::Idle), hands.look()).unwrap();
     hands.apply("nvme.power", &rest);
     assert_eq!(host.state(), "3");
     std::mem::forget(hands);
@@ -120,7 +120,7 @@ fn a_drive_that_does_not_answer_is_left_over_with_the_command_that_mends_it() {
     let host = Host::new();
     let mut knob = host.open("power_state = 2").unwrap();
     let mut hands = host.hands();
-    let rest = knob.assignments(&setting(OperatingState::Idle), hands.machine()).unwrap();
+    let rest = knob.assignments(&setting(OperatingState::Idle), hands.look()).unwrap();
     hands.apply("nvme.power", &rest);
     std::fs::write(host.root.path("/dev/nvme0.broken"), "").unwrap();
     let left = hands.restore().unwrap().left;

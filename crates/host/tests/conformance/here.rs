@@ -144,7 +144,7 @@ fn cpuset_of_a_process_that_runs() {
     assert_eq!(cgroup.allowed(&here), here.online);
     let store = Store::default();
     let (mut hands, _) = subject.hands(&store);
-    let assignments = (subject.knobs)()[0].assignments(&subject.narrow, hands.machine()).unwrap();
+    let assignments = (subject.knobs)()[0].assignments(&subject.narrow, hands.look()).unwrap();
     assert_eq!(assignments.len(), if cgroup.unified { 1 } else { 2 });
     hands.apply("cpu.cpuset", &assignments);
     assert_eq!(cgroup.allowed(&here), cpus("0"), "the process follows");
@@ -167,14 +167,14 @@ fn the_cpuset_of_a_service_that_restarts() {
         narrow: setting(&["0"], 1e9),
     };
     let (mut hands, _) = subject.hands(&Store::default());
-    let old = knob.assignments(&subject.narrow, hands.machine()).unwrap();
+    let old = knob.assignments(&subject.narrow, hands.look()).unwrap();
     assert_eq!(hands.apply("cpu.cpuset", &old).notes, []);
     cgroup.remove();
-    assert!(knob.assignments(&subject.narrow, hands.machine()).unwrap().is_empty());
+    assert!(knob.assignments(&subject.narrow, hands.look()).unwrap().is_empty());
     let Some(cgroup) = Cgroup::new(&here, "cpuset", &name) else { return };
     assert_eq!(hands.inspect(old.len()), [], "nobody changed the old one");
     assert_eq!(hands.apply("cpu.cpuset", &old).writes, 0, "and it is not the new one");
-    let new = knob.assignments(&subject.narrow, hands.machine()).unwrap();
+    let new = knob.assignments(&subject.narrow, hands.look()).unwrap();
     assert_eq!(hands.apply("cpu.cpuset", &new).notes, []);
     assert_eq!(cgroup.allowed(&here), cpus("0"));
     drop(hands);
@@ -203,7 +203,7 @@ fn affinity_of_a_process_with_threads() {
     assert!(before.contains(&cpus("1")), "one thread is pinned");
     let store = Store::default();
     let (mut hands, _) = subject.hands(&store);
-    let assignments = (subject.knobs)()[0].assignments(&subject.narrow, hands.machine()).unwrap();
+    let assignments = (subject.knobs)()[0].assignments(&subject.narrow, hands.look()).unwrap();
     assert_eq!(hands.apply("cpu.affinity", &assignments).notes, []);
     threads.bear();
     assert_eq!(masks(), vec![cpus("0"); before.len() + 1], "the new thread inherits");
