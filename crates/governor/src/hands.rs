@@ -12,6 +12,8 @@ struct Held {
     knob: String,
     original: String,
     written: Written,
+    /// What the values that were written leave there, see [`Look::marks`].
+    marks: BTreeSet<String>,
     /// Places that writes here change as a side effect.
     endangers: BTreeSet<Address>,
     /// When it was saved, among the others.
@@ -27,6 +29,17 @@ enum Written {
     Unread,
     /// What was read back.
     Read(String),
+}
+
+/// What putting a place back came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Back {
+    /// It held its old value already.
+    AsItWas,
+    /// It holds its old value again.
+    Written,
+    /// It holds what somebody else set.
+    Theirs,
 }
 
 /// Something that an operator should hear of.
@@ -136,7 +149,10 @@ impl Hands {
         let same_boot = unknown || snapshot.boot_id == boot_id;
         for saved in snapshot.saved {
             if same_boot || hands.machine.outlives_boot(&saved.address) {
-                hands.hold(&saved.knob, saved.address, saved.value);
+                hands.hold(&saved.knob, saved.address.clone(), saved.value);
+                if let Some(held) = hands.held.get_mut(&saved.address) {
+                    held.marks = saved.marks;
+                }
             }
         }
         let restored = hands.restore()?;
@@ -171,6 +187,9 @@ impl Hands {
             let Some((address, held)) = next.or_else(|| self.held.iter().next()) else { break };
             let (address, written) = (address.clone(), held.written.clone());
             self.inspected = Some(address.clone());
+            if self.released.contains(&address) {
+                continue;
+            }
             let Written::Read(written) = written else { continue };
             match self.machine.read(&address) {
                 Ok(found) => notes.extend(self.notice(&address, &written, found)),
@@ -204,7 +223,7 @@ impl Hands {
 
     /// Puts every old value back, each by itself, and reads it back. Places depend on each other
     /// (no set of processors takes a core that is off), so the rest is tried again as long as that
-    /// helps.
+    /// helps. What has parts goes last: whose those are shows when all else is as it was.
     ///
     /// # Errors
     /// When the snapshot could not be brought up to date; the machine is restored all the same.
@@ -213,17 +232,19 @@ impl Hands {
         self.machine.share_time(false);
         // Who is to say whose a change is, once writes of ours change other places along with theirs.
         self.leave_to_others(&mut outcome);
-        let mut waiting: Vec<_> =
-            self.held.iter().map(|(a, held)| (held.rank, a.clone())).collect();
+        let rank = |(address, held): (&Address, &Held)| {
+            (!self.machine.has_parts(address), held.rank, address.clone())
+        };
+        let mut waiting: Vec<_> = self.held.iter().map(rank).collect();
         waiting.sort_by(|a, b| b.cmp(a));
         loop {
             let before = waiting.len();
             let mut refused = Vec::new();
             outcome.left.clear();
-            for (rank, address) in waiting {
+            for (whole, rank, address) in waiting {
                 if let Err(error) = self.restore_one(&address, &mut outcome) {
                     outcome.left.push(self.left_over(&address, error.to_string()));
-                    refused.push((rank, address));
+                    refused.push((whole, rank, address));
                 }
             }
             waiting = refused;
@@ -242,10 +263,23 @@ impl Hands {
     /// Lets go of the places where something else stands than was written, and not the old value.
     fn leave_to_others(&mut self, outcome: &mut Restored) {
         for (address, held) in &self.held {
-            let Written::Read(written) = &held.written else { continue };
+            let unknown = match held.written {
+                Written::Read(_) => false,
+                Written::Nothing => held.marks.is_empty(),
+                Written::Unread => true,
+            };
+            if unknown || self.machine.has_parts(address) {
+                continue;
+            }
             let Ok(found) = self.machine.read(address) else { continue };
-            let restored = self.machine.same(address, &found, &held.original);
-            if !restored && !self.machine.took(address, written, &found) {
+            if self.machine.same(address, &found, &held.original) {
+                continue;
+            }
+            let ours = match &held.written {
+                Written::Read(written) => self.machine.took(address, written, &found),
+                _ => self.machine.put_back(address, &held.original, &held.marks, &found) != found,
+            };
+            if !ours {
                 outcome.foreign.push(address.clone());
             }
         }
@@ -258,29 +292,60 @@ impl Hands {
         outcome: &mut Restored,
     ) -> Result<(), MachineError> {
         let Some(held) = self.held.get(address) else { return Ok(()) };
-        let original = held.original.clone();
-        let found = match self.machine.read(address) {
-            Err(MachineError::Gone { .. }) => {
-                self.forget(address);
-                return Ok(());
-            }
-            found => found?,
-        };
-        if self.machine.same(address, &found, &original) {
-            self.forget(address);
+        let (original, knob) = (held.original.clone(), held.knob.clone());
+        let back = if self.machine.has_parts(address) {
+            self.put_parts_back(address)
         } else {
-            match self.write_and_note(address, &original) {
-                Err(MachineError::Gone { .. }) => {
-                    self.forget(address);
-                    return Ok(());
-                }
-                wrote => wrote?,
+            self.put_whole_back(address, &original)
+        };
+        match back {
+            Ok(Back::Written) => {
+                let marks = BTreeSet::new();
+                let (address, value) = (address.clone(), original);
+                outcome.restored.push(Saved { address, value, knob, marks });
             }
-            let knob = self.held.get(address).map(|held| held.knob.clone()).unwrap_or_default();
-            outcome.restored.push(Saved { address: address.clone(), value: original, knob });
-            self.forget(address);
+            Ok(Back::Theirs) => outcome.foreign.push(address.clone()),
+            Ok(Back::AsItWas) | Err(MachineError::Gone { .. }) => {}
+            Err(error) => return Err(error),
         }
+        self.forget(address);
         Ok(())
+    }
+
+    fn put_whole_back(&mut self, address: &Address, original: &str) -> Result<Back, MachineError> {
+        let found = self.machine.read(address)?;
+        if self.machine.same(address, &found, original) {
+            return Ok(Back::AsItWas);
+        }
+        self.write_and_note(address, original)?;
+        Ok(Back::Written)
+    }
+
+    /// Puts back every part that is ours, until none is left: parts are born while others are put
+    /// back, and each is looked at before the old value is let go.
+    fn put_parts_back(&mut self, address: &Address) -> Result<Back, MachineError> {
+        /// One that is not done by then is kept, and tried again.
+        const PASSES_MAX: usize = 8;
+        let Some(held) = self.held.get(address) else { return Ok(Back::AsItWas) };
+        let (original, marks) = (held.original.clone(), held.marks.clone());
+        let mut back = Back::AsItWas;
+        let mut left = String::new();
+        for _ in 0..PASSES_MAX {
+            let found = self.machine.read(address)?;
+            let target = self.machine.put_back(address, &original, &marks, &found);
+            if target == found {
+                let theirs =
+                    back == Back::AsItWas && !self.machine.same(address, &found, &original);
+                return Ok(if theirs { Back::Theirs } else { back });
+            }
+            if let Some(held) = self.held.get_mut(address) {
+                held.written = Written::Unread;
+            }
+            self.machine.write(address, &target)?;
+            back = Back::Written;
+            left = format!("{target:?} was written and {found:?} was found before");
+        }
+        Err(MachineError::Refused { address: address.clone(), message: left })
     }
 
     fn left_over(&self, address: &Address, message: String) -> LeftOver {
@@ -288,7 +353,8 @@ impl Hands {
         let value = held.map(|held| held.original.clone()).unwrap_or_default();
         let knob = held.map(|held| held.knob.clone()).unwrap_or_default();
         let mend = self.machine.mend(address, &value);
-        LeftOver { saved: Saved { address: address.clone(), value, knob }, message, mend }
+        let marks = BTreeSet::new();
+        LeftOver { saved: Saved { address: address.clone(), value, knob, marks }, message, mend }
     }
 
     /// Saves the old value of every place that is about to be written for the first time, and of
@@ -299,7 +365,7 @@ impl Hands {
         assignments: &[Assignment],
         applied: &mut Applied,
     ) -> Result<(), SnapshotError> {
-        let mut new = Vec::new();
+        let (mut new, mut marked) = (Vec::new(), Vec::new());
         for Assignment { address, target, endangers } in assignments {
             let Target::Set(value) = target else { continue };
             if !self.released.contains(address) && !self.held.contains_key(address) {
@@ -326,13 +392,24 @@ impl Hands {
             }
             if let Some(held) = self.held.get_mut(address) {
                 held.endangers.extend(endangers.iter().cloned());
+                if !self.machine.same(address, value, &held.original) {
+                    let marks = self.machine.marks(address, &held.original, value);
+                    let fresh: Vec<_> = marks.difference(&held.marks).cloned().collect();
+                    held.marks.extend(fresh.iter().cloned());
+                    marked.extend(fresh.into_iter().map(|mark| (address.clone(), mark)));
+                }
             }
         }
-        if new.is_empty() {
+        if new.is_empty() && marked.is_empty() {
             return Ok(());
         }
         let kept = self.store.save(&self.snapshot());
         if kept.is_err() {
+            for (address, mark) in &marked {
+                if let Some(held) = self.held.get_mut(address) {
+                    held.marks.remove(mark);
+                }
+            }
             new.iter().for_each(|address| self.forget(address));
         }
         kept
@@ -348,6 +425,9 @@ impl Hands {
         let address = &assignment.address;
         // Not held: as wanted already, not readable, or left to somebody else.
         let Some(held) = self.held.get(address) else { return Ok(()) };
+        if self.released.contains(address) {
+            return Ok(());
+        }
         let target = match (&assignment.target, &held.written) {
             (Target::Set(value), _) => value.clone(),
             (Target::Original, Written::Nothing) => return Ok(()),
@@ -418,13 +498,16 @@ impl Hands {
         }
     }
 
-    /// Lets go of a place where something else stands than was written.
+    /// Lets go of a place where something else stands than was written, with all of it that is not
+    /// somebody else's put back; what cannot be stays saved until the restore.
     fn notice(&mut self, address: &Address, written: &str, found: String) -> Option<Note> {
         if self.machine.took(address, written, &found) {
             return None;
         }
         let knob = self.held.get(address).map(|held| held.knob.clone()).unwrap_or_default();
-        self.forget(address);
+        if !self.machine.has_parts(address) || self.put_parts_back(address).is_ok() {
+            self.forget(address);
+        }
         self.released.insert(address.clone());
         // Where this fails the snapshot holds an old value too many; the next write tries again.
         let _ = self.store.save(&self.snapshot());
@@ -436,7 +519,8 @@ impl Hands {
         self.rank += 1;
         let (knob, rank) = (knob.to_owned(), self.rank);
         let written = Written::Nothing;
-        let held = Held { knob, original, written, endangers: BTreeSet::new(), rank };
+        let (marks, endangers) = (BTreeSet::new(), BTreeSet::new());
+        let held = Held { knob, original, written, marks, endangers, rank };
         self.held.insert(address, held);
     }
 
@@ -452,6 +536,7 @@ impl Hands {
             address: address.clone(),
             value: held.original.clone(),
             knob: held.knob.clone(),
+            marks: held.marks.clone(),
         }));
         snapshot
     }

@@ -2,6 +2,7 @@
 
 use crate::cpus::Cpus;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
 use std::fmt;
 use thiserror::Error;
 use wattio_law::{BackgroundDirective, OperatingState};
@@ -75,6 +76,33 @@ pub trait Look: Send {
     /// [`Look::same`], so that it never stands for having put an old value back.
     fn took(&self, address: &Address, value: &str, found: &str) -> bool {
         self.same(address, value, found)
+    }
+
+    /// What a value leaves at a place by which it is known again, and which the `original` one does
+    /// not leave: saved before the value is written the first time, so that somebody else's value is
+    /// told from ours after a crash too. Of places with few values only; nothing for others: whatever
+    /// stands there after a crash counts as ours.
+    fn marks(&self, _address: &Address, _original: &str, _value: &str) -> BTreeSet<String> {
+        BTreeSet::new()
+    }
+
+    /// Whether a place is many that change one by one, such as the threads of a process: some may
+    /// hold their old value and others not, and somebody else may have changed some.
+    fn has_parts(&self, _address: &Address) -> bool {
+        false
+    }
+
+    /// The value that puts back what `marks` tell to be ours of what was `found` at a place, and
+    /// keeps what somebody else set; `found` itself where nothing is ours.
+    fn put_back(
+        &mut self,
+        address: &Address,
+        original: &str,
+        marks: &BTreeSet<String>,
+        found: &str,
+    ) -> String {
+        let ours = marks.is_empty() || marks.iter().any(|mark| self.took(address, mark, found));
+        if ours { original.to_owned() } else { found.to_owned() }
     }
 
     /// Whether what was written outlives a restart of the machine.

@@ -27,6 +27,7 @@ pub use nvme::NvmeTool;
 use crate::Root;
 use program::Budget;
 use rustix::io::Errno;
+use std::collections::BTreeSet;
 use std::io;
 use wattio_governor::{Address, Look, Machine, MachineError};
 use wattio_units::Seconds;
@@ -136,6 +137,32 @@ impl Look for LinuxMachine {
     fn took(&self, address: &Address, value: &str, found: &str) -> bool {
         let rounded = address.scheme() == "file" && file::rounded(address.rest(), value, found);
         rounded || self.same(address, value, found)
+    }
+
+    fn marks(&self, address: &Address, original: &str, value: &str) -> BTreeSet<String> {
+        match address.scheme() {
+            "cpuset" => BTreeSet::from([value.to_owned()]),
+            "affinity" => affinity::marks(original, value),
+            _ => BTreeSet::new(),
+        }
+    }
+
+    fn has_parts(&self, address: &Address) -> bool {
+        address.scheme() == "affinity"
+    }
+
+    fn put_back(
+        &mut self,
+        address: &Address,
+        original: &str,
+        marks: &BTreeSet<String>,
+        found: &str,
+    ) -> String {
+        match address.scheme() {
+            "cpuset" => cpuset::put_back(original, marks, found),
+            "affinity" => affinity::put_back(&self.root, address.rest(), original, marks, found),
+            _ => original.to_owned(),
+        }
     }
 
     fn outlives_boot(&self, address: &Address) -> bool {

@@ -78,7 +78,7 @@ impl Restore {
                 "left": left.collect::<Vec<_>>(),
             });
             say(&object.to_string());
-        } else if restored.restored.is_empty() && restored.left.is_empty() {
+        } else if restored == Restored::default() {
             let none = if there { "" } else { ": there is no such folder" };
             say(&format!("nothing to restore in {}{none}", folder.display()));
         } else {
