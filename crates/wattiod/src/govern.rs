@@ -20,8 +20,8 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 use tokio::sync::watch;
 use wattio_governor::{Clock, Restored, Severity};
-use wattio_host::Root;
-use wattio_host::lock::{Lock, LockError};
+use wattio_host::lock::Lock;
+use wattio_host::{Root, programs, trust};
 
 /// What the command line asks for.
 #[derive(Clone, Debug)]
@@ -67,7 +67,7 @@ struct Wishes {
 /// Whatever was written is restored before.
 pub fn govern(options: &Options) -> Result<Ended> {
     let clock = HostClock;
-    let mut source = read(&options.config)?;
+    let mut source = read_trusted(&options.config, &options.root)?;
     let lock = match options.mode {
         Mode::Run => Some(Locks::take(&source.config.service.state, &options.root)?),
         Mode::Observe => {
@@ -132,8 +132,7 @@ fn silence(status: &Status) -> Option<String> {
 
 /// Shadow mode takes what it measures for full speed.
 fn warn_of_others(root: &Root) {
-    let acts = matches!(Lock::take_host_if_there(root), Err(LockError::Held(_)));
-    if acts {
+    if Lock::host_is_held(root) {
         let message = "a daemon acts on this host: what it slows is taken for full speed here; \
                        pause it meanwhile (wattiod pause)";
         log(Severity::Warning, message);
@@ -175,6 +174,21 @@ pub fn read(path: &std::path::Path) -> Result<Source> {
     })?;
     let config = wattio_host::DaemonConfig::from_toml(&text).map_err(|error| at(&error))?;
     Ok(Source { config, text, path: path.to_owned() })
+}
+
+/// The same for one who acts by it: root goes by no file, and runs no program of it, that others
+/// may write.
+///
+/// # Errors
+/// [`Misfit`] with the file, line or key.
+pub fn read_trusted(path: &std::path::Path, root: &Root) -> Result<Source> {
+    if rustix::process::geteuid().is_root() {
+        trust::check(path, None).map_err(Misfit::new)?;
+    }
+    let source = read(path)?;
+    let at = |error| Misfit::new(format!("{}: {error}", path.display()));
+    programs::check(&source.config, root).map_err(at)?;
+    Ok(source)
 }
 
 impl Wishes {
@@ -239,7 +253,7 @@ fn reload(
     if let Ok(now) = NotifyState::monotonic_usec_now() {
         let _ = sd_notify::notify(&[NotifyState::Reloading, now]);
     }
-    let refused = match read(&options.config) {
+    let refused = match read_trusted(&options.config, &options.root) {
         Ok(new) if new.config.service != source.config.service => {
             let what = "[service] differs, which takes effect at the next start only; put it \
                         back, or restart the daemon";

@@ -11,6 +11,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use wattio_host::Root;
+use wattio_host::lock::LockError;
 use wattiod::assembly::Misfit;
 use wattiod::govern::read;
 use wattiod::state::StateError;
@@ -87,7 +88,10 @@ pub fn main() -> ExitCode {
         Err(error) => {
             eprintln!("wattiod: {error:#}");
             let bad_input = error.downcast_ref::<Misfit>().is_some()
-                || matches!(error.downcast_ref(), Some(StateError::Commands(_)));
+                || matches!(
+                    error.downcast_ref(),
+                    Some(StateError::Commands(_) | StateError::Lock(LockError::Untrusted(_)))
+                );
             ExitCode::from(if bad_input { 2 } else { 1 })
         }
     }

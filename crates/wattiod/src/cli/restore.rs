@@ -12,7 +12,7 @@ use wattio_host::Root;
 use wattio_host::config::ServiceConfig;
 use wattio_plant::read_toml;
 use wattiod::assembly::Misfit;
-use wattiod::govern::read;
+use wattiod::govern::read_trusted;
 use wattiod::state::{self, Locks};
 
 /// A restore.
@@ -36,7 +36,7 @@ pub struct Restore {
 
 impl Restore {
     pub fn run(&self, root: &Root) -> Result<ExitCode> {
-        let (source, trouble) = match read(&self.config) {
+        let (source, trouble) = match read_trusted(&self.config, root) {
             Ok(source) => (Some(source), None),
             // Without a configuration there are the defaults; with a wrong one, what can be read.
             Err(_) if self.config == Path::new(CONFIG) && !self.config.exists() => (None, None),

@@ -228,7 +228,7 @@ fn place() -> Address {
 #[test]
 fn a_kill_before_any_change_leaves_what_restore_puts_back() {
     kill_before_changes(64, 1);
-    kill_before_changes(500, 61);
+    kill_before_changes(500, 149);
 }
 
 #[test]
@@ -255,7 +255,7 @@ fn kill_before_changes(count: u32, every: usize) {
 #[test]
 fn restores_may_be_killed_too_and_threads_be_born_meanwhile() {
     const COUNT: u32 = 64;
-    for seed in 0..300 {
+    for seed in 0..120 {
         let mut dice = Xoshiro256PlusPlus::seed_from_u64(seed);
         let world = Shared::start(COUNT);
         world.0.lock().unwrap().births = Some(Xoshiro256PlusPlus::seed_from_u64(seed));
