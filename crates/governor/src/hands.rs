@@ -1,6 +1,11 @@
 //! The only code that writes to a machine: saves before the first write, reads back after each,
 //! lets go of what others change, and restores.
 
+mod outcome;
+mod restoring;
+
+pub use outcome::{Applied, LeftOver, Note, Restored};
+
 use crate::knob::{Address, Assignment, Look, Machine, MachineError, Target};
 use crate::snapshot::{Saved, Snapshot, SnapshotError, SnapshotStore};
 use std::collections::{BTreeMap, BTreeSet};
@@ -31,71 +36,6 @@ enum Written {
     Read(String),
 }
 
-/// What putting a place back came to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Back {
-    /// It held its old value already.
-    AsItWas,
-    /// It holds its old value again.
-    Written,
-    /// It holds what somebody else set.
-    Theirs,
-}
-
-/// Something that an operator should hear of.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Note {
-    /// A value could not be read, saved, written, or was not what was read back.
-    Failed {
-        /// Which knob.
-        knob: String,
-        /// What was wrong.
-        message: String,
-    },
-    /// Somebody else changed a held place: it is theirs now.
-    Foreign {
-        /// Which knob.
-        knob: String,
-        /// Where.
-        address: Address,
-        /// What wattio had written.
-        written: String,
-        /// What stands there now.
-        found: String,
-    },
-}
-
-/// What became of some assignments.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Applied {
-    /// Values written.
-    pub writes: u32,
-    /// What went wrong or changed hands.
-    pub notes: Vec<Note>,
-}
-
-/// A place that could not be restored.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LeftOver {
-    /// Where, and the value that belongs there.
-    pub saved: Saved,
-    /// Why not.
-    pub message: String,
-    /// The command by which a person can do it.
-    pub mend: String,
-}
-
-/// What a restore did.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Restored {
-    /// Places that hold their old value again, and did not before.
-    pub restored: Vec<Saved>,
-    /// Places that somebody else changed meanwhile: left as they are.
-    pub foreign: Vec<Address>,
-    /// Places that could not be restored; they stay in the snapshot.
-    pub left: Vec<LeftOver>,
-}
-
 /// Writes to a machine and can always take it back. Dropping restores.
 pub struct Hands {
     machine: Box<dyn Machine>,
@@ -105,20 +45,12 @@ pub struct Hands {
     released: BTreeSet<Address>,
     rank: u64,
     inspected: Option<Address>,
+    /// How many places were held when it was last looked which of them are gone.
+    swept: usize,
 }
 
-impl Applied {
-    /// Whether something was not done.
-    #[must_use]
-    pub fn failed(&self) -> bool {
-        self.notes.iter().any(|note| matches!(note, Note::Failed { .. }))
-    }
-
-    fn fail(&mut self, knob: &str, error: &MachineError) {
-        let (knob, message) = (knob.to_owned(), error.to_string());
-        self.notes.push(Note::Failed { knob, message });
-    }
-}
+/// So many places more than twice those that were there may be held before it is looked again.
+const UNSWEPT_MAX: usize = 64;
 
 impl Hands {
     /// Takes hold of a machine. What an earlier start left in the store is restored first; what of
@@ -143,6 +75,7 @@ impl Hands {
             released: BTreeSet::new(),
             rank: 0,
             inspected: None,
+            swept: 0,
         };
         let Some(snapshot) = left_behind else { return Ok((hands, Restored::default())) };
         let unknown = boot_id.is_empty() || snapshot.boot_id.is_empty();
@@ -190,7 +123,12 @@ impl Hands {
             if self.released.contains(&address) {
                 continue;
             }
-            let Written::Read(written) = written else { continue };
+            let Written::Read(written) = written else {
+                if self.machine.is_gone(&address) {
+                    self.forget(&address);
+                }
+                continue;
+            };
             match self.machine.read(&address) {
                 Ok(found) => notes.extend(self.notice(&address, &written, found)),
                 Err(MachineError::Gone { .. }) => self.forget(&address),
@@ -219,142 +157,6 @@ impl Hands {
     /// The places that were left to somebody else.
     pub fn released(&self) -> impl Iterator<Item = &Address> {
         self.released.iter()
-    }
-
-    /// Puts every old value back, each by itself, and reads it back. Places depend on each other
-    /// (no set of processors takes a core that is off), so the rest is tried again as long as that
-    /// helps. What has parts goes last: whose those are shows when all else is as it was.
-    ///
-    /// # Errors
-    /// When the snapshot could not be brought up to date; the machine is restored all the same.
-    pub fn restore(&mut self) -> Result<Restored, SnapshotError> {
-        let mut outcome = Restored::default();
-        self.machine.share_time(false);
-        // Who is to say whose a change is, once writes of ours change other places along with theirs.
-        self.leave_to_others(&mut outcome);
-        let rank = |(address, held): (&Address, &Held)| {
-            (!self.machine.has_parts(address), held.rank, address.clone())
-        };
-        let mut waiting: Vec<_> = self.held.iter().map(rank).collect();
-        waiting.sort_by(|a, b| b.cmp(a));
-        loop {
-            let before = waiting.len();
-            let mut refused = Vec::new();
-            outcome.left.clear();
-            for (whole, rank, address) in waiting {
-                if let Err(error) = self.restore_one(&address, &mut outcome) {
-                    outcome.left.push(self.left_over(&address, error.to_string()));
-                    refused.push((whole, rank, address));
-                }
-            }
-            waiting = refused;
-            if waiting.is_empty() || waiting.len() == before {
-                break;
-            }
-        }
-        if self.held.is_empty() {
-            self.store.clear()?;
-        } else {
-            self.store.save(&self.snapshot())?;
-        }
-        Ok(outcome)
-    }
-
-    /// Lets go of the places where something else stands than was written, and not the old value.
-    fn leave_to_others(&mut self, outcome: &mut Restored) {
-        for (address, held) in &self.held {
-            let unknown = match held.written {
-                Written::Read(_) => false,
-                Written::Nothing => held.marks.is_empty(),
-                Written::Unread => true,
-            };
-            if unknown || self.machine.has_parts(address) {
-                continue;
-            }
-            let Ok(found) = self.machine.read(address) else { continue };
-            if self.machine.same(address, &found, &held.original) {
-                continue;
-            }
-            let ours = match &held.written {
-                Written::Read(written) => self.machine.took(address, written, &found),
-                _ => self.machine.put_back(address, &held.original, &held.marks, &found) != found,
-            };
-            if !ours {
-                outcome.foreign.push(address.clone());
-            }
-        }
-        self.held.retain(|address, _| !outcome.foreign.contains(address));
-    }
-
-    fn restore_one(
-        &mut self,
-        address: &Address,
-        outcome: &mut Restored,
-    ) -> Result<(), MachineError> {
-        let Some(held) = self.held.get(address) else { return Ok(()) };
-        let (original, knob) = (held.original.clone(), held.knob.clone());
-        let back = if self.machine.has_parts(address) {
-            self.put_parts_back(address)
-        } else {
-            self.put_whole_back(address, &original)
-        };
-        match back {
-            Ok(Back::Written) => {
-                let marks = BTreeSet::new();
-                let (address, value) = (address.clone(), original);
-                outcome.restored.push(Saved { address, value, knob, marks });
-            }
-            Ok(Back::Theirs) => outcome.foreign.push(address.clone()),
-            Ok(Back::AsItWas) | Err(MachineError::Gone { .. }) => {}
-            Err(error) => return Err(error),
-        }
-        self.forget(address);
-        Ok(())
-    }
-
-    fn put_whole_back(&mut self, address: &Address, original: &str) -> Result<Back, MachineError> {
-        let found = self.machine.read(address)?;
-        if self.machine.same(address, &found, original) {
-            return Ok(Back::AsItWas);
-        }
-        self.write_and_note(address, original)?;
-        Ok(Back::Written)
-    }
-
-    /// Puts back every part that is ours, until none is left: parts are born while others are put
-    /// back, and each is looked at before the old value is let go.
-    fn put_parts_back(&mut self, address: &Address) -> Result<Back, MachineError> {
-        /// One that is not done by then is kept, and tried again.
-        const PASSES_MAX: usize = 8;
-        let Some(held) = self.held.get(address) else { return Ok(Back::AsItWas) };
-        let (original, marks) = (held.original.clone(), held.marks.clone());
-        let mut back = Back::AsItWas;
-        let mut left = String::new();
-        for _ in 0..PASSES_MAX {
-            let found = self.machine.read(address)?;
-            let target = self.machine.put_back(address, &original, &marks, &found);
-            if target == found {
-                let theirs =
-                    back == Back::AsItWas && !self.machine.same(address, &found, &original);
-                return Ok(if theirs { Back::Theirs } else { back });
-            }
-            if let Some(held) = self.held.get_mut(address) {
-                held.written = Written::Unread;
-            }
-            self.machine.write(address, &target)?;
-            back = Back::Written;
-            left = format!("{target:?} was written and {found:?} was found before");
-        }
-        Err(MachineError::Refused { address: address.clone(), message: left })
-    }
-
-    fn left_over(&self, address: &Address, message: String) -> LeftOver {
-        let held = self.held.get(address);
-        let value = held.map(|held| held.original.clone()).unwrap_or_default();
-        let knob = held.map(|held| held.knob.clone()).unwrap_or_default();
-        let mend = self.machine.mend(address, &value);
-        let marks = BTreeSet::new();
-        LeftOver { saved: Saved { address: address.clone(), value, knob, marks }, message, mend }
     }
 
     /// Saves the old value of every place that is about to be written for the first time, and of
@@ -402,6 +204,9 @@ impl Hands {
         }
         if new.is_empty() && marked.is_empty() {
             return Ok(());
+        }
+        if self.held.len() > 2 * self.swept + UNSWEPT_MAX {
+            self.sweep();
         }
         let kept = self.store.save(&self.snapshot());
         if kept.is_err() {
@@ -522,6 +327,15 @@ impl Hands {
         let (marks, endangers) = (BTreeSet::new(), BTreeSet::new());
         let held = Held { knob, original, written, marks, endangers, rank };
         self.held.insert(address, held);
+    }
+
+    /// Lets go of all that is gone: places of processes that ended are held no longer than it takes
+    /// as many new ones to come.
+    fn sweep(&mut self) {
+        let machine = &mut self.machine;
+        self.held.retain(|address, _| !machine.is_gone(address));
+        self.released.retain(|address| !machine.is_gone(address));
+        self.swept = self.held.len();
     }
 
     fn forget(&mut self, address: &Address) {

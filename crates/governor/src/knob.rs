@@ -69,6 +69,12 @@ pub trait Look: Send {
     /// [`MachineError`].
     fn read(&mut self, address: &Address) -> Result<String, MachineError>;
 
+    /// Whether a place is no more: what [`Look::read`] says of it, for less where there is a cheaper
+    /// way to tell.
+    fn is_gone(&mut self, address: &Address) -> bool {
+        matches!(self.read(address), Err(MachineError::Gone { .. }))
+    }
+
     /// Whether two values of a place mean the same: `0-1` and `0,1` of a list of processors.
     fn same(&self, address: &Address, one: &str, other: &str) -> bool;
 

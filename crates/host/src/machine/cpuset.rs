@@ -57,6 +57,13 @@ pub(super) fn read(root: &Root, place: &str) -> Result<String, Trouble> {
     Ok(value)
 }
 
+/// Whether the group was removed.
+pub(super) fn is_gone(root: &Root, place: &str) -> bool {
+    let (path, inode) = split(place);
+    let another = || check_inode(root, path, inode).is_err();
+    check(path).is_ok() && (root.lacks(path) || another())
+}
+
 /// Gives the group other processors.
 pub(super) fn write(root: &Root, place: &str, value: &str) -> Result<(), Trouble> {
     let (path, inode) = split(place);

@@ -49,6 +49,11 @@ pub(super) fn read(root: &Root, path: &str) -> Result<String, Trouble> {
     Ok(value(path, &text))
 }
 
+/// Whether the file is no more.
+pub(super) fn is_gone(root: &Root, path: &str) -> bool {
+    check(path).is_ok() && root.lacks(path)
+}
+
 /// The value in the text of the file at `path`.
 #[must_use]
 pub fn value(path: &str, text: &str) -> String {

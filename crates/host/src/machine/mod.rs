@@ -124,6 +124,17 @@ impl Look for LinuxMachine {
         answer.map_err(|trouble| trouble.at(address))
     }
 
+    fn is_gone(&mut self, address: &Address) -> bool {
+        let rest = address.rest();
+        match address.scheme() {
+            "file" => file::is_gone(&self.root, rest),
+            "cpuset" => cpuset::is_gone(&self.root, rest),
+            "affinity" => affinity::is_gone(&self.root, rest),
+            // Few, and dear to ask.
+            _ => false,
+        }
+    }
+
     fn same(&self, address: &Address, one: &str, other: &str) -> bool {
         match address.scheme() {
             "file" => file::same(address.rest(), one, other),

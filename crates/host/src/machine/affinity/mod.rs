@@ -70,6 +70,11 @@ fn find(root: &Root, place: &str) -> Result<ProcessId, Trouble> {
     }
 }
 
+/// Whether the process or thread ended.
+pub(super) fn is_gone(root: &Root, place: &str) -> bool {
+    find(root, place) == Err(Trouble::Gone)
+}
+
 /// The masks as they are.
 pub(super) fn read(root: &Root, place: &str) -> Result<String, Trouble> {
     let masks = masks_of(&Here(root), &find(root, place)?)?;
