@@ -100,14 +100,28 @@ impl Hands {
             applied.notes.push(Note::Failed { knob: knob.to_owned(), message });
             return applied;
         }
+        // All are written before any is waited for: what settles settles at the same time.
+        let mut unsettled = Vec::new();
         for assignment in assignments {
             match self.write_one(knob, assignment, &mut applied) {
-                Ok(()) => {}
-                Err(MachineError::Gone { address }) => self.forget(&address),
-                Err(error) => applied.fail(knob, &error),
+                Ok(None) => {}
+                Ok(Some(value)) => unsettled.push((&assignment.address, value)),
+                Err(error) => self.note_failure(knob, error, &mut applied),
+            }
+        }
+        for (address, value) in unsettled {
+            if let Err(error) = self.settle(address, &value) {
+                self.note_failure(knob, error, &mut applied);
             }
         }
         applied
+    }
+
+    fn note_failure(&mut self, knob: &str, error: MachineError, applied: &mut Applied) {
+        match error {
+            MachineError::Gone { address } => self.forget(&address),
+            error => applied.fail(knob, &error),
+        }
     }
 
     /// Looks at up to `count` of the places written to, the next ones at each call, and lets go of
@@ -221,21 +235,22 @@ impl Hands {
     }
 
     /// Writes one value, unless it is there already, is not held or has become somebody else's.
+    /// Answers the value where it is not in force yet.
     fn write_one(
         &mut self,
         knob: &str,
         assignment: &Assignment,
         applied: &mut Applied,
-    ) -> Result<(), MachineError> {
+    ) -> Result<Option<String>, MachineError> {
         let address = &assignment.address;
         // Not held: as wanted already, not readable, or left to somebody else.
-        let Some(held) = self.held.get(address) else { return Ok(()) };
+        let Some(held) = self.held.get(address) else { return Ok(None) };
         if self.released.contains(address) {
-            return Ok(());
+            return Ok(None);
         }
         let target = match (&assignment.target, &held.written) {
             (Target::Set(value), _) => value.clone(),
-            (Target::Original, Written::Nothing) => return Ok(()),
+            (Target::Original, Written::Nothing) => return Ok(None),
             (Target::Original, _) => held.original.clone(),
         };
         let written = held.written.clone();
@@ -243,21 +258,22 @@ impl Hands {
         if let Written::Read(written) = written {
             if let Some(note) = self.notice(address, &written, found.clone()) {
                 applied.notes.push(note);
-                return Ok(());
+                return Ok(None);
             }
         }
         if self.machine.same(address, &found, &target) {
-            return Ok(());
+            return Ok(None);
         }
         if let Some(held) = self.held.get_mut(address) {
             held.knob = knob.to_owned();
         }
         applied.writes += 1;
-        self.write_and_note(address, &target)
+        let in_force = self.write_and_note(address, &target)?;
+        Ok((!in_force).then_some(target))
     }
 
-    /// Writes and reads back.
-    fn write_and_note(&mut self, address: &Address, value: &str) -> Result<(), MachineError> {
+    /// Writes and reads back; answers whether the value is in force already.
+    fn write_and_note(&mut self, address: &Address, value: &str) -> Result<bool, MachineError> {
         if let Some(held) = self.held.get_mut(address) {
             // Whatever comes of the write, what is found next is not somebody else's.
             held.written = Written::Unread;
@@ -266,11 +282,23 @@ impl Hands {
         // A write that was refused may have changed something all the same.
         let found = self.machine.read(address)?;
         let as_wanted = self.machine.took(address, value, &found);
+        self.note_write(address, found);
+        wrote.map(|()| as_wanted)
+    }
+
+    /// Waits until what was written is in force, and reads it back again.
+    fn settle(&mut self, address: &Address, value: &str) -> Result<(), MachineError> {
+        self.machine.settle(address, value);
+        let found = self.machine.read(address)?;
+        let as_wanted = self.machine.took(address, value, &found);
         let message = format!("{value:?} was written and {found:?} is read back");
         self.note_write(address, found);
-        wrote?;
         if as_wanted {
             return Ok(());
+        }
+        if let Some(held) = self.held.get_mut(address) {
+            // It may yet come, and is no one else's then.
+            held.written = Written::Unread;
         }
         Err(MachineError::Refused { address: address.clone(), message })
     }

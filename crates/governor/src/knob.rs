@@ -121,13 +121,17 @@ pub trait Look: Send {
 /// Reads and writes the places of a machine. Only [`crate::Hands`] has one: they save before they
 /// write, and everybody else is given what looks.
 pub trait Machine: Look {
-    /// Writes a value. Returns when it is in force.
+    /// Writes a value. It is in force at once, or after [`Machine::settle`].
     ///
     /// # Errors
     /// [`MachineError`].
     fn write(&mut self, address: &Address, value: &str) -> Result<(), MachineError>;
 
-    /// Where reading and writing wait for others: from here on all of it together waits no longer
+    /// Waits until a value that was written is in force, where the machine takes it over later; no
+    /// longer than that takes by far, and see [`Machine::share_time`].
+    fn settle(&mut self, _address: &Address, _value: &str) {}
+
+    /// Where reading, writing and settling wait for others: from here on all of it together waits no longer
     /// than the slowest may alone, until this is called again; `false`: each as long as it may.
     fn share_time(&mut self, _shared: bool) {}
 }

@@ -66,7 +66,7 @@ struct Wishes {
 /// [`Misfit`] for what the configuration asks of a host that has it not; others as they come.
 /// Whatever was written is restored before.
 pub fn govern(options: &Options) -> Result<Ended> {
-    let clock = HostClock;
+    let clock = HostClock::start();
     let mut source = read_trusted(&options.config, &options.root)?;
     let lock = match options.mode {
         Mode::Run => Some(Locks::take(&source.config.service.state, &options.root)?),

@@ -113,7 +113,9 @@ impl Hands {
         if self.machine.same(address, &found, original) {
             return Ok(Back::AsItWas);
         }
-        self.write_and_note(address, original)?;
+        if !self.write_and_note(address, original)? {
+            self.settle(address, original)?;
+        }
         Ok(Back::Written)
     }
 

@@ -1,9 +1,13 @@
 //! Saving, writing, letting go and restoring, place by place.
 
 use crate::support::{cores_of, frequency_of, governor, machine, open_hands, pace, world};
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use wattio_governor::{Address, Assignment, Hands, Note, Snapshot, SnapshotError, SnapshotStore};
+use wattio_governor::{
+    Address, Assignment, Hands, Look, Machine, MachineError, Note, Snapshot, SnapshotError,
+    SnapshotStore,
+};
 use wattio_law::{GroupObservation, LatencyObservation, Observation};
 use wattio_plant::{SMALL, Server};
 use wattio_units::{Hertz, Seconds};
@@ -331,4 +335,70 @@ fn endangered_places_that_are_gone_are_let_go() {
     world.lock().unwrap().places.remove(&pinned);
     assert_eq!(hands.inspect(2), []);
     assert_eq!(hands.held(), 1);
+}
+
+/// A machine that takes what is written only when it is waited for.
+#[derive(Clone, Default)]
+struct SlowMachine(Arc<Mutex<Slow>>);
+
+#[derive(Default)]
+struct Slow {
+    there: BTreeMap<Address, String>,
+    coming: BTreeMap<Address, String>,
+    waits: u32,
+    /// Whether waiting is of no use.
+    stuck: bool,
+}
+
+impl Look for SlowMachine {
+    fn read(&mut self, address: &Address) -> Result<String, MachineError> {
+        Ok(self.0.lock().unwrap().there.get(address).cloned().unwrap_or_else(|| "fast".to_owned()))
+    }
+    fn same(&self, _: &Address, one: &str, other: &str) -> bool {
+        one == other
+    }
+    fn outlives_boot(&self, _: &Address) -> bool {
+        false
+    }
+    fn mend(&self, address: &Address, value: &str) -> String {
+        format!("set {address} {value}")
+    }
+}
+
+impl Machine for SlowMachine {
+    fn write(&mut self, address: &Address, value: &str) -> Result<(), MachineError> {
+        self.0.lock().unwrap().coming.insert(address.clone(), value.to_owned());
+        Ok(())
+    }
+    fn settle(&mut self, _: &Address, _: &str) {
+        let mut slow = self.0.lock().unwrap();
+        slow.waits += 1;
+        if !slow.stuck {
+            let coming = std::mem::take(&mut slow.coming);
+            slow.there.extend(coming);
+        }
+    }
+}
+
+/// A knob with many places waited for each in its turn; what is late was called somebody else's.
+#[test]
+fn what_settles_settles_at_the_same_time() {
+    let machine = SlowMachine::default();
+    let store = Box::new(CountingStore::default());
+    let (mut hands, _) = Hands::open(Box::new(machine.clone()), store, "boot").unwrap();
+    let place = |number: u32| Address::new("frequency", &number.to_string());
+    let all = |value: &str| (0..64).map(|n| Assignment::new(place(n), value)).collect::<Vec<_>>();
+    assert_eq!(hands.apply("cpu.frequency", &all("slow")).notes, []);
+    assert_eq!(machine.0.lock().unwrap().there.len(), 64);
+    // Each is read back; only the first one was waited for to any effect.
+    machine.0.lock().unwrap().stuck = true;
+    assert!(hands.apply("cpu.frequency", &all("slower")).failed());
+    let mut late = machine.0.lock().unwrap();
+    let coming = std::mem::take(&mut late.coming);
+    late.there.extend(coming);
+    late.stuck = false;
+    drop(late);
+    assert_eq!(hands.inspect(64), [], "what comes late is ours all the same");
+    assert_eq!(hands.restore().unwrap().left, []);
+    assert!(machine.0.lock().unwrap().there.values().all(|value| value == "fast"));
 }

@@ -39,6 +39,8 @@ pub struct LinuxMachine {
     commands: command::Commands,
     drives: nvme::Drives,
     budget: Budget,
+    /// The same for frequencies that settle.
+    settling: Budget,
 }
 
 /// What went wrong at a place; the address is added by [`LinuxMachine`].
@@ -91,7 +93,8 @@ impl LinuxMachine {
     /// [`CommandError`] when a command cannot be allowed.
     pub fn new(root: Root, commands: &[CommandConfig]) -> Result<Self, CommandError> {
         let commands = command::Commands::new(&root, commands)?;
-        Ok(Self { root, commands, drives: nvme::Drives::default(), budget: Budget::default() })
+        let (budget, settling) = (Budget::default(), Budget::default());
+        Ok(Self { root, commands, drives: nvme::Drives::default(), budget, settling })
     }
 
     /// The same machine, which may set the power state of the drives that `tools` name.
@@ -207,7 +210,15 @@ impl Machine for LinuxMachine {
         answer.map_err(|trouble| trouble.at(address))
     }
 
+    fn settle(&mut self, address: &Address, value: &str) {
+        if address.scheme() == "file" {
+            let sleep = std::thread::sleep;
+            file::settle(&self.root, address.rest(), value, &self.settling, sleep);
+        }
+    }
+
     fn share_time(&mut self, shared: bool) {
+        self.settling.set(shared.then_some(file::SETTLES_WITHIN));
         let longest = self.commands.timeout().0.max(self.drives.timeout().0);
         self.budget.set(shared.then_some(Seconds(longest)));
     }
