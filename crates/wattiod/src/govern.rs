@@ -9,14 +9,12 @@ use crate::machine;
 use crate::service::{Service, ServiceError, ServiceRequest, ServiceSettings};
 use crate::state::{self, Locks};
 use crate::status::{EventStatus, Status};
+use crate::wishes::{Wish, Wishes};
 use anyhow::{Context, Result};
 use sd_notify::NotifyState;
-use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
-use signal_hook::flag;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::mpsc::{Sender, channel};
 use std::time::Duration;
 use tokio::sync::watch;
 use wattio_governor::{Clock, Restored, Severity};
@@ -53,13 +51,6 @@ pub struct Ended {
     pub failure: Option<String>,
 }
 
-/// What the outside wants of the loop.
-struct Wishes {
-    requests: Receiver<ServiceRequest>,
-    end: Arc<AtomicBool>,
-    reload: Arc<AtomicBool>,
-}
-
 /// Governs until told to end.
 ///
 /// # Errors
@@ -87,7 +78,7 @@ pub fn govern(options: &Options) -> Result<Ended> {
     if let Some(address) = service.http_address() {
         log(Severity::Info, &format!("page and metrics on http://{address}/"));
     }
-    let wishes = Wishes { requests: inbox, ..wishes };
+    wishes.hear(inbox)?;
     // Nobody listens where there is no service manager.
     let _ = sd_notify::notify(&[NotifyState::Ready]);
 
@@ -101,17 +92,19 @@ pub fn govern(options: &Options) -> Result<Ended> {
         after_tick(&next, &daemon, &status, &clock);
         shown.show(&daemon, &clock, until);
         let over = until.is_some_and(|until| clock.now() >= until);
-        if over || wishes.end.load(Ordering::Relaxed) {
+        if over {
             break;
         }
-        if wishes.reload.swap(false, Ordering::Relaxed) {
-            shown.clear();
-            daemon = reload(options, &mut source, lock.as_ref(), daemon, &clock)?;
-            status.send_replace(Arc::new(daemon.status(&clock)));
-        }
         let wait = until.unwrap_or(Duration::MAX).min(next.at).saturating_sub(clock.now());
-        if let Some(request) = wishes.wait(wait) {
-            answer(request, &mut daemon, &status, &clock);
+        match wishes.wait(wait) {
+            None => {}
+            Some(Wish::End) => break,
+            Some(Wish::Asked(request)) => answer(request, &mut daemon, &status, &clock),
+            Some(Wish::Reload) => {
+                shown.clear();
+                daemon = reload(options, &mut source, lock.as_ref(), daemon, &clock)?;
+                status.send_replace(Arc::new(daemon.status(&clock)));
+            }
         }
     }
     shown.clear();
@@ -189,29 +182,6 @@ pub fn read_trusted(path: &std::path::Path, root: &Root) -> Result<Source> {
     let at = |error| Misfit::new(format!("{}: {error}", path.display()));
     programs::check(&source.config, root).map_err(at)?;
     Ok(source)
-}
-
-impl Wishes {
-    fn listen() -> Result<Self> {
-        let (end, reload) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
-        for signal in [SIGTERM, SIGINT, SIGQUIT] {
-            flag::register(signal, Arc::clone(&end)).context("signals cannot be caught")?;
-        }
-        flag::register(SIGHUP, Arc::clone(&reload)).context("signals cannot be caught")?;
-        Ok(Self { requests: channel().1, end, reload })
-    }
-
-    /// Waits for a request. Signals are seen when the time is over: at the law's next tick.
-    fn wait(&self, most: Duration) -> Option<ServiceRequest> {
-        match self.requests.recv_timeout(most) {
-            Ok(request) => Some(request),
-            Err(RecvTimeoutError::Timeout) => None,
-            Err(RecvTimeoutError::Disconnected) => {
-                std::thread::sleep(most);
-                None
-            }
-        }
-    }
 }
 
 fn build(

@@ -14,4 +14,5 @@ pub mod service;
 pub mod shadow;
 pub mod state;
 pub mod status;
+mod wishes;
 pub mod words;
