@@ -5,6 +5,7 @@ use crate::clock::HostClock;
 use crate::control::Answer;
 use crate::daemon::{Daemon, Mode, Next};
 use crate::journal::Journal;
+use crate::log::{log, printable_line};
 use crate::machine;
 use crate::service::{Service, ServiceError, ServiceRequest, ServiceSettings};
 use crate::state::{self, Locks};
@@ -322,16 +323,6 @@ fn start_journal(options: &Options, source: &Source, clock: &HostClock) -> Resul
     Ok(Some(journal))
 }
 
-/// A line for the log: on stderr, which a service manager keeps.
-pub fn log(severity: Severity, message: &str) {
-    let word = match severity {
-        Severity::Info => "",
-        Severity::Warning => "warning: ",
-        Severity::Error => "error: ",
-    };
-    eprintln!("wattiod: {word}{message}");
-}
-
 /// One line of how it stands, on a terminal.
 struct Progress {
     wanted: bool,
@@ -351,7 +342,7 @@ impl Progress {
         }
         self.shown_at = Some(now);
         let left = until.map(|until| format!(", {} s left", until.saturating_sub(now).as_secs()));
-        let line = crate::words::one_line(&daemon.status(clock));
+        let line = printable_line(&crate::words::one_line(&daemon.status(clock)));
         eprint!("\r\x1b[K{line}{}", left.unwrap_or_default());
     }
 

@@ -8,6 +8,7 @@ pub mod doctor;
 pub mod govern;
 pub mod journal;
 pub mod ledger;
+pub mod log;
 pub mod machine;
 pub mod own;
 pub mod service;

@@ -14,6 +14,7 @@ use wattio_host::Root;
 use wattio_host::lock::LockError;
 use wattiod::assembly::Misfit;
 use wattiod::govern::read;
+use wattiod::log::{complain, printable};
 use wattiod::state::StateError;
 
 /// Where the configuration is when nothing is said.
@@ -86,7 +87,7 @@ pub fn main() -> ExitCode {
     match done {
         Ok(code) => code,
         Err(error) => {
-            eprintln!("wattiod: {error:#}");
+            complain(&format!("{error:#}"));
             let bad_input = error.downcast_ref::<Misfit>().is_some()
                 || matches!(
                     error.downcast_ref(),
@@ -97,9 +98,9 @@ pub fn main() -> ExitCode {
     }
 }
 
-/// Prints a line; who stopped reading wants no more.
+/// Prints a line, or several; who stopped reading wants no more.
 fn say(line: &str) {
-    if writeln!(std::io::stdout(), "{line}").is_err() {
+    if writeln!(std::io::stdout(), "{}", printable(line)).is_err() {
         std::process::exit(0);
     }
 }

@@ -7,12 +7,13 @@ use serde::Deserialize;
 use serde_json::json;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use wattio_governor::Restored;
+use wattio_governor::{Restored, Severity};
 use wattio_host::Root;
 use wattio_host::config::ServiceConfig;
 use wattio_plant::read_toml;
 use wattiod::assembly::Misfit;
 use wattiod::govern::read_trusted;
+use wattiod::log::log;
 use wattiod::state::{self, Locks};
 
 /// A restore.
@@ -56,7 +57,8 @@ impl Restore {
             }
         };
         if let Some(error) = &trouble {
-            eprintln!("wattiod: warning: {error:#}; going on with {}", folder.display());
+            let going_on = format!("{error:#}; going on with {}", folder.display());
+            log(Severity::Warning, &going_on);
         }
         // Looking for old values makes no folder.
         let there = folder.is_dir();
