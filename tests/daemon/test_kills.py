@@ -26,7 +26,7 @@ pytestmark = [
 
 HERE = Path(__file__).parent
 # How long after what begins a change the kill comes.
-STAGES = {"narrowing": (0.2, 1.2), "widening": (0.0, 1.2), "restoring": (0.0, 0.02)}
+STAGES = {"narrowing": (0.2, 1.2), "widening": (0.0, 1.2), "restoring": (0.0, 0.003)}
 KILLS_OF_STAGE = 10
 
 

@@ -232,7 +232,7 @@ fn a_kill_before_any_change_leaves_what_restore_puts_back() {
 }
 
 #[test]
-#[ignore = "a minute: make test-system"]
+#[ignore = "minutes: make test-system"]
 fn a_kill_before_any_change_of_500_threads_leaves_what_restore_puts_back() {
     kill_before_changes(500, 1);
 }
