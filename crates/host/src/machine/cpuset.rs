@@ -79,8 +79,24 @@ pub(super) fn write(root: &Root, place: &str, value: &str) -> Result<(), Trouble
         // "\n" stands for the empty value.
         return put("\n").or_else(|_| put(&all));
     }
-    put(value).map_err(|trouble| explained(trouble, value))?;
+    if let Err(trouble) = put(value) {
+        // As much of it as there is to have, rather than what there was: whoever narrowed the parent
+        // meant to leave no less. It is not what was asked for all the same.
+        if let Some(rest) = within_parent(root, folder, &cpus) {
+            let _ = put(&rest.to_string());
+        }
+        return Err(explained(trouble, value));
+    }
     in_force(root, folder, &cpus)
+}
+
+/// What of a list the parent of a version 1 group has, where that is less, and not nothing.
+fn within_parent(root: &Root, folder: &str, cpus: &Cpus) -> Option<Cpus> {
+    let (parent, _) = folder.trim_end_matches('/').rsplit_once('/')?;
+    let path = format!("{parent}/{FILE}");
+    let has: Cpus = root.read(&path).ok().filter(|_| is_version_1(root, &path))?.parse().ok()?;
+    let rest = cpus.and(&has);
+    (!rest.is_empty() && rest != *cpus).then_some(rest)
 }
 
 /// Writes to the group that is meant and to no other: the file of one that was removed meanwhile
@@ -153,11 +169,14 @@ pub(super) fn put_back(original: &str, marks: &BTreeSet<String>, found: &str) ->
     if theirs && !marks.is_empty() { found.to_owned() } else { original.to_owned() }
 }
 
-/// The command that puts a list back.
+/// The command that puts a list back, as far as the parent of a version 1 group has it.
 pub(super) fn mend(root: &Root, place: &str, value: &str) -> String {
     let (path, _) = split(place);
-    let all = possible(root).filter(|_| value.is_empty()).map(|all| all.to_string());
-    file::mend(path, all.as_deref().unwrap_or(value))
+    let all = || possible(root).filter(|_| value.is_empty());
+    let cpus = value.parse().ok();
+    let rest = cpus.and_then(|cpus| within_parent(root, path.trim_end_matches(FILE), &cpus));
+    let taken = rest.or_else(all).map(|cpus| cpus.to_string());
+    file::mend(path, taken.as_deref().unwrap_or(value))
 }
 
 /// Refuses paths that name no such file.
