@@ -6,6 +6,7 @@ import itertools
 import json
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -315,6 +316,14 @@ def test_only_one_daemon_acts(tmp_path: Path, group: Path, rate: Path) -> None:
         # It would take the first one's setting for the old value.
         assert third.returncode == 1
         assert "another wattio acts" in third.stderr
+        assert f"process {first.process.pid}: " in third.stderr
+        # As systemd does with a unit's RuntimeDirectory= when the unit stops.
+        shutil.rmtree("/run/wattiod")
+        fourth = subprocess.run(
+            [str(BINARY), "run", str(elsewhere.config)], capture_output=True, text=True, timeout=60
+        )
+        assert fourth.returncode == 1
+        assert "another wattio acts" in fourth.stderr
         restore = subprocess.run(
             [str(BINARY), "restore", str(place.config)], capture_output=True, text=True, timeout=60
         )

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use wattio_control::Settings;
 use wattio_governor::{
     Act, Address, Assignment, CoreGroup, CpuSource, Cpus, Governor, GovernorSettings, GroupUse,
-    Hands, Knob, LatencySample, LatencySource, Layer, Machine, MachineError, Parts, Setting,
+    Hands, Knob, LatencySample, LatencySource, Layer, Look, Machine, MachineError, Parts, Setting,
     Snapshot, SnapshotError, SnapshotStore, SourceError,
 };
 use wattio_law::{GroupLimits, Limits};
@@ -18,13 +18,9 @@ const STEPS: u32 = 20_000;
 #[derive(Default)]
 struct Memory(BTreeMap<Address, String>);
 
-impl Machine for Memory {
+impl Look for Memory {
     fn read(&mut self, address: &Address) -> Result<String, MachineError> {
         Ok(self.0.get(address).cloned().unwrap_or_else(|| "3000000".to_owned()))
-    }
-    fn write(&mut self, address: &Address, value: &str) -> Result<(), MachineError> {
-        self.0.insert(address.clone(), value.to_owned());
-        Ok(())
     }
     fn same(&self, _: &Address, one: &str, other: &str) -> bool {
         one == other
@@ -34,6 +30,13 @@ impl Machine for Memory {
     }
     fn mend(&self, _: &Address, _: &str) -> String {
         String::new()
+    }
+}
+
+impl Machine for Memory {
+    fn write(&mut self, address: &Address, value: &str) -> Result<(), MachineError> {
+        self.0.insert(address.clone(), value.to_owned());
+        Ok(())
     }
 }
 
@@ -63,7 +66,7 @@ impl Knob for Frequencies {
     fn assignments(
         &mut self,
         setting: &Setting,
-        _: &mut dyn Machine,
+        _: &mut dyn Look,
     ) -> Result<Vec<Assignment>, MachineError> {
         let khz = (setting.groups[0].frequency.0 / 1e3).round().to_string();
         Ok(self.0.iter().map(|address| Assignment::new(address.clone(), khz.clone())).collect())

@@ -23,7 +23,7 @@ impl Act {
         }
         let mut all = Applied::default();
         for knob in order {
-            let applied = match knob.assignments(setting, self.hands.machine()) {
+            let applied = match knob.assignments(setting, self.hands.look()) {
                 Ok(assignments) => self.hands.apply(knob.name(), &assignments),
                 Err(error) => {
                     let (knob, message) = (knob.name().to_owned(), error.to_string());

@@ -12,9 +12,10 @@ pub struct BreakerSettings {
     pub errors_max: usize,
     /// The time over which both are counted.
     pub span: Seconds,
-    /// How long the first opening lasts; each further one lasts twice as long as the one before.
+    /// How long the first opening lasts; each further one lasts twice as long as the one before,
+    /// and as long as the first again once `cool_down_max` went by without one.
     pub cool_down: Seconds,
-    /// The longest opening.
+    /// The longest opening, and how long all must go well until the next is short again.
     pub cool_down_max: Seconds,
 }
 
@@ -59,6 +60,8 @@ pub struct Breaker {
     errors: VecDeque<Seconds>,
     open: Option<(Trip, Seconds)>,
     cool_down: Seconds,
+    /// When the last opening was over, or would have been had nobody closed it by hand.
+    over: Option<Seconds>,
     trips: u64,
 }
 
@@ -72,6 +75,7 @@ impl Breaker {
             errors: VecDeque::new(),
             open: None,
             cool_down: settings.cool_down,
+            over: None,
             trips: 0,
         }
     }
@@ -114,9 +118,13 @@ impl Breaker {
     fn trip(&mut self, trip: Trip, now: Seconds) -> Trip {
         if self.open.is_none() {
             self.trips += 1;
-            self.open = Some((trip, now + self.cool_down));
-            let longer = self.cool_down * 2.0;
             let longest = self.settings.cool_down_max;
+            if self.over.is_some_and(|over| now - over >= longest) {
+                self.cool_down = self.settings.cool_down;
+            }
+            self.open = Some((trip, now + self.cool_down));
+            self.over = Some(now + self.cool_down);
+            let longer = self.cool_down * 2.0;
             self.cool_down = if longer < longest { longer } else { longest };
         }
         trip
@@ -172,5 +180,26 @@ mod tests {
             now += lasts + 1.0;
         }
         assert_eq!(breaker.trips(), 6);
+    }
+
+    /// Five bad hours once, and every trip for the rest of the daemon's life cost two.
+    #[test]
+    fn after_a_long_good_stretch_an_opening_is_short_again() {
+        let longest = BreakerSettings::default().cool_down_max.0;
+        for (good, lasts) in [(longest - 1.0, 2400.0), (longest, 600.0)] {
+            let mut breaker = breaker();
+            let trip = |breaker: &mut Breaker, now: f64| {
+                breaker.error(Seconds(now));
+                assert_eq!(breaker.error(Seconds(now)), Some(Trip::Errors));
+            };
+            trip(&mut breaker, 0.0);
+            assert_eq!(breaker.open(Seconds(600.0)), None);
+            trip(&mut breaker, 600.0);
+            let over = 600.0 + 1200.0;
+            assert_eq!(breaker.open(Seconds(over)), None);
+            trip(&mut breaker, over + good);
+            assert!(breaker.open(Seconds(over + good + lasts - 1.0)).is_some(), "{good}");
+            assert!(breaker.open(Seconds(over + good + lasts)).is_none(), "{good}");
+        }
     }
 }

@@ -1,7 +1,12 @@
 //! The only code that writes to a machine: saves before the first write, reads back after each,
 //! lets go of what others change, and restores.
 
-use crate::knob::{Address, Assignment, Machine, MachineError, Target};
+mod outcome;
+mod restoring;
+
+pub use outcome::{Applied, LeftOver, Note, Restored};
+
+use crate::knob::{Address, Assignment, Look, Machine, MachineError, Target};
 use crate::snapshot::{Saved, Snapshot, SnapshotError, SnapshotStore};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
@@ -12,6 +17,8 @@ struct Held {
     knob: String,
     original: String,
     written: Written,
+    /// What the values that were written leave there, see [`Look::marks`].
+    marks: BTreeSet<String>,
     /// Places that writes here change as a side effect.
     endangers: BTreeSet<Address>,
     /// When it was saved, among the others.
@@ -29,60 +36,6 @@ enum Written {
     Read(String),
 }
 
-/// Something that an operator should hear of.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Note {
-    /// A value could not be read, saved, written, or was not what was read back.
-    Failed {
-        /// Which knob.
-        knob: String,
-        /// What was wrong.
-        message: String,
-    },
-    /// Somebody else changed a held place: it is theirs now.
-    Foreign {
-        /// Which knob.
-        knob: String,
-        /// Where.
-        address: Address,
-        /// What wattio had written.
-        written: String,
-        /// What stands there now.
-        found: String,
-    },
-}
-
-/// What became of some assignments.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Applied {
-    /// Values written.
-    pub writes: u32,
-    /// What went wrong or changed hands.
-    pub notes: Vec<Note>,
-}
-
-/// A place that could not be restored.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LeftOver {
-    /// Where, and the value that belongs there.
-    pub saved: Saved,
-    /// Why not.
-    pub message: String,
-    /// The command by which a person can do it.
-    pub mend: String,
-}
-
-/// What a restore did.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Restored {
-    /// Places that hold their old value again, and did not before.
-    pub restored: Vec<Saved>,
-    /// Places that somebody else changed meanwhile: left as they are.
-    pub foreign: Vec<Address>,
-    /// Places that could not be restored; they stay in the snapshot.
-    pub left: Vec<LeftOver>,
-}
-
 /// Writes to a machine and can always take it back. Dropping restores.
 pub struct Hands {
     machine: Box<dyn Machine>,
@@ -92,20 +45,12 @@ pub struct Hands {
     released: BTreeSet<Address>,
     rank: u64,
     inspected: Option<Address>,
+    /// How many places were held when it was last looked which of them are gone.
+    swept: usize,
 }
 
-impl Applied {
-    /// Whether something was not done.
-    #[must_use]
-    pub fn failed(&self) -> bool {
-        self.notes.iter().any(|note| matches!(note, Note::Failed { .. }))
-    }
-
-    fn fail(&mut self, knob: &str, error: &MachineError) {
-        let (knob, message) = (knob.to_owned(), error.to_string());
-        self.notes.push(Note::Failed { knob, message });
-    }
-}
+/// So many places more than twice those that were there may be held before it is looked again.
+const UNSWEPT_MAX: usize = 64;
 
 impl Hands {
     /// Takes hold of a machine. What an earlier start left in the store is restored first; what of
@@ -130,13 +75,17 @@ impl Hands {
             released: BTreeSet::new(),
             rank: 0,
             inspected: None,
+            swept: 0,
         };
         let Some(snapshot) = left_behind else { return Ok((hands, Restored::default())) };
         let unknown = boot_id.is_empty() || snapshot.boot_id.is_empty();
         let same_boot = unknown || snapshot.boot_id == boot_id;
         for saved in snapshot.saved {
             if same_boot || hands.machine.outlives_boot(&saved.address) {
-                hands.hold(&saved.knob, saved.address, saved.value);
+                hands.hold(&saved.knob, saved.address.clone(), saved.value);
+                if let Some(held) = hands.held.get_mut(&saved.address) {
+                    held.marks = saved.marks;
+                }
             }
         }
         let restored = hands.restore()?;
@@ -151,14 +100,28 @@ impl Hands {
             applied.notes.push(Note::Failed { knob: knob.to_owned(), message });
             return applied;
         }
+        // All are written before any is waited for: what settles settles at the same time.
+        let mut unsettled = Vec::new();
         for assignment in assignments {
             match self.write_one(knob, assignment, &mut applied) {
-                Ok(()) => {}
-                Err(MachineError::Gone { address }) => self.forget(&address),
-                Err(error) => applied.fail(knob, &error),
+                Ok(None) => {}
+                Ok(Some(value)) => unsettled.push((&assignment.address, value)),
+                Err(error) => self.note_failure(knob, error, &mut applied),
+            }
+        }
+        for (address, value) in unsettled {
+            if let Err(error) = self.settle(address, &value) {
+                self.note_failure(knob, error, &mut applied);
             }
         }
         applied
+    }
+
+    fn note_failure(&mut self, knob: &str, error: MachineError, applied: &mut Applied) {
+        match error {
+            MachineError::Gone { address } => self.forget(&address),
+            error => applied.fail(knob, &error),
+        }
     }
 
     /// Looks at up to `count` of the places written to, the next ones at each call, and lets go of
@@ -171,7 +134,15 @@ impl Hands {
             let Some((address, held)) = next.or_else(|| self.held.iter().next()) else { break };
             let (address, written) = (address.clone(), held.written.clone());
             self.inspected = Some(address.clone());
-            let Written::Read(written) = written else { continue };
+            if self.released.contains(&address) {
+                continue;
+            }
+            let Written::Read(written) = written else {
+                if self.machine.is_gone(&address) {
+                    self.forget(&address);
+                }
+                continue;
+            };
             match self.machine.read(&address) {
                 Ok(found) => notes.extend(self.notice(&address, &written, found)),
                 Err(MachineError::Gone { .. }) => self.forget(&address),
@@ -182,8 +153,13 @@ impl Hands {
     }
 
     /// The machine, to look at.
-    pub fn machine(&mut self) -> &mut dyn Machine {
+    pub fn look(&mut self) -> &mut dyn Look {
         &mut *self.machine
+    }
+
+    /// See [`Machine::share_time`]; a restore takes the time that it needs.
+    pub fn share_time(&mut self, shared: bool) {
+        self.machine.share_time(shared);
     }
 
     /// How many places' old values are saved.
@@ -197,95 +173,6 @@ impl Hands {
         self.released.iter()
     }
 
-    /// Puts every old value back, each by itself, and reads it back. Places depend on each other
-    /// (no set of processors takes a core that is off), so the rest is tried again as long as that
-    /// helps.
-    ///
-    /// # Errors
-    /// When the snapshot could not be brought up to date; the machine is restored all the same.
-    pub fn restore(&mut self) -> Result<Restored, SnapshotError> {
-        let mut outcome = Restored::default();
-        self.machine.share_time(false);
-        // Who is to say whose a change is, once writes of ours change other places along with theirs.
-        self.leave_to_others(&mut outcome);
-        let mut waiting: Vec<_> =
-            self.held.iter().map(|(a, held)| (held.rank, a.clone())).collect();
-        waiting.sort_by(|a, b| b.cmp(a));
-        loop {
-            let before = waiting.len();
-            let mut refused = Vec::new();
-            outcome.left.clear();
-            for (rank, address) in waiting {
-                if let Err(error) = self.restore_one(&address, &mut outcome) {
-                    outcome.left.push(self.left_over(&address, error.to_string()));
-                    refused.push((rank, address));
-                }
-            }
-            waiting = refused;
-            if waiting.is_empty() || waiting.len() == before {
-                break;
-            }
-        }
-        if self.held.is_empty() {
-            self.store.clear()?;
-        } else {
-            self.store.save(&self.snapshot())?;
-        }
-        Ok(outcome)
-    }
-
-    /// Lets go of the places where something else stands than was written, and not the old value.
-    fn leave_to_others(&mut self, outcome: &mut Restored) {
-        for (address, held) in &self.held {
-            let Written::Read(written) = &held.written else { continue };
-            let Ok(found) = self.machine.read(address) else { continue };
-            let restored = self.machine.same(address, &found, &held.original);
-            if !restored && !self.machine.took(address, written, &found) {
-                outcome.foreign.push(address.clone());
-            }
-        }
-        self.held.retain(|address, _| !outcome.foreign.contains(address));
-    }
-
-    fn restore_one(
-        &mut self,
-        address: &Address,
-        outcome: &mut Restored,
-    ) -> Result<(), MachineError> {
-        let Some(held) = self.held.get(address) else { return Ok(()) };
-        let original = held.original.clone();
-        let found = match self.machine.read(address) {
-            Err(MachineError::Gone { .. }) => {
-                self.forget(address);
-                return Ok(());
-            }
-            found => found?,
-        };
-        if self.machine.same(address, &found, &original) {
-            self.forget(address);
-        } else {
-            match self.write_and_note(address, &original) {
-                Err(MachineError::Gone { .. }) => {
-                    self.forget(address);
-                    return Ok(());
-                }
-                wrote => wrote?,
-            }
-            let knob = self.held.get(address).map(|held| held.knob.clone()).unwrap_or_default();
-            outcome.restored.push(Saved { address: address.clone(), value: original, knob });
-            self.forget(address);
-        }
-        Ok(())
-    }
-
-    fn left_over(&self, address: &Address, message: String) -> LeftOver {
-        let held = self.held.get(address);
-        let value = held.map(|held| held.original.clone()).unwrap_or_default();
-        let knob = held.map(|held| held.knob.clone()).unwrap_or_default();
-        let mend = self.machine.mend(address, &value);
-        LeftOver { saved: Saved { address: address.clone(), value, knob }, message, mend }
-    }
-
     /// Saves the old value of every place that is about to be written for the first time, and of
     /// the places that these writes endanger.
     fn save_before(
@@ -294,7 +181,7 @@ impl Hands {
         assignments: &[Assignment],
         applied: &mut Applied,
     ) -> Result<(), SnapshotError> {
-        let mut new = Vec::new();
+        let (mut new, mut marked) = (Vec::new(), Vec::new());
         for Assignment { address, target, endangers } in assignments {
             let Target::Set(value) = target else { continue };
             if !self.released.contains(address) && !self.held.contains_key(address) {
@@ -321,31 +208,49 @@ impl Hands {
             }
             if let Some(held) = self.held.get_mut(address) {
                 held.endangers.extend(endangers.iter().cloned());
+                if !self.machine.same(address, value, &held.original) {
+                    let marks = self.machine.marks(address, &held.original, value);
+                    let fresh: Vec<_> = marks.difference(&held.marks).cloned().collect();
+                    held.marks.extend(fresh.iter().cloned());
+                    marked.extend(fresh.into_iter().map(|mark| (address.clone(), mark)));
+                }
             }
         }
-        if new.is_empty() {
+        if new.is_empty() && marked.is_empty() {
             return Ok(());
+        }
+        if self.held.len() > 2 * self.swept + UNSWEPT_MAX {
+            self.sweep();
         }
         let kept = self.store.save(&self.snapshot());
         if kept.is_err() {
+            for (address, mark) in &marked {
+                if let Some(held) = self.held.get_mut(address) {
+                    held.marks.remove(mark);
+                }
+            }
             new.iter().for_each(|address| self.forget(address));
         }
         kept
     }
 
     /// Writes one value, unless it is there already, is not held or has become somebody else's.
+    /// Answers the value where it is not in force yet.
     fn write_one(
         &mut self,
         knob: &str,
         assignment: &Assignment,
         applied: &mut Applied,
-    ) -> Result<(), MachineError> {
+    ) -> Result<Option<String>, MachineError> {
         let address = &assignment.address;
         // Not held: as wanted already, not readable, or left to somebody else.
-        let Some(held) = self.held.get(address) else { return Ok(()) };
+        let Some(held) = self.held.get(address) else { return Ok(None) };
+        if self.released.contains(address) {
+            return Ok(None);
+        }
         let target = match (&assignment.target, &held.written) {
             (Target::Set(value), _) => value.clone(),
-            (Target::Original, Written::Nothing) => return Ok(()),
+            (Target::Original, Written::Nothing) => return Ok(None),
             (Target::Original, _) => held.original.clone(),
         };
         let written = held.written.clone();
@@ -353,21 +258,22 @@ impl Hands {
         if let Written::Read(written) = written {
             if let Some(note) = self.notice(address, &written, found.clone()) {
                 applied.notes.push(note);
-                return Ok(());
+                return Ok(None);
             }
         }
         if self.machine.same(address, &found, &target) {
-            return Ok(());
+            return Ok(None);
         }
         if let Some(held) = self.held.get_mut(address) {
             held.knob = knob.to_owned();
         }
         applied.writes += 1;
-        self.write_and_note(address, &target)
+        let in_force = self.write_and_note(address, &target)?;
+        Ok((!in_force).then_some(target))
     }
 
-    /// Writes and reads back.
-    fn write_and_note(&mut self, address: &Address, value: &str) -> Result<(), MachineError> {
+    /// Writes and reads back; answers whether the value is in force already.
+    fn write_and_note(&mut self, address: &Address, value: &str) -> Result<bool, MachineError> {
         if let Some(held) = self.held.get_mut(address) {
             // Whatever comes of the write, what is found next is not somebody else's.
             held.written = Written::Unread;
@@ -376,11 +282,23 @@ impl Hands {
         // A write that was refused may have changed something all the same.
         let found = self.machine.read(address)?;
         let as_wanted = self.machine.took(address, value, &found);
+        self.note_write(address, found);
+        wrote.map(|()| as_wanted)
+    }
+
+    /// Waits until what was written is in force, and reads it back again.
+    fn settle(&mut self, address: &Address, value: &str) -> Result<(), MachineError> {
+        self.machine.settle(address, value);
+        let found = self.machine.read(address)?;
+        let as_wanted = self.machine.took(address, value, &found);
         let message = format!("{value:?} was written and {found:?} is read back");
         self.note_write(address, found);
-        wrote?;
         if as_wanted {
             return Ok(());
+        }
+        if let Some(held) = self.held.get_mut(address) {
+            // It may yet come, and is no one else's then.
+            held.written = Written::Unread;
         }
         Err(MachineError::Refused { address: address.clone(), message })
     }
@@ -413,13 +331,16 @@ impl Hands {
         }
     }
 
-    /// Lets go of a place where something else stands than was written.
+    /// Lets go of a place where something else stands than was written, with all of it that is not
+    /// somebody else's put back; what cannot be stays saved until the restore.
     fn notice(&mut self, address: &Address, written: &str, found: String) -> Option<Note> {
         if self.machine.took(address, written, &found) {
             return None;
         }
         let knob = self.held.get(address).map(|held| held.knob.clone()).unwrap_or_default();
-        self.forget(address);
+        if !self.machine.has_parts(address) || self.put_parts_back(address).is_ok() {
+            self.forget(address);
+        }
         self.released.insert(address.clone());
         // Where this fails the snapshot holds an old value too many; the next write tries again.
         let _ = self.store.save(&self.snapshot());
@@ -431,8 +352,18 @@ impl Hands {
         self.rank += 1;
         let (knob, rank) = (knob.to_owned(), self.rank);
         let written = Written::Nothing;
-        let held = Held { knob, original, written, endangers: BTreeSet::new(), rank };
+        let (marks, endangers) = (BTreeSet::new(), BTreeSet::new());
+        let held = Held { knob, original, written, marks, endangers, rank };
         self.held.insert(address, held);
+    }
+
+    /// Lets go of all that is gone: places of processes that ended are held no longer than it takes
+    /// as many new ones to come.
+    fn sweep(&mut self) {
+        let machine = &mut self.machine;
+        self.held.retain(|address, _| !machine.is_gone(address));
+        self.released.retain(|address| !machine.is_gone(address));
+        self.swept = self.held.len();
     }
 
     fn forget(&mut self, address: &Address) {
@@ -447,6 +378,7 @@ impl Hands {
             address: address.clone(),
             value: held.original.clone(),
             knob: held.knob.clone(),
+            marks: held.marks.clone(),
         }));
         snapshot
     }

@@ -297,7 +297,7 @@ impl Plant for Host {
     fn apply(&mut self, action: &Action) -> Action {
         self.held = action.clone();
         let Some(act) = &mut self.act else { return action.clone() };
-        act.hands.machine().share_time(true);
+        act.hands.share_time(true);
         self.put_into_force(action);
         // Lets go of places that others changed.
         let count = self.settings.inspected;

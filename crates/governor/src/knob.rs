@@ -2,6 +2,7 @@
 
 use crate::cpus::Cpus;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
 use std::fmt;
 use thiserror::Error;
 use wattio_law::{BackgroundAction, DriveAction};
@@ -60,31 +61,54 @@ pub enum MachineError {
     },
 }
 
-/// Reads and writes the places of a machine.
-pub trait Machine: Send {
+/// Reads the places of a machine, and changes none.
+pub trait Look: Send {
     /// The value at a place, without the line's end.
     ///
     /// # Errors
     /// [`MachineError`].
     fn read(&mut self, address: &Address) -> Result<String, MachineError>;
 
-    /// Writes a value. Returns when it is in force.
-    ///
-    /// # Errors
-    /// [`MachineError`].
-    fn write(&mut self, address: &Address, value: &str) -> Result<(), MachineError>;
-
-    /// Where reading and writing wait for others: from here on all of it together waits no longer
-    /// than the slowest may alone, until this is called again; `false`: each as long as it may.
-    fn share_time(&mut self, _shared: bool) {}
+    /// Whether a place is no more: what [`Look::read`] says of it, for less where there is a cheaper
+    /// way to tell.
+    fn is_gone(&mut self, address: &Address) -> bool {
+        matches!(self.read(address), Err(MachineError::Gone { .. }))
+    }
 
     /// Whether two values of a place mean the same: `0-1` and `0,1` of a list of processors.
     fn same(&self, address: &Address, one: &str, other: &str) -> bool;
 
     /// Whether `found` is what the machine makes of `value`: drivers round frequencies. Weaker than
-    /// [`Machine::same`], so that it never stands for having put an old value back.
+    /// [`Look::same`], so that it never stands for having put an old value back.
     fn took(&self, address: &Address, value: &str, found: &str) -> bool {
         self.same(address, value, found)
+    }
+
+    /// What a value leaves at a place by which it is known again, and which the `original` one does
+    /// not leave: saved before the value is written the first time, so that somebody else's value is
+    /// told from ours after a crash too. Of places with few values only; nothing for others: whatever
+    /// stands there after a crash counts as ours.
+    fn marks(&self, _address: &Address, _original: &str, _value: &str) -> BTreeSet<String> {
+        BTreeSet::new()
+    }
+
+    /// Whether a place is many that change one by one, such as the threads of a process: some may
+    /// hold their old value and others not, and somebody else may have changed some.
+    fn has_parts(&self, _address: &Address) -> bool {
+        false
+    }
+
+    /// The value that puts back what `marks` tell to be ours of what was `found` at a place, and
+    /// keeps what somebody else set; `found` itself where nothing is ours.
+    fn put_back(
+        &mut self,
+        address: &Address,
+        original: &str,
+        marks: &BTreeSet<String>,
+        found: &str,
+    ) -> String {
+        let ours = marks.is_empty() || marks.iter().any(|mark| self.took(address, mark, found));
+        if ours { original.to_owned() } else { found.to_owned() }
     }
 
     /// Whether what was written outlives a restart of the machine.
@@ -92,6 +116,24 @@ pub trait Machine: Send {
 
     /// The command by which a person can put a value back.
     fn mend(&self, address: &Address, value: &str) -> String;
+}
+
+/// Reads and writes the places of a machine. Only [`crate::Hands`] has one: they save before they
+/// write, and everybody else is given what looks.
+pub trait Machine: Look {
+    /// Writes a value. It is in force at once, or after [`Machine::settle`].
+    ///
+    /// # Errors
+    /// [`MachineError`].
+    fn write(&mut self, address: &Address, value: &str) -> Result<(), MachineError>;
+
+    /// Waits until a value that was written is in force, where the machine takes it over later; no
+    /// longer than that takes by far, and see [`Machine::share_time`].
+    fn settle(&mut self, _address: &Address, _value: &str) {}
+
+    /// Where reading, writing and settling wait for others: from here on all of it together waits no longer
+    /// than the slowest may alone, until this is called again; `false`: each as long as it may.
+    fn share_time(&mut self, _shared: bool) {}
 }
 
 /// What one group of cores shall be.
@@ -154,8 +196,16 @@ pub enum Layer {
 
 /// A knob: turns a setting into values to write.
 ///
-/// A knob writes nothing itself. What it answers is saved, written, read back and restored by
-/// [`crate::Hands`], so that no knob can forget to.
+/// A knob writes nothing itself: it is given a machine to look at. What it answers is saved, written,
+/// read back and restored by [`crate::Hands`], so that no knob can forget to.
+///
+/// ```compile_fail,E0599
+/// use wattio_governor::{Address, Look};
+///
+/// fn looks_only(machine: &mut dyn Look, address: &Address) {
+///     let _ = machine.write(address, "0");
+/// }
+/// ```
 pub trait Knob: Send {
     /// What it is, for messages and metrics: `cpu.frequency`.
     fn name(&self) -> &str;
@@ -177,7 +227,7 @@ pub trait Knob: Send {
     fn assignments(
         &mut self,
         setting: &Setting,
-        machine: &mut dyn Machine,
+        machine: &mut dyn Look,
     ) -> Result<Vec<Assignment>, MachineError>;
 }
 

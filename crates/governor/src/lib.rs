@@ -2,7 +2,7 @@
 //! on every way out.
 //!
 //! Nothing here knows Linux. A host is what stands behind the traits [`Clock`], [`LatencySource`],
-//! [`CpuSource`], [`Knob`] and [`Machine`]; the tests put the simulator there.
+//! [`CpuSource`], [`Knob`], [`Look`] and [`Machine`]; the tests put the simulator there.
 
 mod account;
 mod act;
@@ -28,7 +28,7 @@ pub use event::{Event, Severity};
 pub use governor::Governor;
 pub use hands::{Applied, Hands, LeftOver, Note, Restored};
 pub use knob::{
-    Address, Assignment, GroupSetting, Knob, Layer, Machine, MachineError, Setting, Target,
+    Address, Assignment, GroupSetting, Knob, Layer, Look, Machine, MachineError, Setting, Target,
 };
 pub use parts::{CoreGroup, GovernorSettings, Lens, Parts, Stepped, Tick};
 pub use snapshot::{FileStore, Saved, Snapshot, SnapshotError, SnapshotStore};

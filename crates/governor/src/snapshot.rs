@@ -2,14 +2,15 @@
 
 use crate::knob::Address;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
 use std::fs;
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use thiserror::Error;
 
-/// The version of the file that this code writes.
-const VERSION: u32 = 1;
+/// The version of the file that this code writes. It reads those before too.
+const VERSION: u32 = 2;
 
 /// One place's old value.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -21,6 +22,10 @@ pub struct Saved {
     pub value: String,
     /// The knob that wrote, or whose write changes this place as a side effect.
     pub knob: String,
+    /// What the values that wattio wrote leave there, see [`crate::Look::marks`]; empty where
+    /// whatever stands there counts as wattio's.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub marks: BTreeSet<String>,
 }
 
 /// All old values of one start, in the order in which they were saved.
@@ -92,7 +97,7 @@ impl Snapshot {
     /// What was wrong, as a sentence.
     pub fn from_json(text: &str) -> Result<Self, String> {
         let snapshot: Self = serde_json::from_str(text).map_err(|error| error.to_string())?;
-        if snapshot.version == VERSION {
+        if (1..=VERSION).contains(&snapshot.version) {
             Ok(snapshot)
         } else {
             Err(format!("its version is {}", snapshot.version))
@@ -172,6 +177,7 @@ mod tests {
             address: Address::new("file", "/sys/a"),
             value: "0-3".to_owned(),
             knob: "cpu.cpuset".to_owned(),
+            marks: BTreeSet::from(["0".to_owned()]),
         });
         snapshot
     }
@@ -191,12 +197,22 @@ mod tests {
     }
 
     #[test]
+    fn a_snapshot_of_the_version_before_is_read() {
+        let place = r#"{"address": "file:/sys/a", "value": "0-3", "knob": "cpu.cpuset"}"#;
+        let text = format!(r#"{{"version": 1, "boot_id": "boot", "saved": [{place}]}}"#);
+        let read = Snapshot::from_json(&text).unwrap();
+        assert_eq!(read.saved[0].address, snapshot().saved[0].address);
+        assert!(read.saved[0].marks.is_empty());
+    }
+
+    #[test]
     fn what_is_no_snapshot_says_so_and_stays() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("snapshot.json");
         for (text, says) in [
             ("{", "EOF"),
-            (r#"{"version": 2, "boot_id": "", "saved": []}"#, "its version is 2"),
+            (r#"{"version": 3, "boot_id": "", "saved": []}"#, "its version is 3"),
+            (r#"{"version": 0, "boot_id": "", "saved": []}"#, "its version is 0"),
             (r#"{"version": 1, "saved": []}"#, "boot_id"),
         ] {
             fs::write(&path, text).unwrap();

@@ -11,8 +11,10 @@ pub mod lock;
 pub mod machine;
 pub mod power;
 pub mod processes;
+pub mod programs;
 pub mod sources;
 pub mod topology;
+pub mod trust;
 
 pub use config::DaemonConfig;
 pub use machine::LinuxMachine;

@@ -68,6 +68,14 @@ impl Root {
         self.path(path).exists()
     }
 
+    /// Whether the system says that there is no such file or folder: one that may not be looked at
+    /// is neither there nor lacking.
+    #[must_use]
+    pub fn lacks(&self, path: &str) -> bool {
+        let looked = fs::metadata(self.path(path));
+        looked.is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
+    }
+
     /// The folder itself.
     #[must_use]
     pub fn folder(&self) -> &Path {

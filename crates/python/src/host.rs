@@ -163,7 +163,7 @@ impl HeldKnobs {
 
     fn read(&self, py: Python<'_>, address: &str) -> PyResult<String> {
         let address = parsed(address)?;
-        py.detach(|| open(&self.hands).machine().read(&address)).map_err(refused)
+        py.detach(|| open(&self.hands).look().read(&address)).map_err(refused)
     }
 
     fn write(&self, py: Python<'_>, address: &str, value: &str) -> PyResult<()> {
@@ -211,8 +211,8 @@ fn write(hands: &mut Hands, address: &Address, value: &str) -> Result<(), String
         });
     }
     // Nothing is written to a place that is gone, or that was left to somebody else before.
-    let found = hands.machine().read(address).map_err(|error| error.to_string())?;
-    if hands.machine().took(address, value, &found) {
+    let found = hands.look().read(address).map_err(|error| error.to_string())?;
+    if hands.look().took(address, value, &found) {
         return Ok(());
     }
     Err(format!("{address} is {found:?} and was left to somebody else, who changed it"))

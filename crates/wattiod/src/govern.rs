@@ -5,23 +5,22 @@ use crate::clock::HostClock;
 use crate::control::Answer;
 use crate::daemon::{Daemon, Mode, Next};
 use crate::journal::Journal;
+use crate::log::{log, printable_line};
 use crate::machine;
 use crate::service::{Service, ServiceError, ServiceRequest, ServiceSettings};
 use crate::state::{self, Locks};
 use crate::status::{EventStatus, Status};
+use crate::wishes::{Wish, Wishes};
 use anyhow::{Context, Result};
 use sd_notify::NotifyState;
-use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
-use signal_hook::flag;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::mpsc::{Sender, channel};
 use std::time::Duration;
 use tokio::sync::watch;
 use wattio_governor::{Clock, Restored, Severity};
-use wattio_host::Root;
-use wattio_host::lock::{Lock, LockError};
+use wattio_host::lock::Lock;
+use wattio_host::{Root, programs, trust};
 
 /// What the command line asks for.
 #[derive(Clone, Debug)]
@@ -53,21 +52,14 @@ pub struct Ended {
     pub failure: Option<String>,
 }
 
-/// What the outside wants of the loop.
-struct Wishes {
-    requests: Receiver<ServiceRequest>,
-    end: Arc<AtomicBool>,
-    reload: Arc<AtomicBool>,
-}
-
 /// Governs until told to end.
 ///
 /// # Errors
 /// [`Misfit`] for what the configuration asks of a host that has it not; others as they come.
 /// Whatever was written is restored before.
 pub fn govern(options: &Options) -> Result<Ended> {
-    let clock = HostClock;
-    let mut source = read(&options.config)?;
+    let clock = HostClock::start();
+    let mut source = read_trusted(&options.config, &options.root)?;
     let lock = match options.mode {
         Mode::Run => Some(Locks::take(&source.config.service.state, &options.root)?),
         Mode::Observe => {
@@ -87,7 +79,7 @@ pub fn govern(options: &Options) -> Result<Ended> {
     if let Some(address) = service.http_address() {
         log(Severity::Info, &format!("page and metrics on http://{address}/"));
     }
-    let wishes = Wishes { requests: inbox, ..wishes };
+    wishes.hear(inbox)?;
     // Nobody listens where there is no service manager.
     let _ = sd_notify::notify(&[NotifyState::Ready]);
 
@@ -101,17 +93,19 @@ pub fn govern(options: &Options) -> Result<Ended> {
         after_tick(&next, &daemon, &status, &clock);
         shown.show(&daemon, &clock, until);
         let over = until.is_some_and(|until| clock.now() >= until);
-        if over || wishes.end.load(Ordering::Relaxed) {
+        if over {
             break;
         }
-        if wishes.reload.swap(false, Ordering::Relaxed) {
-            shown.clear();
-            daemon = reload(options, &mut source, lock.as_ref(), daemon, &clock)?;
-            status.send_replace(Arc::new(daemon.status(&clock)));
-        }
         let wait = until.unwrap_or(Duration::MAX).min(next.at).saturating_sub(clock.now());
-        if let Some(request) = wishes.wait(wait) {
-            answer(request, &mut daemon, &status, &clock);
+        match wishes.wait(wait) {
+            None => {}
+            Some(Wish::End) => break,
+            Some(Wish::Asked(request)) => answer(request, &mut daemon, &status, &clock),
+            Some(Wish::Reload) => {
+                shown.clear();
+                daemon = reload(options, &mut source, lock.as_ref(), daemon, &clock)?;
+                status.send_replace(Arc::new(daemon.status(&clock)));
+            }
         }
     }
     shown.clear();
@@ -132,8 +126,7 @@ fn silence(status: &Status) -> Option<String> {
 
 /// Shadow mode takes what it measures for full speed.
 fn warn_of_others(root: &Root) {
-    let acts = matches!(Lock::take_host_if_there(root), Err(LockError::Held(_)));
-    if acts {
+    if Lock::host_is_held(root) {
         let message = "a daemon acts on this host: what it slows is taken for full speed here; \
                        pause it meanwhile (wattiod pause)";
         log(Severity::Warning, message);
@@ -177,27 +170,19 @@ pub fn read(path: &std::path::Path) -> Result<Source> {
     Ok(Source { config, text, path: path.to_owned() })
 }
 
-impl Wishes {
-    fn listen() -> Result<Self> {
-        let (end, reload) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
-        for signal in [SIGTERM, SIGINT, SIGQUIT] {
-            flag::register(signal, Arc::clone(&end)).context("signals cannot be caught")?;
-        }
-        flag::register(SIGHUP, Arc::clone(&reload)).context("signals cannot be caught")?;
-        Ok(Self { requests: channel().1, end, reload })
+/// The same for one who acts by it: root goes by no file, and runs no program of it, that others
+/// may write.
+///
+/// # Errors
+/// [`Misfit`] with the file, line or key.
+pub fn read_trusted(path: &std::path::Path, root: &Root) -> Result<Source> {
+    if rustix::process::geteuid().is_root() {
+        trust::check(path, None).map_err(Misfit::new)?;
     }
-
-    /// Waits for a request. Signals are seen when the time is over: at the law's next tick.
-    fn wait(&self, most: Duration) -> Option<ServiceRequest> {
-        match self.requests.recv_timeout(most) {
-            Ok(request) => Some(request),
-            Err(RecvTimeoutError::Timeout) => None,
-            Err(RecvTimeoutError::Disconnected) => {
-                std::thread::sleep(most);
-                None
-            }
-        }
-    }
+    let source = read(path)?;
+    let at = |error| Misfit::new(format!("{}: {error}", path.display()));
+    programs::check(&source.config, root).map_err(at)?;
+    Ok(source)
 }
 
 fn build(
@@ -239,7 +224,7 @@ fn reload(
     if let Ok(now) = NotifyState::monotonic_usec_now() {
         let _ = sd_notify::notify(&[NotifyState::Reloading, now]);
     }
-    let refused = match read(&options.config) {
+    let refused = match read_trusted(&options.config, &options.root) {
         Ok(new) if new.config.service != source.config.service => {
             let what = "[service] differs, which takes effect at the next start only; put it \
                         back, or restart the daemon";
@@ -338,16 +323,6 @@ fn start_journal(options: &Options, source: &Source, clock: &HostClock) -> Resul
     Ok(Some(journal))
 }
 
-/// A line for the log: on stderr, which a service manager keeps.
-pub fn log(severity: Severity, message: &str) {
-    let word = match severity {
-        Severity::Info => "",
-        Severity::Warning => "warning: ",
-        Severity::Error => "error: ",
-    };
-    eprintln!("wattiod: {word}{message}");
-}
-
 /// One line of how it stands, on a terminal.
 struct Progress {
     wanted: bool,
@@ -367,7 +342,7 @@ impl Progress {
         }
         self.shown_at = Some(now);
         let left = until.map(|until| format!(", {} s left", until.saturating_sub(now).as_secs()));
-        let line = crate::words::one_line(&daemon.status(clock));
+        let line = printable_line(&crate::words::one_line(&daemon.status(clock)));
         eprint!("\r\x1b[K{line}{}", left.unwrap_or_default());
     }
 

@@ -213,6 +213,38 @@ fn a_missing_file_and_an_unknown_command_are_bad_input() {
     assert!(complaint.contains("Usage: wattiod"), "{complaint}");
 }
 
+/// Root took a configuration that everybody may write, with commands in it, and a script likewise.
+#[test]
+fn root_goes_by_nothing_that_others_may_write() {
+    use std::os::unix::fs::{PermissionsExt, symlink};
+    if !getuid().is_root() {
+        return;
+    }
+    let place = Place::measured();
+    let config = place.text("wattiod.toml");
+    let set = |name: &str, mode| {
+        fs::set_permissions(place.path(name), fs::Permissions::from_mode(mode)).unwrap();
+    };
+    for (name, mode, back) in [("wattiod.toml", 0o666, 0o644), ("measure.sh", 0o664, 0o644)] {
+        set(name, mode);
+        for command in ["run", "observe"] {
+            let (code, _, complaint) = said(&["--root", &place.text("root"), command, &config]);
+            assert_eq!(code, 2, "{command}: {complaint}");
+            let told = complaint.contains(&place.text(name)) && complaint.contains("may write");
+            assert!(told && complaint.lines().count() == 1, "{complaint}");
+        }
+        let (code, _, complaint) = said(&["check", &config]);
+        assert_eq!(code, 0, "only looks: {complaint}");
+        set(name, back);
+    }
+    fs::create_dir(place.path("real")).unwrap();
+    symlink(place.path("real"), place.path("state")).unwrap();
+    std::os::unix::fs::lchown(place.path("state"), Some(65534), None).unwrap();
+    let (code, _, complaint) = said(&["--root", &place.text("root"), "run", &config]);
+    assert!(code == 2 && complaint.contains("is a link of user 65534"), "{complaint}");
+    assert_eq!(fs::read_dir(place.path("real")).unwrap().count(), 0, "nothing was made behind it");
+}
+
 #[test]
 fn nobody_to_ask_is_a_problem_and_says_where_it_was_looked_for() {
     let place = Place::new(GOOD);

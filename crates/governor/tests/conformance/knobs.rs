@@ -106,11 +106,11 @@ impl Subject<'_> {
     /// What is so already is not written again, and does no harm when it is.
     fn is_idempotent(&self, hands: &mut Hands, knobs: &mut [Box<dyn Knob>]) {
         for knob in knobs {
-            let assignments = knob.assignments(&self.narrow, hands.machine()).unwrap();
+            let assignments = knob.assignments(&self.narrow, hands.look()).unwrap();
             let applied = hands.apply(knob.name(), &assignments);
             assert_eq!((applied.writes, applied.notes), (0, vec![]));
             assert_eq!(hands.inspect(1000), []);
-            let machine = hands.machine();
+            let mut machine = (self.machine)();
             for Assignment { address, target, .. } in &assignments {
                 let Target::Set(value) = target else { continue };
                 machine.write(address, value).unwrap();
@@ -134,17 +134,17 @@ impl Subject<'_> {
         let (mut hands, _) = self.hands(&store);
         let mut knobs = (self.knobs)();
         let [knob] = &mut knobs[..] else { panic!("one knob at a time") };
-        let assignments = knob.assignments(&self.narrow, hands.machine()).unwrap();
+        let assignments = knob.assignments(&self.narrow, hands.look()).unwrap();
         assert_eq!(hands.apply(knob.name(), &assignments).notes, []);
         vanish();
         for Assignment { address, target, .. } in &assignments {
             let Target::Set(value) = target else { continue };
             let gone = MachineError::Gone { address: address.clone() };
-            assert_eq!(hands.machine().read(address), Err(gone.clone()));
-            assert_eq!(hands.machine().write(address, value), Err(gone));
+            assert_eq!(hands.look().read(address), Err(gone.clone()));
+            assert_eq!((self.machine)().write(address, value), Err(gone));
         }
         assert_eq!(hands.apply(knob.name(), &assignments).notes, []);
-        assert!(knob.assignments(&self.narrow, hands.machine()).is_ok());
+        assert!(knob.assignments(&self.narrow, hands.look()).is_ok());
         let restored = hands.restore().unwrap();
         assert_eq!((restored.left, restored.foreign), (vec![], vec![]));
         assert_eq!(hands.held(), 0);
@@ -163,7 +163,7 @@ fn turn(
         order.reverse();
     }
     for knob in order {
-        let assignments = knob.assignments(setting, hands.machine()).unwrap();
+        let assignments = knob.assignments(setting, hands.look()).unwrap();
         let applied = hands.apply(knob.name(), &assignments);
         assert_eq!(applied.notes, []);
         for Assignment { address, target, .. } in &assignments {
@@ -171,8 +171,8 @@ fn turn(
                 Target::Set(value) => value,
                 Target::Original => &before[address],
             };
-            let found = hands.machine().read(address).unwrap();
-            let same = hands.machine().same(address, &found, wanted);
+            let found = hands.look().read(address).unwrap();
+            let same = hands.look().same(address, &found, wanted);
             assert!(same, "{address} is {found:?} and not {wanted:?}");
         }
     }

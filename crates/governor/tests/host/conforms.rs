@@ -112,7 +112,7 @@ fn all_conform(world: &Shared, limits: &Limits) {
 fn turned(world: &Shared, setting: &Setting) -> Hands {
     let mut hands = open_hands(world, "boot").0;
     for mut knob in knobs(world) {
-        let wanted = knob.assignments(setting, hands.machine()).unwrap();
+        let wanted = knob.assignments(setting, hands.look()).unwrap();
         assert_eq!(hands.apply(knob.name(), &wanted).notes, []);
     }
     hands

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use wattio_governor::{
     Act, Address, Assignment, BackgroundSource, CoreGroup, CpuSource, Cpus, Governor,
-    GovernorSettings, GroupUse, Hands, Knob, LatencySample, LatencySource, Layer, Machine,
+    GovernorSettings, GroupUse, Hands, Knob, LatencySample, LatencySource, Layer, Look, Machine,
     MachineError, Parts, Setting, Snapshot, SnapshotError, SnapshotStore, SourceError, Target,
     Tick,
 };
@@ -127,7 +127,7 @@ pub fn action_in(world: &World, limits: &Limits) -> Action {
 
 struct FakeMachine(Shared);
 
-impl Machine for FakeMachine {
+impl Look for FakeMachine {
     fn read(&mut self, address: &Address) -> Result<String, MachineError> {
         let world = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let gone = || MachineError::Gone { address: address.clone() };
@@ -138,6 +138,20 @@ impl Machine for FakeMachine {
         world.places.get(address).cloned().ok_or_else(gone)
     }
 
+    fn same(&self, _: &Address, one: &str, other: &str) -> bool {
+        one == other
+    }
+
+    fn outlives_boot(&self, address: &Address) -> bool {
+        address.scheme() == "background"
+    }
+
+    fn mend(&self, address: &Address, value: &str) -> String {
+        format!("set {address} {value}")
+    }
+}
+
+impl Machine for FakeMachine {
     fn write(&mut self, address: &Address, value: &str) -> Result<(), MachineError> {
         let mut world = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if world.refusing.contains(address) {
@@ -156,18 +170,6 @@ impl Machine for FakeMachine {
 
     fn share_time(&mut self, shared: bool) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).shares_time = shared;
-    }
-
-    fn same(&self, _: &Address, one: &str, other: &str) -> bool {
-        one == other
-    }
-
-    fn outlives_boot(&self, address: &Address) -> bool {
-        address.scheme() == "background"
-    }
-
-    fn mend(&self, address: &Address, value: &str) -> String {
-        format!("set {address} {value}")
     }
 }
 
@@ -224,7 +226,7 @@ impl Knob for CoresKnob {
     fn assignments(
         &mut self,
         setting: &Setting,
-        _: &mut dyn Machine,
+        _: &mut dyn Look,
     ) -> Result<Vec<Assignment>, MachineError> {
         let groups = setting.groups.iter().enumerate();
         let world = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -245,7 +247,7 @@ impl Knob for FrequencyKnob {
     fn assignments(
         &mut self,
         setting: &Setting,
-        _: &mut dyn Machine,
+        _: &mut dyn Look,
     ) -> Result<Vec<Assignment>, MachineError> {
         let groups = setting.groups.iter().enumerate();
         let hertz = |(at, group): (usize, &wattio_governor::GroupSetting)| {
@@ -265,7 +267,7 @@ impl Knob for PaceKnob {
     fn assignments(
         &mut self,
         setting: &Setting,
-        _: &mut dyn Machine,
+        _: &mut dyn Look,
     ) -> Result<Vec<Assignment>, MachineError> {
         let value = match setting.background.first().map(|class| class.budget) {
             Some(Budget::CoreSecondsPerSecond(rate)) => rate.to_string(),
@@ -285,7 +287,7 @@ impl Knob for DrivesKnob {
     fn assignments(
         &mut self,
         setting: &Setting,
-        _: &mut dyn Machine,
+        _: &mut dyn Look,
     ) -> Result<Vec<Assignment>, MachineError> {
         let (name, _) = DRIVES.iter().find(|(_, action)| *action == setting.drives).unwrap();
         Ok(vec![assignment(setting, drives(), (*name).to_owned())])

@@ -7,7 +7,7 @@ use super::{Opened, devices};
 use crate::Root;
 use crate::machine::NvmeTool;
 use serde::Deserialize;
-use wattio_governor::{Address, Assignment, Knob, Layer, Machine, MachineError, Setting};
+use wattio_governor::{Address, Assignment, Knob, Layer, Look, MachineError, Setting};
 use wattio_law::DriveAction;
 use wattio_units::Seconds;
 
@@ -244,7 +244,7 @@ impl Knob for IdleKnob {
     fn assignments(
         &mut self,
         setting: &Setting,
-        _machine: &mut dyn Machine,
+        _machine: &mut dyn Look,
     ) -> Result<Vec<Assignment>, MachineError> {
         if setting.drives == DriveAction::Asleep && !setting.full_speed {
             let set = |(address, value): &(Address, String)| {

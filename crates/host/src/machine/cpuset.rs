@@ -15,6 +15,7 @@
 use super::{Trouble, file};
 use crate::Root;
 use crate::topology::CPU_FOLDER;
+use std::collections::BTreeSet;
 use std::fs;
 use std::io::Write;
 use std::os::unix::fs::MetadataExt;
@@ -56,6 +57,13 @@ pub(super) fn read(root: &Root, place: &str) -> Result<String, Trouble> {
     Ok(value)
 }
 
+/// Whether the group was removed.
+pub(super) fn is_gone(root: &Root, place: &str) -> bool {
+    let (path, inode) = split(place);
+    let another = || check_inode(root, path, inode).is_err();
+    check(path).is_ok() && (root.lacks(path) || another())
+}
+
 /// Gives the group other processors.
 pub(super) fn write(root: &Root, place: &str, value: &str) -> Result<(), Trouble> {
     let (path, inode) = split(place);
@@ -71,8 +79,24 @@ pub(super) fn write(root: &Root, place: &str, value: &str) -> Result<(), Trouble
         // "\n" stands for the empty value.
         return put("\n").or_else(|_| put(&all));
     }
-    put(value).map_err(|trouble| explained(trouble, value))?;
+    if let Err(trouble) = put(value) {
+        // As much of it as there is to have, rather than what there was: whoever narrowed the parent
+        // meant to leave no less. It is not what was asked for all the same.
+        if let Some(rest) = within_parent(root, folder, &cpus) {
+            let _ = put(&rest.to_string());
+        }
+        return Err(explained(trouble, value));
+    }
     in_force(root, folder, &cpus)
+}
+
+/// What of a list the parent of a version 1 group has, where that is less, and not nothing.
+fn within_parent(root: &Root, folder: &str, cpus: &Cpus) -> Option<Cpus> {
+    let (parent, _) = folder.trim_end_matches('/').rsplit_once('/')?;
+    let path = format!("{parent}/{FILE}");
+    let has: Cpus = root.read(&path).ok().filter(|_| is_version_1(root, &path))?.parse().ok()?;
+    let rest = cpus.and(&has);
+    (!rest.is_empty() && rest != *cpus).then_some(rest)
 }
 
 /// Writes to the group that is meant and to no other: the file of one that was removed meanwhile
@@ -136,11 +160,23 @@ pub(super) fn same(root: &Root, place: &str, one: &str, other: &str) -> bool {
     one == other || inherits(&one, &other) || inherits(&other, &one)
 }
 
-/// The command that puts a list back.
+/// The value that puts a group back: the original, unless it has a processor that none of the lists
+/// that were written had. Fewer than were written are ours: version 1 strikes those that go offline.
+pub(super) fn put_back(original: &str, marks: &BTreeSet<String>, found: &str) -> String {
+    let written = marks.iter().filter_map(|mark| mark.parse::<Cpus>().ok());
+    let written = written.fold(Cpus::default(), |all, cpus| all.or(&cpus));
+    let theirs = found.parse::<Cpus>().is_ok_and(|found| !found.without(&written).is_empty());
+    if theirs && !marks.is_empty() { found.to_owned() } else { original.to_owned() }
+}
+
+/// The command that puts a list back, as far as the parent of a version 1 group has it.
 pub(super) fn mend(root: &Root, place: &str, value: &str) -> String {
     let (path, _) = split(place);
-    let all = possible(root).filter(|_| value.is_empty()).map(|all| all.to_string());
-    file::mend(path, all.as_deref().unwrap_or(value))
+    let all = || possible(root).filter(|_| value.is_empty());
+    let cpus = value.parse().ok();
+    let rest = cpus.and_then(|cpus| within_parent(root, path.trim_end_matches(FILE), &cpus));
+    let taken = rest.or_else(all).map(|cpus| cpus.to_string());
+    file::mend(path, taken.as_deref().unwrap_or(value))
 }
 
 /// Refuses paths that name no such file.
@@ -210,6 +246,40 @@ mod tests {
         assert_eq!(split(&format!("{unit}@12")), (unit, Some(12)));
         for other in ["", "@", "a@1", "cpuset.cpus@", "cpuset.cpus@-1"] {
             assert_eq!(split(other), (other, None));
+        }
+    }
+
+    /// After a kill -9 a restore put the old list over the one that an operator had set since.
+    #[test]
+    fn a_list_that_somebody_set_after_a_crash_is_theirs() {
+        let marks = BTreeSet::from(["0-1".to_owned(), "0".to_owned()]);
+        let back = |found| put_back("0-3", &marks, found);
+        assert_eq!((back("2"), back("0-2")), ("2".to_owned(), "0-2".to_owned()));
+        assert_eq!((back("0-1"), back("0"), back("1")), ("0-3".into(), "0-3".into(), "0-3".into()));
+        assert_eq!(put_back("0-3", &BTreeSet::new(), "2"), "0-3", "nobody knows what was written");
+    }
+
+    #[test]
+    fn a_foreign_list_outlives_the_restore_after_a_crash() {
+        let (folder, root) = group(&[(FILE, "0-3\n")]);
+        fs::create_dir_all(root.path(CPU_FOLDER)).unwrap();
+        fs::write(root.path(&format!("{CPU_FOLDER}/possible")), "0-3\n").unwrap();
+        let open = || {
+            let machine = Box::new(crate::LinuxMachine::new(root.clone(), &[]).unwrap());
+            let store = wattio_governor::FileStore::new(folder.path().join("snapshot.json"));
+            wattio_governor::Hands::open(machine, Box::new(store), "boot").unwrap()
+        };
+        let place = address(&root, "/sys/fs/cgroup/a").unwrap();
+        for (left, expected) in [("0", "0-3"), ("2", "2")] {
+            fs::write(root.path(PATH), "0-3\n").unwrap();
+            let (mut hands, _) = open();
+            let narrow = wattio_governor::Assignment::new(place.clone(), "0");
+            assert_eq!(hands.apply("cpu.cpuset", &[narrow]).notes, []);
+            std::mem::forget(hands);
+            fs::write(root.path(PATH), left).unwrap();
+            let (_, restored) = open();
+            assert_eq!(read(&root, PATH).unwrap(), expected);
+            assert_eq!(restored.foreign.len(), usize::from(left == "2"));
         }
     }
 

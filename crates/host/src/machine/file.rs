@@ -12,13 +12,20 @@
 //!   writing that makes it follow again. `1000 (local)` is read as `1000`.
 //! - The freezer's `FREEZING` is as good as `FROZEN`.
 
+use super::program::Budget;
 use super::{Trouble, quoted};
 use crate::Root;
 use std::time::Duration;
 use wattio_governor::Cpus;
+use wattio_units::Seconds;
 
 /// How far a driver may round a frequency.
 const FREQUENCY_TOLERANCE: f64 = 0.01;
+
+/// How long a frequency may take to be in force.
+pub(super) const SETTLES_WITHIN: Seconds = Seconds(0.1);
+/// When it is looked first, and twice as long after each look.
+const SETTLES_AGAIN_AFTER: Seconds = Seconds(100e-6);
 
 /// What a file's text means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,6 +54,11 @@ pub(super) fn read(root: &Root, path: &str) -> Result<String, Trouble> {
     check(path)?;
     let text = root.read(path).map_err(|error| Trouble::of_system(&error, "cannot be read"))?;
     Ok(value(path, &text))
+}
+
+/// Whether the file is no more.
+pub(super) fn is_gone(root: &Root, path: &str) -> bool {
+    check(path).is_ok() && root.lacks(path)
 }
 
 /// The value in the text of the file at `path`.
@@ -81,26 +93,30 @@ pub(super) fn write(root: &Root, path: &str, value: &str) -> Result<(), Trouble>
     // A file of the kernel takes one write; "\n" stands for the empty value.
     let text = if value.is_empty() { "\n" } else { value };
     root.write(path, text)
-        .map_err(|error| Trouble::of_system(&error, &format!("does not take {value:?}")))?;
-    if Form::of(path) == Form::Frequency {
-        settle(root, path, value);
-    }
-    Ok(())
+        .map_err(|error| Trouble::of_system(&error, &format!("does not take {value:?}")))
 }
 
 /// Waits until a frequency is in force: the kernel takes the limit over in a work queue, and shows
 /// the old one until then (on Linux since 5.3; some milliseconds on a busy machine). Whoever reads
 /// back sees whether it came.
-fn settle(root: &Root, path: &str, value: &str) {
-    /// 0.1 s in all, as the time doubles.
-    const WAITS: u32 = 10;
-    let mut wait = Duration::from_micros(100);
-    for _ in 0..WAITS {
-        if root.read(path).is_ok_and(|found| rounded(path, value, found.trim())) {
-            return;
-        }
-        std::thread::sleep(wait);
-        wait *= 2;
+pub(super) fn settle(
+    root: &Root,
+    path: &str,
+    value: &str,
+    budget: &Budget,
+    mut sleep: impl FnMut(Duration),
+) {
+    if Form::of(path) != Form::Frequency || check(path).is_err() {
+        return;
+    }
+    let (mut wait, mut left) = (SETTLES_AGAIN_AFTER, SETTLES_WITHIN);
+    while !root.read(path).is_ok_and(|found| rounded(path, value, found.trim())) {
+        let Some(span) = budget.allows(if wait < left { wait } else { left }) else { return };
+        let Ok(time) = Duration::try_from_secs_f64(span.0) else { return };
+        sleep(time);
+        budget.spend(span);
+        left = left - span;
+        wait = wait * 2.0;
     }
 }
 
@@ -180,6 +196,37 @@ mod tests {
         assert!(same("/sys/block/sda/mq/0/cpu_list", "0-1", "0, 1"));
         assert!(same("/sys/fs/cgroup/freezer/a/freezer.state", "FREEZING", "FROZEN"));
         assert!(!same("/sys/x", "1", "01"));
+    }
+
+    /// Each policy's file had a tenth of a second of its own: with 128 of them a tick of the loop
+    /// could take 13 s.
+    #[test]
+    fn frequencies_settle_within_the_time_that_a_tick_has_for_all() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = Root::new(folder.path());
+        let slept = |shared: bool| {
+            let (budget, mut slept) = (Budget::default(), Duration::ZERO);
+            budget.set(shared.then_some(SETTLES_WITHIN));
+            for policy in 0..128 {
+                let path = format!("/sys/policy{policy}/scaling_max_freq");
+                std::fs::create_dir_all(root.path(&path).parent().unwrap()).unwrap();
+                std::fs::write(root.path(&path), "2600000").unwrap();
+                settle(&root, &path, "1200000", &budget, |span| slept += span);
+            }
+            slept.as_secs_f64()
+        };
+        assert!((slept(true) - SETTLES_WITHIN.0).abs() < 1e-6);
+        assert!((slept(false) - 128.0 * SETTLES_WITHIN.0).abs() < 1e-4, "a restore");
+        let path = "/sys/scaling_max_freq";
+        std::fs::write(root.path(path), "2600000").unwrap();
+        let mut naps = 0;
+        settle(&root, path, "1200000", &Budget::default(), |_| {
+            naps += 1;
+            if naps == 3 {
+                std::fs::write(root.path(path), "1200000").unwrap();
+            }
+        });
+        assert_eq!(naps, 3, "no longer than it takes");
     }
 
     #[test]

@@ -27,8 +27,9 @@ pub use nvme::NvmeTool;
 use crate::Root;
 use program::Budget;
 use rustix::io::Errno;
+use std::collections::BTreeSet;
 use std::io;
-use wattio_governor::{Address, Machine, MachineError};
+use wattio_governor::{Address, Look, Machine, MachineError};
 use wattio_units::Seconds;
 
 /// The host that the process runs on, or a folder that is shaped like one.
@@ -38,6 +39,8 @@ pub struct LinuxMachine {
     commands: command::Commands,
     drives: nvme::Drives,
     budget: Budget,
+    /// The same for frequencies that settle.
+    settling: Budget,
 }
 
 /// What went wrong at a place; the address is added by [`LinuxMachine`].
@@ -90,7 +93,8 @@ impl LinuxMachine {
     /// [`CommandError`] when a command cannot be allowed.
     pub fn new(root: Root, commands: &[CommandConfig]) -> Result<Self, CommandError> {
         let commands = command::Commands::new(&root, commands)?;
-        Ok(Self { root, commands, drives: nvme::Drives::default(), budget: Budget::default() })
+        let (budget, settling) = (Budget::default(), Budget::default());
+        Ok(Self { root, commands, drives: nvme::Drives::default(), budget, settling })
     }
 
     /// The same machine, which may set the power state of the drives that `tools` name.
@@ -109,7 +113,7 @@ fn unknown(address: &Address) -> Trouble {
     ))
 }
 
-impl Machine for LinuxMachine {
+impl Look for LinuxMachine {
     fn read(&mut self, address: &Address) -> Result<String, MachineError> {
         let rest = address.rest();
         let answer = match address.scheme() {
@@ -123,22 +127,15 @@ impl Machine for LinuxMachine {
         answer.map_err(|trouble| trouble.at(address))
     }
 
-    fn write(&mut self, address: &Address, value: &str) -> Result<(), MachineError> {
+    fn is_gone(&mut self, address: &Address) -> bool {
         let rest = address.rest();
-        let answer = match address.scheme() {
-            "file" => file::write(&self.root, rest, value),
-            "cpuset" => cpuset::write(&self.root, rest, value),
-            "affinity" => affinity::write(&self.root, rest, value),
-            "command" => self.commands.write(rest, value, &self.budget),
-            "nvme" => self.drives.write(&self.root, rest, value, &self.budget),
-            _ => Err(unknown(address)),
-        };
-        answer.map_err(|trouble| trouble.at(address))
-    }
-
-    fn share_time(&mut self, shared: bool) {
-        let longest = self.commands.timeout().0.max(self.drives.timeout().0);
-        self.budget.set(shared.then_some(Seconds(longest)));
+        match address.scheme() {
+            "file" => file::is_gone(&self.root, rest),
+            "cpuset" => cpuset::is_gone(&self.root, rest),
+            "affinity" => affinity::is_gone(&self.root, rest),
+            // Few, and dear to ask.
+            _ => false,
+        }
     }
 
     fn same(&self, address: &Address, one: &str, other: &str) -> bool {
@@ -156,6 +153,32 @@ impl Machine for LinuxMachine {
         rounded || self.same(address, value, found)
     }
 
+    fn marks(&self, address: &Address, original: &str, value: &str) -> BTreeSet<String> {
+        match address.scheme() {
+            "cpuset" => BTreeSet::from([value.to_owned()]),
+            "affinity" => affinity::marks(original, value),
+            _ => BTreeSet::new(),
+        }
+    }
+
+    fn has_parts(&self, address: &Address) -> bool {
+        address.scheme() == "affinity"
+    }
+
+    fn put_back(
+        &mut self,
+        address: &Address,
+        original: &str,
+        marks: &BTreeSet<String>,
+        found: &str,
+    ) -> String {
+        match address.scheme() {
+            "cpuset" => cpuset::put_back(original, marks, found),
+            "affinity" => affinity::put_back(&self.root, address.rest(), original, marks, found),
+            _ => original.to_owned(),
+        }
+    }
+
     fn outlives_boot(&self, address: &Address) -> bool {
         // Whatever the kernel holds is gone with it; what a command did may be stored anywhere.
         address.scheme() == "command"
@@ -170,6 +193,34 @@ impl Machine for LinuxMachine {
             "nvme" => self.drives.mend(address.rest(), value),
             _ => format!("# put {value:?} back at {address}"),
         }
+    }
+}
+
+impl Machine for LinuxMachine {
+    fn write(&mut self, address: &Address, value: &str) -> Result<(), MachineError> {
+        let rest = address.rest();
+        let answer = match address.scheme() {
+            "file" => file::write(&self.root, rest, value),
+            "cpuset" => cpuset::write(&self.root, rest, value),
+            "affinity" => affinity::write(&self.root, rest, value),
+            "command" => self.commands.write(rest, value, &self.budget),
+            "nvme" => self.drives.write(&self.root, rest, value, &self.budget),
+            _ => Err(unknown(address)),
+        };
+        answer.map_err(|trouble| trouble.at(address))
+    }
+
+    fn settle(&mut self, address: &Address, value: &str) {
+        if address.scheme() == "file" {
+            let sleep = std::thread::sleep;
+            file::settle(&self.root, address.rest(), value, &self.settling, sleep);
+        }
+    }
+
+    fn share_time(&mut self, shared: bool) {
+        self.settling.set(shared.then_some(file::SETTLES_WITHIN));
+        let longest = self.commands.timeout().0.max(self.drives.timeout().0);
+        self.budget.set(shared.then_some(Seconds(longest)));
     }
 }
 

@@ -95,7 +95,7 @@ fn a_drive_rests_in_idle_and_is_put_back() {
         (DriveAction::Awake, "32"),
         (DriveAction::Asleep, "2"),
     ] {
-        let assignments = knob.assignments(&setting(drives), hands.machine()).unwrap();
+        let assignments = knob.assignments(&setting(drives), hands.look()).unwrap();
         assert_eq!(hands.apply("nvme.power", &assignments).notes, []);
         assert_eq!(host.state(), there, "{drives:?}");
     }
@@ -108,7 +108,7 @@ fn what_a_killed_daemon_left_is_put_back() {
     let host = Host::new();
     let mut knob = host.open("power_state = 3\naccept_non_operational = true").unwrap();
     let mut hands = host.hands();
-    let rest = knob.assignments(&setting(DriveAction::Asleep), hands.machine()).unwrap();
+    let rest = knob.assignments(&setting(DriveAction::Asleep), hands.look()).unwrap();
     hands.apply("nvme.power", &rest);
     assert_eq!(host.state(), "3");
     std::mem::forget(hands);
@@ -121,7 +121,7 @@ fn a_drive_that_does_not_answer_is_left_over_with_the_command_that_mends_it() {
     let host = Host::new();
     let mut knob = host.open("power_state = 2").unwrap();
     let mut hands = host.hands();
-    let rest = knob.assignments(&setting(DriveAction::Asleep), hands.machine()).unwrap();
+    let rest = knob.assignments(&setting(DriveAction::Asleep), hands.look()).unwrap();
     hands.apply("nvme.power", &rest);
     std::fs::write(host.root.path("/dev/nvme0.broken"), "").unwrap();
     let left = hands.restore().unwrap().left;

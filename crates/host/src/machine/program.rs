@@ -30,7 +30,7 @@ pub(super) struct Program<'a> {
     pub budget: &'a Budget,
 }
 
-/// The time that programs may take together; none is set at first.
+/// The time that programs, or frequencies that settle, may take together; none is set at first.
 #[derive(Debug, Default)]
 pub(super) struct Budget(Cell<Option<Seconds>>);
 
@@ -41,12 +41,12 @@ impl Budget {
     }
 
     /// How long one may take that may take `timeout` alone; `None` where nothing is left.
-    fn allows(&self, timeout: Seconds) -> Option<Seconds> {
+    pub(super) fn allows(&self, timeout: Seconds) -> Option<Seconds> {
         let left = self.0.get().unwrap_or(timeout);
         (left.0 > 0.0).then_some(if left < timeout { left } else { timeout })
     }
 
-    fn spend(&self, span: Seconds) {
+    pub(super) fn spend(&self, span: Seconds) {
         self.0.set(self.0.get().map(|left| left - span));
     }
 }

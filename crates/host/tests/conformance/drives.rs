@@ -199,7 +199,7 @@ fn work_that_commands_pause_goes_on_after_a_crash() {
     let open = || Hands::open(running(&tree, &knob), Box::new(store.clone()), "boot").unwrap();
     let (mut hands, _) = open();
     let mut pauses = tree.knob(&knob, "").unwrap();
-    let assignments = pauses.assignments(&pace(0.0), hands.machine()).unwrap();
+    let assignments = pauses.assignments(&pace(0.0), hands.look()).unwrap();
     hands.apply(pauses.name(), &assignments);
     assert!(tree.path("/paused").exists());
     std::mem::forget(hands);

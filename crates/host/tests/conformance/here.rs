@@ -144,7 +144,7 @@ fn cpuset_of_a_process_that_runs() {
     assert_eq!(cgroup.allowed(&here), here.online);
     let store = Store::default();
     let (mut hands, _) = subject.hands(&store);
-    let assignments = (subject.knobs)()[0].assignments(&subject.narrow, hands.machine()).unwrap();
+    let assignments = (subject.knobs)()[0].assignments(&subject.narrow, hands.look()).unwrap();
     assert_eq!(assignments.len(), if cgroup.unified { 1 } else { 2 });
     hands.apply("cpu.cpuset", &assignments);
     assert_eq!(cgroup.allowed(&here), cpus("0"), "the process follows");
@@ -167,17 +167,50 @@ fn the_cpuset_of_a_service_that_restarts() {
         narrow: setting(&["0"], 1e9),
     };
     let (mut hands, _) = subject.hands(&Store::default());
-    let old = knob.assignments(&subject.narrow, hands.machine()).unwrap();
+    let old = knob.assignments(&subject.narrow, hands.look()).unwrap();
     assert_eq!(hands.apply("cpu.cpuset", &old).notes, []);
     cgroup.remove();
-    assert!(knob.assignments(&subject.narrow, hands.machine()).unwrap().is_empty());
+    assert!(knob.assignments(&subject.narrow, hands.look()).unwrap().is_empty());
     let Some(cgroup) = Cgroup::new(&here, "cpuset", &name) else { return };
     assert_eq!(hands.inspect(old.len()), [], "nobody changed the old one");
     assert_eq!(hands.apply("cpu.cpuset", &old).writes, 0, "and it is not the new one");
-    let new = knob.assignments(&subject.narrow, hands.machine()).unwrap();
+    let new = knob.assignments(&subject.narrow, hands.look()).unwrap();
     assert_eq!(hands.apply("cpu.cpuset", &new).notes, []);
     assert_eq!(cgroup.allowed(&here), cpus("0"));
     drop(hands);
+    assert_eq!(cgroup.allowed(&here), here.online);
+}
+
+/// Somebody narrowed the parent meanwhile: the service stayed at one core, and the command that was
+/// told failed too.
+#[test]
+#[ignore = "turns this machine's knobs: make test-system"]
+fn a_cpuset_whose_parent_was_narrowed_gets_what_is_left() {
+    let Some(here) = Here::take(true) else { return };
+    let name = name("narrowed");
+    let Some(cgroup) = Cgroup::new(&here, "cpuset", &name) else { return };
+    if cgroup.unified || here.online.len() < 3 {
+        return println!("skipped: needs version 1 and three processors");
+    }
+    let below = cgroup.folder.join("below");
+    fs::write(below.join("cgroup.procs"), cgroup.sleeper.id().to_string()).unwrap();
+    let machine = || here.machine();
+    let open =
+        || vec![here.knob("kind = 'cpu.cpuset'", &format!("cgroup = '{name}/below'")).unwrap()];
+    let (full, narrow) = (full_speed(&[&here.online.to_string()]), setting(&["0"], 1e9));
+    let subject = Subject { machine: &machine, knobs: &open, full, narrow };
+    let (mut hands, _) = subject.hands(&Store::default());
+    let assignments = open()[0].assignments(&subject.narrow, hands.look()).unwrap();
+    assert_eq!(hands.apply("cpu.cpuset", &assignments).notes, []);
+    fs::write(cgroup.folder.join("cpuset.cpus"), "0-1").unwrap();
+    let restored = hands.restore().unwrap();
+    assert_eq!(cgroup.allowed(&here), cpus("0-1"));
+    let [left] = &restored.left[..] else { panic!("{restored:?}") };
+    assert!(left.message.contains("within the parent's"), "{}", left.message);
+    let mended = Command::new("/bin/sh").args(["-ec", &left.mend]).status().unwrap();
+    assert!(mended.success(), "{}", left.mend);
+    fs::write(cgroup.folder.join("cpuset.cpus"), here.online.to_string()).unwrap();
+    assert_eq!(hands.restore().unwrap().left, []);
     assert_eq!(cgroup.allowed(&here), here.online);
 }
 
@@ -203,7 +236,7 @@ fn affinity_of_a_process_with_threads() {
     assert!(before.contains(&cpus("1")), "one thread is pinned");
     let store = Store::default();
     let (mut hands, _) = subject.hands(&store);
-    let assignments = (subject.knobs)()[0].assignments(&subject.narrow, hands.machine()).unwrap();
+    let assignments = (subject.knobs)()[0].assignments(&subject.narrow, hands.look()).unwrap();
     assert_eq!(hands.apply("cpu.affinity", &assignments).notes, []);
     threads.bear();
     assert_eq!(masks(), vec![cpus("0"); before.len() + 1], "the new thread inherits");

@@ -10,7 +10,7 @@ use super::cpus;
 use super::tree::{CPU, Tree};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
-use wattio_governor::{Address, Cpus, Machine, MachineError};
+use wattio_governor::{Address, Cpus, Look, Machine, MachineError};
 use wattio_host::machine::Masks;
 
 /// The masks of processes, by address.
@@ -93,7 +93,7 @@ impl Kernel {
     }
 }
 
-impl Machine for Kernel {
+impl Look for Kernel {
     fn read(&mut self, address: &Address) -> Result<String, MachineError> {
         if self.is_busy(address) {
             return Err(Self::refused(address, "busy"));
@@ -105,6 +105,24 @@ impl Machine for Kernel {
         masks.ok_or_else(|| Self::gone(address))
     }
 
+    fn same(&self, address: &Address, one: &str, other: &str) -> bool {
+        self.linux.same(address, one, other)
+    }
+
+    fn took(&self, address: &Address, value: &str, found: &str) -> bool {
+        self.linux.took(address, value, found)
+    }
+
+    fn outlives_boot(&self, address: &Address) -> bool {
+        self.linux.outlives_boot(address)
+    }
+
+    fn mend(&self, address: &Address, value: &str) -> String {
+        self.linux.mend(address, value)
+    }
+}
+
+impl Machine for Kernel {
     fn write(&mut self, address: &Address, value: &str) -> Result<(), MachineError> {
         let online = self.online();
         let refused = |message: &str| Self::refused(address, message);
@@ -127,21 +145,5 @@ impl Machine for Kernel {
             self.plug(cpu, value == "1");
         }
         self.linux.write(address, value)
-    }
-
-    fn same(&self, address: &Address, one: &str, other: &str) -> bool {
-        self.linux.same(address, one, other)
-    }
-
-    fn took(&self, address: &Address, value: &str, found: &str) -> bool {
-        self.linux.took(address, value, found)
-    }
-
-    fn outlives_boot(&self, address: &Address) -> bool {
-        self.linux.outlives_boot(address)
-    }
-
-    fn mend(&self, address: &Address, value: &str) -> String {
-        self.linux.mend(address, value)
     }
 }

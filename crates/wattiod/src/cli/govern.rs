@@ -7,10 +7,12 @@ use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
+use wattio_governor::Severity;
 use wattio_host::Root;
 use wattio_units::Seconds;
 use wattiod::daemon::Mode;
 use wattiod::govern::{Ended, Options, govern};
+use wattiod::log::{complain, log};
 use wattiod::{state, words};
 
 /// Shadow mode.
@@ -101,12 +103,13 @@ fn finish(ended: &Ended, json: bool) -> Result<ExitCode> {
             say(&format!("results: {0}\nreport:  wattio report {0}", folder.display()));
         }
     }
+    let well = ended.restored.left.is_empty();
     for line in state::describe(&ended.restored) {
-        eprintln!("wattiod: {line}");
+        if well { log(Severity::Info, &line) } else { complain(&line) }
     }
     if let Some(failure) = &ended.failure {
-        eprintln!("wattiod: {failure}");
+        complain(failure);
     }
-    let well = ended.restored.left.is_empty() && ended.failure.is_none();
+    let well = well && ended.failure.is_none();
     Ok(ExitCode::from(u8::from(!well)))
 }

@@ -12,6 +12,7 @@ use wattio_host::processes::pollers::Threads;
 use wattio_units::Seconds;
 use wattiod::doctor::{examine, pollers};
 use wattiod::govern::read;
+use wattiod::log::printable_line;
 
 /// How long threads are watched for polling.
 const POLLERS_WATCHED: Duration = Duration::from_secs(1);
@@ -72,7 +73,7 @@ impl Doctor {
         } else {
             for finding in &findings {
                 let mark = if finding.ok { "ok" } else { "no" };
-                say(&format!("{mark}  {}: {}", finding.what, finding.text));
+                say(&printable_line(&format!("{mark}  {}: {}", finding.what, finding.text)));
             }
         }
         // A host need not have everything; a configuration must get what it asks for.

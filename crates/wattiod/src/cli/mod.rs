@@ -11,8 +11,10 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use wattio_host::Root;
+use wattio_host::lock::LockError;
 use wattiod::assembly::Misfit;
 use wattiod::govern::read;
+use wattiod::log::{complain, printable};
 use wattiod::state::StateError;
 
 /// Where the configuration is when nothing is said.
@@ -85,17 +87,20 @@ pub fn main() -> ExitCode {
     match done {
         Ok(code) => code,
         Err(error) => {
-            eprintln!("wattiod: {error:#}");
+            complain(&format!("{error:#}"));
             let bad_input = error.downcast_ref::<Misfit>().is_some()
-                || matches!(error.downcast_ref(), Some(StateError::Commands(_)));
+                || matches!(
+                    error.downcast_ref(),
+                    Some(StateError::Commands(_) | StateError::Lock(LockError::Untrusted(_)))
+                );
             ExitCode::from(if bad_input { 2 } else { 1 })
         }
     }
 }
 
-/// Prints a line; who stopped reading wants no more.
+/// Prints a line, or several; who stopped reading wants no more.
 fn say(line: &str) {
-    if writeln!(std::io::stdout(), "{line}").is_err() {
+    if writeln!(std::io::stdout(), "{}", printable(line)).is_err() {
         std::process::exit(0);
     }
 }

@@ -7,12 +7,13 @@ use serde::Deserialize;
 use serde_json::json;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use wattio_governor::Restored;
+use wattio_governor::{Restored, Severity};
 use wattio_host::Root;
 use wattio_host::config::ServiceConfig;
 use wattio_plant::read_toml;
 use wattiod::assembly::Misfit;
-use wattiod::govern::read;
+use wattiod::govern::read_trusted;
+use wattiod::log::log;
 use wattiod::state::{self, Locks};
 
 /// A restore.
@@ -36,7 +37,7 @@ pub struct Restore {
 
 impl Restore {
     pub fn run(&self, root: &Root) -> Result<ExitCode> {
-        let (source, trouble) = match read(&self.config) {
+        let (source, trouble) = match read_trusted(&self.config, root) {
             Ok(source) => (Some(source), None),
             // Without a configuration there are the defaults; with a wrong one, what can be read.
             Err(_) if self.config == Path::new(CONFIG) && !self.config.exists() => (None, None),
@@ -56,7 +57,8 @@ impl Restore {
             }
         };
         if let Some(error) = &trouble {
-            eprintln!("wattiod: warning: {error:#}; going on with {}", folder.display());
+            let going_on = format!("{error:#}; going on with {}", folder.display());
+            log(Severity::Warning, &going_on);
         }
         // Looking for old values makes no folder.
         let there = folder.is_dir();
@@ -78,7 +80,7 @@ impl Restore {
                 "left": left.collect::<Vec<_>>(),
             });
             say(&object.to_string());
-        } else if restored.restored.is_empty() && restored.left.is_empty() {
+        } else if restored == Restored::default() {
             let none = if there { "" } else { ": there is no such folder" };
             say(&format!("nothing to restore in {}{none}", folder.display()));
         } else {

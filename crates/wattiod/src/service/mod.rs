@@ -11,6 +11,7 @@ mod guard;
 mod http;
 mod metrics;
 mod page;
+mod patience;
 mod protocol;
 mod socket;
 

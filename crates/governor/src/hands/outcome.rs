@@ -1,0 +1,71 @@
+//! What hands answer.
+
+use crate::knob::{Address, MachineError};
+use crate::snapshot::Saved;
+
+/// Something that an operator should hear of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Note {
+    /// A value could not be read, saved, written, or was not what was read back.
+    Failed {
+        /// Which knob.
+        knob: String,
+        /// What was wrong.
+        message: String,
+    },
+    /// Somebody else changed a held place: it is theirs now.
+    Foreign {
+        /// Which knob.
+        knob: String,
+        /// Where.
+        address: Address,
+        /// What wattio had written.
+        written: String,
+        /// What stands there now.
+        found: String,
+    },
+}
+
+/// What became of some assignments.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Applied {
+    /// Values written.
+    pub writes: u32,
+    /// What went wrong or changed hands.
+    pub notes: Vec<Note>,
+}
+
+/// A place that could not be restored.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LeftOver {
+    /// Where, and the value that belongs there.
+    pub saved: Saved,
+    /// Why not.
+    pub message: String,
+    /// The command by which a person can do it.
+    pub mend: String,
+}
+
+/// What a restore did.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Restored {
+    /// Places that hold their old value again, and did not before.
+    pub restored: Vec<Saved>,
+    /// Places that somebody else changed meanwhile: left as they are.
+    pub foreign: Vec<Address>,
+    /// Places that could not be restored; they stay in the snapshot.
+    pub left: Vec<LeftOver>,
+}
+
+impl Applied {
+    /// Whether something was not done.
+    #[must_use]
+    pub fn failed(&self) -> bool {
+        self.notes.iter().any(|note| matches!(note, Note::Failed { .. }))
+    }
+
+    pub(super) fn fail(&mut self, knob: &str, error: &MachineError) {
+        let (knob, message) = (knob.to_owned(), error.to_string());
+        self.notes.push(Note::Failed { knob, message });
+    }
+}

@@ -1,0 +1,157 @@
+//! Putting old values back.
+
+use super::{Hands, Held, LeftOver, Restored, Written};
+use crate::knob::{Address, MachineError};
+use crate::snapshot::{Saved, SnapshotError};
+use std::collections::BTreeSet;
+
+/// What putting a place back came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Back {
+    /// It held its old value already.
+    AsItWas,
+    /// It holds its old value again.
+    Written,
+    /// It holds what somebody else set.
+    Theirs,
+}
+
+impl Hands {
+    /// Puts every old value back, each by itself, and reads it back. Places depend on each other
+    /// (no set of processors takes a core that is off), so the rest is tried again as long as that
+    /// helps. What has parts goes last: whose those are shows when all else is as it was.
+    ///
+    /// # Errors
+    /// When the snapshot could not be brought up to date; the machine is restored all the same.
+    pub fn restore(&mut self) -> Result<Restored, SnapshotError> {
+        let mut outcome = Restored::default();
+        self.machine.share_time(false);
+        // Who is to say whose a change is, once writes of ours change other places along with theirs.
+        self.leave_to_others(&mut outcome);
+        let rank = |(address, held): (&Address, &Held)| {
+            (!self.machine.has_parts(address), held.rank, address.clone())
+        };
+        let mut waiting: Vec<_> = self.held.iter().map(rank).collect();
+        waiting.sort_by(|a, b| b.cmp(a));
+        loop {
+            let before = waiting.len();
+            let mut refused = Vec::new();
+            outcome.left.clear();
+            for (whole, rank, address) in waiting {
+                if let Err(error) = self.restore_one(&address, &mut outcome) {
+                    outcome.left.push(self.left_over(&address, error.to_string()));
+                    refused.push((whole, rank, address));
+                }
+            }
+            waiting = refused;
+            if waiting.is_empty() || waiting.len() == before {
+                break;
+            }
+        }
+        if self.held.is_empty() {
+            self.store.clear()?;
+        } else {
+            self.store.save(&self.snapshot())?;
+        }
+        Ok(outcome)
+    }
+
+    /// Lets go of the places where something else stands than was written, and not the old value.
+    fn leave_to_others(&mut self, outcome: &mut Restored) {
+        for (address, held) in &self.held {
+            let unknown = match held.written {
+                Written::Read(_) => false,
+                Written::Nothing => held.marks.is_empty(),
+                Written::Unread => true,
+            };
+            if unknown || self.machine.has_parts(address) {
+                continue;
+            }
+            let Ok(found) = self.machine.read(address) else { continue };
+            if self.machine.same(address, &found, &held.original) {
+                continue;
+            }
+            let ours = match &held.written {
+                Written::Read(written) => self.machine.took(address, written, &found),
+                _ => self.machine.put_back(address, &held.original, &held.marks, &found) != found,
+            };
+            if !ours {
+                outcome.foreign.push(address.clone());
+            }
+        }
+        self.held.retain(|address, _| !outcome.foreign.contains(address));
+    }
+
+    fn restore_one(
+        &mut self,
+        address: &Address,
+        outcome: &mut Restored,
+    ) -> Result<(), MachineError> {
+        let Some(held) = self.held.get(address) else { return Ok(()) };
+        let (original, knob) = (held.original.clone(), held.knob.clone());
+        let back = if self.machine.has_parts(address) {
+            self.put_parts_back(address)
+        } else {
+            self.put_whole_back(address, &original)
+        };
+        match back {
+            Ok(Back::Written) => {
+                let marks = BTreeSet::new();
+                let (address, value) = (address.clone(), original);
+                outcome.restored.push(Saved { address, value, knob, marks });
+            }
+            Ok(Back::Theirs) => outcome.foreign.push(address.clone()),
+            Ok(Back::AsItWas) | Err(MachineError::Gone { .. }) => {}
+            Err(error) => return Err(error),
+        }
+        self.forget(address);
+        Ok(())
+    }
+
+    fn put_whole_back(&mut self, address: &Address, original: &str) -> Result<Back, MachineError> {
+        let found = self.machine.read(address)?;
+        if self.machine.same(address, &found, original) {
+            return Ok(Back::AsItWas);
+        }
+        if !self.write_and_note(address, original)? {
+            self.settle(address, original)?;
+        }
+        Ok(Back::Written)
+    }
+
+    /// Puts back every part that is ours, until none is left: parts are born while others are put
+    /// back, and each is looked at before the old value is let go.
+    pub(super) fn put_parts_back(&mut self, address: &Address) -> Result<Back, MachineError> {
+        /// One that is not done by then is kept, and tried again.
+        const PASSES_MAX: usize = 8;
+        let Some(held) = self.held.get(address) else { return Ok(Back::AsItWas) };
+        let (original, marks) = (held.original.clone(), held.marks.clone());
+        let mut back = Back::AsItWas;
+        let mut left = String::new();
+        for _ in 0..PASSES_MAX {
+            let found = self.machine.read(address)?;
+            let target = self.machine.put_back(address, &original, &marks, &found);
+            if target == found {
+                let theirs =
+                    back == Back::AsItWas && !self.machine.same(address, &found, &original);
+                return Ok(if theirs { Back::Theirs } else { back });
+            }
+            if let Some(held) = self.held.get_mut(address) {
+                held.written = Written::Unread;
+            }
+            self.machine.write(address, &target)?;
+            back = Back::Written;
+            left = format!("{target:?} was written and {found:?} was found before");
+        }
+        Err(MachineError::Refused { address: address.clone(), message: left })
+    }
+
+    fn left_over(&self, address: &Address, message: String) -> LeftOver {
+        let held = self.held.get(address);
+        let value = held.map(|held| held.original.clone()).unwrap_or_default();
+        let knob = held.map(|held| held.knob.clone()).unwrap_or_default();
+        let mend = self.machine.mend(address, &value);
+        let marks = BTreeSet::new();
+        LeftOver { saved: Saved { address: address.clone(), value, knob, marks }, message, mend }
+    }
+}

@@ -1,0 +1,225 @@
+//! `affinity:1234@5678`: on which processors the threads of a process may run.
+//!
+//! The number after `@` is the start of process 1234 in ticks since boot: another process that is
+//! given the same number later is not touched. The value is the mask of the main thread, and of
+//! the threads that differ from it: `0-3;1240@5680=0`. A thread that the value does not name gets
+//! the main thread's mask: threads that are born while the process is confined inherit its narrow
+//! mask, and would keep it for ever if only the threads of the beginning were restored.
+//!
+//! `affinity:1234/1240@5680` is one thread of the process, and its value one list.
+//!
+//! A mask that is just what the process's control group has is set as "all processors": the kernel
+//! remembers what a thread asked for (since 6.2), and would keep it there when the group grows. Not
+//! so while a processor is off: its return is no growth.
+//!
+//! The values that were written leave marks in the snapshot: the masks that threads have from us and
+//! not from anybody else. Putting back goes thread by thread: a thread with such a mask gets its old
+//! one, and one that somebody set to another keeps that. So a daemon that was killed with half of
+//! the threads put back is told from one whose server pinned half of them.
+//!
+//! Masks are read with `sched_getaffinity(2)`, which leaves out processors that are off.
+
+mod masks;
+mod tasks;
+
+pub use masks::{Masks, ThreadId};
+
+use super::{Trouble, quoted};
+use crate::processes::ProcessId;
+use crate::{Root, processes};
+use masks::numbered;
+use std::collections::{BTreeMap, BTreeSet};
+use tasks::{Here, Tasks, listed};
+use wattio_governor::{Address, Cpus};
+
+/// How often the threads are listed again to catch those that were born meanwhile.
+const PASSES_MAX: usize = 16;
+
+/// Where the masks of a process or thread are.
+#[must_use]
+pub fn address(id: &ProcessId) -> Address {
+    let thread = id.thread.map_or_else(String::new, |thread| format!("/{thread}"));
+    Address::new("affinity", &format!("{}{thread}@{}", id.pid, id.start))
+}
+
+/// The process or thread that an address names.
+fn parse_place(place: &str) -> Option<ProcessId> {
+    let Some((pid, thread)) = place.split_once('/') else {
+        let (pid, start) = numbered(place)?;
+        return Some(ProcessId { pid, thread: None, start });
+    };
+    let (thread, start) = numbered(thread)?;
+    Some(ProcessId { pid: pid.parse().ok()?, thread: Some(thread), start })
+}
+
+/// The process or thread, if it still is the one that was meant.
+fn find(root: &Root, place: &str) -> Result<ProcessId, Trouble> {
+    if root.folder() != std::path::Path::new("/") {
+        return Err(Trouble::refused("affinity is of running processes: the root must be /"));
+    }
+    let id = parse_place(place).ok_or_else(|| {
+        Trouble::refused(format!("{place:?} is no process such as \"1234@5678\""))
+    })?;
+    let stat = match id.thread {
+        None => processes::process_stat(root, id.pid),
+        Some(thread) => processes::thread_stat(root, id.pid, thread),
+    };
+    match stat {
+        Some(stat) if stat.start == id.start && !stat.ended => Ok(id),
+        _ => Err(Trouble::Gone),
+    }
+}
+
+/// Whether the process or thread ended.
+pub(super) fn is_gone(root: &Root, place: &str) -> bool {
+    find(root, place) == Err(Trouble::Gone)
+}
+
+/// The masks as they are.
+pub(super) fn read(root: &Root, place: &str) -> Result<String, Trouble> {
+    let masks = masks_of(&Here(root), &find(root, place)?)?;
+    Ok(masks.to_string())
+}
+
+/// Gives the threads other masks. Threads that ended meanwhile are passed over.
+pub(super) fn write(root: &Root, place: &str, value: &str) -> Result<(), Trouble> {
+    let id = find(root, place)?;
+    give(&Here(root), &id, value.parse().map_err(Trouble::refused)?)
+}
+
+/// The value that puts back what is ours of the masks that were found, see
+/// [`wattio_governor::Look::put_back`].
+pub(super) fn put_back(
+    root: &Root,
+    place: &str,
+    original: &str,
+    marks: &BTreeSet<String>,
+    found: &str,
+) -> String {
+    match parse_place(place) {
+        Some(id) => back(&Here(root), &id, original, marks, found),
+        None => original.to_owned(),
+    }
+}
+
+/// The masks of a process's threads, or of one.
+fn masks_of(tasks: &impl Tasks, id: &ProcessId) -> Result<Masks, Trouble> {
+    let first = tasks.mask_of(id.thread.unwrap_or(id.pid))?.ok_or(Trouble::Gone)?;
+    let mut masks = Masks { default: listed(&first), threads: BTreeMap::new() };
+    if id.thread.is_some() {
+        return Ok(masks);
+    }
+    for thread in tasks.threads(id.pid) {
+        let Some(mask) = tasks.mask_of(thread)? else { continue };
+        // Most of some hundred threads have the same: only the others are looked at closely.
+        if mask != first
+            && let Some(start) = tasks.start_of(id.pid, thread)
+        {
+            masks.threads.insert((thread, start), listed(&mask));
+        }
+    }
+    Ok(masks)
+}
+
+fn give(tasks: &impl Tasks, id: &ProcessId, masks: Masks) -> Result<(), Trouble> {
+    let masks = freed(tasks, id.pid, masks);
+    if let Some(thread) = id.thread {
+        return if tasks.confine(thread, &masks.default)? { Ok(()) } else { Err(Trouble::Gone) };
+    }
+    let named: BTreeMap<u32, (u64, &Cpus)> =
+        masks.threads.iter().map(|(&(number, start), mask)| (number, (start, mask))).collect();
+    let mut done = BTreeSet::new();
+    let mut first_error = None;
+    for _ in 0..PASSES_MAX {
+        let fresh: Vec<u32> =
+            tasks.threads(id.pid).into_iter().filter(|t| !done.contains(t)).collect();
+        if fresh.is_empty() {
+            break;
+        }
+        for thread in fresh {
+            let own = named
+                .get(&thread)
+                .filter(|(start, _)| tasks.start_of(id.pid, thread) == Some(*start));
+            let mask = own.map_or(&masks.default, |(_, mask)| mask);
+            // One thread that cannot be moved shall not keep the others from being restored.
+            if let Err(trouble) = tasks.confine(thread, mask) {
+                first_error.get_or_insert(trouble);
+            }
+            done.insert(thread);
+        }
+    }
+    if done.is_empty() { Err(Trouble::Gone) } else { first_error.map_or(Ok(()), Err) }
+}
+
+/// The masks, with "all processors" for what the process's control group has.
+fn freed(tasks: &impl Tasks, pid: u32, masks: Masks) -> Masks {
+    let Some(all) = tasks.freely() else { return masks };
+    let group = tasks.everything(pid);
+    let free = |mask: Cpus| if group.as_ref() == Some(&mask) { all.clone() } else { mask };
+    Masks {
+        default: free(masks.default),
+        threads: masks.threads.into_iter().map(|(thread, mask)| (thread, free(mask))).collect(),
+    }
+}
+
+fn back(
+    tasks: &impl Tasks,
+    id: &ProcessId,
+    original: &str,
+    marks: &BTreeSet<String>,
+    found: &str,
+) -> String {
+    let (Ok(old), Ok(now)) = (original.parse::<Masks>(), found.parse::<Masks>()) else {
+        return original.to_owned();
+    };
+    if marks.is_empty() {
+        // Nothing was written here: what differs is a side effect, or somebody's own doing.
+        return if now.agrees(&old) { found.to_owned() } else { original.to_owned() };
+    }
+    let everything = tasks.everything(id.pid);
+    let written = marks.iter().filter_map(|mark| mark.parse::<Cpus>().ok());
+    // A mask reads as what of it the group has, and is on.
+    let seen = |mask: Cpus| {
+        let narrowed = everything.as_ref().map(|everything| mask.and(everything));
+        [Some(mask), narrowed.filter(|mask| !mask.is_empty())]
+    };
+    let ours: BTreeSet<Cpus> = written.flat_map(seen).flatten().collect();
+    let lives = |&(thread, start): &ThreadId| tasks.start_of(id.pid, thread) == Some(start);
+    let target = now.put_back(&old, |mask| ours.contains(mask), everything.as_ref(), lives);
+    target.to_string()
+}
+
+/// What tells a value that was written from the one before, see [`wattio_governor::Look::marks`].
+pub(super) fn marks(original: &str, value: &str) -> BTreeSet<String> {
+    let (Ok(original), Ok(value)) = (original.parse::<Masks>(), value.parse::<Masks>()) else {
+        return BTreeSet::new();
+    };
+    value.marks(&original).iter().map(ToString::to_string).collect()
+}
+
+/// Whether two values mean the same, see [`Masks::agrees`].
+pub(super) fn same(one: &str, other: &str) -> bool {
+    match (one.parse::<Masks>(), other.parse::<Masks>()) {
+        (Ok(one), Ok(other)) => one.agrees(&other),
+        _ => one == other,
+    }
+}
+
+/// The command that puts the masks back.
+pub(super) fn mend(place: &str, value: &str) -> String {
+    let (Some(id), Ok(masks)) = (parse_place(place), value.parse::<Masks>()) else {
+        return format!("# put {} back for process {place}", quoted(value));
+    };
+    if let Some(thread) = id.thread {
+        return format!("taskset -pc {} {thread}", masks.default);
+    }
+    let first = format!("taskset -apc {} {}", masks.default, id.pid);
+    let others =
+        masks.threads.iter().map(|((number, _), mask)| format!("taskset -pc {mask} {number}"));
+    std::iter::once(first).chain(others).collect::<Vec<_>>().join("; ")
+}
+
+#[cfg(test)]
+mod kills;
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,117 @@
+"""A `wattiod` that is killed while it moves the threads of a process."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from daemon.running import ALL, BINARY, DEADLINE_S, Place, start
+
+pytestmark = [
+    pytest.mark.system,
+    pytest.mark.alone,
+    pytest.mark.skipif(os.geteuid() != 0, reason="only root may move others' threads"),
+    pytest.mark.skipif(len(ALL) < 2, reason="one processor leaves nothing to take off"),
+    pytest.mark.skipif(not BINARY.exists(), reason="make daemon builds it"),
+]
+
+HERE = Path(__file__).parent
+# How long after what begins a change the kill comes.
+STAGES = {"narrowing": (0.2, 1.2), "widening": (0.0, 1.2), "restoring": (0.0, 0.003)}
+KILLS_OF_STAGE = 10
+
+
+def configuration(pid: int, folder: Path) -> str:
+    """Half of the processors, for one process."""
+    (folder / "cpus").write_text("0")
+    (folder / "rate").write_text("2000")
+    command = [sys.executable, str(HERE / "server.py"), f"{folder}/cpus", f"{folder}/rate"]
+    source = f"command = {command}\nuser = 'root'".replace("'", '"')
+    comm = Path(f"/proc/{pid}/comm").read_text().strip()
+    return f"""
+name = "test"
+[policy]
+name = "fixed"
+settings = {{ cores_share = 0.5 }}
+[latency]
+kind = "exec"
+{source}
+[cpu]
+kind = "exec"
+{source}
+[[group]]
+name = "server"
+cores = "{",".join(str(cpu) for cpu in sorted(ALL))}"
+processes = {{ comm = "{comm}" }}
+[[knob]]
+kind = "cpu.affinity"
+[power]
+model = "assumed"
+[safety]
+dwell = "0 s"
+"""
+
+
+@contextmanager
+def threads(count: int) -> Iterator[int]:
+    """A process of so many threads with a name of its own; its number."""
+    command = [sys.executable, str(HERE / "threads.py"), str(count)]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        yield process.pid
+        process.communicate()
+
+
+def masks(pid: int) -> dict[int, set[int]]:
+    """Where each thread may run."""
+    tasks = [int(task.name) for task in Path(f"/proc/{pid}/task").iterdir()]
+    return {task: os.sched_getaffinity(task) for task in tasks}
+
+
+def wait_until_narrow(pid: int) -> None:
+    """Look until the main thread was moved. Fails after a minute."""
+    deadline = time.monotonic() + DEADLINE_S
+    while os.sched_getaffinity(pid) == ALL:
+        assert time.monotonic() < deadline
+        time.sleep(0.005)
+
+
+@pytest.mark.parametrize("stage", STAGES)
+@pytest.mark.parametrize("count", [64, 500])
+def test_a_kill_leaves_no_thread_confined_after_restore(
+    tmp_path: Path, count: int, stage: str
+) -> None:
+    """The kill came with some threads put back, and the others were taken for pinned ones."""
+    dice = random.Random(count)
+    caught = 0
+    with threads(count) as pid:
+        before = masks(pid)
+        assert len(before) == count
+        place = Place(tmp_path, configuration(pid, tmp_path))
+        for _ in range(KILLS_OF_STAGE):
+            with start("run", place) as daemon:
+                if stage != "narrowing":
+                    wait_until_narrow(pid)
+                if stage == "widening":
+                    pause = [str(BINARY), "pause", "--socket", str(tmp_path / "socket")]
+                    subprocess.run(pause, check=True, capture_output=True)
+                if stage == "restoring":
+                    daemon.send(signal.SIGTERM)
+                time.sleep(dice.uniform(*STAGES[stage]))
+                daemon.send(signal.SIGKILL).end()
+                caught += place.snapshot.exists()
+                place.restore()
+            assert masks(pid) == before
+            assert not place.snapshot.exists()
+    assert caught > KILLS_OF_STAGE // 5, "after the first write"
