@@ -10,6 +10,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use wattio_control::{SettingError, Settings};
 use wattio_governor::Cpus;
+use wattio_law::Bound;
 use wattio_plant::{DescriptionError, read_toml, require};
 use wattio_units::Seconds;
 
@@ -54,10 +55,15 @@ pub struct DaemonConfig {
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct PolicyConfig {
-    /// `pacer`, `native`, `ondemand`, `schedutil`, `fixed`.
+    /// `pacer`, `foresight`, `native`, `ondemand`, ...; `wattio simulate --list` names them all.
     pub name: String,
     /// Its hyperparameters, such as `plf = 0.1`; `wattio simulate --list` names them all.
     pub settings: Settings,
+    /// What is promised, such as `["mean 20% run", "p99 2 ms window"]`; empty: the mean that the
+    /// policy's own `plf` says.
+    pub bounds: Vec<Bound>,
+    /// Another policy that `observe` shows what it would have done, beside this one.
+    pub compare: Option<String>,
     /// Whether cores poll when they have nothing to do (SPDK, DPDK): taking them off saves most
     /// then, and is tried before the frequency.
     pub idle_cores_poll: bool,
@@ -141,7 +147,13 @@ impl<'de> Deserialize<'de> for Listen {
 
 impl Default for PolicyConfig {
     fn default() -> Self {
-        Self { name: "pacer".to_owned(), settings: Settings::new(), idle_cores_poll: false }
+        Self {
+            name: "pacer".to_owned(),
+            settings: Settings::new(),
+            bounds: Vec::new(),
+            compare: None,
+            idle_cores_poll: false,
+        }
     }
 }
 
@@ -266,6 +278,12 @@ impl DaemonConfig {
     fn check_policy(&self) -> Result<(), DescriptionError> {
         let policy = wattio_control::policy(&self.policy.name);
         let resolved = policy.and_then(|policy| policy.resolve(&self.policy.settings));
+        if let Some(name) = &self.policy.compare
+            && let Err(error) = wattio_control::policy(name)
+        {
+            let (key, message) = ("policy.compare".to_owned(), error.to_string());
+            return Err(DescriptionError::Value { key, message });
+        }
         resolved.map(|_| ()).map_err(|error| {
             let key = match &error {
                 SettingError::Policy { .. } => "policy.name".to_owned(),
@@ -331,6 +349,8 @@ cores = "0-3"
         for (more, says) in [
             ("[policy]\nname = \"pacerr\"", "did you mean \"pacer\"?"),
             ("[policy]\nsettings = { plff = 0.1 }", "policy.settings.plff"),
+            ("[policy]\ncompare = \"pacerr\"", "policy.compare"),
+            ("[policy]\nbounds = [\"p99\"]", "the limit is missing"),
             ("[policy]\nsettings = { plf = 99 }", "allowed is 0.001 to 10"),
             ("[safty]\n", "did you mean `safety`"),
             ("[safety]\nstale_after_windows = 0.5", "safety.stale_after_windows: is 0.5"),

@@ -133,6 +133,14 @@ impl<L: Law> Driver<L> {
         Ok((alarm || over || jump.is_some()).then(|| self.step(plant, until, alarm, jump)))
     }
 
+    /// Closes the window at `now` whatever its length, and steps the law: for plants whose windows
+    /// somebody else cuts.
+    pub fn close<P: Plant>(&mut self, plant: &mut P, now: Duration, alarm: bool) -> Stepped {
+        let jump = self.notice_jump(now);
+        self.last_look = now;
+        self.step(plant, now, alarm, jump)
+    }
+
     /// What is in force.
     pub fn in_force(&self) -> &Action {
         &self.in_force

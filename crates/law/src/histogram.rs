@@ -30,6 +30,13 @@ impl LatencyHistogram {
         });
     }
 
+    /// Multiplies every latency by a factor above zero.
+    pub fn stretch(&mut self, factor: f64) {
+        for bucket in &mut self.buckets {
+            bucket.0 *= factor;
+        }
+    }
+
     /// All requests.
     #[must_use]
     pub fn requests(&self) -> u64 {

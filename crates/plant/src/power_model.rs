@@ -109,6 +109,14 @@ impl PowerModel {
         Watts(self.rest.watts + cores.sum::<f64>() + self.io.watts * iops / 1e3)
     }
 
+    /// What one core draws at a share of the highest frequency: in a task, and on without one.
+    #[must_use]
+    pub fn core(&self, frequency_share: f64) -> (Watts, Watts) {
+        let idle = self.core.watts + self.core_frequency.watts * frequency_share;
+        let busy = self.busy.watts + self.busy_frequency.watts * frequency_share;
+        (Watts(idle + busy), Watts(idle))
+    }
+
     /// Whether every coefficient was fitted to a meter.
     #[must_use]
     pub fn is_measured(&self) -> bool {

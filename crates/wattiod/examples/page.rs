@@ -79,6 +79,7 @@ impl Scene {
             background_pace: 0.5,
             power: self.power(step, share, load),
             shadow,
+            compared: None,
             counts: counts(step, self.has("shadow")),
             own: OwnCost { cpu_s: 21.4, resident_bytes: 7_400_000, step_us_mean: Some(31.0) },
             events: events(seconds),

@@ -38,7 +38,7 @@ export function show(status) {
   latency(status.latency, shadow);
   power(status.power, shadow);
   groups(status.groups, shadow);
-  counts(status.counts, shadow);
+  counts(status.counts, shadow, status.compared);
   model(status.shadow, shadow);
   events(status.events);
   footer(status);
@@ -140,13 +140,24 @@ function facts(id, list) {
   remake(id, list, () => list.flatMap(([name, value]) => [make("dt", name), make("dd", value)]));
 }
 
-function counts(now, shadow) {
+/** What another law would have brought, in shadow mode. */
+function beside(compared) {
+  if (!compared) return [];
+  return [
+    [`${compared.policy} would have saved (estimate)`, as.percent(compared.estimated_saving_share)],
+    [`its mean loss (estimate)`, as.percent(compared.estimated_loss_mean, { sign: true })],
+    [`its windows above the bound (estimate)`, `${as.count(compared.violations)} of ${as.count(compared.windows_bounded)}`],
+  ];
+}
+
+function counts(now, shadow, compared) {
   const spans = Object.entries(now.state_span_s).map(([state, span_s]) => [`time ${state}`, as.span(span_s)]);
   const bounded = now.windows_bounded;
   const share = bounded > 0 ? ` (${as.percent(now.violations / bounded)} of ${as.count(bounded)})` : "";
   facts("counts", [
     [shadow ? "windows that would have broken the bound" : "windows above the bound", `${as.count(now.violations)}${share}`],
     [shadow ? "mean loss over all requests (estimate)" : "mean loss over all requests", as.percent(now.loss_mean, { sign: true })],
+    ...beside(compared),
     ["requests", as.count(now.requests)],
     ...spans,
     ["windows in all", as.count(now.windows)],

@@ -1,11 +1,14 @@
 //! From a configuration to the parts of a governor on this host.
 
+use crate::compared::Compared;
 use crate::daemon::{Daemon, DaemonParts, GroupInfo, Meter, Mode};
 use crate::ledger::Ledger;
 use crate::shadow::Shadow;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 use thiserror::Error;
+use wattio_control::Settings;
 use wattio_governor::{
     Act, BreakerSettings, Clock, CoreGroup, Governor, GovernorSettings, Guard, Hands, Knob, Parts,
 };
@@ -14,13 +17,15 @@ use wattio_host::groups::{self, Group};
 use wattio_host::guards::{FileCheck, MdArrays};
 use wattio_host::knobs::KnobConfig;
 use wattio_host::{Root, Topology, power};
-use wattio_law::{DriverSettings, GroupLimits, Limits};
+use wattio_law::{CorePower, Driver, DriverSettings, GroupLimits, Limits};
 use wattio_model::Fitter;
 use wattio_plant::{ASSUMED_POWER_MODEL, PowerModel};
 use wattio_units::Hertz;
 
 /// The frequency that stands for "as it is" where no knob turns it; it is shown nowhere.
 const NOMINAL: Hertz = Hertz(1e9);
+/// Points of the power table of cores that can run at any frequency.
+const POWER_POINTS: u32 = 16;
 /// Share of a request's time on a core that scales with `1/f`, where no power model tells: assumed.
 const FREQUENCY_BOUND_SHARE: f64 = 0.6;
 
@@ -69,12 +74,16 @@ pub fn assemble(
     let topology = Topology::read(around.root).map_err(Misfit::new)?;
     let groups = groups::resolve(&config.groups, &topology).map_err(Misfit::new)?;
     let reach = Reach::of(&config.knobs, mode);
+    let model = power_model(config, &source.path)?;
     let core_groups: Vec<_> = groups
         .iter()
         .map(|group| CoreGroup {
             name: group.name.clone(),
             cores: group.order.clone(),
-            limits: reach.limits(group, &topology, !config.policy.idle_cores_poll),
+            limits: with_power(
+                reach.limits(group, &topology, !config.policy.idle_cores_poll),
+                model.as_ref(),
+            ),
         })
         .collect();
     let limits = Limits::of(core_groups.iter().map(|group| group.limits.clone()).collect());
@@ -95,7 +104,6 @@ pub fn assemble(
             Some(Act { knobs, hands })
         }
     };
-    let model = power_model(config, &source.path)?;
     let (meter_name, meter) = open_meter(config, around.root)?;
     let full = limits.full_speed();
     let frequencies_max: Vec<_> = limits.groups.iter().map(|group| group.frequency_max).collect();
@@ -110,11 +118,17 @@ pub fn assemble(
             turns_frequency: group.limits.frequency_min < group.limits.frequency_max,
         })
         .collect();
+    let compared = match &config.policy.compare {
+        Some(name) if mode == Mode::Observe => {
+            Some(compared(name, config, limits.clone(), &fitter, around.clock.now())?)
+        }
+        _ => None,
+    };
     let latency_name = latency.name().to_owned();
     let lens = (mode == Mode::Observe).then(|| Shadow { fitter: fitter.clone(), full });
     let parts = Parts {
         law,
-        bounds: Vec::new(),
+        bounds: config.policy.bounds.clone(),
         groups: core_groups,
         latency,
         cpu,
@@ -134,9 +148,45 @@ pub fn assemble(
         fitter,
         ledger: Ledger::new(model, meter_name, frequencies_max),
         meter,
+        compared,
         journal: None,
     };
     Ok(Daemon::new(parts, around.clock))
+}
+
+/// The other law of shadow mode, with the same bounds.
+fn compared(
+    name: &str,
+    config: &DaemonConfig,
+    limits: Limits,
+    fitter: &Arc<Mutex<Fitter>>,
+    now: Duration,
+) -> Result<Compared, Misfit> {
+    let law = wattio_control::build(name, &Settings::new(), &limits)
+        .map_err(|error| Misfit::new(format!("policy.compare: {error}")))?;
+    let settings = settings(&config.safety).driver;
+    let driver = Driver::new(law, limits, &config.policy.bounds, settings, now);
+    Ok(Compared::new(name, driver, fitter.clone()))
+}
+
+/// Limits with what cores draw by the power model, where there is one.
+fn with_power(limits: GroupLimits, model: Option<&PowerModel>) -> GroupLimits {
+    let Some(model) = model else { return limits };
+    let (least, most) = (limits.frequency_min, limits.frequency_max);
+    let evenly = |at: u32| least + (most - least) * (f64::from(at) / f64::from(POWER_POINTS - 1));
+    let frequencies: Vec<Hertz> = match limits.frequency_steps.as_slice() {
+        [] => (0..POWER_POINTS).map(evenly).collect(),
+        steps => steps.to_vec(),
+    };
+    let point = |frequency: Hertz| {
+        let (running, idle) = model.core(frequency / most);
+        CorePower { frequency, running, idle }
+    };
+    GroupLimits {
+        power: frequencies.into_iter().map(point).collect(),
+        frequency_bound_share: Some(model.frequency_bound_share),
+        ..limits
+    }
 }
 
 /// What the configured knobs can turn.

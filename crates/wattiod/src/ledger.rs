@@ -118,6 +118,12 @@ impl Ledger {
         self.meter_error.as_deref()
     }
 
+    /// The power by the model of groups of cores under a load; `None` without a model.
+    #[must_use]
+    pub fn estimate_w(&self, groups: &[GroupObservation], rate: f64) -> Option<f64> {
+        self.model.as_ref().map(|model| self.power(model, groups, rate))
+    }
+
     fn power(&self, model: &PowerModel, groups: &[GroupObservation], rate: f64) -> f64 {
         let point = |(group, &most): (&GroupObservation, &Hertz)| CorePoint {
             cores: f64::from(group.cores),

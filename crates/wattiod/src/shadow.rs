@@ -27,23 +27,39 @@ impl Lens for Shadow {
     fn see(&mut self, truth: &Observation, held: &Action, dt: Seconds) -> Observation {
         let mut fitter = self.fitter.lock().unwrap_or_else(PoisonError::into_inner);
         fitter.learn(truth, dt);
-        let mut seen = truth.clone();
-        let Some(latency) = &mut seen.latency else { return seen };
-        let rate = latency.requests as f64 / dt.0;
-        let Some(forecast) = fitter.forecast(rate, &self.full, held) else {
-            // Nothing is known of any other setting than full speed: no latency, no saving.
-            seen.latency = None;
-            return seen;
-        };
-        // What the model does not explain of this window (a slow drive, luck) stays in it.
-        latency.latency_us_mean = latency.latency_us_mean.map(|measured_us| {
-            let unexplained = measured_us / forecast.full_speed_us;
-            let kept = unexplained.clamp(1.0 / RATIO_MAX, RATIO_MAX);
-            measured_us + kept * forecast.full_speed_us * (forecast.stretch - 1.0)
-        });
-        seen.groups = fitter.groups_with(&truth.groups, held);
-        seen
+        view(&fitter, truth, &self.full, held, dt)
     }
+}
+
+/// What a law is shown of a window that was measured at `full` speed, if its `held` action had been
+/// in force. Latencies of the histogram grow as the mean does.
+pub fn view(
+    fitter: &Fitter,
+    truth: &Observation,
+    full: &Action,
+    held: &Action,
+    dt: Seconds,
+) -> Observation {
+    let mut seen = truth.clone();
+    let Some(latency) = &mut seen.latency else { return seen };
+    let rate = latency.requests as f64 / dt.0;
+    let Some(forecast) = fitter.forecast(rate, full, held) else {
+        // Nothing is known of any other setting than full speed: no latency, no saving.
+        seen.latency = None;
+        return seen;
+    };
+    if let Some(measured_us) = latency.latency_us_mean {
+        // What the model does not explain of this window (a slow drive, luck) stays in it.
+        let unexplained = measured_us / forecast.full_speed_us;
+        let kept = unexplained.clamp(1.0 / RATIO_MAX, RATIO_MAX);
+        let shown_us = measured_us + kept * forecast.full_speed_us * (forecast.stretch - 1.0);
+        latency.latency_us_mean = Some(shown_us);
+        if let Some(histogram) = &mut latency.histogram {
+            histogram.stretch(shown_us / measured_us);
+        }
+    }
+    seen.groups = fitter.groups_with(&truth.groups, held);
+    seen
 }
 
 #[cfg(test)]

@@ -38,6 +38,9 @@ pub struct Status {
     pub power: PowerStatus,
     /// In shadow mode, the model that the law's loop is closed over.
     pub shadow: Option<ShadowStatus>,
+    /// In shadow mode, the other law that was asked for beside.
+    #[serde(default)]
+    pub compared: Option<ComparedStatus>,
     /// Counts since the start.
     pub counts: Counts,
     /// The daemon's own cost.
@@ -152,6 +155,23 @@ impl ShadowStatus {
             Err(why) => Self { why: Some(why.to_string()), ..Self::default() },
         }
     }
+}
+
+/// What another law would have brought in shadow mode: an estimate throughout.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ComparedStatus {
+    /// The law.
+    pub policy: String,
+    /// Time over which there was an estimate.
+    pub estimated_span_s: f64,
+    /// Share of the energy at full speed that it would have saved.
+    pub estimated_saving_share: Option<f64>,
+    /// Growth of the mean latency over full speed.
+    pub estimated_loss_mean: Option<f64>,
+    /// Windows in which its first bound was in force.
+    pub windows_bounded: u64,
+    /// Of these, windows above it.
+    pub violations: u64,
 }
 
 /// Counts since the start.

@@ -150,6 +150,21 @@ pub fn verdict(status: &Status) -> String {
             );
         }
     }
+    if let Some(other) = &status.compared {
+        let percent = |share: Option<f64>| {
+            share.map_or("unknown".to_owned(), |share| format!("{:.1} %", share * 100.0))
+        };
+        let _ = write!(
+            text,
+            "\nbeside it, {} would have saved {} at a mean latency of {} above full speed, with {} of \
+             {} windows above the bound (estimates)",
+            other.policy,
+            percent(other.estimated_saving_share),
+            percent(other.estimated_loss_mean),
+            other.violations,
+            other.windows_bounded
+        );
+    }
     if let Some(loss) = counts.loss_mean {
         let estimate = if would.is_empty() { "" } else { " (estimate)" };
         let _ = write!(

@@ -2,6 +2,7 @@
 
 mod view;
 
+use crate::compared::Compared;
 use crate::control::{Answer, Request};
 use crate::journal::{Journal, WindowRow};
 use crate::ledger::{Ledger, WindowPower};
@@ -69,6 +70,8 @@ pub struct DaemonParts {
     pub ledger: Ledger,
     /// The meter.
     pub meter: Option<Meter>,
+    /// Another law in shadow mode.
+    pub compared: Option<Compared>,
     /// Where windows are kept.
     pub journal: Option<Journal>,
 }
@@ -255,6 +258,11 @@ impl Daemon {
             self.tell(Severity::Warning, message, clock.utc_ns());
         }
         self.forecast(&step, rate);
+        let DaemonParts { compared, ledger, .. } = &mut self.parts;
+        if let Some(compared) = compared {
+            let estimate_w = |groups: &[GroupObservation]| ledger.estimate_w(groups, rate);
+            compared.window(clock.now(), &step.truth, estimate_w);
+        }
         self.stepped_utc_ns = clock.utc_ns();
         if let Some(sample) = &step.sample {
             self.sampled_at = Duration::try_from_secs_f64(sample.at.0).unwrap_or_default();

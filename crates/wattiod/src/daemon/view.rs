@@ -1,6 +1,7 @@
 //! What a daemon says of itself.
 
 use super::{Daemon, GroupInfo, Mode};
+use crate::compared::Compared;
 use crate::own;
 use crate::status::{Counts, GroupStatus, LatencyStatus, PowerStatus, ShadowStatus, Status};
 use wattio_governor::Clock;
@@ -30,6 +31,7 @@ impl Daemon {
             background_pace: last.map_or(1.0, |step| step.background_share),
             power: self.power_status(),
             shadow: (parts.mode == Mode::Observe).then(|| self.shadow_status()),
+            compared: parts.compared.as_ref().map(Compared::status),
             counts: self.counts(),
             own: own::cost(self.steps, self.stepping),
             events: self.events.iter().cloned().collect(),

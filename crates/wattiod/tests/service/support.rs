@@ -152,6 +152,7 @@ pub fn full_status() -> Status {
             windows_kept_out: 175,
             estimated_span_s: 1800.0,
         }),
+        compared: None,
         counts: counts(),
         own: OwnCost { cpu_s: 1.25, resident_bytes: 8_000_000, step_us_mean: Some(32.0) },
         events: vec![EventStatus {
