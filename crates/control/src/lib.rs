@@ -8,6 +8,7 @@ mod native;
 mod ondemand;
 mod pacer;
 mod parameters;
+mod peers;
 mod registry;
 mod schedutil;
 
@@ -15,5 +16,6 @@ pub use native::Native;
 pub use ondemand::{Ondemand, OndemandSettings, OndemandVariant};
 pub use pacer::{Pacer, PacerSettings};
 pub use parameters::{Parameter, ParameterTable, SettingError, Settings, Value};
+pub use peers::{Pegasus, PegasusSettings, Rubik, RubikSettings};
 pub use registry::{Policy, build, policies, policy};
 pub use schedutil::{Schedutil, SchedutilSettings};

@@ -4,6 +4,7 @@ use crate::native::Native;
 use crate::ondemand::{Ondemand, OndemandSettings, OndemandVariant};
 use crate::pacer::{Pacer, PacerSettings};
 use crate::parameters::{ParameterTable, SettingError, Settings, nearest, number};
+use crate::peers::{Pegasus, PegasusSettings, Rubik, RubikSettings};
 use crate::schedutil::{Schedutil, SchedutilSettings};
 use wattio_law::{Fixed, Law, Limits};
 use wattio_units::Seconds;
@@ -41,13 +42,15 @@ impl Policy {
     }
 }
 
-const FILES: [(&str, &str); 6] = [
+const FILES: [(&str, &str); 8] = [
     ("native", include_str!("../parameters/native.toml")),
     ("ondemand", include_str!("../parameters/ondemand.toml")),
     ("ondemand-document", include_str!("../parameters/ondemand-document.toml")),
     ("schedutil", include_str!("../parameters/schedutil.toml")),
     ("fixed", include_str!("../parameters/fixed.toml")),
     ("pacer", include_str!("../parameters/pacer.toml")),
+    ("pegasus", include_str!("../parameters/pegasus.toml")),
+    ("rubik", include_str!("../parameters/rubik.toml")),
 ];
 
 /// All policies.
@@ -97,6 +100,8 @@ pub fn build(
             Box::new(Schedutil::new(SchedutilSettings::from_resolved(&resolved), limits))
         }
         "pacer" => Box::new(Pacer::new(PacerSettings::from_resolved(&resolved), limits)),
+        "pegasus" => Box::new(Pegasus::new(PegasusSettings::from_resolved(&resolved), limits)),
+        "rubik" => Box::new(Rubik::new(RubikSettings::from_resolved(&resolved), limits)),
         "fixed" => Box::new(fixed(&resolved, &limits)),
         _ => Box::new(Native::new(limits)),
     })

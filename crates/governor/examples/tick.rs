@@ -107,6 +107,7 @@ impl CpuSource for Use {
         Ok(vec![GroupUse {
             utilisation_clients: 0.2,
             utilisation_background: 0.0,
+            queued: None,
             waited_for_drives: false,
         }])
     }

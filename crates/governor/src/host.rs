@@ -116,7 +116,7 @@ impl Host {
                 frequency: group.frequency,
                 utilisation_clients: used.utilisation_clients,
                 utilisation_background: used.utilisation_background,
-                queued: None,
+                queued: used.queued,
                 waited_for_drives: used.waited_for_drives,
             }
         });
@@ -313,8 +313,12 @@ impl Plant for Host {
     }
 }
 
-const NO_USE: GroupUse =
-    GroupUse { utilisation_clients: 0.0, utilisation_background: 0.0, waited_for_drives: false };
+const NO_USE: GroupUse = GroupUse {
+    utilisation_clients: 0.0,
+    utilisation_background: 0.0,
+    queued: None,
+    waited_for_drives: false,
+};
 
 pub(crate) fn seconds(at: Duration) -> Seconds {
     Seconds(at.as_secs_f64())

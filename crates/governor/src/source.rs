@@ -73,6 +73,8 @@ pub struct GroupUse {
     pub utilisation_clients: f64,
     /// Share spent in background tasks (reniced ones, to the kernel), 0 to 1.
     pub utilisation_background: f64,
+    /// Tasks of clients that wait for a core now, where the source tells it.
+    pub queued: Option<u64>,
     /// Whether the group waited for a drive, where the source tells it.
     pub waited_for_drives: bool,
 }

@@ -82,6 +82,7 @@ impl CpuSource for Counters {
         let used = |group: &wattio_law::GroupObservation| GroupUse {
             utilisation_clients: group.utilisation_clients,
             utilisation_background: group.utilisation_background,
+            queued: group.queued,
             waited_for_drives: group.waited_for_drives,
         };
         Ok(seen.iter().map(used).collect())

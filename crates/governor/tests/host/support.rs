@@ -360,6 +360,7 @@ impl CpuSource for FakeCpu {
             .map(|group| GroupUse {
                 utilisation_clients: group.utilisation_clients,
                 utilisation_background: group.utilisation_background,
+                queued: group.queued,
                 waited_for_drives: group.waited_for_drives,
             })
             .collect())

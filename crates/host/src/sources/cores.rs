@@ -89,6 +89,7 @@ impl Cores {
         (ticks.all() > 0).then(|| GroupUse {
             utilisation_clients: share(ticks.clients),
             utilisation_background: share(ticks.background),
+            queued: None,
             waited_for_drives: ticks.waiting > 0,
         })
     }

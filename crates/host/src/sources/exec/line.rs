@@ -105,6 +105,7 @@ impl Line {
         let group = |(clients, background)| GroupUse {
             utilisation_clients: clients,
             utilisation_background: background,
+            queued: None,
             waited_for_drives: false,
         };
         Ok(clients.into_iter().zip(background).map(group).collect())

@@ -116,6 +116,7 @@ fn utilisation_is_the_mean_of_the_lines_and_grows_old() {
         let group = GroupUse {
             utilisation_clients: clients,
             utilisation_background: 0.1,
+            queued: None,
             waited_for_drives: false,
         };
         Ok((Seconds(1.0), vec![group]))
