@@ -33,6 +33,10 @@ DRAWN_MAX = 12
 """Of a study with more loads the page shows tables only: figures of each would be megabytes."""
 
 
+PHASES_SHOWN = 8
+"""Of a load with more phases the page names the first ones."""
+
+
 def make(path: Path) -> Path:
     """Write `report/` of a result folder; return the page. Raises ResultError."""
     result = gather(path)
@@ -145,7 +149,11 @@ def _load_text(name: str, result: Result) -> str:
         if len({segment["span_s"] for segment in profile["segments"]}) > 1:
             text += "; segments span unequal times, so means are over simulated time, not the day"
     elif facts["kind"] == "phases":
-        text += "phases of " + ", ".join(_phase_text(phase) for phase in request["phases"])
+        phases = request["phases"]
+        shown = phases if len(phases) <= PHASES_SHOWN else phases[:PHASES_SHOWN]
+        text += "phases of " + ", ".join(_phase_text(phase) for phase in shown)
+        if len(shown) < len(phases):
+            text += f" and so on, {len(phases)} in all"
     else:
         level = f"pressure {request['pressure']:g}" if "pressure" in request else ""
         text += f"pattern {request['pattern']}, {level or format(request['iops'], 'g') + ' IOPS'}"

@@ -245,7 +245,7 @@ def _load_facts(base: Path, entry: LoadEntry, source: Document, index: int) -> d
         request = {"pattern": entry.pattern, key: rate, **clients}
         return {"kind": "pattern", "request": request, "identity": {}}
     if entry.phases is not None:
-        phases = [_phase(segment) for segment in entry.phases]
+        phases = [_phase(segment) for segment in entry.phases] * entry.repeat
         return {"kind": "phases", "request": {"phases": phases, **clients}, "identity": {}}
     path = _located(base, str(entry.trace or entry.profile))
     if entry.trace:

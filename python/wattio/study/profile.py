@@ -33,6 +33,7 @@ PatternName = Literal["Rand_R", "Rand_W", "Seq_R", "Seq_W", "Rand_RW"]
 Fraction = Annotated[float, Field(ge=0, le=1)]
 Pressure = Annotated[float, Field(gt=0, le=1)]
 Rate = Annotated[float, Field(gt=0)]
+RateOrZero = Annotated[float, Field(ge=0)]
 
 
 @dataclass(frozen=True)
@@ -100,7 +101,7 @@ class SegmentEntry(Strict):
     span: Seconds
     pattern: PatternName
     pressure: Pressure | None = None
-    iops: Rate | None = None
+    iops: RateOrZero | None = None
     io_bytes: Bytes | None = None
     read_fraction: Fraction | None = None
 

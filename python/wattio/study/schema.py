@@ -69,7 +69,7 @@ _KEYS_OF_SOURCE = {
     "pattern": {"pressure", "iops", "open", "clients"},
     "trace": {"format", "columns", "start", "rate_scale", "time_scale"},
     "profile": {"open", "clients"},
-    "phases": {"open", "clients"},
+    "phases": {"open", "clients", "repeat"},
 }
 
 
@@ -100,6 +100,8 @@ class LoadEntry(Strict):
     time_scale: Scale = 1.0
     profile: str | None = None
     phases: list[SegmentEntry] | None = Field(default=None, min_length=1)
+    # How often the phases are played, one after the other.
+    repeat: int = Field(default=1, ge=1, le=10_000)
     # 10 s, but nothing before a trace, whose beginning would be lost to it.
     warmup: SecondsOrZero | None = None
     duration: Seconds | None = None
