@@ -4,6 +4,7 @@
 //! and mean; buckets alone (MinIO) give a mean as good as the buckets are narrow. Several series
 //! that match are summed. Only plain HTTP: the page of a local exporter.
 
+mod frozen;
 mod http;
 pub mod text;
 mod url;
@@ -11,6 +12,7 @@ mod url;
 use super::differences::{Differences, Totals};
 use super::polled::{Polled, at_least, interval};
 use super::worker::Stopwatch;
+use frozen::Frozen;
 use http::Client;
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -76,6 +78,7 @@ struct Page {
     client: Client,
     selector: Selector,
     differences: Differences,
+    frozen: Frozen,
 }
 
 /// Starts to read the page in a thread of its own.
@@ -108,13 +111,19 @@ pub fn open(config: &Config, period: Seconds, stopwatch: Stopwatch) -> Result<Po
     };
     let client = Client::new(url, timeout);
     let differences = Differences::new(&name);
-    Polled::start(Page { name, client, selector, differences }, interval, stopwatch)
+    Polled::start(
+        Page { name, client, selector, differences, frozen: Frozen::default() },
+        interval,
+        stopwatch,
+    )
 }
 
 impl Page {
-    fn totals(&mut self) -> Result<Totals, String> {
+    fn totals(&mut self, now: Seconds) -> Result<Totals, String> {
         let page = self.client.get()?;
-        text::read(&String::from_utf8_lossy(&page), &self.selector)
+        let totals = text::read(&String::from_utf8_lossy(&page), &self.selector)?;
+        self.frozen.look(now, &page, totals.requests)?;
+        Ok(totals)
     }
 }
 
@@ -124,7 +133,7 @@ impl LatencySource for Page {
     }
 
     fn sample(&mut self, now: Seconds) -> Result<Option<LatencySample>, SourceError> {
-        let totals = self.totals().map_err(|message| SourceError::new(&self.name, message))?;
+        let totals = self.totals(now).map_err(|message| SourceError::new(&self.name, message))?;
         self.differences.window(now, totals)
     }
 }
