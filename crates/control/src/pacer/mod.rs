@@ -41,6 +41,8 @@ pub struct Pacer {
     level: Option<Level>,
     /// Time since the last client request.
     quiet: Seconds,
+    /// Time since the load was last steady.
+    unsteady: Seconds,
     /// Whether the running window began at full speed, so that it may teach the baseline.
     at_full_speed: bool,
     held: Action,
@@ -69,6 +71,7 @@ impl Pacer {
             background: BackgroundKeeper::default(),
             level: None,
             quiet: Seconds(0.0),
+            unsteady: Seconds(0.0),
             at_full_speed: true,
             alarm: None,
             work: vec![0.0; limits.groups.len()],
@@ -119,6 +122,7 @@ impl Pacer {
         }
         self.level = Some(self.baselines.learn(&mean));
         self.state = OperatingState::Stable;
+        self.unsteady = Seconds(0.0);
         self.reason = "the latency has become steady";
         self.adaptor.begin(seen, &self.limits);
         full
@@ -245,7 +249,7 @@ impl Law for Pacer {
         self.baselines.grow_older(dt);
         self.look_back(seen.latency.as_ref());
         let at_full_speed = self.state == OperatingState::Unstable;
-        self.background.account(&seen.background, at_full_speed, &self.settings, dt);
+        self.background.account(&seen.background, at_full_speed, dt);
         let action = match seen.latency.as_ref().filter(|latency| latency.is_plausible()) {
             // Silent, stale or impossible: nobody knows what clients experience, so they get full
             // speed.
@@ -270,7 +274,15 @@ impl Law for Pacer {
                     (OperatingState::Idle, false) => {
                         self.destabilise("the first request after a quiet time")
                     }
-                    (OperatingState::Unstable, _) => self.step_unstable(seen, latency, dt),
+                    (OperatingState::Unstable, _) => {
+                        self.unsteady = self.unsteady + dt;
+                        let mut action = self.step_unstable(seen, latency, dt);
+                        // A load that does not become steady must not keep work waiting for good.
+                        if self.unsteady > self.settings.background_horizon {
+                            action.background = self.background.debts(&self.settings);
+                        }
+                        action
+                    }
                     (OperatingState::Stable, _) => self.step_stable(seen, latency, dt),
                 }
             }
