@@ -7,7 +7,9 @@
 
 use super::settings::PacerSettings;
 use std::sync::Arc;
-use wattio_law::{Action, BackgroundAction, BackgroundObservation, Budget, DriveAction, Limits};
+use wattio_law::{
+    Action, BackgroundAction, BackgroundObservation, Budget, DriveAction, GroupAction, Limits,
+};
 use wattio_units::Seconds;
 
 /// The accounts of all classes.
@@ -137,10 +139,15 @@ impl BackgroundKeeper {
         if bounded && owes { self.budgets(settings) } else { Vec::new() }
     }
 
-    /// While idle: everything that is due at full speed until it is done, then fewest cores at the
-    /// lowest frequency, until enough has become due again. Work that nobody tells of is never
-    /// paused: it would stand still for as long as no client asks for anything.
-    pub fn while_idle(&mut self, limits: &Limits, settings: &PacerSettings) -> Action {
+    /// While idle: everything that is due at full speed until it is done, then the cores rest,
+    /// until enough has become due again. Work that nobody tells of is never paused: it would
+    /// stand still for as long as no client asks for anything.
+    pub fn while_idle(
+        &mut self,
+        rest: Vec<GroupAction>,
+        limits: &Limits,
+        settings: &PacerSettings,
+    ) -> Action {
         if !settings.adapt_background {
             return limits.full_speed();
         }
@@ -158,14 +165,7 @@ impl BackgroundKeeper {
             action.background = vec![budget; self.classes.len()];
             return action;
         }
-        for (group, limits) in action.groups.iter_mut().zip(&limits.groups) {
-            if settings.adapt_cores {
-                group.cores = limits.cores_min;
-            }
-            if settings.adapt_frequency {
-                group.frequency = limits.frequency_min;
-            }
-        }
+        action.groups = rest;
         action.background = vec![BackgroundAction::PAUSED; self.classes.len()];
         action
     }

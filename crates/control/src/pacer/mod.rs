@@ -9,6 +9,7 @@ mod adaptor;
 mod background;
 mod baseline;
 mod expectation;
+mod idle;
 mod settings;
 mod stability;
 mod state;
@@ -43,8 +44,8 @@ pub struct Pacer {
     quiet: Seconds,
     /// Time since the load was last steady.
     unsteady: Seconds,
-    /// Whether the running window began at full speed, so that it may teach the baseline.
-    at_full_speed: bool,
+    /// Whether requests were under way when the window before ended.
+    was_in_flight: bool,
     held: Action,
     alarm: Option<u64>,
     /// Clients' work in core-seconds by group, and the requests it was for, of late windows.
@@ -72,7 +73,7 @@ impl Pacer {
             level: None,
             quiet: Seconds(0.0),
             unsteady: Seconds(0.0),
-            at_full_speed: true,
+            was_in_flight: false,
             alarm: None,
             work: vec![0.0; limits.groups.len()],
             work_requests: 0.0,
@@ -88,11 +89,59 @@ impl Pacer {
     /// Back to full speed: nothing is known about the load.
     fn destabilise(&mut self, reason: &'static str) -> Action {
         self.reason = reason;
-        self.at_full_speed = self.state == OperatingState::Unstable;
-        self.state = OperatingState::Unstable;
+        self.state = if self.state.is_at_full_speed() {
+            OperatingState::Unstable
+        } else {
+            OperatingState::Settling
+        };
         self.stability.clear();
         self.level = None;
         self.limits.full_speed()
+    }
+
+    /// Whether requests wait and none is answered for longer than any load explains: the opposite
+    /// of idle, whatever the counters of completions say.
+    fn stalls(&self, latency: &LatencyObservation) -> bool {
+        let oldest = latency.in_flight.and_then(|in_flight| in_flight.oldest);
+        latency.is_stalled()
+            && oldest.map_or(self.was_in_flight, |oldest| oldest >= self.settings.window * 0.5)
+    }
+
+    /// While no client has asked for anything for long. Clients that the source does not tell of
+    /// show in the cores.
+    fn step_quiet(&mut self, seen: &Observation) -> Action {
+        let idles = self.state == OperatingState::Idle;
+        if !idle::is_idle(seen, idles, &self.limits, &self.settings) {
+            return self.destabilise("no request is seen, yet tasks of clients keep cores busy");
+        }
+        if !idles {
+            self.destabilise("no request for a while");
+            self.state = OperatingState::Idle;
+            debug_assert!(!self.was_in_flight, "idle with requests under way");
+        }
+        let rest = idle::at_rest(seen, &self.limits, &self.settings);
+        self.background.while_idle(rest, &self.limits, &self.settings)
+    }
+
+    fn step_asked(
+        &mut self,
+        seen: &Observation,
+        latency: &LatencyObservation,
+        dt: Seconds,
+    ) -> Action {
+        match self.state {
+            OperatingState::Idle => self.destabilise("the first request after a quiet time"),
+            OperatingState::Stable => self.step_stable(seen, latency, dt),
+            OperatingState::Settling | OperatingState::Unstable => {
+                self.unsteady = self.unsteady + dt;
+                let mut action = self.step_unstable(seen, latency, dt);
+                // A load that does not become steady must not keep work waiting for good.
+                if self.unsteady > self.settings.background_horizon {
+                    action.background = self.background.debts(&self.settings);
+                }
+                action
+            }
+        }
     }
 
     fn step_unstable(
@@ -103,9 +152,8 @@ impl Pacer {
     ) -> Action {
         let full = self.limits.full_speed();
         self.reason = "learning the latency at full speed";
-        if !self.at_full_speed {
-            // The first window after speeding up mixes both speeds and teaches nothing.
-            self.at_full_speed = true;
+        if self.state == OperatingState::Settling {
+            self.state = OperatingState::Unstable;
             return full;
         }
         let mix = Mix::of(latency.read_share, latency.bytes_mean);
@@ -248,7 +296,7 @@ impl Law for Pacer {
     fn step(&mut self, seen: &Observation, dt: Seconds) -> Action {
         self.baselines.grow_older(dt);
         self.look_back(seen.latency.as_ref());
-        let at_full_speed = self.state == OperatingState::Unstable;
+        let at_full_speed = self.state.is_at_full_speed();
         self.background.account(&seen.background, at_full_speed, dt);
         let action = match seen.latency.as_ref().filter(|latency| latency.is_plausible()) {
             // Silent, stale or impossible: nobody knows what clients experience, so they get full
@@ -260,38 +308,29 @@ impl Law for Pacer {
             Some(latency) => {
                 self.learn_work(seen, latency.requests, dt);
                 // A request that raised the alarm has arrived, even if none is answered yet.
-                let asked = latency.requests > 0 || seen.alarm;
+                let asked = latency.requests > 0 || latency.has_in_flight() || seen.alarm;
                 self.quiet = if asked { Seconds(0.0) } else { self.quiet + dt };
-                let idle = self.quiet >= self.settings.idle_after;
-                match (self.state, idle) {
-                    (_, true) => {
-                        if self.state != OperatingState::Idle {
-                            self.destabilise("no request for a while");
-                            self.state = OperatingState::Idle;
-                        }
-                        self.background.while_idle(&self.limits, &self.settings)
-                    }
-                    (OperatingState::Idle, false) => {
-                        self.destabilise("the first request after a quiet time")
-                    }
-                    (OperatingState::Unstable, _) => {
-                        self.unsteady = self.unsteady + dt;
-                        let mut action = self.step_unstable(seen, latency, dt);
-                        // A load that does not become steady must not keep work waiting for good.
-                        if self.unsteady > self.settings.background_horizon {
-                            action.background = self.background.debts(&self.settings);
-                        }
-                        action
-                    }
-                    (OperatingState::Stable, _) => self.step_stable(seen, latency, dt),
+                let stalls = self.stalls(latency);
+                self.was_in_flight = latency.has_in_flight();
+                if stalls {
+                    self.destabilise("requests are under way and none is answered")
+                } else if self.quiet >= self.settings.idle_after {
+                    self.step_quiet(seen)
+                } else {
+                    self.step_asked(seen, latency, dt)
                 }
             }
         };
+        debug_assert!(
+            !self.state.is_at_full_speed() || action.groups == self.limits.full_speed().groups,
+            "{:?} saves: {action:?}",
+            self.state
+        );
         self.held = action.clone();
         self.alarm = match self.state {
             OperatingState::Idle => Some(1),
             OperatingState::Stable => self.requests_of_a_burst(),
-            OperatingState::Unstable => None,
+            OperatingState::Settling | OperatingState::Unstable => None,
         };
         action
     }
@@ -317,11 +356,13 @@ impl Law for Pacer {
             .zip(baseline_us)
             .is_some_and(|(mean_us, baseline_us)| mean_us > self.burst_latency(baseline_us));
         let longer = (seen.span / self.settings.burst_window).max(1.0);
+        let waits = self.state == OperatingState::Idle
+            && seen.in_flight.is_some_and(|in_flight| in_flight.requests > 0);
         let arrived = match seen.offered() {
             arrived if longer > 1.0 => (arrived as f64 / longer).ceil() as u64,
             arrived => arrived,
         };
-        self.alarm.is_some_and(|alarm| arrived >= alarm) || (enough && late)
+        self.alarm.is_some_and(|alarm| arrived >= alarm) || (enough && late) || waits
     }
 
     fn insight(&self) -> Insight {
@@ -329,7 +370,7 @@ impl Law for Pacer {
             reason: self.reason,
             mode: Some(self.state.name()),
             bound_in_force: self.state == OperatingState::Stable,
-            is_learning: self.state == OperatingState::Unstable,
+            is_learning: self.state.is_at_full_speed(),
             baseline_us: self.baseline_us,
             bound_us: self.baseline_us.map(|baseline_us| baseline_us * (1.0 + self.settings.plf)),
             loss: self.loss,
