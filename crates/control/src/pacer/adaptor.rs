@@ -48,6 +48,7 @@ impl Adaptor {
             self.step_cores(distance, settings);
             self.step_frequency(distance, limits, settings);
         } else if distance >= 0.0 {
+            self.unwind_up(seen, limits, settings);
             let cores_go = cores_first && !self.cores_at_rest(seen, limits, settings);
             if cores_go || !self.lower_frequency(distance, seen, limits, settings) {
                 self.step_cores(distance, settings);
@@ -55,6 +56,7 @@ impl Adaptor {
         } else if self.gives_back_frequency(cores_first, seen, settings) {
             self.step_frequency(distance, limits, settings);
         } else {
+            self.unwind_down(seen, settings);
             self.step_cores(distance, settings);
         }
         self.action(seen, limits, settings)
@@ -89,6 +91,29 @@ impl Adaptor {
         let cores_gave =
             settings.adapt_cores && seen.groups.iter().zip(&self.utilisation_desired).any(gated);
         lowered && (cores_first || !cores_gave)
+    }
+
+    /// Before cores come back: a group whose cores are fewer than it could have at `u_des`, held
+    /// by the limits, by clients' work or by whoever took them off more slowly, has run up a
+    /// desire that nothing follows. It begins at what its cores really make of it.
+    fn unwind_down(&mut self, seen: &Observation, settings: &PacerSettings) {
+        for (desired, group) in self.utilisation_desired.iter_mut().zip(&seen.groups) {
+            let real = settings.alpha * group.utilisation();
+            if real >= 0.0 {
+                *desired = desired.min(real);
+            }
+        }
+    }
+
+    /// Before cores go: likewise for a group that has all its cores and would want more.
+    fn unwind_up(&mut self, seen: &Observation, limits: &Limits, settings: &PacerSettings) {
+        let groups = seen.groups.iter().zip(&limits.groups);
+        for (desired, (group, limits)) in self.utilisation_desired.iter_mut().zip(groups) {
+            let real = settings.alpha * group.utilisation();
+            if group.cores >= limits.cores_max && real <= settings.utilisation_max {
+                *desired = desired.max(real);
+            }
+        }
     }
 
     /// `u_des = u_des_old + beta d`.
