@@ -10,13 +10,15 @@ mod background;
 mod baseline;
 mod expectation;
 mod idle;
+mod order;
 mod settings;
 mod stability;
 mod state;
+mod tried;
 
 pub use settings::PacerSettings;
 
-use adaptor::Adaptor;
+use adaptor::{Adaptor, Distance};
 use background::BackgroundKeeper;
 use baseline::{Baselines, Level};
 use expectation::{Expectation, Mix};
@@ -40,6 +42,8 @@ pub struct Pacer {
     background: BackgroundKeeper,
     /// The baseline in force while stable.
     level: Option<Level>,
+    /// The level at which the adaptor's steps were tried.
+    tried_at: Option<Level>,
     /// Time since the last client request.
     quiet: Seconds,
     /// Time since the load was last steady.
@@ -71,6 +75,7 @@ impl Pacer {
             adaptor: Adaptor::new(limits.groups.len()),
             background: BackgroundKeeper::default(),
             level: None,
+            tried_at: None,
             quiet: Seconds(0.0),
             unsteady: Seconds(0.0),
             was_in_flight: false,
@@ -168,7 +173,8 @@ impl Pacer {
         if self.stability.divergence(&self.expectation) >= self.settings.stable_threshold {
             return full;
         }
-        self.level = Some(self.baselines.learn(&mean));
+        let level = self.baselines.learn(&mean);
+        self.move_to(Some(level));
         self.state = OperatingState::Stable;
         self.unsteady = Seconds(0.0);
         self.reason = "the latency has become steady";
@@ -183,6 +189,7 @@ impl Pacer {
         dt: Seconds,
     ) -> Action {
         if let Some(reason) = self.burst(seen, latency) {
+            self.blame(latency);
             return self.destabilise(reason);
         }
         let Some(sample) = self.stability.push(latency, dt) else {
@@ -192,9 +199,10 @@ impl Pacer {
             return action;
         };
         if self.stability.divergence(&self.expectation) > self.settings.unstable_threshold {
+            self.blame(latency);
             return self.destabilise("the latency diverges");
         }
-        self.level = self.level_of_load();
+        self.move_to(self.level_of_load());
         let Some(baseline_us) = self.baseline_us(sample.mix()) else {
             return self.destabilise("a load whose latency at full speed is not known");
         };
@@ -202,9 +210,33 @@ impl Pacer {
         self.reason =
             if distance < 0.0 { "no room below the bound" } else { "room below the bound" };
         let merged = (sample.span / self.settings.window).clamp(1.0, self.settings.merged_gain_max);
-        let mut action = self.adaptor.step(distance * merged, seen, &self.limits, &self.settings);
+        let distance = Distance {
+            loss: distance * merged,
+            overshoots: distance < -self.settings.overshoot_max,
+        };
+        let held = &self.held.groups;
+        let mut action = self.adaptor.step(distance, held, seen, &self.limits, &self.settings);
         action.background = self.background.budgets(&self.settings);
         action
+    }
+
+    /// The load is at this level now; what was tried at another one says nothing.
+    fn move_to(&mut self, level: Option<Level>) {
+        self.level = level;
+        if level != self.tried_at {
+            self.adaptor.forget_tries();
+            self.tried_at = level;
+        }
+    }
+
+    /// Lays a window that went much too far to the last step down, if there was one just before.
+    fn blame(&mut self, latency: &LatencyObservation) {
+        let mix = Mix::of(latency.read_share, latency.bytes_mean);
+        let pair = latency.latency_us_mean.zip(self.baseline_us(mix));
+        let distance = pair.map(|(mean_us, base_us)| self.settings.loss_distance(mean_us, base_us));
+        if distance.is_some_and(|distance| distance < -self.settings.overshoot_max) {
+            self.adaptor.blame(&self.limits, &self.settings);
+        }
     }
 
     /// The level that the load is at now: the one in force until the load has left it.
@@ -295,6 +327,7 @@ const WORK_MEMORY: f64 = 0.5;
 impl Law for Pacer {
     fn step(&mut self, seen: &Observation, dt: Seconds) -> Action {
         self.baselines.grow_older(dt);
+        self.adaptor.grow_older(dt);
         self.look_back(seen.latency.as_ref());
         let at_full_speed = self.state.is_at_full_speed();
         self.background.account(&seen.background, at_full_speed, dt);

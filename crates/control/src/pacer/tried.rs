@@ -1,0 +1,99 @@
+//! What was tried and went too far.
+//!
+//! Where a step is coarse (two P-states, a host of few cores) there may be no setting between one
+//! that leaves room and one that breaks the bound. An integrator then goes back and forth between
+//! the two for ever. Here a step that overshoots is undone, and not taken again for
+//! `retry_after`.
+
+use super::settings::PacerSettings;
+use wattio_law::{GroupAction, Limits};
+use wattio_units::Seconds;
+
+/// The last step down, and the settings below which the law does not go for now.
+#[derive(Clone, Debug, Default)]
+pub struct Tried {
+    /// The setting before the last step down, the time since, and what it was about.
+    last: Option<Last>,
+    /// For each group, as many cores as this and at this frequency.
+    floors: Vec<Floor>,
+}
+
+#[derive(Clone, Debug)]
+struct Last {
+    before: Vec<GroupAction>,
+    after: Vec<GroupAction>,
+    age: Seconds,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Floor {
+    /// Cores, and for how long still.
+    cores: Option<(u32, Seconds)>,
+    /// The frequency as a share of the highest, likewise.
+    frequency_share: Option<(f64, Seconds)>,
+}
+
+/// So many windows after a step down, an overshoot is laid to it.
+const WINDOWS_BLAMED: f64 = 4.0;
+
+impl Tried {
+    /// Forgets everything: the load is another one.
+    pub fn clear(&mut self) {
+        *self = Self::default();
+    }
+
+    /// Lets time pass.
+    pub fn grow_older(&mut self, dt: Seconds) {
+        if let Some(last) = &mut self.last {
+            last.age = last.age + dt;
+        }
+        for floor in &mut self.floors {
+            floor.cores = older(floor.cores, dt);
+            floor.frequency_share = older(floor.frequency_share, dt);
+        }
+    }
+
+    /// Takes in what is asked for now, after what was in force.
+    pub fn ask(&mut self, before: &[GroupAction], after: &[GroupAction]) {
+        let pairs = || before.iter().zip(after);
+        if pairs().any(|(b, a)| a.cores < b.cores || a.frequency < b.frequency) {
+            let (before, after) = (before.to_vec(), after.to_vec());
+            self.last = Some(Last { before, after, age: Seconds(0.0) });
+        }
+    }
+
+    /// The window went too far: what was lowered last is not lowered as far again for a while.
+    /// Whether there was such a step.
+    pub fn blame(&mut self, limits: &Limits, settings: &PacerSettings) -> bool {
+        let recent = settings.window * WINDOWS_BLAMED;
+        let Some(last) = self.last.take_if(|last| last.age <= recent) else { return false };
+        self.floors.resize(limits.groups.len(), Floor::default());
+        let pairs = last.before.iter().zip(&last.after).zip(&limits.groups);
+        for (floor, ((before, after), limits)) in self.floors.iter_mut().zip(pairs) {
+            if after.frequency < before.frequency {
+                let share = before.frequency / limits.frequency_max;
+                floor.frequency_share = Some((share, settings.retry_after));
+            }
+            if after.cores < before.cores {
+                floor.cores = Some((before.cores, settings.retry_after));
+            }
+        }
+        true
+    }
+
+    /// The fewest cores of a group for now.
+    pub fn cores_floor(&self, group: usize) -> u32 {
+        let floor = self.floors.get(group).and_then(|floor| floor.cores);
+        floor.map_or(0, |(cores, _)| cores)
+    }
+
+    /// The lowest frequency for now, as a share of the highest.
+    pub fn frequency_floor(&self) -> f64 {
+        let shares = self.floors.iter().filter_map(|floor| floor.frequency_share);
+        shares.fold(0.0, |most, (share, _)| share.max(most))
+    }
+}
+
+fn older<T>(floor: Option<(T, Seconds)>, dt: Seconds) -> Option<(T, Seconds)> {
+    floor.map(|(of, left)| (of, left - dt)).filter(|(_, left)| left.0 > 0.0)
+}
