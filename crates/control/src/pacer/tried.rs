@@ -35,6 +35,8 @@ struct Floor {
 
 /// So many windows after a step down, an overshoot is laid to it.
 const WINDOWS_BLAMED: f64 = 4.0;
+/// The share of a group's cores whose loss can overshoot; fewer come and go with every window.
+const COARSE: f64 = 0.1;
 
 impl Tried {
     /// Forgets everything: the load is another one.
@@ -68,13 +70,15 @@ impl Tried {
         let recent = settings.window * WINDOWS_BLAMED;
         let Some(last) = self.last.take_if(|last| last.age <= recent) else { return false };
         self.floors.resize(limits.groups.len(), Floor::default());
-        let pairs = last.before.iter().zip(&last.after).zip(&limits.groups);
-        for (floor, ((before, after), limits)) in self.floors.iter_mut().zip(pairs) {
-            if after.frequency < before.frequency {
+        let pairs = || last.before.iter().zip(&last.after);
+        // A frequency bears on every task; beside it, the cores are not to blame.
+        let slower = pairs().any(|(before, after)| after.frequency < before.frequency);
+        let floors = self.floors.iter_mut().zip(&limits.groups);
+        for ((floor, limits), (before, after)) in floors.zip(pairs()) {
+            if slower {
                 let share = before.frequency / limits.frequency_max;
                 floor.frequency_share = Some((share, settings.retry_after));
-            }
-            if after.cores < before.cores {
+            } else if f64::from(after.cores) <= f64::from(before.cores) * (1.0 - COARSE) {
                 floor.cores = Some((before.cores, settings.retry_after));
             }
         }
