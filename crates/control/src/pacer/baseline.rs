@@ -13,12 +13,31 @@ use wattio_units::Seconds;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Level(i32);
 
-/// The latency at full speed, of the mix of requests that it was learned with.
-#[derive(Clone, Copy, Debug, PartialEq)]
+/// What a load is like at full speed, with the mix of requests that it was learned with.
+#[derive(Clone, Debug, PartialEq)]
 pub struct Baseline {
-    pub latency_us: f64,
-    pub mix: Option<Mix>,
+    mean: Sample,
+    windows: Vec<Sample>,
     age: Seconds,
+}
+
+impl Baseline {
+    /// All windows as one.
+    pub fn mean(&self) -> &Sample {
+        &self.mean
+    }
+
+    /// The mix of requests, where it is known.
+    pub fn mix(&self) -> Option<Mix> {
+        self.mean.mix()
+    }
+
+    /// How far the farthest window's value is from that of all, as a share of it.
+    pub fn noise(&self, value: impl Fn(&Sample) -> Option<f64>) -> f64 {
+        let Some(whole) = value(&self.mean) else { return 0.0 };
+        let off = self.windows.iter().filter_map(&value).map(|one| (one - whole).abs() / whole);
+        off.fold(0.0, f64::max)
+    }
 }
 
 /// What was learned so far.
@@ -47,18 +66,16 @@ impl Baselines {
         (self.place(load) - f64::from(level.0)).abs() <= 0.5 + OVERLAP
     }
 
-    /// Keeps a latency that was measured at full speed.
-    pub fn learn(&mut self, load: &Sample) -> Level {
-        let level = self.level_of(load);
-        let baseline =
-            Baseline { latency_us: load.latency_us_mean, mix: load.mix(), age: Seconds(0.0) };
-        self.learned.insert(level, baseline);
+    /// Keeps windows that were measured at full speed, which are one load together.
+    pub fn learn(&mut self, mean: Sample, windows: Vec<Sample>) -> Level {
+        let level = self.level_of(&mean);
+        self.learned.insert(level, Baseline { mean, windows, age: Seconds(0.0) });
         level
     }
 
     /// The latency at full speed of a level, unless it is unknown or too old.
-    pub fn known(&self, level: Level) -> Option<Baseline> {
-        self.learned.get(&level).filter(|baseline| baseline.age <= self.age_max).copied()
+    pub fn known(&self, level: Level) -> Option<&Baseline> {
+        self.learned.get(&level).filter(|baseline| baseline.age <= self.age_max)
     }
 
     /// Lets time pass.

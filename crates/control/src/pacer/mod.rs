@@ -11,6 +11,7 @@ mod baseline;
 mod expectation;
 mod idle;
 mod order;
+mod promise;
 mod settings;
 mod stability;
 mod state;
@@ -20,8 +21,9 @@ pub use settings::PacerSettings;
 
 use adaptor::{Adaptor, Distance};
 use background::BackgroundKeeper;
-use baseline::{Baselines, Level};
+use baseline::{Baseline, Baselines, Level};
 use expectation::{Expectation, Mix};
+use promise::Promise;
 use stability::Stability;
 use state::OperatingState;
 use wattio_law::{
@@ -34,6 +36,7 @@ use wattio_units::Seconds;
 pub struct Pacer {
     settings: PacerSettings,
     limits: Limits,
+    promise: Promise,
     state: OperatingState,
     stability: Stability,
     baselines: Baselines,
@@ -59,7 +62,10 @@ pub struct Pacer {
     reason: &'static str,
     /// The baseline and the loss of the last window that had requests.
     baseline_us: Option<f64>,
+    baseline_us_tail: Option<f64>,
     loss: Option<f64>,
+    /// The mean latency from which on requests of the last window's mix are a burst.
+    burst_us: Option<f64>,
 }
 
 impl Pacer {
@@ -68,6 +74,7 @@ impl Pacer {
     pub fn new(settings: PacerSettings, limits: Limits) -> Self {
         let held = limits.full_speed();
         Self {
+            promise: Promise::new(settings.plf),
             state: OperatingState::Unstable,
             stability: Stability::new(settings.windows, settings.requests_min),
             baselines: Baselines::new(settings.baseline_octaves, settings.baseline_age_max),
@@ -84,7 +91,9 @@ impl Pacer {
             work_requests: 0.0,
             reason: "starting",
             baseline_us: None,
+            baseline_us_tail: None,
             loss: None,
+            burst_us: None,
             held,
             settings,
             limits,
@@ -173,7 +182,11 @@ impl Pacer {
         if self.stability.divergence(&self.expectation) >= self.settings.stable_threshold {
             return full;
         }
-        let level = self.baselines.learn(&mean);
+        if self.promise.has_quantile() && mean.histogram.is_none() {
+            self.reason = "nobody tells how latencies spread, and a quantile is bounded";
+            return full;
+        }
+        let level = self.baselines.learn(mean, self.stability.windows());
         self.move_to(Some(level));
         self.state = OperatingState::Stable;
         self.unsteady = Seconds(0.0);
@@ -203,10 +216,18 @@ impl Pacer {
             return self.destabilise("the latency diverges");
         }
         self.move_to(self.level_of_load());
-        let Some(baseline_us) = self.baseline_us(sample.mix()) else {
+        let Some((full_speed, translation)) = self.full_speed(sample.mix()) else {
             return self.destabilise("a load whose latency at full speed is not known");
         };
-        let distance = self.settings.loss_distance(sample.latency_us_mean, baseline_us);
+        let lately = self.stability.over_all_windows();
+        let lately = lately.as_ref().unwrap_or(&sample);
+        let settings = &self.settings;
+        let Some(distance) =
+            self.promise.distance(&sample, lately, full_speed, translation, settings)
+        else {
+            return self
+                .destabilise("nobody tells how latencies spread, and a quantile is bounded");
+        };
         self.reason =
             if distance < 0.0 { "no room below the bound" } else { "room below the bound" };
         let merged = (sample.span / self.settings.window).clamp(1.0, self.settings.merged_gain_max);
@@ -232,9 +253,13 @@ impl Pacer {
     /// Lays a window that went much too far to the last step down, if there was one just before.
     fn blame(&mut self, latency: &LatencyObservation) {
         let mix = Mix::of(latency.read_share, latency.bytes_mean);
-        let pair = latency.latency_us_mean.zip(self.baseline_us(mix));
-        let distance = pair.map(|(mean_us, base_us)| self.settings.loss_distance(mean_us, base_us));
-        if distance.is_some_and(|distance| distance < -self.settings.overshoot_max) {
+        let (Some(mean_us), Some((full_speed, translation))) =
+            (latency.latency_us_mean, self.full_speed(mix))
+        else {
+            return;
+        };
+        let loss = mean_us / (full_speed.mean().latency_us_mean * translation) - 1.0;
+        if loss > self.promise.share(full_speed) * (1.0 + self.settings.overshoot_max) {
             self.adaptor.blame(&self.limits, &self.settings);
         }
     }
@@ -247,11 +272,11 @@ impl Pacer {
         Some(if stays { held } else { self.baselines.level_of(&mean) })
     }
 
-    /// The latency that a mix of requests would have at full speed; `None` when the level's
-    /// baseline has to be learned.
-    fn baseline_us(&self, mix: Option<Mix>) -> Option<f64> {
+    /// The baseline of the level in force, and by how much the latency of a mix of requests
+    /// differs from it; `None` when it has to be learned.
+    fn full_speed(&self, mix: Option<Mix>) -> Option<(&Baseline, f64)> {
         let baseline = self.baselines.known(self.level?)?;
-        Some(baseline.latency_us * self.expectation.translation(baseline.mix, mix))
+        Some((baseline, self.expectation.translation(baseline.mix(), mix)))
     }
 
     /// Section IV-B: latency or utilisation leaps within one window, or more requests came than
@@ -259,9 +284,11 @@ impl Pacer {
     /// them is no sign of a burst.
     fn burst(&self, seen: &Observation, latency: &LatencyObservation) -> Option<&'static str> {
         let mix = Mix::of(latency.read_share, latency.bytes_mean);
-        let pair = latency.latency_us_mean.zip(self.baseline_us(mix));
         let slow = latency.requests >= self.settings.requests_min
-            && pair.is_some_and(|(mean_us, baseline_us)| mean_us > self.burst_latency(baseline_us));
+            && latency
+                .latency_us_mean
+                .zip(self.burst_latency_us(mix))
+                .is_some_and(|(mean_us, limit_us)| mean_us > limit_us);
         let clients = seen.groups.iter().map(|group| group.utilisation_clients);
         let busy = clients.fold(0.0, f64::max) > self.settings.burst_utilisation;
         if seen.alarm {
@@ -274,15 +301,27 @@ impl Pacer {
     }
 
     /// The latency in microseconds from which on a window is a burst.
-    fn burst_latency(&self, baseline_us: f64) -> f64 {
-        baseline_us * (1.0 + self.settings.plf + self.settings.burst_margin)
+    fn burst_latency_us(&self, mix: Option<Mix>) -> Option<f64> {
+        let (full_speed, translation) = self.full_speed(mix)?;
+        let share = self.promise.share(full_speed);
+        let baseline_us = full_speed.mean().latency_us_mean * translation;
+        Some(baseline_us * (1.0 + share + self.settings.burst_margin))
     }
 
     /// Keeps what [`Law::insight`] tells of a window, by what was known while it ran.
     fn look_back(&mut self, latency: Option<&LatencyObservation>) {
         let Some(latency) = latency.filter(|latency| latency.requests > 0) else { return };
         let mix = Mix::of(latency.read_share, latency.bytes_mean);
-        self.baseline_us = self.baseline_us(mix);
+        let known = self.full_speed(mix).map(|(full_speed, translation)| {
+            let mean_us = full_speed.mean().latency_us_mean;
+            (
+                mean_us * translation,
+                self.promise.tail_us(full_speed).map(|tail_us| tail_us * translation),
+            )
+        });
+        self.burst_us = self.burst_latency_us(mix);
+        self.baseline_us = known.map(|(mean_us, _)| mean_us);
+        self.baseline_us_tail = known.and_then(|(_, tail_us)| tail_us);
         self.loss = latency.latency_us_mean.zip(self.baseline_us).map(|(l, base)| l / base - 1.0);
     }
 
@@ -383,11 +422,9 @@ impl Law for Pacer {
     fn is_alarming(&self, seen: &Glimpse) -> bool {
         let spans = (self.settings.window / self.settings.burst_window).max(1.0);
         let enough = seen.completed as f64 * spans >= self.settings.requests_min as f64;
-        let baseline_us = self.baseline_us.filter(|_| self.state == OperatingState::Stable);
+        let burst_us = self.burst_us.filter(|_| self.state == OperatingState::Stable);
         let mean_us = seen.latency_us_mean.filter(|_| seen.span < self.settings.window * 0.5);
-        let late = mean_us
-            .zip(baseline_us)
-            .is_some_and(|(mean_us, baseline_us)| mean_us > self.burst_latency(baseline_us));
+        let late = mean_us.zip(burst_us).is_some_and(|(mean_us, burst_us)| mean_us > burst_us);
         let longer = (seen.span / self.settings.burst_window).max(1.0);
         let waits = self.state == OperatingState::Idle
             && seen.in_flight.is_some_and(|in_flight| in_flight.requests > 0);
@@ -405,9 +442,9 @@ impl Law for Pacer {
             bound_in_force: self.state == OperatingState::Stable,
             is_learning: self.state.is_at_full_speed(),
             baseline_us: self.baseline_us,
-            bound_us: self.baseline_us.map(|baseline_us| baseline_us * (1.0 + self.settings.plf)),
+            baseline_us_tail: self.baseline_us_tail,
+            bound_us: self.promise.limit_us(self.baseline_us),
             loss: self.loss,
-            ..Insight::default()
         }
     }
 
@@ -416,12 +453,12 @@ impl Law for Pacer {
     }
 
     fn bounds(&self) -> Vec<Bound> {
-        vec![Bound::mean_relative(self.settings.plf)]
+        self.promise.bounds().to_vec()
     }
 
     fn set_bounds(&mut self, bounds: &[Bound]) {
-        if let Some(share) = bounds.iter().find_map(Bound::share) {
-            self.settings.plf = share;
-        }
+        self.promise.set(bounds);
+        let least = self.promise.requests_min(self.settings.requests_min);
+        self.stability.set_requests_min(least);
     }
 }

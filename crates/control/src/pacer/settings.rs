@@ -83,12 +83,4 @@ impl PacerSettings {
             coordinated: flag("coordinated"),
         }
     }
-
-    /// Section IV-C: `loss = (l - l_base) / l_base`, `d = (plf - loss) / plf`, with plf less the
-    /// headroom; between `loss_distance_min` and 1.
-    pub(crate) fn loss_distance(&self, latency_us: f64, baseline_us: f64) -> f64 {
-        let tolerated = self.plf * (1.0 - self.bound_headroom);
-        let loss = (latency_us - baseline_us) / baseline_us;
-        ((tolerated - loss) / tolerated).clamp(self.loss_distance_min, 1.0)
-    }
 }

@@ -2,22 +2,24 @@
 
 use super::expectation::{Expectation, Mix};
 use std::collections::VecDeque;
-use wattio_law::LatencyObservation;
+use wattio_law::{LatencyHistogram, LatencyObservation};
 use wattio_units::Seconds;
 
 /// The requests of one window, or of several merged ones.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Sample {
     pub requests: u64,
     pub latency_us_mean: f64,
     pub bytes_mean: Option<f64>,
     pub read_share: Option<f64>,
+    /// How latencies spread, where the source tells it of all windows.
+    pub histogram: Option<LatencyHistogram>,
     pub span: Seconds,
 }
 
 impl Sample {
     /// This sample and another one as one.
-    fn merge(self, other: Self) -> Self {
+    pub fn merge(self, other: &Self) -> Self {
         let requests = self.requests.saturating_add(other.requests);
         let share = other.requests as f64 / requests as f64;
         let blend = |a: f64, b: f64| a + (b - a) * share;
@@ -27,8 +29,19 @@ impl Sample {
             latency_us_mean: blend(self.latency_us_mean, other.latency_us_mean),
             bytes_mean: blend_known(self.bytes_mean, other.bytes_mean),
             read_share: blend_known(self.read_share, other.read_share),
+            histogram: self.histogram.zip(other.histogram.as_ref()).map(|(mut mine, theirs)| {
+                mine.merge(theirs);
+                mine
+            }),
             span: self.span + other.span,
         }
+    }
+
+    /// Several samples as one.
+    pub fn of<'a>(samples: impl IntoIterator<Item = &'a Self>) -> Option<Self> {
+        let mut samples = samples.into_iter();
+        let first = samples.next()?.clone();
+        Some(samples.fold(first, Self::merge))
     }
 
     /// The mix of requests, where the source tells it.
@@ -81,10 +94,12 @@ impl Stability {
             latency_us_mean,
             bytes_mean: latency.bytes_mean,
             read_share: latency.read_share,
+            histogram: latency.histogram.clone(),
             span: dt + self.empty,
         };
         self.empty = Seconds(0.0);
-        let sample = self.growing.take().map_or(window, |growing| growing.merge(window));
+        let sample =
+            self.growing.take().map_or_else(|| window.clone(), |growing| growing.merge(&window));
         if sample.requests < self.requests_min {
             self.growing = Some(sample);
             return None;
@@ -92,7 +107,7 @@ impl Stability {
         if self.samples.len() == self.windows {
             self.samples.pop_front();
         }
-        self.samples.push_back(sample);
+        self.samples.push_back(sample.clone());
         Some(sample)
     }
 
@@ -111,7 +126,17 @@ impl Stability {
     /// All k windows as one sample, once there are k.
     pub fn over_all_windows(&self) -> Option<Sample> {
         let full = self.samples.len() == self.windows;
-        full.then(|| self.samples.iter().copied().reduce(Sample::merge)).flatten()
+        full.then(|| Sample::of(&self.samples)).flatten()
+    }
+
+    /// The last windows, oldest first.
+    pub fn windows(&self) -> Vec<Sample> {
+        self.samples.iter().cloned().collect()
+    }
+
+    /// A sample needs so many requests from now on.
+    pub fn set_requests_min(&mut self, requests_min: u64) {
+        self.requests_min = requests_min;
     }
 }
 
