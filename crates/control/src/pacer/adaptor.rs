@@ -11,7 +11,7 @@
 
 use super::order::{Knob, costs_less};
 use super::settings::PacerSettings;
-use super::tried::Tried;
+use super::tried::{Blame, Tried};
 use wattio_law::{Action, DriveAction, GroupAction, GroupObservation, Limits, Observation};
 use wattio_units::{Hertz, Seconds};
 
@@ -30,8 +30,8 @@ pub struct Adaptor {
 pub struct Distance {
     /// The loss distance of section IV-C, times the windows that it stands for.
     pub loss: f64,
-    /// Whether the bound was overshot by so much that a coarse step must be to blame.
-    pub overshoots: bool,
+    /// Which steps are to blame, where the last one went too far.
+    pub blames: Option<Blame>,
 }
 
 impl Adaptor {
@@ -62,7 +62,7 @@ impl Adaptor {
     /// The last step down went much too far.
     pub fn blame(&mut self, limits: &Limits, settings: &PacerSettings) {
         if settings.coordinated {
-            self.tried.blame(limits, settings);
+            self.tried.blame(Blame::CoarseStep, limits, settings);
         }
     }
 
@@ -82,7 +82,8 @@ impl Adaptor {
             return self.action(seen, limits, settings);
         }
         let first = costs_less(self.frequency_share, seen, limits, settings);
-        let undone = distance.overshoots && self.tried.blame(limits, settings);
+        let blames = distance.blames;
+        let undone = blames.is_some_and(|blames| self.tried.blame(blames, limits, settings));
         if undone {
             self.frequency_share = self.frequency_share.max(self.tried.frequency_floor());
             self.unwind_down(seen, settings);

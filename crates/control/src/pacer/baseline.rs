@@ -58,12 +58,20 @@ impl Baselines {
 
     /// The level of a load.
     pub fn level_of(&self, load: &Sample) -> Level {
-        Level(self.place(load).round() as i32)
+        self.level_of_slowed(load, 1.0)
     }
 
-    /// Whether a load is still at a level, with some overlap so that it does not flap.
-    pub fn still_at(&self, level: Level, load: &Sample) -> bool {
-        (self.place(load) - f64::from(level.0)).abs() <= 0.5 + OVERLAP
+    /// The level of a load whose rate would be `slower` times what it is at full speed.
+    pub fn level_of_slowed(&self, load: &Sample, slower: f64) -> Level {
+        Level((self.place(load) + slower.log2() / self.octaves).round() as i32)
+    }
+
+    /// Whether a load is still at a level, with some overlap so that it does not flap. At full
+    /// speed its rate would be up to `slower` times what it is, where clients wait for answers.
+    pub fn still_at(&self, level: Level, load: &Sample, slower: f64) -> bool {
+        let (from, level) = (self.place(load), f64::from(level.0));
+        let to = from + slower.max(1.0).log2() / self.octaves;
+        from <= level + 0.5 + OVERLAP && to >= level - 0.5 - OVERLAP
     }
 
     /// Keeps windows that were measured at full speed, which are one load together.

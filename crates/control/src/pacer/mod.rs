@@ -8,6 +8,7 @@
 mod adaptor;
 mod background;
 mod baseline;
+mod closed_loop;
 mod expectation;
 mod idle;
 mod order;
@@ -22,10 +23,12 @@ pub use settings::PacerSettings;
 use adaptor::{Adaptor, Distance};
 use background::BackgroundKeeper;
 use baseline::{Baseline, Baselines, Level};
+use closed_loop::{Advice, ClosedLoop, power_of};
 use expectation::{Expectation, Mix};
 use promise::Promise;
-use stability::Stability;
+use stability::{Sample, Stability};
 use state::OperatingState;
+use tried::Blame;
 use wattio_law::{
     Action, Bound, Glimpse, Insight, LatencyObservation, Law, Limits, Observation, Watch,
 };
@@ -42,6 +45,7 @@ pub struct Pacer {
     baselines: Baselines,
     expectation: Expectation,
     adaptor: Adaptor,
+    closed_loop: ClosedLoop,
     background: BackgroundKeeper,
     /// The baseline in force while stable.
     level: Option<Level>,
@@ -80,6 +84,7 @@ impl Pacer {
             baselines: Baselines::new(settings.baseline_octaves, settings.baseline_age_max),
             expectation: Expectation::default(),
             adaptor: Adaptor::new(limits.groups.len()),
+            closed_loop: ClosedLoop::default(),
             background: BackgroundKeeper::default(),
             level: None,
             tried_at: None,
@@ -175,7 +180,7 @@ impl Pacer {
         {
             self.expectation.learn(mix, latency_us, latency.requests);
         }
-        if self.stability.push(latency, dt).is_none() {
+        if self.stability.push(latency, power_of(seen, &self.limits), dt).is_none() {
             return full;
         }
         let Some(mean) = self.stability.over_all_windows() else { return full };
@@ -183,7 +188,7 @@ impl Pacer {
             return full;
         }
         if self.promise.has_quantile() && mean.histogram.is_none() {
-            self.reason = "nobody tells how latencies spread, and a quantile is bounded";
+            self.reason = NO_HISTOGRAM;
             return full;
         }
         let level = self.baselines.learn(mean, self.stability.windows());
@@ -205,7 +210,7 @@ impl Pacer {
             self.blame(latency);
             return self.destabilise(reason);
         }
-        let Some(sample) = self.stability.push(latency, dt) else {
+        let Some(sample) = self.stability.push(latency, power_of(seen, &self.limits), dt) else {
             self.reason = "too few requests for a mean: waiting";
             let mut action = self.held.clone();
             action.background = self.background.budgets(&self.settings);
@@ -216,29 +221,52 @@ impl Pacer {
             return self.destabilise("the latency diverges");
         }
         self.move_to(self.level_of_load());
-        let Some((full_speed, translation)) = self.full_speed(sample.mix()) else {
-            return self.destabilise("a load whose latency at full speed is not known");
-        };
-        let lately = self.stability.over_all_windows();
-        let lately = lately.as_ref().unwrap_or(&sample);
+        match self.distance(&sample) {
+            Err(reason) => self.destabilise(reason),
+            Ok(distance) => {
+                let held = &self.held.groups;
+                let mut action =
+                    self.adaptor.step(distance, held, seen, &self.limits, &self.settings);
+                action.background = self.background.budgets(&self.settings);
+                action
+            }
+        }
+    }
+
+    /// How far a sample is from what is promised, times the windows that it stands for; or why
+    /// that cannot be told.
+    fn distance(&mut self, sample: &Sample) -> Result<Distance, &'static str> {
         let settings = &self.settings;
-        let Some(distance) =
-            self.promise.distance(&sample, lately, full_speed, translation, settings)
-        else {
-            return self
-                .destabilise("nobody tells how latencies spread, and a quantile is bounded");
+        let known = self.level.and_then(|level| self.baselines.known(level));
+        let full_speed = known.ok_or("a load whose latency at full speed is not known")?;
+        let translation = self.expectation.translation(full_speed.mix(), sample.mix());
+        let lately = self.stability.over_all_windows();
+        let lately = lately.as_ref().unwrap_or(sample);
+        let below_bound = self
+            .promise
+            .distance(sample, lately, full_speed, translation, settings)
+            .ok_or(NO_HISTOGRAM)?;
+        let base_us = full_speed.mean().latency_us_mean * translation;
+        self.closed_loop.learn(lately, full_speed, base_us);
+        let advice = self.closed_loop.advise(lately, full_speed, settings.windows);
+        self.reason = match advice {
+            _ if below_bound < 0.0 => "no room below the bound",
+            None | Some(Advice::Go) => "room below the bound",
+            Some(Advice::Wait) => "clients wait for answers: waiting for what the last step did",
+            Some(Advice::Back) => "clients wait for answers, and slower ones take more energy each",
         };
-        self.reason =
-            if distance < 0.0 { "no room below the bound" } else { "room below the bound" };
-        let merged = (sample.span / self.settings.window).clamp(1.0, self.settings.merged_gain_max);
-        let distance = Distance {
-            loss: distance * merged,
-            overshoots: distance < -self.settings.overshoot_max,
+        let distance = match advice {
+            None | Some(Advice::Go) => below_bound,
+            Some(Advice::Wait) => below_bound.min(0.0),
+            Some(Advice::Back) => below_bound.min(BACK),
         };
-        let held = &self.held.groups;
-        let mut action = self.adaptor.step(distance, held, seen, &self.limits, &self.settings);
-        action.background = self.background.budgets(&self.settings);
-        action
+        let merged = (sample.span / settings.window).clamp(1.0, settings.merged_gain_max);
+        let blames = match advice {
+            Some(Advice::Back) => Some(Blame::AnyStep),
+            _ if below_bound < -settings.overshoot_max => Some(Blame::CoarseStep),
+            _ => None,
+        };
+        Ok(Distance { loss: distance * merged, blames })
     }
 
     /// The load is at this level now; what was tried at another one says nothing.
@@ -246,6 +274,7 @@ impl Pacer {
         self.level = level;
         if level != self.tried_at {
             self.adaptor.forget_tries();
+            self.closed_loop.clear();
             self.tried_at = level;
         }
     }
@@ -264,12 +293,21 @@ impl Pacer {
         }
     }
 
-    /// The level that the load is at now: the one in force until the load has left it.
+    /// The level that the load is at now: the one in force until the load has left it. Clients that
+    /// wait for answers ask less often of a slower server, and are at the level that full speed's
+    /// rate would be.
     fn level_of_load(&self) -> Option<Level> {
         let held = self.level?;
-        let Some(mean) = self.stability.over_all_windows() else { return Some(held) };
-        let stays = self.baselines.still_at(held, &mean);
-        Some(if stays { held } else { self.baselines.level_of(&mean) })
+        let Some(lately) = self.stability.over_all_windows() else { return Some(held) };
+        let slowed = self.full_speed(lately.mix()).map_or(1.0, |(full_speed, translation)| {
+            lately.latency_us_mean / (full_speed.mean().latency_us_mean * translation)
+        });
+        let may_follow = if self.closed_loop.is_open() { 1.0 } else { slowed };
+        if self.baselines.still_at(held, &lately, may_follow) {
+            return Some(held);
+        }
+        let follows = if self.closed_loop.is_closed() { slowed } else { 1.0 };
+        Some(self.baselines.level_of_slowed(&lately, follows))
     }
 
     /// The baseline of the level in force, and by how much the latency of a mix of requests
@@ -360,6 +398,9 @@ impl Pacer {
     }
 }
 
+/// The loss distance at which a step that raised the energy of requests is given back.
+const BACK: f64 = -0.25;
+const NO_HISTOGRAM: &str = "nobody tells how latencies spread, and a quantile is bounded";
 /// Weight of the past that is kept with each window's work.
 const WORK_MEMORY: f64 = 0.5;
 

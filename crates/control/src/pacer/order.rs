@@ -145,7 +145,7 @@ impl Load {
 }
 
 /// What a core draws at a frequency, between the two nearest ones of the table.
-fn draws(table: &[CorePower], frequency: Hertz) -> CorePower {
+pub fn draws(table: &[CorePower], frequency: Hertz) -> CorePower {
     let above = table.partition_point(|point| point.frequency.0 < frequency.0);
     let (low, high) = match (above.checked_sub(1).and_then(|at| table.get(at)), table.get(above)) {
         (Some(low), Some(high)) => (low, high),

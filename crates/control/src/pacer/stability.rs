@@ -3,7 +3,7 @@
 use super::expectation::{Expectation, Mix};
 use std::collections::VecDeque;
 use wattio_law::{LatencyHistogram, LatencyObservation};
-use wattio_units::Seconds;
+use wattio_units::{Seconds, Watts};
 
 /// The requests of one window, or of several merged ones.
 #[derive(Clone, Debug, PartialEq)]
@@ -14,6 +14,8 @@ pub struct Sample {
     pub read_share: Option<f64>,
     /// How latencies spread, where the source tells it of all windows.
     pub histogram: Option<LatencyHistogram>,
+    /// What was drawn, in joules, where it is known.
+    pub energy_j: Option<f64>,
     pub span: Seconds,
 }
 
@@ -33,6 +35,7 @@ impl Sample {
                 mine.merge(theirs);
                 mine
             }),
+            energy_j: self.energy_j.zip(other.energy_j).map(|(mine, theirs)| mine + theirs),
             span: self.span + other.span,
         }
     }
@@ -47,6 +50,11 @@ impl Sample {
     /// The mix of requests, where the source tells it.
     pub fn mix(&self) -> Option<Mix> {
         Mix::of(self.read_share, self.bytes_mean)
+    }
+
+    /// What a request takes, in joules.
+    pub fn energy_of_request_j(&self) -> Option<f64> {
+        self.energy_j.map(|energy_j| energy_j / self.requests as f64)
     }
 
     /// Requests a second.
@@ -84,7 +92,12 @@ impl Stability {
     }
 
     /// Adds a window; returns the sample that it completes, if it does.
-    pub fn push(&mut self, latency: &LatencyObservation, dt: Seconds) -> Option<Sample> {
+    pub fn push(
+        &mut self,
+        latency: &LatencyObservation,
+        power: Option<Watts>,
+        dt: Seconds,
+    ) -> Option<Sample> {
         let Some(latency_us_mean) = latency.latency_us_mean.filter(|_| latency.requests > 0) else {
             self.empty = self.empty + dt;
             return None;
@@ -95,6 +108,7 @@ impl Stability {
             bytes_mean: latency.bytes_mean,
             read_share: latency.read_share,
             histogram: latency.histogram.clone(),
+            energy_j: power.map(|power| power.0 * (dt + self.empty).0),
             span: dt + self.empty,
         };
         self.empty = Seconds(0.0);
@@ -157,9 +171,9 @@ mod tests {
     fn sparse_windows_are_merged_and_their_time_is_kept() {
         let mut stability = Stability::new(2, 10);
         let half = Seconds(0.5);
-        assert_eq!(stability.push(&window(4, 100.0), half), None);
-        assert_eq!(stability.push(&window(0, 0.0), half), None);
-        let sample = stability.push(&window(6, 200.0), half).unwrap();
+        assert_eq!(stability.push(&window(4, 100.0), None, half), None);
+        assert_eq!(stability.push(&window(0, 0.0), None, half), None);
+        let sample = stability.push(&window(6, 200.0), None, half).unwrap();
         assert_eq!((sample.requests, sample.span), (10, Seconds(1.5)));
         assert!((sample.latency_us_mean - 160.0).abs() < 1e-9);
         assert_eq!(sample.read_share, None);
@@ -169,12 +183,12 @@ mod tests {
     fn divergence_is_the_farthest_window_over_the_average() {
         let mut stability = Stability::new(3, 1);
         for latency_us in [90.0, 100.0, 140.0] {
-            stability.push(&window(5, latency_us), Seconds(0.5));
+            stability.push(&window(5, latency_us), None, Seconds(0.5));
         }
         assert!((stability.divergence(&Expectation::default()) - 30.0 / 110.0).abs() < 1e-12);
-        stability.push(&window(5, 100.0), Seconds(0.5));
-        stability.push(&window(5, 100.0), Seconds(0.5));
-        stability.push(&window(5, 100.0), Seconds(0.5));
+        stability.push(&window(5, 100.0), None, Seconds(0.5));
+        stability.push(&window(5, 100.0), None, Seconds(0.5));
+        stability.push(&window(5, 100.0), None, Seconds(0.5));
         assert_eq!(stability.divergence(&Expectation::default()), 0.0, "only the last three count");
     }
 }

@@ -18,6 +18,21 @@ pub struct Tried {
     floors: Vec<Floor>,
 }
 
+/// Which steps down can have made a window go too far.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Blame {
+    /// Only one that is coarse.
+    CoarseStep,
+    /// Any: enough windows have shown it.
+    AnyStep,
+}
+
+impl Blame {
+    fn holds(self, before: u32, after: u32) -> bool {
+        self == Self::AnyStep || f64::from(after) <= f64::from(before) * (1.0 - COARSE)
+    }
+}
+
 #[derive(Clone, Debug)]
 struct Last {
     before: Vec<GroupAction>,
@@ -34,7 +49,7 @@ struct Floor {
 }
 
 /// So many windows after a step down, an overshoot is laid to it.
-const WINDOWS_BLAMED: f64 = 4.0;
+const WINDOWS_BLAMED: usize = 4;
 /// The share of a group's cores whose loss can overshoot; fewer come and go with every window.
 const COARSE: f64 = 0.1;
 
@@ -66,8 +81,9 @@ impl Tried {
 
     /// The window went too far: what was lowered last is not lowered as far again for a while.
     /// Whether there was such a step.
-    pub fn blame(&mut self, limits: &Limits, settings: &PacerSettings) -> bool {
-        let recent = settings.window * WINDOWS_BLAMED;
+    pub fn blame(&mut self, blames: Blame, limits: &Limits, settings: &PacerSettings) -> bool {
+        let windows = settings.windows.max(WINDOWS_BLAMED) + 1;
+        let recent = settings.window * windows as f64;
         let Some(last) = self.last.take_if(|last| last.age <= recent) else { return false };
         self.floors.resize(limits.groups.len(), Floor::default());
         let pairs = || last.before.iter().zip(&last.after);
@@ -78,7 +94,7 @@ impl Tried {
             if slower {
                 let share = before.frequency / limits.frequency_max;
                 floor.frequency_share = Some((share, settings.retry_after));
-            } else if f64::from(after.cores) <= f64::from(before.cores) * (1.0 - COARSE) {
+            } else if after.cores < before.cores && blames.holds(before.cores, after.cores) {
                 floor.cores = Some((before.cores, settings.retry_after));
             }
         }
