@@ -32,7 +32,13 @@ pub struct Distance {
     pub loss: f64,
     /// Which steps are to blame, where the last one went too far.
     pub blames: Option<Blame>,
+    /// The time that the sample took.
+    pub span: Seconds,
 }
+
+/// The share of its cores that a group keeps in any one step: the last few cost the most, and a
+/// step that stands for many windows must not take them unseen.
+const CORES_KEPT: f64 = 0.7;
 
 impl Adaptor {
     pub fn new(groups: usize) -> Self {
@@ -59,11 +65,21 @@ impl Adaptor {
         self.tried.clear();
     }
 
-    /// The last step down went much too far.
-    pub fn blame(&mut self, limits: &Limits, settings: &PacerSettings) {
-        if settings.coordinated {
-            self.tried.blame(Blame::CoarseStep, limits, settings);
-        }
+    /// The last step down went much too far; whether there was one.
+    pub fn blame(&mut self, limits: &Limits, settings: &PacerSettings) -> bool {
+        settings.coordinated && self.tried.blame(Blame::CoarseStep, limits, settings)
+    }
+
+    /// What was blamed is undone.
+    pub fn undo(
+        &mut self,
+        seen: &Observation,
+        limits: &Limits,
+        settings: &PacerSettings,
+    ) -> Action {
+        self.frequency_share = self.frequency_share.max(self.tried.frequency_floor());
+        self.unwind_down(seen, settings);
+        self.action(seen, limits, settings)
     }
 
     /// One step at a loss distance, from what is in force.
@@ -85,9 +101,9 @@ impl Adaptor {
         let blames = distance.blames;
         let undone = blames.is_some_and(|blames| self.tried.blame(blames, limits, settings));
         if undone {
-            self.frequency_share = self.frequency_share.max(self.tried.frequency_floor());
-            self.unwind_down(seen, settings);
-        } else if loss >= 0.0 {
+            return self.undo(seen, limits, settings);
+        }
+        if loss >= 0.0 {
             self.unwind_up(seen, limits, settings);
             let cores_go = first == Knob::Cores && !self.cores_at_rest(seen, limits, settings);
             if cores_go || !self.lower_frequency(loss, seen, limits, settings) {
@@ -100,7 +116,7 @@ impl Adaptor {
             self.step_cores(loss, settings);
         }
         let action = self.action(seen, limits, settings);
-        self.tried.ask(held, &action.groups);
+        self.tried.ask(held, &action.groups, distance.span);
         action
     }
 
@@ -202,7 +218,10 @@ impl Adaptor {
                     let desired = (for_all + (for_clients - for_all).max(0.0)).ceil();
                     // A utilisation that cannot be must not look like no work at all.
                     let desired = if desired >= 0.0 { desired as u32 } else { limits.cores_max };
-                    desired.max(self.tried.cores_floor(at))
+                    let kept = (f64::from(group.cores) * CORES_KEPT).ceil() as u32;
+                    let kept = kept.min(group.cores.saturating_sub(1));
+                    let fewest = if settings.coordinated { kept } else { 0 };
+                    desired.max(self.tried.cores_floor(at)).max(fewest.min(limits.cores_max))
                 }
                 _ => limits.cores_max,
             };

@@ -17,6 +17,10 @@ pub struct ClosedLoop {
     /// growth's square, both as logarithms.
     fall_growth: f64,
     growth_growth: f64,
+    /// The windows and the requests in these sums, and those of the baseline.
+    windows: f64,
+    requests: f64,
+    requests_base: f64,
     /// The least energy of a request so far, in joules, while the load is a closed loop.
     energy_j_least: Option<f64>,
     /// Windows since the last step.
@@ -41,6 +45,8 @@ const MEMORY: f64 = 0.9;
 /// From this part of the latency's growth on, the rate follows it: 0 is an open load, 1 a closed
 /// loop.
 const CLOSED: f64 = 0.5;
+/// Standard deviations that make it sure enough.
+const SURE: f64 = 1.5;
 /// By so much the energy of a request may be above the least that was seen: the noise of a mean
 /// over a few windows.
 const ENERGY_NOISE: f64 = 0.003;
@@ -48,26 +54,39 @@ const ENERGY_NOISE: f64 = 0.003;
 const ENERGY_LEAK: f64 = 1e-4;
 
 impl ClosedLoop {
-    /// Takes in the last windows as one, which would have the baseline's rate and `base_us` at full
-    /// speed.
-    pub fn learn(&mut self, lately: &Sample, full_speed: &Baseline, base_us: f64) {
-        let growth = (lately.latency_us_mean / base_us).ln();
-        let fall = (full_speed.mean().rate() / lately.rate()).ln();
+    /// Takes in a window, which would have the baseline's rate and `base_us` at full speed.
+    pub fn learn(&mut self, window: &Sample, full_speed: &Baseline, base_us: f64) {
+        let growth = (window.latency_us_mean / base_us).ln();
+        let fall = (full_speed.mean().rate() / window.rate()).ln();
         if growth > GROWTH_MIN && fall.is_finite() {
             self.fall_growth = self.fall_growth * MEMORY + fall * growth;
             self.growth_growth = self.growth_growth * MEMORY + growth * growth;
+            self.windows = self.windows * MEMORY + 1.0;
+            self.requests = self.requests * MEMORY + window.requests as f64;
+            self.requests_base = full_speed.mean().requests as f64;
         }
     }
 
     /// Whether the rate follows the latency.
     pub fn is_closed(&self) -> bool {
-        // What has been seen once proves little.
-        self.fall_growth > CLOSED * (self.growth_growth + GROWTH_MIN * GROWTH_MIN)
+        self.beyond(CLOSED) > SURE
     }
 
     /// Whether it is known not to.
     pub fn is_open(&self) -> bool {
-        self.fall_growth < 0.5 * CLOSED * (self.growth_growth - GROWTH_MIN * GROWTH_MIN)
+        self.beyond(CLOSED) < -SURE
+    }
+
+    /// By how many standard deviations the part by which the rate follows the latency is above
+    /// another one. Requests that come by themselves make a rate of `n` of them off by
+    /// `1 / sqrt(n)`.
+    fn beyond(&self, part: f64) -> f64 {
+        if self.growth_growth <= 0.0 {
+            return 0.0;
+        }
+        let growth = (self.growth_growth / self.windows).sqrt();
+        let noise = (1.0 / self.requests + 1.0 / self.requests_base).sqrt();
+        (self.fall_growth / self.growth_growth - part) * growth / noise
     }
 
     /// What the energy of a request says about going on, once so many windows have shown what the

@@ -8,6 +8,7 @@
 mod adaptor;
 mod background;
 mod baseline;
+mod burst;
 mod closed_loop;
 mod expectation;
 mod idle;
@@ -23,6 +24,7 @@ pub use settings::PacerSettings;
 use adaptor::{Adaptor, Distance};
 use background::BackgroundKeeper;
 use baseline::{Baseline, Baselines, Level};
+use burst::{BurstCheck, Late};
 use closed_loop::{Advice, ClosedLoop, power_of};
 use expectation::{Expectation, Mix};
 use promise::Promise;
@@ -58,18 +60,13 @@ pub struct Pacer {
     /// Whether requests were under way when the window before ended.
     was_in_flight: bool,
     held: Action,
-    alarm: Option<u64>,
-    /// Clients' work in core-seconds by group, and the requests it was for, of late windows.
-    work: Vec<f64>,
-    work_requests: f64,
+    burst: BurstCheck,
     /// Why the last action is what it is.
     reason: &'static str,
     /// The baseline and the loss of the last window that had requests.
     baseline_us: Option<f64>,
     baseline_us_tail: Option<f64>,
     loss: Option<f64>,
-    /// The mean latency from which on requests of the last window's mix are a burst.
-    burst_us: Option<f64>,
 }
 
 impl Pacer {
@@ -91,14 +88,11 @@ impl Pacer {
             quiet: Seconds(0.0),
             unsteady: Seconds(0.0),
             was_in_flight: false,
-            alarm: None,
-            work: vec![0.0; limits.groups.len()],
-            work_requests: 0.0,
+            burst: BurstCheck::new(limits.groups.len()),
             reason: "starting",
             baseline_us: None,
             baseline_us_tail: None,
             loss: None,
-            burst_us: None,
             held,
             settings,
             limits,
@@ -206,7 +200,7 @@ impl Pacer {
         latency: &LatencyObservation,
         dt: Seconds,
     ) -> Action {
-        if let Some(reason) = self.burst(seen, latency) {
+        if let Some(reason) = self.burst_seen(seen, latency) {
             self.blame(latency);
             return self.destabilise(reason);
         }
@@ -217,8 +211,14 @@ impl Pacer {
             return action;
         };
         if self.stability.divergence(&self.expectation) > self.settings.unstable_threshold {
-            self.blame(latency);
-            return self.destabilise("the latency diverges");
+            if !self.blame(latency) {
+                return self.destabilise("the latency diverges");
+            }
+            self.stability.clear();
+            self.reason = "the last step went too far and is undone";
+            let mut action = self.adaptor.undo(seen, &self.limits, &self.settings);
+            action.background = self.background.budgets(&self.settings);
+            return action;
         }
         self.move_to(self.level_of_load());
         match self.distance(&sample) {
@@ -247,7 +247,7 @@ impl Pacer {
             .distance(sample, lately, full_speed, translation, settings)
             .ok_or(NO_HISTOGRAM)?;
         let base_us = full_speed.mean().latency_us_mean * translation;
-        self.closed_loop.learn(lately, full_speed, base_us);
+        self.closed_loop.learn(sample, full_speed, base_us);
         let advice = self.closed_loop.advise(lately, full_speed, settings.windows);
         self.reason = match advice {
             _ if below_bound < 0.0 => "no room below the bound",
@@ -266,7 +266,7 @@ impl Pacer {
             _ if below_bound < -settings.overshoot_max => Some(Blame::CoarseStep),
             _ => None,
         };
-        Ok(Distance { loss: distance * merged, blames })
+        Ok(Distance { loss: distance * merged, blames, span: sample.span })
     }
 
     /// The load is at this level now; what was tried at another one says nothing.
@@ -279,18 +279,17 @@ impl Pacer {
         }
     }
 
-    /// Lays a window that went much too far to the last step down, if there was one just before.
-    fn blame(&mut self, latency: &LatencyObservation) {
+    /// Lays a window that went much too far to the last step down; whether there was one just before.
+    fn blame(&mut self, latency: &LatencyObservation) -> bool {
         let mix = Mix::of(latency.read_share, latency.bytes_mean);
         let (Some(mean_us), Some((full_speed, translation))) =
             (latency.latency_us_mean, self.full_speed(mix))
         else {
-            return;
+            return false;
         };
         let loss = mean_us / (full_speed.mean().latency_us_mean * translation) - 1.0;
-        if loss > self.promise.share(full_speed) * (1.0 + self.settings.overshoot_max) {
-            self.adaptor.blame(&self.limits, &self.settings);
-        }
+        let most = self.promise.share(full_speed) * (1.0 + self.settings.overshoot_max);
+        loss > most && self.adaptor.blame(&self.limits, &self.settings)
     }
 
     /// The level that the load is at now: the one in force until the load has left it. Clients that
@@ -320,13 +319,11 @@ impl Pacer {
     /// Section IV-B: latency or utilisation leaps within one window, or more requests came than
     /// the active cores can take. Background tasks wait for idle cores, so a core that is busy with
     /// them is no sign of a burst.
-    fn burst(&self, seen: &Observation, latency: &LatencyObservation) -> Option<&'static str> {
-        let mix = Mix::of(latency.read_share, latency.bytes_mean);
-        let slow = latency.requests >= self.settings.requests_min
-            && latency
-                .latency_us_mean
-                .zip(self.burst_latency_us(mix))
-                .is_some_and(|(mean_us, limit_us)| mean_us > limit_us);
+    fn burst_seen(&self, seen: &Observation, latency: &LatencyObservation) -> Option<&'static str> {
+        let LatencyObservation { requests, latency_us_mean, in_flight, .. } = *latency;
+        let slow = self
+            .late(Mix::of(latency.read_share, latency.bytes_mean))
+            .is_some_and(|late| late.is_late(requests, latency_us_mean, in_flight, &self.settings));
         let clients = seen.groups.iter().map(|group| group.utilisation_clients);
         let busy = clients.fold(0.0, f64::max) > self.settings.burst_utilisation;
         if seen.alarm {
@@ -338,12 +335,28 @@ impl Pacer {
         }
     }
 
-    /// The latency in microseconds from which on a window is a burst.
-    fn burst_latency_us(&self, mix: Option<Mix>) -> Option<f64> {
+    /// From when on requests of a mix are as late as those of a burst.
+    fn late(&self, mix: Option<Mix>) -> Option<Late> {
         let (full_speed, translation) = self.full_speed(mix)?;
-        let share = self.promise.share(full_speed);
-        let baseline_us = full_speed.mean().latency_us_mean * translation;
-        Some(baseline_us * (1.0 + share + self.settings.burst_margin))
+        let base_us = full_speed.mean().latency_us_mean * translation;
+        let growth = 1.0 + self.promise.share(full_speed) + self.settings.burst_margin;
+        // Little's law, or what was seen at full speed where that is more.
+        let by_rate = full_speed.mean().rate() * base_us * 1e-6;
+        let in_flight = full_speed.mean().in_flight.map_or(by_rate, |seen| seen.max(by_rate));
+        Some(Late { base_us, limit_us: base_us * growth, in_flight: in_flight * growth })
+    }
+
+    /// What is alarming until the next step.
+    fn watch_for(&mut self, latency: Option<&LatencyObservation>) {
+        let is_stable = self.state == OperatingState::Stable;
+        let lately = self.stability.over_all_windows().filter(|_| is_stable);
+        let arrivals = lately.and_then(|lately| {
+            self.burst.requests_of_a_burst(&lately, &self.held.groups, &self.settings)
+        });
+        let first = (self.state == OperatingState::Idle).then_some(1);
+        self.burst.arrivals = arrivals.or(first);
+        let mix = latency.and_then(|latency| Mix::of(latency.read_share, latency.bytes_mean));
+        self.burst.late = self.late(mix).filter(|_| is_stable);
     }
 
     /// Keeps what [`Law::insight`] tells of a window, by what was known while it ran.
@@ -357,52 +370,15 @@ impl Pacer {
                 self.promise.tail_us(full_speed).map(|tail_us| tail_us * translation),
             )
         });
-        self.burst_us = self.burst_latency_us(mix);
         self.baseline_us = known.map(|(mean_us, _)| mean_us);
         self.baseline_us_tail = known.and_then(|(_, tail_us)| tail_us);
         self.loss = latency.latency_us_mean.zip(self.baseline_us).map(|(l, base)| l / base - 1.0);
-    }
-
-    /// Takes in what the requests of a window cost on the cores; late windows count more.
-    fn learn_work(&mut self, seen: &Observation, requests: u64, dt: Seconds) {
-        if requests == 0 {
-            return;
-        }
-        self.work_requests = self.work_requests * WORK_MEMORY + requests as f64;
-        for (work, group) in self.work.iter_mut().zip(&seen.groups) {
-            let core_s = group.utilisation_clients * f64::from(group.cores) * dt.0;
-            // What cannot be is taken for none, and leaves the other parts of the alarm.
-            let core_s = if core_s.is_finite() { core_s.max(0.0) } else { 0.0 };
-            *work = *work * WORK_MEMORY + core_s;
-        }
-    }
-
-    /// The number of requests in an alarm span that is on its way to load the active cores beyond
-    /// `burst_utilisation`, and that is no mere fluctuation.
-    fn requests_of_a_burst(&self) -> Option<u64> {
-        let mean = self.stability.over_all_windows()?;
-        let span_s = self.settings.burst_window.0;
-        let expected = mean.requests as f64 * (span_s / mean.span.0);
-        let mut most = f64::INFINITY;
-        for (&work, group) in self.work.iter().zip(&self.held.groups) {
-            if work > 0.0 {
-                let room = self.settings.burst_utilisation * f64::from(group.cores) * span_s;
-                most = most.min(room * self.work_requests / work);
-            }
-        }
-        let most = if most.is_finite() { most * self.settings.burst_alarm } else { 0.0 };
-        let least = expected * (1.0 + self.settings.rate_change);
-        let noise = expected + 5.0 * expected.sqrt();
-        let alarm = most.max(least).max(noise);
-        alarm.is_finite().then_some(alarm.ceil() as u64)
     }
 }
 
 /// The loss distance at which a step that raised the energy of requests is given back.
 const BACK: f64 = -0.25;
 const NO_HISTOGRAM: &str = "nobody tells how latencies spread, and a quantile is bounded";
-/// Weight of the past that is kept with each window's work.
-const WORK_MEMORY: f64 = 0.5;
 
 impl Law for Pacer {
     fn step(&mut self, seen: &Observation, dt: Seconds) -> Action {
@@ -419,7 +395,7 @@ impl Law for Pacer {
                 self.destabilise("no latency to go by")
             }
             Some(latency) => {
-                self.learn_work(seen, latency.requests, dt);
+                self.burst.learn_work(seen, latency.requests, dt);
                 // A request that raised the alarm has arrived, even if none is answered yet.
                 let asked = latency.requests > 0 || latency.has_in_flight() || seen.alarm;
                 self.quiet = if asked { Seconds(0.0) } else { self.quiet + dt };
@@ -440,11 +416,7 @@ impl Law for Pacer {
             self.state
         );
         self.held = action.clone();
-        self.alarm = match self.state {
-            OperatingState::Idle => Some(1),
-            OperatingState::Stable => self.requests_of_a_burst(),
-            OperatingState::Settling | OperatingState::Unstable => None,
-        };
+        self.watch_for(seen.latency.as_ref());
         action
     }
 
@@ -454,26 +426,13 @@ impl Law for Pacer {
 
     fn watch(&self) -> Option<Watch> {
         let span = self.settings.burst_window;
-        self.alarm.map(|_| Watch { span, every: span * 0.5 })
+        self.burst.arrivals.map(|_| Watch { span, every: span * 0.5 })
     }
 
-    /// Too many requests, or requests as late as those of a burst: a tenth of the requests that a
-    /// window needs is enough for a mean over a tenth of its time. The mean of a look that is not
-    /// much shorter than a window is no news: it is judged when the window ends.
     fn is_alarming(&self, seen: &Glimpse) -> bool {
-        let spans = (self.settings.window / self.settings.burst_window).max(1.0);
-        let enough = seen.completed as f64 * spans >= self.settings.requests_min as f64;
-        let burst_us = self.burst_us.filter(|_| self.state == OperatingState::Stable);
-        let mean_us = seen.latency_us_mean.filter(|_| seen.span < self.settings.window * 0.5);
-        let late = mean_us.zip(burst_us).is_some_and(|(mean_us, burst_us)| mean_us > burst_us);
-        let longer = (seen.span / self.settings.burst_window).max(1.0);
-        let waits = self.state == OperatingState::Idle
+        let wakes = self.state == OperatingState::Idle
             && seen.in_flight.is_some_and(|in_flight| in_flight.requests > 0);
-        let arrived = match seen.offered() {
-            arrived if longer > 1.0 => (arrived as f64 / longer).ceil() as u64,
-            arrived => arrived,
-        };
-        self.alarm.is_some_and(|alarm| arrived >= alarm) || (enough && late) || waits
+        wakes || self.burst.is_alarming(seen, &self.settings)
     }
 
     fn insight(&self) -> Insight {

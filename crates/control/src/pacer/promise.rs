@@ -22,6 +22,8 @@ const SHARE_MIN: f64 = 1e-3;
 /// A window's bound is steered at so many times the noise below it: four windows show their
 /// farthest at 1.0 standard deviations, and one window in a thousand is three off.
 const NOISE: f64 = 3.0;
+/// Standard deviations of the baseline that a bound is steered below itself.
+const UNSURE: f64 = 2.0;
 
 impl Promise {
     /// The document's: the mean, `plf` above the baseline.
@@ -95,7 +97,9 @@ impl Promise {
                     NOISE * noise + coarseness(bound.statistic, full_speed.mean(), base_us)
                 }
             };
-            let headroom = (share * settings.bound_headroom).max(noise);
+            // The baseline itself is a mean over so many requests.
+            let unsure = UNSURE * full_speed.mean().error() * error_of(bound.statistic);
+            let headroom = (share * settings.bound_headroom).max(unsure).max(noise);
             Some(settings.loss_distance(value_us, base_us, share - headroom))
         });
         distances.reduce(|a, b| Some(a?.min(b?))).flatten()
@@ -133,6 +137,15 @@ fn statistic_us(statistic: Statistic, of: &Sample) -> Option<f64> {
     match statistic {
         Statistic::Mean => Some(of.latency_us_mean),
         Statistic::Quantile(q) => quantile_within_us(of.histogram.as_ref()?, q),
+    }
+}
+
+/// The error of a statistic over that of a mean: for the 99th percentile of latencies that spread
+/// exponentially, `sqrt(q / (1 - q) / n) / -ln(1 - q)` is twice `1 / sqrt(n)`.
+fn error_of(statistic: Statistic) -> f64 {
+    match statistic {
+        Statistic::Mean => 1.0,
+        Statistic::Quantile(_) => 2.0,
     }
 }
 

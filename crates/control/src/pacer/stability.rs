@@ -5,6 +5,9 @@ use std::collections::VecDeque;
 use wattio_law::{LatencyHistogram, LatencyObservation};
 use wattio_units::{Seconds, Watts};
 
+/// The standard deviation of latencies over their mean where nobody tells it.
+const SPREAD: f64 = 0.5;
+
 /// The requests of one window, or of several merged ones.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Sample {
@@ -14,6 +17,8 @@ pub struct Sample {
     pub read_share: Option<f64>,
     /// How latencies spread, where the source tells it of all windows.
     pub histogram: Option<LatencyHistogram>,
+    /// Requests under way at the windows' ends, on average.
+    pub in_flight: Option<f64>,
     /// What was drawn, in joules, where it is known.
     pub energy_j: Option<f64>,
     pub span: Seconds,
@@ -35,6 +40,7 @@ impl Sample {
                 mine.merge(theirs);
                 mine
             }),
+            in_flight: blend_known(self.in_flight, other.in_flight),
             energy_j: self.energy_j.zip(other.energy_j).map(|(mine, theirs)| mine + theirs),
             span: self.span + other.span,
         }
@@ -55,6 +61,24 @@ impl Sample {
     /// What a request takes, in joules.
     pub fn energy_of_request_j(&self) -> Option<f64> {
         self.energy_j.map(|energy_j| energy_j / self.requests as f64)
+    }
+
+    /// By how much a mean over so many requests may be off, as a share of it: one standard
+    /// deviation, with the latencies' own spread where a histogram tells it.
+    pub fn error(&self) -> f64 {
+        let spread = self.histogram.as_ref().and_then(|histogram| {
+            let (mut from, mut sum, mut squares, mut count) = (0.0, 0.0, 0.0, 0.0);
+            for &(to, requests) in histogram.buckets.iter().filter(|bucket| bucket.0.is_finite()) {
+                let (middle_us, requests) = ((from + to) * 0.5, requests as f64);
+                sum += middle_us * requests;
+                squares += middle_us * middle_us * requests;
+                count += requests;
+                from = to;
+            }
+            let mean = sum / count;
+            Some((squares / count / (mean * mean) - 1.0).max(0.0).sqrt()).filter(|s| s.is_finite())
+        });
+        spread.unwrap_or(SPREAD) / (self.requests as f64).sqrt()
     }
 
     /// Requests a second.
@@ -108,6 +132,7 @@ impl Stability {
             bytes_mean: latency.bytes_mean,
             read_share: latency.read_share,
             histogram: latency.histogram.clone(),
+            in_flight: latency.in_flight.map(|in_flight| in_flight.requests as f64),
             energy_j: power.map(|power| power.0 * (dt + self.empty).0),
             span: dt + self.empty,
         };

@@ -12,8 +12,9 @@ use wattio_units::Seconds;
 /// The last step down, and the settings below which the law does not go for now.
 #[derive(Clone, Debug, Default)]
 pub struct Tried {
-    /// The setting before the last step down, the time since, and what it was about.
     last: Option<Last>,
+    /// The time that a sample takes.
+    span: Seconds,
     /// For each group, as many cores as this and at this frequency.
     floors: Vec<Floor>,
 }
@@ -37,7 +38,8 @@ impl Blame {
 struct Last {
     before: Vec<GroupAction>,
     after: Vec<GroupAction>,
-    age: Seconds,
+    /// Samples since.
+    samples: usize,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -48,8 +50,9 @@ struct Floor {
     frequency_share: Option<(f64, Seconds)>,
 }
 
-/// So many windows after a step down, an overshoot is laid to it.
-const WINDOWS_BLAMED: usize = 4;
+/// A floor stands for as long as so many samples take at least: at a few requests a second it takes
+/// four of them to learn anew after a step that went too far.
+const SAMPLES_MIN: f64 = 30.0;
 /// The share of a group's cores whose loss can overshoot; fewer come and go with every window.
 const COARSE: f64 = 0.1;
 
@@ -61,9 +64,6 @@ impl Tried {
 
     /// Lets time pass.
     pub fn grow_older(&mut self, dt: Seconds) {
-        if let Some(last) = &mut self.last {
-            last.age = last.age + dt;
-        }
         for floor in &mut self.floors {
             floor.cores = older(floor.cores, dt);
             floor.frequency_share = older(floor.frequency_share, dt);
@@ -71,20 +71,24 @@ impl Tried {
     }
 
     /// Takes in what is asked for now, after what was in force.
-    pub fn ask(&mut self, before: &[GroupAction], after: &[GroupAction]) {
+    pub fn ask(&mut self, before: &[GroupAction], after: &[GroupAction], span: Seconds) {
+        self.span = span;
         let pairs = || before.iter().zip(after);
         if pairs().any(|(b, a)| a.cores < b.cores || a.frequency < b.frequency) {
             let (before, after) = (before.to_vec(), after.to_vec());
-            self.last = Some(Last { before, after, age: Seconds(0.0) });
+            self.last = Some(Last { before, after, samples: 0 });
+        } else if let Some(last) = &mut self.last {
+            last.samples += 1;
         }
     }
 
-    /// The window went too far: what was lowered last is not lowered as far again for a while.
+    /// A window not long after went too far: what was lowered last is not lowered as far again for a while.
     /// Whether there was such a step.
     pub fn blame(&mut self, blames: Blame, limits: &Limits, settings: &PacerSettings) -> bool {
-        let windows = settings.windows.max(WINDOWS_BLAMED) + 1;
-        let recent = settings.window * windows as f64;
-        let Some(last) = self.last.take_if(|last| last.age <= recent) else { return false };
+        let recent = |last: &mut Last| last.samples <= settings.windows + 1;
+        let Some(last) = self.last.take_if(recent) else { return false };
+        let for_s = settings.retry_after.0.max(self.span.0 * SAMPLES_MIN);
+        let left = Seconds(for_s);
         self.floors.resize(limits.groups.len(), Floor::default());
         let pairs = || last.before.iter().zip(&last.after);
         // A frequency bears on every task; beside it, the cores are not to blame.
@@ -93,9 +97,9 @@ impl Tried {
         for ((floor, limits), (before, after)) in floors.zip(pairs()) {
             if slower {
                 let share = before.frequency / limits.frequency_max;
-                floor.frequency_share = Some((share, settings.retry_after));
+                floor.frequency_share = Some((share, left));
             } else if after.cores < before.cores && blames.holds(before.cores, after.cores) {
-                floor.cores = Some((before.cores, settings.retry_after));
+                floor.cores = Some((before.cores, left));
             }
         }
         true
