@@ -5,6 +5,7 @@
 //! worked off within `background_horizon`, so that work is late and never lost, and what was done
 //! ahead at full speed is no credit that a later hour could be starved by.
 
+use super::credit::Rest;
 use super::settings::PacerSettings;
 use std::sync::Arc;
 use wattio_law::{
@@ -145,6 +146,7 @@ impl BackgroundKeeper {
     pub fn while_idle(
         &mut self,
         rest: Vec<GroupAction>,
+        affords: Rest,
         limits: &Limits,
         settings: &PacerSettings,
     ) -> Action {
@@ -157,7 +159,12 @@ impl BackgroundKeeper {
             !class.is_done() && (class.backlog_core_s >= least || class.urgency >= 1.0)
         });
         let mut action = limits.full_speed();
-        action.drives = DriveAction::Asleep;
+        action.drives = match affords.drives {
+            true => DriveAction::Asleep,
+            // Work that is put off would have kept them awake.
+            false if !self.classes.is_empty() => DriveAction::Awake,
+            false => DriveAction::Own,
+        };
         if self.draining {
             // No more than all cores can be had.
             let cores: u32 = limits.groups.iter().map(|group| group.cores_max).sum();
@@ -165,7 +172,9 @@ impl BackgroundKeeper {
             action.background = vec![budget; self.classes.len()];
             return action;
         }
-        action.groups = rest;
+        if affords.cores {
+            action.groups = rest;
+        }
         action.background = vec![BackgroundAction::PAUSED; self.classes.len()];
         action
     }

@@ -126,7 +126,7 @@ pub fn power_of(seen: &Observation, limits: &Limits) -> Option<Watts> {
         return seen.power;
     }
     let groups = seen.groups.iter().zip(&limits.groups);
-    let cores = groups.map(|(group, limits)| {
+    let mut cores = groups.map(|(group, limits)| {
         if limits.power.is_empty() {
             return None;
         }
@@ -136,5 +136,5 @@ pub fn power_of(seen: &Observation, limits: &Limits) -> Option<Watts> {
     });
     // Drives draw at least what they would save asleep; what else draws is not known.
     let drives = limits.drives.map_or(Watts(0.0), |drives| drives.saves);
-    cores.fold(Some(drives), |sum, group| Some(sum? + group?)).filter(|watts| watts.0 > 0.0)
+    cores.try_fold(drives, |sum, group| Some(sum + group?)).filter(|watts| watts.0 > 0.0)
 }

@@ -10,6 +10,7 @@ mod background;
 mod baseline;
 mod burst;
 mod closed_loop;
+mod credit;
 mod expectation;
 mod idle;
 mod order;
@@ -26,6 +27,7 @@ use background::BackgroundKeeper;
 use baseline::{Baseline, Baselines, Level};
 use burst::{BurstCheck, Late};
 use closed_loop::{Advice, ClosedLoop, power_of};
+use credit::Credit;
 use expectation::{Expectation, Mix};
 use promise::Promise;
 use stability::{Sample, Stability};
@@ -48,6 +50,7 @@ pub struct Pacer {
     expectation: Expectation,
     adaptor: Adaptor,
     closed_loop: ClosedLoop,
+    credit: Credit,
     background: BackgroundKeeper,
     /// The baseline in force while stable.
     level: Option<Level>,
@@ -82,6 +85,7 @@ impl Pacer {
             expectation: Expectation::default(),
             adaptor: Adaptor::new(limits.groups.len()),
             closed_loop: ClosedLoop::default(),
+            credit: Credit::default(),
             background: BackgroundKeeper::default(),
             level: None,
             tried_at: None,
@@ -133,7 +137,12 @@ impl Pacer {
             debug_assert!(!self.was_in_flight, "idle with requests under way");
         }
         let rest = idle::at_rest(seen, &self.limits, &self.settings);
-        self.background.while_idle(rest, &self.limits, &self.settings)
+        let affords = self.credit.affords(&rest, &self.promise, &self.limits, &self.settings);
+        if !affords.drives {
+            self.reason =
+                "no request for a while, and no room for requests that wait for a wake-up";
+        }
+        self.background.while_idle(rest, affords, &self.limits, &self.settings)
     }
 
     fn step_asked(
@@ -396,6 +405,11 @@ impl Law for Pacer {
             }
             Some(latency) => {
                 self.burst.learn_work(seen, latency.requests, dt);
+                let known = self.level.and_then(|level| self.baselines.known(level));
+                let mix = Mix::of(latency.read_share, latency.bytes_mean);
+                let known =
+                    known.map(|known| (known, self.expectation.translation(known.mix(), mix)));
+                self.credit.account(latency, known, &self.promise, dt);
                 // A request that raised the alarm has arrived, even if none is answered yet.
                 let asked = latency.requests > 0 || latency.has_in_flight() || seen.alarm;
                 self.quiet = if asked { Seconds(0.0) } else { self.quiet + dt };

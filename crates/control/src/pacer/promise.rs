@@ -48,6 +48,11 @@ impl Promise {
             .fold(least, |most, q| most.max((BEYOND_QUANTILE / (1.0 - q)).ceil() as u64))
     }
 
+    /// Whether a bound holds in each window, so that no later one makes up for it.
+    pub fn is_for_windows(&self) -> bool {
+        self.bounds.iter().any(|bound| bound.scope == Scope::Window)
+    }
+
     /// Whether a quantile is bounded.
     pub fn has_quantile(&self) -> bool {
         self.quantiles().next().is_some()
