@@ -81,7 +81,8 @@ impl Credit {
         limits: &Limits,
         settings: &PacerSettings,
     ) -> Rest {
-        if !self.has_requests {
+        // As printed, idle has no bound; and nobody was promised anything yet who never asked.
+        if !settings.coordinated || !self.has_requests {
             return Rest { cores: true, drives: true };
         }
         let left_us = if promise.is_for_windows() { 0.0 } else { self.left_us * PART };
