@@ -148,7 +148,7 @@ impl Pacer {
         self.burst.late = self.late(mix).filter(|_| is_stable);
     }
 
-    /// Keeps what [`Law::insight`] tells of a window, by what was known while it ran.
+    /// Keeps what [`wattio_law::Law::insight`] tells of a window, by what was known while it ran.
     pub(super) fn look_back(&mut self, latency: Option<&LatencyObservation>) {
         let Some(latency) = latency.filter(|latency| latency.requests > 0) else { return };
         let mix = Mix::of(latency.read_share, latency.bytes_mean);
