@@ -71,9 +71,14 @@ fn background(done_core_s: f64, due_core_s: f64, backlog_core_s: f64) -> Backgro
     BackgroundObservation { class, done_core_s, due_core_s, backlog_core_s, urgency }
 }
 
+/// A window without requests, and so without any work for clients.
 fn quiet() -> Observation {
     let latency = Some(LatencyObservation::quiet(Seconds(0.0)));
-    Observation { latency, ..window(1.0) }
+    let mut quiet = Observation { latency, ..window(1.0) };
+    for group in &mut quiet.groups {
+        group.utilisation_clients = 0.0;
+    }
+    quiet
 }
 
 /// Feeds the law with windows whose cores follow its own answer.

@@ -1,16 +1,19 @@
 //! The core adaptor and the frequency adaptor (section IV-C).
 //!
 //! In print both integrate the same error at the same time; where they settle depends on their
-//! gains. Here one acts at a time. When there is room, the adaptor that saves more goes first, and
-//! the other one when it has come to rest: cores first where idle cores poll (the document's
-//! server), the frequency first where they sleep. The frequency only falls as long as that does
-//! not ask for cores back. When there is no room, they give back in the reverse order.
+//! gains. Here one acts at a time. When there is room, the adaptor that saves more for the latency
+//! that it costs goes first ([`super::order`]), and the other one when it has come to rest. The
+//! frequency only falls as long as that does not ask for cores back. When there is no room, they
+//! give back in the reverse order. A step that overshoots is undone and not taken again for a
+//! while ([`super::tried`]).
 //! `coordinated = false` gives the printed behaviour (with the sign of the frequency's step put
 //! right: printed with plus, it would speed up when there is room).
 
+use super::order::{Knob, costs_less};
 use super::settings::PacerSettings;
+use super::tried::{Blame, Tried};
 use wattio_law::{Action, DriveAction, GroupAction, GroupObservation, Limits, Observation};
-use wattio_units::Hertz;
+use wattio_units::{Hertz, Seconds};
 
 /// The two adaptors of all groups.
 #[derive(Clone, Debug)]
@@ -19,11 +22,28 @@ pub struct Adaptor {
     utilisation_desired: Vec<f64>,
     /// Frequency as a share of each group's highest.
     frequency_share: f64,
+    tried: Tried,
 }
+
+/// How far latency is from its bounds.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Distance {
+    /// The loss distance of section IV-C, times the windows that it stands for.
+    pub loss: f64,
+    /// Which steps are to blame, where the last one went too far.
+    pub blames: Option<Blame>,
+    /// The time that the sample took.
+    pub span: Seconds,
+}
+
+/// The share of its cores that a group keeps in any one step: the last few cost the most, and a
+/// step that stands for many windows must not take them unseen.
+const CORES_KEPT: f64 = 0.7;
 
 impl Adaptor {
     pub fn new(groups: usize) -> Self {
-        Self { utilisation_desired: vec![0.0; groups], frequency_share: 1.0 }
+        let utilisation_desired = vec![0.0; groups];
+        Self { utilisation_desired, frequency_share: 1.0, tried: Tried::default() }
     }
 
     /// Begins at full speed: the desired utilisation is the one that is seen.
@@ -35,32 +55,73 @@ impl Adaptor {
         self.utilisation_desired.resize(limits.groups.len(), 0.0);
     }
 
-    /// One step at a loss distance.
-    pub fn step(
+    /// Lets time pass.
+    pub fn grow_older(&mut self, dt: Seconds) {
+        self.tried.grow_older(dt);
+    }
+
+    /// The load is another one: what went too far before may do now.
+    pub fn forget_tries(&mut self) {
+        self.tried.clear();
+    }
+
+    /// The last step down went much too far; whether there was one.
+    pub fn blame(&mut self, limits: &Limits, settings: &PacerSettings) -> bool {
+        settings.coordinated && self.tried.blame(Blame::CoarseStep, limits, settings)
+    }
+
+    /// What was blamed is undone.
+    pub fn undo(
         &mut self,
-        distance: f64,
         seen: &Observation,
         limits: &Limits,
         settings: &PacerSettings,
     ) -> Action {
-        let cores_first = !limits.groups.iter().all(|group| group.idle_cores_sleep);
-        if !settings.coordinated {
-            self.step_cores(distance, settings);
-            self.step_frequency(distance, limits, settings);
-        } else if distance >= 0.0 {
-            let cores_go = cores_first && !self.cores_at_rest(seen, limits, settings);
-            if cores_go || !self.lower_frequency(distance, seen, limits, settings) {
-                self.step_cores(distance, settings);
-            }
-        } else if self.gives_back_frequency(cores_first, seen, settings) {
-            self.step_frequency(distance, limits, settings);
-        } else {
-            self.step_cores(distance, settings);
-        }
+        self.frequency_share = self.frequency_share.max(self.tried.frequency_floor());
+        self.unwind_down(seen, settings);
         self.action(seen, limits, settings)
     }
 
-    /// Lowers the frequency, unless it is at its end or cores would have to come back for it.
+    /// One step at a loss distance, from what is in force.
+    pub fn step(
+        &mut self,
+        distance: Distance,
+        held: &[GroupAction],
+        seen: &Observation,
+        limits: &Limits,
+        settings: &PacerSettings,
+    ) -> Action {
+        let loss = distance.loss;
+        if !settings.coordinated {
+            self.step_cores(loss, settings);
+            self.step_frequency(loss, limits, settings);
+            return self.action(seen, limits, settings);
+        }
+        let first = costs_less(self.frequency_share, seen, limits, settings);
+        let blames = distance.blames;
+        let undone = blames.is_some_and(|blames| self.tried.blame(blames, limits, settings));
+        if undone {
+            return self.undo(seen, limits, settings);
+        }
+        if loss >= 0.0 {
+            self.unwind_up(seen, limits, settings);
+            let cores_go = first == Knob::Cores && !self.cores_at_rest(seen, limits, settings);
+            if cores_go || !self.lower_frequency(loss, seen, limits, settings) {
+                self.step_cores(loss, settings);
+            }
+        } else if self.gives_back_frequency(first, seen, settings) {
+            self.step_frequency(loss, limits, settings);
+        } else {
+            self.unwind_down(seen, settings);
+            self.step_cores(loss, settings);
+        }
+        let action = self.action(seen, limits, settings);
+        self.tried.ask(held, &action.groups, distance.span);
+        action
+    }
+
+    /// Lowers the frequency, unless it is at its end, cores would have to come back for it, or it
+    /// went too far not long ago.
     fn lower_frequency(
         &mut self,
         distance: f64,
@@ -70,6 +131,7 @@ impl Adaptor {
     ) -> bool {
         let before = self.frequency_share;
         self.step_frequency(distance, limits, settings);
+        self.frequency_share = self.frequency_share.max(self.tried.frequency_floor().min(before));
         let fits = fits(seen, before / self.frequency_share, limits, settings);
         if !fits {
             self.frequency_share = before;
@@ -77,10 +139,10 @@ impl Adaptor {
         fits && self.frequency_share < before
     }
 
-    /// Whether it is the frequency that gives back: what went last comes back first.
+    /// Whether it is the frequency that gives back: what goes last comes back first.
     fn gives_back_frequency(
         &self,
-        cores_first: bool,
+        first: Knob,
         seen: &Observation,
         settings: &PacerSettings,
     ) -> bool {
@@ -88,7 +150,30 @@ impl Adaptor {
         let gated = |(group, &desired): (&GroupObservation, &f64)| desired > group.utilisation();
         let cores_gave =
             settings.adapt_cores && seen.groups.iter().zip(&self.utilisation_desired).any(gated);
-        lowered && (cores_first || !cores_gave)
+        lowered && (first == Knob::Cores || !cores_gave)
+    }
+
+    /// Before cores come back: a group whose cores are fewer than it could have at `u_des`, held
+    /// by the limits, by clients' work or by whoever took them off more slowly, has run up a
+    /// desire that nothing follows. It begins at what its cores really make of it.
+    fn unwind_down(&mut self, seen: &Observation, settings: &PacerSettings) {
+        for (desired, group) in self.utilisation_desired.iter_mut().zip(&seen.groups) {
+            let real = settings.alpha * group.utilisation();
+            if real >= 0.0 {
+                *desired = desired.min(real);
+            }
+        }
+    }
+
+    /// Before cores go: likewise for a group that has all its cores and would want more.
+    fn unwind_up(&mut self, seen: &Observation, limits: &Limits, settings: &PacerSettings) {
+        let groups = seen.groups.iter().zip(&limits.groups);
+        for (desired, (group, limits)) in self.utilisation_desired.iter_mut().zip(groups) {
+            let real = settings.alpha * group.utilisation();
+            if group.cores >= limits.cores_max && real <= settings.utilisation_max {
+                *desired = desired.max(real);
+            }
+        }
     }
 
     /// `u_des = u_des_old + beta d`.
@@ -114,8 +199,9 @@ impl Adaptor {
             return true;
         }
         let pairs = seen.groups.iter().zip(&limits.groups).zip(&self.utilisation_desired);
-        pairs.into_iter().all(|((group, limits), &desired)| {
-            desired >= settings.utilisation_max || group.cores <= limits.cores_min
+        pairs.into_iter().enumerate().all(|(at, ((group, limits), &desired))| {
+            let least = limits.cores_min.max(self.tried.cores_floor(at));
+            desired >= settings.utilisation_max || group.cores <= least
         })
     }
 
@@ -131,7 +217,11 @@ impl Adaptor {
                     // Sums with what is not a number are none, and fail towards all cores.
                     let desired = (for_all + (for_clients - for_all).max(0.0)).ceil();
                     // A utilisation that cannot be must not look like no work at all.
-                    if desired >= 0.0 { desired as u32 } else { limits.cores_max }
+                    let desired = if desired >= 0.0 { desired as u32 } else { limits.cores_max };
+                    let kept = (f64::from(group.cores) * CORES_KEPT).ceil() as u32;
+                    let kept = kept.min(group.cores.saturating_sub(1));
+                    let fewest = if settings.coordinated { kept } else { 0 };
+                    desired.max(self.tried.cores_floor(at)).max(fewest.min(limits.cores_max))
                 }
                 _ => limits.cores_max,
             };

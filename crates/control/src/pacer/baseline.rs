@@ -13,12 +13,31 @@ use wattio_units::Seconds;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Level(i32);
 
-/// The latency at full speed, of the mix of requests that it was learned with.
-#[derive(Clone, Copy, Debug, PartialEq)]
+/// What a load is like at full speed, with the mix of requests that it was learned with.
+#[derive(Clone, Debug, PartialEq)]
 pub struct Baseline {
-    pub latency_us: f64,
-    pub mix: Option<Mix>,
+    mean: Sample,
+    windows: Vec<Sample>,
     age: Seconds,
+}
+
+impl Baseline {
+    /// All windows as one.
+    pub fn mean(&self) -> &Sample {
+        &self.mean
+    }
+
+    /// The mix of requests, where it is known.
+    pub fn mix(&self) -> Option<Mix> {
+        self.mean.mix()
+    }
+
+    /// How far the farthest window's value is from that of all, as a share of it.
+    pub fn noise(&self, value: impl Fn(&Sample) -> Option<f64>) -> f64 {
+        let Some(whole) = value(&self.mean) else { return 0.0 };
+        let off = self.windows.iter().filter_map(&value).map(|one| (one - whole).abs() / whole);
+        off.fold(0.0, f64::max)
+    }
 }
 
 /// What was learned so far.
@@ -39,26 +58,32 @@ impl Baselines {
 
     /// The level of a load.
     pub fn level_of(&self, load: &Sample) -> Level {
-        Level(self.place(load).round() as i32)
+        self.level_of_slowed(load, 1.0)
     }
 
-    /// Whether a load is still at a level, with some overlap so that it does not flap.
-    pub fn still_at(&self, level: Level, load: &Sample) -> bool {
-        (self.place(load) - f64::from(level.0)).abs() <= 0.5 + OVERLAP
+    /// The level of a load whose rate would be `slower` times what it is at full speed.
+    pub fn level_of_slowed(&self, load: &Sample, slower: f64) -> Level {
+        Level((self.place(load) + slower.log2() / self.octaves).round() as i32)
     }
 
-    /// Keeps a latency that was measured at full speed.
-    pub fn learn(&mut self, load: &Sample) -> Level {
-        let level = self.level_of(load);
-        let baseline =
-            Baseline { latency_us: load.latency_us_mean, mix: load.mix(), age: Seconds(0.0) };
-        self.learned.insert(level, baseline);
+    /// Whether a load is still at a level, with some overlap so that it does not flap. At full
+    /// speed its rate would be up to `slower` times what it is, where clients wait for answers.
+    pub fn still_at(&self, level: Level, load: &Sample, slower: f64) -> bool {
+        let (from, level) = (self.place(load), f64::from(level.0));
+        let to = from + slower.max(1.0).log2() / self.octaves;
+        from <= level + 0.5 + OVERLAP && to >= level - 0.5 - OVERLAP
+    }
+
+    /// Keeps windows that were measured at full speed, which are one load together.
+    pub fn learn(&mut self, mean: Sample, windows: Vec<Sample>) -> Level {
+        let level = self.level_of(&mean);
+        self.learned.insert(level, Baseline { mean, windows, age: Seconds(0.0) });
         level
     }
 
     /// The latency at full speed of a level, unless it is unknown or too old.
-    pub fn known(&self, level: Level) -> Option<Baseline> {
-        self.learned.get(&level).filter(|baseline| baseline.age <= self.age_max).copied()
+    pub fn known(&self, level: Level) -> Option<&Baseline> {
+        self.learned.get(&level).filter(|baseline| baseline.age <= self.age_max)
     }
 
     /// Lets time pass.

@@ -1,24 +1,40 @@
 //! PACER (section IV of its document), with the flaws of the printed law mended.
 //!
 //! What differs from print, and why, is said where it stands: the baseline is learned at full
-//! speed only and kept for each load level ([`baseline`]); one error drives one adaptor at a time
-//! ([`adaptor`]); background work is put off but not dropped ([`background`]); a missing latency
-//! means full speed; a burst closes the window early (`alarm_requests`).
+//! speed only and kept for each load level ([`baseline`]); one error, the least over all bounds
+//! ([`promise`]), drives one adaptor at a time ([`adaptor`]), the one that saves more for what it
+//! costs ([`order`]), and what overshoots is not tried again at once ([`tried`]); clients that wait
+//! for answers are told from those that do not ([`closed_loop`]); background work is late but not
+//! dropped ([`background`]); a missing latency means full speed; a burst closes the window early,
+//! and few or unanswered requests tell, too ([`burst`]); idle means that nobody waits ([`idle`]),
+//! and what ends it must fit in the promise ([`credit`]).
 
 mod adaptor;
 mod background;
 mod baseline;
+mod burst;
+mod closed_loop;
+mod credit;
 mod expectation;
+mod idle;
+mod judging;
+mod order;
+mod promise;
 mod settings;
 mod stability;
 mod state;
+mod tried;
 
 pub use settings::PacerSettings;
 
 use adaptor::Adaptor;
 use background::BackgroundKeeper;
 use baseline::{Baselines, Level};
+use burst::BurstCheck;
+use closed_loop::{ClosedLoop, power_of};
+use credit::Credit;
 use expectation::{Expectation, Mix};
+use promise::Promise;
 use stability::Stability;
 use state::OperatingState;
 use wattio_law::{
@@ -31,27 +47,32 @@ use wattio_units::Seconds;
 pub struct Pacer {
     settings: PacerSettings,
     limits: Limits,
+    promise: Promise,
     state: OperatingState,
     stability: Stability,
     baselines: Baselines,
     expectation: Expectation,
     adaptor: Adaptor,
+    closed_loop: ClosedLoop,
+    credit: Credit,
     background: BackgroundKeeper,
     /// The baseline in force while stable.
     level: Option<Level>,
+    /// The level at which the adaptor's steps were tried.
+    tried_at: Option<Level>,
     /// Time since the last client request.
     quiet: Seconds,
-    /// Whether the running window began at full speed, so that it may teach the baseline.
-    at_full_speed: bool,
+    /// Time since the load was last steady.
+    unsteady: Seconds,
+    /// Whether requests were under way when the window before ended.
+    was_in_flight: bool,
     held: Action,
-    alarm: Option<u64>,
-    /// Clients' work in core-seconds by group, and the requests it was for, of late windows.
-    work: Vec<f64>,
-    work_requests: f64,
+    burst: BurstCheck,
     /// Why the last action is what it is.
     reason: &'static str,
     /// The baseline and the loss of the last window that had requests.
     baseline_us: Option<f64>,
+    baseline_us_tail: Option<f64>,
     loss: Option<f64>,
 }
 
@@ -61,20 +82,24 @@ impl Pacer {
     pub fn new(settings: PacerSettings, limits: Limits) -> Self {
         let held = limits.full_speed();
         Self {
+            promise: Promise::new(settings.plf),
             state: OperatingState::Unstable,
             stability: Stability::new(settings.windows, settings.requests_min),
             baselines: Baselines::new(settings.baseline_octaves, settings.baseline_age_max),
             expectation: Expectation::default(),
             adaptor: Adaptor::new(limits.groups.len()),
+            closed_loop: ClosedLoop::default(),
+            credit: Credit::default(),
             background: BackgroundKeeper::default(),
             level: None,
+            tried_at: None,
             quiet: Seconds(0.0),
-            at_full_speed: true,
-            alarm: None,
-            work: vec![0.0; limits.groups.len()],
-            work_requests: 0.0,
+            unsteady: Seconds(0.0),
+            was_in_flight: false,
+            burst: BurstCheck::new(limits.groups.len()),
             reason: "starting",
             baseline_us: None,
+            baseline_us_tail: None,
             loss: None,
             held,
             settings,
@@ -85,11 +110,64 @@ impl Pacer {
     /// Back to full speed: nothing is known about the load.
     fn destabilise(&mut self, reason: &'static str) -> Action {
         self.reason = reason;
-        self.at_full_speed = self.state == OperatingState::Unstable;
-        self.state = OperatingState::Unstable;
+        self.state = if self.state.is_at_full_speed() {
+            OperatingState::Unstable
+        } else {
+            OperatingState::Settling
+        };
         self.stability.clear();
         self.level = None;
         self.limits.full_speed()
+    }
+
+    /// Whether requests wait and none is answered for longer than any load explains: the opposite
+    /// of idle, whatever the counters of completions say.
+    fn stalls(&self, latency: &LatencyObservation) -> bool {
+        let oldest = latency.in_flight.and_then(|in_flight| in_flight.oldest);
+        latency.is_stalled()
+            && oldest.map_or(self.was_in_flight, |oldest| oldest >= self.settings.window * 0.5)
+    }
+
+    /// While no client has asked for anything for long. Clients that the source does not tell of
+    /// show in the cores.
+    fn step_quiet(&mut self, seen: &Observation) -> Action {
+        let idles = self.state == OperatingState::Idle;
+        if !idle::is_idle(seen, idles, &self.limits, &self.settings) {
+            return self.destabilise("no request is seen, yet tasks of clients keep cores busy");
+        }
+        if !idles {
+            self.destabilise("no request for a while");
+            self.state = OperatingState::Idle;
+            debug_assert!(!self.was_in_flight, "idle with requests under way");
+        }
+        let rest = idle::at_rest(seen, &self.limits, &self.settings);
+        let affords = self.credit.affords(&rest, &self.promise, &self.limits, &self.settings);
+        if !affords.drives {
+            self.reason =
+                "no request for a while, and no room for requests that wait for a wake-up";
+        }
+        self.background.while_idle(rest, affords, &self.limits, &self.settings)
+    }
+
+    fn step_asked(
+        &mut self,
+        seen: &Observation,
+        latency: &LatencyObservation,
+        dt: Seconds,
+    ) -> Action {
+        match self.state {
+            OperatingState::Idle => self.destabilise("the first request after a quiet time"),
+            OperatingState::Stable => self.step_stable(seen, latency, dt),
+            OperatingState::Settling | OperatingState::Unstable => {
+                self.unsteady = self.unsteady + dt;
+                let mut action = self.step_unstable(seen, latency, dt);
+                // A load that does not become steady must not keep work waiting for good.
+                if self.unsteady > self.settings.background_horizon {
+                    action.background = self.background.debts(&self.settings);
+                }
+                action
+            }
+        }
     }
 
     fn step_unstable(
@@ -100,9 +178,8 @@ impl Pacer {
     ) -> Action {
         let full = self.limits.full_speed();
         self.reason = "learning the latency at full speed";
-        if !self.at_full_speed {
-            // The first window after speeding up mixes both speeds and teaches nothing.
-            self.at_full_speed = true;
+        if self.state == OperatingState::Settling {
+            self.state = OperatingState::Unstable;
             return full;
         }
         let mix = Mix::of(latency.read_share, latency.bytes_mean);
@@ -110,15 +187,21 @@ impl Pacer {
         {
             self.expectation.learn(mix, latency_us, latency.requests);
         }
-        if self.stability.push(latency, dt).is_none() {
+        if self.stability.push(latency, power_of(seen, &self.limits), dt).is_none() {
             return full;
         }
         let Some(mean) = self.stability.over_all_windows() else { return full };
         if self.stability.divergence(&self.expectation) >= self.settings.stable_threshold {
             return full;
         }
-        self.level = Some(self.baselines.learn(&mean));
+        if self.promise.has_quantile() && mean.histogram.is_none() {
+            self.reason = NO_HISTOGRAM;
+            return full;
+        }
+        let level = self.baselines.learn(mean, self.stability.windows());
+        self.move_to(Some(level));
         self.state = OperatingState::Stable;
+        self.unsteady = Seconds(0.0);
         self.reason = "the latency has become steady";
         self.adaptor.begin(seen, &self.limits);
         full
@@ -130,122 +213,49 @@ impl Pacer {
         latency: &LatencyObservation,
         dt: Seconds,
     ) -> Action {
-        if let Some(reason) = self.burst(seen, latency) {
+        if let Some(reason) = self.burst_seen(seen, latency) {
+            self.blame(latency);
             return self.destabilise(reason);
         }
-        let Some(sample) = self.stability.push(latency, dt) else {
+        let Some(sample) = self.stability.push(latency, power_of(seen, &self.limits), dt) else {
             self.reason = "too few requests for a mean: waiting";
             let mut action = self.held.clone();
             action.background = self.background.budgets(&self.settings);
             return action;
         };
         if self.stability.divergence(&self.expectation) > self.settings.unstable_threshold {
-            return self.destabilise("the latency diverges");
+            if !self.blame(latency) {
+                return self.destabilise("the latency diverges");
+            }
+            self.stability.clear();
+            self.reason = "the last step went too far and is undone";
+            let mut action = self.adaptor.undo(seen, &self.limits, &self.settings);
+            action.background = self.background.budgets(&self.settings);
+            return action;
         }
-        self.level = self.level_of_load();
-        let Some(baseline_us) = self.baseline_us(sample.mix()) else {
-            return self.destabilise("a load whose latency at full speed is not known");
-        };
-        let distance = self.settings.loss_distance(sample.latency_us_mean, baseline_us);
-        self.reason =
-            if distance < 0.0 { "no room below the bound" } else { "room below the bound" };
-        let merged = (sample.span / self.settings.window).clamp(1.0, self.settings.merged_gain_max);
-        let mut action = self.adaptor.step(distance * merged, seen, &self.limits, &self.settings);
-        action.background = self.background.budgets(&self.settings);
-        action
-    }
-
-    /// The level that the load is at now: the one in force until the load has left it.
-    fn level_of_load(&self) -> Option<Level> {
-        let held = self.level?;
-        let Some(mean) = self.stability.over_all_windows() else { return Some(held) };
-        let stays = self.baselines.still_at(held, &mean);
-        Some(if stays { held } else { self.baselines.level_of(&mean) })
-    }
-
-    /// The latency that a mix of requests would have at full speed; `None` when the level's
-    /// baseline has to be learned.
-    fn baseline_us(&self, mix: Option<Mix>) -> Option<f64> {
-        let baseline = self.baselines.known(self.level?)?;
-        Some(baseline.latency_us * self.expectation.translation(baseline.mix, mix))
-    }
-
-    /// Section IV-B: latency or utilisation leaps within one window, or more requests came than
-    /// the active cores can take. Background tasks wait for idle cores, so a core that is busy with
-    /// them is no sign of a burst.
-    fn burst(&self, seen: &Observation, latency: &LatencyObservation) -> Option<&'static str> {
-        let mix = Mix::of(latency.read_share, latency.bytes_mean);
-        let pair = latency.latency_us_mean.zip(self.baseline_us(mix));
-        let slow = latency.requests >= self.settings.requests_min
-            && pair.is_some_and(|(mean_us, baseline_us)| mean_us > self.burst_latency(baseline_us));
-        let clients = seen.groups.iter().map(|group| group.utilisation_clients);
-        let busy = clients.fold(0.0, f64::max) > self.settings.burst_utilisation;
-        if seen.alarm {
-            Some("burst: the alarm went off")
-        } else if slow {
-            Some("burst: the latency leapt")
-        } else {
-            busy.then_some("burst: the cores are busy")
-        }
-    }
-
-    /// The latency in microseconds from which on a window is a burst.
-    fn burst_latency(&self, baseline_us: f64) -> f64 {
-        baseline_us * (1.0 + self.settings.plf + self.settings.burst_margin)
-    }
-
-    /// Keeps what [`Law::insight`] tells of a window, by what was known while it ran.
-    fn look_back(&mut self, latency: Option<&LatencyObservation>) {
-        let Some(latency) = latency.filter(|latency| latency.requests > 0) else { return };
-        let mix = Mix::of(latency.read_share, latency.bytes_mean);
-        self.baseline_us = self.baseline_us(mix);
-        self.loss = latency.latency_us_mean.zip(self.baseline_us).map(|(l, base)| l / base - 1.0);
-    }
-
-    /// Takes in what the requests of a window cost on the cores; late windows count more.
-    fn learn_work(&mut self, seen: &Observation, requests: u64, dt: Seconds) {
-        if requests == 0 {
-            return;
-        }
-        self.work_requests = self.work_requests * WORK_MEMORY + requests as f64;
-        for (work, group) in self.work.iter_mut().zip(&seen.groups) {
-            let core_s = group.utilisation_clients * f64::from(group.cores) * dt.0;
-            // What cannot be is taken for none, and leaves the other parts of the alarm.
-            let core_s = if core_s.is_finite() { core_s.max(0.0) } else { 0.0 };
-            *work = *work * WORK_MEMORY + core_s;
-        }
-    }
-
-    /// The number of requests in an alarm span that is on its way to load the active cores beyond
-    /// `burst_utilisation`, and that is no mere fluctuation.
-    fn requests_of_a_burst(&self) -> Option<u64> {
-        let mean = self.stability.over_all_windows()?;
-        let span_s = self.settings.burst_window.0;
-        let expected = mean.requests as f64 * (span_s / mean.span.0);
-        let mut most = f64::INFINITY;
-        for (&work, group) in self.work.iter().zip(&self.held.groups) {
-            if work > 0.0 {
-                let room = self.settings.burst_utilisation * f64::from(group.cores) * span_s;
-                most = most.min(room * self.work_requests / work);
+        self.move_to(self.level_of_load());
+        match self.distance(&sample) {
+            Err(reason) => self.destabilise(reason),
+            Ok(distance) => {
+                let held = &self.held.groups;
+                let mut action =
+                    self.adaptor.step(distance, held, seen, &self.limits, &self.settings);
+                action.background = self.background.budgets(&self.settings);
+                action
             }
         }
-        let most = if most.is_finite() { most * self.settings.burst_alarm } else { 0.0 };
-        let least = expected * (1.0 + self.settings.rate_change);
-        let noise = expected + 5.0 * expected.sqrt();
-        let alarm = most.max(least).max(noise);
-        alarm.is_finite().then_some(alarm.ceil() as u64)
     }
 }
 
-/// Weight of the past that is kept with each window's work.
-const WORK_MEMORY: f64 = 0.5;
+const NO_HISTOGRAM: &str = "nobody tells how latencies spread, and a quantile is bounded";
 
 impl Law for Pacer {
     fn step(&mut self, seen: &Observation, dt: Seconds) -> Action {
         self.baselines.grow_older(dt);
+        self.adaptor.grow_older(dt);
         self.look_back(seen.latency.as_ref());
-        let at_full_speed = self.state == OperatingState::Unstable;
-        self.background.account(&seen.background, at_full_speed, &self.settings, dt);
+        let at_full_speed = self.state.is_at_full_speed();
+        self.background.account(&seen.background, at_full_speed, dt);
         let action = match seen.latency.as_ref().filter(|latency| latency.is_plausible()) {
             // Silent, stale or impossible: nobody knows what clients experience, so they get full
             // speed.
@@ -254,33 +264,33 @@ impl Law for Pacer {
                 self.destabilise("no latency to go by")
             }
             Some(latency) => {
-                self.learn_work(seen, latency.requests, dt);
+                self.burst.learn_work(seen, latency.requests, dt);
+                let known = self.level.and_then(|level| self.baselines.known(level));
+                let mix = Mix::of(latency.read_share, latency.bytes_mean);
+                let known =
+                    known.map(|known| (known, self.expectation.translation(known.mix(), mix)));
+                self.credit.account(latency, known, &self.promise, dt);
                 // A request that raised the alarm has arrived, even if none is answered yet.
-                let asked = latency.requests > 0 || seen.alarm;
+                let asked = latency.requests > 0 || latency.has_in_flight() || seen.alarm;
                 self.quiet = if asked { Seconds(0.0) } else { self.quiet + dt };
-                let idle = self.quiet >= self.settings.idle_after;
-                match (self.state, idle) {
-                    (_, true) => {
-                        if self.state != OperatingState::Idle {
-                            self.destabilise("no request for a while");
-                            self.state = OperatingState::Idle;
-                        }
-                        self.background.while_idle(&self.limits, &self.settings)
-                    }
-                    (OperatingState::Idle, false) => {
-                        self.destabilise("the first request after a quiet time")
-                    }
-                    (OperatingState::Unstable, _) => self.step_unstable(seen, latency, dt),
-                    (OperatingState::Stable, _) => self.step_stable(seen, latency, dt),
+                let stalls = self.stalls(latency);
+                self.was_in_flight = latency.has_in_flight();
+                if stalls {
+                    self.destabilise("requests are under way and none is answered")
+                } else if self.quiet >= self.settings.idle_after {
+                    self.step_quiet(seen)
+                } else {
+                    self.step_asked(seen, latency, dt)
                 }
             }
         };
+        debug_assert!(
+            !self.state.is_at_full_speed() || action.groups == self.limits.full_speed().groups,
+            "{:?} saves: {action:?}",
+            self.state
+        );
         self.held = action.clone();
-        self.alarm = match self.state {
-            OperatingState::Idle => Some(1),
-            OperatingState::Stable => self.requests_of_a_burst(),
-            OperatingState::Unstable => None,
-        };
+        self.watch_for(seen.latency.as_ref());
         action
     }
 
@@ -290,26 +300,13 @@ impl Law for Pacer {
 
     fn watch(&self) -> Option<Watch> {
         let span = self.settings.burst_window;
-        self.alarm.map(|_| Watch { span, every: span * 0.5 })
+        self.burst.arrivals.map(|_| Watch { span, every: span * 0.5 })
     }
 
-    /// Too many requests, or requests as late as those of a burst: a tenth of the requests that a
-    /// window needs is enough for a mean over a tenth of its time. The mean of a look that is not
-    /// much shorter than a window is no news: it is judged when the window ends.
     fn is_alarming(&self, seen: &Glimpse) -> bool {
-        let spans = (self.settings.window / self.settings.burst_window).max(1.0);
-        let enough = seen.completed as f64 * spans >= self.settings.requests_min as f64;
-        let baseline_us = self.baseline_us.filter(|_| self.state == OperatingState::Stable);
-        let mean_us = seen.latency_us_mean.filter(|_| seen.span < self.settings.window * 0.5);
-        let late = mean_us
-            .zip(baseline_us)
-            .is_some_and(|(mean_us, baseline_us)| mean_us > self.burst_latency(baseline_us));
-        let longer = (seen.span / self.settings.burst_window).max(1.0);
-        let arrived = match seen.offered() {
-            arrived if longer > 1.0 => (arrived as f64 / longer).ceil() as u64,
-            arrived => arrived,
-        };
-        self.alarm.is_some_and(|alarm| arrived >= alarm) || (enough && late)
+        let wakes = self.state == OperatingState::Idle
+            && seen.in_flight.is_some_and(|in_flight| in_flight.requests > 0);
+        wakes || self.burst.is_alarming(seen, &self.settings)
     }
 
     fn insight(&self) -> Insight {
@@ -317,11 +314,11 @@ impl Law for Pacer {
             reason: self.reason,
             mode: Some(self.state.name()),
             bound_in_force: self.state == OperatingState::Stable,
-            is_learning: self.state == OperatingState::Unstable,
+            is_learning: self.state.is_at_full_speed(),
             baseline_us: self.baseline_us,
-            bound_us: self.baseline_us.map(|baseline_us| baseline_us * (1.0 + self.settings.plf)),
+            baseline_us_tail: self.baseline_us_tail,
+            bound_us: self.promise.limit_us(self.baseline_us),
             loss: self.loss,
-            ..Insight::default()
         }
     }
 
@@ -330,12 +327,12 @@ impl Law for Pacer {
     }
 
     fn bounds(&self) -> Vec<Bound> {
-        vec![Bound::mean_relative(self.settings.plf)]
+        self.promise.bounds().to_vec()
     }
 
     fn set_bounds(&mut self, bounds: &[Bound]) {
-        if let Some(share) = bounds.iter().find_map(Bound::share) {
-            self.settings.plf = share;
-        }
+        self.promise.set(bounds);
+        let least = self.promise.requests_min(self.settings.requests_min);
+        self.stability.set_requests_min(least);
     }
 }

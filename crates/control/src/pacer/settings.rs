@@ -18,6 +18,7 @@ pub struct PacerSettings {
     pub burst_alarm: f64,
     pub rate_change: f64,
     pub idle_after: Seconds,
+    pub idle_utilisation_max: f64,
     pub requests_min: u64,
     pub merged_gain_max: f64,
     pub alpha: f64,
@@ -26,14 +27,14 @@ pub struct PacerSettings {
     pub utilisation_clients_max: f64,
     pub gamma: f64,
     pub loss_distance_min: f64,
+    pub overshoot_max: f64,
+    pub retry_after: Seconds,
     pub bound_headroom: f64,
     pub baseline_octaves: f64,
     pub baseline_age_max: Seconds,
     pub background_floor: f64,
     pub background_pace: f64,
-    pub background_pace_max: f64,
     pub background_horizon: Seconds,
-    pub idle_pace: f64,
     pub idle_batch: Seconds,
     pub adapt_cores: bool,
     pub adapt_frequency: bool,
@@ -58,6 +59,7 @@ impl PacerSettings {
             burst_alarm: number("burst_alarm"),
             rate_change: number("rate_change"),
             idle_after: seconds("idle_after"),
+            idle_utilisation_max: number("idle_utilisation_max"),
             requests_min: number("requests_min") as u64,
             merged_gain_max: number("merged_gain_max"),
             alpha: number("alpha"),
@@ -66,27 +68,19 @@ impl PacerSettings {
             utilisation_clients_max: number("utilisation_clients_max"),
             gamma: number("gamma"),
             loss_distance_min: number("loss_distance_min"),
+            overshoot_max: number("overshoot_max"),
+            retry_after: seconds("retry_after"),
             bound_headroom: number("bound_headroom"),
             baseline_octaves: number("baseline_octaves"),
             baseline_age_max: seconds("baseline_age_max"),
             background_floor: number("background_floor"),
             background_pace: number("background_pace"),
-            background_pace_max: number("background_pace_max"),
             background_horizon: seconds("background_horizon"),
-            idle_pace: number("idle_pace"),
             idle_batch: seconds("idle_batch"),
             adapt_cores: flag("adapt_cores"),
             adapt_frequency: flag("adapt_frequency"),
             adapt_background: flag("adapt_background"),
             coordinated: flag("coordinated"),
         }
-    }
-
-    /// Section IV-C: `loss = (l - l_base) / l_base`, `d = (plf - loss) / plf`, with plf less the
-    /// headroom; between `loss_distance_min` and 1.
-    pub(crate) fn loss_distance(&self, latency_us: f64, baseline_us: f64) -> f64 {
-        let tolerated = self.plf * (1.0 - self.bound_headroom);
-        let loss = (latency_us - baseline_us) / baseline_us;
-        ((tolerated - loss) / tolerated).clamp(self.loss_distance_min, 1.0)
     }
 }

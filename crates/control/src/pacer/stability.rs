@@ -2,22 +2,31 @@
 
 use super::expectation::{Expectation, Mix};
 use std::collections::VecDeque;
-use wattio_law::LatencyObservation;
-use wattio_units::Seconds;
+use wattio_law::{LatencyHistogram, LatencyObservation};
+use wattio_units::{Seconds, Watts};
+
+/// The standard deviation of latencies over their mean where nobody tells it.
+const SPREAD: f64 = 0.5;
 
 /// The requests of one window, or of several merged ones.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Sample {
     pub requests: u64,
     pub latency_us_mean: f64,
     pub bytes_mean: Option<f64>,
     pub read_share: Option<f64>,
+    /// How latencies spread, where the source tells it of all windows.
+    pub histogram: Option<LatencyHistogram>,
+    /// Requests under way at the windows' ends, on average.
+    pub in_flight: Option<f64>,
+    /// What was drawn, in joules, where it is known.
+    pub energy_j: Option<f64>,
     pub span: Seconds,
 }
 
 impl Sample {
     /// This sample and another one as one.
-    fn merge(self, other: Self) -> Self {
+    pub fn merge(self, other: &Self) -> Self {
         let requests = self.requests.saturating_add(other.requests);
         let share = other.requests as f64 / requests as f64;
         let blend = |a: f64, b: f64| a + (b - a) * share;
@@ -27,13 +36,49 @@ impl Sample {
             latency_us_mean: blend(self.latency_us_mean, other.latency_us_mean),
             bytes_mean: blend_known(self.bytes_mean, other.bytes_mean),
             read_share: blend_known(self.read_share, other.read_share),
+            histogram: self.histogram.zip(other.histogram.as_ref()).map(|(mut mine, theirs)| {
+                mine.merge(theirs);
+                mine
+            }),
+            in_flight: blend_known(self.in_flight, other.in_flight),
+            energy_j: self.energy_j.zip(other.energy_j).map(|(mine, theirs)| mine + theirs),
             span: self.span + other.span,
         }
+    }
+
+    /// Several samples as one.
+    pub fn of<'a>(samples: impl IntoIterator<Item = &'a Self>) -> Option<Self> {
+        let mut samples = samples.into_iter();
+        let first = samples.next()?.clone();
+        Some(samples.fold(first, Self::merge))
     }
 
     /// The mix of requests, where the source tells it.
     pub fn mix(&self) -> Option<Mix> {
         Mix::of(self.read_share, self.bytes_mean)
+    }
+
+    /// What a request takes, in joules.
+    pub fn energy_of_request_j(&self) -> Option<f64> {
+        self.energy_j.map(|energy_j| energy_j / self.requests as f64)
+    }
+
+    /// By how much a mean over so many requests may be off, as a share of it: one standard
+    /// deviation, with the latencies' own spread where a histogram tells it.
+    pub fn error(&self) -> f64 {
+        let spread = self.histogram.as_ref().and_then(|histogram| {
+            let (mut from, mut sum, mut squares, mut count) = (0.0, 0.0, 0.0, 0.0);
+            for &(to, requests) in histogram.buckets.iter().filter(|bucket| bucket.0.is_finite()) {
+                let (middle_us, requests) = ((from + to) * 0.5, requests as f64);
+                sum += middle_us * requests;
+                squares += middle_us * middle_us * requests;
+                count += requests;
+                from = to;
+            }
+            let mean = sum / count;
+            Some((squares / count / (mean * mean) - 1.0).max(0.0).sqrt()).filter(|s| s.is_finite())
+        });
+        spread.unwrap_or(SPREAD) / (self.requests as f64).sqrt()
     }
 
     /// Requests a second.
@@ -71,7 +116,12 @@ impl Stability {
     }
 
     /// Adds a window; returns the sample that it completes, if it does.
-    pub fn push(&mut self, latency: &LatencyObservation, dt: Seconds) -> Option<Sample> {
+    pub fn push(
+        &mut self,
+        latency: &LatencyObservation,
+        power: Option<Watts>,
+        dt: Seconds,
+    ) -> Option<Sample> {
         let Some(latency_us_mean) = latency.latency_us_mean.filter(|_| latency.requests > 0) else {
             self.empty = self.empty + dt;
             return None;
@@ -81,10 +131,14 @@ impl Stability {
             latency_us_mean,
             bytes_mean: latency.bytes_mean,
             read_share: latency.read_share,
+            histogram: latency.histogram.clone(),
+            in_flight: latency.in_flight.map(|in_flight| in_flight.requests as f64),
+            energy_j: power.map(|power| power.0 * (dt + self.empty).0),
             span: dt + self.empty,
         };
         self.empty = Seconds(0.0);
-        let sample = self.growing.take().map_or(window, |growing| growing.merge(window));
+        let sample =
+            self.growing.take().map_or_else(|| window.clone(), |growing| growing.merge(&window));
         if sample.requests < self.requests_min {
             self.growing = Some(sample);
             return None;
@@ -92,7 +146,7 @@ impl Stability {
         if self.samples.len() == self.windows {
             self.samples.pop_front();
         }
-        self.samples.push_back(sample);
+        self.samples.push_back(sample.clone());
         Some(sample)
     }
 
@@ -111,7 +165,17 @@ impl Stability {
     /// All k windows as one sample, once there are k.
     pub fn over_all_windows(&self) -> Option<Sample> {
         let full = self.samples.len() == self.windows;
-        full.then(|| self.samples.iter().copied().reduce(Sample::merge)).flatten()
+        full.then(|| Sample::of(&self.samples)).flatten()
+    }
+
+    /// The last windows, oldest first.
+    pub fn windows(&self) -> Vec<Sample> {
+        self.samples.iter().cloned().collect()
+    }
+
+    /// A sample needs so many requests from now on.
+    pub fn set_requests_min(&mut self, requests_min: u64) {
+        self.requests_min = requests_min;
     }
 }
 
@@ -132,9 +196,9 @@ mod tests {
     fn sparse_windows_are_merged_and_their_time_is_kept() {
         let mut stability = Stability::new(2, 10);
         let half = Seconds(0.5);
-        assert_eq!(stability.push(&window(4, 100.0), half), None);
-        assert_eq!(stability.push(&window(0, 0.0), half), None);
-        let sample = stability.push(&window(6, 200.0), half).unwrap();
+        assert_eq!(stability.push(&window(4, 100.0), None, half), None);
+        assert_eq!(stability.push(&window(0, 0.0), None, half), None);
+        let sample = stability.push(&window(6, 200.0), None, half).unwrap();
         assert_eq!((sample.requests, sample.span), (10, Seconds(1.5)));
         assert!((sample.latency_us_mean - 160.0).abs() < 1e-9);
         assert_eq!(sample.read_share, None);
@@ -144,12 +208,12 @@ mod tests {
     fn divergence_is_the_farthest_window_over_the_average() {
         let mut stability = Stability::new(3, 1);
         for latency_us in [90.0, 100.0, 140.0] {
-            stability.push(&window(5, latency_us), Seconds(0.5));
+            stability.push(&window(5, latency_us), None, Seconds(0.5));
         }
         assert!((stability.divergence(&Expectation::default()) - 30.0 / 110.0).abs() < 1e-12);
-        stability.push(&window(5, 100.0), Seconds(0.5));
-        stability.push(&window(5, 100.0), Seconds(0.5));
-        stability.push(&window(5, 100.0), Seconds(0.5));
+        stability.push(&window(5, 100.0), None, Seconds(0.5));
+        stability.push(&window(5, 100.0), None, Seconds(0.5));
+        stability.push(&window(5, 100.0), None, Seconds(0.5));
         assert_eq!(stability.divergence(&Expectation::default()), 0.0, "only the last three count");
     }
 }

@@ -4,7 +4,7 @@
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
 use wattio_control::{Settings, Value, build};
-use wattio_law::Action;
+use wattio_law::{Action, Bound};
 use wattio_plant::{DORADO6000, SMALL, Server};
 use wattio_sim::{Load, Pattern, Phase, Row, Run, RunSettings, Senders, limits};
 
@@ -78,6 +78,11 @@ impl Trial {
 
     /// Runs the trial with a policy, all steps recorded.
     pub fn run(&self, policy: &str, settings: &[(String, Value)]) -> Run {
+        self.run_within(policy, settings, &[])
+    }
+
+    /// The same with bounds that the law is told of.
+    pub fn run_within(&self, policy: &str, settings: &[(String, Value)], bounds: &[Bound]) -> Run {
         let settings = Settings::from_iter(settings.iter().cloned());
         let law = build(policy, &settings, &limits(&self.server)).unwrap();
         let load = Load::Phases { senders: self.senders, phases: self.phases.clone() };
@@ -87,7 +92,7 @@ impl Trial {
             window_s: 0.5,
             seed: self.seed,
         };
-        let mut run = Run::new(&self.server, law, load, cut).unwrap();
+        let mut run = Run::with_bounds(&self.server, law, bounds, load, cut).unwrap();
         run.record_steps();
         run.finish().unwrap();
         run
@@ -95,6 +100,12 @@ impl Trial {
 
     pub fn pacer(&self, settings: &[(String, Value)]) -> Run {
         self.run("pacer", settings)
+    }
+
+    /// PACER within these bounds.
+    pub fn within(&self, bounds: &[&str]) -> Run {
+        let bounds: Vec<Bound> = bounds.iter().map(|bound| bound.parse().unwrap()).collect();
+        self.run_within("pacer", &[], &bounds)
     }
 
     pub fn native(&self) -> Run {

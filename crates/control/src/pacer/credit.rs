@@ -1,0 +1,120 @@
+//! What the promise over the run has left for requests that end an idle time.
+//!
+//! Idle has no bound in print: the requests that end it wait for cores and drives to wake. Here
+//! what they are likely to wait is held against what the promise has left: the latency that was
+//! allowed so far less what was spent, summed over requests.
+
+use super::baseline::Baseline;
+use super::promise::Promise;
+use super::settings::PacerSettings;
+use wattio_law::{GroupAction, LatencyObservation, Limits};
+use wattio_units::Seconds;
+
+/// The account, in microseconds times requests.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Credit {
+    left_us: f64,
+    /// The mean at full speed, and the mean that is promised, of the last load that was known.
+    known_us: Option<(f64, f64)>,
+    /// Requests a second while there were any.
+    rate: f64,
+    has_requests: bool,
+    /// Requests and the sum of their latencies from before anything was known; they ran at full
+    /// speed.
+    before: (f64, f64),
+}
+
+/// What an idle server may let go of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rest {
+    /// Cores and their frequency.
+    pub cores: bool,
+    /// Drives.
+    pub drives: bool,
+}
+
+/// The part of what is left that one idle time may cost.
+const PART: f64 = 0.5;
+/// Drives that are woken one after the other, each by a request that waits for all of it.
+const DRIVES: f64 = 8.0;
+/// Weight of the past that is kept with each window's rate.
+const MEMORY: f64 = 0.9;
+
+impl Credit {
+    /// Takes in a window, by the last load that was known.
+    pub fn account(
+        &mut self,
+        latency: &LatencyObservation,
+        full_speed: Option<(&Baseline, f64)>,
+        promise: &Promise,
+        dt: Seconds,
+    ) {
+        if let Some((full_speed, translation)) = full_speed {
+            let base_us = full_speed.mean().latency_us_mean * translation;
+            self.known_us = Some((base_us, base_us * (1.0 + promise.share(full_speed))));
+        }
+        let Some(mean_us) = latency.latency_us_mean.filter(|_| latency.requests > 0) else {
+            return;
+        };
+        let requests = latency.requests as f64;
+        if dt.0 > 0.0 {
+            let rate = requests / dt.0;
+            self.rate =
+                if self.has_requests { self.rate * MEMORY + rate * (1.0 - MEMORY) } else { rate };
+            self.has_requests = true;
+        }
+        let (count, sum_us) = (self.before.0 + requests, self.before.1 + requests * mean_us);
+        self.before = match self.known_us {
+            Some((_, promised_us)) => {
+                self.left_us += count * promised_us - sum_us;
+                (0.0, 0.0)
+            }
+            None => (count, sum_us),
+        };
+    }
+
+    /// What an idle server may let go of now, were it to rest like this.
+    pub fn affords(
+        &self,
+        rest: &[GroupAction],
+        promise: &Promise,
+        limits: &Limits,
+        settings: &PacerSettings,
+    ) -> Rest {
+        // As printed, idle has no bound; and nobody was promised anything yet who never asked.
+        if !settings.coordinated || !self.has_requests {
+            return Rest { cores: true, drives: true };
+        }
+        let left_us = if promise.is_for_windows() { 0.0 } else { self.left_us * PART };
+        let cores_us = self.cores_cost_us(rest, limits, settings);
+        let drives_us = limits.drives.map_or(0.0, |drives| {
+            let wake_s = drives.wake.0;
+            (DRIVES + self.rate * wake_s * 0.5) * wake_s * 1e6
+        });
+        let cores = cores_us <= left_us;
+        Rest { cores, drives: drives_us + if cores { cores_us } else { 0.0 } <= left_us }
+    }
+
+    /// Until it is seen that somebody asks, and cores are back, requests take as long as the rest
+    /// lets them.
+    fn cores_cost_us(
+        &self,
+        rest: &[GroupAction],
+        limits: &Limits,
+        settings: &PacerSettings,
+    ) -> f64 {
+        let base_us = self.known_us.map_or(0.0, |(base_us, _)| base_us);
+        let react_s = settings.burst_window.0 * 0.5 + limits.gate_on.0;
+        let requests = 1.0 + self.rate * react_s;
+        let slower = rest.iter().zip(&limits.groups).map(|(rest, limits)| {
+            let bound_share = limits.frequency_bound_share.unwrap_or(1.0);
+            1.0 - bound_share + bound_share * (limits.frequency_max / rest.frequency)
+        });
+        let slower = slower.fold(1.0, f64::max);
+        // A group's part of the latency is not known; all of it is the most.
+        let cores = rest.iter().map(|rest| f64::from(rest.cores)).fold(f64::INFINITY, f64::min);
+        let overrun = self.rate * base_us * 1e-6 * slower > 0.5 * cores;
+        let waits_us = if overrun { react_s * 0.5 * 1e6 } else { 0.0 };
+        requests * (base_us * (slower - 1.0) + waits_us)
+    }
+}

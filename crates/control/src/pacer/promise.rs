@@ -1,0 +1,211 @@
+//! What is promised, and how far latency is from it (section IV-C, for any kind of bound).
+//!
+//! In print there is one bound: the mean, relative to the baseline. Here there may be several, of
+//! the mean or a quantile, relative or absolute, over the run or in each window. Each has its loss
+//! distance, and the least one steers.
+
+use super::baseline::Baseline;
+use super::settings::PacerSettings;
+use super::stability::Sample;
+use wattio_law::{Bound, LatencyHistogram, Limit, Scope, Statistic};
+
+/// The bounds that are steered by.
+#[derive(Clone, Debug)]
+pub struct Promise {
+    bounds: Vec<Bound>,
+}
+
+/// A quantile is judged by at least so many requests beyond it.
+const BEYOND_QUANTILE: f64 = 5.0;
+/// What is left of a share once headroom and noise are taken off; less is no room to steer in.
+const SHARE_MIN: f64 = 1e-3;
+/// A window's bound is steered at so many times the noise below it: four windows show their
+/// farthest at 1.0 standard deviations, and one window in a thousand is three off.
+const NOISE: f64 = 3.0;
+/// Standard deviations of the baseline that a bound is steered below itself.
+const UNSURE: f64 = 2.0;
+
+impl Promise {
+    /// The document's: the mean, `plf` above the baseline.
+    pub fn new(plf: f64) -> Self {
+        Self { bounds: vec![Bound::mean_relative(plf)] }
+    }
+
+    /// Other bounds; none at all leaves those that there are.
+    pub fn set(&mut self, bounds: &[Bound]) {
+        if !bounds.is_empty() {
+            self.bounds = bounds.to_vec();
+        }
+    }
+
+    pub fn bounds(&self) -> &[Bound] {
+        &self.bounds
+    }
+
+    /// Requests that a sample needs, to say something about every bound.
+    pub fn requests_min(&self, least: u64) -> u64 {
+        self.quantiles()
+            .fold(least, |most, q| most.max((BEYOND_QUANTILE / (1.0 - q)).ceil() as u64))
+    }
+
+    /// Whether a bound holds in each window, so that no later one makes up for it.
+    pub fn is_for_windows(&self) -> bool {
+        self.bounds.iter().any(|bound| bound.scope == Scope::Window)
+    }
+
+    /// Whether a quantile is bounded.
+    pub fn has_quantile(&self) -> bool {
+        self.quantiles().next().is_some()
+    }
+
+    /// The first quantile that is bounded, at full speed, in microseconds.
+    pub fn tail_us(&self, full_speed: &Baseline) -> Option<f64> {
+        statistic_us(Statistic::Quantile(self.quantiles().next()?), full_speed.mean())
+    }
+
+    fn quantiles(&self) -> impl Iterator<Item = f64> {
+        self.bounds.iter().filter_map(|bound| match bound.statistic {
+            Statistic::Quantile(q) => Some(q),
+            Statistic::Mean => None,
+        })
+    }
+
+    /// The least loss distance over the bounds, of the last window and the last few as one, for a
+    /// mix whose latency is `translation` times the baseline's. `None` where a bound cannot be
+    /// judged: nobody tells how latencies spread.
+    pub fn distance(
+        &self,
+        last: &Sample,
+        lately: &Sample,
+        full_speed: &Baseline,
+        translation: f64,
+        settings: &PacerSettings,
+    ) -> Option<f64> {
+        let distances = self.bounds.iter().map(|bound| {
+            let base_us = statistic_us(bound.statistic, full_speed.mean())? * translation;
+            let value_us = match (bound.statistic, bound.scope) {
+                // Over the run requests count by the part of their bucket above the limit; a window
+                // is judged by its bucket's upper edge.
+                (Statistic::Quantile(q), Scope::Run) => {
+                    quantile_within_us(lately.histogram.as_ref()?, q)
+                }
+                (Statistic::Quantile(q), Scope::Window) => last.histogram.as_ref()?.quantile_us(q),
+                (Statistic::Mean, _) => Some(last.latency_us_mean),
+            };
+            // Beyond the last bucket's edge is too far.
+            let Some(value_us) = value_us else { return Some(settings.loss_distance_min) };
+            let share = share_of(bound, base_us);
+            let noise = match bound.scope {
+                Scope::Run => 0.0,
+                Scope::Window => {
+                    let noise = full_speed.noise(|s| statistic_us(bound.statistic, s));
+                    NOISE * noise + coarseness(bound.statistic, full_speed.mean(), base_us)
+                }
+            };
+            // The baseline itself is a mean over so many requests.
+            let unsure = UNSURE * full_speed.mean().error() * error_of(bound.statistic);
+            let headroom = (share * settings.bound_headroom).max(unsure).max(noise);
+            Some(settings.loss_distance(value_us, base_us, share - headroom))
+        });
+        distances.reduce(|a, b| Some(a?.min(b?))).flatten()
+    }
+
+    /// The share above full speed that is promised: of the mean, or where only quantiles are
+    /// bounded, of those.
+    pub fn share(&self, full_speed: &Baseline) -> f64 {
+        let least = |mean: bool| {
+            let of = self.bounds.iter().filter(|b| (b.statistic == Statistic::Mean) == mean);
+            of.filter_map(|bound| {
+                Some(share_of(bound, statistic_us(bound.statistic, full_speed.mean())?).max(0.0))
+            })
+            .reduce(f64::min)
+        };
+        least(true).or_else(|| least(false)).unwrap_or(0.0)
+    }
+
+    /// The mean latency that shall not be exceeded, where a bound says so.
+    pub fn limit_us(&self, base_us: Option<f64>) -> Option<f64> {
+        let means = self.bounds.iter().filter(|bound| bound.statistic == Statistic::Mean);
+        means.filter_map(|bound| bound.limit_us(base_us)).reduce(f64::min)
+    }
+}
+
+/// How far a bound lies above what full speed has.
+fn share_of(bound: &Bound, base_us: f64) -> f64 {
+    match bound.limit {
+        Limit::Relative(share) => share,
+        Limit::Absolute(limit) => limit.0 * 1e6 / base_us - 1.0,
+    }
+}
+
+fn statistic_us(statistic: Statistic, of: &Sample) -> Option<f64> {
+    match statistic {
+        Statistic::Mean => Some(of.latency_us_mean),
+        Statistic::Quantile(q) => quantile_within_us(of.histogram.as_ref()?, q),
+    }
+}
+
+/// The error of a statistic over that of a mean: for the 99th percentile of latencies that spread
+/// exponentially, `sqrt(q / (1 - q) / n) / -ln(1 - q)` is twice `1 / sqrt(n)`.
+fn error_of(statistic: Statistic) -> f64 {
+    match statistic {
+        Statistic::Mean => 1.0,
+        Statistic::Quantile(_) => 2.0,
+    }
+}
+
+/// The width of the bucket of a quantile as a share of its value: by so much a window leaps.
+fn coarseness(statistic: Statistic, of: &Sample, base_us: f64) -> f64 {
+    let Statistic::Quantile(q) = statistic else { return 0.0 };
+    let Some(histogram) = &of.histogram else { return 0.0 };
+    let edge_us = histogram.quantile_us(q).unwrap_or(0.0);
+    let below = histogram.buckets.iter().rev().find(|bucket| bucket.0 < edge_us);
+    (edge_us - below.map_or(0.0, |bucket| bucket.0)) / base_us
+}
+
+/// A quantile with the requests of a bucket taken as spread evenly over it: buckets may be an
+/// eighth wide, which is much of what is promised.
+fn quantile_within_us(histogram: &LatencyHistogram, quantile: f64) -> Option<f64> {
+    let rank = quantile * histogram.requests() as f64;
+    let (mut below, mut from) = (0.0, 0.0);
+    for &(to, requests) in &histogram.buckets {
+        let requests = requests as f64;
+        if below + requests >= rank && requests > 0.0 {
+            let within = from + (to - from) * (rank - below) / requests;
+            return Some(within).filter(|us| us.is_finite());
+        }
+        below += requests;
+        from = to;
+    }
+    None
+}
+
+impl PacerSettings {
+    /// Section IV-C: `loss = (l - l_base) / l_base`, `d = (plf - loss) / plf`, with the share that
+    /// is steered at for plf; between `loss_distance_min` and 1.
+    fn loss_distance(&self, latency_us: f64, baseline_us: f64, share: f64) -> f64 {
+        if share < SHARE_MIN {
+            return self.loss_distance_min;
+        }
+        let loss = (latency_us - baseline_us) / baseline_us;
+        ((share - loss) / share).clamp(self.loss_distance_min, 1.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_quantile_within_its_bucket_is_where_requests_above_say() {
+        let histogram = LatencyHistogram { buckets: vec![(100.0, 90), (200.0, 8), (400.0, 2)] };
+        for quantile in [0.5, 0.9, 0.95, 0.985, 0.995] {
+            let us = quantile_within_us(&histogram, quantile).unwrap();
+            let above = histogram.requests_above(us) / 100.0;
+            assert!((above - (1.0 - quantile)).abs() < 1e-9, "{quantile}: {us} us, {above} above");
+        }
+        let open = LatencyHistogram { buckets: vec![(100.0, 90), (f64::INFINITY, 10)] };
+        assert_eq!(quantile_within_us(&open, 0.95), None);
+        assert_eq!(quantile_within_us(&LatencyHistogram::default(), 0.5), None);
+    }
+}

@@ -1,0 +1,123 @@
+//! What was tried and went too far.
+//!
+//! Where a step is coarse (two P-states, a host of few cores) there may be no setting between one
+//! that leaves room and one that breaks the bound. An integrator then goes back and forth between
+//! the two for ever. Here a step that overshoots is undone, and not taken again for
+//! `retry_after`.
+
+use super::settings::PacerSettings;
+use wattio_law::{GroupAction, Limits};
+use wattio_units::Seconds;
+
+/// The last step down, and the settings below which the law does not go for now.
+#[derive(Clone, Debug, Default)]
+pub struct Tried {
+    last: Option<Last>,
+    /// The time that a sample takes.
+    span: Seconds,
+    /// For each group, as many cores as this and at this frequency.
+    floors: Vec<Floor>,
+}
+
+/// Which steps down can have made a window go too far.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Blame {
+    /// Only one that is coarse.
+    CoarseStep,
+    /// Any: enough windows have shown it.
+    AnyStep,
+}
+
+impl Blame {
+    fn holds(self, before: u32, after: u32) -> bool {
+        self == Self::AnyStep || f64::from(after) <= f64::from(before) * (1.0 - COARSE)
+    }
+}
+
+#[derive(Clone, Debug)]
+struct Last {
+    before: Vec<GroupAction>,
+    after: Vec<GroupAction>,
+    /// Samples since.
+    samples: usize,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Floor {
+    /// Cores, and for how long still.
+    cores: Option<(u32, Seconds)>,
+    /// The frequency as a share of the highest, likewise.
+    frequency_share: Option<(f64, Seconds)>,
+}
+
+/// A floor stands for as long as so many samples take at least: at a few requests a second it takes
+/// four of them to learn anew after a step that went too far.
+const SAMPLES_MIN: f64 = 30.0;
+/// The share of a group's cores whose loss can overshoot; fewer come and go with every window.
+const COARSE: f64 = 0.1;
+
+impl Tried {
+    /// Forgets everything: the load is another one.
+    pub fn clear(&mut self) {
+        *self = Self::default();
+    }
+
+    /// Lets time pass.
+    pub fn grow_older(&mut self, dt: Seconds) {
+        for floor in &mut self.floors {
+            floor.cores = older(floor.cores, dt);
+            floor.frequency_share = older(floor.frequency_share, dt);
+        }
+    }
+
+    /// Takes in what is asked for now, after what was in force.
+    pub fn ask(&mut self, before: &[GroupAction], after: &[GroupAction], span: Seconds) {
+        self.span = span;
+        let pairs = || before.iter().zip(after);
+        if pairs().any(|(b, a)| a.cores < b.cores || a.frequency < b.frequency) {
+            let (before, after) = (before.to_vec(), after.to_vec());
+            self.last = Some(Last { before, after, samples: 0 });
+        } else if let Some(last) = &mut self.last {
+            last.samples += 1;
+        }
+    }
+
+    /// A window not long after went too far: what was lowered last is not lowered as far again for a while.
+    /// Whether there was such a step.
+    pub fn blame(&mut self, blames: Blame, limits: &Limits, settings: &PacerSettings) -> bool {
+        let recent = |last: &mut Last| last.samples <= settings.windows + 1;
+        let Some(last) = self.last.take_if(recent) else { return false };
+        let for_s = settings.retry_after.0.max(self.span.0 * SAMPLES_MIN);
+        let left = Seconds(for_s);
+        self.floors.resize(limits.groups.len(), Floor::default());
+        let pairs = || last.before.iter().zip(&last.after);
+        // A frequency bears on every task; beside it, the cores are not to blame.
+        let slower = pairs().any(|(before, after)| after.frequency < before.frequency);
+        let floors = self.floors.iter_mut().zip(&limits.groups);
+        for ((floor, limits), (before, after)) in floors.zip(pairs()) {
+            if slower {
+                let share = before.frequency / limits.frequency_max;
+                floor.frequency_share = Some((share, left));
+            } else if after.cores < before.cores && blames.holds(before.cores, after.cores) {
+                floor.cores = Some((before.cores, left));
+            }
+        }
+        true
+    }
+
+    /// The fewest cores of a group for now.
+    pub fn cores_floor(&self, group: usize) -> u32 {
+        let floor = self.floors.get(group).and_then(|floor| floor.cores);
+        floor.map_or(0, |(cores, _)| cores)
+    }
+
+    /// The lowest frequency for now, as a share of the highest.
+    pub fn frequency_floor(&self) -> f64 {
+        let shares = self.floors.iter().filter_map(|floor| floor.frequency_share);
+        shares.fold(0.0, |most, (share, _)| share.max(most))
+    }
+}
+
+fn older<T>(floor: Option<(T, Seconds)>, dt: Seconds) -> Option<(T, Seconds)> {
+    floor.map(|(of, left)| (of, left - dt)).filter(|(_, left)| left.0 > 0.0)
+}
