@@ -31,11 +31,6 @@ const SECTORS_PER_CORE_S: f64 = 2_097_152.0;
 const SECTORS_PER_KIB: f64 = 2.0;
 /// The kernel's mean speed reaches back this far.
 const SPEED_SPAN: Seconds = Seconds(30.0);
-/// A backlog counts as so many seconds' worth at the least, longer than the law may be told to
-/// collect work (`idle_batch`): nothing more of a pass becomes due, so an idle server that waits
-/// for more would leave the rest undone.
-const BACKLOG_S_MIN: f64 = 2.0 * 86_400.0;
-
 /// The table `kind = "md"`.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -212,7 +207,7 @@ impl Array {
             return None;
         }
         let offered = rate * SECTORS_PER_KIB * span;
-        let backlog = (all as f64 - position).max(rate * SECTORS_PER_KIB * BACKLOG_S_MIN);
+        let backlog = (all as f64 - position).max(0.0);
         Some(BackgroundObservation {
             class: CLASS.into(),
             done_core_s: (position - last.position).max(0.0) / SECTORS_PER_CORE_S,
