@@ -1,0 +1,176 @@
+//! A load cut into slots, and the load on which settings are tried.
+
+use crate::load::{Load, Phase, Senders};
+use crate::run::RunSettings;
+use std::collections::BTreeMap;
+
+/// Slots of a run, by class: slots that lie within phases of the same rate and pattern are alike,
+/// every other one is a class of its own.
+#[derive(Clone, Debug)]
+pub struct Slots {
+    /// The class of each slot.
+    pub classes: Vec<usize>,
+    /// How many classes there are.
+    pub count: usize,
+    /// The number of slots in each class.
+    sizes: Vec<u32>,
+}
+
+/// Where settings are tried.
+pub enum Stage {
+    /// On the load itself: the slots of a trial are the slots of the run.
+    Whole,
+    /// On an excerpt: each phase once.
+    Excerpt {
+        /// Who sends.
+        senders: Senders,
+        /// The phases, each of the length of a trial.
+        phases: Vec<Phase>,
+        /// How it is simulated.
+        settings: RunSettings,
+        /// The class that each of its windows teaches, if any.
+        windows: Vec<Option<usize>>,
+    },
+}
+
+/// At the beginning of a phase's excerpt so much is not counted, in seconds.
+const SETTLING_S: f64 = 0.5;
+/// Length of the windows of an excerpt in seconds.
+const WINDOW_S: f64 = 0.25;
+
+/// What makes two phases alike.
+fn key(phase: &Phase) -> String {
+    format!("{:?} {:?}", phase.iops, phase.pattern)
+}
+
+/// The phase at a time, and when it began and ends; the last one never does.
+fn phase_at(phases: &[Phase], at_s: f64) -> (usize, f64, f64) {
+    let mut begin_s = 0.0;
+    for (at, phase) in phases.iter().enumerate() {
+        let end_s = begin_s + phase.span_s;
+        if at + 1 == phases.len() {
+            return (at, begin_s, f64::INFINITY);
+        }
+        // A hair of tolerance, for sums of spans.
+        if at_s < end_s - 1e-9 {
+            return (at, begin_s, end_s);
+        }
+        begin_s = end_s;
+    }
+    (0, 0.0, f64::INFINITY)
+}
+
+impl Slots {
+    fn new(classes: Vec<usize>, count: usize) -> Self {
+        let mut sizes = vec![0; count];
+        classes.iter().for_each(|&class| sizes[class] += 1);
+        Self { classes, count, sizes }
+    }
+
+    /// Whether a class has one slot only.
+    pub fn is_single(&self, class: usize) -> bool {
+        self.sizes[class] == 1
+    }
+
+    /// Slots of these lengths; only those of phases can be alike.
+    pub fn of(load: &Load, spans_s: &[f64]) -> Self {
+        let Load::Phases { phases, .. } = load else {
+            return Self::new((0..spans_s.len()).collect(), spans_s.len());
+        };
+        let mut known = BTreeMap::new();
+        let mut count = 0;
+        let mut fresh = || {
+            count += 1;
+            count - 1
+        };
+        let mut start_s = 0.0;
+        let class = |&span_s: &f64| {
+            let (at, begin_s, end_s) = phase_at(phases, start_s);
+            let within = start_s >= begin_s - 1e-9 && start_s + span_s <= end_s + 1e-9;
+            start_s += span_s;
+            if within { *known.entry(key(&phases[at])).or_insert_with(&mut fresh) } else { fresh() }
+        };
+        let classes = spans_s.iter().map(class).collect();
+        Self::new(classes, count)
+    }
+
+    /// Puts slots that straddle phases into the class of the phase in their middle, and makes the
+    /// excerpt that tries each class for `trial_s`; `None` where the load has no phases, or where
+    /// the excerpt would be no shorter.
+    pub fn excerpt(
+        &self,
+        load: &Load,
+        spans_s: &[f64],
+        trial_s: f64,
+        seed: u64,
+    ) -> Option<(Self, Stage)> {
+        let Load::Phases { senders, phases } = load else { return None };
+        let windows = ((trial_s / WINDOW_S).ceil() as usize).max(1);
+        let settling = (SETTLING_S / WINDOW_S) as usize;
+        let mut known: BTreeMap<String, usize> = BTreeMap::new();
+        let mut tried = Vec::new();
+        let mut start_s = 0.0;
+        let class = |&span_s: &f64| {
+            let (at, _, _) = phase_at(phases, start_s + span_s / 2.0);
+            start_s += span_s;
+            *known.entry(key(&phases[at])).or_insert_with(|| {
+                let span_s = (windows + settling) as f64 * WINDOW_S;
+                tried.push(Phase { span_s, ..phases[at] });
+                tried.len() - 1
+            })
+        };
+        let classes: Vec<usize> = spans_s.iter().map(class).collect();
+        let count = tried.len();
+        let excerpt_s: f64 = tried.iter().map(|phase| phase.span_s).sum();
+        if excerpt_s > 0.5 * spans_s.iter().sum::<f64>() {
+            return None;
+        }
+        let taught = (0..count).flat_map(|class| {
+            std::iter::repeat_n(None, settling).chain(std::iter::repeat_n(Some(class), windows))
+        });
+        let stage = Stage::Excerpt {
+            senders: *senders,
+            phases: tried,
+            settings: RunSettings { warmup_s: 0.0, duration_s: None, window_s: WINDOW_S, seed },
+            windows: taught.collect(),
+        };
+        Some((Self::new(classes, count), stage))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::load::Pattern;
+
+    fn phase(span_s: f64, iops: f64) -> Phase {
+        let pattern = Pattern { read_fraction: 1.0, random_fraction: 1.0, io_bytes: 4096 };
+        Phase { span_s, iops: Some(iops), pattern }
+    }
+
+    fn load(phases: &[Phase]) -> Load {
+        Load::Phases { senders: Senders::Open, phases: phases.to_vec() }
+    }
+
+    #[test]
+    fn slots_of_like_phases_are_alike_and_slots_between_phases_are_not() {
+        let load = load(&[phase(1.0, 5.0), phase(0.75, 9.0), phase(1.25, 5.0)]);
+        let slots = Slots::of(&load, &[0.5; 7]);
+        assert_eq!(slots.classes, [0, 0, 1, 2, 0, 0, 0]);
+        assert_eq!(slots.count, 3);
+        assert!(slots.excerpt(&load, &[0.5; 7], 1.0, 1).is_none(), "it would be longer");
+    }
+
+    #[test]
+    fn an_excerpt_has_each_phase_once() {
+        let load = load(&[phase(100.0, 5.0), phase(100.25, 9.0), phase(99.75, 5.0)]);
+        let spans_s = vec![0.5; 600];
+        let (slots, stage) = Slots::of(&load, &spans_s).excerpt(&load, &spans_s, 1.0, 1).unwrap();
+        assert_eq!(slots.count, 2);
+        assert_eq!(slots.classes[199..202], [0, 1, 1]);
+        let Stage::Excerpt { phases, windows, .. } = stage else { panic!() };
+        assert_eq!(phases, [phase(1.5, 5.0), phase(1.5, 9.0)]);
+        assert_eq!(windows.len(), 12);
+        assert_eq!(windows[..7], [None, None, Some(0), Some(0), Some(0), Some(0), None]);
+    }
+}
