@@ -52,8 +52,11 @@ pub struct Choice {
     pub excess: Excess,
     /// Background work done.
     pub done_core_s: f64,
-    /// The prices at which it is best.
+    /// The prices at which it is best, but for what was filled up.
     pub prices: Excess,
+    /// No choice within the promises has less energy than this, but for what rounding does to
+    /// background work (the value of the Lagrangian at these prices).
+    pub least_j: f64,
 }
 
 /// Levels of owed work, at most.
@@ -71,6 +74,8 @@ const GUESS_DECADES: f64 = 0.25;
 /// What is owed at the end is right to this share of what becomes due, or tried so often again.
 const OWED_SLACK: f64 = 2e-4;
 const OWED_ROUNDS: u32 = 3;
+/// So many offers are changed to use promises up; where there are more slots, one matters less.
+const FILLS_MAX: u32 = 12;
 /// Prices go from a millionth of the run's energy for breaking a promise wholly to a million times.
 const PRICE_DECADES: f64 = 6.0;
 /// A cost that no setting has.
@@ -196,8 +201,42 @@ impl<'a> Program<'a> {
             owed += due - done;
             choice.done_core_s += done;
         }
+        let priced = prices.iter().zip(choice.excess).map(|(price, excess)| price * excess);
+        choice.least_j = choice.energy_j + priced.sum::<f64>();
         choice.picks = picks;
         choice
+    }
+
+    /// Uses up what a choice leaves of its promises, which one price for all slots cannot do to
+    /// the last bit: takes cheaper offers that fit, the greatest gain first.
+    fn fill(&self, choice: &mut Choice, targets: &Targets) {
+        let mut offers = Vec::new();
+        for _ in 0..FILLS_MAX {
+            let mut best: Option<(f64, usize, u16)> = None;
+            for (at, &pick) in choice.picks.iter().enumerate() {
+                offers.clear();
+                (self.menu.offers)(at, &mut offers);
+                let (held, span_s) = (offers[usize::from(pick)], self.menu.spans_s[at]);
+                for (index, offer) in offers.iter().enumerate() {
+                    let gain_j = f64::from(held.power_w - offer.power_w) * span_s;
+                    let fits = |(at, target): (usize, &f64)| {
+                        let more = f64::from(offer.excess[at] - held.excess[at]) * span_s;
+                        more <= 0.0 || choice.excess[at] + more <= *target
+                    };
+                    if gain_j > best.map_or(0.0, |best| best.0)
+                        && offer.done_cores >= held.done_cores
+                        && targets.excess.iter().enumerate().all(fits)
+                    {
+                        best = Some((gain_j, at, u16::try_from(index).unwrap_or(u16::MAX)));
+                    }
+                }
+            }
+            let Some((_, at, pick)) = best else { break };
+            let mut picks = std::mem::take(&mut choice.picks);
+            picks[at] = pick;
+            let least_j = choice.least_j;
+            *choice = Choice { least_j, ..self.totals(picks, choice.prices) };
+        }
     }
 }
 
@@ -224,6 +263,7 @@ pub fn choose(menu: &Menu<'_>, targets: &Targets, guess: Option<&Excess>) -> Cho
             best = next;
         }
     }
+    program.fill(&mut best, targets);
     best
 }
 
@@ -344,6 +384,7 @@ mod tests {
             prop_assert!(found.excess[0] <= 1e-6, "{found:?}");
             prop_assert!((found.done_core_s - 5.0).abs() < 1e-6, "{found:?}");
             prop_assert!(found.energy_j <= least + 9.0, "{} {least}", found.energy_j);
+            prop_assert!(found.least_j <= least * (1.0 + PRICE_SPREAD) + 1e-3, "{found:?} {least}");
             prop_assert!(found.energy_j >= least - 1e-6, "{} {least}", found.energy_j);
         }
     }

@@ -113,6 +113,11 @@ impl Rates {
 }
 
 impl Known {
+    /// Whether settings are tried on an excerpt.
+    pub fn is_by_excerpt(&self) -> bool {
+        matches!(self.stage, Stage::Excerpt { .. })
+    }
+
     /// Events of a trial, about.
     pub fn events_of_trial(&self) -> u64 {
         let Stage::Excerpt { phases, .. } = &self.stage else { return self.events.max(1) };

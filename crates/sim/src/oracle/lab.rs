@@ -102,7 +102,7 @@ impl<'a, E: From<LoadError>> Lab<'a, E> {
         let load = (self.load)()?;
         let classes = Slots::of(&load, &spans_s);
         let excerpt = (summary.events > WHOLE_EVENTS_MAX && !promises.are_by_slot())
-            .then(|| classes.excerpt(&load, &spans_s, *trial_s, run.seed))
+            .then(|| Slots::excerpt(&load, &spans_s, *trial_s, run.seed))
             .flatten();
         let (classes, stage) = excerpt.unwrap_or((classes, Stage::Whole));
         let mut of_classes = vec![Slot::default(); classes.count];
@@ -119,7 +119,8 @@ impl<'a, E: From<LoadError>> Lab<'a, E> {
         }
         let (events, floor) = (summary.events, *floor);
         let due: f64 = self.server.groups.iter().map(|group| group.background_cores).sum();
-        let limit_s = self.server.background.as_ref().map_or(0.0, |work| work.backlog_limit.0);
+        let remembered_s = self.server.background.as_ref().map_or(0.0, |w| w.backlog_limit.0);
+        let limit_s = self.settings.background_delay_s.unwrap_or(f64::INFINITY).min(remembered_s);
         let owed_max_core_s = due * limit_s;
         let debts = Debts::new(self.server, &slots);
         Ok(Some(Known {

@@ -49,6 +49,9 @@ pub struct OracleSettings {
     pub bounds: Vec<Bound>,
     /// Least background work and I/O, as a share of native's.
     pub floor: f64,
+    /// The longest that background work may wait, in seconds; `None`: as long as the server
+    /// remembers it.
+    pub background_delay_s: Option<f64>,
     /// Length of a slot in seconds, rounded to windows of the run; longer for very long loads.
     pub slot_s: f64,
     /// How long a setting is tried in each steady phase of a load that is too large to be
@@ -65,7 +68,15 @@ impl OracleSettings {
     /// The defaults: slots of half a second, trials of two, half a minute of one core.
     #[must_use]
     pub fn new(bounds: Vec<Bound>, run: RunSettings) -> Self {
-        Self { bounds, floor: 0.98, slot_s: 0.5, trial_s: 2.0, events: 600_000_000, run }
+        Self {
+            bounds,
+            floor: 0.98,
+            background_delay_s: None,
+            slot_s: 0.5,
+            trial_s: 2.0,
+            events: 600_000_000,
+            run,
+        }
     }
 }
 

@@ -7,7 +7,6 @@ use super::ladder::{Kind, Ladder};
 use super::measure::{Timeline, in_parallel};
 use super::neighbours::Neighbours;
 use super::promises::{Excess, PROMISES_MAX};
-use super::slots::Stage;
 use super::table::{RivalSlots, Table};
 use super::{Answer, OracleSettings, Plan, Rival, RivalReport, Segment};
 use crate::load::LoadError;
@@ -34,6 +33,10 @@ const CORRECTION_NARROWER: f64 = 0.25;
 const CORRECTION_WIDER: f64 = 5.0;
 /// Background work that differs by this share from what was measured before has run out.
 const RAN_OUT: f32 = 0.05;
+/// No further round begins when so many times the events were simulated that the search may take.
+const EFFORT_MAX: f64 = 2.0;
+/// The share of the work that the run at full speed is taken for while nothing else is known.
+const NATIVE_SHARE: f64 = 0.02;
 /// A gain of less than this share of native's energy ends the search.
 const GAIN_MIN: f64 = 2e-4;
 
@@ -102,7 +105,7 @@ impl<'a, E: From<LoadError> + Send + Sync> Search<'a, E> {
         rivals: &'a [Rival],
         watch: &'a mut dyn FnMut(f64) -> bool,
     ) -> Self {
-        let work = Work { watch, done: 0.0, planned: f64::INFINITY, told: 0.0 };
+        let work = Work { watch, done: 0.0, planned: NATIVE_SHARE.recip(), told: 0.0 };
         Self { lab: Lab::new(server, load, settings, rivals), work, simulated: 0 }
     }
 
@@ -122,9 +125,10 @@ impl<'a, E: From<LoadError> + Send + Sync> Search<'a, E> {
         let known = native.ok_or(Stopped::Watcher)?.map_err(Stopped::Error)?;
         let per_trial = known.events_of_trial();
         let trials = (lab.settings.events / per_trial).clamp(*TRIALS.start(), *TRIALS.end());
+        let corrections = if known.is_by_excerpt() { 1 } else { 1 + ROUNDS };
         let wholes = 1
             + rival_runs(&known, lab.rivals.len()).len()
-            + (1 + ROUNDS) * CORRECTION_ROUNDS * CORRECTIONS.len();
+            + corrections * CORRECTION_ROUNDS * CORRECTIONS.len();
         self.work.planned = (trials * per_trial) as f64 + wholes as f64 * known.events as f64;
         self.work.done = known.events as f64;
         self.simulated = 1;
@@ -142,22 +146,46 @@ impl<'a, E: From<LoadError> + Send + Sync> Search<'a, E> {
         let rungs = (trials as f64 * LADDER_SHARE) as usize;
         let settings = self.ladder(&mut state, rungs);
         self.try_settings(&mut state, &settings, per_trial)?;
-        let mut choice = self.correct(&mut state)?;
         let each = (trials as f64 * (1.0 - LADDER_SHARE) / ROUNDS as f64) as usize;
-        let mut neighbours = Neighbours::new(self.lab.limits.clone(), self.lab.settings.run.seed);
+        self.improve(&mut state, each, per_trial)?;
+        (self.work.watch)(1.0);
+        Ok(self.plan(state))
+    }
+
+    /// Chooses, and tries so many settings next to what was chosen, a few times.
+    fn improve(
+        &mut self,
+        state: &mut State,
+        trials: usize,
+        per_trial: u64,
+    ) -> Result<(), Stopped<E>> {
+        let settings = self.lab.settings;
+        let mut neighbours = Neighbours::new(self.lab.limits.clone(), settings.run.seed);
+        if state.known.is_by_excerpt() {
+            // What an excerpt teaches is cheap, and a whole is not: that comes last.
+            for _ in 0..ROUNDS {
+                let choice = state.choose(&state.targets);
+                let next = neighbours.propose(&state.known, &mut state.table, &choice, trials);
+                self.try_settings(state, &next, per_trial)?;
+            }
+            self.correct(state)?;
+            return Ok(());
+        }
+        let mut choice = self.correct(state)?;
         for _ in 0..ROUNDS {
+            if self.work.done > EFFORT_MAX * settings.events as f64 {
+                break;
+            }
             let before_j = state.best_j();
-            let settings = neighbours.propose(&state.known, &mut state.table, &choice, each);
-            self.try_settings(&mut state, &settings, per_trial)?;
-            choice = self.correct(&mut state)?;
-            if state.best_j().is_finite()
-                && before_j - state.best_j() < GAIN_MIN * state.known.total.energy_j
-            {
+            let next = neighbours.propose(&state.known, &mut state.table, &choice, trials);
+            self.try_settings(state, &next, per_trial)?;
+            choice = self.correct(state)?;
+            let gain_j = before_j - state.best_j();
+            if state.best_j().is_finite() && gain_j < GAIN_MIN * state.known.total.energy_j {
                 break;
             }
         }
-        (self.work.watch)(1.0);
-        Ok(self.plan(state))
+        Ok(())
     }
 
     /// Plays every rival as it is, and where that is cheap on a server that switches freely too.
@@ -257,7 +285,7 @@ impl<'a, E: From<LoadError> + Send + Sync> Search<'a, E> {
 
     /// The best of everything that is known.
     fn plan(&self, mut state: State) -> Plan {
-        let within = state.choose(&state.known.targets()).energy_j;
+        let least_j = state.choose(&state.known.targets()).least_j;
         let known = &state.known;
         let names = |run: &RivalRun| self.lab.rivals[run.rival].name.clone();
         let reports = state.rivals.iter().map(|(run, whole)| RivalReport {
@@ -284,7 +312,7 @@ impl<'a, E: From<LoadError> + Send + Sync> Search<'a, E> {
         let native = known.fared(&known.total);
         let full_speed = self.lab.limits.full_speed();
         let total = best.as_ref().map_or(&known.total, |best| &best.total);
-        let tolerance = ((total.energy_j - within) / known.total.energy_j).max(0.0);
+        let tolerance = ((total.energy_j - least_j) / known.total.energy_j).max(0.0);
         Plan {
             slot_s: known.windows as f64 * self.lab.settings.run.window_s,
             best: known.fared(total),
@@ -302,10 +330,9 @@ impl<'a, E: From<LoadError> + Send + Sync> Search<'a, E> {
 /// The runs of rivals: those on a server that switches freely only teach slots that are known one
 /// by one.
 fn rival_runs(known: &Known, rivals: usize) -> Vec<RivalRun> {
-    let is_whole = matches!(known.stage, Stage::Whole);
     let both =
         (0..rivals).flat_map(|rival| [false, true].map(|is_free| RivalRun { rival, is_free }));
-    both.filter(|run| is_whole || !run.is_free).collect()
+    both.filter(|run| !(known.is_by_excerpt() && run.is_free)).collect()
 }
 
 impl State {
@@ -377,12 +404,11 @@ impl State {
     /// Learns from runs of choices.
     fn take_in(&mut self, choices: &[Choice], wholes: Vec<Option<Whole>>) {
         let known = &self.known;
-        let is_whole = matches!(known.stage, Stage::Whole);
         let mut off = [0.0; PROMISES_MAX];
         let (mut owed_off, mut count) = (0.0, 0.0);
         for (choice, whole) in choices.iter().zip(wholes) {
             let Some(whole) = whole else { continue };
-            if is_whole {
+            if !known.is_by_excerpt() {
                 relearn(known, &mut self.table, choice, &whole);
             }
             for ((off, ours), theirs) in off.iter_mut().zip(whole.total.excess).zip(choice.excess) {
