@@ -109,7 +109,10 @@ def _sentences(search: dict[str, Any]) -> list[str]:
         return [found, f"it is the run of the policy {search['winner']}, which was not beaten"]
     if best is None:
         return [found, "no policy kept these promises"]
-    return [found, f"best policy that kept them: {best['policy']}, {best['saving_share']:.1%} saved"]
+    return [
+        found,
+        f"best policy that kept them: {best['policy']}, {best['saving_share']:.1%} saved",
+    ]
 
 
 _ROWS_MAX = 24
