@@ -254,6 +254,24 @@ fn background_work_is_done_in_batches_where_that_saves() {
     assert!(found.best.power_w < native.power_w_mean);
 }
 
+#[test]
+fn background_work_waits_no_longer_than_it_may() {
+    let server = without_switching_costs(&tiny("idle = \"polling\""));
+    let phases = [phase(12.0, 300.0)];
+    let delay_s = |allowed_s: Option<f64>| {
+        let settings = OracleSettings { background_delay_s: allowed_s, ..bounded("mean 100%") };
+        let found = plan(&server, &phases, &settings, &[]);
+        let seen = played(found.run(&server, load(&phases), &settings, &[]).unwrap());
+        (seen.background_delay_s_max.unwrap(), found.best.power_w)
+    };
+    let (short_s, short_w) = delay_s(Some(0.5));
+    let (long_s, long_w) = delay_s(None);
+    assert!(short_s <= 0.55 && long_s > 0.6, "{short_s} s, {long_s} s");
+    // Batches of a second are hardly better here than batches of half of one; the search tells
+    // half a per cent apart.
+    assert!(long_w <= 1.005 * short_w, "{long_w} W, {short_w} W");
+}
+
 /// Knows the load as well, and that two settings in a slot are better than one.
 struct Clairvoyant(Vec<Action>, usize);
 

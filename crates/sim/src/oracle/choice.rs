@@ -26,6 +26,8 @@ pub struct Menu<'a> {
     pub offers: &'a dyn Fn(usize, &mut Vec<Rates>),
     /// Background work that native did in each slot, core-seconds.
     pub due_core_s: &'a [f64],
+    /// Whether work may be left out for good, and not only at the end of the run.
+    pub may_skip: bool,
     /// The most background work that may be owed, core-seconds.
     pub owed_max_core_s: f64,
     /// The size of each promise's sum; 0 where there is none.
@@ -74,6 +76,8 @@ const GUESS_DECADES: f64 = 0.25;
 /// What is owed at the end is right to this share of what becomes due, or tried so often again.
 const OWED_SLACK: f64 = 2e-4;
 const OWED_ROUNDS: u32 = 3;
+/// The share of the levels that may be owed at the end.
+const OWED_AT_END: f64 = 0.25;
 /// So many offers are changed to use promises up; where there are more slots, one matters less.
 const FILLS_MAX: u32 = 12;
 /// Prices go from a millionth of the run's energy for breaking a promise wholly to a million times.
@@ -243,6 +247,9 @@ impl<'a> Program<'a> {
 /// The least energy within the targets, or what comes nearest to them. `guess` are prices to begin
 /// with, where there are any.
 pub fn choose(menu: &Menu<'_>, targets: &Targets, guess: Option<&Excess>) -> Choice {
+    let (due_core_s, owed_core_s) = spread_skipping(menu, targets.owed_core_s);
+    let menu = &Menu { due_core_s: &due_core_s, ..*menu };
+    let targets = &Targets { owed_core_s, ..*targets };
     let program = Program::new(menu);
     let due_core_s: f64 = menu.due_core_s.iter().sum();
     let needed_core_s = due_core_s - targets.owed_core_s;
@@ -265,6 +272,17 @@ pub fn choose(menu: &Menu<'_>, targets: &Targets, guess: Option<&Excess>) -> Cho
     }
     program.fill(&mut best, targets);
     best
+}
+
+/// What may be left undone at the end of a long run is more than can be owed at once: the rest of
+/// it is left out all along. Answers what is to be done in each slot, and what may be owed.
+fn spread_skipping(menu: &Menu<'_>, owed_core_s: f64) -> (Vec<f64>, f64) {
+    let due_core_s: f64 = menu.due_core_s.iter().sum();
+    let program = Program::new(menu);
+    let room_core_s = OWED_AT_END * program.levels as f64 * program.quantum;
+    let owed_at_end = if menu.may_skip { owed_core_s.min(room_core_s) } else { owed_core_s };
+    let skipped = if due_core_s > 0.0 { (owed_core_s - owed_at_end) / due_core_s } else { 0.0 };
+    (menu.due_core_s.iter().map(|due| due * (1.0 - skipped)).collect(), owed_at_end)
 }
 
 /// The best at the prices that meet the targets.
@@ -376,6 +394,7 @@ mod tests {
                 spans_s: &[1.0; 5],
                 offers: &|at, into| into.extend_from_slice(&offers[at]),
                 due_core_s: &[1.0; 5],
+                may_skip: true,
                 owed_max_core_s: 60.0,
                 scale: [10.0; PROMISES_MAX],
             };
@@ -397,6 +416,7 @@ mod tests {
             spans_s: &[1.0; 9],
             offers: &|_, into| into.extend_from_slice(&offers),
             due_core_s: &[1.0; 9],
+            may_skip: true,
             owed_max_core_s: 60.0,
             scale: [1.0; PROMISES_MAX],
         };
@@ -409,6 +429,27 @@ mod tests {
         assert_eq!(found.picks, [1; 9]);
     }
 
+    /// On a run of hours 2 % of the work is more than a minute's backlog: hardly any of it was left
+    /// out.
+    #[test]
+    fn what_may_be_left_undone_of_a_long_run_is_left_out_all_along() {
+        let offers = [rates(1.0, 0.0, 0.0), rates(7.0, 3.0, 0.0)];
+        let slots = 10_000;
+        let menu = Menu {
+            spans_s: &vec![1.0; slots],
+            offers: &|_, into| into.extend_from_slice(&offers),
+            due_core_s: &vec![1.0; slots],
+            may_skip: true,
+            owed_max_core_s: 60.0,
+            scale: [1.0; PROMISES_MAX],
+        };
+        let targets = Targets { owed_core_s: 200.0, ..Targets::default() };
+        let found = choose(&menu, &targets, None);
+        assert!((9800.0..9810.0).contains(&found.done_core_s), "{}", found.done_core_s);
+        let strict = choose(&Menu { may_skip: false, ..menu }, &targets, None);
+        assert!(strict.done_core_s > 9900.0, "{}", strict.done_core_s);
+    }
+
     #[test]
     fn slots_that_are_alike_are_mixed_to_use_the_promise_up() {
         let offers = [rates(10.0, 0.0, -1.0), rates(5.0, 0.0, 1.0)];
@@ -416,6 +457,7 @@ mod tests {
             spans_s: &[1.0; 100],
             offers: &|_, into| into.extend_from_slice(&offers),
             due_core_s: &[0.0; 100],
+            may_skip: true,
             owed_max_core_s: 0.0,
             scale: [100.0; PROMISES_MAX],
         };

@@ -37,7 +37,9 @@ pub struct Known {
     pub total: Total,
     /// Least background work, as a share of native's.
     pub floor: f64,
-    /// The most background work that the server remembers, core-seconds.
+    /// Whether background work may be left out for good: nobody bounded its delay.
+    pub may_skip: bool,
+    /// The most background work that may be owed at once, core-seconds.
     pub owed_max_core_s: f64,
 }
 

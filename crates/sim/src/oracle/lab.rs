@@ -135,6 +135,7 @@ impl<'a, E: From<LoadError>> Lab<'a, E> {
             events,
             total,
             floor,
+            may_skip: self.settings.background_delay_s.is_none(),
             owed_max_core_s,
         }))
     }

@@ -3,8 +3,8 @@
 use super::choice::{Choice, Menu, Rates, Targets, choose};
 use super::known::{Known, Whole};
 use super::lab::{Lab, RivalRun, Source};
-use super::ladder::{Kind, Ladder};
-use super::measure::{Timeline, in_parallel};
+use super::ladder::Ladder;
+use super::measure::{Slot, Timeline, in_parallel};
 use super::neighbours::Neighbours;
 use super::promises::{Excess, PROMISES_MAX};
 use super::table::{RivalSlots, Table};
@@ -13,21 +13,56 @@ use crate::load::LoadError;
 use wattio_law::Action;
 use wattio_plant::Server;
 
-/// Settings that are tried, at least and at most.
-const TRIALS: std::ops::RangeInclusive<u64> = 18..=160;
+/// How hard a load is searched.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Effort {
+    /// Settings that are tried, of every class, at least and at most.
+    trials: (u64, u64),
+    /// Kinds of settings on the ladder, and prices for each of them, at least.
+    kinds: usize,
+    rungs_min: usize,
+    /// Rounds of trials next to what was chosen.
+    rounds: usize,
+    /// Wholes that are simulated for each choice, with targets this far apart, as shares of what
+    /// is allowed.
+    corrections: &'static [f64],
+    /// Each choice is corrected so often, with targets closer to each other each time.
+    correction_rounds: usize,
+    /// Whether rivals are played on a server that switches freely, too.
+    free_rivals: bool,
+}
+
+/// For most loads.
+const THOROUGH: Effort = Effort {
+    trials: (18, 160),
+    kinds: usize::MAX,
+    rungs_min: 3,
+    rounds: 3,
+    corrections: &[-0.01, -0.002, 0.002, 0.01],
+    correction_rounds: 2,
+    free_rivals: true,
+};
+/// For loads of which one run takes minutes.
+const LEAN: Effort = Effort {
+    trials: (6, 160),
+    kinds: 3,
+    rungs_min: 2,
+    rounds: 0,
+    corrections: &[-0.02, -0.004],
+    correction_rounds: 1,
+    free_rivals: false,
+};
+/// Loads of more events than this are searched with the lean effort.
+const THOROUGH_EVENTS_MAX: u64 = 1_000_000_000;
 /// The share of the trials that the ladder gets.
 const LADDER_SHARE: f64 = 0.5;
 /// The ladder's prices: so many times native's energy for its latency, from and to.
 const LADDER_PRICES: (f64, f64) = (0.02, 20.0);
+/// The same where there are few rungs.
+const LADDER_PRICES_LEAN: (f64, f64) = (0.1, 2.0);
 /// The most prices for each kind of setting.
 const LADDER_RUNGS: usize = 10;
-/// Rounds of trials next to what was chosen.
-const ROUNDS: usize = 3;
-/// Wholes that are simulated for each choice, with targets this far apart, as shares of what is
-/// allowed.
-const CORRECTIONS: [f64; 4] = [-0.01, -0.002, 0.002, 0.01];
-/// Each choice is corrected so often, with targets this much closer to each other each time.
-const CORRECTION_ROUNDS: usize = 2;
+/// Targets get this much closer to each other in each round of corrections.
 const CORRECTION_NARROWER: f64 = 0.25;
 /// Where nothing kept its promises yet, targets are this much further apart instead.
 const CORRECTION_WIDER: f64 = 5.0;
@@ -37,8 +72,39 @@ const RAN_OUT: f32 = 0.05;
 const EFFORT_MAX: f64 = 2.0;
 /// The share of the work that the run at full speed is taken for while nothing else is known.
 const NATIVE_SHARE: f64 = 0.02;
-/// A gain of less than this share of native's energy ends the search.
+/// A round that gained less than this share of native's energy ends the search when so many times
+/// the events were simulated.
+const LITTLE_MAX: f64 = 0.5;
 const GAIN_MIN: f64 = 2e-4;
+
+impl Effort {
+    fn of(known: &Known) -> Self {
+        let effort = if known.events > THOROUGH_EVENTS_MAX { LEAN } else { THOROUGH };
+        // Free runs of rivals teach slots that are known one by one; and what an excerpt teaches
+        // is cheap, however long the load.
+        let by_excerpt = known.is_by_excerpt();
+        Self {
+            free_rivals: effort.free_rivals && !by_excerpt,
+            kinds: if by_excerpt { THOROUGH.kinds } else { effort.kinds },
+            rungs_min: if by_excerpt { THOROUGH.rungs_min } else { effort.rungs_min },
+            rounds: if by_excerpt { THOROUGH.rounds } else { effort.rounds },
+            ..effort
+        }
+    }
+
+    /// The rivals' runs.
+    fn rival_runs(&self, rivals: usize) -> Vec<RivalRun> {
+        let both =
+            (0..rivals).flat_map(|rival| [false, true].map(|is_free| RivalRun { rival, is_free }));
+        both.filter(|run| self.free_rivals || !run.is_free).collect()
+    }
+
+    /// How often a choice is simulated whole.
+    fn wholes(&self, by_excerpt: bool) -> usize {
+        let choices = if by_excerpt { 1 } else { 1 + self.rounds };
+        choices * self.correction_rounds * self.corrections.len()
+    }
+}
 
 /// A search in progress.
 pub struct Search<'a, E> {
@@ -67,6 +133,7 @@ struct State {
     best: Option<Whole>,
     /// The prices of the last choice.
     prices: Option<Excess>,
+    effort: Effort,
 }
 
 /// What stops a search: an error, or the watcher.
@@ -124,11 +191,10 @@ impl<'a, E: From<LoadError> + Send + Sync> Search<'a, E> {
         let native = natives.into_iter().next().and_then(Result::transpose);
         let known = native.ok_or(Stopped::Watcher)?.map_err(Stopped::Error)?;
         let per_trial = known.events_of_trial();
-        let trials = (lab.settings.events / per_trial).clamp(*TRIALS.start(), *TRIALS.end());
-        let corrections = if known.is_by_excerpt() { 1 } else { 1 + ROUNDS };
-        let wholes = 1
-            + rival_runs(&known, lab.rivals.len()).len()
-            + corrections * CORRECTION_ROUNDS * CORRECTIONS.len();
+        let effort = Effort::of(&known);
+        let trials = (lab.settings.events / per_trial).clamp(effort.trials.0, effort.trials.1);
+        let rivals = effort.rival_runs(lab.rivals.len());
+        let wholes = 1 + rivals.len() + effort.wholes(known.is_by_excerpt());
         self.work.planned = (trials * per_trial) as f64 + wholes as f64 * known.events as f64;
         self.work.done = known.events as f64;
         self.simulated = 1;
@@ -141,12 +207,14 @@ impl<'a, E: From<LoadError> + Send + Sync> Search<'a, E> {
             rival_slots: Vec::new(),
             best: None,
             prices: None,
+            effort,
         };
-        self.play_rivals(&mut state)?;
+        self.play_rivals(&mut state, &rivals)?;
         let rungs = (trials as f64 * LADDER_SHARE) as usize;
         let settings = self.ladder(&mut state, rungs);
         self.try_settings(&mut state, &settings, per_trial)?;
-        let each = (trials as f64 * (1.0 - LADDER_SHARE) / ROUNDS as f64) as usize;
+        let left = trials as f64 * (1.0 - LADDER_SHARE);
+        let each = (left / effort.rounds.max(1) as f64) as usize;
         self.improve(&mut state, each, per_trial)?;
         (self.work.watch)(1.0);
         Ok(self.plan(state))
@@ -163,7 +231,7 @@ impl<'a, E: From<LoadError> + Send + Sync> Search<'a, E> {
         let mut neighbours = Neighbours::new(self.lab.limits.clone(), settings.run.seed);
         if state.known.is_by_excerpt() {
             // What an excerpt teaches is cheap, and a whole is not: that comes last.
-            for _ in 0..ROUNDS {
+            for _ in 0..state.effort.rounds {
                 let choice = state.choose(&state.targets);
                 let next = neighbours.propose(&state.known, &mut state.table, &choice, trials);
                 self.try_settings(state, &next, per_trial)?;
@@ -172,7 +240,7 @@ impl<'a, E: From<LoadError> + Send + Sync> Search<'a, E> {
             return Ok(());
         }
         let mut choice = self.correct(state)?;
-        for _ in 0..ROUNDS {
+        for _ in 0..state.effort.rounds {
             if self.work.done > EFFORT_MAX * settings.events as f64 {
                 break;
             }
@@ -181,7 +249,8 @@ impl<'a, E: From<LoadError> + Send + Sync> Search<'a, E> {
             self.try_settings(state, &next, per_trial)?;
             choice = self.correct(state)?;
             let gain_j = before_j - state.best_j();
-            if state.best_j().is_finite() && gain_j < GAIN_MIN * state.known.total.energy_j {
+            let is_little = gain_j < GAIN_MIN * state.known.total.energy_j;
+            if is_little && self.work.done > LITTLE_MAX * settings.events as f64 {
                 break;
             }
         }
@@ -189,15 +258,14 @@ impl<'a, E: From<LoadError> + Send + Sync> Search<'a, E> {
     }
 
     /// Plays every rival as it is, and where that is cheap on a server that switches freely too.
-    fn play_rivals(&mut self, state: &mut State) -> Result<(), Stopped<E>> {
-        let runs = rival_runs(&state.known, self.lab.rivals.len());
+    fn play_rivals(&mut self, state: &mut State, runs: &[RivalRun]) -> Result<(), Stopped<E>> {
         let (lab, known) = (&self.lab, &state.known);
         let played = self
             .work
-            .on(lab, &runs, known.events, |&run, progress| lab.rival(known, run, progress))?;
+            .on(lab, runs, known.events, |&run, progress| lab.rival(known, run, progress))?;
         self.simulated += runs.len() as u32;
-        let played = runs.into_iter().zip(played);
-        state.rivals = played.filter_map(|(run, whole)| Some((run, whole?))).collect();
+        let played = runs.iter().zip(played);
+        state.rivals = played.filter_map(|(&run, whole)| Some((run, whole?))).collect();
         let free = state.rivals.iter().filter(|(run, _)| run.is_free);
         state.rival_slots = free
             .map(|(_, whole)| RivalSlots {
@@ -213,23 +281,20 @@ impl<'a, E: From<LoadError> + Send + Sync> Search<'a, E> {
         let known = &state.known;
         let mut ladder = Ladder::new(&self.lab.free, &self.lab.limits);
         let kinds = ladder.kinds();
-        let rungs = (trials / kinds.len()).clamp(3, LADDER_RUNGS);
+        let kinds = &kinds[..kinds.len().min(state.effort.kinds)];
+        let rungs = (trials / kinds.len()).clamp(state.effort.rungs_min, LADDER_RUNGS);
         let unit_w = known.total.energy_j / known.total.latency_s.max(f64::MIN_POSITIVE);
-        let (low, high) = LADDER_PRICES;
+        let (low, high) = if rungs > LEAN.rungs_min { LADDER_PRICES } else { LADDER_PRICES_LEAN };
         let price_w = |rung: usize| {
             unit_w * high * (low / high).powf(rung as f64 / (rungs - 1).max(1) as f64)
         };
         let full: Vec<u32> =
             vec![state.table.number(&self.lab.limits.full_speed()); known.classes.count];
         let mut settings = vec![full];
-        for kind in kinds {
+        for &kind in kinds {
             for rung in 0..rungs {
-                let of_class = |all: &super::measure::Slot, kind: Kind| {
-                    ladder.rung(&all.clients, kind, price_w(rung))
-                };
-                let mut of_class = of_class;
-                let actions: Vec<Action> =
-                    known.of_classes.iter().map(|all| of_class(all, kind)).collect();
+                let of_class = |all: &Slot| ladder.rung(&all.clients, kind, price_w(rung));
+                let actions: Vec<Action> = known.of_classes.iter().map(of_class).collect();
                 settings.push(actions.iter().map(|action| state.table.number(action)).collect());
             }
         }
@@ -259,11 +324,12 @@ impl<'a, E: From<LoadError> + Send + Sync> Search<'a, E> {
     fn correct(&mut self, state: &mut State) -> Result<Choice, Stopped<E>> {
         let mut width = 1.0;
         let mut last = Choice::default();
-        for _ in 0..CORRECTION_ROUNDS {
+        let shifts = state.effort.corrections;
+        for _ in 0..state.effort.correction_rounds {
             let (lab, known) = (&self.lab, &state.known);
             let choices = self
                 .work
-                .on(lab, &CORRECTIONS, 0, |shift, _| state.choose(&state.shifted(shift * width)))?;
+                .on(lab, shifts, 0, |shift, _| state.choose(&state.shifted(shift * width)))?;
             let timelines: Vec<Timeline> =
                 choices.iter().map(|choice| state.timeline(lab, choice)).collect();
             let wholes = self.work.on(lab, &timelines, known.events, |timeline, progress| {
@@ -272,13 +338,13 @@ impl<'a, E: From<LoadError> + Send + Sync> Search<'a, E> {
             self.simulated += timelines.len() as u32;
             let before = state.best_j();
             state.take_in(&choices, wholes);
-            state.prices = choices.get(CORRECTIONS.len() / 2).map(|choice| choice.prices);
+            state.prices = choices.get(shifts.len() / 2).map(|choice| choice.prices);
             width *= if state.best_j().is_finite() || before.is_finite() {
                 CORRECTION_NARROWER
             } else {
                 CORRECTION_WIDER
             };
-            last = choices.into_iter().nth(CORRECTIONS.len() / 2).unwrap_or_default();
+            last = choices.into_iter().nth(shifts.len() / 2).unwrap_or_default();
         }
         Ok(last)
     }
@@ -294,9 +360,13 @@ impl<'a, E: From<LoadError> + Send + Sync> Search<'a, E> {
             fared: known.fared(&whole.total),
         });
         let rivals = reports.collect();
-        let best_j = state.best.as_ref().map_or(f64::INFINITY, |best| best.total.energy_j);
+        // Full speed is an answer, too, where everything else turns out to be worse.
+        if known.is_kept(&known.total) && known.total.energy_j <= state.best_j() {
+            state.best = None;
+        }
+        let native_j = known.total.energy_j;
         let mut winner = None;
-        let mut winner_j = best_j;
+        let mut winner_j = state.best.as_ref().map_or(native_j, |best| best.total.energy_j);
         for (at, (_, whole)) in state.rivals.iter().enumerate() {
             if known.is_kept(&whole.total) && whole.total.energy_j < winner_j {
                 winner_j = whole.total.energy_j;
@@ -325,14 +395,6 @@ impl<'a, E: From<LoadError> + Send + Sync> Search<'a, E> {
             answer: best.map_or(Answer::Timeline(Timeline::new()), |best| best.answer),
         }
     }
-}
-
-/// The runs of rivals: those on a server that switches freely only teach slots that are known one
-/// by one.
-fn rival_runs(known: &Known, rivals: usize) -> Vec<RivalRun> {
-    let both =
-        (0..rivals).flat_map(|rival| [false, true].map(|is_free| RivalRun { rival, is_free }));
-    both.filter(|run| !(known.is_by_excerpt() && run.is_free)).collect()
 }
 
 impl State {
@@ -364,6 +426,7 @@ impl State {
             spans_s: &known.spans_s,
             offers: &offers,
             due_core_s: &due,
+            may_skip: known.may_skip,
             owed_max_core_s: known.owed_max_core_s,
             scale: known.promises.scale,
         };
@@ -429,7 +492,7 @@ impl State {
     }
 }
 
-/// Learns what chosen settings gave among their neighbours, for slots that are not like others.
+/// Learns what chosen settings gave among their neighbours.
 fn relearn(known: &Known, table: &mut Table, choice: &Choice, whole: &Whole) {
     for (at, (&pick, &rates)) in choice.picks.iter().zip(&whole.rates).enumerate() {
         let class = known.classes.classes[at];
@@ -437,7 +500,7 @@ fn relearn(known: &Known, table: &mut Table, choice: &Choice, whole: &Whole) {
         // Where background work ran out, the slot says little of the setting.
         let is_whole = (rates.done_cores - offer.rates.done_cores).abs()
             <= RAN_OUT * offer.rates.done_cores.max(1e-3);
-        if is_whole && known.classes.is_single(class) {
+        if is_whole {
             table.learn(class, offer.setting, rates);
         }
     }

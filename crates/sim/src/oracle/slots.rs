@@ -12,8 +12,6 @@ pub struct Slots {
     pub classes: Vec<usize>,
     /// How many classes there are.
     pub count: usize,
-    /// The number of slots in each class.
-    sizes: Vec<u32>,
 }
 
 /// Where settings are tried.
@@ -63,21 +61,10 @@ fn phase_at(phases: &[Phase], at_s: f64) -> (usize, f64, f64) {
 }
 
 impl Slots {
-    fn new(classes: Vec<usize>, count: usize) -> Self {
-        let mut sizes = vec![0; count];
-        classes.iter().for_each(|&class| sizes[class] += 1);
-        Self { classes, count, sizes }
-    }
-
-    /// Whether a class has one slot only.
-    pub fn is_single(&self, class: usize) -> bool {
-        self.sizes[class] == 1
-    }
-
     /// Slots of these lengths; only those of phases can be alike.
     pub fn of(load: &Load, spans_s: &[f64]) -> Self {
         let Load::Phases { phases, .. } = load else {
-            return Self::new((0..spans_s.len()).collect(), spans_s.len());
+            return Self { classes: (0..spans_s.len()).collect(), count: spans_s.len() };
         };
         let mut known = BTreeMap::new();
         let mut count = 0;
@@ -93,7 +80,7 @@ impl Slots {
             if within { *known.entry(key(&phases[at])).or_insert_with(&mut fresh) } else { fresh() }
         };
         let classes = spans_s.iter().map(class).collect();
-        Self::new(classes, count)
+        Self { classes, count }
     }
 
     /// The slots by the phases that the most comes in, and the excerpt that tries each of those
@@ -140,7 +127,7 @@ impl Slots {
             settings: RunSettings { warmup_s: 0.0, duration_s: None, window_s: WINDOW_S, seed },
             windows: taught.collect(),
         };
-        Some((Self::new(classes, count), stage))
+        Some((Self { classes, count }, stage))
     }
 }
 
