@@ -9,7 +9,7 @@ use wattio_law::Bound;
 use wattio_plant::{DORADO6000, SMALL, Server};
 use wattio_sim::oracle::{OracleSettings, Plan, Rival};
 use wattio_sim::{Load, LoadError, Pattern, Phase, Run, RunSettings, Senders, Summary, limits};
-use wattio_trace::{Scaled, open};
+use wattio_trace::{Excerpt, Scaled, open};
 
 /// A load by name: the server's text, and how to make it.
 struct Trial {
@@ -35,7 +35,12 @@ fn phases(name: &'static str, server: &'static str, spans: Vec<(f64, f64)>) -> T
 fn trace(name: &'static str, rate_scale: f64) -> Trial {
     let load = move || {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../traces/pgbench.wtrace");
-        Ok(Load::Trace(Box::new(Scaled::new(open(&path)?, rate_scale, 1.0, 1)?)))
+        Ok(Load::Trace(Box::new(Scaled::new(
+            Excerpt::new(open(&path)?, 0.0)?,
+            rate_scale,
+            1.0,
+            1,
+        )?)))
     };
     Trial { name, server: SMALL, load: Box::new(load) }
 }

@@ -5,9 +5,9 @@
 //! that the run as a whole draws the least energy while it keeps every bound, 98 % of native's I/O
 //! and 98 % of its background work. Switching costs nothing.
 //!
-//! How it searches: settings are proposed by analysis ([`ladder`]), measured by simulation in every
-//! slot ([`measure`]), and chosen by one price for the latency of the whole run and a dynamic
-//! program over the background work that is put off ([`choice`]). What was chosen is simulated
+//! How it searches: settings are proposed by analysis (`ladder`), measured by simulation in every
+//! slot (`measure`), and chosen by one price for the latency of the whole run and a dynamic
+//! program over the background work that is put off (`prices`, `choice`). What was chosen is simulated
 //! whole, for a slot inherits what the one before left undone, and the choice is corrected until
 //! the simulated run keeps what it must. Then settings next to the chosen ones are tried.
 //!
@@ -20,15 +20,19 @@
 
 mod choice;
 mod debts;
+mod effort;
+mod ending;
 mod known;
 mod lab;
 mod ladder;
 mod measure;
 mod neighbours;
+mod prices;
 mod promises;
 mod replay;
 mod search;
 mod slots;
+mod state;
 mod table;
 
 use crate::load::{Load, LoadError};

@@ -1,59 +1,19 @@
 //! The search: what is tried, in which order, and when it ends.
 
-use super::choice::{Choice, Menu, Rates, Targets, choose};
-use super::known::{Known, Whole};
+use super::choice::Choice;
+use super::effort::{Effort, LEAN};
+use super::ending::plan;
 use super::lab::{Lab, RivalRun, Source};
 use super::ladder::Ladder;
 use super::measure::{Slot, Timeline, in_parallel};
 use super::neighbours::Neighbours;
-use super::promises::{Excess, PROMISES_MAX};
+use super::state::State;
 use super::table::{RivalSlots, Table};
-use super::{Answer, OracleSettings, Plan, Rival, RivalReport, Segment};
+use super::{OracleSettings, Plan, Rival};
 use crate::load::LoadError;
 use wattio_law::Action;
 use wattio_plant::Server;
 
-/// How hard a load is searched.
-#[derive(Clone, Copy, Debug, PartialEq)]
-struct Effort {
-    /// Settings that are tried, of every class, at least and at most.
-    trials: (u64, u64),
-    /// Kinds of settings on the ladder, and prices for each of them, at least.
-    kinds: usize,
-    rungs_min: usize,
-    /// Rounds of trials next to what was chosen.
-    rounds: usize,
-    /// Wholes that are simulated for each choice, with targets this far apart, as shares of what
-    /// is allowed.
-    corrections: &'static [f64],
-    /// Each choice is corrected so often, with targets closer to each other each time.
-    correction_rounds: usize,
-    /// Whether rivals are played on a server that switches freely, too.
-    free_rivals: bool,
-}
-
-/// For most loads.
-const THOROUGH: Effort = Effort {
-    trials: (18, 160),
-    kinds: usize::MAX,
-    rungs_min: 3,
-    rounds: 3,
-    corrections: &[-0.01, -0.002, 0.002, 0.01],
-    correction_rounds: 2,
-    free_rivals: true,
-};
-/// For loads of which one run takes minutes.
-const LEAN: Effort = Effort {
-    trials: (6, 160),
-    kinds: 3,
-    rungs_min: 2,
-    rounds: 0,
-    corrections: &[-0.02, -0.004],
-    correction_rounds: 1,
-    free_rivals: false,
-};
-/// Loads of more events than this are searched with the lean effort.
-const THOROUGH_EVENTS_MAX: u64 = 1_000_000_000;
 /// The share of the trials that the ladder gets.
 const LADDER_SHARE: f64 = 0.5;
 /// The ladder's prices: so many times native's energy for its latency, from and to.
@@ -66,8 +26,6 @@ const LADDER_RUNGS: usize = 10;
 const CORRECTION_NARROWER: f64 = 0.25;
 /// Where nothing kept its promises yet, targets are this much further apart instead.
 const CORRECTION_WIDER: f64 = 5.0;
-/// Background work that differs by this share from what was measured before has run out.
-const RAN_OUT: f32 = 0.05;
 /// No further round begins when so many times the events were simulated that the search may take.
 const EFFORT_MAX: f64 = 2.0;
 /// The share of the work that the run at full speed is taken for while nothing else is known.
@@ -76,35 +34,6 @@ const NATIVE_SHARE: f64 = 0.02;
 /// the events were simulated.
 const LITTLE_MAX: f64 = 0.5;
 const GAIN_MIN: f64 = 2e-4;
-
-impl Effort {
-    fn of(known: &Known) -> Self {
-        let effort = if known.events > THOROUGH_EVENTS_MAX { LEAN } else { THOROUGH };
-        // Free runs of rivals teach slots that are known one by one; and what an excerpt teaches
-        // is cheap, however long the load.
-        let by_excerpt = known.is_by_excerpt();
-        Self {
-            free_rivals: effort.free_rivals && !by_excerpt,
-            kinds: if by_excerpt { THOROUGH.kinds } else { effort.kinds },
-            rungs_min: if by_excerpt { THOROUGH.rungs_min } else { effort.rungs_min },
-            rounds: if by_excerpt { THOROUGH.rounds } else { effort.rounds },
-            ..effort
-        }
-    }
-
-    /// The rivals' runs.
-    fn rival_runs(&self, rivals: usize) -> Vec<RivalRun> {
-        let both =
-            (0..rivals).flat_map(|rival| [false, true].map(|is_free| RivalRun { rival, is_free }));
-        both.filter(|run| self.free_rivals || !run.is_free).collect()
-    }
-
-    /// How often a choice is simulated whole.
-    fn wholes(&self, by_excerpt: bool) -> usize {
-        let choices = if by_excerpt { 1 } else { 1 + self.rounds };
-        choices * self.correction_rounds * self.corrections.len()
-    }
-}
 
 /// A search in progress.
 pub struct Search<'a, E> {
@@ -120,20 +49,6 @@ struct Work<'a> {
     planned: f64,
     /// The share that was told last; rounding must not make it fall.
     told: f64,
-}
-
-/// What the search knows.
-struct State {
-    known: Known,
-    table: Table,
-    /// The rivals' runs, and what they gave slot by slot.
-    rivals: Vec<(RivalRun, Whole)>,
-    rival_slots: Vec<RivalSlots>,
-    targets: Targets,
-    best: Option<Whole>,
-    /// The prices of the last choice.
-    prices: Option<Excess>,
-    effort: Effort,
 }
 
 /// What stops a search: an error, or the watcher.
@@ -217,7 +132,7 @@ impl<'a, E: From<LoadError> + Send + Sync> Search<'a, E> {
         let each = (left / effort.rounds.max(1) as f64) as usize;
         self.improve(&mut state, each, per_trial)?;
         (self.work.watch)(1.0);
-        Ok(self.plan(state))
+        Ok(plan(&self.lab, state, self.simulated))
     }
 
     /// Chooses, and tries so many settings next to what was chosen, a few times.
@@ -345,210 +260,10 @@ impl<'a, E: From<LoadError> + Send + Sync> Search<'a, E> {
                 CORRECTION_WIDER
             };
             last = choices.into_iter().nth(shifts.len() / 2).unwrap_or_default();
+            if state.known.is_by_excerpt() && state.is_used_up() {
+                break;
+            }
         }
         Ok(last)
     }
-
-    /// The best of everything that is known.
-    fn plan(&self, mut state: State) -> Plan {
-        let least_j = state.choose(&state.known.targets()).least_j;
-        let known = &state.known;
-        let names = |run: &RivalRun| self.lab.rivals[run.rival].name.clone();
-        let reports = state.rivals.iter().map(|(run, whole)| RivalReport {
-            name: names(run),
-            is_free: run.is_free,
-            fared: known.fared(&whole.total),
-        });
-        let rivals = reports.collect();
-        // Full speed is an answer, too, where everything else turns out to be worse.
-        if known.is_kept(&known.total) && known.total.energy_j <= state.best_j() {
-            state.best = None;
-        }
-        let native_j = known.total.energy_j;
-        let mut winner = None;
-        let mut winner_j = state.best.as_ref().map_or(native_j, |best| best.total.energy_j);
-        for (at, (_, whole)) in state.rivals.iter().enumerate() {
-            if known.is_kept(&whole.total) && whole.total.energy_j < winner_j {
-                winner_j = whole.total.energy_j;
-                winner = Some(at);
-            }
-        }
-        let name = winner.map(|at| names(&state.rivals[at].0));
-        let best = match winner {
-            Some(at) => Some(state.rivals.swap_remove(at).1),
-            None => state.best.take(),
-        };
-        let known = &state.known;
-        let native = known.fared(&known.total);
-        let full_speed = self.lab.limits.full_speed();
-        let total = best.as_ref().map_or(&known.total, |best| &best.total);
-        let tolerance = ((total.energy_j - least_j) / known.total.energy_j).max(0.0);
-        Plan {
-            slot_s: known.windows as f64 * self.lab.settings.run.window_s,
-            best: known.fared(total),
-            native,
-            tolerance,
-            winner: name,
-            rivals,
-            simulated: self.simulated,
-            segments: segments(known, best.as_ref(), &self.lab.starts_ns(known), &full_speed),
-            answer: best.map_or(Answer::Timeline(Timeline::new()), |best| best.answer),
-        }
-    }
-}
-
-impl State {
-    fn best_j(&self) -> f64 {
-        self.best.as_ref().map_or(f64::INFINITY, |best| best.total.energy_j)
-    }
-
-    /// The targets, stricter (below 0) or more lenient by a share of what is allowed.
-    fn shifted(&self, share: f64) -> Targets {
-        let mut targets = self.targets;
-        for (target, scale) in targets.excess.iter_mut().zip(&self.known.promises.scale) {
-            *target += share * scale;
-        }
-        targets.excess[PROMISES_MAX - 1] -=
-            0.9 * share * self.known.promises.scale[PROMISES_MAX - 1];
-        targets.owed_core_s += 0.1 * share * self.known.total.done_core_s;
-        targets
-    }
-
-    fn choose(&self, targets: &Targets) -> Choice {
-        let known = &self.known;
-        let offers = |at: usize, into: &mut Vec<Rates>| {
-            let class = known.classes.classes[at];
-            into.extend(self.table.offers(class).iter().map(|offer| offer.rates));
-            into.extend(self.rival_slots.iter().filter_map(|rival| rival.rates.get(at)));
-        };
-        let due: Vec<f64> = known.slots.iter().map(|slot| slot.done_core_s).collect();
-        let menu = Menu {
-            spans_s: &known.spans_s,
-            offers: &offers,
-            due_core_s: &due,
-            may_skip: known.may_skip,
-            owed_max_core_s: known.owed_max_core_s,
-            scale: known.promises.scale,
-        };
-        choose(&menu, targets, self.prices.as_ref())
-    }
-
-    /// What a choice puts into force.
-    fn timeline<E: From<LoadError>>(&self, lab: &Lab<'_, E>, choice: &Choice) -> Timeline {
-        let starts_ns = lab.starts_ns(&self.known);
-        let mut timeline = Timeline::new();
-        let mut push = |at_ns: u64, action: &Action| {
-            if timeline.last().is_none_or(|(_, before): &(u64, Action)| before != action) {
-                timeline.push((at_ns, action.clone()));
-            }
-        };
-        for (at, &pick) in choice.picks.iter().enumerate() {
-            let offers = self.table.offers(self.known.classes.classes[at]);
-            let (start_ns, end_ns) =
-                (starts_ns[at], starts_ns.get(at + 1).copied().unwrap_or(u64::MAX));
-            match offers.get(usize::from(pick)) {
-                Some(offer) => push(start_ns, self.table.setting(offer.setting)),
-                None => {
-                    let rival = &self.rival_slots[usize::from(pick) - offers.len()];
-                    let full_speed = lab.limits.full_speed();
-                    let first = rival.timeline.partition_point(|&(at_ns, _)| at_ns <= start_ns);
-                    let in_force = first.checked_sub(1).map(|at| &rival.timeline[at].1);
-                    push(start_ns, in_force.unwrap_or(&full_speed));
-                    let inside = rival.timeline[first..].iter();
-                    inside
-                        .take_while(|&&(at_ns, _)| at_ns < end_ns)
-                        .for_each(|(at, a)| push(*at, a));
-                }
-            }
-        }
-        timeline
-    }
-
-    /// Learns from runs of choices.
-    fn take_in(&mut self, choices: &[Choice], wholes: Vec<Option<Whole>>) {
-        let known = &self.known;
-        let mut off = [0.0; PROMISES_MAX];
-        let (mut owed_off, mut count) = (0.0, 0.0);
-        for (choice, whole) in choices.iter().zip(wholes) {
-            let Some(whole) = whole else { continue };
-            if !known.is_by_excerpt() {
-                relearn(known, &mut self.table, choice, &whole);
-            }
-            for ((off, ours), theirs) in off.iter_mut().zip(whole.total.excess).zip(choice.excess) {
-                *off += ours - theirs;
-            }
-            owed_off += whole.total.done_core_s - choice.done_core_s;
-            count += 1.0;
-            if known.is_kept(&whole.total)
-                && self.best.as_ref().is_none_or(|b| whole.total.energy_j < b.total.energy_j)
-            {
-                self.best = Some(whole);
-            }
-        }
-        if count > 0.0 {
-            self.targets.excess = off.map(|off| -off / count);
-            self.targets.owed_core_s = known.owed_core_s() + (owed_off / count).min(0.0);
-        }
-    }
-}
-
-/// Learns what chosen settings gave among their neighbours.
-fn relearn(known: &Known, table: &mut Table, choice: &Choice, whole: &Whole) {
-    for (at, (&pick, &rates)) in choice.picks.iter().zip(&whole.rates).enumerate() {
-        let class = known.classes.classes[at];
-        let Some(&offer) = table.offers(class).get(usize::from(pick)) else { continue };
-        // Where background work ran out, the slot says little of the setting.
-        let is_whole = (rates.done_cores - offer.rates.done_cores).abs()
-            <= RAN_OUT * offer.rates.done_cores.max(1e-3);
-        if is_whole {
-            table.learn(class, offer.setting, rates);
-        }
-    }
-}
-
-/// Slots in a row with one setting.
-fn segments(
-    known: &Known,
-    best: Option<&Whole>,
-    starts_ns: &[u64],
-    full_speed: &Action,
-) -> Vec<Segment> {
-    let mut segments: Vec<Segment> = Vec::new();
-    let mut sums: Vec<[f64; 4]> = Vec::new();
-    let mut start_s = 0.0;
-    for (at, native) in known.slots.iter().enumerate() {
-        let action = best.map_or(full_speed, |best| {
-            let next = best.timeline.partition_point(|&(at_ns, _)| at_ns <= starts_ns[at]);
-            next.checked_sub(1).map_or(full_speed, |at| &best.timeline[at].1)
-        });
-        if segments.last().is_none_or(|last| last.action != *action) {
-            segments.push(Segment {
-                start_s,
-                span_s: 0.0,
-                action: action.clone(),
-                power_w: 0.0,
-                native_power_w: 0.0,
-                latency_ratio: None,
-            });
-            sums.push([0.0; 4]);
-        }
-        let slot = best.and_then(|best| best.rates.get(at).zip(best.latency_s.get(at)));
-        let native_s = if native.ios > 0.0 { native.latency_s / native.ios } else { 0.0 };
-        let (power_w, latency_s) = slot
-            .map_or((native.energy_j / native.span_s, native_s), |(rates, &latency_s)| {
-                (f64::from(rates.power_w), f64::from(latency_s))
-            });
-        if let (Some(segment), Some(sums)) = (segments.last_mut(), sums.last_mut()) {
-            segment.span_s += native.span_s;
-            let weight = if latency_s > 0.0 { native.ios } else { 0.0 };
-            let terms =
-                [power_w * native.span_s, native.energy_j, latency_s * weight, native_s * weight];
-            sums.iter_mut().zip(terms).for_each(|(sum, term)| *sum += term);
-            segment.power_w = sums[0] / segment.span_s;
-            segment.native_power_w = sums[1] / segment.span_s;
-            segment.latency_ratio = (sums[3] > 0.0).then(|| sums[2] / sums[3]);
-        }
-        start_s += native.span_s;
-    }
-    segments
 }
