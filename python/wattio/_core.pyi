@@ -125,13 +125,18 @@ class Law:
 def oracle(
     spec: str, options: str, progress: Callable[[float], bool] | None = None
 ) -> tuple[Simulation, str] | None:
-    """Plan the best constant setting for each segment of a load that is known beforehand.
+    """Plan the best setting for each slot of a load that is known beforehand.
 
-    `spec` is that of `Simulation` (its policy is not looked at), `options` a JSON object `{"plf":
-    0.2, "statistic": "mean" | "p99", "floor": 0.98, "slice_s": 10.0, "trial_s": 1.0}`. Returns the
-    run that follows the plan at no switching cost, and the plan as a JSON array of `{start_s,
-    span_s, cores, frequency_hz, power_w_mean, power_w_native, latency_ratio, simulated}`; None
-    when `progress` returned False. Raises InputError.
+    `spec` is that of `Simulation` (its policy and bounds are not looked at), `options` a JSON
+    object `{"bounds": ["mean 20% run"], "floor": 0.98, "slice_s": 0.5, "trial_s": 2.0,
+    "background_delay_s": null}`. Returns the run that follows the plan, and the plan as a JSON
+    object: `segments`, an array of `{start_s, span_s, cores, frequency_hz, background_budget,
+    drives, power_w_mean, power_w_native, latency_ratio}` (a core count and a frequency for each
+    group; a budget of null is work as it becomes due); `slot_s`; `tolerance_share`, how far the
+    best found stays behind what its slots would give if none cared for the one before;
+    `simulated`, the number of simulations; `rivals`, how each policy fared, as it is and where that
+    was tried with free switching; `winner`, the policy whose run it is, or null. None when
+    `progress` returned False. Raises InputError.
     """
 
 def check_bound(text: str) -> str:

@@ -54,6 +54,14 @@ impl BackgroundWork {
         self.due_rate > 0.0
     }
 
+    /// Makes so much work due that there is always some.
+    pub fn fill(&mut self) {
+        if self.exists() {
+            self.due_limit = f64::INFINITY;
+            self.due = f64::INFINITY;
+        }
+    }
+
     /// Tasks that are due and not begun.
     pub fn backlog(&self) -> f64 {
         self.due

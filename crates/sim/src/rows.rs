@@ -12,6 +12,12 @@ pub struct Row {
     pub span_s: f64,
     /// Requests answered.
     pub ios: u64,
+    /// Requests that arrived.
+    pub arrived: u64,
+    /// Requests that had arrived and were not answered at the end.
+    pub in_flight: u64,
+    /// The same, on average.
+    pub in_flight_mean: f64,
     /// Their mean latency.
     pub latency_us_mean: Option<f64>,
     /// The latency that 99 % of them kept.
@@ -26,6 +32,8 @@ pub struct Row {
     pub cores_active_mean: f64,
     /// The same for each group.
     pub cores_by_group: Vec<f64>,
+    /// Cores of each group busy with clients' tasks, on average.
+    pub cores_busy_clients: Vec<f64>,
     /// Their frequency, on average over powered cores.
     pub frequency_hz_mean: Option<f64>,
     /// Share of powered core time spent in tasks.
@@ -64,6 +72,10 @@ impl Row {
             start_s: 0.0,
             span_s,
             ios,
+            arrived: now.totals.arrivals - before.totals.arrivals,
+            in_flight: now.totals.arrivals - now.totals.answered,
+            in_flight_mean: now.totals.in_system_ns.wrapping_sub(before.totals.in_system_ns) as f64
+                / span_ns,
             latency_us_mean: (ios > 0).then(|| latency_ns / ios as f64 / 1e3),
             latency_us_p99: (ios > 0).then(|| window.value_at_quantile(0.99) as f64 / 1e3),
             energy_cores_j: now.energy_cores_j(before),
@@ -71,6 +83,9 @@ impl Row {
             energy_rest_j: rest_w * span_s,
             cores_active_mean: powered_ns / span_ns,
             cores_by_group: powered.iter().map(|group_ns| group_ns / span_ns).collect(),
+            cores_busy_clients: pairs()
+                .map(|(n, b)| n.clients_ns.wrapping_sub(b.clients_ns) as f64 / span_ns)
+                .collect(),
             frequency_hz_mean: (powered_ns > 0.0).then(|| frequency_time / powered_ns),
             utilisation: (powered_ns > 0.0).then(|| busy_ns / powered_ns),
             background_rate: (now.background_done - before.background_done) / span_s,

@@ -1,5 +1,6 @@
 //! A run: the engine, the loop around a law, and what they leave behind.
 
+use crate::background::BackgroundWork;
 use crate::engine::new_histogram;
 use crate::histograms::{Bucket, WindowHistograms};
 use crate::load::{Load, LoadError, SPAN_S_MAX};
@@ -136,6 +137,26 @@ impl Run {
     #[must_use]
     pub fn steps(&self) -> &[Stepped] {
         self.steps.as_deref().unwrap_or_default()
+    }
+
+    /// Gives out the recorded steps and forgets them.
+    pub(crate) fn take_steps(&mut self) -> Vec<Stepped> {
+        self.steps.as_mut().map(std::mem::take).unwrap_or_default()
+    }
+
+    /// Gives out the rows and their histograms and forgets them, so that a long run stays small.
+    pub(crate) fn take_rows(&mut self) -> (Vec<Row>, WindowHistograms) {
+        (std::mem::take(&mut self.rows), std::mem::take(&mut self.histograms))
+    }
+
+    /// From now on there is always background work that is due, however much a law asks for.
+    pub(crate) fn fill_backlog(&mut self) {
+        self.plant.engine.background.iter_mut().for_each(BackgroundWork::fill);
+    }
+
+    /// Requests that have arrived and are not answered.
+    pub(crate) fn requests_under_way(&self) -> u64 {
+        self.plant.engine.totals.arrivals - self.plant.engine.totals.answered
     }
 
     /// The rows of the latency windows so far.

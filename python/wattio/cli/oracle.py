@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -12,7 +13,7 @@ from wattio.bounds import Bound, judge
 from wattio.cli import output
 from wattio.cli.load_options import LoadOptions, Quantity, seconds, within
 from wattio.cli.simulate import PLF, run_with_twin, show
-from wattio.errors import InputError
+from wattio.oracle import bound_of
 from wattio.simulation import Setting, relate
 
 app = App(
@@ -23,11 +24,13 @@ app = App(
 ```
 wattio oracle --server dorado6000 --pressure 0.05 --plf 0.2
 wattio oracle --profile studies/quickstart/day.toml --json
-wattio oracle --server small --trace traces/pgbench.wtrace --slice "10 s"
+wattio oracle --server small --trace traces/pgbench.wtrace --slice "1 s"
 wattio oracle --pressure 0.10 --statistic p99
+wattio oracle --server small --iops 4000 --bound "mean 20%" --bound "p99 50%"
 ```
 
-What is found is the best of the settings that were simulated, not a proof.""",
+What is found is the best of the settings that were simulated, and no less than what any policy
+saves within the same promises; it is not a proof.""",
 )
 
 
@@ -38,6 +41,8 @@ def oracle(
     power_model: Path | None = None,
     plf: float = 0.2,
     statistic: Literal["mean", "p99"] = "mean",
+    bound: Annotated[tuple[str, ...], Parameter(negative="")] = (),
+    background_delay: Quantity | None = None,
     slice_: Annotated[Quantity | None, Parameter("--slice")] = None,
     load: Annotated[LoadOptions, Parameter(name="*")] = LoadOptions(),  # noqa: B008
     warmup: Quantity | None = None,
@@ -56,8 +61,13 @@ def oracle(
         Tolerated growth of the latency over native's.
     statistic
         Which latency is bounded.
+    bound
+        A bound on latency in place of --plf and --statistic, such as "p99 2 ms window"; up to
+        three.
+    background_delay
+        The longest that background work may wait; as long as the server remembers it.
     slice_
-        Length of the slices that a trace is cut into; a sixtieth of it, at least 10 s.
+        Length of the slots that get a setting each; 0.5 s, longer for loads of more than 2 h.
     warmup
         Simulated first and not counted; 10 s, or nothing before a trace.
     seed
@@ -69,34 +79,83 @@ def oracle(
     settings: dict[str, Setting] = {"plf": plf, "statistic": statistic}
     if slice_ is not None:
         settings["slice_s"] = seconds("--slice", slice_)
+    if background_delay is not None:
+        settings["background_delay_s"] = seconds("--background-delay", background_delay)
     request = load.request(server, "oracle", settings, seed, warmup, power_model)
+    bounds = [Bound.parse(text) for text in bound or (bound_of(settings),)]
+    request = replace(request, bounds=tuple(each.text for each in bounds))
     outcome, native = run_with_twin(request, quiet=as_json)
-    if slice_ is not None and load.trace is None:
-        raise InputError("--slice goes with --trace only")
-    bound = Bound.parse(f"{statistic} {plf!r} run")
-    judged = [judge(bound, outcome, native)]
+    judged = [judge(each, outcome, native) for each in bounds]
     result = {**outcome.summary, **relate(outcome, native, plf), "bounds": judged}
     if as_json:
         output.print_json(result)
         return 0
     show(result, native.summary)
+    for line in _sentences(result["search"]):
+        output.console().print(line, highlight=False)
     output.console().print(_plan(result["segments"]))
     return 0
 
 
+def _sentences(search: dict[str, Any]) -> list[str]:
+    """How the plan was found, in words."""
+    found = (
+        f"best found of {search['simulated']} simulations, in slots of {search['slot_s']:g} s; "
+        f"tolerance of the search {search['tolerance_share']:.2%} of native's energy"
+    )
+    kept = [rival for rival in search["rivals"] if rival["kept"]]
+    best = max(kept, key=lambda rival: rival["saving_share"], default=None)
+    if search["winner"] is not None:
+        return [found, f"it is the run of the policy {search['winner']}, which was not beaten"]
+    if best is None:
+        return [found, "no policy kept these promises"]
+    return [
+        found,
+        f"best policy that kept them: {best['policy']}, {best['saving_share']:.1%} saved",
+    ]
+
+
+_ROWS_MAX = 24
+
+
 def _plan(segments: list[dict[str, Any]]) -> Table:
-    table = Table(title="best found for each segment", title_justify="left", box=None)
-    for heading in ("from, s", "for, s", "cores", "GHz", "W", "native W", "latency", "tried"):
+    """The settings and how long each was in force, the most used first."""
+    table = Table(title="settings, by time in force", title_justify="left", box=None)
+    headings = ("share", "cores", "GHz", "background", "drives", "W", "native W", "latency")
+    for heading in headings:
         table.add_column(heading, justify="right")
+    spans: dict[tuple[str, ...], list[dict[str, Any]]] = {}
     for segment in segments:
-        table.add_row(
-            f"{segment['start_s']:.1f}",
-            f"{segment['span_s']:.1f}",
-            "/".join(str(count) for count in segment["cores"]),
-            f"{segment['frequency_hz'] / 1e9:.2f}",
-            output.number(segment["power_w_mean"]),
-            output.number(segment["power_w_native"]),
-            output.ratio(segment["latency_ratio"]),
-            str(segment["simulated"]),
+        spans.setdefault(_setting(segment), []).append(segment)
+    total_s = sum(segment["span_s"] for segment in segments)
+    groups = sorted(spans.items(), key=lambda item: -_sum_s(item[1]))
+    for setting, each in groups[:_ROWS_MAX]:
+        span_s = _sum_s(each)
+        means = (
+            sum(segment[key] * segment["span_s"] for segment in each) / span_s
+            for key in ("power_w_mean", "power_w_native")
         )
+        ratios = [s for s in each if s["latency_ratio"] is not None]
+        ratio = None
+        if ratios:
+            ratio = sum(s["latency_ratio"] * s["span_s"] for s in ratios) / _sum_s(ratios)
+        powers = [output.number(mean) for mean in means]
+        table.add_row(f"{span_s / total_s:.1%}", *setting, *powers, output.ratio(ratio))
+    left = len(groups) - _ROWS_MAX
+    if left > 0:
+        table.caption = f"and {left} more; --json has the whole sequence"
     return table
+
+
+def _setting(segment: dict[str, Any]) -> tuple[str, ...]:
+    budget = segment["background_budget"]
+    return (
+        "/".join(str(count) for count in segment["cores"]),
+        "/".join(f"{hertz / 1e9:.2f}" for hertz in segment["frequency_hz"]),
+        "as due" if budget is None else f"{budget:.2f} cores",
+        str(segment["drives"]),
+    )
+
+
+def _sum_s(segments: list[dict[str, Any]]) -> float:
+    return float(sum(segment["span_s"] for segment in segments))

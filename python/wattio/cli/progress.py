@@ -20,7 +20,7 @@ from rich.progress import (
 
 from wattio.study.plan import BOUND_BY, Iteration
 
-ORACLE_WEIGHT = 2.0
+ORACLE_WEIGHT = 25.0
 """How many plain simulations an oracle's search takes, about; only the bar depends on it."""
 
 

@@ -1,296 +1,269 @@
-//! The search for one segment's best setting.
+//! The search: what is tried, in which order, and when it ends.
 
-use super::SegmentPlan;
-use super::segments::Segment;
-use crate::load::{Load, LoadError, Pattern, Phase, Senders};
-use crate::plant::limits;
-use crate::run::{Run, RunSettings};
-use crate::summary::Summary;
-use std::collections::BTreeMap;
-use wattio_law::{Action, BackgroundAction, DriveAction, Fixed, GroupAction, GroupLimits, Limits};
+use super::choice::Choice;
+use super::effort::{Effort, LEAN};
+use super::ending::plan;
+use super::lab::{Lab, RivalRun, Source};
+use super::ladder::Ladder;
+use super::measure::{Slot, Timeline, in_parallel};
+use super::neighbours::Neighbours;
+use super::state::State;
+use super::table::{RivalSlots, Table};
+use super::{OracleSettings, Plan, Rival};
+use crate::load::LoadError;
+use wattio_law::Action;
 use wattio_plant::Server;
-use wattio_units::{Hertz, Seconds};
 
-/// The statistic of latency that is bounded.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Statistic {
-    /// The mean.
-    Mean,
-    /// The 99th percentile.
-    P99,
-}
+/// The share of the trials that the ladder gets.
+const LADDER_SHARE: f64 = 0.5;
+/// The ladder's prices: so many times native's energy for its latency, from and to.
+const LADDER_PRICES: (f64, f64) = (0.02, 20.0);
+/// The same where there are few rungs.
+const LADDER_PRICES_LEAN: (f64, f64) = (0.1, 2.0);
+/// The most prices for each kind of setting.
+const LADDER_RUNGS: usize = 10;
+/// Targets get this much closer to each other in each round of corrections.
+const CORRECTION_NARROWER: f64 = 0.25;
+/// Where nothing kept its promises yet, targets are this much further apart instead.
+const CORRECTION_WIDER: f64 = 5.0;
+/// No further round begins when so many times the events were simulated that the search may take.
+const EFFORT_MAX: f64 = 2.0;
+/// The share of the work that the run at full speed is taken for while nothing else is known.
+const NATIVE_SHARE: f64 = 0.02;
+/// A round that gained less than this share of native's energy ends the search when so many times
+/// the events were simulated.
+const LITTLE_MAX: f64 = 0.5;
+const GAIN_MIN: f64 = 2e-4;
 
-/// The bound on latency.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct OracleBound {
-    /// Tolerated growth over native.
-    pub plf: f64,
-    /// Of which statistic.
-    pub statistic: Statistic,
-}
-
-/// What the oracle may do.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct OracleSettings {
-    /// The bound.
-    pub bound: OracleBound,
-    /// Least background work and I/O, as a share of native's.
-    pub floor: f64,
-    /// How long a steady phase is simulated for each candidate, in seconds.
-    pub trial_s: f64,
-    /// Seed of the simulations.
-    pub seed: u64,
-}
-
-/// A setting and what it gives.
-#[derive(Clone, Debug)]
-pub struct Candidate {
-    /// The setting.
-    pub action: Action,
-    /// Mean power in watts.
-    pub power_w: f64,
-    /// Latency over native's; `None` where there were no requests.
-    pub latency_ratio: Option<f64>,
-}
-
-/// Cores of each group, and what they give.
-type Found = (Vec<u32>, Candidate);
-
-/// What the trials of one frequency have in common.
-struct Trials<'a> {
-    segment: &'a Segment,
-    native: &'a Summary,
-    frequency: Hertz,
-    /// The cores of each group without which the work does not fit.
-    least: Vec<u32>,
-}
-
-/// Looks for settings; remembers what it found for segments that are alike.
-pub struct Search<'a> {
-    server: &'a Server,
-    limits: Limits,
-    settings: OracleSettings,
-    known: BTreeMap<String, SegmentPlan>,
+/// A search in progress.
+pub struct Search<'a, E> {
+    lab: Lab<'a, E>,
+    work: Work<'a>,
     simulated: u32,
 }
 
-/// Frequencies to try where the cores can run at any.
-const FREQUENCIES: u32 = 8;
-/// A trial begins with this long a warm-up, in seconds, for steady phases.
-const WARMUP_S: f64 = 0.2;
+/// How much is done, in events.
+struct Work<'a> {
+    watch: &'a mut dyn FnMut(f64) -> bool,
+    done: f64,
+    planned: f64,
+    /// The share that was told last; rounding must not make it fall.
+    told: f64,
+}
 
-impl<'a> Search<'a> {
-    pub fn new(server: &'a Server, settings: &OracleSettings) -> Self {
-        Self {
-            limits: limits(server),
-            server,
-            settings: *settings,
-            known: BTreeMap::new(),
-            simulated: 0,
-        }
-    }
+/// What stops a search: an error, or the watcher.
+enum Stopped<E> {
+    Watcher,
+    Error(E),
+}
 
-    /// The best setting found for a segment.
-    pub fn segment(&mut self, segment: &Segment) -> Result<SegmentPlan, LoadError> {
-        let key = segment.key();
-        let known = key.as_ref().and_then(|key| self.known.get(key));
-        if let Some(plan) = known {
-            return Ok(SegmentPlan { span_s: segment.span_s(), ..plan.clone() });
-        }
-        self.simulated = 0;
-        let native = self.trial(segment, &self.limits.full_speed())?;
-        let best = self.best(segment, &native)?;
-        let plan = SegmentPlan {
-            span_s: segment.span_s(),
-            best,
-            native_power_w: native.power_w_mean,
-            simulated: self.simulated,
-        };
-        if let Some(key) = key {
-            self.known.insert(key, plan.clone());
-        }
-        Ok(plan)
-    }
-
-    fn best(&mut self, segment: &Segment, native: &Summary) -> Result<Candidate, LoadError> {
-        let mut best = Candidate {
-            action: self.limits.full_speed(),
-            power_w: native.power_w_mean,
-            latency_ratio: native.latency_us_mean.map(|_| 1.0),
-        };
-        let mut start: Option<(Hertz, Found)> = None;
-        let mut worse = 0;
-        for frequency in self.frequencies() {
-            let least = self.least_cores(native, frequency);
-            if self.power_at_least(native, &least, frequency) >= best.power_w {
-                continue;
-            }
-            let guess =
-                start.as_ref().map(|(faster, found)| self.scaled(found, *faster, frequency));
-            let trials = Trials { segment, native, frequency, least };
-            let Some(found) = self.best_at(&trials, guess)? else {
-                // Every task takes longer at a lower frequency: none below can keep the bound.
-                break;
-            };
-            // Power over frequency has one valley; two steps up its far side are enough.
-            let rises =
-                start.as_ref().is_some_and(|(_, before)| found.1.power_w > before.1.power_w);
-            worse = if rises { worse + 1 } else { 0 };
-            if found.1.power_w < best.power_w {
-                best = found.1.clone();
-            }
-            start = Some((frequency, found));
-            if worse == 2 {
-                break;
-            }
-        }
-        Ok(best)
-    }
-
-    /// The cores that do at a lower frequency what `found` did at a higher one, about.
-    fn scaled(&self, found: &Found, faster: Hertz, slower: Hertz) -> Vec<u32> {
-        let cores = &self.server.cores;
-        let longer = cores.stretch(slower) / cores.stretch(faster);
-        let scale = |(&count, limits): (&u32, &GroupLimits)| {
-            ((f64::from(count) * longer).ceil() as u32).min(limits.cores_max)
-        };
-        found.0.iter().zip(&self.limits.groups).map(scale).collect()
-    }
-
-    /// The best number of cores at a frequency; `None` when all cores are too few.
-    fn best_at(
+impl Work<'_> {
+    /// Works on jobs that take so many events each.
+    fn on<E, J: Sync, R: Send>(
         &mut self,
-        trials: &Trials<'_>,
-        guess: Option<Vec<u32>>,
-    ) -> Result<Option<Found>, LoadError> {
-        let full: Vec<u32> = self.limits.groups.iter().map(|group| group.cores_max).collect();
-        let guess = guess.unwrap_or_else(|| trials.least.clone());
-        let mut found = self.confirm(trials, &guess)?.map(|candidate| (guess.clone(), candidate));
-        if found.is_none() {
-            let Some(candidate) = self.confirm(trials, &full)? else { return Ok(None) };
-            found = Some((full.clone(), candidate));
-            // All groups together, by bisection between the guess and all cores ...
-            let (mut fails, mut holds) = (0.0, 1.0_f64);
-            while holds - fails > 1.0 / 32.0 {
-                let share = f64::midpoint(holds, fails);
-                let between = |(&low, &high): (&u32, &u32)| {
-                    low + (f64::from(high - low) * share).round() as u32
-                };
-                let tried: Vec<u32> = guess.iter().zip(&full).map(between).collect();
-                match self.confirm(trials, &tried)? {
-                    Some(candidate) => {
-                        holds = share;
-                        found = Some((tried, candidate));
-                    }
-                    None => fails = share,
-                }
-            }
-        }
-        // ... then core by core, group by group, while one can still go.
-        let Some(mut found) = found else { return Ok(None) };
-        for group in 0..full.len() {
-            while found.0[group] > trials.least[group] {
-                let mut tried = found.0.clone();
-                tried[group] -= 1;
-                let Some(candidate) = self.confirm(trials, &tried)? else { break };
-                found = (tried, candidate);
-            }
-        }
-        Ok(Some(found))
+        lab: &Lab<'_, E>,
+        jobs: &[J],
+        events: u64,
+        work: impl Fn(&J, &dyn Fn(f64)) -> R + Sync,
+    ) -> Result<Vec<R>, Stopped<E>> {
+        let all = events as f64 * jobs.len() as f64;
+        let (done, planned) = (self.done, self.planned);
+        let (watch, told) = (&mut self.watch, &mut self.told);
+        let mut watch = |share: f64| {
+            *told = told.max((done + all * share) / planned).min(1.0);
+            watch(*told)
+        };
+        let answers = in_parallel(jobs, &lab.stop, &mut watch, work);
+        self.done += all;
+        answers.ok_or(Stopped::Watcher)
+    }
+}
+
+impl<'a, E: From<LoadError> + Send + Sync> Search<'a, E> {
+    pub fn new(
+        server: &'a Server,
+        load: &'a Source<'a, E>,
+        settings: &'a OracleSettings,
+        rivals: &'a [Rival],
+        watch: &'a mut dyn FnMut(f64) -> bool,
+    ) -> Self {
+        let work = Work { watch, done: 0.0, planned: NATIVE_SHARE.recip(), told: 0.0 };
+        Self { lab: Lab::new(server, load, settings, rivals), work, simulated: 0 }
     }
 
-    /// Simulates a setting; `None` when it breaks the bound or does too little work.
-    fn confirm(
+    /// The best plan; `Ok(None)` when the watcher stopped it.
+    pub fn find(mut self) -> Result<Option<Plan>, E> {
+        match self.search() {
+            Ok(plan) => Ok(Some(plan)),
+            Err(Stopped::Watcher) => Ok(None),
+            Err(Stopped::Error(error)) => Err(error),
+        }
+    }
+
+    fn search(&mut self) -> Result<Plan, Stopped<E>> {
+        let lab = &self.lab;
+        let natives = self.work.on(lab, &[()], 1, |(), progress| lab.native(progress))?;
+        let native = natives.into_iter().next().and_then(Result::transpose);
+        let known = native.ok_or(Stopped::Watcher)?.map_err(Stopped::Error)?;
+        let per_trial = known.events_of_trial();
+        let effort = Effort::of(&known);
+        let trials = (lab.settings.events / per_trial).clamp(effort.trials.0, effort.trials.1);
+        let rivals = effort.rival_runs(lab.rivals.len());
+        let wholes = 1 + rivals.len() + effort.wholes(known.is_by_excerpt());
+        self.work.planned = (trials * per_trial) as f64 + wholes as f64 * known.events as f64;
+        self.work.done = known.events as f64;
+        self.simulated = 1;
+
+        let mut state = State {
+            table: Table::new(known.classes.count),
+            targets: known.targets(),
+            known,
+            rivals: Vec::new(),
+            rival_slots: Vec::new(),
+            best: None,
+            prices: None,
+            effort,
+        };
+        self.play_rivals(&mut state, &rivals)?;
+        let rungs = (trials as f64 * LADDER_SHARE) as usize;
+        let settings = self.ladder(&mut state, rungs);
+        self.try_settings(&mut state, &settings, per_trial)?;
+        let left = trials as f64 * (1.0 - LADDER_SHARE);
+        let each = (left / effort.rounds.max(1) as f64) as usize;
+        self.improve(&mut state, each, per_trial)?;
+        (self.work.watch)(1.0);
+        Ok(plan(&self.lab, state, self.simulated))
+    }
+
+    /// Chooses, and tries so many settings next to what was chosen, a few times.
+    fn improve(
         &mut self,
-        trials: &Trials<'_>,
-        cores: &[u32],
-    ) -> Result<Option<Candidate>, LoadError> {
-        let Trials { segment, native, frequency, .. } = *trials;
-        let background = if self.server.background.is_some() {
-            let due = self.server.groups.iter().map(|group| group.background_cores).sum::<f64>();
-            // A little above the floor, which noise would else break.
-            vec![BackgroundAction::of((self.settings.floor + 0.005).min(1.0) * due)]
-        } else {
-            Vec::new()
-        };
-        let groups = cores.iter().map(|&cores| GroupAction { cores, frequency }).collect();
-        let drives = DriveAction::Own;
-        let action = self.limits.clamp(&Action { groups, drives, background });
-        let trial = self.trial(segment, &action)?;
-        let of = |summary: &Summary| match self.settings.bound.statistic {
-            Statistic::Mean => summary.latency_us_mean,
-            Statistic::P99 => summary.latency_us_p99,
-        };
-        let latency_ratio = of(&trial).zip(of(native)).map(|(ours, theirs)| ours / theirs);
-        let floor = self.settings.floor;
-        let holds = latency_ratio.is_none_or(|ratio| ratio <= 1.0 + self.settings.bound.plf)
-            && trial.ios as f64 >= floor * native.ios as f64
-            && trial.background_rate_mean >= floor * native.background_rate_mean;
-        Ok(holds.then_some(Candidate { action, power_w: trial.power_w_mean, latency_ratio }))
-    }
-
-    fn trial(&mut self, segment: &Segment, action: &Action) -> Result<Summary, LoadError> {
-        self.simulated += 1;
-        let (load, warmup_s, duration_s) = match segment {
-            Segment::Phase { .. } => (segment.load(), WARMUP_S, self.settings.trial_s),
-            // A trace without a request would end before it began.
-            Segment::Records { records, .. } if records.is_empty() => {
-                let pattern = Pattern { read_fraction: 1.0, random_fraction: 1.0, io_bytes: 4096 };
-                let phases =
-                    vec![Phase { span_s: self.settings.trial_s, iops: Some(0.0), pattern }];
-                (Load::Phases { senders: Senders::Open, phases }, WARMUP_S, self.settings.trial_s)
+        state: &mut State,
+        trials: usize,
+        per_trial: u64,
+    ) -> Result<(), Stopped<E>> {
+        let settings = self.lab.settings;
+        let mut neighbours = Neighbours::new(self.lab.limits.clone(), settings.run.seed);
+        if state.known.is_by_excerpt() {
+            // What an excerpt teaches is cheap, and a whole is not: that comes last.
+            for _ in 0..state.effort.rounds {
+                let choice = state.choose(&state.targets);
+                let next = neighbours.propose(&state.known, &mut state.table, &choice, trials);
+                self.try_settings(state, &next, per_trial)?;
             }
-            Segment::Records { trial_s, .. } => (segment.load(), 0.0, *trial_s),
-        };
-        let settings = RunSettings {
-            warmup_s,
-            duration_s: Some(duration_s),
-            window_s: 0.5,
-            seed: self.settings.seed,
-        };
-        let law = Box::new(Fixed { action: action.clone(), period: Seconds(0.001) });
-        let mut run = Run::new(self.server, law, load, settings)?;
-        run.finish()?;
-        Ok(run.summary())
-    }
-
-    /// The frequencies to try, highest first.
-    fn frequencies(&self) -> Vec<Hertz> {
-        let cores = &self.server.cores;
-        if !cores.frequency_steps.is_empty() {
-            return cores.frequency_steps.iter().rev().copied().collect();
+            self.correct(state)?;
+            return Ok(());
         }
-        let (least, most) = (cores.frequency_min, cores.frequency_max);
-        let step = (most - least) / f64::from(FREQUENCIES - 1);
-        (0..FREQUENCIES).map(|at| most - step * f64::from(at)).collect()
+        let mut choice = self.correct(state)?;
+        for _ in 0..state.effort.rounds {
+            if self.work.done > EFFORT_MAX * settings.events as f64 {
+                break;
+            }
+            let before_j = state.best_j();
+            let next = neighbours.propose(&state.known, &mut state.table, &choice, trials);
+            self.try_settings(state, &next, per_trial)?;
+            choice = self.correct(state)?;
+            let gain_j = before_j - state.best_j();
+            let is_little = gain_j < GAIN_MIN * state.known.total.energy_j;
+            if is_little && self.work.done > LITTLE_MAX * settings.events as f64 {
+                break;
+            }
+        }
+        Ok(())
     }
 
-    /// The cores of each group without which the work does not fit.
-    fn least_cores(&self, native: &Summary, frequency: Hertz) -> Vec<u32> {
-        let stretch = self.server.cores.stretch(frequency);
-        let has_background = f64::from(u8::from(self.server.background.is_some()));
-        let groups = self.server.groups.iter().zip(&native.cores_busy_clients);
-        groups
-            .map(|(group, clients)| {
-                let due = group.background_cores * has_background;
-                // At saturation native does not do all that is due, and less is asked for.
-                let background = due.min(f64::from(group.cores) - clients).max(0.0);
-                let work = clients * self.settings.floor + background * self.settings.floor;
-                ((work * stretch).ceil() as u32).clamp(group.cores_min, group.cores)
+    /// Plays every rival as it is, and where that is cheap on a server that switches freely too.
+    fn play_rivals(&mut self, state: &mut State, runs: &[RivalRun]) -> Result<(), Stopped<E>> {
+        let (lab, known) = (&self.lab, &state.known);
+        let played = self
+            .work
+            .on(lab, runs, known.events, |&run, progress| lab.rival(known, run, progress))?;
+        self.simulated += runs.len() as u32;
+        let played = runs.iter().zip(played);
+        state.rivals = played.filter_map(|(&run, whole)| Some((run, whole?))).collect();
+        let free = state.rivals.iter().filter(|(run, _)| run.is_free);
+        state.rival_slots = free
+            .map(|(_, whole)| RivalSlots {
+                timeline: whole.timeline.clone(),
+                rates: whole.rates.clone(),
             })
-            .collect()
+            .collect();
+        Ok(())
     }
 
-    /// A power that no setting at this frequency with at least these cores can go below.
-    fn power_at_least(&self, native: &Summary, least: &[u32], frequency: Hertz) -> f64 {
-        let cores = &self.server.cores;
-        let idle_w = cores.power_idle(frequency).0;
-        let busy = native.utilisation_mean * native.cores_active_mean;
-        let busy = busy * self.settings.floor * cores.stretch(frequency);
-        let running_extra_w = (cores.power_running(frequency).0 - idle_w).max(0.0);
-        let powered: u32 = least.iter().sum();
-        let rest_w = native.power_w_mean - native.energy_by_component_j.cores / native.duration_s;
-        // Slower service leaves the drives' work as it is; 1 % for what sleep might change.
-        0.99 * rest_w + f64::from(powered) * idle_w + busy * running_extra_w
+    /// A setting for each class, for each trial: all kinds of settings at ever lower prices.
+    fn ladder(&self, state: &mut State, trials: usize) -> Vec<Vec<u32>> {
+        let known = &state.known;
+        let mut ladder = Ladder::new(&self.lab.free, &self.lab.limits);
+        let kinds = ladder.kinds();
+        let kinds = &kinds[..kinds.len().min(state.effort.kinds)];
+        let rungs = (trials / kinds.len()).clamp(state.effort.rungs_min, LADDER_RUNGS);
+        let unit_w = known.total.energy_j / known.total.latency_s.max(f64::MIN_POSITIVE);
+        let (low, high) = if rungs > LEAN.rungs_min { LADDER_PRICES } else { LADDER_PRICES_LEAN };
+        let price_w = |rung: usize| {
+            unit_w * high * (low / high).powf(rung as f64 / (rungs - 1).max(1) as f64)
+        };
+        let full: Vec<u32> =
+            vec![state.table.number(&self.lab.limits.full_speed()); known.classes.count];
+        let mut settings = vec![full];
+        for &kind in kinds {
+            for rung in 0..rungs {
+                let of_class = |all: &Slot| ladder.rung(&all.clients, kind, price_w(rung));
+                let actions: Vec<Action> = known.of_classes.iter().map(of_class).collect();
+                settings.push(actions.iter().map(|action| state.table.number(action)).collect());
+            }
+        }
+        settings
+    }
+
+    fn try_settings(
+        &mut self,
+        state: &mut State,
+        settings: &[Vec<u32>],
+        events: u64,
+    ) -> Result<(), Stopped<E>> {
+        let (lab, known, table) = (&self.lab, &state.known, &state.table);
+        let trial = |settings: &Vec<u32>, progress: &dyn Fn(f64)| {
+            lab.trial(known, table, settings, progress)
+        };
+        let lessons = self.work.on(lab, settings, events, trial)?;
+        self.simulated += settings.len() as u32;
+        for (class, setting, rates) in lessons.into_iter().flatten().flatten() {
+            state.table.learn(class, setting, rates);
+        }
+        Ok(())
+    }
+
+    /// Chooses, simulates what was chosen, and corrects the targets by how that differs from the
+    /// sum of its slots; the best run that keeps everything is kept. Answers the last choice.
+    fn correct(&mut self, state: &mut State) -> Result<Choice, Stopped<E>> {
+        let mut width = 1.0;
+        let mut last = Choice::default();
+        let shifts = state.effort.corrections;
+        for _ in 0..state.effort.correction_rounds {
+            let (lab, known) = (&self.lab, &state.known);
+            let choices = self
+                .work
+                .on(lab, shifts, 0, |shift, _| state.choose(&state.shifted(shift * width)))?;
+            let timelines: Vec<Timeline> =
+                choices.iter().map(|choice| state.timeline(lab, choice)).collect();
+            let wholes = self.work.on(lab, &timelines, known.events, |timeline, progress| {
+                lab.confirm(known, timeline.clone(), progress)
+            })?;
+            self.simulated += timelines.len() as u32;
+            let before = state.best_j();
+            state.take_in(&choices, wholes);
+            state.prices = choices.get(shifts.len() / 2).map(|choice| choice.prices);
+            width *= if state.best_j().is_finite() || before.is_finite() {
+                CORRECTION_NARROWER
+            } else {
+                CORRECTION_WIDER
+            };
+            last = choices.into_iter().nth(shifts.len() / 2).unwrap_or_default();
+            if state.known.is_by_excerpt() && state.is_used_up() {
+                break;
+            }
+        }
+        Ok(last)
     }
 }
