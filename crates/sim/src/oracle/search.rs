@@ -128,6 +128,15 @@ impl<'a, E: From<LoadError> + Send + Sync> Search<'a, E> {
         let rungs = (trials as f64 * LADDER_SHARE) as usize;
         let settings = self.ladder(&mut state, rungs);
         self.try_settings(&mut state, &settings, per_trial)?;
+        let full = state.table.number(&self.lab.limits.full_speed());
+        let unknown: Vec<bool> = (0..state.known.classes.count)
+            .map(|class| state.table.offers(class).is_empty())
+            .collect();
+        for (class, rates) in self.lab.native_lessons(&state.known) {
+            if unknown[class] {
+                state.table.learn(class, full, rates);
+            }
+        }
         let left = trials as f64 * (1.0 - LADDER_SHARE);
         let each = (left / effort.rounds.max(1) as f64) as usize;
         self.improve(&mut state, each, per_trial)?;
