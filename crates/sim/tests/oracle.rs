@@ -5,7 +5,10 @@
 use wattio_law::{Action, BackgroundAction, Bound, Fixed, GroupAction, Law, Schedule};
 use wattio_plant::Server;
 use wattio_sim::oracle::{OracleSettings, Plan, Rival, without_switching_costs};
-use wattio_sim::{Load, LoadError, Pattern, Phase, Run, RunSettings, Senders, Summary, limits};
+use wattio_sim::{
+    Load, LoadError, Pattern, Phase, Run, RunSettings, Senders, Summary, TraceSource, limits,
+};
+use wattio_trace::{Kind, Record, TraceError};
 use wattio_units::{Hertz, Seconds};
 
 /// Two groups of four cores, four frequencies; idle cores poll or sleep.
@@ -323,4 +326,46 @@ fn a_watcher_may_stop_the_search_and_too_many_bounds_are_refused() {
     let many = OracleSettings { bounds: vec![Bound::mean_relative(0.2); 4], ..settings };
     let refused = Plan::find(&server, &make, &many, &[], &mut |_| true).unwrap_err();
     assert!(refused.to_string().contains("bounds: are 4; allowed are 3"), "{refused}");
+}
+
+/// So many requests at once, then a few more.
+struct Flood(u64);
+
+impl Iterator for Flood {
+    type Item = Result<Record, TraceError>;
+    fn next(&mut self) -> Option<Self::Item> {
+        self.0 = self.0.checked_sub(1)?;
+        let time_ns = if self.0 < 10 { 60_000_000_000 } else { 0 };
+        let offset_bytes = self.0 * 4096;
+        Some(Ok(Record { time_ns, offset_bytes, bytes: 4096, device: 0, kind: Kind::Write }))
+    }
+}
+
+impl TraceSource for Flood {
+    fn share_read(&self) -> f64 {
+        0.0
+    }
+}
+
+/// A file of equal times took gigabytes; and where every setting seemed hopeless there was none to
+/// choose.
+#[test]
+fn a_flood_of_requests_is_planned_for() {
+    let server = tiny("idle = \"polling\"");
+    let make = || Ok::<_, LoadError>(Load::Trace(Box::new(Flood(600_000))));
+    let found = Plan::find(&server, &make, &bounded("mean 20%"), &[], &mut |_| true);
+    let found = found.unwrap().unwrap();
+    assert!(found.best.is_kept, "{:?}", found.best);
+    assert!(found.best.power_w < found.native.power_w);
+}
+
+#[test]
+fn a_load_without_a_request_is_planned_for() {
+    let server = tiny("idle = \"polling\"");
+    let found = plan(&server, &[phase(5.0, 0.0)], &bounded("mean 20%"), &[]);
+    assert!(found.best.is_kept && found.best.latency_ratio.is_none(), "{:?}", found.best);
+    assert!(found.best.power_w < found.native.power_w);
+    let make = || Ok::<_, LoadError>(Load::Trace(Box::new(Flood(0))));
+    let found = Plan::find(&server, &make, &bounded("p99 20%"), &[], &mut |_| true);
+    assert!(found.unwrap().unwrap().best.is_kept);
 }

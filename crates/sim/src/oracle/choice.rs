@@ -178,7 +178,8 @@ impl<'a> Program<'a> {
         self.totals(picks, *prices)
     }
 
-    fn totals(&self, picks: Vec<u16>, prices: Excess) -> Choice {
+    /// What picks promise to give.
+    pub fn totals(&self, picks: Vec<u16>, prices: Excess) -> Choice {
         let mut choice = Choice { prices, ..Choice::default() };
         let mut offers = Vec::new();
         let mut owed = 0.0;

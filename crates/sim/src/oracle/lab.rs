@@ -18,8 +18,10 @@ use wattio_plant::Server;
 
 /// Loads of more events than this are tried on an excerpt, where their phases allow it.
 const WHOLE_EVENTS_MAX: u64 = 6_000_000;
-/// More requests than this in the server at once: a setting is hopeless.
-const REQUESTS_MAX: u64 = 500_000;
+/// A setting is hopeless that leaves more requests in the server than this ...
+const REQUESTS_MAX: f64 = 500_000.0;
+/// ... and than so many times what full speed does.
+const REQUESTS_TIMES_MAX: f64 = 4.0;
 
 /// A load of which every run is the same.
 pub type Source<'a, E> = dyn Fn() -> Result<Load, E> + Sync + 'a;
@@ -62,12 +64,13 @@ impl<'a, E: From<LoadError>> Lab<'a, E> {
     }
 
     fn watched<'w>(&'w self, known: &Known, progress: &'w dyn Fn(f64)) -> Watched<'w> {
+        let most = known.slots.iter().map(|slot| slot.left).fold(0.0, f64::max);
         Watched {
             windows: known.windows,
             with_buckets: known.promises.need_buckets(),
             stop: &self.stop,
             progress,
-            requests_max: REQUESTS_MAX,
+            requests_max: REQUESTS_MAX.max(REQUESTS_TIMES_MAX * most) as u64,
         }
     }
 
@@ -138,6 +141,14 @@ impl<'a, E: From<LoadError>> Lab<'a, E> {
             may_skip: self.settings.background_delay_s.is_none(),
             owed_max_core_s,
         }))
+    }
+
+    /// What full speed gave in the run that is known; for classes that nothing else is known of,
+    /// for latencies one by one are not.
+    pub fn native_lessons(&self, known: &Known) -> Vec<(usize, Rates)> {
+        let mut debts = self.debts(known);
+        let slots = known.classes.classes.iter().zip(&known.slots).enumerate();
+        slots.map(|(at, (&class, slot))| (class, debts(at, slot))).collect()
     }
 
     /// Tries one setting in each class; `None` when that is hopeless.

@@ -28,6 +28,7 @@ pub fn choose(menu: &Menu<'_>, targets: &Targets, guess: Option<&Excess>) -> Cho
     let needed_core_s = due_core_s - targets.owed_core_s;
     let mut best = priced(&program, targets, guess);
     let mut allowed = *targets;
+    let mut asked = 1.0;
     for _ in 0..OWED_ROUNDS {
         // Levels are coarse: what is owed by them is not quite what is owed.
         let missing_core_s = needed_core_s - best.done_core_s;
@@ -37,7 +38,13 @@ pub fn choose(menu: &Menu<'_>, targets: &Targets, guess: Option<&Excess>) -> Cho
             break;
         }
         allowed.owed_core_s -= missing_core_s + 0.5 * OWED_SLACK * due_core_s;
-        let next = priced(&program, &allowed, Some(&best.prices));
+        // Where nothing may be owed already, more is asked for all along.
+        asked += (-allowed.owed_core_s).max(0.0) / due_core_s;
+        allowed.owed_core_s = allowed.owed_core_s.max(0.0);
+        let more: Vec<f64> = menu.due_core_s.iter().map(|due| due * asked).collect();
+        let asking = Menu { due_core_s: &more, ..*menu };
+        let next = priced(&Program::new(&asking), &allowed, Some(&best.prices));
+        let next = program.totals(next.picks, next.prices);
         let is_worse = next.done_core_s < needed_core_s && next.done_core_s < best.done_core_s;
         if !is_worse {
             best = next;

@@ -24,8 +24,10 @@ const LADDER_PRICES_LEAN: (f64, f64) = (0.1, 2.0);
 const LADDER_RUNGS: usize = 10;
 /// Targets get this much closer to each other in each round of corrections.
 const CORRECTION_NARROWER: f64 = 0.25;
+/// Where nothing kept its promises yet, there are so many rounds more.
+const CORRECTIONS_MORE: usize = 4;
 /// Where nothing kept its promises yet, targets are this much further apart instead.
-const CORRECTION_WIDER: f64 = 5.0;
+const CORRECTION_WIDER: f64 = 2.5;
 /// No further round begins when so many times the events were simulated that the search may take.
 const EFFORT_MAX: f64 = 2.0;
 /// The share of the work that the run at full speed is taken for while nothing else is known.
@@ -128,6 +130,15 @@ impl<'a, E: From<LoadError> + Send + Sync> Search<'a, E> {
         let rungs = (trials as f64 * LADDER_SHARE) as usize;
         let settings = self.ladder(&mut state, rungs);
         self.try_settings(&mut state, &settings, per_trial)?;
+        let full = state.table.number(&self.lab.limits.full_speed());
+        let unknown: Vec<bool> = (0..state.known.classes.count)
+            .map(|class| state.table.offers(class).is_empty())
+            .collect();
+        for (class, rates) in self.lab.native_lessons(&state.known) {
+            if unknown[class] {
+                state.table.learn(class, full, rates);
+            }
+        }
         let left = trials as f64 * (1.0 - LADDER_SHARE);
         let each = (left / effort.rounds.max(1) as f64) as usize;
         self.improve(&mut state, each, per_trial)?;
@@ -240,7 +251,11 @@ impl<'a, E: From<LoadError> + Send + Sync> Search<'a, E> {
         let mut width = 1.0;
         let mut last = Choice::default();
         let shifts = state.effort.corrections;
-        for _ in 0..state.effort.correction_rounds {
+        for round in 0..state.effort.correction_rounds + CORRECTIONS_MORE {
+            // What breaks its promises is no answer: it is corrected until one keeps them.
+            if round >= state.effort.correction_rounds && state.best_j().is_finite() {
+                break;
+            }
             let (lab, known) = (&self.lab, &state.known);
             let choices = self
                 .work
