@@ -1,0 +1,236 @@
+//! The choice: for each group the cores and the frequency of least power and priced latency.
+//!
+//! Power and extra latency are sums over the groups, so each group is searched by itself; nothing
+//! is lost by that, and all settings of a group are looked at.
+
+use wattio_law::{GroupAction, GroupLimits};
+use wattio_model::Station;
+use wattio_units::Hertz;
+
+/// A frequency with what it does to power and time.
+#[derive(Clone, Copy, Debug)]
+pub struct Point {
+    pub frequency: Hertz,
+    /// Time of a task over its time at the highest frequency.
+    pub stretch: f64,
+    pub running_w: f64,
+    pub idle_w: f64,
+}
+
+/// What a group can be set to: its cores, and its frequencies from the lowest on.
+#[derive(Clone, Debug)]
+pub struct Menu {
+    pub cores_min: u32,
+    pub cores_max: u32,
+    pub points: Vec<Point>,
+}
+
+/// What is assumed of a host that does not tell.
+#[derive(Clone, Copy, Debug)]
+pub struct Assumed {
+    pub frequency_bound_share: f64,
+    pub core_running_w: f64,
+    pub core_static_share: f64,
+    pub core_sleeping_share: f64,
+}
+
+/// Frequencies that are looked at where the cores can run at any.
+const FREQUENCIES: u32 = 10;
+/// Dynamic power grows with the frequency and the square of a voltage that grows with it: between
+/// this power's 1 (constant voltage) and 3.
+const ASSUMED_EXPONENT: f64 = 2.2;
+
+impl Menu {
+    pub fn new(limits: &GroupLimits, assumed: &Assumed) -> Self {
+        let share = limits.frequency_bound_share.unwrap_or(assumed.frequency_bound_share);
+        let most = limits.frequency_max;
+        let (steps, span) = (&limits.frequency_steps, most - limits.frequency_min);
+        let evenly =
+            |at: u32| limits.frequency_min + span * (f64::from(at) / f64::from(FREQUENCIES - 1));
+        let frequencies: Vec<Hertz> =
+            if steps.is_empty() { (0..FREQUENCIES).map(evenly).collect() } else { steps.clone() };
+        let point = |frequency: Hertz| {
+            let (running_w, idle_w) = power(limits, frequency, assumed);
+            let stretch = 1.0 - share + share * (most / frequency);
+            Point { frequency, stretch, running_w, idle_w }
+        };
+        let mut points: Vec<_> = frequencies.into_iter().map(point).collect();
+        points.dedup_by(|a, b| a.frequency == b.frequency);
+        Self { cores_min: limits.cores_min, cores_max: limits.cores_max, points }
+    }
+
+    /// All cores at the highest frequency.
+    pub fn full(&self) -> GroupAction {
+        let frequency = self.points.last().map_or(Hertz(0.0), |point| point.frequency);
+        GroupAction { cores: self.cores_max, frequency }
+    }
+
+    /// The point that a frequency is at or below.
+    pub fn at(&self, frequency: Hertz) -> usize {
+        let reached = self.points.iter().position(|p| p.frequency.0 >= frequency.0 * (1.0 - 1e-6));
+        reached.unwrap_or(self.points.len() - 1)
+    }
+}
+
+/// Power of a running and of an idle core, from the table of the host or assumed.
+fn power(limits: &GroupLimits, frequency: Hertz, assumed: &Assumed) -> (f64, f64) {
+    let table = &limits.power;
+    let above = table.iter().position(|p| p.frequency.0 >= frequency.0).unwrap_or(table.len());
+    let between = |low: f64, high: f64, share: f64| low + (high - low) * share;
+    match (above.checked_sub(1).and_then(|below| table.get(below)), table.get(above)) {
+        (Some(a), Some(b)) => {
+            let share = (frequency - a.frequency) / (b.frequency - a.frequency);
+            (
+                between(a.running.0, b.running.0, share),
+                between(a.idle.0, b.idle.0, share),
+            )
+        }
+        (Some(only), None) | (None, Some(only)) => (only.running.0, only.idle.0),
+        (None, None) => {
+            let fixed = assumed.core_static_share;
+            let phi = frequency / limits.frequency_max;
+            let running_w =
+                assumed.core_running_w * (fixed + (1.0 - fixed) * phi.powf(ASSUMED_EXPONENT));
+            let sleeping_w = assumed.core_running_w * assumed.core_sleeping_share;
+            (running_w, if limits.idle_cores_sleep { sleeping_w } else { running_w })
+        }
+    }
+}
+
+/// What the requests of a group cost, at the highest frequency.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Demand {
+    /// Core-seconds of clients for each request.
+    pub work_s: f64,
+    /// Times that a request comes to the group.
+    pub visits: f64,
+    /// Background work in cores' worth.
+    pub background: f64,
+    /// Mean time left of a running slice of it, in seconds.
+    pub slice_left_s: f64,
+    /// Mean time left of a running client's task over its mean time.
+    pub task_left: f64,
+}
+
+/// Requests that come at some rate.
+#[derive(Clone, Copy, Debug)]
+pub struct Scene {
+    /// At which rate they come, in requests a second.
+    pub rate: f64,
+    /// How many there are of them, in requests a second of the window.
+    pub weight: f64,
+    /// How long a rate beyond the cores would last, in seconds.
+    pub overload_s: f64,
+}
+
+/// What a request's latency has of the setting, in microseconds, before the weights that are
+/// learned: the time in service above that at full speed, waiting, and the time that a core needs
+/// for half a request, shared by all cores (for requests that come together).
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Features(pub [f64; 3]);
+
+impl Features {
+    pub fn plus(self, other: Self) -> Self {
+        Self([0, 1, 2].map(|at| self.0[at] + other.0[at]))
+    }
+
+    pub fn times(self, factor: f64) -> Self {
+        Self(self.0.map(|feature| feature * factor))
+    }
+
+    /// With these weights, in microseconds.
+    pub fn weighed(self, weights: [f64; 3]) -> f64 {
+        self.0.iter().zip(weights).map(|(feature, weight)| feature * weight).sum()
+    }
+}
+
+impl Demand {
+    fn station(&self, rate: f64) -> Station {
+        Station {
+            clients: rate * self.work_s,
+            background: self.background,
+            task_left_s: self.work_s / self.visits * self.task_left,
+            slice_left_s: self.slice_left_s,
+        }
+    }
+
+    fn features(&self, stretch: f64, cores: u32, wait_s: f64) -> Features {
+        Features([
+            self.work_s * (stretch - 1.0) * 1e6,
+            wait_s * self.visits * 1e6,
+            self.work_s * stretch / f64::from(cores) * 1e6,
+        ])
+    }
+
+    /// The mean features over the requests of some scenes at one setting.
+    pub fn at(&self, menu: &Menu, setting: GroupAction, scenes: &[Scene]) -> Features {
+        let stretch = menu.points[menu.at(setting.frequency)].stretch;
+        let cores = setting.cores.clamp(1, menu.cores_max);
+        let (mut sum, mut weight) = (Features::default(), 0.0);
+        for scene in scenes {
+            let wait_s = self.station(scene.rate).wait_s(stretch, cores, scene.overload_s);
+            sum = sum.plus(self.features(stretch, cores, wait_s).times(scene.weight));
+            weight += scene.weight;
+        }
+        if weight > 0.0 { sum.times(1.0 / weight) } else { sum }
+    }
+}
+
+/// What a choice goes by.
+#[derive(Clone, Copy, Debug)]
+pub struct Terms<'a> {
+    pub scenes: &'a [Scene],
+    /// Requests a second that power is reckoned with.
+    pub rate: f64,
+    /// Weights of the features.
+    pub weights: [f64; 3],
+    /// Watts for each request that is under way for longer.
+    pub price_w: f64,
+    /// No group's cores shall be busier.
+    pub utilisation_max: f64,
+}
+
+/// A setting, what it draws in watts, and what the choice was made by.
+#[derive(Clone, Copy, Debug)]
+pub struct Choice {
+    pub setting: GroupAction,
+    pub power_w: f64,
+    pub cost_w: f64,
+}
+
+/// The setting of least cost. `priced` is room for one number for each core.
+pub fn best(menu: &Menu, demand: &Demand, terms: &Terms, priced: &mut Vec<f64>) -> Choice {
+    let mut best: Option<Choice> = None;
+    let busy = terms.rate * demand.work_s + demand.background;
+    for point in &menu.points {
+        priced.clear();
+        priced.resize(menu.cores_max as usize, 0.0);
+        for scene in terms.scenes {
+            let station = demand.station(scene.rate);
+            let per_us = terms.price_w * scene.weight * 1e-6;
+            station.waits(point.stretch, menu.cores_max, scene.overload_s, |cores, wait_s| {
+                let features = demand.features(point.stretch, cores, wait_s);
+                priced[cores as usize - 1] += features.weighed(terms.weights) * per_us;
+            });
+        }
+        let used = busy * point.stretch;
+        let most = menu.cores_max;
+        // What does not fit at all goes on all cores; the price sees to the frequency.
+        let least = ((used / terms.utilisation_max).ceil() as u32).clamp(menu.cores_min, most);
+        let crowded = (used - f64::from(most) * terms.utilisation_max).max(0.0);
+        for cores in least..=most {
+            let n = f64::from(cores);
+            let running = used.min(n);
+            let power_w = running * point.running_w + (n - running) * point.idle_w;
+            let cost_w = power_w + priced[cores as usize - 1] + crowded * CROWDED_W;
+            if best.is_none_or(|best| cost_w < best.cost_w) {
+                let setting = GroupAction { cores, frequency: point.frequency };
+                best = Some(Choice { setting, power_w, cost_w });
+            }
+        }
+    }
+    best.unwrap_or(Choice { setting: menu.full(), power_w: 0.0, cost_w: 0.0 })
+}
+
+/// Cost of a core's worth of work that does not fit: more than any core could save.
+const CROWDED_W: f64 = 1e4;

@@ -1,0 +1,224 @@
+//! What clients and the server itself ask of the cores: learned from each window, whatever the
+//! setting was.
+
+use super::choice::Scene;
+use super::settings::ForesightSettings;
+use wattio_law::{Glimpse, GroupAction, LatencyObservation, Observation};
+use wattio_units::Seconds;
+
+/// Weight of the past that is kept with each window's work.
+const WORK_MEMORY: f64 = 0.8;
+/// Looks that are kept of one window.
+const LOOKS_MAX: usize = 400;
+/// Upper edges of the kinds of moments: rate over the window's mean.
+const EDGES: [f64; 3] = [1.6, 4.0, 12.0];
+/// How long moments busier than the window last, in seconds, as far as queues are concerned.
+const MOMENT_S: f64 = 0.05;
+
+/// What is known of the load.
+#[derive(Clone, Debug)]
+pub struct Load {
+    /// Clients' core-seconds at the highest frequency by group, and the requests they were for.
+    work: Vec<f64>,
+    requests: f64,
+    /// Background core-seconds at the highest frequency by group.
+    background: Vec<f64>,
+    background_s: f64,
+    /// Requests that came in each look of the running window, with the look's span.
+    looks: Vec<(f64, f64)>,
+    /// Requests by the kind of moment in which they came, and the sum of their moments' rates over
+    /// the mean rate.
+    moments: [(f64, f64); EDGES.len() + 1],
+    /// Requests a second: of the last window, and lately.
+    rate: f64,
+    rate_slow: f64,
+    /// Share of the windows in which the rate leapt, and the rate that it leapt to.
+    leaps: f64,
+    leap_rate: f64,
+    /// Requests in flight at the ends of the last windows.
+    in_flight: Vec<f64>,
+}
+
+impl Load {
+    pub fn new(groups: usize) -> Self {
+        Self {
+            work: vec![0.0; groups],
+            requests: 0.0,
+            background: vec![0.0; groups],
+            background_s: 0.0,
+            looks: Vec::with_capacity(LOOKS_MAX),
+            moments: [(0.0, 0.0); EDGES.len() + 1],
+            rate: 0.0,
+            rate_slow: 0.0,
+            leaps: 0.0,
+            leap_rate: 0.0,
+            in_flight: Vec::with_capacity(IN_FLIGHT_WINDOWS),
+        }
+    }
+
+    /// Takes in a look.
+    pub fn glance(&mut self, seen: &Glimpse) {
+        if self.looks.len() < LOOKS_MAX && seen.span.0 > 0.0 {
+            self.looks.push((seen.offered() as f64, seen.span.0));
+        }
+    }
+
+    /// Takes in a window that ran with `held` at these stretches.
+    pub fn learn(
+        &mut self,
+        seen: &Observation,
+        latency: &LatencyObservation,
+        stretches: &[f64],
+        is_settled: bool,
+        dt: Seconds,
+        settings: &ForesightSettings,
+    ) {
+        let offered = latency.offered() as f64;
+        if is_settled {
+            self.learn_work(seen, latency, stretches, dt);
+        }
+        let rate = offered / dt.0;
+        self.learn_moments(offered, rate, dt.0);
+        let busiest = self.busiest_moment().unwrap_or(rate);
+        let span = (dt / settings.window).min(4.0);
+        let leapt = seen.alarm || (rate > 1.6 * self.rate.max(self.rate_slow) && offered > 50.0);
+        let keep = f64::powf(1.0 - 1.0 / settings.leap_memory_windows, span);
+        self.leaps = self.leaps * keep + f64::from(u8::from(leapt)) * (1.0 - keep);
+        self.leap_rate *= keep;
+        if leapt {
+            self.leap_rate = self.leap_rate.max(if seen.alarm { busiest } else { rate });
+        }
+        self.rate = if seen.alarm { busiest.max(rate) } else { rate };
+        let weight = 1.0 - f64::powf(0.85, span);
+        self.rate_slow += weight * (rate - self.rate_slow);
+        if let Some(in_flight) = latency.in_flight {
+            if self.in_flight.len() == IN_FLIGHT_WINDOWS {
+                self.in_flight.remove(0);
+            }
+            self.in_flight.push(in_flight.requests as f64);
+        }
+        self.looks.clear();
+    }
+
+    fn learn_work(
+        &mut self,
+        seen: &Observation,
+        latency: &LatencyObservation,
+        stretches: &[f64],
+        dt: Seconds,
+    ) {
+        let possible = |share: f64| if share.is_finite() { share.clamp(0.0, 1.0) } else { 0.0 };
+        let requests = latency.requests as f64;
+        let keep = if requests > 0.0 { WORK_MEMORY } else { 1.0 };
+        self.requests = self.requests * keep + requests;
+        self.background_s = self.background_s * WORK_MEMORY + dt.0;
+        for (at, (group, stretch)) in seen.groups.iter().zip(stretches).enumerate() {
+            let core_s = f64::from(group.cores) * dt.0 / stretch;
+            let (Some(work), Some(background)) =
+                (self.work.get_mut(at), self.background.get_mut(at))
+            else {
+                return;
+            };
+            if requests > 0.0 {
+                *work = *work * keep + possible(group.utilisation_clients) * core_s;
+            }
+            let done = possible(group.utilisation_background) * core_s;
+            *background = *background * WORK_MEMORY + done;
+        }
+    }
+
+    /// How requests came within the window: those that came in busy moments meet other queues.
+    fn learn_moments(&mut self, offered: f64, rate: f64, dt_s: f64) {
+        if self.looks.is_empty() || offered <= 0.0 || dt_s <= 0.0 {
+            return;
+        }
+        let requests: f64 = self.moments.iter().map(|moment| moment.0).sum();
+        // A window counts by its requests, but no more than the memory allows.
+        let keep = MOMENTS_MAX / (MOMENTS_MAX + offered.min(MOMENTS_MAX));
+        let keep = if requests > 0.0 { keep.max(0.5) } else { 0.0 };
+        for moment in &mut self.moments {
+            *moment = (moment.0 * keep, moment.1 * keep);
+        }
+        for &(arrived, span_s) in self.looks.iter().filter(|look| look.0 > 0.0) {
+            let ratio = arrived / span_s / rate;
+            let kind = EDGES.iter().position(|&edge| ratio < edge).unwrap_or(EDGES.len());
+            let moment = &mut self.moments[kind];
+            *moment = (moment.0 + arrived, moment.1 + arrived * ratio);
+        }
+    }
+
+    /// The greatest rate over two looks of the running window.
+    fn busiest_moment(&self) -> Option<f64> {
+        let both = |pair: &[(f64, f64)]| (pair[0].0 + pair[1].0) / (pair[0].1 + pair[1].1);
+        self.looks.windows(2).map(both).max_by(f64::total_cmp)
+    }
+
+    /// Clients' core-seconds for each request, by group.
+    pub fn work_s(&self, group: usize) -> f64 {
+        if self.requests > 0.0 { self.work[group] / self.requests } else { 0.0 }
+    }
+
+    /// Background work in cores' worth that was done, by group.
+    pub fn background_done(&self, group: usize) -> f64 {
+        if self.background_s > 0.0 { self.background[group] / self.background_s } else { 0.0 }
+    }
+
+    /// The part of the background work that a group has.
+    pub fn background_share(&self, group: usize) -> f64 {
+        let all: f64 = self.background.iter().sum();
+        if all > 0.0 { self.background[group] / all } else { 1.0 / self.background.len() as f64 }
+    }
+
+    /// The rate that is expected of the next window: that of the last one, smoothed where there
+    /// were few requests.
+    pub fn rate(&self, window: Seconds) -> f64 {
+        let requests = self.rate * window.0;
+        let own = requests / (requests + REQUESTS_NOISY);
+        own * self.rate + (1.0 - own) * self.rate_slow.max(0.5 * self.rate)
+    }
+
+    /// The requests of a window at this rate, by the moments in which they come.
+    pub fn scenes(&self, rate: f64, window: Seconds) -> Vec<Scene> {
+        let all: f64 = self.moments.iter().map(|moment| moment.0).sum();
+        if all <= 0.0 {
+            return vec![Scene { rate, weight: rate, overload_s: window.0 }];
+        }
+        let scene = |(kind, &(requests, ratios)): (usize, &(f64, f64))| {
+            let (share, ratio) = (requests / all, ratios / requests.max(1e-9));
+            (share > 0.005).then_some(Scene {
+                rate: rate * ratio,
+                weight: rate * share,
+                overload_s: if kind == 0 { window.0 } else { MOMENT_S },
+            })
+        };
+        self.moments.iter().enumerate().filter_map(scene).collect()
+    }
+
+    /// The leap that the load has shown, for as long as it lasts until there is full speed.
+    pub fn leap(&self, reaction: Seconds, window: Seconds) -> Option<Scene> {
+        let weight = self.leaps * self.leap_rate * (reaction / window);
+        (weight > 0.0).then_some(Scene {
+            rate: self.leap_rate,
+            weight,
+            overload_s: reaction.0,
+        })
+    }
+
+    /// Whether as many requests are under way all the time: clients that wait for their answers.
+    pub fn clients_in_closed_loop(&self) -> Option<f64> {
+        let n = self.in_flight.len() as f64;
+        if self.in_flight.len() < IN_FLIGHT_WINDOWS {
+            return None;
+        }
+        let mean = self.in_flight.iter().sum::<f64>() / n;
+        let variance = self.in_flight.iter().map(|x| (x - mean) * (x - mean)).sum::<f64>() / n;
+        (mean >= 0.5 && variance < 0.1 * mean).then_some(mean)
+    }
+}
+
+/// Windows over which the requests in flight are compared.
+const IN_FLIGHT_WINDOWS: usize = 8;
+/// Requests over which the moments are remembered.
+const MOMENTS_MAX: f64 = 20_000.0;
+/// With so many requests in a window half of its rate is noise's.
+const REQUESTS_NOISY: f64 = 30.0;
