@@ -12,12 +12,16 @@ const NOISE_FIRST: f64 = 0.7;
 /// However many requests, a window's mean is not truer than that of so many.
 const REQUESTS_TRUE: f64 = 2000.0;
 /// Memory of the noise: weight of the last window.
-const NOISE_WEIGHT: f64 = 0.03;
+const NOISE_WEIGHT: f64 = 0.08;
 /// Surprises count as so many standard deviations at most.
-const SURPRISE_MAX: f64 = 3.0;
+const SURPRISE_MAX: f64 = 4.0;
+/// Beyond so many the weights are less certain than they were taken for.
+const SURPRISE: f64 = 2.5;
+/// Two windows are alike when their settings explain less of a difference, over the latency.
+const ALIKE: f64 = 0.03;
 /// Standard deviation of the steps that the states take in a window: the base (relative), and the
 /// weights.
-const STEPS: [f64; 4] = [0.01, 0.002, 0.01, 0.01];
+const STEPS: [f64; 4] = [0.005, 0.002, 0.01, 0.01];
 /// The least and the greatest weights.
 const RANGES: [(f64, f64); 3] = [(0.3, 1.1), (0.2, 30.0), (0.0, 300.0)];
 
@@ -30,6 +34,8 @@ pub struct Estimate {
     /// Variance of one request's latency over the square of the latency.
     noise: f64,
     known: bool,
+    /// Latency, requests and features of the window before.
+    before: Option<(f64, f64, Features)>,
 }
 
 /// What a window was like beside what was expected.
@@ -49,7 +55,7 @@ impl Estimate {
         }
         let [a, b, h] = weights;
         let noise = NOISE_FIRST * NOISE_FIRST;
-        Self { state: [0.0, a, b, h], covariance, noise, known: false }
+        Self { state: [0.0, a, b, h], covariance, noise, known: false, before: None }
     }
 
     /// Whether any window was seen.
@@ -100,32 +106,44 @@ impl Estimate {
         Surprise { us: latency_us - expected_us, deviation_us: variance.max(0.0).sqrt() }
     }
 
-    /// Takes in a window of `span` windows' length.
-    pub fn learn(&mut self, latency_us: f64, requests: f64, features: Features, span: f64) {
+    /// Takes in a window of `span` windows' length, in which about `crowd` requests more came
+    /// together than come so by chance.
+    pub fn learn(
+        &mut self,
+        latency_us: f64,
+        requests: f64,
+        features: Features,
+        crowd: f64,
+        span: f64,
+    ) {
+        self.learn_noise(latency_us, requests, features);
         if !self.known {
+            // Nothing is known of the base: the first window tells it, up to the weights.
             self.known = true;
-            self.state[0] = (latency_us - features.weighed(self.weights())).max(0.1 * latency_us);
-            let base_us = self.state[0];
-            self.covariance[0][0] = self.variance(base_us, requests) + 0.01 * base_us * base_us;
-            return;
+            self.state[0] = latency_us - features.weighed(self.weights());
+            self.covariance[0][0] = BASE_FIRST * BASE_FIRST * latency_us * latency_us;
         }
-        let steps = STEPS.map(|step| step * step * span.min(4.0));
-        for (at, step) in steps.into_iter().enumerate() {
-            let scale = [self.state[0], 1.0, self.state[2], self.state[3] + 0.5][at];
-            self.covariance[at][at] += step * scale * scale;
+        let unlike = CROWD_STEP * (0.5 * crowd - self.state[3]).max(0.0);
+        let scales = [self.state[0], 1.0, self.state[2], self.state[3] + 0.5];
+        for (at, (step, scale)) in STEPS.into_iter().zip(scales).enumerate() {
+            let own = if at == 3 { unlike * unlike } else { 0.0 };
+            self.covariance[at][at] += (step * step * scale * scale + own) * span.min(4.0);
         }
         let row = [1.0, features.0[0], features.0[1], features.0[2]];
-        let expected_us = self.latency_us(features);
-        let noise = self.variance(expected_us, requests);
-        let spread = self.spread(row);
-        let (all, off) = (spread + noise, latency_us - expected_us);
-        // Of the surprise, what the states' own spread does not explain is noise.
-        let share = ((off * off - spread).max(0.0) / (noise / self.noise)).min(25.0 * self.noise);
-        self.noise += NOISE_WEIGHT * (share.max(0.02) - self.noise);
-        let bounded = off.clamp(-SURPRISE_MAX * all.sqrt(), SURPRISE_MAX * all.sqrt());
+        let off_us = latency_us - self.latency_us(features);
+        let noise = self.variance(latency_us - off_us, requests);
+        let mut all = self.spread(row) + noise;
+        if off_us * off_us > SURPRISE * SURPRISE * all {
+            // The model is less true here than was believed: the weights that have a part in it
+            // may be others.
+            let factor = (off_us * off_us / (SURPRISE * SURPRISE * all)).min(INFLATION_MAX).sqrt();
+            self.inflate(factor, crowd);
+            all = self.spread(row) + noise;
+        }
+        let most = SURPRISE_MAX * all.sqrt();
         let times = self.times(row);
         for at in 0..4 {
-            self.state[at] += times[at] / all * bounded;
+            self.state[at] += times[at] / all * off_us.clamp(-most, most);
         }
         for (i, a) in times.iter().enumerate() {
             for (j, b) in times.iter().enumerate() {
@@ -137,4 +155,42 @@ impl Estimate {
             self.state[at + 1] = self.state[at + 1].clamp(least, most);
         }
     }
+
+    /// Makes the weights less certain, as far as they may be at all.
+    fn inflate(&mut self, factor: f64, crowd: f64) {
+        let most = [DEVIATIONS_MAX[0], DEVIATIONS_MAX[1], DEVIATIONS_MAX[2].max(0.5 * crowd)];
+        for (at, most) in most.into_iter().enumerate() {
+            let own = self.covariance[at + 1][at + 1].max(1e-12).sqrt();
+            let factor = factor.min(most / own).max(1.0);
+            for other in 0..4 {
+                self.covariance[at + 1][other] *= factor;
+                self.covariance[other][at + 1] *= factor;
+            }
+        }
+    }
+
+    /// Noise is what neighbouring windows differ by that ran at like settings.
+    fn learn_noise(&mut self, latency_us: f64, requests: f64, features: Features) {
+        let Some((before_us, before, then)) = self.before.replace((latency_us, requests, features))
+        else {
+            return;
+        };
+        let explained_us = features.plus(then.times(-1.0)).weighed(self.weights());
+        if explained_us.abs() > ALIKE * latency_us {
+            return;
+        }
+        let off_us = latency_us - before_us - explained_us;
+        let each = 1.0 / requests + 1.0 / before + 2.0 / REQUESTS_TRUE;
+        let mean_us = 0.5 * (latency_us + before_us);
+        let share = off_us * off_us / (mean_us * mean_us * each);
+        self.noise += NOISE_WEIGHT * (share.clamp(0.02, 9.0 * self.noise) - self.noise);
+    }
 }
+
+/// Standard deviation of the base at first, over the latency.
+const BASE_FIRST: f64 = 3.0;
+/// Growth of the weights' variance by one surprise, and the greatest deviations that it may lead to.
+const INFLATION_MAX: f64 = 4.0;
+const DEVIATIONS_MAX: [f64; 3] = [0.2, 2.0, 1.0];
+/// Growth in a window of the deviation of `h`, of what the arrivals suggest that it is too low.
+const CROWD_STEP: f64 = 0.15;

@@ -3,7 +3,7 @@
 
 use super::choice::Scene;
 use super::settings::ForesightSettings;
-use wattio_law::{Glimpse, GroupAction, LatencyObservation, Observation};
+use wattio_law::{Glimpse, LatencyObservation, Observation};
 use wattio_units::Seconds;
 
 /// Weight of the past that is kept with each window's work.
@@ -14,6 +14,10 @@ const LOOKS_MAX: usize = 400;
 const EDGES: [f64; 3] = [1.6, 4.0, 12.0];
 /// How long moments busier than the window last, in seconds, as far as queues are concerned.
 const MOMENT_S: f64 = 0.05;
+
+/// Requests by the kind of moment in which they came, and the sum of their moments' rates over the
+/// window's.
+type Moments = [(f64, f64); EDGES.len() + 1];
 
 /// What is known of the load.
 #[derive(Clone, Debug)]
@@ -28,7 +32,11 @@ pub struct Load {
     looks: Vec<(f64, f64)>,
     /// Requests by the kind of moment in which they came, and the sum of their moments' rates over
     /// the mean rate.
-    moments: [(f64, f64); EDGES.len() + 1],
+    moments: Moments,
+    /// The same of the last window alone, where it was looked at.
+    last_moments: Option<Moments>,
+    /// Requests that came within the same look as a request, beyond those that do by chance.
+    crowd: f64,
     /// Requests a second: of the last window, and lately.
     rate: f64,
     rate_slow: f64,
@@ -47,7 +55,9 @@ impl Load {
             background: vec![0.0; groups],
             background_s: 0.0,
             looks: Vec::with_capacity(LOOKS_MAX),
-            moments: [(0.0, 0.0); EDGES.len() + 1],
+            moments: Moments::default(),
+            last_moments: None,
+            crowd: 0.0,
             rate: 0.0,
             rate_slow: 0.0,
             leaps: 0.0,
@@ -129,22 +139,36 @@ impl Load {
 
     /// How requests came within the window: those that came in busy moments meet other queues.
     fn learn_moments(&mut self, offered: f64, rate: f64, dt_s: f64) {
+        self.last_moments = None;
         if self.looks.is_empty() || offered <= 0.0 || dt_s <= 0.0 {
             return;
+        }
+        let squares: f64 = self.looks.iter().map(|look| look.0 * look.0).sum();
+        let sum: f64 = self.looks.iter().map(|look| look.0).sum();
+        let mean = sum / self.looks.len() as f64;
+        if sum > 0.0 {
+            let weight = (sum / CROWD_REQUESTS).min(0.3);
+            self.crowd += weight * ((squares / sum - mean - 1.0).max(0.0) - self.crowd);
+        }
+        let mut here = Moments::default();
+        for &(arrived, span_s) in self.looks.iter().filter(|look| look.0 > 0.0) {
+            let ratio = arrived / span_s / rate;
+            let kind = EDGES.iter().position(|&edge| ratio < edge).unwrap_or(EDGES.len());
+            here[kind] = (here[kind].0 + arrived, here[kind].1 + arrived * ratio);
         }
         let requests: f64 = self.moments.iter().map(|moment| moment.0).sum();
         // A window counts by its requests, but no more than the memory allows.
         let keep = MOMENTS_MAX / (MOMENTS_MAX + offered.min(MOMENTS_MAX));
         let keep = if requests > 0.0 { keep.max(0.5) } else { 0.0 };
-        for moment in &mut self.moments {
-            *moment = (moment.0 * keep, moment.1 * keep);
+        for (moment, here) in self.moments.iter_mut().zip(here) {
+            *moment = (moment.0 * keep + here.0, moment.1 * keep + here.1);
         }
-        for &(arrived, span_s) in self.looks.iter().filter(|look| look.0 > 0.0) {
-            let ratio = arrived / span_s / rate;
-            let kind = EDGES.iter().position(|&edge| ratio < edge).unwrap_or(EDGES.len());
-            let moment = &mut self.moments[kind];
-            *moment = (moment.0 + arrived, moment.1 + arrived * ratio);
-        }
+        self.last_moments = (sum > 0.0).then_some(here);
+    }
+
+    /// Requests that come together with a request, beyond those that do by chance.
+    pub fn crowd(&self) -> f64 {
+        self.crowd
     }
 
     /// The greatest rate over two looks of the running window.
@@ -179,19 +203,12 @@ impl Load {
 
     /// The requests of a window at this rate, by the moments in which they come.
     pub fn scenes(&self, rate: f64, window: Seconds) -> Vec<Scene> {
-        let all: f64 = self.moments.iter().map(|moment| moment.0).sum();
-        if all <= 0.0 {
-            return vec![Scene { rate, weight: rate, overload_s: window.0 }];
-        }
-        let scene = |(kind, &(requests, ratios)): (usize, &(f64, f64))| {
-            let (share, ratio) = (requests / all, ratios / requests.max(1e-9));
-            (share > 0.005).then_some(Scene {
-                rate: rate * ratio,
-                weight: rate * share,
-                overload_s: if kind == 0 { window.0 } else { MOMENT_S },
-            })
-        };
-        self.moments.iter().enumerate().filter_map(scene).collect()
+        scenes_of(&self.moments, rate, window)
+    }
+
+    /// The requests of the window just seen, likewise.
+    pub fn last_scenes(&self, rate: f64, window: Seconds) -> Vec<Scene> {
+        scenes_of(self.last_moments.as_ref().unwrap_or(&self.moments), rate, window)
     }
 
     /// The leap that the load has shown, for as long as it lasts until there is full speed.
@@ -216,9 +233,27 @@ impl Load {
     }
 }
 
+fn scenes_of(moments: &Moments, rate: f64, window: Seconds) -> Vec<Scene> {
+    let all: f64 = moments.iter().map(|moment| moment.0).sum();
+    if all <= 0.0 {
+        return vec![Scene { rate, weight: rate, overload_s: window.0 }];
+    }
+    let scene = |(kind, &(requests, ratios)): (usize, &(f64, f64))| {
+        let (share, ratio) = (requests / all, ratios / requests.max(1e-9));
+        (share > 0.005).then_some(Scene {
+            rate: rate * ratio,
+            weight: rate * share,
+            overload_s: if kind == 0 { window.0 } else { MOMENT_S },
+        })
+    };
+    moments.iter().enumerate().filter_map(scene).collect()
+}
+
 /// Windows over which the requests in flight are compared.
 const IN_FLIGHT_WINDOWS: usize = 8;
 /// Requests over which the moments are remembered.
 const MOMENTS_MAX: f64 = 20_000.0;
+/// Requests of a window that change the memory of crowds to their part of this.
+const CROWD_REQUESTS: f64 = 500.0;
 /// With so many requests in a window half of its rate is noise's.
 const REQUESTS_NOISY: f64 = 30.0;

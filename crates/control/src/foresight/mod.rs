@@ -181,7 +181,7 @@ impl Foresight {
         };
         let done = seen.background.iter().map(|class| class.done_core_s / dt.0).sum::<f64>();
         let demands = self.demands((!seen.background.is_empty()).then_some(done));
-        let scenes = self.load.scenes(latency.offered() as f64 / dt.0, self.settings.window);
+        let scenes = self.load.last_scenes(latency.offered() as f64 / dt.0, self.settings.window);
         let here = self.features(&demands, &self.held, &scenes);
         let full = self.features(&demands, &self.full_setting(), &scenes);
         let requests = latency.requests as f64;
@@ -195,13 +195,14 @@ impl Foresight {
             extra_us += (surprise.us - 3.0 * surprise.deviation_us).max(0.0);
         }
         if !seen.alarm && !unsettled {
-            self.estimate.learn(latency_us, requests, here, span);
+            self.estimate.learn(latency_us, requests, here, self.load.crowd(), span);
         }
         let full_speed_us =
             if full_speed_us > 0.0 { full_speed_us } else { self.estimate.latency_us(full) };
         self.full_speed_us = Some(full_speed_us.max(0.1 * latency_us));
         self.loss = Some(latency_us / full_speed_us - 1.0);
         self.learn_tail(latency, at_full_speed && !unsettled);
+        if std::env::var("FDBG").is_ok() { eprintln!("t {:.2} n {} L {:.1} exp {:.1} sd {:.1} full {:.1} extra {:.1} st {:?} dev {:?} here {:?} full {:?} price {:.1} share {:.2} set {:?} rate {:.0} {} crowd {:.1}", self.elapsed.0, requests, latency_us, latency_us-surprise.us, surprise.deviation_us, full_speed_us, extra_us, self.estimate.weights(), self.estimate.weights_at_worst(1.0), here.0, full.0, self.price_w(), self.accounts[0].spent_share(), self.held.iter().map(|g| format!("{}@{:.1}", g.cores, g.frequency.0/1e9)).collect::<Vec<_>>(), latency.offered() as f64/dt.0, self.reason, self.load.crowd()); }
         let spent = Spent {
             seen: latency,
             extra_us: extra_us.min(latency_us),
