@@ -110,6 +110,9 @@ pub struct Demand {
     pub slice_left_s: f64,
     /// Mean time left of a running client's task over its mean time.
     pub task_left: f64,
+    /// Half of the requests that come about when another one comes, beyond those that do by
+    /// chance.
+    pub half_crowd: f64,
 }
 
 /// Requests that come at some rate.
@@ -124,8 +127,8 @@ pub struct Scene {
 }
 
 /// What a request's latency has of the setting, in microseconds, before the weights that are
-/// learned: the time in service above that at full speed, waiting, and the time that a core needs
-/// for half a request, shared by all cores (for requests that come together).
+/// learned: the time in service above that at full speed, waiting, and the time that all cores
+/// together need for half of those that come about when a request does.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Features(pub [f64; 3]);
 
@@ -158,7 +161,7 @@ impl Demand {
         Features([
             self.work_s * (stretch - 1.0) * 1e6,
             wait_s * self.visits * 1e6,
-            self.work_s * stretch / f64::from(cores) * 1e6,
+            self.work_s * stretch / f64::from(cores) * self.half_crowd * 1e6,
         ])
     }
 

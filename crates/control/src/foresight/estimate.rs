@@ -2,8 +2,9 @@
 //!
 //! A window's mean latency is taken as `L = B + a S + b Q + h D + noise`, with `S, Q, D` the
 //! [`Features`] of its setting and load. `B` wanders; the weights `a` (the share of the work on
-//! cores that a client waits for), `b` (waiting over the model's) and `h` (half of the requests
-//! that come together) hardly do. Windows at different settings tell them apart.
+//! cores that a client waits for), `b` (waiting over the model's) and `h` (the part of those who
+//! come about when a request does that are served before it) hardly do. Windows at different
+//! settings, and those with more and with less of a crowd, tell them apart.
 
 use super::choice::Features;
 
@@ -21,9 +22,9 @@ const SURPRISE: f64 = 2.5;
 const ALIKE: f64 = 0.03;
 /// Standard deviation of the steps that the states take in a window: the base (relative), and the
 /// weights.
-const STEPS: [f64; 4] = [0.005, 0.002, 0.01, 0.01];
+const STEPS: [f64; 4] = [0.005, 0.002, 0.01, 0.005];
 /// The least and the greatest weights.
-const RANGES: [(f64, f64); 3] = [(0.3, 1.1), (0.2, 30.0), (0.0, 300.0)];
+const RANGES: [(f64, f64); 3] = [(0.3, 1.1), (0.2, 20.0), (0.0, 3.0)];
 
 /// The filter.
 #[derive(Clone, Debug)]
@@ -36,6 +37,8 @@ pub struct Estimate {
     known: bool,
     /// Latency, requests and features of the window before.
     before: Option<(f64, f64, Features)>,
+    /// Surprises lately, in standard deviations.
+    lean: f64,
 }
 
 /// What a window was like beside what was expected.
@@ -55,7 +58,7 @@ impl Estimate {
         }
         let [a, b, h] = weights;
         let noise = NOISE_FIRST * NOISE_FIRST;
-        Self { state: [0.0, a, b, h], covariance, noise, known: false, before: None }
+        Self { state: [0.0, a, b, h], covariance, noise, known: false, before: None, lean: 0.0 }
     }
 
     /// Whether any window was seen.
@@ -106,14 +109,15 @@ impl Estimate {
         Surprise { us: latency_us - expected_us, deviation_us: variance.max(0.0).sqrt() }
     }
 
-    /// Takes in a window of `span` windows' length, in which about `crowd` requests more came
-    /// together than come so by chance.
+    /// Takes in a window of `span` windows' length.
+    /// The base is told by windows at full speed; what the model lacks elsewhere depends on the
+    /// setting and belongs to the weights.
     pub fn learn(
         &mut self,
         latency_us: f64,
         requests: f64,
         features: Features,
-        crowd: f64,
+        at_full_speed: bool,
         span: f64,
     ) {
         self.learn_noise(latency_us, requests, features);
@@ -123,11 +127,9 @@ impl Estimate {
             self.state[0] = latency_us - features.weighed(self.weights());
             self.covariance[0][0] = BASE_FIRST * BASE_FIRST * latency_us * latency_us;
         }
-        let unlike = CROWD_STEP * (0.5 * crowd - self.state[3]).max(0.0);
-        let scales = [self.state[0], 1.0, self.state[2], self.state[3] + 0.5];
+        let scales = [self.state[0], 1.0, self.state[2], 1.0];
         for (at, (step, scale)) in STEPS.into_iter().zip(scales).enumerate() {
-            let own = if at == 3 { unlike * unlike } else { 0.0 };
-            self.covariance[at][at] += (step * step * scale * scale + own) * span.min(4.0);
+            self.covariance[at][at] += step * step * scale * scale * span.min(4.0);
         }
         let row = [1.0, features.0[0], features.0[1], features.0[2]];
         let off_us = latency_us - self.latency_us(features);
@@ -137,29 +139,51 @@ impl Estimate {
             // The model is less true here than was believed: the weights that have a part in it
             // may be others.
             let factor = (off_us * off_us / (SURPRISE * SURPRISE * all)).min(INFLATION_MAX).sqrt();
-            self.inflate(factor, crowd);
+            self.inflate(factor);
             all = self.spread(row) + noise;
         }
         let most = SURPRISE_MAX * all.sqrt();
-        let times = self.times(row);
-        for at in 0..4 {
-            self.state[at] += times[at] / all * off_us.clamp(-most, most);
+        let mut gain = self.times(row).map(|times| times / all);
+        if !at_full_speed {
+            gain[0] *= BASE_WHILE_SAVING;
         }
-        for (i, a) in times.iter().enumerate() {
-            for (j, b) in times.iter().enumerate() {
-                self.covariance[i][j] -= a * b / all;
-            }
+        let off_us = off_us.clamp(-most, most);
+        self.lean += LEAN_WEIGHT * (off_us / all.sqrt() - self.lean);
+        for (state, gain) in self.state.iter_mut().zip(gain) {
+            *state += gain * off_us;
         }
+        self.shrink(gain, row, noise);
         self.state[0] = self.state[0].max(0.05 * latency_us);
         for (at, (least, most)) in RANGES.into_iter().enumerate() {
             self.state[at + 1] = self.state[at + 1].clamp(least, most);
         }
     }
 
+    /// The covariance after an update with any gain: `(I - K H) P (I - K H)' + K R K'` (Joseph).
+    fn shrink(&mut self, gain: [f64; 4], row: [f64; 4], noise: f64) {
+        let at = |i: usize, j: usize| f64::from(u8::from(i == j)) - gain[i] * row[j];
+        let mut half = [[0.0; 4]; 4];
+        for (i, line) in half.iter_mut().enumerate() {
+            for (j, cell) in line.iter_mut().enumerate() {
+                *cell = (0..4).map(|k| at(i, k) * self.covariance[k][j]).sum();
+            }
+        }
+        for (i, line) in half.iter().enumerate() {
+            for j in 0..4 {
+                let sum: f64 = (0..4).map(|k| line[k] * at(j, k)).sum();
+                self.covariance[i][j] = sum + gain[i] * noise * gain[j];
+            }
+        }
+    }
+
+    /// Whether windows have lately been off to one side: what is known is no longer true.
+    pub fn is_leaning(&self) -> bool {
+        self.lean.abs() > LEAN_MAX
+    }
+
     /// Makes the weights less certain, as far as they may be at all.
-    fn inflate(&mut self, factor: f64, crowd: f64) {
-        let most = [DEVIATIONS_MAX[0], DEVIATIONS_MAX[1], DEVIATIONS_MAX[2].max(0.5 * crowd)];
-        for (at, most) in most.into_iter().enumerate() {
+    fn inflate(&mut self, factor: f64) {
+        for (at, most) in DEVIATIONS_MAX.into_iter().enumerate() {
             let own = self.covariance[at + 1][at + 1].max(1e-12).sqrt();
             let factor = factor.min(most / own).max(1.0);
             for other in 0..4 {
@@ -187,10 +211,13 @@ impl Estimate {
     }
 }
 
+/// What of a surprise's part of the base is believed where the setting may be to blame.
+const BASE_WHILE_SAVING: f64 = 0.15;
+/// Weight of the last surprise, and how far they may lean to one side.
+const LEAN_WEIGHT: f64 = 0.25;
+const LEAN_MAX: f64 = 1.0;
 /// Standard deviation of the base at first, over the latency.
 const BASE_FIRST: f64 = 3.0;
 /// Growth of the weights' variance by one surprise, and the greatest deviations that it may lead to.
 const INFLATION_MAX: f64 = 4.0;
-const DEVIATIONS_MAX: [f64; 3] = [0.2, 2.0, 1.0];
-/// Growth in a window of the deviation of `h`, of what the arrivals suggest that it is too low.
-const CROWD_STEP: f64 = 0.15;
+const DEVIATIONS_MAX: [f64; 3] = [0.2, 2.0, 0.5];

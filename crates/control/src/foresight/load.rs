@@ -13,7 +13,7 @@ const LOOKS_MAX: usize = 400;
 /// Upper edges of the kinds of moments: rate over the window's mean.
 const EDGES: [f64; 3] = [1.6, 4.0, 12.0];
 /// How long moments busier than the window last, in seconds, as far as queues are concerned.
-const MOMENT_S: f64 = 0.05;
+const MOMENT_S: f64 = 0.02;
 
 /// Requests by the kind of moment in which they came, and the sum of their moments' rates over the
 /// window's.
@@ -37,6 +37,10 @@ pub struct Load {
     last_moments: Option<Moments>,
     /// Requests that came within the same look as a request, beyond those that do by chance.
     crowd: f64,
+    /// The same of the last window alone, where it was looked at.
+    last_crowd: Option<f64>,
+    /// The busiest moment of the last window, in requests a second.
+    busiest: f64,
     /// Requests a second: of the last window, and lately.
     rate: f64,
     rate_slow: f64,
@@ -58,6 +62,8 @@ impl Load {
             moments: Moments::default(),
             last_moments: None,
             crowd: 0.0,
+            last_crowd: None,
+            busiest: 0.0,
             rate: 0.0,
             rate_slow: 0.0,
             leaps: 0.0,
@@ -90,6 +96,7 @@ impl Load {
         let rate = offered / dt.0;
         self.learn_moments(offered, rate, dt.0);
         let busiest = self.busiest_moment().unwrap_or(rate);
+        self.busiest = busiest;
         let span = (dt / settings.window).min(4.0);
         let leapt = seen.alarm || (rate > 1.6 * self.rate.max(self.rate_slow) && offered > 50.0);
         let keep = f64::powf(1.0 - 1.0 / settings.leap_memory_windows, span);
@@ -139,7 +146,7 @@ impl Load {
 
     /// How requests came within the window: those that came in busy moments meet other queues.
     fn learn_moments(&mut self, offered: f64, rate: f64, dt_s: f64) {
-        self.last_moments = None;
+        (self.last_moments, self.last_crowd) = (None, None);
         if self.looks.is_empty() || offered <= 0.0 || dt_s <= 0.0 {
             return;
         }
@@ -148,7 +155,9 @@ impl Load {
         let mean = sum / self.looks.len() as f64;
         if sum > 0.0 {
             let weight = (sum / CROWD_REQUESTS).min(0.3);
-            self.crowd += weight * ((squares / sum - mean - 1.0).max(0.0) - self.crowd);
+            let crowd = (squares / sum - mean - 1.0).max(0.0);
+            self.crowd += weight * (crowd - self.crowd);
+            self.last_crowd = Some(crowd);
         }
         let mut here = Moments::default();
         for &(arrived, span_s) in self.looks.iter().filter(|look| look.0 > 0.0) {
@@ -169,6 +178,16 @@ impl Load {
     /// Requests that come together with a request, beyond those that do by chance.
     pub fn crowd(&self) -> f64 {
         self.crowd
+    }
+
+    /// The same of the last window.
+    pub fn last_crowd(&self) -> f64 {
+        self.last_crowd.map_or(self.crowd, |last| 0.5 * (last + self.crowd))
+    }
+
+    /// The busiest moment of the last window, in requests a second.
+    pub fn busiest(&self) -> f64 {
+        self.busiest
     }
 
     /// The greatest rate over two looks of the running window.

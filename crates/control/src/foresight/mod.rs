@@ -130,7 +130,7 @@ impl Foresight {
         self.mode = mode;
         self.reason = reason;
         let mut action = self.limits.full_speed();
-        if self.settings.adapt_background && self.background.backlog() > 0.0 {
+        if self.settings.adapt_background {
             let wanted = self.background.wanted(&self.settings);
             action.background = wanted.map_or_else(Vec::new, |w| self.background.budgets(w));
         }
@@ -138,7 +138,7 @@ impl Foresight {
     }
 
     /// What the requests of each group cost, with so many cores' worth of background work in all.
-    fn demands(&self, background: Option<f64>) -> Vec<Demand> {
+    fn demands(&self, background: Option<f64>, crowd: f64) -> Vec<Demand> {
         let demand = |group: usize| Demand {
             work_s: self.load.work_s(group),
             visits: self.settings.visits,
@@ -148,6 +148,7 @@ impl Foresight {
             ),
             slice_left_s: self.settings.slice.0 * self.settings.left_share,
             task_left: self.settings.left_share,
+            half_crowd: 0.5 * crowd,
         };
         (0..self.menus.len()).map(demand).collect()
     }
@@ -180,7 +181,7 @@ impl Foresight {
             return;
         };
         let done = seen.background.iter().map(|class| class.done_core_s / dt.0).sum::<f64>();
-        let demands = self.demands((!seen.background.is_empty()).then_some(done));
+        let demands = self.demands((!seen.background.is_empty()).then_some(done), self.load.last_crowd());
         let scenes = self.load.last_scenes(latency.offered() as f64 / dt.0, self.settings.window);
         let here = self.features(&demands, &self.held, &scenes);
         let full = self.features(&demands, &self.full_setting(), &scenes);
@@ -192,10 +193,11 @@ impl Foresight {
         let mut extra_us = here.plus(full.times(-1.0)).weighed(self.estimate.weights()).max(0.0);
         let full_speed_us = self.estimate.latency_us(full).min(latency_us.max(1.0));
         if !at_full_speed || unsettled {
-            extra_us += (surprise.us - 3.0 * surprise.deviation_us).max(0.0);
+            extra_us += (surprise.us - 3.0 * surprise.deviation_us).max(0.0)
+                * self.share_of_surprise(&demands, seen.alarm || unsettled);
         }
         if !seen.alarm && !unsettled {
-            self.estimate.learn(latency_us, requests, here, self.load.crowd(), span);
+            self.estimate.learn(latency_us, requests, here, at_full_speed, span);
         }
         let full_speed_us =
             if full_speed_us > 0.0 { full_speed_us } else { self.estimate.latency_us(full) };
@@ -213,6 +215,20 @@ impl Foresight {
         for account in &mut self.accounts {
             account.spend(&spent, &self.settings);
         }
+    }
+
+    /// The share of a surprise that full speed would have spared.
+    fn share_of_surprise(&self, demands: &[Demand], overrun: bool) -> f64 {
+        let speed = |menu: &Menu, setting: GroupAction| {
+            f64::from(setting.cores) / menu.points[menu.at(setting.frequency)].stretch
+        };
+        let groups = demands.iter().zip(&self.menus).zip(&self.held);
+        let shares = groups.map(|((demand, menu), &held)| {
+            let full = speed(menu, menu.full());
+            let swamped = self.load.busiest() * demand.work_s > 0.9 * full;
+            if overrun { if swamped { 0.3 } else { 1.0 } } else { 1.0 - speed(menu, held) / full }
+        });
+        shares.fold(0.0, f64::max)
     }
 
     fn learn_tail(&mut self, latency: &LatencyObservation, teaches: bool) {
@@ -265,7 +281,7 @@ impl Foresight {
         let usual = scenes.len();
         scenes.extend(self.load.leap(self.reaction(), window));
         let wanted = self.background.wanted(&self.settings);
-        let demands = self.demands(wanted);
+        let demands = self.demands(wanted, self.load.crowd());
         let weights = self.estimate.weights_at_worst(self.settings.careful_deviations);
         let mut terms = Terms {
             scenes: &scenes,
@@ -366,6 +382,9 @@ impl Foresight {
 
     /// Whether a window at full speed would teach enough about what this setting costs.
     fn wants_probe(&self, more: Features, full_speed_us: f64, _: &Observation) -> bool {
+        if self.estimate.is_leaning() && self.since_probe >= self.settings.probe_first {
+            return true;
+        }
         if self.since_probe < self.probe_gap {
             return false;
         }
