@@ -22,7 +22,7 @@ const SURPRISE: f64 = 2.5;
 const ALIKE: f64 = 0.03;
 /// Standard deviation of the steps that the states take in a window: the base (relative), and the
 /// weights.
-const STEPS: [f64; 4] = [0.005, 0.002, 0.01, 0.005];
+const STEPS: [f64; 4] = [0.015, 0.002, 0.01, 0.005];
 /// The least and the greatest weights.
 const RANGES: [(f64, f64); 3] = [(0.3, 1.1), (0.2, 20.0), (0.0, 3.0)];
 
@@ -212,7 +212,7 @@ impl Estimate {
 }
 
 /// What of a surprise's part of the base is believed where the setting may be to blame.
-const BASE_WHILE_SAVING: f64 = 0.15;
+const BASE_WHILE_SAVING: f64 = 0.1;
 /// Weight of the last surprise, and how far they may lean to one side.
 const LEAN_WEIGHT: f64 = 0.25;
 const LEAN_MAX: f64 = 1.0;

@@ -27,7 +27,7 @@ pub use settings::ForesightSettings;
 
 use background::Background;
 use choice::{Choice, Demand, Features, Menu, Scene, Terms, best};
-use estimate::Estimate;
+use estimate::{Estimate, Surprise};
 use guard::{Expected, Guard};
 use load::Load;
 use price::{Account, Spent};
@@ -71,6 +71,7 @@ pub struct Foresight {
     elapsed: Seconds,
     since_probe: Seconds,
     probe_gap: Seconds,
+    requests_since_probe: f64,
     /// The tail at full speed, in microseconds.
     tail_us: Option<f64>,
     /// Of the last window with requests.
@@ -110,6 +111,7 @@ impl Foresight {
             elapsed: Seconds(0.0),
             since_probe: Seconds(0.0),
             probe_gap: settings.probe_first,
+            requests_since_probe: 0.0,
             tail_us: None,
             full_speed_us: None,
             loss: None,
@@ -204,6 +206,11 @@ impl Foresight {
         self.full_speed_us = Some(full_speed_us.max(0.1 * latency_us));
         self.loss = Some(latency_us / full_speed_us - 1.0);
         self.learn_tail(latency, at_full_speed && !unsettled);
+        if at_full_speed && !unsettled && !seen.alarm {
+            self.judge_probe(&surprise, latency_us);
+        } else {
+            self.requests_since_probe += requests;
+        }
         if std::env::var("FDBG").is_ok() { eprintln!("t {:.2} n {} L {:.1} exp {:.1} sd {:.1} full {:.1} extra {:.1} st {:?} dev {:?} here {:?} full {:?} price {:.1} share {:.2} set {:?} rate {:.0} {} crowd {:.1}", self.elapsed.0, requests, latency_us, latency_us-surprise.us, surprise.deviation_us, full_speed_us, extra_us, self.estimate.weights(), self.estimate.weights_at_worst(1.0), here.0, full.0, self.price_w(), self.accounts[0].spent_share(), self.held.iter().map(|g| format!("{}@{:.1}", g.cores, g.frequency.0/1e9)).collect::<Vec<_>>(), latency.offered() as f64/dt.0, self.reason, self.load.crowd()); }
         let spent = Spent {
             seen: latency,
@@ -215,6 +222,24 @@ impl Foresight {
         for account in &mut self.accounts {
             account.spend(&spent, &self.settings);
         }
+    }
+
+    /// A window at full speed tells whether what was taken for the latency at full speed was it.
+    /// What it was not was charged wrongly since the window before of that kind, on average by half.
+    fn judge_probe(&mut self, surprise: &Surprise, latency_us: f64) {
+        let allowance_us = self.allowance_us(latency_us);
+        let enough_us = (1.5 * surprise.deviation_us).max(0.2 * allowance_us);
+        if surprise.us.abs() < enough_us {
+            self.probe_gap = Seconds((self.probe_gap.0 * 1.5).min(self.settings.probe_every.0));
+        } else {
+            self.probe_gap = self.settings.probe_first;
+            let wrong_us = -surprise.us - surprise.us.signum() * -surprise.deviation_us;
+            for account in &mut self.accounts {
+                account.correct(0.5 * wrong_us * self.requests_since_probe);
+            }
+        }
+        self.requests_since_probe = 0.0;
+        self.since_probe = Seconds(0.0);
     }
 
     /// The share of a surprise that full speed would have spared.
@@ -311,7 +336,6 @@ impl Foresight {
         self.set_guard(&demands, &groups, rate, full_speed_us + extra_us);
         if self.wants_probe(more, full_speed_us, seen) {
             self.since_probe = Seconds(0.0);
-            self.probe_gap = Seconds((self.probe_gap.0 * 1.5).min(self.settings.probe_every.0));
             return self.full_speed(Mode::Learning, "a window at full speed, to learn from");
         }
         let background = match wanted {

@@ -84,6 +84,15 @@ impl Account {
         }
     }
 
+    /// Charges what was spent without being known, in request-microseconds; negative: what was
+    /// charged and not spent.
+    pub fn correct(&mut self, spent: f64) {
+        if self.bound.statistic == Statistic::Mean {
+            let most = 0.5 * self.allowed;
+            self.spent = (self.spent + spent.clamp(-most, most)).max(0.0);
+        }
+    }
+
     /// The share of the promise that is spent, by the decaying sums.
     pub fn spent_share(&self) -> f64 {
         if self.allowed > 0.0 { self.spent / self.allowed } else { 0.0 }
