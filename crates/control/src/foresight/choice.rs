@@ -191,6 +191,8 @@ pub struct Terms<'a> {
     pub price_w: f64,
     /// No group's cores shall be busier.
     pub utilisation_max: f64,
+    /// No group shall be slower than full speed by more than this factor.
+    pub slowdown_max: f64,
 }
 
 /// A setting, what it draws in watts, and what the choice was made by.
@@ -219,7 +221,12 @@ pub fn best(menu: &Menu, demand: &Demand, terms: &Terms, priced: &mut Vec<f64>) 
         let used = busy * point.stretch;
         let most = menu.cores_max;
         // What does not fit at all goes on all cores; the price sees to the frequency.
-        let least = ((used / terms.utilisation_max).ceil() as u32).clamp(menu.cores_min, most);
+        let trusted = f64::from(most) * point.stretch / terms.slowdown_max;
+        let least = (used / terms.utilisation_max).max(trusted - 1e-9).ceil();
+        if trusted > f64::from(most) * (1.0 + 1e-9) {
+            continue;
+        }
+        let least = (least as u32).clamp(menu.cores_min, most);
         let crowded = (used - f64::from(most) * terms.utilisation_max).max(0.0);
         for cores in least..=most {
             let n = f64::from(cores);

@@ -11,7 +11,7 @@ use super::choice::Features;
 /// Noise of one request's latency, over the latency, before anything is known.
 const NOISE_FIRST: f64 = 0.7;
 /// However many requests, a window's mean is not truer than that of so many.
-const REQUESTS_TRUE: f64 = 2000.0;
+const REQUESTS_TRUE: f64 = 800.0;
 /// Memory of the noise: weight of the last window.
 const NOISE_WEIGHT: f64 = 0.08;
 /// Surprises count as so many standard deviations at most.

@@ -24,6 +24,8 @@ pub struct Expected {
     pub rate: f64,
     /// Requests a second that the active cores can take.
     pub capacity: f64,
+    /// Requests a second that are served without undue loss.
+    pub tolerable: f64,
     /// Mean latency in microseconds.
     pub latency_us: f64,
     /// What a request may wait for besides, in seconds: drives that wake up.
@@ -51,7 +53,7 @@ impl Guard {
         let under_way = expected.rate * expected.latency_us * 1e-6;
         let latency_s = expected.latency_us * 1e-6;
         Self {
-            arrivals: (expected.capacity * span.0 * OVERRUN).max(noisy(mean)),
+            arrivals: (expected.capacity * OVERRUN).min(expected.tolerable).mul_add(span.0, 0.0).max(noisy(mean)),
             span_s: span.0,
             in_flight: (expected.capacity * DRAIN_S).max(noisy(under_way)),
             oldest_s: latency_s * OLDEST + OLDEST_S + 2.0 * expected.wake_s,

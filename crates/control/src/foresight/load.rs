@@ -154,7 +154,7 @@ impl Load {
         let sum: f64 = self.looks.iter().map(|look| look.0).sum();
         let mean = sum / self.looks.len() as f64;
         if sum > 0.0 {
-            let weight = (sum / CROWD_REQUESTS).min(0.3);
+            let weight = (sum / CROWD_REQUESTS).min(0.2);
             let crowd = (squares / sum - mean - 1.0).max(0.0);
             self.crowd += weight * (crowd - self.crowd);
             self.last_crowd = Some(crowd);
@@ -182,7 +182,7 @@ impl Load {
 
     /// The same of the last window.
     pub fn last_crowd(&self) -> f64 {
-        self.last_crowd.map_or(self.crowd, |last| 0.5 * (last + self.crowd))
+        self.crowd
     }
 
     /// The busiest moment of the last window, in requests a second.

@@ -72,6 +72,8 @@ pub struct Foresight {
     since_probe: Seconds,
     probe_gap: Seconds,
     requests_since_probe: f64,
+    /// How many times slower than full speed the model is trusted to be true.
+    trust: f64,
     /// The tail at full speed, in microseconds.
     tail_us: Option<f64>,
     /// Of the last window with requests.
@@ -112,6 +114,7 @@ impl Foresight {
             since_probe: Seconds(0.0),
             probe_gap: settings.probe_first,
             requests_since_probe: 0.0,
+            trust: TRUST_FIRST,
             tail_us: None,
             full_speed_us: None,
             loss: None,
@@ -195,9 +198,12 @@ impl Foresight {
         let mut extra_us = here.plus(full.times(-1.0)).weighed(self.estimate.weights()).max(0.0);
         let full_speed_us = self.estimate.latency_us(full).min(latency_us.max(1.0));
         if !at_full_speed || unsettled {
-            extra_us += (surprise.us - 3.0 * surprise.deviation_us).max(0.0)
-                * self.share_of_surprise(&demands, seen.alarm || unsettled);
+            // Of many requests the mean itself tells what they lost; of a few the model does.
+            let believed = requests / (requests + REQUESTS_TELLING) * surprise.us;
+            let ours = believed * self.share_of_surprise(&demands);
+            extra_us += if believed > 0.0 { ours } else { believed.max(-0.5 * extra_us) };
         }
+        self.learn_trust(&surprise, full_speed_us, at_full_speed, seen.alarm || unsettled);
         if !seen.alarm && !unsettled {
             self.estimate.learn(latency_us, requests, here, at_full_speed, span);
         }
@@ -224,6 +230,24 @@ impl Foresight {
         }
     }
 
+    /// Whoever is right may go further; whoever is wrong goes back towards full speed.
+    fn learn_trust(&mut self, off: &Surprise, full_speed_us: f64, at_full_speed: bool, odd: bool) {
+        if odd || at_full_speed {
+            return;
+        }
+        let tolerated_us = (2.0 * off.deviation_us).max(0.5 * self.allowance_us(full_speed_us));
+        let slowest = self.held.iter().zip(&self.menus).map(|(held, menu)| {
+            let stretch = menu.points[menu.at(held.frequency)].stretch;
+            f64::from(menu.cores_max) / f64::from(held.cores.max(1)) * stretch
+        });
+        let here = slowest.fold(1.0, f64::max);
+        self.trust = if off.us > tolerated_us {
+            self.trust.min(here).sqrt().max(TRUST_FIRST)
+        } else {
+            (self.trust * TRUST_GROWTH).min(TRUST_MAX)
+        };
+    }
+
     /// A window at full speed tells whether what was taken for the latency at full speed was it.
     /// What it was not was charged wrongly since the window before of that kind, on average by half.
     fn judge_probe(&mut self, surprise: &Surprise, latency_us: f64) {
@@ -242,18 +266,13 @@ impl Foresight {
         self.since_probe = Seconds(0.0);
     }
 
-    /// The share of a surprise that full speed would have spared.
-    fn share_of_surprise(&self, demands: &[Demand], overrun: bool) -> f64 {
-        let speed = |menu: &Menu, setting: GroupAction| {
-            f64::from(setting.cores) / menu.points[menu.at(setting.frequency)].stretch
-        };
-        let groups = demands.iter().zip(&self.menus).zip(&self.held);
-        let shares = groups.map(|((demand, menu), &held)| {
-            let full = speed(menu, menu.full());
-            let swamped = self.load.busiest() * demand.work_s > 0.9 * full;
-            if overrun { if swamped { 0.3 } else { 1.0 } } else { 1.0 - speed(menu, held) / full }
+    /// The share of a surprise that full speed would have spared: little of it where the burst was
+    /// more than full speed takes.
+    fn share_of_surprise(&self, demands: &[Demand]) -> f64 {
+        let swamped = demands.iter().zip(&self.menus).any(|(demand, menu)| {
+            self.load.busiest() * demand.work_s > 0.9 * f64::from(menu.cores_max)
         });
-        shares.fold(0.0, f64::max)
+        if swamped { 0.3 } else { 1.0 }
     }
 
     fn learn_tail(&mut self, latency: &LatencyObservation, teaches: bool) {
@@ -314,6 +333,7 @@ impl Foresight {
             weights,
             price_w: 0.0,
             utilisation_max: self.settings.utilisation_max,
+            slowdown_max: self.trust,
         };
         self.begin_prices(&demands, &terms, &scenes[..usual], full_speed_us);
         terms.price_w = self.price_w();
@@ -389,6 +409,30 @@ impl Foresight {
         self.settings.look_span + self.limits.gate_on
     }
 
+    /// The rate from which on this setting costs more than can be let pass until the next choice.
+    fn tolerable_rate(
+        &self,
+        demands: &[Demand],
+        groups: &[GroupAction],
+        rate: f64,
+        latency_us: f64,
+    ) -> f64 {
+        let full = self.full_setting();
+        let allowed_us = self.allowance_us(latency_us) * ALARMING;
+        let mut tolerable = rate.max(50.0);
+        for _ in 0..RATE_STEPS {
+            let next = tolerable * 1.4;
+            let scene = [Scene { rate: next, weight: 1.0, overload_s: 0.02 }];
+            let here = self.features(demands, groups, &scene);
+            let more = here.plus(self.features(demands, &full, &scene).times(-1.0));
+            if more.weighed(self.estimate.weights()) > allowed_us {
+                break;
+            }
+            tolerable = next;
+        }
+        tolerable
+    }
+
     fn set_guard(&mut self, demands: &[Demand], groups: &[GroupAction], rate: f64, latency_us: f64) {
         let capacity = |((demand, menu), group): ((&Demand, &Menu), &GroupAction)| {
             let stretch = menu.points[menu.at(group.frequency)].stretch;
@@ -398,6 +442,7 @@ impl Foresight {
         let expected = Expected {
             rate,
             capacity: capacities.fold(f64::INFINITY, f64::min),
+            tolerable: self.tolerable_rate(demands, groups, rate, latency_us),
             latency_us,
             wake_s: 0.0,
         };
@@ -418,8 +463,18 @@ impl Foresight {
     }
 }
 
+/// Steps in which a tolerable rate is found: up to 400 times the expected one.
+const RATE_STEPS: usize = 18;
 /// Steps in which a price is found.
 const PRICE_STEPS: usize = 12;
+/// Requests from which on half of what is told of their loss is told by their mean.
+const REQUESTS_TELLING: f64 = 100.0;
+/// A rate at which latency grows by so much more than is allowed is cause for alarm.
+const ALARMING: f64 = 1.5;
+/// How far from full speed the model is trusted at first, and how that grows.
+const TRUST_FIRST: f64 = 1.6;
+const TRUST_GROWTH: f64 = 1.3;
+const TRUST_MAX: f64 = 100.0;
 /// Windows at full speed to begin with.
 const FIRST_WINDOWS: f64 = 2.0;
 

@@ -28,18 +28,26 @@ pub struct Account {
     /// Decaying sums: spent and allowed, in request-microseconds (or requests, for quantiles).
     spent: f64,
     allowed: f64,
+    /// The same since the start.
+    spent_ever: f64,
+    allowed_ever: f64,
     /// What a usual window allows.
     usual: f64,
     /// Logarithm of the price in watts for each request under way; `None` before it is known.
     ln_price: Option<f64>,
-    /// Greatest share of the latency at full speed that was allowed at the last look.
-    share: f64,
 }
 
 impl Account {
     pub fn new(bound: Bound) -> Self {
-        let share = bound.share().unwrap_or(0.0);
-        Self { bound, spent: 0.0, allowed: 0.0, usual: 0.0, ln_price: None, share }
+        Self {
+            bound,
+            spent: 0.0,
+            allowed: 0.0,
+            spent_ever: 0.0,
+            allowed_ever: 0.0,
+            usual: 0.0,
+            ln_price: None,
+        }
     }
 
     /// By how much the mean may be above that at full speed, in microseconds; what a quantile
@@ -74,6 +82,8 @@ impl Account {
         let keep = (-window.span / settings.debt_windows).exp();
         self.spent = self.spent * keep + spent;
         self.allowed = self.allowed * keep + allowed;
+        self.spent_ever += spent;
+        self.allowed_ever += allowed;
         let weight = 1.0 - (-window.span / settings.usual_windows).exp();
         self.usual += weight * (allowed / window.span - self.usual);
         let Some(ln_price) = &mut self.ln_price else { return };
@@ -89,13 +99,16 @@ impl Account {
     pub fn correct(&mut self, spent: f64) {
         if self.bound.statistic == Statistic::Mean {
             let most = 0.5 * self.allowed;
-            self.spent = (self.spent + spent.clamp(-most, most)).max(0.0);
+            let spent = spent.clamp(-most, most);
+            self.spent = (self.spent + spent).max(0.0);
+            self.spent_ever = (self.spent_ever + spent).max(0.0);
         }
     }
 
-    /// The share of the promise that is spent, by the decaying sums.
+    /// The share of the promise that is spent: lately or since the start, whichever is more.
     pub fn spent_share(&self) -> f64 {
-        if self.allowed > 0.0 { self.spent / self.allowed } else { 0.0 }
+        let share = |spent: f64, allowed: f64| if allowed > 0.0 { spent / allowed } else { 0.0 };
+        share(self.spent, self.allowed).max(share(self.spent_ever, self.allowed_ever))
     }
 
     /// Sets the first price.
