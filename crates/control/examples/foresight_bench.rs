@@ -113,6 +113,12 @@ fn play(case: &Case, policy: &str, asked: &Asked) -> (Outcome, Curve) {
     if asked.detail && policy == "foresight" {
         print_steps(&run);
     }
+    if asked.detail {
+        for row in run.rows() {
+            let us = row.latency_us_mean.unwrap_or(0.0);
+            println!("{policy} {:7.1} ios {:7} latency {us:9.1}", row.start_s, row.ios);
+        }
+    }
     let summary = run.summary();
     let mut sums = (0.0, 0.0);
     let curve = run.rows().iter().map(|row| {

@@ -47,6 +47,9 @@ pub struct Load {
     /// Share of the windows in which the rate leapt, and the rate that it leapt to.
     leaps: f64,
     leap_rate: f64,
+    /// The busiest moments of windows: mean of their logarithm, how far it goes above that, and the
+    /// greatest so far; over how many windows.
+    peaks: Peaks,
     /// Requests in flight at the ends of the last windows.
     in_flight: Vec<f64>,
 }
@@ -68,6 +71,7 @@ impl Load {
             rate_slow: 0.0,
             leaps: 0.0,
             leap_rate: 0.0,
+            peaks: Peaks::default(),
             in_flight: Vec::with_capacity(IN_FLIGHT_WINDOWS),
         }
     }
@@ -97,7 +101,9 @@ impl Load {
         self.learn_moments(offered, rate, dt.0);
         let busiest = self.busiest_moment().unwrap_or(rate);
         self.busiest = busiest;
+
         let span = (dt / settings.window).min(4.0);
+        self.peaks.learn(busiest, span, settings.record_memory_windows);
         let leapt = seen.alarm || (rate > 1.6 * self.rate.max(self.rate_slow) && offered > 50.0);
         let keep = f64::powf(1.0 - 1.0 / settings.leap_memory_windows, span);
         self.leaps = self.leaps * keep + f64::from(u8::from(leapt)) * (1.0 - keep);
@@ -230,14 +236,16 @@ impl Load {
         scenes_of(self.last_moments.as_ref().unwrap_or(&self.moments), rate, window)
     }
 
-    /// The leap that the load has shown, for as long as it lasts until there is full speed.
-    pub fn leap(&self, reaction: Seconds, window: Seconds) -> Option<Scene> {
-        let weight = self.leaps * self.leap_rate * (reaction / window);
-        (weight > 0.0).then_some(Scene {
-            rate: self.leap_rate,
-            weight,
+    /// The leap that the load has shown, and the one that it has not yet, for as long as they last
+    /// until there is full speed.
+    pub fn leaps(&self, reaction: Seconds, window: Seconds) -> [Scene; 2] {
+        let part = reaction / window;
+        let scene = |(chance, rate): (f64, f64)| Scene {
+            rate,
+            weight: chance * rate * part,
             overload_s: reaction.0,
-        })
+        };
+        [scene((self.leaps, self.leap_rate)), scene(self.peaks.next_record())]
     }
 
     /// Whether as many requests are under way all the time: clients that wait for their answers.
@@ -268,6 +276,46 @@ fn scenes_of(moments: &Moments, rate: f64, window: Seconds) -> Vec<Scene> {
     moments.iter().enumerate().filter_map(scene).collect()
 }
 
+/// The busiest moments of windows.
+#[derive(Clone, Copy, Debug, Default)]
+struct Peaks {
+    /// Mean logarithm, and mean excess of the logarithm over it.
+    ln_mean: f64,
+    ln_above: f64,
+    ln_record: f64,
+    windows: f64,
+}
+
+impl Peaks {
+    fn learn(&mut self, rate: f64, span: f64, memory: f64) {
+        self.windows = (self.windows + span).min(memory);
+        if rate <= 0.0 {
+            return;
+        }
+        let ln = rate.ln();
+        if self.ln_record == 0.0 {
+            (self.ln_mean, self.ln_record) = (ln, ln);
+        }
+        // A record is forgotten at the pace at which the next one is expected.
+        self.ln_record = (self.ln_record - self.ln_above * span / memory).max(ln);
+        let weight = 1.0 / self.windows.clamp(1.0, PEAK_WINDOWS);
+        self.ln_mean += weight * (ln - self.ln_mean);
+        self.ln_above += weight * ((ln - self.ln_mean).max(0.0) * 2.0 - self.ln_above);
+    }
+
+    /// The chance that the next window has a moment busier than any before, and how busy it is then.
+    /// Of `N + 1` windows in no order the last is the busiest with a chance of `1 / (N + 1)`; the
+    /// tail is taken as exponential in the logarithm, as of a power law.
+    fn next_record(&self) -> (f64, f64) {
+        if self.ln_record == 0.0 {
+            return (0.0, 0.0);
+        }
+        (1.0 / (self.windows + 1.0), (self.ln_record + self.ln_above).exp())
+    }
+}
+
+/// Windows over which the mean of peaks is taken.
+const PEAK_WINDOWS: f64 = 60.0;
 /// Windows over which the requests in flight are compared.
 const IN_FLIGHT_WINDOWS: usize = 8;
 /// Requests over which the moments are remembered.

@@ -183,6 +183,8 @@ impl Foresight {
         self.load.learn(seen, latency, &stretches, same, dt, &self.settings);
         self.background.learn(&seen.background, at_full_speed, dt);
         let Some(latency_us) = latency.latency_us_mean.filter(|_| latency.requests > 0) else {
+            // Where nobody asks for anything nobody is harmed.
+            self.trust = (self.trust * TRUST_GROWTH).min(TRUST_MAX);
             return;
         };
         let done = seen.background.iter().map(|class| class.done_core_s / dt.0).sum::<f64>();
@@ -323,7 +325,7 @@ impl Foresight {
         let full_speed_us = self.full_speed_us.unwrap_or(0.0);
         let mut scenes = self.load.scenes(rate, window);
         let usual = scenes.len();
-        scenes.extend(self.load.leap(self.reaction(), window));
+        scenes.extend(self.load.leaps(self.reaction(), window));
         let wanted = self.background.wanted(&self.settings);
         let demands = self.demands(wanted, self.load.crowd());
         let weights = self.estimate.weights_at_worst(self.settings.careful_deviations);
