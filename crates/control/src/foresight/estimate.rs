@@ -76,6 +76,11 @@ impl Estimate {
         [1, 2, 3].map(|at| self.state[at] + deviations * self.covariance[at][at].max(0.0).sqrt())
     }
 
+    /// Latency at full speed, less waiting, in microseconds.
+    pub fn base_us(&self) -> f64 {
+        self.state[0].max(0.0)
+    }
+
     /// Expected latency of a window, in microseconds.
     pub fn latency_us(&self, features: Features) -> f64 {
         self.state[0] + features.weighed(self.weights())

@@ -37,6 +37,7 @@ pub struct Load {
     last_moments: Option<Moments>,
     /// Requests that came within the same look as a request, beyond those that do by chance.
     crowd: f64,
+    crowd_requests: f64,
     /// The same of the last window alone, where it was looked at.
     last_crowd: Option<f64>,
     /// The busiest moment of the last window, in requests a second.
@@ -49,7 +50,7 @@ pub struct Load {
     leap_rate: f64,
     /// The busiest moments of windows: mean of their logarithm, how far it goes above that, and the
     /// greatest so far; over how many windows.
-    peaks: Peaks,
+    pub peaks: Peaks,
     /// Requests in flight at the ends of the last windows.
     in_flight: Vec<f64>,
 }
@@ -65,6 +66,7 @@ impl Load {
             moments: Moments::default(),
             last_moments: None,
             crowd: 0.0,
+            crowd_requests: 0.0,
             last_crowd: None,
             busiest: 0.0,
             rate: 0.0,
@@ -160,7 +162,8 @@ impl Load {
         let sum: f64 = self.looks.iter().map(|look| look.0).sum();
         let mean = sum / self.looks.len() as f64;
         if sum > 0.0 {
-            let weight = (sum / CROWD_REQUESTS).min(0.2);
+            self.crowd_requests = (self.crowd_requests + sum).min(CROWD_REQUESTS);
+            let weight = (sum / self.crowd_requests).min(0.5);
             let crowd = (squares / sum - mean - 1.0).max(0.0);
             self.crowd += weight * (crowd - self.crowd);
             self.last_crowd = Some(crowd);
@@ -278,7 +281,7 @@ fn scenes_of(moments: &Moments, rate: f64, window: Seconds) -> Vec<Scene> {
 
 /// The busiest moments of windows.
 #[derive(Clone, Copy, Debug, Default)]
-struct Peaks {
+pub struct Peaks {
     /// Mean logarithm, and mean excess of the logarithm over it.
     ln_mean: f64,
     ln_above: f64,
@@ -306,7 +309,7 @@ impl Peaks {
     /// The chance that the next window has a moment busier than any before, and how busy it is then.
     /// Of `N + 1` windows in no order the last is the busiest with a chance of `1 / (N + 1)`; the
     /// tail is taken as exponential in the logarithm, as of a power law.
-    fn next_record(&self) -> (f64, f64) {
+    pub fn next_record(&self) -> (f64, f64) {
         if self.ln_record == 0.0 {
             return (0.0, 0.0);
         }

@@ -72,6 +72,9 @@ pub struct Foresight {
     since_probe: Seconds,
     probe_gap: Seconds,
     requests_since_probe: f64,
+    /// Requests whose surprises were not charged yet: how many, and the sums of the surprises and of
+    /// what was foreseen, in request-microseconds.
+    unjudged: (f64, f64, f64),
     /// How many times slower than full speed the model is trusted to be true.
     trust: f64,
     /// The tail at full speed, in microseconds.
@@ -114,6 +117,7 @@ impl Foresight {
             since_probe: Seconds(0.0),
             probe_gap: settings.probe_first,
             requests_since_probe: 0.0,
+            unjudged: (0.0, 0.0, 0.0),
             trust: TRUST_FIRST,
             tail_us: None,
             full_speed_us: None,
@@ -190,28 +194,30 @@ impl Foresight {
         let done = seen.background.iter().map(|class| class.done_core_s / dt.0).sum::<f64>();
         let demands = self.demands((!seen.background.is_empty()).then_some(done), self.load.last_crowd());
         let scenes = self.load.last_scenes(latency.offered() as f64 / dt.0, self.settings.window);
-        let here = self.features(&demands, &self.held, &scenes);
         let full = self.features(&demands, &self.full_setting(), &scenes);
+        let more = self.features(&demands, &self.held, &scenes).plus(full.times(-1.0));
         let requests = latency.requests as f64;
         let span = dt / self.settings.window;
+        // Waiting at full speed is taken from the model as it is: it matters near saturation only.
+        let waiting_us = full.0[1];
 
-        let surprise = self.estimate.surprise(latency_us, requests, here);
         let unsettled = !self.settled;
-        let mut extra_us = here.plus(full.times(-1.0)).weighed(self.estimate.weights()).max(0.0);
-        let full_speed_us = self.estimate.latency_us(full).min(latency_us.max(1.0));
+        let surprise = self.estimate.surprise(latency_us - waiting_us, requests, more);
+        let mut extra_us = more.weighed(self.estimate.weights()).max(0.0);
         if !at_full_speed || unsettled {
-            // Of many requests the mean itself tells what they lost; of a few the model does.
-            let believed = requests / (requests + REQUESTS_TELLING) * surprise.us;
-            let ours = believed * self.share_of_surprise(&demands);
-            extra_us += if believed > 0.0 { ours } else { believed.max(-0.5 * extra_us) };
+            extra_us += self.unforeseen_us(&surprise, requests, extra_us, &demands);
         }
+        let expected_us = self.estimate.base_us() + waiting_us;
+        let full_speed_us = if self.estimate.is_known() {
+            expected_us.clamp(0.1 * latency_us, 1.5 * latency_us)
+        } else {
+            latency_us
+        };
         self.learn_trust(&surprise, full_speed_us, at_full_speed, seen.alarm || unsettled);
         if !seen.alarm && !unsettled {
-            self.estimate.learn(latency_us, requests, here, at_full_speed, span);
+            self.estimate.learn(latency_us - waiting_us, requests, more, at_full_speed, span);
         }
-        let full_speed_us =
-            if full_speed_us > 0.0 { full_speed_us } else { self.estimate.latency_us(full) };
-        self.full_speed_us = Some(full_speed_us.max(0.1 * latency_us));
+        self.full_speed_us = Some(full_speed_us);
         self.loss = Some(latency_us / full_speed_us - 1.0);
         self.learn_tail(latency, at_full_speed && !unsettled);
         if at_full_speed && !unsettled && !seen.alarm {
@@ -219,11 +225,11 @@ impl Foresight {
         } else {
             self.requests_since_probe += requests;
         }
-        if std::env::var("FDBG").is_ok() { eprintln!("t {:.2} n {} L {:.1} exp {:.1} sd {:.1} full {:.1} extra {:.1} st {:?} dev {:?} here {:?} full {:?} price {:.1} share {:.2} set {:?} rate {:.0} {} crowd {:.1}", self.elapsed.0, requests, latency_us, latency_us-surprise.us, surprise.deviation_us, full_speed_us, extra_us, self.estimate.weights(), self.estimate.weights_at_worst(1.0), here.0, full.0, self.price_w(), self.accounts[0].spent_share(), self.held.iter().map(|g| format!("{}@{:.1}", g.cores, g.frequency.0/1e9)).collect::<Vec<_>>(), latency.offered() as f64/dt.0, self.reason, self.load.crowd()); }
+        if std::env::var("FDBG").is_ok() { eprintln!("t {:.2} n {} L {:.1} exp {:.1} sd {:.1} full {:.1} extra {:.1} st {:?} dev {:?} here {:?} full {:?} price {:.1} share {:.2} set {:?} rate {:.0} {} crowd {:.1} peaks {:?} trust {:.1} leaps {:?}", self.elapsed.0, requests, latency_us, latency_us-surprise.us, surprise.deviation_us, full_speed_us, extra_us, self.estimate.weights(), self.estimate.weights_at_worst(1.0), more.0, full.0, self.price_w(), self.accounts[0].spent_share(), self.held.iter().map(|g| format!("{}@{:.1}", g.cores, g.frequency.0/1e9)).collect::<Vec<_>>(), latency.offered() as f64/dt.0, self.reason, self.load.crowd(), self.load.peaks.next_record(), self.trust, self.load.leaps(self.reaction(), self.settings.window)); }
         let spent = Spent {
             seen: latency,
-            extra_us: extra_us.min(latency_us),
-            full_speed_us: full_speed_us.min(latency_us),
+            extra_us,
+            full_speed_us,
             tail_us: self.tail_us,
             span,
         };
@@ -266,6 +272,33 @@ impl Foresight {
         }
         self.requests_since_probe = 0.0;
         self.since_probe = Seconds(0.0);
+    }
+
+    /// What the requests lost besides what was foreseen, in microseconds for each of this window's. Of
+    /// many requests the mean tells it; the few of quiet windows are taken together until they are
+    /// many.
+    fn unforeseen_us(
+        &mut self,
+        off: &Surprise,
+        requests: f64,
+        foreseen_us: f64,
+        demands: &[Demand],
+    ) -> f64 {
+        self.unjudged.0 += requests;
+        self.unjudged.1 += off.us * requests;
+        self.unjudged.2 += foreseen_us * requests;
+        let (all, off, foreseen) = self.unjudged;
+        if all < REQUESTS_TELLING {
+            return 0.0;
+        }
+        self.unjudged = (0.0, 0.0, 0.0);
+        let believed = off * all / (all + REQUESTS_TELLING);
+        let ours = if believed > 0.0 {
+            believed * self.share_of_surprise(demands)
+        } else {
+            believed.max(-0.5 * foreseen)
+        };
+        ours / requests
     }
 
     /// The share of a surprise that full speed would have spared: little of it where the burst was
