@@ -110,9 +110,6 @@ pub struct Demand {
     pub slice_left_s: f64,
     /// Mean time left of a running client's task over its mean time.
     pub task_left: f64,
-    /// Half of the requests that come about when another one comes, beyond those that do by
-    /// chance.
-    pub half_crowd: f64,
 }
 
 /// Requests that come at some rate.
@@ -124,6 +121,9 @@ pub struct Scene {
     pub weight: f64,
     /// How long a rate beyond the cores would last, in seconds.
     pub overload_s: f64,
+    /// Half of the requests that come about when another one comes, beyond those that do by
+    /// chance.
+    pub half_crowd: f64,
 }
 
 /// What a request's latency has of the setting, in microseconds, before the weights that are
@@ -157,11 +157,11 @@ impl Demand {
         }
     }
 
-    fn features(&self, stretch: f64, cores: u32, wait_s: f64) -> Features {
+    fn features(&self, stretch: f64, cores: u32, wait_s: f64, half_crowd: f64) -> Features {
         Features([
             self.work_s * (stretch - 1.0) * 1e6,
             wait_s * self.visits * 1e6,
-            self.work_s * stretch / f64::from(cores) * self.half_crowd * 1e6,
+            self.work_s * stretch / f64::from(cores) * half_crowd * 1e6,
         ])
     }
 
@@ -172,7 +172,7 @@ impl Demand {
         let (mut sum, mut weight) = (Features::default(), 0.0);
         for scene in scenes {
             let wait_s = self.station(scene.rate).wait_s(stretch, cores, scene.overload_s);
-            sum = sum.plus(self.features(stretch, cores, wait_s).times(scene.weight));
+            sum = sum.plus(self.features(stretch, cores, wait_s, scene.half_crowd).times(scene.weight));
             weight += scene.weight;
         }
         if weight > 0.0 { sum.times(1.0 / weight) } else { sum }
@@ -214,7 +214,7 @@ pub fn best(menu: &Menu, demand: &Demand, terms: &Terms, priced: &mut Vec<f64>) 
             let station = demand.station(scene.rate);
             let per_us = terms.price_w * scene.weight * 1e-6;
             station.waits(point.stretch, menu.cores_max, scene.overload_s, |cores, wait_s| {
-                let features = demand.features(point.stretch, cores, wait_s);
+                let features = demand.features(point.stretch, cores, wait_s, scene.half_crowd);
                 priced[cores as usize - 1] += features.weighed(terms.weights) * per_us;
             });
         }

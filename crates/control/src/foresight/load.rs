@@ -184,10 +184,6 @@ impl Load {
         self.last_moments = (sum > 0.0).then_some(here);
     }
 
-    /// Requests that come together with a request, beyond those that do by chance.
-    pub fn crowd(&self) -> f64 {
-        self.crowd
-    }
 
     /// The same of the last window.
     pub fn last_crowd(&self) -> f64 {
@@ -231,24 +227,30 @@ impl Load {
 
     /// The requests of a window at this rate, by the moments in which they come.
     pub fn scenes(&self, rate: f64, window: Seconds) -> Vec<Scene> {
-        scenes_of(&self.moments, rate, window)
+        scenes_of(&self.moments, rate, window, 0.5 * self.crowd)
     }
 
     /// The requests of the window just seen, likewise.
     pub fn last_scenes(&self, rate: f64, window: Seconds) -> Vec<Scene> {
-        scenes_of(self.last_moments.as_ref().unwrap_or(&self.moments), rate, window)
+        {
+        let moments = self.last_moments.as_ref().unwrap_or(&self.moments);
+        scenes_of(moments, rate, window, 0.5 * self.crowd)
+    }
     }
 
     /// The leap that the load has shown, and the one that it has not yet, for as long as they last
     /// until there is full speed.
-    pub fn leaps(&self, reaction: Seconds, window: Seconds) -> [Scene; 2] {
-        let part = reaction / window;
+    pub fn leaps(&self, reaction: Seconds, settings: &ForesightSettings) -> [Scene; 4] {
+        let part = reaction / settings.window;
         let scene = |(chance, rate): (f64, f64)| Scene {
             rate,
             weight: chance * rate * part,
             overload_s: reaction.0,
+            // Those of a leap come together, for all that is known.
+            half_crowd: 0.5 * rate * settings.look_every.0,
         };
-        [scene((self.leaps, self.leap_rate)), scene(self.peaks.next_record())]
+        let [a, b, c] = self.peaks.next_records();
+        [(self.leaps, self.leap_rate), a, b, c].map(scene)
     }
 
     /// Whether as many requests are under way all the time: clients that wait for their answers.
@@ -263,10 +265,10 @@ impl Load {
     }
 }
 
-fn scenes_of(moments: &Moments, rate: f64, window: Seconds) -> Vec<Scene> {
+fn scenes_of(moments: &Moments, rate: f64, window: Seconds, half_crowd: f64) -> Vec<Scene> {
     let all: f64 = moments.iter().map(|moment| moment.0).sum();
     if all <= 0.0 {
-        return vec![Scene { rate, weight: rate, overload_s: window.0 }];
+        return vec![Scene { rate, weight: rate, overload_s: window.0, half_crowd }];
     }
     let scene = |(kind, &(requests, ratios)): (usize, &(f64, f64))| {
         let (share, ratio) = (requests / all, ratios / requests.max(1e-9));
@@ -274,6 +276,7 @@ fn scenes_of(moments: &Moments, rate: f64, window: Seconds) -> Vec<Scene> {
             rate: rate * ratio,
             weight: rate * share,
             overload_s: if kind == 0 { window.0 } else { MOMENT_S },
+            half_crowd,
         })
     };
     moments.iter().enumerate().filter_map(scene).collect()
@@ -306,17 +309,21 @@ impl Peaks {
         self.ln_above += weight * ((ln - self.ln_mean).max(0.0) * 2.0 - self.ln_above);
     }
 
-    /// The chance that the next window has a moment busier than any before, and how busy it is then.
+    /// The chances that the next window has a moment busier than any before, and how busy it is then.
     /// Of `N + 1` windows in no order the last is the busiest with a chance of `1 / (N + 1)`; the
-    /// tail is taken as exponential in the logarithm, as of a power law.
-    pub fn next_record(&self) -> (f64, f64) {
-        if self.ln_record == 0.0 {
-            return (0.0, 0.0);
-        }
-        (1.0 / (self.windows + 1.0), (self.ln_record + self.ln_above).exp())
+    /// tail is taken as exponential in the logarithm, as of a power law, and cut in three.
+    pub fn next_records(&self) -> [(f64, f64); 3] {
+        let chance = if self.ln_record == 0.0 { 0.0 } else { 1.0 / (self.windows + 1.0) };
+        RECORD_PARTS.map(|(part, above)| {
+            (chance * part, (self.ln_record + above * self.ln_above).exp().min(RATE_MAX))
+        })
     }
 }
 
+/// Parts of an exponential tail, and their means in units of its mean.
+const RECORD_PARTS: [(f64, f64); 3] = [(0.5, 0.31), (0.4, 1.24), (0.1, 3.3)];
+/// No more requests a second come to any server.
+const RATE_MAX: f64 = 1e8;
 /// Windows over which the mean of peaks is taken.
 const PEAK_WINDOWS: f64 = 60.0;
 /// Windows over which the requests in flight are compared.

@@ -147,7 +147,7 @@ impl Foresight {
     }
 
     /// What the requests of each group cost, with so many cores' worth of background work in all.
-    fn demands(&self, background: Option<f64>, crowd: f64) -> Vec<Demand> {
+    fn demands(&self, background: Option<f64>) -> Vec<Demand> {
         let demand = |group: usize| Demand {
             work_s: self.load.work_s(group),
             visits: self.settings.visits,
@@ -157,7 +157,6 @@ impl Foresight {
             ),
             slice_left_s: self.settings.slice.0 * self.settings.left_share,
             task_left: self.settings.left_share,
-            half_crowd: 0.5 * crowd,
         };
         (0..self.menus.len()).map(demand).collect()
     }
@@ -192,7 +191,7 @@ impl Foresight {
             return;
         };
         let done = seen.background.iter().map(|class| class.done_core_s / dt.0).sum::<f64>();
-        let demands = self.demands((!seen.background.is_empty()).then_some(done), self.load.last_crowd());
+        let demands = self.demands((!seen.background.is_empty()).then_some(done));
         let scenes = self.load.last_scenes(latency.offered() as f64 / dt.0, self.settings.window);
         let full = self.features(&demands, &self.full_setting(), &scenes);
         let more = self.features(&demands, &self.held, &scenes).plus(full.times(-1.0));
@@ -208,7 +207,9 @@ impl Foresight {
             extra_us += self.unforeseen_us(&surprise, requests, extra_us, &demands);
         }
         let expected_us = self.estimate.base_us() + waiting_us;
-        let full_speed_us = if self.estimate.is_known() {
+        let full_speed_us = if at_full_speed && !unsettled {
+            latency_us
+        } else if self.estimate.is_known() {
             expected_us.clamp(0.1 * latency_us, 1.5 * latency_us)
         } else {
             latency_us
@@ -225,7 +226,7 @@ impl Foresight {
         } else {
             self.requests_since_probe += requests;
         }
-        if std::env::var("FDBG").is_ok() { eprintln!("t {:.2} n {} L {:.1} exp {:.1} sd {:.1} full {:.1} extra {:.1} st {:?} dev {:?} here {:?} full {:?} price {:.1} share {:.2} set {:?} rate {:.0} {} crowd {:.1} peaks {:?} trust {:.1} leaps {:?}", self.elapsed.0, requests, latency_us, latency_us-surprise.us, surprise.deviation_us, full_speed_us, extra_us, self.estimate.weights(), self.estimate.weights_at_worst(1.0), more.0, full.0, self.price_w(), self.accounts[0].spent_share(), self.held.iter().map(|g| format!("{}@{:.1}", g.cores, g.frequency.0/1e9)).collect::<Vec<_>>(), latency.offered() as f64/dt.0, self.reason, self.load.crowd(), self.load.peaks.next_record(), self.trust, self.load.leaps(self.reaction(), self.settings.window)); }
+        if std::env::var("FDBG").is_ok() { eprintln!("t {:.2} n {} L {:.1} exp {:.1} sd {:.1} full {:.1} extra {:.1} st {:?} dev {:?} here {:?} full {:?} price {:.1} share {:.2} set {:?} rate {:.0} {} crowd {:.1} peaks {:?} trust {:.1} leaps {:?}", self.elapsed.0, requests, latency_us, latency_us-surprise.us, surprise.deviation_us, full_speed_us, extra_us, self.estimate.weights(), self.estimate.weights_at_worst(1.0), more.0, full.0, self.price_w(), self.accounts[0].spent_share(), self.held.iter().map(|g| format!("{}@{:.1}", g.cores, g.frequency.0/1e9)).collect::<Vec<_>>(), latency.offered() as f64/dt.0, self.reason, 0.0, self.load.peaks.next_records(), self.trust, self.load.leaps(self.reaction(), &self.settings)); }
         let spent = Spent {
             seen: latency,
             extra_us,
@@ -358,9 +359,9 @@ impl Foresight {
         let full_speed_us = self.full_speed_us.unwrap_or(0.0);
         let mut scenes = self.load.scenes(rate, window);
         let usual = scenes.len();
-        scenes.extend(self.load.leaps(self.reaction(), window));
+        scenes.extend(self.load.leaps(self.reaction(), &self.settings));
         let wanted = self.background.wanted(&self.settings);
-        let demands = self.demands(wanted, self.load.crowd());
+        let demands = self.demands(wanted);
         let weights = self.estimate.weights_at_worst(self.settings.careful_deviations);
         let mut terms = Terms {
             scenes: &scenes,
@@ -415,7 +416,8 @@ impl Foresight {
         let (mut low, mut high) = (0.0_f64, 20.0_f64);
         for _ in 0..PRICE_STEPS {
             let middle = 0.5 * (low + high);
-            let priced = Terms { price_w: middle.exp(), ..*terms };
+            let priced =
+                Terms { price_w: middle.exp(), slowdown_max: TRUST_MAX, ..*terms };
             let choices = self.choose(demands, &priced);
             let extra_us = self.extra_us(demands, &choices, scenes, terms.weights);
             if extra_us > target_us { low = middle } else { high = middle }
@@ -457,7 +459,7 @@ impl Foresight {
         let mut tolerable = rate.max(50.0);
         for _ in 0..RATE_STEPS {
             let next = tolerable * 1.4;
-            let scene = [Scene { rate: next, weight: 1.0, overload_s: 0.02 }];
+            let scene = [Scene { rate: next, weight: 1.0, overload_s: 0.02, half_crowd: 0.0 }];
             let here = self.features(demands, groups, &scene);
             let more = here.plus(self.features(demands, &full, &scene).times(-1.0));
             if more.weighed(self.estimate.weights()) > allowed_us {
@@ -503,7 +505,7 @@ const RATE_STEPS: usize = 18;
 /// Steps in which a price is found.
 const PRICE_STEPS: usize = 12;
 /// Requests from which on half of what is told of their loss is told by their mean.
-const REQUESTS_TELLING: f64 = 100.0;
+const REQUESTS_TELLING: f64 = 50.0;
 /// A rate at which latency grows by so much more than is allowed is cause for alarm.
 const ALARMING: f64 = 1.5;
 /// How far from full speed the model is trusted at first, and how that grows.
