@@ -200,9 +200,9 @@ fn recorded(cases: &mut Vec<Case>, directories: &[PathBuf]) {
         }
         for (from_s, rate, time) in [
             (40_000.0, 1.0, 1.0),
-            (40_000.0, 60.0, 1.0),
-            (130_000.0, 20.0, 0.1),
-            (250_000.0, 40.0, 0.05),
+            (40_000.0, 60.0, 0.02),
+            (130_000.0, 20.0, 0.02),
+            (250_000.0, 40.0, 0.01),
         ] {
             add("ajw.1week.srt", server, from_s, 200.0, rate, time);
         }

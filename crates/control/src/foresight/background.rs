@@ -13,17 +13,19 @@ pub struct Background {
     backlog: Vec<f64>,
     /// The most pressing class.
     urgency: f64,
-    /// Backlog that full speed leaves too.
-    backlog_usual: f64,
     is_told: bool,
+    /// Whether saved-up work is being worked off, while clients are quiet.
+    draining: bool,
 }
 
+/// So many seconds' worth of work are none: tasks come one by one.
+const DONE_S: f64 = 0.05;
 /// Weight of the last window in the rate at which work becomes due.
 const DUE_WEIGHT: f64 = 0.3;
 
 impl Background {
     /// Takes in a window.
-    pub fn learn(&mut self, seen: &[BackgroundObservation], at_full_speed: bool, dt: Seconds) {
+    pub fn learn(&mut self, seen: &[BackgroundObservation], dt: Seconds) {
         self.is_told = !seen.is_empty() && seen.iter().all(BackgroundObservation::is_plausible);
         if !self.is_told || dt.0 <= 0.0 {
             return;
@@ -38,9 +40,6 @@ impl Background {
         }
         let urgencies = seen.iter().filter_map(|class| class.urgency);
         self.urgency = urgencies.fold(0.0, f64::max);
-        if at_full_speed {
-            self.backlog_usual += 0.1 * (self.backlog() - self.backlog_usual);
-        }
     }
 
     /// Work that becomes due in a second, in core-seconds; `None` where nobody tells.
@@ -67,6 +66,29 @@ impl Background {
             BackgroundAction::of(cores * share)
         };
         self.due.iter().zip(&self.backlog).map(part).collect()
+    }
+
+    /// While clients are quiet: the cores' worth of work that shall run, at most `most`. It is saved
+    /// up for as long as it may, and then worked off, so that the drives can sleep between.
+    pub fn in_batches(&mut self, elapsed: Seconds, most: f64, settings: &ForesightSettings) -> f64 {
+        let due = self.due().unwrap_or(0.0);
+        let delay_core_s = self.delay_s(elapsed, settings) * due;
+        // What a window saves up must fit, too.
+        let next = self.backlog() + due * settings.window.0;
+        self.draining = if self.draining {
+            self.backlog() > due * DONE_S
+        } else {
+            next > delay_core_s
+        };
+        if !self.draining {
+            return 0.0;
+        }
+        (due + self.backlog() / settings.window.0).min(most)
+    }
+
+    /// Whether work can be put off at all for a whole window.
+    pub fn can_wait(&self, elapsed: Seconds, settings: &ForesightSettings) -> bool {
+        self.is_told && self.delay_s(elapsed, settings) >= settings.window.0
     }
 
     /// How many seconds' worth of work may be put off now.

@@ -51,6 +51,8 @@ pub struct Load {
     /// The busiest moments of windows: mean of their logarithm, how far it goes above that, and the
     /// greatest so far; over how many windows.
     pub peaks: Peaks,
+    /// Time since the last request.
+    quiet_s: f64,
     /// Requests in flight at the ends of the last windows.
     in_flight: Vec<f64>,
 }
@@ -74,6 +76,7 @@ impl Load {
             leaps: 0.0,
             leap_rate: 0.0,
             peaks: Peaks::default(),
+            quiet_s: 0.0,
             in_flight: Vec::with_capacity(IN_FLIGHT_WINDOWS),
         }
     }
@@ -100,6 +103,8 @@ impl Load {
             self.learn_work(seen, latency, stretches, dt);
         }
         let rate = offered / dt.0;
+        let is_quiet = offered <= 0.0 && !latency.has_in_flight();
+        self.quiet_s = if is_quiet { self.quiet_s + dt.0 } else { 0.0 };
         self.learn_moments(offered, rate, dt.0);
         let busiest = self.busiest_moment().unwrap_or(rate);
         self.busiest = busiest;
@@ -225,6 +230,18 @@ impl Load {
         own * self.rate + (1.0 - own) * self.rate_slow.max(0.5 * self.rate)
     }
 
+    /// What a sleep would cost that ends with the next request, in request-seconds, and how often that
+    /// is: whoever has been quiet for long stays so for as long again.
+    pub fn waking(&self, wake: Seconds) -> (f64, f64) {
+        let others = self.peaks.usual() * wake.0;
+        (wake.0 * (1.0 + others), 1.0 / (self.quiet_s + 1e-3))
+    }
+
+    /// Time since the last request, in seconds.
+    pub fn quiet_s(&self) -> f64 {
+        self.quiet_s
+    }
+
     /// The requests of a window at this rate, by the moments in which they come.
     pub fn scenes(&self, rate: f64, window: Seconds) -> Vec<Scene> {
         scenes_of(&self.moments, rate, window, 0.5 * self.crowd)
@@ -307,6 +324,11 @@ impl Peaks {
         let weight = 1.0 / self.windows.clamp(1.0, PEAK_WINDOWS);
         self.ln_mean += weight * (ln - self.ln_mean);
         self.ln_above += weight * ((ln - self.ln_mean).max(0.0) * 2.0 - self.ln_above);
+    }
+
+    /// The busiest moment of a usual window, in requests a second.
+    fn usual(&self) -> f64 {
+        if self.ln_record == 0.0 { 0.0 } else { self.ln_mean.exp() }
     }
 
     /// The chances that the next window has a moment busier than any before, and how busy it is then.

@@ -66,6 +66,8 @@ pub struct Foresight {
     /// What is in force, by what was said last, and the time it was in force for.
     held: Vec<GroupAction>,
     held_before: Vec<GroupAction>,
+    /// Whether the drives were told to sleep.
+    asleep: bool,
     /// Whether the running window began with the effects of an earlier setting gone.
     settled: bool,
     elapsed: Seconds,
@@ -112,6 +114,7 @@ impl Foresight {
             reason: "starting",
             held_before: held.clone(),
             held,
+            asleep: false,
             settled: true,
             elapsed: Seconds(0.0),
             since_probe: Seconds(0.0),
@@ -138,6 +141,7 @@ impl Foresight {
     fn full_speed(&mut self, mode: Mode, reason: &'static str) -> Action {
         self.mode = mode;
         self.reason = reason;
+        self.asleep = false;
         let mut action = self.limits.full_speed();
         if self.settings.adapt_background {
             let wanted = self.background.wanted(&self.settings);
@@ -173,6 +177,14 @@ impl Foresight {
         self.menus.iter().map(Menu::full).collect()
     }
 
+    /// Whether requests are under way, none was answered, and none is so fresh that this is no
+    /// wonder.
+    fn is_stalled(&self, latency: &LatencyObservation) -> bool {
+        let oldest = latency.in_flight.and_then(|in_flight| in_flight.oldest);
+        let patience_s = self.full_speed_us.map_or(0.0, |us| STALLED * us * 1e-6);
+        latency.is_stalled() && oldest.is_none_or(|age| !(age.0 <= patience_s))
+    }
+
     /// Takes in what a window tells.
     fn learn(&mut self, seen: &Observation, latency: &LatencyObservation, dt: Seconds) {
         let stretch = |(menu, held): (&Menu, &GroupAction)| {
@@ -184,7 +196,7 @@ impl Foresight {
         let at_full_speed = self.is_full();
         let same = steady || self.load.work_s(0) <= 0.0;
         self.load.learn(seen, latency, &stretches, same, dt, &self.settings);
-        self.background.learn(&seen.background, at_full_speed, dt);
+        self.background.learn(&seen.background, dt);
         let Some(latency_us) = latency.latency_us_mean.filter(|_| latency.requests > 0) else {
             // Where nobody asks for anything nobody is harmed.
             self.trust = (self.trust * TRUST_GROWTH).min(TRUST_MAX);
@@ -360,7 +372,13 @@ impl Foresight {
         let mut scenes = self.load.scenes(rate, window);
         let usual = scenes.len();
         scenes.extend(self.load.leaps(self.reaction(), &self.settings));
-        let wanted = self.background.wanted(&self.settings);
+        let asleep = self.may_sleep();
+        let wanted = if asleep {
+            let most = 0.8 * self.menus.iter().map(|menu| f64::from(menu.cores_max)).sum::<f64>();
+            Some(self.background.in_batches(self.elapsed, most, &self.settings))
+        } else {
+            self.background.wanted(&self.settings)
+        };
         let demands = self.demands(wanted);
         let weights = self.estimate.weights_at_worst(self.settings.careful_deviations);
         let mut terms = Terms {
@@ -398,7 +416,28 @@ impl Foresight {
             Some(cores) if self.settings.adapt_background => self.background.budgets(cores),
             _ => Vec::new(),
         };
-        Action { groups, drives: DriveAction::Own, background }
+        self.asleep = asleep;
+        let drives = if asleep { DriveAction::Asleep } else { DriveAction::Own };
+        Action { groups, drives, background }
+    }
+
+    /// Whether the drives may sleep, with background work in batches: what they save until the next
+    /// request must be worth what that request, and those that come while they wake up, wait; and
+    /// no promise may be broken by it.
+    fn may_sleep(&self) -> bool {
+        let Some(drives) = self.limits.drives.filter(|_| self.settings.adapt_background) else {
+            return false;
+        };
+        let (loss_s, often) = self.load.waking(drives.wake);
+        let quiet = self.load.quiet_s() >= self.settings.quiet_min.0;
+        let credit_s = |account: &Account| account.credit_s(&self.settings);
+        let credit_s = self.accounts.iter().map(credit_s).fold(f64::INFINITY, f64::min);
+        // A server that nobody has asked for anything yet has promised nothing yet, either.
+        let affordable = loss_s < credit_s * CREDIT_AT_ONCE || self.full_speed_us.is_none();
+        quiet
+            && affordable
+            && drives.saves.0 > self.price_w() * loss_s * often
+            && self.background.can_wait(self.elapsed, &self.settings)
     }
 
     /// Sets the first prices so that the load as it is would spend just what it may.
@@ -481,13 +520,19 @@ impl Foresight {
             capacity: capacities.fold(f64::INFINITY, f64::min),
             tolerable: self.tolerable_rate(demands, groups, rate, latency_us),
             latency_us,
-            wake_s: 0.0,
+            wake_s: match self.limits.drives {
+                Some(drives) if self.may_sleep() => drives.wake.0,
+                _ => 0.0,
+            },
         };
         self.guard = Guard::new(&expected, self.settings.look_span);
     }
 
     /// Whether a window at full speed would teach enough about what this setting costs.
-    fn wants_probe(&self, more: Features, full_speed_us: f64, _: &Observation) -> bool {
+    fn wants_probe(&self, more: Features, full_speed_us: f64, seen: &Observation) -> bool {
+        if seen.latency.as_ref().is_none_or(|latency| latency.requests < PROBE_REQUESTS_MIN) {
+            return false;
+        }
         if self.estimate.is_leaning() && self.since_probe >= self.settings.probe_first {
             return true;
         }
@@ -506,6 +551,12 @@ const RATE_STEPS: usize = 18;
 const PRICE_STEPS: usize = 12;
 /// Requests from which on half of what is told of their loss is told by their mean.
 const REQUESTS_TELLING: f64 = 50.0;
+/// A window at full speed with fewer requests would teach nothing.
+const PROBE_REQUESTS_MIN: u64 = 4;
+/// Of the credit, what one sleep of the drives may cost.
+const CREDIT_AT_ONCE: f64 = 0.2;
+/// A request that is under way for so many mean latencies is overdue.
+const STALLED: f64 = 10.0;
 /// A rate at which latency grows by so much more than is allowed is cause for alarm.
 const ALARMING: f64 = 1.5;
 /// How far from full speed the model is trusted at first, and how that grows.
@@ -526,7 +577,7 @@ impl Law for Foresight {
             None => self.full_speed(Mode::Guarding, "no latency to go by"),
             Some(latency) => {
                 self.learn(seen, latency, dt);
-                if latency.is_stalled() {
+                if self.is_stalled(latency) {
                     self.full_speed(Mode::Guarding, "requests are under way and none is answered")
                 } else if seen.alarm {
                     self.full_speed(Mode::Guarding, "a burst")
@@ -538,7 +589,7 @@ impl Law for Foresight {
             }
         };
         let action = self.limits.clamp(&action);
-        self.settled = !seen.alarm && latency.is_some();
+        self.settled = !seen.alarm && latency.is_some() && !self.asleep;
         self.held_before = std::mem::replace(&mut self.held, action.groups.clone());
         action
     }
