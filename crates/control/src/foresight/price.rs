@@ -86,10 +86,15 @@ impl Account {
         self.allowed_ever += allowed;
         let weight = 1.0 - (-window.span / settings.usual_windows).exp();
         self.usual += weight * (allowed / window.span - self.usual);
-        let Some(ln_price) = &mut self.ln_price else { return };
-        if self.usual > 0.0 {
+        if let Some(ln_price) = self.ln_price.as_mut().filter(|_| self.usual > 0.0) {
             let off = (spent - settings.spend_share * allowed) / self.usual;
             *ln_price += (settings.price_gain * off).clamp(-0.3 * window.span, 0.7);
+        }
+        // Windows with few requests tell little of themselves, but all together they do.
+        let share = self.spent_share();
+        if let Some(ln_price) = &mut self.ln_price {
+            let off = (share - settings.spend_share).clamp(-1.0, 1.0);
+            *ln_price += settings.share_gain * off * window.span.min(4.0);
             *ln_price = ln_price.clamp(LN_PRICE_MIN, LN_PRICE_MAX);
         }
     }
@@ -138,7 +143,7 @@ impl Account {
     pub fn price_w(&self, settings: &ForesightSettings) -> f64 {
         let Some(ln_price) = self.ln_price else { return 0.0 };
         let debt = settings.debt_gain * (self.spent_share() - settings.spend_share);
-        let debt = if self.bound.scope == Scope::Run { debt.clamp(-1.0, 8.0) } else { 0.0 };
+        let debt = if self.bound.scope == Scope::Run { debt.clamp(-2.5, 8.0) } else { 0.0 };
         (ln_price + debt).clamp(LN_PRICE_MIN, LN_PRICE_MAX).exp()
     }
 
