@@ -191,6 +191,9 @@ pub struct Terms<'a> {
     pub price_w: f64,
     /// No group's cores shall be busier.
     pub utilisation_max: f64,
+    /// What a burst may come to, and how much its requests may lose in each group, in
+    /// request-microseconds.
+    pub risk: Option<(Scene, f64)>,
     /// No group shall be slower than full speed by more than this factor.
     pub slowdown_max: f64,
 }
@@ -207,6 +210,9 @@ pub struct Choice {
 pub fn best(menu: &Menu, demand: &Demand, terms: &Terms, priced: &mut Vec<f64>) -> Choice {
     let mut best: Option<Choice> = None;
     let busy = terms.rate * demand.work_s + demand.background;
+    let harmless = terms
+        .risk
+        .map_or_else(Features::default, |(scene, _)| demand.at(menu, menu.full(), &[scene]));
     for point in &menu.points {
         priced.clear();
         priced.resize(menu.cores_max as usize, 0.0);
@@ -216,6 +222,16 @@ pub fn best(menu: &Menu, demand: &Demand, terms: &Terms, priced: &mut Vec<f64>) 
             station.waits(point.stretch, menu.cores_max, scene.overload_s, |cores, wait_s| {
                 let features = demand.features(point.stretch, cores, wait_s, scene.half_crowd);
                 priced[cores as usize - 1] += features.weighed(terms.weights) * per_us;
+            });
+        }
+        if let Some((scene, limit_us)) = terms.risk {
+            let station = demand.station(scene.rate);
+            let full_w = f64::from(menu.cores_max) * menu.points.last().map_or(0.0, |p| p.running_w);
+            station.waits(point.stretch, menu.cores_max, scene.overload_s, |cores, wait_s| {
+                let features = demand.features(point.stretch, cores, wait_s, scene.half_crowd);
+                let lost_us = features.plus(harmless.times(-1.0)).weighed(terms.weights);
+                let over = lost_us * scene.weight / limit_us.max(1e-3) - 1.0;
+                priced[cores as usize - 1] += full_w * over.clamp(0.0, 1e3);
             });
         }
         let used = busy * point.stretch;

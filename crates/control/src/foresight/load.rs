@@ -270,6 +270,17 @@ impl Load {
         [(self.leaps, self.leap_rate), a, b, c].map(scene)
     }
 
+    /// A burst that must not break the promise by itself, with the number of its requests as weight.
+    pub fn risk(&self, reaction: Seconds, settings: &ForesightSettings) -> Option<Scene> {
+        let rate = self.peaks.at_risk(settings.risk_deviations)?;
+        Some(Scene {
+            rate,
+            weight: rate * reaction.0,
+            overload_s: reaction.0,
+            half_crowd: 0.5 * rate * settings.look_every.0,
+        })
+    }
+
     /// Whether as many requests are under way all the time: clients that wait for their answers.
     pub fn clients_in_closed_loop(&self) -> Option<f64> {
         let n = self.in_flight.len() as f64;
@@ -324,6 +335,12 @@ impl Peaks {
         let weight = 1.0 / self.windows.clamp(1.0, PEAK_WINDOWS);
         self.ln_mean += weight * (ln - self.ln_mean);
         self.ln_above += weight * ((ln - self.ln_mean).max(0.0) * 2.0 - self.ln_above);
+    }
+
+    /// A moment so many times the usual excess above the busiest so far.
+    fn at_risk(&self, above: f64) -> Option<f64> {
+        let known = self.ln_record != 0.0;
+        known.then(|| (self.ln_record + above * self.ln_above).exp().min(RATE_MAX))
     }
 
     /// The busiest moment of a usual window, in requests a second.

@@ -387,6 +387,7 @@ impl Foresight {
             weights,
             price_w: 0.0,
             utilisation_max: self.settings.utilisation_max,
+            risk: self.risk(),
             slowdown_max: self.trust,
         };
         self.begin_prices(&demands, &terms, &scenes[..usual], full_speed_us);
@@ -419,6 +420,13 @@ impl Foresight {
         self.asleep = asleep;
         let drives = if asleep { DriveAction::Asleep } else { DriveAction::Own };
         Action { groups, drives, background }
+    }
+
+    /// A burst that the load may come to, and what each group may lose by it.
+    fn risk(&self) -> Option<(Scene, f64)> {
+        let reserve_us = self.accounts.iter().filter_map(Account::reserve_us).reduce(f64::min)?;
+        let scene = self.load.risk(self.reaction(), &self.settings)?;
+        Some((scene, reserve_us * self.settings.risk_share / self.menus.len() as f64))
     }
 
     /// Whether the drives may sleep, with background work in batches: what they save until the next

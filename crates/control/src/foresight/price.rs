@@ -130,6 +130,12 @@ impl Account {
         }
     }
 
+    /// What one burst may cost, in request-microseconds; `None` where that cannot be told.
+    pub fn reserve_us(&self) -> Option<f64> {
+        let mean = self.bound.statistic == Statistic::Mean;
+        mean.then(|| (self.allowed_ever - self.spent_ever).max(0.0))
+    }
+
     /// Sets the first price.
     pub fn begin(&mut self, price_w: f64) {
         self.ln_price.get_or_insert(price_w.max(1e-9).ln());
