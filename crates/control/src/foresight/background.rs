@@ -11,6 +11,8 @@ pub struct Background {
     due: Vec<f64>,
     /// Work that is due and not done, likewise.
     backlog: Vec<f64>,
+    /// What was done of them in the last window, in cores' worth.
+    done: f64,
     /// The most pressing class.
     urgency: f64,
     is_told: bool,
@@ -27,9 +29,11 @@ impl Background {
     /// Takes in a window.
     pub fn learn(&mut self, seen: &[BackgroundObservation], dt: Seconds) {
         self.is_told = !seen.is_empty() && seen.iter().all(BackgroundObservation::is_plausible);
-        if !self.is_told || dt.0 <= 0.0 {
+        if !self.is_told {
+            *self = Self::default();
             return;
         }
+        self.done = seen.iter().map(|class| class.done_core_s / dt.0).sum();
         let fresh = self.due.len() != seen.len();
         self.due.resize(seen.len(), 0.0);
         self.backlog = seen.iter().map(|class| class.backlog_core_s).collect();
@@ -38,13 +42,18 @@ impl Background {
             let weight = if fresh { 1.0 } else { DUE_WEIGHT };
             *due += weight * (rate - *due);
         }
-        let urgencies = seen.iter().filter_map(|class| class.urgency);
+        let urgencies = seen.iter().filter_map(|class| class.urgency).filter(|u| u.is_finite());
         self.urgency = urgencies.fold(0.0, f64::max);
     }
 
     /// Work that becomes due in a second, in core-seconds; `None` where nobody tells.
     pub fn due(&self) -> Option<f64> {
         self.is_told.then(|| self.due.iter().sum())
+    }
+
+    /// Cores' worth of work that was done in the last window; `None` where nobody tells.
+    pub fn done(&self) -> Option<f64> {
+        self.is_told.then_some(self.done)
     }
 
     /// Work that is due and not done, in core-seconds.
@@ -75,11 +84,8 @@ impl Background {
         let delay_core_s = self.delay_s(elapsed, settings) * due;
         // What a window saves up must fit, too.
         let next = self.backlog() + due * settings.window.0;
-        self.draining = if self.draining {
-            self.backlog() > due * DONE_S
-        } else {
-            next > delay_core_s
-        };
+        self.draining =
+            if self.draining { self.backlog() > due * DONE_S } else { next > delay_core_s };
         if !self.draining {
             return 0.0;
         }

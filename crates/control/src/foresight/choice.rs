@@ -45,8 +45,10 @@ impl Menu {
         let share = limits.frequency_bound_share.unwrap_or(assumed.frequency_bound_share);
         let most = limits.frequency_max;
         let (steps, span) = (&limits.frequency_steps, most - limits.frequency_min);
-        let evenly =
-            |at: u32| limits.frequency_min + span * (f64::from(at) / f64::from(FREQUENCIES - 1));
+        let evenly = |at: u32| match at + 1 {
+            FREQUENCIES => most,
+            _ => limits.frequency_min + span * (f64::from(at) / f64::from(FREQUENCIES - 1)),
+        };
         let frequencies: Vec<Hertz> =
             if steps.is_empty() { (0..FREQUENCIES).map(evenly).collect() } else { steps.clone() };
         let point = |frequency: Hertz| {
@@ -57,6 +59,17 @@ impl Menu {
         let mut points: Vec<_> = frequencies.into_iter().map(point).collect();
         points.dedup_by(|a, b| a.frequency == b.frequency);
         Self { cores_min: limits.cores_min, cores_max: limits.cores_max, points }
+    }
+
+    /// Without the choice of cores, or of frequency.
+    pub fn without(mut self, cores: bool, frequency: bool) -> Self {
+        if cores {
+            self.cores_min = self.cores_max;
+        }
+        if frequency {
+            self.points.drain(..self.points.len().saturating_sub(1));
+        }
+        self
     }
 
     /// All cores at the highest frequency.
@@ -80,10 +93,7 @@ fn power(limits: &GroupLimits, frequency: Hertz, assumed: &Assumed) -> (f64, f64
     match (above.checked_sub(1).and_then(|below| table.get(below)), table.get(above)) {
         (Some(a), Some(b)) => {
             let share = (frequency - a.frequency) / (b.frequency - a.frequency);
-            (
-                between(a.running.0, b.running.0, share),
-                between(a.idle.0, b.idle.0, share),
-            )
+            (between(a.running.0, b.running.0, share), between(a.idle.0, b.idle.0, share))
         }
         (Some(only), None) | (None, Some(only)) => (only.running.0, only.idle.0),
         (None, None) => {
@@ -172,7 +182,8 @@ impl Demand {
         let (mut sum, mut weight) = (Features::default(), 0.0);
         for scene in scenes {
             let wait_s = self.station(scene.rate).wait_s(stretch, cores, scene.overload_s);
-            sum = sum.plus(self.features(stretch, cores, wait_s, scene.half_crowd).times(scene.weight));
+            sum = sum
+                .plus(self.features(stretch, cores, wait_s, scene.half_crowd).times(scene.weight));
             weight += scene.weight;
         }
         if weight > 0.0 { sum.times(1.0 / weight) } else { sum }
@@ -198,11 +209,10 @@ pub struct Terms<'a> {
     pub slowdown_max: f64,
 }
 
-/// A setting, what it draws in watts, and what the choice was made by.
+/// A setting, and what the choice was made by.
 #[derive(Clone, Copy, Debug)]
 pub struct Choice {
     pub setting: GroupAction,
-    pub power_w: f64,
     pub cost_w: f64,
 }
 
@@ -226,7 +236,8 @@ pub fn best(menu: &Menu, demand: &Demand, terms: &Terms, priced: &mut Vec<f64>) 
         }
         if let Some((scene, limit_us)) = terms.risk {
             let station = demand.station(scene.rate);
-            let full_w = f64::from(menu.cores_max) * menu.points.last().map_or(0.0, |p| p.running_w);
+            let full_w =
+                f64::from(menu.cores_max) * menu.points.last().map_or(0.0, |p| p.running_w);
             station.waits(point.stretch, menu.cores_max, scene.overload_s, |cores, wait_s| {
                 let features = demand.features(point.stretch, cores, wait_s, scene.half_crowd);
                 let lost_us = features.plus(harmless.times(-1.0)).weighed(terms.weights);
@@ -251,11 +262,11 @@ pub fn best(menu: &Menu, demand: &Demand, terms: &Terms, priced: &mut Vec<f64>) 
             let cost_w = power_w + priced[cores as usize - 1] + crowded * CROWDED_W;
             if best.is_none_or(|best| cost_w < best.cost_w) {
                 let setting = GroupAction { cores, frequency: point.frequency };
-                best = Some(Choice { setting, power_w, cost_w });
+                best = Some(Choice { setting, cost_w });
             }
         }
     }
-    best.unwrap_or(Choice { setting: menu.full(), power_w: 0.0, cost_w: 0.0 })
+    best.unwrap_or(Choice { setting: menu.full(), cost_w: 0.0 })
 }
 
 /// Cost of a core's worth of work that does not fit: more than any core could save.

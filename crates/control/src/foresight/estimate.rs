@@ -125,6 +125,9 @@ impl Estimate {
         at_full_speed: bool,
         span: f64,
     ) {
+        if ![latency_us, requests].iter().chain(&features.0).all(|x| x.is_finite()) {
+            return;
+        }
         self.learn_noise(latency_us, requests, features);
         if !self.known {
             // Nothing is known of the base: the first window tells it, up to the weights.

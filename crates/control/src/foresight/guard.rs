@@ -53,7 +53,10 @@ impl Guard {
         let under_way = expected.rate * expected.latency_us * 1e-6;
         let latency_s = expected.latency_us * 1e-6;
         Self {
-            arrivals: (expected.capacity * OVERRUN).min(expected.tolerable).mul_add(span.0, 0.0).max(noisy(mean)),
+            arrivals: (expected.capacity * OVERRUN)
+                .min(expected.tolerable)
+                .mul_add(span.0, 0.0)
+                .max(noisy(mean)),
             span_s: span.0,
             in_flight: (expected.capacity * DRAIN_S).max(noisy(under_way)),
             oldest_s: latency_s * OLDEST + OLDEST_S + 2.0 * expected.wake_s,

@@ -38,8 +38,6 @@ pub struct Load {
     /// Requests that came within the same look as a request, beyond those that do by chance.
     crowd: f64,
     crowd_requests: f64,
-    /// The same of the last window alone, where it was looked at.
-    last_crowd: Option<f64>,
     /// The busiest moment of the last window, in requests a second.
     busiest: f64,
     /// Requests a second: of the last window, and lately.
@@ -50,7 +48,7 @@ pub struct Load {
     leap_rate: f64,
     /// The busiest moments of windows: mean of their logarithm, how far it goes above that, and the
     /// greatest so far; over how many windows.
-    pub peaks: Peaks,
+    peaks: Peaks,
     /// Time since the last request.
     quiet_s: f64,
     /// Requests in flight at the ends of the last windows.
@@ -69,7 +67,6 @@ impl Load {
             last_moments: None,
             crowd: 0.0,
             crowd_requests: 0.0,
-            last_crowd: None,
             busiest: 0.0,
             rate: 0.0,
             rate_slow: 0.0,
@@ -98,7 +95,7 @@ impl Load {
         dt: Seconds,
         settings: &ForesightSettings,
     ) {
-        let offered = latency.offered() as f64;
+        let offered = (latency.offered() as f64).min(super::REQUESTS_MAX);
         if is_settled {
             self.learn_work(seen, latency, stretches, dt);
         }
@@ -138,7 +135,7 @@ impl Load {
         dt: Seconds,
     ) {
         let possible = |share: f64| if share.is_finite() { share.clamp(0.0, 1.0) } else { 0.0 };
-        let requests = latency.requests as f64;
+        let requests = (latency.requests as f64).min(super::REQUESTS_MAX);
         let keep = if requests > 0.0 { WORK_MEMORY } else { 1.0 };
         self.requests = self.requests * keep + requests;
         self.background_s = self.background_s * WORK_MEMORY + dt.0;
@@ -159,7 +156,7 @@ impl Load {
 
     /// How requests came within the window: those that came in busy moments meet other queues.
     fn learn_moments(&mut self, offered: f64, rate: f64, dt_s: f64) {
-        (self.last_moments, self.last_crowd) = (None, None);
+        self.last_moments = None;
         if self.looks.is_empty() || offered <= 0.0 || dt_s <= 0.0 {
             return;
         }
@@ -171,7 +168,6 @@ impl Load {
             let weight = (sum / self.crowd_requests).min(0.5);
             let crowd = (squares / sum - mean - 1.0).max(0.0);
             self.crowd += weight * (crowd - self.crowd);
-            self.last_crowd = Some(crowd);
         }
         let mut here = Moments::default();
         for &(arrived, span_s) in self.looks.iter().filter(|look| look.0 > 0.0) {
@@ -187,12 +183,6 @@ impl Load {
             *moment = (moment.0 * keep + here.0, moment.1 * keep + here.1);
         }
         self.last_moments = (sum > 0.0).then_some(here);
-    }
-
-
-    /// The same of the last window.
-    pub fn last_crowd(&self) -> f64 {
-        self.crowd
     }
 
     /// The busiest moment of the last window, in requests a second.
@@ -234,7 +224,8 @@ impl Load {
     /// is: whoever has been quiet for long stays so for as long again.
     pub fn waking(&self, wake: Seconds) -> (f64, f64) {
         let others = self.peaks.usual() * wake.0;
-        (wake.0 * (1.0 + others), 1.0 / (self.quiet_s + 1e-3))
+        // Those that come while the drives wake up wait for half of that, on average.
+        (wake.0 * (1.0 + 0.5 * others), 1.0 / (self.quiet_s + 1e-3))
     }
 
     /// Time since the last request, in seconds.
@@ -250,9 +241,9 @@ impl Load {
     /// The requests of the window just seen, likewise.
     pub fn last_scenes(&self, rate: f64, window: Seconds) -> Vec<Scene> {
         {
-        let moments = self.last_moments.as_ref().unwrap_or(&self.moments);
-        scenes_of(moments, rate, window, 0.5 * self.crowd)
-    }
+            let moments = self.last_moments.as_ref().unwrap_or(&self.moments);
+            scenes_of(moments, rate, window, 0.5 * self.crowd)
+        }
     }
 
     /// The leap that the load has shown, and the one that it has not yet, for as long as they last
@@ -289,7 +280,7 @@ impl Load {
         }
         let mean = self.in_flight.iter().sum::<f64>() / n;
         let variance = self.in_flight.iter().map(|x| (x - mean) * (x - mean)).sum::<f64>() / n;
-        (mean >= 0.5 && variance < 0.1 * mean).then_some(mean)
+        (mean >= 0.5 && variance < REGULAR * mean).then_some(mean)
     }
 }
 
@@ -312,7 +303,7 @@ fn scenes_of(moments: &Moments, rate: f64, window: Seconds, half_crowd: f64) -> 
 
 /// The busiest moments of windows.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Peaks {
+struct Peaks {
     /// Mean logarithm, and mean excess of the logarithm over it.
     ln_mean: f64,
     ln_above: f64,
@@ -351,7 +342,7 @@ impl Peaks {
     /// The chances that the next window has a moment busier than any before, and how busy it is then.
     /// Of `N + 1` windows in no order the last is the busiest with a chance of `1 / (N + 1)`; the
     /// tail is taken as exponential in the logarithm, as of a power law, and cut in three.
-    pub fn next_records(&self) -> [(f64, f64); 3] {
+    fn next_records(&self) -> [(f64, f64); 3] {
         let chance = if self.ln_record == 0.0 { 0.0 } else { 1.0 / (self.windows + 1.0) };
         RECORD_PARTS.map(|(part, above)| {
             (chance * part, (self.ln_record + above * self.ln_above).exp().min(RATE_MAX))
@@ -366,7 +357,10 @@ const RATE_MAX: f64 = 1e8;
 /// Windows over which the mean of peaks is taken.
 const PEAK_WINDOWS: f64 = 60.0;
 /// Windows over which the requests in flight are compared.
-const IN_FLIGHT_WINDOWS: usize = 8;
+const IN_FLIGHT_WINDOWS: usize = 16;
+/// Variance over mean of the requests in flight of clients that wait; it is 1 of those that do not,
+/// and of 16 samples of them below this once in a hundred times.
+const REGULAR: f64 = 0.4;
 /// Requests over which the moments are remembered.
 const MOMENTS_MAX: f64 = 20_000.0;
 /// Requests of a window that change the memory of crowds to their part of this.

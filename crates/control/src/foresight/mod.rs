@@ -32,8 +32,8 @@ use guard::{Expected, Guard};
 use load::Load;
 use price::{Account, Spent};
 use wattio_law::{
-    Action, Bound, DriveAction, Glimpse, GroupAction, Insight, LatencyObservation, Law, Limits,
-    Observation, Statistic, Watch,
+    Action, Bound, DriveAction, Glimpse, GroupAction, Insight, LatencyHistogram,
+    LatencyObservation, Law, Limits, Observation, Statistic, Watch,
 };
 use wattio_units::Seconds;
 
@@ -94,7 +94,10 @@ impl Foresight {
     #[must_use]
     pub fn new(settings: ForesightSettings, limits: Limits) -> Self {
         let assumed = settings.assumed();
-        let menus: Vec<_> = limits.groups.iter().map(|group| Menu::new(group, &assumed)).collect();
+        let menu = |group| {
+            Menu::new(group, &assumed).without(!settings.adapt_cores, !settings.adapt_frequency)
+        };
+        let menus: Vec<_> = limits.groups.iter().map(menu).collect();
         let held: Vec<_> = limits.full_speed().groups;
         let estimate = Estimate::new(
             [settings.work_waited_for, settings.waiting, settings.together],
@@ -185,11 +188,18 @@ impl Foresight {
         latency.is_stalled() && oldest.is_none_or(|age| !(age.0 <= patience_s))
     }
 
+    /// Whether a bound cannot be judged for want of a histogram.
+    fn lacks_histogram(&self, latency: &LatencyObservation) -> bool {
+        let on_quantile =
+            |account: &Account| matches!(account.bound.statistic, Statistic::Quantile(_));
+        let needed = self.accounts.iter().any(on_quantile);
+        needed && latency.requests > 0 && latency.histogram.is_none()
+    }
+
     /// Takes in what a window tells.
     fn learn(&mut self, seen: &Observation, latency: &LatencyObservation, dt: Seconds) {
-        let stretch = |(menu, held): (&Menu, &GroupAction)| {
-            menu.points[menu.at(held.frequency)].stretch
-        };
+        let stretch =
+            |(menu, held): (&Menu, &GroupAction)| menu.points[menu.at(held.frequency)].stretch;
         let stretches: Vec<_> = self.menus.iter().zip(&self.held).map(stretch).collect();
         let near = |(a, b): (&GroupAction, &GroupAction)| a.cores.abs_diff(b.cores) * 8 <= a.cores;
         let steady = self.held.iter().zip(&self.held_before).all(near);
@@ -202,12 +212,12 @@ impl Foresight {
             self.trust = (self.trust * TRUST_GROWTH).min(TRUST_MAX);
             return;
         };
-        let done = seen.background.iter().map(|class| class.done_core_s / dt.0).sum::<f64>();
-        let demands = self.demands((!seen.background.is_empty()).then_some(done));
-        let scenes = self.load.last_scenes(latency.offered() as f64 / dt.0, self.settings.window);
+        let demands = self.demands(self.background.done());
+        let offered = (latency.offered() as f64).min(REQUESTS_MAX);
+        let scenes = self.load.last_scenes(offered / dt.0, self.settings.window);
         let full = self.features(&demands, &self.full_setting(), &scenes);
         let more = self.features(&demands, &self.held, &scenes).plus(full.times(-1.0));
-        let requests = latency.requests as f64;
+        let requests = (latency.requests as f64).min(REQUESTS_MAX);
         let span = dt / self.settings.window;
         // Waiting at full speed is taken from the model as it is: it matters near saturation only.
         let waiting_us = full.0[1];
@@ -238,14 +248,7 @@ impl Foresight {
         } else {
             self.requests_since_probe += requests;
         }
-        if std::env::var("FDBG").is_ok() { eprintln!("t {:.2} n {} L {:.1} exp {:.1} sd {:.1} full {:.1} extra {:.1} st {:?} dev {:?} here {:?} full {:?} price {:.1} share {:.2} set {:?} rate {:.0} {} crowd {:.1} peaks {:?} trust {:.1} leaps {:?}", self.elapsed.0, requests, latency_us, latency_us-surprise.us, surprise.deviation_us, full_speed_us, extra_us, self.estimate.weights(), self.estimate.weights_at_worst(1.0), more.0, full.0, self.price_w(), self.accounts[0].spent_share(), self.held.iter().map(|g| format!("{}@{:.1}", g.cores, g.frequency.0/1e9)).collect::<Vec<_>>(), latency.offered() as f64/dt.0, self.reason, 0.0, self.load.peaks.next_records(), self.trust, self.load.leaps(self.reaction(), &self.settings)); }
-        let spent = Spent {
-            seen: latency,
-            extra_us,
-            full_speed_us,
-            tail_us: self.tail_us,
-            span,
-        };
+        let spent = Spent { seen: latency, extra_us, full_speed_us, tail_us: self.tail_us, span };
         for account in &mut self.accounts {
             account.spend(&spent, &self.settings);
         }
@@ -329,7 +332,7 @@ impl Foresight {
             Statistic::Mean => None,
         });
         let Some(quantile) = quantile.filter(|_| teaches) else { return };
-        let tail_us = latency.histogram.as_ref().and_then(|h| h.quantile_us(quantile));
+        let tail_us = latency.histogram.as_ref().and_then(|h| quantile_us(h, quantile));
         if let Some(tail_us) = tail_us {
             let before_us = self.tail_us.unwrap_or(tail_us);
             self.tail_us = Some(before_us + 0.3 * (tail_us - before_us));
@@ -346,7 +349,13 @@ impl Foresight {
     }
 
     /// What the setting is expected to cost a request, with the weights at their worst.
-    fn extra_us(&self, demands: &[Demand], choices: &[Choice], scenes: &[Scene], weights: [f64; 3]) -> f64 {
+    fn extra_us(
+        &self,
+        demands: &[Demand],
+        choices: &[Choice],
+        scenes: &[Scene],
+        weights: [f64; 3],
+    ) -> f64 {
         let setting: Vec<_> = choices.iter().map(|choice| choice.setting).collect();
         let here = self.features(demands, &setting, scenes);
         let full = self.features(demands, &self.full_setting(), scenes);
@@ -407,7 +416,8 @@ impl Foresight {
         self.mode = if rate > 0.0 { Mode::Saving } else { Mode::Idle };
         self.reason = "the cheapest setting at the price of latency";
         let more = self.features(&demands, &groups, &scenes[..usual]);
-        let more = more.plus(self.features(&demands, &self.full_setting(), &scenes[..usual]).times(-1.0));
+        let more =
+            more.plus(self.features(&demands, &self.full_setting(), &scenes[..usual]).times(-1.0));
         self.set_guard(&demands, &groups, rate, full_speed_us + extra_us);
         if self.wants_probe(more, full_speed_us, seen) {
             self.since_probe = Seconds(0.0);
@@ -438,10 +448,12 @@ impl Foresight {
         };
         let (loss_s, often) = self.load.waking(drives.wake);
         let quiet = self.load.quiet_s() >= self.settings.quiet_min.0;
-        let credit_s = |account: &Account| account.credit_s(&self.settings);
-        let credit_s = self.accounts.iter().map(credit_s).fold(f64::INFINITY, f64::min);
+        // A request that waits for a drive is over any quantile's limit, however long it waits.
+        let reserve_us = |account: &Account| account.reserve_us().unwrap_or(0.0);
+        let reserve_us = self.accounts.iter().map(reserve_us).fold(f64::INFINITY, f64::min);
         // A server that nobody has asked for anything yet has promised nothing yet, either.
-        let affordable = loss_s < credit_s * CREDIT_AT_ONCE || self.full_speed_us.is_none();
+        let affordable =
+            loss_s * 1e6 < reserve_us * RESERVE_AT_ONCE || self.full_speed_us.is_none();
         quiet
             && affordable
             && drives.saves.0 > self.price_w() * loss_s * often
@@ -463,8 +475,7 @@ impl Foresight {
         let (mut low, mut high) = (0.0_f64, 20.0_f64);
         for _ in 0..PRICE_STEPS {
             let middle = 0.5 * (low + high);
-            let priced =
-                Terms { price_w: middle.exp(), slowdown_max: TRUST_MAX, ..*terms };
+            let priced = Terms { price_w: middle.exp(), slowdown_max: TRUST_MAX, ..*terms };
             let choices = self.choose(demands, &priced);
             let extra_us = self.extra_us(demands, &choices, scenes, terms.weights);
             if extra_us > target_us { low = middle } else { high = middle }
@@ -517,7 +528,13 @@ impl Foresight {
         tolerable
     }
 
-    fn set_guard(&mut self, demands: &[Demand], groups: &[GroupAction], rate: f64, latency_us: f64) {
+    fn set_guard(
+        &mut self,
+        demands: &[Demand],
+        groups: &[GroupAction],
+        rate: f64,
+        latency_us: f64,
+    ) {
         let capacity = |((demand, menu), group): ((&Demand, &Menu), &GroupAction)| {
             let stretch = menu.points[menu.at(group.frequency)].stretch;
             f64::from(group.cores) / (demand.work_s * stretch).max(1e-9)
@@ -548,7 +565,8 @@ impl Foresight {
             return false;
         }
         let allowance_us = self.allowance_us(full_speed_us);
-        let unsure = self.estimate.deviation_us(more) > self.settings.probe_uncertainty * allowance_us;
+        let unsure =
+            self.estimate.deviation_us(more) > self.settings.probe_uncertainty * allowance_us;
         unsure || self.since_probe >= self.settings.probe_every
     }
 }
@@ -557,12 +575,14 @@ impl Foresight {
 const RATE_STEPS: usize = 18;
 /// Steps in which a price is found.
 const PRICE_STEPS: usize = 12;
+/// No window has more requests; a count that says so is not believed beyond this.
+const REQUESTS_MAX: f64 = 1e9;
 /// Requests from which on half of what is told of their loss is told by their mean.
 const REQUESTS_TELLING: f64 = 50.0;
 /// A window at full speed with fewer requests would teach nothing.
 const PROBE_REQUESTS_MIN: u64 = 4;
-/// Of the credit, what one sleep of the drives may cost.
-const CREDIT_AT_ONCE: f64 = 0.2;
+/// What of the unspent promise one sleep of the drives may cost.
+const RESERVE_AT_ONCE: f64 = 0.5;
 /// A request that is under way for so many mean latencies is overdue.
 const STALLED: f64 = 10.0;
 /// A rate at which latency grows by so much more than is allowed is cause for alarm.
@@ -573,6 +593,17 @@ const TRUST_GROWTH: f64 = 1.3;
 const TRUST_MAX: f64 = 100.0;
 /// Windows at full speed to begin with.
 const FIRST_WINDOWS: f64 = 2.0;
+
+/// The quantile, by straight lines within buckets: an edge would be too high by half a bucket.
+fn quantile_us(histogram: &LatencyHistogram, quantile: f64) -> Option<f64> {
+    let above = (1.0 - quantile) * histogram.requests() as f64;
+    let (mut low, mut high) = (0.0, histogram.quantile_us(quantile)?);
+    for _ in 0..20 {
+        let middle = 0.5 * (low + high);
+        if histogram.requests_above(middle) > above { low = middle } else { high = middle }
+    }
+    Some(high)
+}
 
 impl Law for Foresight {
     fn step(&mut self, seen: &Observation, dt: Seconds) -> Action {
@@ -587,6 +618,8 @@ impl Law for Foresight {
                 self.learn(seen, latency, dt);
                 if self.is_stalled(latency) {
                     self.full_speed(Mode::Guarding, "requests are under way and none is answered")
+                } else if self.lacks_histogram(latency) {
+                    self.full_speed(Mode::Guarding, "a bound on a quantile, and no histogram")
                 } else if seen.alarm {
                     self.full_speed(Mode::Guarding, "a burst")
                 } else if self.elapsed < self.settings.window * FIRST_WINDOWS {

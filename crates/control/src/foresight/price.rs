@@ -116,20 +116,6 @@ impl Account {
         share(self.spent, self.allowed).max(share(self.spent_ever, self.allowed_ever))
     }
 
-    /// What may be spent at once without breaking the promise, in request-seconds.
-    pub fn credit_s(&self, settings: &ForesightSettings) -> f64 {
-        match self.bound.statistic {
-            Statistic::Mean => {
-                let left = |spent: f64, allowed: f64| settings.spend_share * allowed - spent;
-                let left = left(self.spent, self.allowed)
-                    .min(left(self.spent_ever, self.allowed_ever));
-                left * 1e-6
-            }
-            // A request that waits for a drive is over the limit, however long it waits.
-            Statistic::Quantile(_) => 0.0,
-        }
-    }
-
     /// What one burst may cost, in request-microseconds; `None` where that cannot be told.
     pub fn reserve_us(&self) -> Option<f64> {
         let mean = self.bound.statistic == Statistic::Mean;
