@@ -94,7 +94,7 @@ impl Estimate {
 
     /// The variance of one window's mean at a latency.
     fn variance(&self, latency_us: f64, requests: f64) -> f64 {
-        self.noise * latency_us * latency_us * (1.0 / requests.max(1.0) + 1.0 / REQUESTS_TRUE)
+        self.noise * latency_us.max(1e-3).powi(2) * (1.0 / requests.max(1.0) + 1.0 / REQUESTS_TRUE)
     }
 
     fn spread(&self, row: [f64; 4]) -> f64 {

@@ -207,7 +207,8 @@ impl Foresight {
         let same = steady || self.load.work_s(0) <= 0.0;
         self.load.learn(seen, latency, &stretches, same, dt, &self.settings);
         self.background.learn(&seen.background, dt);
-        let Some(latency_us) = latency.latency_us_mean.filter(|_| latency.requests > 0) else {
+        let mean_us = latency.latency_us_mean.filter(|_| latency.requests > 0);
+        let Some(latency_us) = mean_us.map(|us| us.max(LATENCY_US_MIN)) else {
             // Where nobody asks for anything nobody is harmed.
             self.trust = (self.trust * TRUST_GROWTH).min(TRUST_MAX);
             return;
@@ -575,6 +576,8 @@ impl Foresight {
 const RATE_STEPS: usize = 18;
 /// Steps in which a price is found.
 const PRICE_STEPS: usize = 12;
+/// No request is answered sooner, in microseconds; squares of less would vanish.
+const LATENCY_US_MIN: f64 = 1e-3;
 /// No window has more requests; a count that says so is not believed beyond this.
 const REQUESTS_MAX: f64 = 1e9;
 /// Requests from which on half of what is told of their loss is told by their mean.
