@@ -229,3 +229,49 @@ const BASE_FIRST: f64 = 3.0;
 /// Growth of the weights' variance by one surprise, and the greatest deviations that it may lead to.
 const INFLATION_MAX: f64 = 4.0;
 const DEVIATIONS_MAX: [f64; 3] = [0.2, 2.0, 0.5];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn estimate() -> Estimate {
+        Estimate::new([0.95, 1.0, 0.5], [0.1, 0.5, 0.4])
+    }
+
+    /// A server whose clients wait for 0.8 of the work, and three times as long as the model says.
+    #[test]
+    fn windows_at_different_settings_tell_the_weights() {
+        let mut estimate = estimate();
+        for at in 0..300_u32 {
+            let (s, q) = ([0.0, 20.0, 10.0, 30.0][at as usize % 4], f64::from(at % 3) * 5.0);
+            let full = at % 4 == 0;
+            let features = if full { Features::default() } else { Features([s, q, 0.0]) };
+            let noise_us = f64::from(at * 7919 % 11) / 5.0 - 1.0;
+            let latency_us = 100.0 + features.weighed([0.8, 3.0, 0.0]) + noise_us;
+            estimate.learn(latency_us, 5000.0, features, full, 1.0);
+        }
+        let [a, b, _] = estimate.weights();
+        assert!((estimate.base_us() - 100.0).abs() < 3.0, "{}", estimate.base_us());
+        assert!((a - 0.8).abs() < 0.15 && (b - 3.0).abs() < 0.5, "{a} {b}");
+    }
+
+    /// The base used to take in what the model lacked at slow settings, and the loss looked small.
+    #[test]
+    fn what_a_setting_costs_does_not_become_the_latency_at_full_speed() {
+        let mut estimate = estimate();
+        estimate.learn(100.0, 5000.0, Features::default(), true, 1.0);
+        for _ in 0..60 {
+            estimate.learn(180.0, 5000.0, Features([10.0, 5.0, 5.0]), false, 1.0);
+        }
+        assert!(estimate.base_us() < 120.0, "{}", estimate.base_us());
+    }
+
+    #[test]
+    fn what_cannot_be_is_not_taken_in() {
+        let mut estimate = estimate();
+        estimate.learn(100.0, 5000.0, Features::default(), true, 1.0);
+        estimate.learn(f64::NAN, 5000.0, Features::default(), true, 1.0);
+        estimate.learn(100.0, 5000.0, Features([f64::INFINITY, 0.0, 0.0]), true, 1.0);
+        assert!((estimate.base_us() - 100.0).abs() < 1e-6);
+    }
+}
