@@ -220,12 +220,11 @@ impl Load {
         own * self.rate + (1.0 - own) * self.rate_slow.max(0.5 * self.rate)
     }
 
-    /// What a sleep would cost that ends with the next request, in request-seconds, and how often that
-    /// is: whoever has been quiet for long stays so for as long again.
-    pub fn waking(&self, wake: Seconds) -> (f64, f64) {
-        let others = self.peaks.usual() * wake.0;
-        // Those that come while the drives wake up wait for half of that, on average.
-        (wake.0 * (1.0 + 0.5 * others), 1.0 / (self.quiet_s + 1e-3))
+    /// What a sleep costs that ends with the next request, in request-seconds: as a rule, and at the
+    /// busiest moment so far. Those that come while the drives wake up wait for half of that.
+    pub fn waking_s(&self, wake: Seconds) -> (f64, f64) {
+        let cost_s = |rate: f64| wake.0 * (1.0 + 0.5 * rate * wake.0);
+        (cost_s(self.peaks.usual()), cost_s(self.peaks.at_risk(0.0).unwrap_or(0.0)))
     }
 
     /// Time since the last request, in seconds.
@@ -263,7 +262,7 @@ impl Load {
 
     /// A burst that must not break the promise by itself, with the number of its requests as weight.
     pub fn risk(&self, reaction: Seconds, settings: &ForesightSettings) -> Option<Scene> {
-        let rate = self.peaks.at_risk(settings.risk_deviations)?;
+        let rate = self.peaks.at_risk(settings.risk_deviations + self.peaks.youth())?;
         Some(Scene {
             rate,
             weight: rate * reaction.0,
@@ -328,6 +327,11 @@ impl Peaks {
         self.ln_above += weight * ((ln - self.ln_mean).max(0.0) * 2.0 - self.ln_above);
     }
 
+    /// Records of few windows are soon broken: what to reckon with above them.
+    fn youth(&self) -> f64 {
+        YOUTH_WINDOWS / (self.windows + 0.5 * YOUTH_WINDOWS)
+    }
+
     /// A moment so many times the usual excess above the busiest so far.
     fn at_risk(&self, above: f64) -> Option<f64> {
         let known = self.ln_record != 0.0;
@@ -352,6 +356,8 @@ impl Peaks {
 
 /// Parts of an exponential tail, and their means in units of its mean.
 const RECORD_PARTS: [(f64, f64); 3] = [(0.5, 0.31), (0.4, 1.24), (0.1, 3.3)];
+/// Windows after which the busiest moment is one to go by.
+const YOUTH_WINDOWS: f64 = 10.0;
 /// No more requests a second come to any server.
 const RATE_MAX: f64 = 1e8;
 /// Windows over which the mean of peaks is taken.

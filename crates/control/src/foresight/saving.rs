@@ -115,17 +115,19 @@ impl Foresight {
         let Some(drives) = self.limits.drives.filter(|_| self.settings.adapt_background) else {
             return false;
         };
-        let (loss_s, often) = self.load.waking(drives.wake);
+        let (usual_s, worst_s) = self.load.waking_s(drives.wake);
+        // Whoever has been quiet for long stays so for as long again.
+        let often = 1.0 / self.load.quiet_s().max(1e-3);
         let quiet = self.load.quiet_s() >= self.settings.quiet_min.0;
         // A request that waits for a drive is over any quantile's limit, however long it waits.
         let reserve_us = |account: &Account| account.reserve_us().unwrap_or(0.0);
         let reserve_us = self.accounts.iter().map(reserve_us).fold(f64::INFINITY, f64::min);
         // A server that nobody has asked for anything yet has promised nothing yet, either.
         let affordable =
-            loss_s * 1e6 < reserve_us * RESERVE_AT_ONCE || self.full_speed_us.is_none();
+            worst_s * 1e6 < reserve_us * RESERVE_AT_ONCE || self.full_speed_us.is_none();
         quiet
             && affordable
-            && drives.saves.0 > self.price_w() * loss_s * often
+            && drives.saves.0 > self.price_w() * usual_s * often
             && self.background.can_wait(self.elapsed, &self.settings)
     }
 
