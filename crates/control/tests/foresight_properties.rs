@@ -268,3 +268,25 @@ fn an_alarm_means_full_speed() {
     let rung = Observation { alarm: true, ..window(100.0, &held) };
     assert_eq!(law.step(&rung, Seconds(0.02)).groups, limits.full_speed().groups);
 }
+
+/// What a step costs on a server like `small`: `cargo test --release -- --ignored --nocapture`. It
+/// asserts nothing, for it measures the machine as well.
+#[test]
+#[ignore = "a measurement"]
+fn time_of_a_step() {
+    let steps: Vec<_> = (0..12).map(|at| Hertz(0.8e9 + 0.2e9 * f64::from(at))).collect();
+    let mut limits = limits(true, true);
+    for group in &mut limits.groups {
+        (group.cores_min, group.cores_max) = (1, 8);
+        (group.frequency_max, group.frequency_steps) = (Hertz(3.0e9), steps.clone());
+    }
+    let mut law = foresight(&[], &limits);
+    let held = follow(law.as_mut(), &limits, 40);
+    let seen = window(110.0, &held);
+    let begin = std::time::Instant::now();
+    const STEPS: u32 = 20_000;
+    for _ in 0..STEPS {
+        std::hint::black_box(law.step(&seen, WINDOW));
+    }
+    println!("{:.1} us a step", begin.elapsed().as_secs_f64() / f64::from(STEPS) * 1e6);
+}
