@@ -312,10 +312,11 @@ struct Peaks {
 
 impl Peaks {
     fn learn(&mut self, rate: f64, span: f64, memory: f64) {
-        self.windows = (self.windows + span).min(memory);
+        // Windows without a request tell nothing of those with.
         if rate <= 0.0 {
             return;
         }
+        self.windows = (self.windows + span).min(memory);
         let ln = rate.ln();
         if self.ln_record == 0.0 {
             (self.ln_mean, self.ln_record) = (ln, ln);
