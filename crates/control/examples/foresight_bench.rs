@@ -34,8 +34,8 @@ struct Outcome {
     latency_us: f64,
     p99_us: f64,
     background: f64,
-    /// The worst ratio of a running mean to native's, at any second from `SETTLED_S` on.
-    rows: [f64; 2],
+    /// Of the cores, and of the drives.
+    power_w_by_part: [f64; 2],
 }
 
 struct Asked {
@@ -132,8 +132,11 @@ fn play(case: &Case, policy: &str, asked: &Asked) -> (Outcome, Curve) {
         latency_us: summary.latency_us_mean.unwrap_or(0.0),
         p99_us: summary.latency_us_p99.unwrap_or(0.0),
         background: summary.background_rate_mean,
-        rows: [summary.energy_by_component_j.cores, summary.energy_by_component_j.drives]
-            .map(|joules| joules / summary.duration_s),
+        power_w_by_part: [
+            summary.energy_by_component_j.cores,
+            summary.energy_by_component_j.drives,
+        ]
+        .map(|joules| joules / summary.duration_s),
     };
     (outcome, curve)
 }
@@ -181,7 +184,10 @@ fn remembered() -> BTreeMap<String, Outcome> {
         let (key, values) = line.split_once('\t')?;
         let v: Vec<f64> = values.split('\t').filter_map(|value| value.parse().ok()).collect();
         let [power_w, latency_us, p99_us, background, a, b] = v[..] else { return None };
-        Some((key.to_owned(), Outcome { power_w, latency_us, p99_us, background, rows: [a, b] }))
+        Some((
+            key.to_owned(),
+            Outcome { power_w, latency_us, p99_us, background, power_w_by_part: [a, b] },
+        ))
     };
     text.lines().filter_map(line).collect()
 }
@@ -192,7 +198,7 @@ fn remember(key: &str, o: &Outcome) {
     writeln!(
         file,
         "{key}\t{}\t{}\t{}\t{}\t{}\t{}",
-        o.power_w, o.latency_us, o.p99_us, o.background, o.rows[0], o.rows[1]
+        o.power_w, o.latency_us, o.p99_us, o.background, o.power_w_by_part[0], o.power_w_by_part[1]
     )
     .unwrap();
 }
