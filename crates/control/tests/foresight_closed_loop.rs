@@ -120,20 +120,44 @@ fn a_smaller_promise_saves_no_more() {
     assert!(saved[0] < saved[1]);
 }
 
-/// A bound on the tail: the histogram steers the price.
-#[test]
-fn a_bound_on_the_99th_percentile_is_kept() {
-    let bounds: [Bound; 1] = ["p99 20%".parse().unwrap()];
-    let trial = open(small(), &[(60.0, 8_000.0)]);
+fn under(trial: &Trial, bounds: &[&str]) -> Run {
+    let bounds: Vec<Bound> = bounds.iter().map(|bound| bound.parse().unwrap()).collect();
     let law = build("foresight", &Settings::new(), &limits(&trial.server)).unwrap();
     let load = Load::Phases { senders: trial.senders, phases: trial.phases.clone() };
     let cut = RunSettings { warmup_s: 0.0, duration_s: None, window_s: 0.5, seed: 1 };
     let mut run = Run::with_bounds(&trial.server, law, &bounds, load, cut).unwrap();
     run.finish().unwrap();
-    let native = trial.native();
+    run
+}
+
+/// A bound on the tail: the histogram steers the price.
+#[test]
+fn a_bound_on_the_99th_percentile_is_kept() {
+    let trial = open(small(), &[(60.0, 8_000.0)]);
+    let (run, native) = (under(&trial, &["p99 20%"]), trial.native());
     let p99 = |run: &Run| run.summary().latency_us_p99.unwrap();
     let (ratio, saved) = (p99(&run) / p99(&native), saving(&run, &native));
     println!("p99: x{ratio:.3}, saved {saved:.4}");
     assert!(ratio <= 1.2, "x{ratio}");
     assert!(saved > 0.03, "{saved}");
+}
+
+#[test]
+fn bounds_of_other_kinds_and_several_at_once_are_kept() {
+    let trial = open(small(), &[(40.0, 8_000.0)]);
+    let native = trial.native();
+    let full_us = latency_us(native.rows());
+    let absolute = format!("mean {} us", (full_us * 1.1).round());
+    for bounds in [vec![absolute.as_str()], vec!["mean 20% window"], vec!["mean 20%", "mean 5%"]] {
+        let run = under(&trial, &bounds);
+        let (ratio, saved) = (ratio(&run, &native), saving(&run, &native));
+        println!("{bounds:?}: x{ratio:.3}, saved {saved:.4}");
+        let most = match bounds.as_slice() {
+            ["mean 20% window"] => 1.2,
+            [_, _] => 1.05,
+            _ => 1.1,
+        };
+        assert!(ratio <= most, "{bounds:?}: x{ratio}");
+        assert!(saved > 0.02, "{bounds:?}: {saved}");
+    }
 }
