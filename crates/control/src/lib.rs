@@ -4,6 +4,7 @@
 //! file under `parameters/` with its unit, range, default and source; [`policies`] lists them and
 //! [`build`] makes a law by its name.
 
+mod foresight;
 mod native;
 mod ondemand;
 mod pacer;
@@ -12,6 +13,7 @@ mod peers;
 mod registry;
 mod schedutil;
 
+pub use foresight::{Foresight, ForesightSettings};
 pub use native::Native;
 pub use ondemand::{Ondemand, OndemandSettings, OndemandVariant};
 pub use pacer::{Pacer, PacerSettings};

@@ -1,5 +1,6 @@
 //! Laws by name.
 
+use crate::foresight::{Foresight, ForesightSettings};
 use crate::native::Native;
 use crate::ondemand::{Ondemand, OndemandSettings, OndemandVariant};
 use crate::pacer::{Pacer, PacerSettings};
@@ -42,7 +43,7 @@ impl Policy {
     }
 }
 
-const FILES: [(&str, &str); 8] = [
+const FILES: [(&str, &str); 9] = [
     ("native", include_str!("../parameters/native.toml")),
     ("ondemand", include_str!("../parameters/ondemand.toml")),
     ("ondemand-document", include_str!("../parameters/ondemand-document.toml")),
@@ -51,6 +52,7 @@ const FILES: [(&str, &str); 8] = [
     ("pacer", include_str!("../parameters/pacer.toml")),
     ("pegasus", include_str!("../parameters/pegasus.toml")),
     ("rubik", include_str!("../parameters/rubik.toml")),
+    ("foresight", include_str!("../parameters/foresight.toml")),
 ];
 
 /// All policies.
@@ -102,6 +104,9 @@ pub fn build(
         "pacer" => Box::new(Pacer::new(PacerSettings::from_resolved(&resolved), limits)),
         "pegasus" => Box::new(Pegasus::new(PegasusSettings::from_resolved(&resolved), limits)),
         "rubik" => Box::new(Rubik::new(RubikSettings::from_resolved(&resolved), limits)),
+        "foresight" => {
+            Box::new(Foresight::new(ForesightSettings::from_resolved(&resolved), limits))
+        }
         "fixed" => Box::new(fixed(&resolved, &limits)),
         _ => Box::new(Native::new(limits)),
     })

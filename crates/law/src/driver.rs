@@ -220,6 +220,7 @@ impl<L: Law> Driver<L> {
             self.looks.clear();
             return false;
         };
+        self.law.glance(&glimpse);
         self.looks.push_back(glimpse);
         let mut span: Seconds = self.looks.iter().map(|look| look.span).sum();
         // A hair of tolerance, for half a span and half a span are one.

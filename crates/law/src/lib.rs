@@ -89,6 +89,12 @@ pub trait Law: Send {
         None
     }
 
+    /// Takes in a look between two steps, made because the law watches: how requests came within
+    /// the window.
+    fn glance(&mut self, seen: &Glimpse) {
+        let _ = seen;
+    }
+
     /// Whether what was seen over the last [`Watch::span`] (less after a step, more where the
     /// source tells less often) is reason to be stepped at once.
     fn is_alarming(&self, seen: &Glimpse) -> bool {
@@ -126,6 +132,9 @@ impl<L: Law + ?Sized> Law for Box<L> {
     }
     fn watch(&self) -> Option<Watch> {
         (**self).watch()
+    }
+    fn glance(&mut self, seen: &Glimpse) {
+        (**self).glance(seen);
     }
     fn is_alarming(&self, seen: &Glimpse) -> bool {
         (**self).is_alarming(seen)

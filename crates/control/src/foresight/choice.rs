@@ -1,0 +1,389 @@
+//! The choice: for each group the cores and the frequency of least power and priced latency.
+//!
+//! Power and extra latency are sums over the groups, so each group is searched by itself; nothing
+//! is lost by that, and all settings of a group are looked at.
+
+use wattio_law::{GroupAction, GroupLimits};
+use wattio_model::Station;
+use wattio_units::Hertz;
+
+/// A frequency with what it does to power and time.
+#[derive(Clone, Copy, Debug)]
+pub struct Point {
+    pub frequency: Hertz,
+    /// Time of a task over its time at the highest frequency.
+    pub stretch: f64,
+    pub running_w: f64,
+    pub idle_w: f64,
+}
+
+/// What a group can be set to: its cores, and its frequencies from the lowest on.
+#[derive(Clone, Debug)]
+pub struct Menu {
+    pub cores_min: u32,
+    pub cores_max: u32,
+    pub points: Vec<Point>,
+}
+
+/// What is assumed of a host that does not tell.
+#[derive(Clone, Copy, Debug)]
+pub struct Assumed {
+    pub frequency_bound_share: f64,
+    pub core_running_w: f64,
+    pub core_static_share: f64,
+    pub core_sleeping_share: f64,
+}
+
+/// Frequencies that are looked at where the cores can run at any.
+const FREQUENCIES: u32 = 10;
+/// Dynamic power grows with the frequency and the square of a voltage that grows with it: between
+/// this power's 1 (constant voltage) and 3.
+const ASSUMED_EXPONENT: f64 = 2.2;
+
+impl Menu {
+    pub fn new(limits: &GroupLimits, assumed: &Assumed) -> Self {
+        let share = limits.frequency_bound_share.unwrap_or(assumed.frequency_bound_share);
+        let most = limits.frequency_max;
+        let (steps, span) = (&limits.frequency_steps, most - limits.frequency_min);
+        let evenly = |at: u32| match at + 1 {
+            FREQUENCIES => most,
+            _ => limits.frequency_min + span * (f64::from(at) / f64::from(FREQUENCIES - 1)),
+        };
+        let frequencies: Vec<Hertz> =
+            if steps.is_empty() { (0..FREQUENCIES).map(evenly).collect() } else { steps.clone() };
+        let point = |frequency: Hertz| {
+            let (running_w, idle_w) = power(limits, frequency, assumed);
+            let stretch = 1.0 - share + share * (most / frequency);
+            Point { frequency, stretch, running_w, idle_w }
+        };
+        let mut points: Vec<_> = frequencies.into_iter().map(point).collect();
+        points.dedup_by(|a, b| a.frequency == b.frequency);
+        Self { cores_min: limits.cores_min, cores_max: limits.cores_max, points }
+    }
+
+    /// Without the choice of cores, or of frequency.
+    pub fn without(mut self, cores: bool, frequency: bool) -> Self {
+        if cores {
+            self.cores_min = self.cores_max;
+        }
+        if frequency {
+            self.points.drain(..self.points.len().saturating_sub(1));
+        }
+        self
+    }
+
+    /// All cores at the highest frequency.
+    pub fn full(&self) -> GroupAction {
+        let frequency = self.points.last().map_or(Hertz(0.0), |point| point.frequency);
+        GroupAction { cores: self.cores_max, frequency }
+    }
+
+    /// The point that a frequency is at or below.
+    pub fn at(&self, frequency: Hertz) -> usize {
+        let reached = self.points.iter().position(|p| p.frequency.0 >= frequency.0 * (1.0 - 1e-6));
+        reached.unwrap_or(self.points.len() - 1)
+    }
+}
+
+/// Power of a running and of an idle core, from the table of the host or assumed.
+fn power(limits: &GroupLimits, frequency: Hertz, assumed: &Assumed) -> (f64, f64) {
+    let table = &limits.power;
+    let above = table.iter().position(|p| p.frequency.0 >= frequency.0).unwrap_or(table.len());
+    let between = |low: f64, high: f64, share: f64| low + (high - low) * share;
+    match (above.checked_sub(1).and_then(|below| table.get(below)), table.get(above)) {
+        (Some(a), Some(b)) => {
+            let share = (frequency - a.frequency) / (b.frequency - a.frequency);
+            (between(a.running.0, b.running.0, share), between(a.idle.0, b.idle.0, share))
+        }
+        (Some(only), None) | (None, Some(only)) => (only.running.0, only.idle.0),
+        (None, None) => {
+            let fixed = assumed.core_static_share;
+            let phi = frequency / limits.frequency_max;
+            let running_w =
+                assumed.core_running_w * (fixed + (1.0 - fixed) * phi.powf(ASSUMED_EXPONENT));
+            let sleeping_w = assumed.core_running_w * assumed.core_sleeping_share;
+            (running_w, if limits.idle_cores_sleep { sleeping_w } else { running_w })
+        }
+    }
+}
+
+/// What the requests of a group cost, at the highest frequency.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Demand {
+    /// Core-seconds of clients for each request.
+    pub work_s: f64,
+    /// Times that a request comes to the group.
+    pub visits: f64,
+    /// Background work in cores' worth.
+    pub background: f64,
+    /// Mean time left of a running slice of it, in seconds.
+    pub slice_left_s: f64,
+    /// Mean time left of a running client's task over its mean time.
+    pub task_left: f64,
+}
+
+/// Requests that come at some rate.
+#[derive(Clone, Copy, Debug)]
+pub struct Scene {
+    /// At which rate they come, in requests a second.
+    pub rate: f64,
+    /// How many there are of them, in requests a second of the window.
+    pub weight: f64,
+    /// How long a rate beyond the cores would last, in seconds.
+    pub overload_s: f64,
+    /// Half of the requests that come about when another one comes, beyond those that do by
+    /// chance.
+    pub half_crowd: f64,
+}
+
+/// What a request's latency has of the setting, in microseconds, before the weights that are
+/// learned: the time in service above that at full speed, waiting, and the time that all cores
+/// together need for half of those that come about when a request does.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Features(pub [f64; 3]);
+
+impl Features {
+    pub fn plus(self, other: Self) -> Self {
+        Self([0, 1, 2].map(|at| self.0[at] + other.0[at]))
+    }
+
+    pub fn times(self, factor: f64) -> Self {
+        Self(self.0.map(|feature| feature * factor))
+    }
+
+    /// With these weights, in microseconds.
+    pub fn weighed(self, weights: [f64; 3]) -> f64 {
+        self.0.iter().zip(weights).map(|(feature, weight)| feature * weight).sum()
+    }
+}
+
+impl Demand {
+    fn station(&self, rate: f64) -> Station {
+        Station {
+            clients: rate * self.work_s,
+            background: self.background,
+            task_left_s: self.work_s / self.visits * self.task_left,
+            slice_left_s: self.slice_left_s,
+        }
+    }
+
+    fn features(&self, stretch: f64, cores: u32, wait_s: f64, half_crowd: f64) -> Features {
+        Features([
+            self.work_s * (stretch - 1.0) * 1e6,
+            wait_s * self.visits * 1e6,
+            self.work_s * stretch / f64::from(cores) * half_crowd * 1e6,
+        ])
+    }
+
+    /// The mean features over the requests of some scenes at one setting.
+    pub fn at(&self, menu: &Menu, setting: GroupAction, scenes: &[Scene]) -> Features {
+        let stretch = menu.points[menu.at(setting.frequency)].stretch;
+        let cores = setting.cores.clamp(1, menu.cores_max);
+        let (mut sum, mut weight) = (Features::default(), 0.0);
+        for scene in scenes {
+            let wait_s = self.station(scene.rate).wait_s(stretch, cores, scene.overload_s);
+            sum = sum
+                .plus(self.features(stretch, cores, wait_s, scene.half_crowd).times(scene.weight));
+            weight += scene.weight;
+        }
+        if weight > 0.0 { sum.times(1.0 / weight) } else { sum }
+    }
+}
+
+/// What a choice goes by.
+#[derive(Clone, Copy, Debug)]
+pub struct Terms<'a> {
+    pub scenes: &'a [Scene],
+    /// Requests a second that power is reckoned with.
+    pub rate: f64,
+    /// Weights of the features.
+    pub weights: [f64; 3],
+    /// Watts for each request that is under way for longer.
+    pub price_w: f64,
+    /// No group's cores shall be busier.
+    pub utilisation_max: f64,
+    /// What a burst may come to, and how much its requests may lose in each group, in
+    /// request-microseconds.
+    pub risk: Option<(Scene, f64)>,
+    /// No group shall be slower than full speed by more than this factor.
+    pub slowdown_max: f64,
+}
+
+/// A setting, and what the choice was made by.
+#[derive(Clone, Copy, Debug)]
+pub struct Choice {
+    pub setting: GroupAction,
+    pub cost_w: f64,
+}
+
+/// The setting of least cost. `priced` is room for one number for each core.
+pub fn best(menu: &Menu, demand: &Demand, terms: &Terms, priced: &mut Vec<f64>) -> Choice {
+    let mut best: Option<Choice> = None;
+    let busy = terms.rate * demand.work_s + demand.background;
+    let harmless = terms
+        .risk
+        .map_or_else(Features::default, |(scene, _)| demand.at(menu, menu.full(), &[scene]));
+    for point in &menu.points {
+        priced.clear();
+        priced.resize(menu.cores_max as usize, 0.0);
+        for scene in terms.scenes {
+            let station = demand.station(scene.rate);
+            let per_us = terms.price_w * scene.weight * 1e-6;
+            station.waits(point.stretch, menu.cores_max, scene.overload_s, |cores, wait_s| {
+                let features = demand.features(point.stretch, cores, wait_s, scene.half_crowd);
+                priced[cores as usize - 1] += features.weighed(terms.weights) * per_us;
+            });
+        }
+        if let Some((scene, limit_us)) = terms.risk {
+            let station = demand.station(scene.rate);
+            let full_w =
+                f64::from(menu.cores_max) * menu.points.last().map_or(0.0, |p| p.running_w);
+            station.waits(point.stretch, menu.cores_max, scene.overload_s, |cores, wait_s| {
+                let features = demand.features(point.stretch, cores, wait_s, scene.half_crowd);
+                let lost_us = features.plus(harmless.times(-1.0)).weighed(terms.weights);
+                let over = lost_us * scene.weight / limit_us.max(1e-3) - 1.0;
+                priced[cores as usize - 1] += full_w * over.clamp(0.0, 1e3);
+            });
+        }
+        let used = busy * point.stretch;
+        let most = menu.cores_max;
+        // What does not fit at all goes on all cores; the price sees to the frequency.
+        let trusted = f64::from(most) * point.stretch / terms.slowdown_max;
+        let least = (used / terms.utilisation_max).max(trusted - 1e-9).ceil();
+        if trusted > f64::from(most) * (1.0 + 1e-9) {
+            continue;
+        }
+        let least = (least as u32).clamp(menu.cores_min, most);
+        let crowded = (used - f64::from(most) * terms.utilisation_max).max(0.0);
+        for cores in least..=most {
+            let n = f64::from(cores);
+            let running = used.min(n);
+            let power_w = running * point.running_w + (n - running) * point.idle_w;
+            let cost_w = power_w + priced[cores as usize - 1] + crowded * CROWDED_W;
+            if best.is_none_or(|best| cost_w < best.cost_w) {
+                let setting = GroupAction { cores, frequency: point.frequency };
+                best = Some(Choice { setting, cost_w });
+            }
+        }
+    }
+    best.unwrap_or(Choice { setting: menu.full(), cost_w: 0.0 })
+}
+
+/// Cost of a core's worth of work that does not fit: more than any core could save.
+const CROWDED_W: f64 = 1e4;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use wattio_model::erlang_c;
+
+    fn menu(sleeps: bool) -> Menu {
+        let point = |ghz: f64| {
+            let running_w = 1.0 + 0.3 * ghz * ghz;
+            let idle_w = if sleeps { 0.4 } else { running_w };
+            let stretch = 0.4 + 0.6 * 3.0 / ghz;
+            Point { frequency: Hertz(ghz * 1e9), stretch, running_w, idle_w }
+        };
+        Menu { cores_min: 1, cores_max: 8, points: [1.0, 2.0, 3.0].map(point).to_vec() }
+    }
+
+    fn scene(rate: f64) -> Scene {
+        Scene { rate, weight: rate, overload_s: 0.0, half_crowd: 0.0 }
+    }
+
+    /// The cost of one setting, as the documentation says it.
+    fn cost(menu: &Menu, demand: &Demand, point: &Point, cores: u32, terms: &Terms) -> f64 {
+        let (x, n, rate) = (point.stretch, f64::from(cores), terms.rate);
+        let clients = rate * demand.work_s;
+        let all = (clients + demand.background) * x;
+        let power_w = all.min(n) * point.running_w + (n - all.min(n)) * point.idle_w;
+        let task_s = demand.work_s / demand.visits * demand.task_left;
+        let left_s = (clients * task_s + demand.background * demand.slice_left_s)
+            / (clients + demand.background)
+            * x;
+        let wait_s = erlang_c(cores, all) * left_s / (n * (1.0 - clients * x / n));
+        let extra_s = demand.work_s * (x - 1.0) + demand.visits * wait_s;
+        assert!(menu.cores_max >= cores);
+        power_w + terms.price_w * rate * extra_s
+    }
+
+    proptest! {
+        #[test]
+        fn the_search_finds_the_least_cost(
+            rate in 100.0f64..50_000.0, background in 0.1f64..2.0, price_w in 0.01f64..1e4,
+            sleeps: bool,
+        ) {
+            let (menu, scenes) = (menu(sleeps), [scene(rate)]);
+            let demand = Demand {
+                work_s: 20e-6, visits: 2.0, background, slice_left_s: 150e-6, task_left: 0.6,
+            };
+            let terms = Terms {
+                scenes: &scenes, rate, weights: [1.0, 1.0, 0.0], price_w, utilisation_max: 0.97,
+                risk: None, slowdown_max: 100.0,
+            };
+            let found = best(&menu, &demand, &terms, &mut Vec::new());
+            let mut least_w = f64::INFINITY;
+            for point in &menu.points {
+                let busy = (rate * demand.work_s + background) * point.stretch;
+                for cores in 1..=8 {
+                    if busy <= 0.97 * f64::from(cores) {
+                        least_w = least_w.min(cost(&menu, &demand, point, cores, &terms));
+                    }
+                }
+            }
+            prop_assert!((found.cost_w - least_w).abs() < 1e-6 * least_w, "{found:?} {least_w}");
+        }
+    }
+
+    #[test]
+    fn a_risk_that_is_too_great_is_not_taken() {
+        let (menu, scenes) = (menu(true), [scene(100.0)]);
+        let demand = Demand {
+            work_s: 20e-6,
+            visits: 2.0,
+            background: 0.5,
+            slice_left_s: 150e-6,
+            task_left: 0.6,
+        };
+        let mut terms = Terms {
+            scenes: &scenes,
+            rate: 100.0,
+            weights: [1.0; 3],
+            price_w: 0.0,
+            utilisation_max: 0.97,
+            risk: None,
+            slowdown_max: 100.0,
+        };
+        let free = best(&menu, &demand, &terms, &mut Vec::new()).setting;
+        let burst = Scene { rate: 2e5, weight: 8e3, overload_s: 0.04, half_crowd: 1000.0 };
+        terms.risk = Some((burst, 1.0));
+        let careful = best(&menu, &demand, &terms, &mut Vec::new()).setting;
+        assert!(free.cores < 4);
+        assert_eq!(careful, menu.full());
+    }
+
+    #[test]
+    fn a_host_that_tells_no_power_gets_an_assumed_table() {
+        let limits = GroupLimits {
+            cores_min: 1,
+            cores_max: 4,
+            frequency_min: Hertz(1e9),
+            frequency_max: Hertz(3e9),
+            frequency_steps: vec![],
+            idle_cores_sleep: true,
+            power: vec![],
+            frequency_bound_share: None,
+        };
+        let assumed = Assumed {
+            frequency_bound_share: 0.6,
+            core_running_w: 5.0,
+            core_static_share: 0.25,
+            core_sleeping_share: 0.06,
+        };
+        let menu = Menu::new(&limits, &assumed);
+        let last = menu.points.last().unwrap();
+        assert_eq!((last.frequency, last.stretch, last.running_w), (Hertz(3e9), 1.0, 5.0));
+        assert!(menu.points.windows(2).all(|pair| pair[0].running_w < pair[1].running_w));
+    }
+}

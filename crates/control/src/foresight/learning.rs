@@ -1,0 +1,202 @@
+//! What foresight takes in of a window: work, latency at full speed, what was lost, whom to trust.
+
+use super::choice::{Demand, Menu};
+use super::estimate::Surprise;
+use super::price::{Account, Spent};
+use super::{Foresight, REQUESTS_MAX, TRUST_FIRST, TRUST_MAX};
+use wattio_law::{GroupAction, LatencyHistogram, LatencyObservation, Observation, Statistic};
+use wattio_units::Seconds;
+
+impl Foresight {
+    /// Whether requests are under way, none was answered, and none is so fresh that this is no
+    /// wonder.
+    pub(super) fn is_stalled(&self, latency: &LatencyObservation) -> bool {
+        let oldest = latency.in_flight.and_then(|in_flight| in_flight.oldest);
+        let patience_s = self.full_speed_us.map_or(0.0, |us| STALLED * us * 1e-6);
+        latency.is_stalled() && oldest.is_none_or(|age| age.0.is_nan() || age.0 > patience_s)
+    }
+
+    /// Whether a bound cannot be judged for want of a histogram.
+    pub(super) fn lacks_histogram(&self, latency: &LatencyObservation) -> bool {
+        let on_quantile =
+            |account: &Account| matches!(account.bound.statistic, Statistic::Quantile(_));
+        let needed = self.accounts.iter().any(on_quantile);
+        needed && latency.requests > 0 && latency.histogram.is_none()
+    }
+
+    /// Takes in what a window tells.
+    pub(super) fn learn(&mut self, seen: &Observation, latency: &LatencyObservation, dt: Seconds) {
+        let stretch =
+            |(menu, held): (&Menu, &GroupAction)| menu.points[menu.at(held.frequency)].stretch;
+        let stretches: Vec<_> = self.menus.iter().zip(&self.held).map(stretch).collect();
+        let near = |(a, b): (&GroupAction, &GroupAction)| a.cores.abs_diff(b.cores) * 8 <= a.cores;
+        let steady = self.held.iter().zip(&self.held_before).all(near);
+        let at_full_speed = self.is_full();
+        let same = steady || self.load.work_s(0) <= 0.0;
+        self.load.learn(seen, latency, &stretches, same, dt, &self.settings);
+        self.background.learn(&seen.background, dt);
+        let mean_us = latency.latency_us_mean.filter(|_| latency.requests > 0);
+        let Some(latency_us) = mean_us.map(|us| us.max(LATENCY_US_MIN)) else {
+            // Where nobody asks for anything nobody is harmed.
+            self.trust = (self.trust * TRUST_GROWTH).min(TRUST_MAX);
+            return;
+        };
+        let demands = self.demands(self.background.done());
+        let offered = (latency.offered() as f64).min(REQUESTS_MAX);
+        let scenes = self.load.last_scenes(offered / dt.0, self.settings.window);
+        let full = self.features(&demands, &self.full_setting(), &scenes);
+        let more = self.features(&demands, &self.held, &scenes).plus(full.times(-1.0));
+        let requests = (latency.requests as f64).min(REQUESTS_MAX);
+        let span = dt / self.settings.window;
+        // Waiting at full speed is taken from the model as it is: it matters near saturation only.
+        let waiting_us = full.0[1];
+
+        let unsettled = !self.settled;
+        let surprise = self.estimate.surprise(latency_us - waiting_us, requests, more);
+        let mut extra_us = more.weighed(self.estimate.weights()).max(0.0);
+        if !at_full_speed || unsettled {
+            extra_us += self.unforeseen_us(&surprise, requests, extra_us, &demands);
+        }
+        let expected_us = self.estimate.base_us() + waiting_us;
+        let full_speed_us = if at_full_speed && !unsettled {
+            latency_us
+        } else if self.estimate.is_known() {
+            expected_us.clamp(0.1 * latency_us, 1.5 * latency_us)
+        } else {
+            latency_us
+        };
+        self.learn_trust(&surprise, full_speed_us, at_full_speed, seen.alarm || unsettled);
+        if !seen.alarm && !unsettled {
+            self.estimate.learn(latency_us - waiting_us, requests, more, at_full_speed, span);
+        }
+        self.full_speed_us = Some(full_speed_us);
+        self.loss = Some(latency_us / full_speed_us - 1.0);
+        self.learn_tail(latency, at_full_speed && !unsettled);
+        if at_full_speed && !unsettled && !seen.alarm {
+            self.judge_probe(&surprise, latency_us);
+        } else {
+            self.requests_since_probe += requests;
+        }
+        let spent = Spent { seen: latency, extra_us, full_speed_us, tail_us: self.tail_us, span };
+        for account in &mut self.accounts {
+            account.spend(&spent, &self.settings);
+        }
+    }
+
+    /// Whoever is right may go further; whoever is wrong goes back towards full speed.
+    fn learn_trust(&mut self, off: &Surprise, full_speed_us: f64, at_full_speed: bool, odd: bool) {
+        if odd || at_full_speed {
+            return;
+        }
+        let tolerated_us = (2.0 * off.deviation_us).max(0.5 * self.allowance_us(full_speed_us));
+        let slowest = self.held.iter().zip(&self.menus).map(|(held, menu)| {
+            let stretch = menu.points[menu.at(held.frequency)].stretch;
+            f64::from(menu.cores_max) / f64::from(held.cores.max(1)) * stretch
+        });
+        let here = slowest.fold(1.0, f64::max);
+        self.trust = if off.us > tolerated_us {
+            self.trust.min(here).sqrt().max(TRUST_FIRST)
+        } else {
+            (self.trust * TRUST_GROWTH).min(TRUST_MAX)
+        };
+    }
+
+    /// A window at full speed tells whether what was taken for the latency at full speed was it.
+    /// What it was not was charged wrongly since the window before of that kind, on average by half.
+    fn judge_probe(&mut self, surprise: &Surprise, latency_us: f64) {
+        let allowance_us = self.allowance_us(latency_us);
+        let enough_us = (1.5 * surprise.deviation_us).max(0.2 * allowance_us);
+        if surprise.us.abs() < enough_us {
+            self.probe_gap = Seconds((self.probe_gap.0 * 1.5).min(self.settings.probe_every.0));
+        } else {
+            self.probe_gap = self.settings.probe_first;
+            let wrong_us = -surprise.us - surprise.us.signum() * -surprise.deviation_us;
+            for account in &mut self.accounts {
+                account.correct(0.5 * wrong_us * self.requests_since_probe);
+            }
+        }
+        self.requests_since_probe = 0.0;
+        self.since_probe = Seconds(0.0);
+    }
+
+    /// What the requests lost besides what was foreseen, in microseconds for each of this window's. Of
+    /// many requests the mean tells it; the few of quiet windows are taken together until they are
+    /// many.
+    fn unforeseen_us(
+        &mut self,
+        off: &Surprise,
+        requests: f64,
+        foreseen_us: f64,
+        demands: &[Demand],
+    ) -> f64 {
+        self.unjudged.0 += requests;
+        self.unjudged.1 += off.us * requests;
+        self.unjudged.2 += foreseen_us * requests;
+        let (all, off, foreseen) = self.unjudged;
+        if all < REQUESTS_TELLING {
+            return 0.0;
+        }
+        self.unjudged = (0.0, 0.0, 0.0);
+        let believed = off * all / (all + REQUESTS_TELLING);
+        let ours = if believed > 0.0 {
+            believed * self.share_of_surprise(demands)
+        } else {
+            believed.max(-0.5 * foreseen)
+        };
+        ours / requests
+    }
+
+    /// The share of a surprise that full speed would have spared: little of it where the burst was
+    /// more than full speed takes.
+    fn share_of_surprise(&self, demands: &[Demand]) -> f64 {
+        let swamped = demands.iter().zip(&self.menus).any(|(demand, menu)| {
+            self.load.busiest() * demand.work_s > 0.9 * f64::from(menu.cores_max)
+        });
+        if swamped { 0.3 } else { 1.0 }
+    }
+
+    fn learn_tail(&mut self, latency: &LatencyObservation, teaches: bool) {
+        let quantile = self.accounts.iter().find_map(|account| match account.bound.statistic {
+            Statistic::Quantile(q) => Some(q),
+            Statistic::Mean => None,
+        });
+        let Some(quantile) = quantile.filter(|_| teaches) else { return };
+        let tail_us = latency.histogram.as_ref().and_then(|h| quantile_us(h, quantile));
+        if let Some(tail_us) = tail_us {
+            let before_us = self.tail_us.unwrap_or(tail_us);
+            self.tail_us = Some(before_us + 0.3 * (tail_us - before_us));
+        }
+    }
+}
+
+/// No request is answered sooner, in microseconds; squares of less would vanish.
+const LATENCY_US_MIN: f64 = 1e-3;
+/// Requests from which on half of what is told of their loss is told by their mean.
+const REQUESTS_TELLING: f64 = 50.0;
+/// A request that is under way for so many mean latencies is overdue.
+const STALLED: f64 = 10.0;
+/// Growth of the trust with each window that was foreseen.
+const TRUST_GROWTH: f64 = 1.3;
+
+/// The quantile, by straight lines within buckets: an edge would be too high by half a bucket.
+fn quantile_us(histogram: &LatencyHistogram, quantile: f64) -> Option<f64> {
+    let above = (1.0 - quantile) * histogram.requests() as f64;
+    let (mut low, mut high) = (0.0, histogram.quantile_us(quantile)?);
+    for _ in 0..20 {
+        let middle = 0.5 * (low + high);
+        if histogram.requests_above(middle) > above { low = middle } else { high = middle }
+    }
+    Some(high)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_quantile_lies_within_its_bucket() {
+        let seen = LatencyHistogram { buckets: vec![(100.0, 90), (200.0, 10)] };
+        assert!((quantile_us(&seen, 0.95).unwrap() - 150.0).abs() < 0.1);
+        assert_eq!(quantile_us(&LatencyHistogram::default(), 0.95), None);
+    }
+}

@@ -1,0 +1,376 @@
+//! What clients and the server itself ask of the cores: learned from each window, whatever the
+//! setting was.
+
+use super::choice::Scene;
+use super::settings::ForesightSettings;
+use wattio_law::{Glimpse, LatencyObservation, Observation};
+use wattio_units::Seconds;
+
+/// Weight of the past that is kept with each window's work.
+const WORK_MEMORY: f64 = 0.8;
+/// Looks that are kept of one window.
+const LOOKS_MAX: usize = 400;
+/// Upper edges of the kinds of moments: rate over the window's mean.
+const EDGES: [f64; 3] = [1.6, 4.0, 12.0];
+/// How long moments busier than the window last, in seconds, as far as queues are concerned.
+const MOMENT_S: f64 = 0.02;
+
+/// Requests by the kind of moment in which they came, and the sum of their moments' rates over the
+/// window's.
+type Moments = [(f64, f64); EDGES.len() + 1];
+
+/// What is known of the load.
+#[derive(Clone, Debug)]
+pub struct Load {
+    /// Clients' core-seconds at the highest frequency by group, and the requests they were for.
+    work: Vec<f64>,
+    requests: f64,
+    /// Background core-seconds at the highest frequency by group.
+    background: Vec<f64>,
+    background_s: f64,
+    /// Requests that came in each look of the running window, with the look's span.
+    looks: Vec<(f64, f64)>,
+    /// Requests by the kind of moment in which they came, and the sum of their moments' rates over
+    /// the mean rate.
+    moments: Moments,
+    /// The same of the last window alone, where it was looked at.
+    last_moments: Option<Moments>,
+    /// Requests that came within the same look as a request, beyond those that do by chance.
+    crowd: f64,
+    crowd_requests: f64,
+    /// The busiest moment of the last window, in requests a second.
+    busiest: f64,
+    /// Requests a second: of the last window, and lately.
+    rate: f64,
+    rate_slow: f64,
+    /// Share of the windows in which the rate leapt, and the rate that it leapt to.
+    leaps: f64,
+    leap_rate: f64,
+    /// The busiest moments of windows: mean of their logarithm, how far it goes above that, and the
+    /// greatest so far; over how many windows.
+    peaks: Peaks,
+    /// Time since the last request.
+    quiet_s: f64,
+    /// Requests in flight at the ends of the last windows.
+    in_flight: Vec<f64>,
+}
+
+impl Load {
+    pub fn new(groups: usize) -> Self {
+        Self {
+            work: vec![0.0; groups],
+            requests: 0.0,
+            background: vec![0.0; groups],
+            background_s: 0.0,
+            looks: Vec::with_capacity(LOOKS_MAX),
+            moments: Moments::default(),
+            last_moments: None,
+            crowd: 0.0,
+            crowd_requests: 0.0,
+            busiest: 0.0,
+            rate: 0.0,
+            rate_slow: 0.0,
+            leaps: 0.0,
+            leap_rate: 0.0,
+            peaks: Peaks::default(),
+            quiet_s: 0.0,
+            in_flight: Vec::with_capacity(IN_FLIGHT_WINDOWS),
+        }
+    }
+
+    /// Takes in a look.
+    pub fn glance(&mut self, seen: &Glimpse) {
+        if self.looks.len() < LOOKS_MAX && seen.span.0 > 0.0 {
+            self.looks.push((seen.offered() as f64, seen.span.0));
+        }
+    }
+
+    /// Takes in a window that ran with `held` at these stretches.
+    pub fn learn(
+        &mut self,
+        seen: &Observation,
+        latency: &LatencyObservation,
+        stretches: &[f64],
+        is_settled: bool,
+        dt: Seconds,
+        settings: &ForesightSettings,
+    ) {
+        let offered = (latency.offered() as f64).min(super::REQUESTS_MAX);
+        if is_settled {
+            self.learn_work(seen, latency, stretches, dt);
+        }
+        let rate = offered / dt.0;
+        let is_quiet = offered <= 0.0 && !latency.has_in_flight();
+        self.quiet_s = if is_quiet { self.quiet_s + dt.0 } else { 0.0 };
+        self.learn_moments(offered, rate, dt.0);
+        let busiest = self.busiest_moment().unwrap_or(rate);
+        self.busiest = busiest;
+
+        let span = (dt / settings.window).min(4.0);
+        self.peaks.learn(busiest, span, settings.record_memory_windows);
+        let leapt = seen.alarm || (rate > 1.6 * self.rate.max(self.rate_slow) && offered > 50.0);
+        let keep = f64::powf(1.0 - 1.0 / settings.leap_memory_windows, span);
+        self.leaps = self.leaps * keep + f64::from(u8::from(leapt)) * (1.0 - keep);
+        self.leap_rate *= keep;
+        if leapt {
+            self.leap_rate = self.leap_rate.max(if seen.alarm { busiest } else { rate });
+        }
+        self.rate = if seen.alarm { busiest.max(rate) } else { rate };
+        let weight = 1.0 - f64::powf(0.85, span);
+        self.rate_slow += weight * (rate - self.rate_slow);
+        if let Some(in_flight) = latency.in_flight {
+            if self.in_flight.len() == IN_FLIGHT_WINDOWS {
+                self.in_flight.remove(0);
+            }
+            self.in_flight.push(in_flight.requests as f64);
+        }
+        self.looks.clear();
+    }
+
+    fn learn_work(
+        &mut self,
+        seen: &Observation,
+        latency: &LatencyObservation,
+        stretches: &[f64],
+        dt: Seconds,
+    ) {
+        let possible = |share: f64| if share.is_finite() { share.clamp(0.0, 1.0) } else { 0.0 };
+        let requests = (latency.requests as f64).min(super::REQUESTS_MAX);
+        let keep = if requests > 0.0 { WORK_MEMORY } else { 1.0 };
+        self.requests = self.requests * keep + requests;
+        self.background_s = self.background_s * WORK_MEMORY + dt.0;
+        for (at, (group, stretch)) in seen.groups.iter().zip(stretches).enumerate() {
+            let core_s = f64::from(group.cores) * dt.0 / stretch;
+            let (Some(work), Some(background)) =
+                (self.work.get_mut(at), self.background.get_mut(at))
+            else {
+                return;
+            };
+            if requests > 0.0 {
+                *work = *work * keep + possible(group.utilisation_clients) * core_s;
+            }
+            let done = possible(group.utilisation_background) * core_s;
+            *background = *background * WORK_MEMORY + done;
+        }
+    }
+
+    /// How requests came within the window: those that came in busy moments meet other queues.
+    fn learn_moments(&mut self, offered: f64, rate: f64, dt_s: f64) {
+        self.last_moments = None;
+        if self.looks.is_empty() || offered <= 0.0 || dt_s <= 0.0 {
+            return;
+        }
+        let squares: f64 = self.looks.iter().map(|look| look.0 * look.0).sum();
+        let sum: f64 = self.looks.iter().map(|look| look.0).sum();
+        let mean = sum / self.looks.len() as f64;
+        if sum > 0.0 {
+            self.crowd_requests = (self.crowd_requests + sum).min(CROWD_REQUESTS);
+            let weight = (sum / self.crowd_requests).min(0.5);
+            let crowd = (squares / sum - mean - 1.0).max(0.0);
+            self.crowd += weight * (crowd - self.crowd);
+        }
+        let mut here = Moments::default();
+        for &(arrived, span_s) in self.looks.iter().filter(|look| look.0 > 0.0) {
+            let ratio = arrived / span_s / rate;
+            let kind = EDGES.iter().position(|&edge| ratio < edge).unwrap_or(EDGES.len());
+            here[kind] = (here[kind].0 + arrived, here[kind].1 + arrived * ratio);
+        }
+        let requests: f64 = self.moments.iter().map(|moment| moment.0).sum();
+        // A window counts by its requests, but no more than the memory allows.
+        let keep = MOMENTS_MAX / (MOMENTS_MAX + offered.min(MOMENTS_MAX));
+        let keep = if requests > 0.0 { keep.max(0.5) } else { 0.0 };
+        for (moment, here) in self.moments.iter_mut().zip(here) {
+            *moment = (moment.0 * keep + here.0, moment.1 * keep + here.1);
+        }
+        self.last_moments = (sum > 0.0).then_some(here);
+    }
+
+    /// The busiest moment of the last window, in requests a second.
+    pub fn busiest(&self) -> f64 {
+        self.busiest
+    }
+
+    /// The greatest rate over two looks of the running window.
+    fn busiest_moment(&self) -> Option<f64> {
+        let both = |pair: &[(f64, f64)]| (pair[0].0 + pair[1].0) / (pair[0].1 + pair[1].1);
+        self.looks.windows(2).map(both).max_by(f64::total_cmp)
+    }
+
+    /// Clients' core-seconds for each request, by group.
+    pub fn work_s(&self, group: usize) -> f64 {
+        if self.requests > 0.0 { self.work[group] / self.requests } else { 0.0 }
+    }
+
+    /// Background work in cores' worth that was done, by group.
+    pub fn background_done(&self, group: usize) -> f64 {
+        if self.background_s > 0.0 { self.background[group] / self.background_s } else { 0.0 }
+    }
+
+    /// The part of the background work that a group has.
+    pub fn background_share(&self, group: usize) -> f64 {
+        let all: f64 = self.background.iter().sum();
+        if all > 0.0 { self.background[group] / all } else { 1.0 / self.background.len() as f64 }
+    }
+
+    /// The rate that is expected of the next window: that of the last one, smoothed where there
+    /// were few requests.
+    pub fn rate(&self, window: Seconds) -> f64 {
+        let requests = self.rate * window.0;
+        let own = requests / (requests + REQUESTS_NOISY);
+        own * self.rate + (1.0 - own) * self.rate_slow.max(0.5 * self.rate)
+    }
+
+    /// What a sleep costs that ends with the next request, in request-seconds: as a rule, and at the
+    /// busiest moment so far. Those that come while the drives wake up wait for half of that.
+    pub fn waking_s(&self, wake: Seconds) -> (f64, f64) {
+        let cost_s = |rate: f64| wake.0 * (1.0 + 0.5 * rate * wake.0);
+        (cost_s(self.peaks.usual()), cost_s(self.peaks.at_risk(0.0).unwrap_or(0.0)))
+    }
+
+    /// Time since the last request, in seconds.
+    pub fn quiet_s(&self) -> f64 {
+        self.quiet_s
+    }
+
+    /// The requests of a window at this rate, by the moments in which they come.
+    pub fn scenes(&self, rate: f64, window: Seconds) -> Vec<Scene> {
+        scenes_of(&self.moments, rate, window, 0.5 * self.crowd)
+    }
+
+    /// The requests of the window just seen, likewise.
+    pub fn last_scenes(&self, rate: f64, window: Seconds) -> Vec<Scene> {
+        {
+            let moments = self.last_moments.as_ref().unwrap_or(&self.moments);
+            scenes_of(moments, rate, window, 0.5 * self.crowd)
+        }
+    }
+
+    /// The leap that the load has shown, and the one that it has not yet, for as long as they last
+    /// until there is full speed.
+    pub fn leaps(&self, reaction: Seconds, settings: &ForesightSettings) -> [Scene; 4] {
+        let part = reaction / settings.window;
+        let scene = |(chance, rate): (f64, f64)| Scene {
+            rate,
+            weight: chance * rate * part,
+            overload_s: reaction.0,
+            // Those of a leap come together, for all that is known.
+            half_crowd: 0.5 * rate * settings.look_every.0,
+        };
+        let [a, b, c] = self.peaks.next_records();
+        [(self.leaps, self.leap_rate), a, b, c].map(scene)
+    }
+
+    /// A burst that must not break the promise by itself, with the number of its requests as weight.
+    pub fn risk(&self, reaction: Seconds, settings: &ForesightSettings) -> Option<Scene> {
+        let rate = self.peaks.at_risk(settings.risk_deviations + self.peaks.youth())?;
+        Some(Scene {
+            rate,
+            weight: rate * reaction.0,
+            overload_s: reaction.0,
+            half_crowd: 0.5 * rate * settings.look_every.0,
+        })
+    }
+
+    /// Whether as many requests are under way all the time: clients that wait for their answers.
+    pub fn clients_in_closed_loop(&self) -> Option<f64> {
+        let n = self.in_flight.len() as f64;
+        if self.in_flight.len() < IN_FLIGHT_WINDOWS {
+            return None;
+        }
+        let mean = self.in_flight.iter().sum::<f64>() / n;
+        let variance = self.in_flight.iter().map(|x| (x - mean) * (x - mean)).sum::<f64>() / n;
+        (mean >= 0.5 && variance < REGULAR * mean).then_some(mean)
+    }
+}
+
+fn scenes_of(moments: &Moments, rate: f64, window: Seconds, half_crowd: f64) -> Vec<Scene> {
+    let all: f64 = moments.iter().map(|moment| moment.0).sum();
+    if all <= 0.0 {
+        return vec![Scene { rate, weight: rate, overload_s: window.0, half_crowd }];
+    }
+    let scene = |(kind, &(requests, ratios)): (usize, &(f64, f64))| {
+        let (share, ratio) = (requests / all, ratios / requests.max(1e-9));
+        (share > 0.005).then_some(Scene {
+            rate: rate * ratio,
+            weight: rate * share,
+            overload_s: if kind == 0 { window.0 } else { MOMENT_S },
+            half_crowd,
+        })
+    };
+    moments.iter().enumerate().filter_map(scene).collect()
+}
+
+/// The busiest moments of windows.
+#[derive(Clone, Copy, Debug, Default)]
+struct Peaks {
+    /// Mean logarithm, and mean excess of the logarithm over it.
+    ln_mean: f64,
+    ln_above: f64,
+    ln_record: f64,
+    windows: f64,
+}
+
+impl Peaks {
+    fn learn(&mut self, rate: f64, span: f64, memory: f64) {
+        // Windows without a request tell nothing of those with.
+        if rate <= 0.0 {
+            return;
+        }
+        self.windows = (self.windows + span).min(memory);
+        let ln = rate.ln();
+        if self.ln_record == 0.0 {
+            (self.ln_mean, self.ln_record) = (ln, ln);
+        }
+        // A record is forgotten at the pace at which the next one is expected.
+        self.ln_record = (self.ln_record - self.ln_above * span / memory).max(ln);
+        let weight = 1.0 / self.windows.clamp(1.0, PEAK_WINDOWS);
+        self.ln_mean += weight * (ln - self.ln_mean);
+        self.ln_above += weight * ((ln - self.ln_mean).max(0.0) * 2.0 - self.ln_above);
+    }
+
+    /// Records of few windows are soon broken: what to reckon with above them.
+    fn youth(&self) -> f64 {
+        YOUTH_WINDOWS / (self.windows + 0.5 * YOUTH_WINDOWS)
+    }
+
+    /// A moment so many times the usual excess above the busiest so far.
+    fn at_risk(&self, above: f64) -> Option<f64> {
+        let known = self.ln_record != 0.0;
+        known.then(|| (self.ln_record + above * self.ln_above).exp().min(RATE_MAX))
+    }
+
+    /// The busiest moment of a usual window, in requests a second.
+    fn usual(&self) -> f64 {
+        if self.ln_record == 0.0 { 0.0 } else { self.ln_mean.exp() }
+    }
+
+    /// The chances that the next window has a moment busier than any before, and how busy it is then.
+    /// Of `N + 1` windows in no order the last is the busiest with a chance of `1 / (N + 1)`; the
+    /// tail is taken as exponential in the logarithm, as of a power law, and cut in three.
+    fn next_records(&self) -> [(f64, f64); 3] {
+        let chance = if self.ln_record == 0.0 { 0.0 } else { 1.0 / (self.windows + 1.0) };
+        RECORD_PARTS.map(|(part, above)| {
+            (chance * part, (self.ln_record + above * self.ln_above).exp().min(RATE_MAX))
+        })
+    }
+}
+
+/// Parts of an exponential tail, and their means in units of its mean.
+const RECORD_PARTS: [(f64, f64); 3] = [(0.5, 0.31), (0.4, 1.24), (0.1, 3.3)];
+/// Windows after which the busiest moment is one to go by.
+const YOUTH_WINDOWS: f64 = 10.0;
+/// No more requests a second come to any server.
+const RATE_MAX: f64 = 1e8;
+/// Windows over which the mean of peaks is taken.
+const PEAK_WINDOWS: f64 = 60.0;
+/// Windows over which the requests in flight are compared.
+const IN_FLIGHT_WINDOWS: usize = 16;
+/// Variance over mean of the requests in flight of clients that wait; it is 1 of those that do not,
+/// and of 16 samples of them below this once in a hundred times.
+const REGULAR: f64 = 0.4;
+/// Requests over which the moments are remembered.
+const MOMENTS_MAX: f64 = 20_000.0;
+/// Requests of a window that change the memory of crowds to their part of this.
+const CROWD_REQUESTS: f64 = 500.0;
+/// With so many requests in a window half of its rate is noise's.
+const REQUESTS_NOISY: f64 = 30.0;

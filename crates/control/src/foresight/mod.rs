@@ -1,0 +1,264 @@
+//! Foresight: predicts what every setting would draw and cost in latency, and takes the cheapest.
+//!
+//! Each window it learns what the load asks of the cores ([`load`]) and how latency follows the
+//! setting ([`learning`], [`estimate`], over the queues of [`wattio_model::Station`]); it then takes for each
+//! group the cores and the frequency of least power plus priced latency ([`saving`], [`choice`]). The price
+//! follows what was spent of each bound ([`price`]). Between two choices a guard looks for bursts
+//! ([`guard`]). Now and then a window runs at full speed, when what it would teach is worth it.
+//!
+//! What it does without what a host may not tell:
+//! - no power table: the assumed one of the parameters; no frequency-bound share likewise;
+//! - no arrivals: completions stand for them; no requests in flight: the guard goes by arrivals
+//!   and latency, and closed loops are not recognised;
+//! - no histogram: bounds on quantiles cannot be steered by, and full speed is kept for them;
+//! - no background classes: work is left to run as it becomes due, on cores that have room for
+//!   what was seen of it;
+//! - no latency: full speed.
+
+mod background;
+mod choice;
+mod estimate;
+mod guard;
+mod learning;
+mod load;
+mod price;
+mod saving;
+mod settings;
+
+pub use settings::ForesightSettings;
+
+use background::Background;
+use choice::{Demand, Features, Menu, Scene};
+use estimate::Estimate;
+use guard::Guard;
+use load::Load;
+use price::Account;
+use wattio_law::{Action, Bound, Glimpse, GroupAction, Insight, Law, Limits, Observation, Watch};
+use wattio_units::Seconds;
+
+/// What the law is doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Mode {
+    Learning,
+    Saving,
+    Guarding,
+    Idle,
+}
+
+impl Mode {
+    const NAMES: [&'static str; 4] = ["learning", "saving", "guarding", "idle"];
+}
+
+/// The law and its state.
+#[derive(Clone, Debug)]
+pub struct Foresight {
+    settings: ForesightSettings,
+    limits: Limits,
+    menus: Vec<Menu>,
+    load: Load,
+    background: Background,
+    estimate: Estimate,
+    accounts: Vec<Account>,
+    guard: Guard,
+    mode: Mode,
+    reason: &'static str,
+    /// What is in force, by what was said last, and the time it was in force for.
+    held: Vec<GroupAction>,
+    held_before: Vec<GroupAction>,
+    /// Whether the drives were told to sleep.
+    asleep: bool,
+    /// Whether the running window began with the effects of an earlier setting gone.
+    settled: bool,
+    elapsed: Seconds,
+    since_probe: Seconds,
+    probe_gap: Seconds,
+    requests_since_probe: f64,
+    /// Requests whose surprises were not charged yet: how many, and the sums of the surprises and of
+    /// what was foreseen, in request-microseconds.
+    unjudged: (f64, f64, f64),
+    /// How many times slower than full speed the model is trusted to be true.
+    trust: f64,
+    /// The tail at full speed, in microseconds.
+    tail_us: Option<f64>,
+    /// Of the last window with requests.
+    full_speed_us: Option<f64>,
+    loss: Option<f64>,
+    /// Room for the search.
+    priced: Vec<f64>,
+    power_w: Option<f64>,
+}
+
+impl Foresight {
+    /// For a server of these limits.
+    #[must_use]
+    pub fn new(settings: ForesightSettings, limits: Limits) -> Self {
+        let assumed = settings.assumed();
+        let menu = |group| {
+            Menu::new(group, &assumed).without(!settings.adapt_cores, !settings.adapt_frequency)
+        };
+        let menus: Vec<_> = limits.groups.iter().map(menu).collect();
+        let held: Vec<_> = limits.full_speed().groups;
+        let estimate = Estimate::new(
+            [settings.work_waited_for, settings.waiting, settings.together],
+            [
+                settings.work_waited_for_deviation,
+                settings.waiting_deviation,
+                settings.together_deviation,
+            ],
+        );
+        Self {
+            load: Load::new(menus.len()),
+            background: Background::default(),
+            estimate,
+            accounts: vec![Account::new(Bound::mean_relative(settings.plf))],
+            guard: Guard::default(),
+            mode: Mode::Learning,
+            reason: "starting",
+            held_before: held.clone(),
+            held,
+            asleep: false,
+            settled: true,
+            elapsed: Seconds(0.0),
+            since_probe: Seconds(0.0),
+            probe_gap: settings.probe_first,
+            requests_since_probe: 0.0,
+            unjudged: (0.0, 0.0, 0.0),
+            trust: TRUST_FIRST,
+            tail_us: None,
+            full_speed_us: None,
+            loss: None,
+            priced: Vec::new(),
+            power_w: None,
+            menus,
+            limits,
+            settings,
+        }
+    }
+
+    fn is_full(&self) -> bool {
+        self.held.iter().zip(&self.menus).all(|(held, menu)| *held == menu.full())
+    }
+
+    /// Says full speed, and why.
+    fn full_speed(&mut self, mode: Mode, reason: &'static str) -> Action {
+        self.mode = mode;
+        self.reason = reason;
+        self.asleep = false;
+        let mut action = self.limits.full_speed();
+        if self.settings.adapt_background {
+            let wanted = self.background.wanted(&self.settings);
+            action.background = wanted.map_or_else(Vec::new, |w| self.background.budgets(w));
+        }
+        action
+    }
+
+    /// What the requests of each group cost, with so many cores' worth of background work in all.
+    fn demands(&self, background: Option<f64>) -> Vec<Demand> {
+        let demand = |group: usize| Demand {
+            work_s: self.load.work_s(group),
+            visits: self.settings.visits,
+            background: background.map_or_else(
+                || self.load.background_done(group),
+                |cores| cores * self.load.background_share(group),
+            ),
+            slice_left_s: self.settings.slice.0 * self.settings.left_share,
+            task_left: self.settings.left_share,
+        };
+        (0..self.menus.len()).map(demand).collect()
+    }
+
+    /// The features of a setting, over all groups.
+    fn features(&self, demands: &[Demand], setting: &[GroupAction], scenes: &[Scene]) -> Features {
+        let groups = demands.iter().zip(&self.menus).zip(setting);
+        groups.fold(Features::default(), |sum, ((demand, menu), &setting)| {
+            sum.plus(demand.at(menu, setting, scenes))
+        })
+    }
+
+    fn full_setting(&self) -> Vec<GroupAction> {
+        self.menus.iter().map(Menu::full).collect()
+    }
+}
+
+/// No window has more requests; a count that says so is not believed beyond this.
+const REQUESTS_MAX: f64 = 1e9;
+/// How far from full speed the model is trusted at first, and at most.
+const TRUST_FIRST: f64 = 1.6;
+const TRUST_MAX: f64 = 100.0;
+/// Windows at full speed to begin with.
+const FIRST_WINDOWS: f64 = 2.0;
+
+impl Law for Foresight {
+    fn step(&mut self, seen: &Observation, dt: Seconds) -> Action {
+        let dt = Seconds(if dt.0.is_finite() { dt.0.max(1e-3) } else { self.settings.window.0 });
+        self.elapsed = self.elapsed + dt;
+        self.since_probe = self.since_probe + dt;
+        self.power_w = seen.power.map(|power| power.0).filter(|power_w| power_w.is_finite());
+        let latency = seen.latency.as_ref().filter(|latency| latency.is_plausible());
+        let action = match latency {
+            None => self.full_speed(Mode::Guarding, "no latency to go by"),
+            Some(latency) => {
+                self.learn(seen, latency, dt);
+                if self.is_stalled(latency) {
+                    self.full_speed(Mode::Guarding, "requests are under way and none is answered")
+                } else if self.lacks_histogram(latency) {
+                    self.full_speed(Mode::Guarding, "a bound on a quantile, and no histogram")
+                } else if seen.alarm {
+                    self.full_speed(Mode::Guarding, "a burst")
+                } else if self.elapsed < self.settings.window * FIRST_WINDOWS {
+                    self.full_speed(Mode::Learning, "learning the latency at full speed")
+                } else {
+                    self.step_saving(seen)
+                }
+            }
+        };
+        let action = self.limits.clamp(&action);
+        self.settled = !seen.alarm && latency.is_some() && !self.asleep;
+        self.held_before = std::mem::replace(&mut self.held, action.groups.clone());
+        action
+    }
+
+    fn period(&self) -> Seconds {
+        self.settings.window
+    }
+
+    fn watch(&self) -> Option<Watch> {
+        Some(Watch { span: self.settings.look_span, every: self.settings.look_every })
+    }
+
+    fn glance(&mut self, seen: &Glimpse) {
+        self.load.glance(seen);
+    }
+
+    fn is_alarming(&self, seen: &Glimpse) -> bool {
+        !self.is_full() && self.guard.is_alarming(seen)
+    }
+
+    fn insight(&self) -> Insight {
+        let bound_us = self.full_speed_us.map(|us| us + self.allowance_us(us));
+        Insight {
+            reason: self.reason,
+            mode: Some(Mode::NAMES[self.mode as usize]),
+            baseline_us: self.full_speed_us,
+            baseline_us_tail: self.tail_us,
+            bound_us: bound_us.filter(|us| us.is_finite()),
+            loss: self.loss,
+            bound_in_force: true,
+            is_learning: self.mode == Mode::Learning,
+        }
+    }
+
+    fn modes(&self) -> &'static [&'static str] {
+        &Mode::NAMES
+    }
+
+    fn bounds(&self) -> Vec<Bound> {
+        self.accounts.iter().map(|account| account.bound).collect()
+    }
+
+    fn set_bounds(&mut self, bounds: &[Bound]) {
+        if !bounds.is_empty() {
+            self.accounts = bounds.iter().map(|&bound| Account::new(bound)).collect();
+        }
+    }
+}

@@ -1,0 +1,155 @@
+//! The price of latency: one virtual queue for each bound.
+//!
+//! Drift plus penalty (M. Neely, *Stochastic Network Optimization*, 2010): what requests lost above
+//! what is allowed is owed; the price of further loss follows the debt. For loads that repeat, the
+//! mean loss then meets the bound and the power is near to the least that any policy draws.
+
+use super::settings::ForesightSettings;
+use wattio_law::{Bound, LatencyObservation, Limit, Scope, Statistic};
+
+/// A window's requests and what they lost.
+#[derive(Clone, Copy, Debug)]
+pub struct Spent<'a> {
+    pub seen: &'a LatencyObservation,
+    /// What the setting cost each of them, in microseconds.
+    pub extra_us: f64,
+    /// Their mean latency at full speed, in microseconds.
+    pub full_speed_us: f64,
+    /// Their quantile at full speed.
+    pub tail_us: Option<f64>,
+    /// Length over the length of a usual window.
+    pub span: f64,
+}
+
+/// What one bound has cost and allowed.
+#[derive(Clone, Debug)]
+pub struct Account {
+    pub bound: Bound,
+    /// Decaying sums: spent and allowed, in request-microseconds (or requests, for quantiles).
+    spent: f64,
+    allowed: f64,
+    /// The same since the start.
+    spent_ever: f64,
+    allowed_ever: f64,
+    /// What a usual window allows.
+    usual: f64,
+    /// Logarithm of the price in watts for each request under way; `None` before it is known.
+    ln_price: Option<f64>,
+}
+
+impl Account {
+    pub fn new(bound: Bound) -> Self {
+        Self {
+            bound,
+            spent: 0.0,
+            allowed: 0.0,
+            spent_ever: 0.0,
+            allowed_ever: 0.0,
+            usual: 0.0,
+            ln_price: None,
+        }
+    }
+
+    /// By how much the mean may be above that at full speed, in microseconds; what a quantile
+    /// leaves to the mean is a guess that the price corrects.
+    pub fn allowance_us(&self, full_speed_us: f64, tail_us: Option<f64>) -> f64 {
+        match (self.bound.statistic, self.bound.limit) {
+            (_, Limit::Relative(share)) => share * full_speed_us,
+            (Statistic::Mean, Limit::Absolute(limit)) => (limit.0 * 1e6 - full_speed_us).max(0.0),
+            (Statistic::Quantile(_), Limit::Absolute(limit)) => {
+                tail_us.map_or(0.0, |tail_us| (limit.0 * 1e6 - tail_us).max(0.0) * TAIL_TO_MEAN)
+            }
+        }
+    }
+
+    /// Takes in a window.
+    pub fn spend(&mut self, window: &Spent, settings: &ForesightSettings) {
+        let requests = window.seen.requests as f64;
+        let (spent, allowed) = match self.bound.statistic {
+            Statistic::Mean => {
+                let allowance_us = self.allowance_us(window.full_speed_us, None);
+                (window.extra_us * requests, allowance_us * requests)
+            }
+            Statistic::Quantile(q) => {
+                let limit_us = self.bound.limit_us(window.tail_us);
+                let Some((histogram, limit_us)) = window.seen.histogram.as_ref().zip(limit_us)
+                else {
+                    return;
+                };
+                (histogram.requests_above(limit_us), (1.0 - q) * requests)
+            }
+        };
+        let keep = (-window.span / settings.debt_windows).exp();
+        self.spent = self.spent * keep + spent;
+        self.allowed = self.allowed * keep + allowed;
+        self.spent_ever += spent;
+        self.allowed_ever += allowed;
+        let weight = 1.0 - (-window.span / settings.usual_windows).exp();
+        self.usual += weight * (allowed / window.span - self.usual);
+        if let Some(ln_price) = self.ln_price.as_mut().filter(|_| self.usual > 0.0) {
+            let off = (spent - settings.spend_share * allowed) / self.usual;
+            *ln_price += (settings.price_gain * off).clamp(-0.3 * window.span, 0.7);
+        }
+        // Windows with few requests tell little of themselves, but all together they do.
+        let share = self.spent_share();
+        if let Some(ln_price) = &mut self.ln_price {
+            let off = (share - settings.spend_share).clamp(-1.0, 1.0);
+            *ln_price += settings.share_gain * off * window.span.min(4.0);
+            *ln_price = ln_price.clamp(LN_PRICE_MIN, LN_PRICE_MAX);
+        }
+    }
+
+    /// Charges what was spent without being known, in request-microseconds; negative: what was
+    /// charged and not spent.
+    pub fn correct(&mut self, spent: f64) {
+        if self.bound.statistic == Statistic::Mean {
+            let most = 0.5 * self.allowed;
+            let spent = spent.clamp(-most, most);
+            self.spent = (self.spent + spent).max(0.0);
+            self.spent_ever = (self.spent_ever + spent).max(0.0);
+        }
+    }
+
+    /// The share of the promise that is spent: lately or since the start, whichever is more.
+    pub fn spent_share(&self) -> f64 {
+        let share = |spent: f64, allowed: f64| if allowed > 0.0 { spent / allowed } else { 0.0 };
+        share(self.spent, self.allowed).max(share(self.spent_ever, self.allowed_ever))
+    }
+
+    /// What one burst may cost, in request-microseconds; `None` where that cannot be told.
+    pub fn reserve_us(&self) -> Option<f64> {
+        let mean = self.bound.statistic == Statistic::Mean;
+        mean.then(|| (self.allowed_ever - self.spent_ever).max(0.0))
+    }
+
+    /// Sets the first price.
+    pub fn begin(&mut self, price_w: f64) {
+        self.ln_price.get_or_insert(price_w.max(1e-9).ln());
+    }
+
+    pub fn has_price(&self) -> bool {
+        self.ln_price.is_some()
+    }
+
+    /// Watts that may be spent to have one request fewer under way.
+    pub fn price_w(&self, settings: &ForesightSettings) -> f64 {
+        let Some(ln_price) = self.ln_price else { return 0.0 };
+        let debt = settings.debt_gain * (self.spent_share() - settings.spend_share);
+        let debt = if self.bound.scope == Scope::Run { debt.clamp(-2.5, 8.0) } else { 0.0 };
+        (ln_price + debt).clamp(LN_PRICE_MIN, LN_PRICE_MAX).exp()
+    }
+
+    /// The greatest extra latency that any one window may be expected to have, over the allowance.
+    pub fn window_share(&self, settings: &ForesightSettings) -> f64 {
+        match self.bound.scope {
+            Scope::Window => settings.spend_share,
+            Scope::Run => settings.window_share_max,
+        }
+    }
+}
+
+/// Prices beyond these are as good as none and as full speed.
+const LN_PRICE_MIN: f64 = -10.0;
+const LN_PRICE_MAX: f64 = 25.0;
+/// What the mean may grow by where a quantile may grow by 1, at first.
+const TAIL_TO_MEAN: f64 = 0.5;

@@ -1,0 +1,254 @@
+//! What foresight says for the next window: the choice at a price, sleep, probes, the guard.
+
+use super::choice::{Choice, Demand, Features, Menu, Scene, Terms, best};
+use super::guard::{Expected, Guard};
+use super::price::Account;
+use super::{Foresight, Mode, TRUST_MAX};
+use wattio_law::{Action, DriveAction, GroupAction, Observation};
+use wattio_units::Seconds;
+
+impl Foresight {
+    /// The choice for all groups at a price.
+    fn choose(&mut self, demands: &[Demand], terms: &Terms) -> Vec<Choice> {
+        let mut priced = std::mem::take(&mut self.priced);
+        let pairs = self.menus.iter().zip(demands);
+        let choices = pairs.map(|(menu, demand)| best(menu, demand, terms, &mut priced)).collect();
+        self.priced = priced;
+        choices
+    }
+
+    /// What the setting is expected to cost a request, with the weights at their worst.
+    fn extra_us(
+        &self,
+        demands: &[Demand],
+        choices: &[Choice],
+        scenes: &[Scene],
+        weights: [f64; 3],
+    ) -> f64 {
+        let setting: Vec<_> = choices.iter().map(|choice| choice.setting).collect();
+        let here = self.features(demands, &setting, scenes);
+        let full = self.features(demands, &self.full_setting(), scenes);
+        here.plus(full.times(-1.0)).weighed(weights).max(0.0)
+    }
+
+    /// Watts for each request under way, by all bounds together.
+    fn price_w(&self) -> f64 {
+        let prices = self.accounts.iter().map(|account| account.price_w(&self.settings));
+        let price_w = prices.fold(0.0, f64::max);
+        match (self.load.clients_in_closed_loop(), self.power_w) {
+            // Clients that wait send less when they are served later: a joule saved at the price
+            // of more than its part of the requests is none.
+            (Some(clients), Some(power_w)) => price_w.max(power_w / clients),
+            _ => price_w,
+        }
+    }
+
+    pub(super) fn step_saving(&mut self, seen: &Observation) -> Action {
+        let window = self.settings.window;
+        let rate = self.load.rate(window);
+        let full_speed_us = self.full_speed_us.unwrap_or(0.0);
+        let mut scenes = self.load.scenes(rate, window);
+        let usual = scenes.len();
+        scenes.extend(self.load.leaps(self.reaction(), &self.settings));
+        let asleep = self.may_sleep();
+        let wanted = if asleep {
+            let most = 0.8 * self.menus.iter().map(|menu| f64::from(menu.cores_max)).sum::<f64>();
+            Some(self.background.in_batches(self.elapsed, most, &self.settings))
+        } else {
+            self.background.wanted(&self.settings)
+        };
+        let demands = self.demands(wanted);
+        let weights = self.estimate.weights_at_worst(self.settings.careful_deviations);
+        let mut terms = Terms {
+            scenes: &scenes,
+            rate,
+            weights,
+            price_w: 0.0,
+            utilisation_max: self.settings.utilisation_max,
+            risk: self.risk(),
+            slowdown_max: self.trust,
+        };
+        self.begin_prices(&demands, &terms, &scenes[..usual], full_speed_us);
+        terms.price_w = self.price_w();
+        let mut choices = self.choose(&demands, &terms);
+        let cap_us = self.cap_us(full_speed_us);
+        let mut extra_us = self.extra_us(&demands, &choices, &scenes[..usual], weights);
+        for _ in 0..PRICE_STEPS {
+            if extra_us <= cap_us || rate <= 0.0 {
+                break;
+            }
+            terms.price_w = terms.price_w.max(1e-3) * 3.0;
+            choices = self.choose(&demands, &terms);
+            extra_us = self.extra_us(&demands, &choices, &scenes[..usual], weights);
+        }
+        let groups: Vec<_> = choices.iter().map(|choice| choice.setting).collect();
+        self.mode = if rate > 0.0 { Mode::Saving } else { Mode::Idle };
+        self.reason = "the cheapest setting at the price of latency";
+        let more = self.features(&demands, &groups, &scenes[..usual]);
+        let more =
+            more.plus(self.features(&demands, &self.full_setting(), &scenes[..usual]).times(-1.0));
+        self.set_guard(&demands, &groups, rate, full_speed_us + extra_us);
+        if self.wants_probe(more, full_speed_us, seen) {
+            self.since_probe = Seconds(0.0);
+            return self.full_speed(Mode::Learning, "a window at full speed, to learn from");
+        }
+        let background = match wanted {
+            Some(cores) if self.settings.adapt_background => self.background.budgets(cores),
+            _ => Vec::new(),
+        };
+        self.asleep = asleep;
+        let drives = if asleep { DriveAction::Asleep } else { DriveAction::Own };
+        Action { groups, drives, background }
+    }
+
+    /// A burst that the load may come to, and what each group may lose by it.
+    fn risk(&self) -> Option<(Scene, f64)> {
+        let reserve_us = self.accounts.iter().filter_map(Account::reserve_us).reduce(f64::min)?;
+        let scene = self.load.risk(self.reaction(), &self.settings)?;
+        Some((scene, reserve_us * self.settings.risk_share / self.menus.len() as f64))
+    }
+
+    /// Whether the drives may sleep, with background work in batches: what they save until the next
+    /// request must be worth what that request, and those that come while they wake up, wait; and
+    /// no promise may be broken by it.
+    fn may_sleep(&self) -> bool {
+        let Some(drives) = self.limits.drives.filter(|_| self.settings.adapt_background) else {
+            return false;
+        };
+        let (usual_s, worst_s) = self.load.waking_s(drives.wake);
+        // Whoever has been quiet for long stays so for as long again.
+        let often = 1.0 / self.load.quiet_s().max(1e-3);
+        let quiet = self.load.quiet_s() >= self.settings.quiet_min.0;
+        // A request that waits for a drive is over any quantile's limit, however long it waits.
+        let reserve_us = |account: &Account| account.reserve_us().unwrap_or(0.0);
+        let reserve_us = self.accounts.iter().map(reserve_us).fold(f64::INFINITY, f64::min);
+        // A server that nobody has asked for anything yet has promised nothing yet, either.
+        let affordable =
+            worst_s * 1e6 < reserve_us * RESERVE_AT_ONCE || self.full_speed_us.is_none();
+        quiet
+            && affordable
+            && drives.saves.0 > self.price_w() * usual_s * often
+            && self.background.can_wait(self.elapsed, &self.settings)
+    }
+
+    /// Sets the first prices so that the load as it is would spend just what it may.
+    fn begin_prices(
+        &mut self,
+        demands: &[Demand],
+        terms: &Terms,
+        scenes: &[Scene],
+        full_speed_us: f64,
+    ) {
+        if self.accounts.iter().all(Account::has_price) || terms.rate <= 0.0 {
+            return;
+        }
+        let target_us = self.allowance_us(full_speed_us) * self.settings.spend_share;
+        let (mut low, mut high) = (0.0_f64, 20.0_f64);
+        for _ in 0..PRICE_STEPS {
+            let middle = 0.5 * (low + high);
+            let priced = Terms { price_w: middle.exp(), slowdown_max: TRUST_MAX, ..*terms };
+            let choices = self.choose(demands, &priced);
+            let extra_us = self.extra_us(demands, &choices, scenes, terms.weights);
+            if extra_us > target_us { low = middle } else { high = middle }
+        }
+        for account in &mut self.accounts {
+            account.begin(high.exp());
+        }
+    }
+
+    /// By how much the mean may grow by the strictest bound, in microseconds.
+    pub(super) fn allowance_us(&self, full_speed_us: f64) -> f64 {
+        let allowed = |account: &Account| account.allowance_us(full_speed_us, self.tail_us);
+        self.accounts.iter().map(allowed).fold(f64::INFINITY, f64::min)
+    }
+
+    /// The greatest extra latency that the window may be expected to have, in microseconds.
+    fn cap_us(&self, full_speed_us: f64) -> f64 {
+        let cap = |account: &Account| {
+            account.window_share(&self.settings) * account.allowance_us(full_speed_us, self.tail_us)
+        };
+        self.accounts.iter().map(cap).fold(f64::INFINITY, f64::min)
+    }
+
+    /// Time from the first request of a burst to full speed.
+    fn reaction(&self) -> Seconds {
+        self.settings.look_span + self.limits.gate_on
+    }
+
+    /// The rate from which on this setting costs more than can be let pass until the next choice.
+    fn tolerable_rate(
+        &self,
+        demands: &[Demand],
+        groups: &[GroupAction],
+        rate: f64,
+        latency_us: f64,
+    ) -> f64 {
+        let full = self.full_setting();
+        let allowed_us = self.allowance_us(latency_us) * ALARMING;
+        let mut tolerable = rate.max(50.0);
+        for _ in 0..RATE_STEPS {
+            let next = tolerable * 1.4;
+            let scene = [Scene { rate: next, weight: 1.0, overload_s: 0.02, half_crowd: 0.0 }];
+            let here = self.features(demands, groups, &scene);
+            let more = here.plus(self.features(demands, &full, &scene).times(-1.0));
+            if more.weighed(self.estimate.weights()) > allowed_us {
+                break;
+            }
+            tolerable = next;
+        }
+        tolerable
+    }
+
+    fn set_guard(
+        &mut self,
+        demands: &[Demand],
+        groups: &[GroupAction],
+        rate: f64,
+        latency_us: f64,
+    ) {
+        let capacity = |((demand, menu), group): ((&Demand, &Menu), &GroupAction)| {
+            let stretch = menu.points[menu.at(group.frequency)].stretch;
+            f64::from(group.cores) / (demand.work_s * stretch).max(1e-9)
+        };
+        let capacities = demands.iter().zip(&self.menus).zip(groups).map(capacity);
+        let expected = Expected {
+            rate,
+            capacity: capacities.fold(f64::INFINITY, f64::min),
+            tolerable: self.tolerable_rate(demands, groups, rate, latency_us),
+            latency_us,
+            wake_s: match self.limits.drives {
+                Some(drives) if self.may_sleep() => drives.wake.0,
+                _ => 0.0,
+            },
+        };
+        self.guard = Guard::new(&expected, self.settings.look_span);
+    }
+
+    /// Whether a window at full speed would teach enough about what this setting costs.
+    fn wants_probe(&self, more: Features, full_speed_us: f64, seen: &Observation) -> bool {
+        if seen.latency.as_ref().is_none_or(|latency| latency.requests < PROBE_REQUESTS_MIN) {
+            return false;
+        }
+        if self.estimate.is_leaning() && self.since_probe >= self.settings.probe_first {
+            return true;
+        }
+        if self.since_probe < self.probe_gap {
+            return false;
+        }
+        let allowance_us = self.allowance_us(full_speed_us);
+        let unsure =
+            self.estimate.deviation_us(more) > self.settings.probe_uncertainty * allowance_us;
+        unsure || self.since_probe >= self.settings.probe_every
+    }
+}
+
+/// Steps in which a tolerable rate is found: up to 400 times the expected one.
+const RATE_STEPS: usize = 18;
+/// Steps in which a price is found.
+const PRICE_STEPS: usize = 12;
+/// A window at full speed with fewer requests would teach nothing.
+const PROBE_REQUESTS_MIN: u64 = 4;
+/// What of the unspent promise one sleep of the drives may cost.
+const RESERVE_AT_ONCE: f64 = 0.5;
+/// A rate at which latency grows by so much more than is allowed is cause for alarm.
+const ALARMING: f64 = 1.5;

@@ -1,0 +1,163 @@
+//! Foresight on simulated servers: the bound, bursts, gaps, background work, odd hosts.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot set up its server has failed")]
+
+mod twin;
+
+use twin::{RAND_RW, Trial, latency_us, number, phase, saving, small, taken};
+use wattio_control::{Settings, build};
+use wattio_law::{Bound, DriveAction};
+use wattio_plant::Server;
+use wattio_sim::{Load, Run, RunSettings, Senders, limits};
+use wattio_units::Hertz;
+
+fn open(server: Server, phases: &[(f64, f64)]) -> Trial {
+    let phases = phases.iter().map(|&(span_s, iops)| phase(span_s, Some(iops), RAND_RW)).collect();
+    Trial { server, senders: Senders::Open, phases, warmup_s: 0.0, seed: 1 }
+}
+
+fn ratio(run: &Run, native: &Run) -> f64 {
+    latency_us(run.rows()) / latency_us(native.rows())
+}
+
+fn background_share(run: &Run, native: &Run) -> f64 {
+    run.summary().background_rate_mean / native.summary().background_rate_mean
+}
+
+#[test]
+fn a_steady_load_keeps_the_bound_and_saves() {
+    let trial = open(small(), &[(40.0, 4_000.0)]);
+    let (run, native) = (trial.run("foresight", &[]), trial.native());
+    let (ratio, saved) = (ratio(&run, &native), saving(&run, &native));
+    println!("steady: x{ratio:.3}, saved {saved:.4}");
+    assert!(ratio <= 1.2, "x{ratio}");
+    assert!(saved > 0.08, "{saved}");
+    assert!(background_share(&run, &native) >= 0.98);
+}
+
+/// PACER saved nothing at all on a load that swings while native's latency is flat: a divergence of
+/// load was taken for danger, though only latency is promised.
+#[test]
+fn a_load_that_swings_is_saved_on() {
+    let swings: Vec<_> = (0..12).map(|at| (4.0, [15_000.0, 500.0][at % 2])).collect();
+    let trial = open(small(), &swings);
+    let (run, native) = (trial.run("foresight", &[]), trial.native());
+    let (ratio, saved) = (ratio(&run, &native), saving(&run, &native));
+    println!("swings: x{ratio:.3}, saved {saved:.4}");
+    assert!(ratio <= 1.2, "x{ratio}");
+    assert!(saved > 0.05, "{saved}");
+}
+
+/// A gap of 35 s broke the bound 1.65 times: drives slept, and the first requests waited for them.
+#[test]
+fn the_requests_after_a_gap_do_not_break_the_bound() {
+    let trial = open(small(), &[(30.0, 4_000.0), (35.0, 0.0), (30.0, 4_000.0)]);
+    let (run, native) = (trial.run("foresight", &[]), trial.native());
+    let slept = taken(&run).iter().any(|step| step.action.drives == DriveAction::Asleep);
+    let (ratio, saved) = (ratio(&run, &native), saving(&run, &native));
+    println!(
+        "gap: x{ratio:.3}, saved {saved:.4}, background {:.3}",
+        background_share(&run, &native)
+    );
+    assert!(slept, "the gap was not used");
+    assert!(ratio <= 1.2, "x{ratio}");
+    assert!(background_share(&run, &native) >= 0.98);
+}
+
+#[test]
+fn a_burst_meets_full_speed_within_50_ms() {
+    let trial = open(small(), &[(30.0, 1_000.0), (0.5, 120_000.0), (10.0, 1_000.0)]);
+    let run = trial.run("foresight", &[]);
+    let steps = taken(&run);
+    let before = steps.iter().rev().find(|step| step.at_s < 30.0).unwrap();
+    assert_ne!(before.action.groups, trial.full_speed().groups, "nothing to give back");
+    let full = |step: &&twin::Taken| step.action.groups == trial.full_speed().groups;
+    let first = steps.iter().find(|step| step.at_s >= 30.0 && full(step)).unwrap();
+    println!("full speed {:.0} ms after the burst began", (first.at_s - 30.0) * 1e3);
+    assert!(first.at_s - 30.0 <= 0.05, "{} s", first.at_s);
+}
+
+/// Clients that wait send less when they are served later: a watt saved must not cost more joules
+/// for each request.
+#[test]
+fn a_closed_loop_of_eight_clients_pays_with_neither_joules_nor_throughput() {
+    let mut trial = open(small(), &[]);
+    trial.senders = Senders::Clients(8);
+    trial.phases = vec![phase(40.0, None, RAND_RW)];
+    trial.warmup_s = 10.0;
+    let (run, native) = (trial.run("foresight", &[]).summary(), trial.native().summary());
+    let joules = run.energy_per_io_j.unwrap() / native.energy_per_io_j.unwrap();
+    let rate = run.iops_mean / native.iops_mean;
+    println!("closed loop: joules x{joules:.3}, rate x{rate:.3}");
+    assert!(joules <= 1.01, "{joules}");
+    assert!(rate >= 1.0 / 1.2, "{rate}");
+}
+
+/// With two frequencies every choice is a leap; the mean over the run keeps the bound all the same.
+#[test]
+fn two_frequencies_are_enough() {
+    let mut server = small();
+    server.cores.frequency_steps = vec![Hertz(0.8e9), Hertz(3.0e9)];
+    let trial = open(server, &[(40.0, 4_000.0)]);
+    let (run, native) = (trial.run("foresight", &[]), trial.native());
+    let (ratio, saved) = (ratio(&run, &native), saving(&run, &native));
+    println!("two frequencies: x{ratio:.3}, saved {saved:.4}");
+    assert!(ratio <= 1.2, "x{ratio}");
+    assert!(saved > 0.01, "{saved}");
+}
+
+#[test]
+fn a_smaller_promise_saves_no_more() {
+    let trial = open(small(), &[(30.0, 4_000.0)]);
+    let native = trial.native();
+    let saved = [0.05, 0.2].map(|plf| {
+        let run = trial.run("foresight", &[number("plf", plf)]);
+        let ratio = ratio(&run, &native);
+        assert!(ratio <= 1.0 + plf, "plf {plf}: x{ratio:.3}");
+        saving(&run, &native)
+    });
+    println!("saved at plf 0.05 and 0.2: {saved:.4?}");
+    assert!(saved[0] < saved[1]);
+}
+
+fn under(trial: &Trial, bounds: &[&str]) -> Run {
+    let bounds: Vec<Bound> = bounds.iter().map(|bound| bound.parse().unwrap()).collect();
+    let law = build("foresight", &Settings::new(), &limits(&trial.server)).unwrap();
+    let load = Load::Phases { senders: trial.senders, phases: trial.phases.clone() };
+    let cut = RunSettings { warmup_s: 0.0, duration_s: None, window_s: 0.5, seed: 1 };
+    let mut run = Run::with_bounds(&trial.server, law, &bounds, load, cut).unwrap();
+    run.finish().unwrap();
+    run
+}
+
+/// A bound on the tail: the histogram steers the price.
+#[test]
+fn a_bound_on_the_99th_percentile_is_kept() {
+    let trial = open(small(), &[(60.0, 8_000.0)]);
+    let (run, native) = (under(&trial, &["p99 20%"]), trial.native());
+    let p99 = |run: &Run| run.summary().latency_us_p99.unwrap();
+    let (ratio, saved) = (p99(&run) / p99(&native), saving(&run, &native));
+    println!("p99: x{ratio:.3}, saved {saved:.4}");
+    assert!(ratio <= 1.2, "x{ratio}");
+    assert!(saved > 0.03, "{saved}");
+}
+
+#[test]
+fn bounds_of_other_kinds_and_several_at_once_are_kept() {
+    let trial = open(small(), &[(40.0, 8_000.0)]);
+    let native = trial.native();
+    let full_us = latency_us(native.rows());
+    let absolute = format!("mean {} us", (full_us * 1.1).round());
+    for bounds in [vec![absolute.as_str()], vec!["mean 20% window"], vec!["mean 20%", "mean 5%"]] {
+        let run = under(&trial, &bounds);
+        let (ratio, saved) = (ratio(&run, &native), saving(&run, &native));
+        println!("{bounds:?}: x{ratio:.3}, saved {saved:.4}");
+        let most = match bounds.as_slice() {
+            ["mean 20% window"] => 1.2,
+            [_, _] => 1.05,
+            _ => 1.1,
+        };
+        assert!(ratio <= most, "{bounds:?}: x{ratio}");
+        assert!(saved > 0.02, "{bounds:?}: {saved}");
+    }
+}

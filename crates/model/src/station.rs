@@ -1,0 +1,153 @@
+//! A group of cores as one queue: how long a client's task waits for a core.
+//!
+//! Tasks of clients go first, but a task that runs is not interrupted, so that a client who comes
+//! while every core is busy waits for the first of them to end its task, be it a client's or a slice
+//! of background work. With `a = (a_c + a_b) x` cores' worth of work on `n` cores, at `x` times
+//! their time at the highest frequency:
+//!
+//! `W = C(n, a) R / (n (1 - a_c x / n))`
+//!
+//! where `C` is Erlang's formula for waiting (A. K. Erlang, 1917), `R` the mean time that a running
+//! task has left, and the last factor the clients who are ahead (A. Cobham, 1954, for two
+//! priorities without interruption). Exact for exponential times of one length.
+
+/// What a group of cores has to do.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Station {
+    /// Clients' work in cores' worth at the highest frequency.
+    pub clients: f64,
+    /// Background work in cores' worth at the highest frequency.
+    pub background: f64,
+    /// Mean time left of a client's task that runs, in seconds at the highest frequency.
+    pub task_left_s: f64,
+    /// Mean time left of a slice of background work that runs, likewise.
+    pub slice_left_s: f64,
+}
+
+/// Clients' load is not believed to be nearer to 1 in a state of equilibrium: beyond it the queue
+/// grows for as long as the load lasts.
+const LOAD_MAX: f64 = 0.95;
+
+impl Station {
+    /// Tells `each` the number of cores, from 1 to `cores_max`, and how long a task waits with so
+    /// many, in seconds, at `stretch` times the time at the highest frequency. A load beyond the
+    /// cores lasts for `overload_s`, in which its queue grows.
+    #[inline]
+    pub fn waits(
+        &self,
+        stretch: f64,
+        cores_max: u32,
+        overload_s: f64,
+        mut each: impl FnMut(u32, f64),
+    ) {
+        let all = self.clients + self.background;
+        let left_s = if all > 0.0 {
+            (self.clients * self.task_left_s + self.background * self.slice_left_s) / all * stretch
+        } else {
+            0.0
+        };
+        let (clients, offered) = (self.clients * stretch, all * stretch);
+        let mut blocked = 1.0;
+        for cores in 1..=cores_max {
+            let n = f64::from(cores);
+            blocked = offered * blocked / (n + offered * blocked);
+            let all_busy = waiting(blocked, offered / n);
+            let load = clients / n;
+            let queue_s = all_busy * left_s / (n * (1.0 - load.min(LOAD_MAX)));
+            each(cores, queue_s + (load - LOAD_MAX).max(0.0) * 0.5 * overload_s);
+        }
+    }
+
+    /// How long a task waits with so many cores, in seconds: [`Station::waits`] for one number.
+    #[must_use]
+    pub fn wait_s(&self, stretch: f64, cores: u32, overload_s: f64) -> f64 {
+        let mut last_s = 0.0;
+        self.waits(stretch, cores, overload_s, |_, wait_s| last_s = wait_s);
+        last_s
+    }
+}
+
+/// Erlang's waiting probability from his loss probability.
+#[inline]
+fn waiting(blocked: f64, load: f64) -> f64 {
+    if load < 1.0 { blocked / (1.0 - load * (1.0 - blocked)) } else { 1.0 }
+}
+
+/// The probability that who comes to `cores` cores with `offered` cores' worth of work has to wait
+/// (Erlang C); 1 from saturation on.
+#[must_use]
+pub fn erlang_c(cores: u32, offered: f64) -> f64 {
+    let loss = |blocked: f64, n: u32| offered * blocked / (f64::from(n) + offered * blocked);
+    let blocked = (1..=cores).fold(1.0, loss);
+    waiting(blocked, offered / f64::from(cores.max(1)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// The formula as it is printed: a quotient of sums.
+    fn erlang_c_by_sums(cores: u32, offered: f64) -> f64 {
+        let term = |k: u32| (1..=k).fold(1.0, |product, i| product * offered / f64::from(i));
+        let n = f64::from(cores);
+        let last = term(cores) * n / (n - offered);
+        last / ((0..cores).map(term).sum::<f64>() + last)
+    }
+
+    #[test]
+    fn one_core_waits_as_in_a_simple_queue() {
+        let station =
+            Station { clients: 0.5, background: 0.0, task_left_s: 1.0, slice_left_s: 0.0 };
+        assert!((station.wait_s(1.0, 1, 0.0) - 1.0).abs() < 1e-12, "M/M/1: rho / (1 - rho)");
+        assert!((erlang_c(2, 1.0) - 1.0 / 3.0).abs() < 1e-12);
+    }
+
+    #[test]
+    fn nothing_to_do_means_no_wait_and_too_much_a_wait_that_grows() {
+        let idle = Station { clients: 0.0, background: 0.0, task_left_s: 0.0, slice_left_s: 0.0 };
+        assert_eq!(idle.wait_s(1.0, 4, 1.0), 0.0);
+        let full = Station { clients: 8.0, background: 4.0, task_left_s: 1e-5, slice_left_s: 1e-4 };
+        assert!(full.wait_s(1.0, 4, 0.5) > 0.2);
+    }
+
+    /// Sakasegawa's approximation (1977), which the model of hosts uses, lies within a tenth of a
+    /// service time of Erlang's formula.
+    #[test]
+    fn sakasegawa_is_near_erlang() {
+        for cores in [1_u32, 2, 4, 8, 16, 40] {
+            for load in [0.1, 0.3, 0.5, 0.7, 0.9] {
+                let n = f64::from(cores);
+                let exact = erlang_c(cores, load * n) / (n * (1.0 - load));
+                let near = f64::powf(load, (2.0 * (n + 1.0)).sqrt() - 1.0) / (n * (1.0 - load));
+                assert!((exact - near).abs() < 0.1, "{cores} {load}: {exact} {near}");
+            }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn the_fast_formula_is_the_printed_one(cores in 1u32..60, load in 0.001f64..0.999) {
+            let offered = load * f64::from(cores);
+            let (fast, slow) = (erlang_c(cores, offered), erlang_c_by_sums(cores, offered));
+            prop_assert!((fast - slow).abs() < 1e-9 * slow.max(1e-6), "{fast} {slow}");
+        }
+
+        #[test]
+        fn more_or_faster_cores_never_make_anyone_wait_longer(
+            clients in 0.0f64..20.0, background in 0.0f64..20.0, stretch in 1.0f64..4.0,
+            slice_us in 1.0f64..500.0,
+        ) {
+            let station = Station {
+                clients, background, task_left_s: 1e-5, slice_left_s: slice_us * 1e-6,
+            };
+            let mut last_s = f64::INFINITY;
+            station.waits(stretch, 48, 0.5, |_, wait_s| {
+                assert!(wait_s >= 0.0 && wait_s <= last_s * (1.0 + 1e-12));
+                last_s = wait_s;
+            });
+            let slower_s = station.wait_s(stretch * 1.1, 16, 0.5);
+            prop_assert!(slower_s >= station.wait_s(stretch, 16, 0.5) * (1.0 - 1e-12));
+        }
+    }
+}
