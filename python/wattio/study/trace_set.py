@@ -7,7 +7,8 @@
     servers = ["small", "dorado6000"]
     rate_scales = [1, 4, 20]
     pieces = 2                    # so many stretches of each trace, evenly spread over it
-    stretch = "120 s"             # how long each is; a shorter trace is stretched in time to it
+    stretch = "120 s"             # how long each is; a much shorter trace is stretched in time to
+                                  # it, so that its rates fall
 
 Files that are no traces (by their content) are left out and named.
 """
@@ -96,10 +97,8 @@ def _pieces(
     common: dict[str, Any] = {"server": server, "trace": str(path), "rate_scale": scale}
     base = f"{name} x{scale:g} {Path(server).stem}"
     if span_s < _SHORT * stretch_s:
-        # Rates fall as time is stretched; the rate's own scale brings them back.
         slower = min(1e6, stretch_s / max(span_s, 1e-6))
-        rate = min(1e4, scale * slower)
-        return [{**common, "name": base, "rate_scale": rate, "time_scale": slower}]
+        return [{**common, "name": base, "time_scale": slower}]
     count = min(entry.pieces, max(1, int(span_s // stretch_s)))
     between_s = (span_s - stretch_s) / max(count - 1, 1) if count > 1 else 0.0
     loads = []
