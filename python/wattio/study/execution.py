@@ -14,6 +14,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from typing import Protocol
 
+from wattio.errors import InputError
 from wattio.simulation import Outcome
 from wattio.study.catalog import Phase
 from wattio.study.plan import BOUND_BY, Iteration
@@ -86,10 +87,13 @@ class SimulationExecutor:
 
     def _simulate(self, iteration: Iteration) -> Finished:
         utc_ns, monotonic_ns = time.time_ns(), time.monotonic_ns()
-        outcome = self._simulator.simulate(
-            iteration.request,
-            progress=lambda share: self._watch(iteration, share),
-            cancelled=self._cancelled,
-        )
+        try:
+            outcome = self._simulator.simulate(
+                iteration.request,
+                progress=lambda share: self._watch(iteration, share),
+                cancelled=self._cancelled,
+            )
+        except InputError as error:
+            raise InputError(f"{iteration.name}: {error}") from None
         phase = Phase("simulate", utc_ns, time.time_ns(), monotonic_ns, time.monotonic_ns())
         return Finished(outcome, (phase,))
