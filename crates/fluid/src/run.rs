@@ -110,7 +110,9 @@ impl<L: Law> FluidRun<L> {
         let end_ns = (self.settings.end_s * 1e9).round() as u64;
         let warmup_ns = (self.settings.warmup_s * 1e9).round() as u64;
         let skips =
-            self.settings.skip && !self.plant.is_drawn() && self.driver.law().is_memoryless();
+            self.settings.skip && !self.plant.is_noisy() && self.driver.law().is_memoryless();
+        // Two windows have to be seen before a third can be passed over.
+        let least_ns = (self.driver.law().period().0 * 3e9) as u64;
         let mut looks = 0_u32;
         loop {
             let look = self.driver.next_look(&self.plant);
@@ -132,7 +134,8 @@ impl<L: Law> FluidRun<L> {
                 self.driver.reset_account();
                 self.seen = None;
             }
-            if skips && self.base.is_some() {
+            let left_ns = self.plant.constant_until_ns().saturating_sub(self.plant.now_ns);
+            if skips && self.base.is_some() && left_ns > least_ns {
                 self.skip_to(end_ns);
             }
         }
@@ -153,7 +156,8 @@ impl<L: Law> FluidRun<L> {
         if let Some(then) = like {
             let period_ns = self.plant.now_ns - then.at_ns;
             let until_ns = self.plant.constant_until_ns().min(end_ns);
-            let times = (until_ns - self.plant.now_ns) / period_ns;
+            // The window that ends with the stretch already tells of what comes.
+            let times = (until_ns - 1).saturating_sub(self.plant.now_ns) / period_ns;
             if times > 0 {
                 let span_ns = period_ns * times;
                 self.skipped += (self.driver.account().windows - then.account.windows) * times;

@@ -62,7 +62,7 @@ impl Spread {
         let mut below = Vec::with_capacity(32);
         for at in first..BUCKETS {
             let up_to: f64 = kinds.iter().map(|kind| kind.share * kind.below(edge_us(at))).sum();
-            if up_to > (1.0 - 1e-6) * all {
+            if up_to > (1.0 - 1e-12) * all {
                 break;
             }
             below.push(up_to / all);
@@ -128,7 +128,7 @@ fn gamma_below(a: f64, x: f64) -> f64 {
     if x < a + 1.0 {
         let (mut term, mut sum) = (1.0 / a, 1.0 / a);
         let mut n = a;
-        while term > sum * 1e-10 {
+        while term > sum * 1e-13 {
             n += 1.0;
             term *= x / n;
             sum += term;
@@ -145,7 +145,7 @@ fn gamma_below(a: f64, x: f64) -> f64 {
             d = 1.0 / (step * d + b);
             c = b + step / c;
             fraction *= d * c;
-            if (d * c - 1.0).abs() < 1e-10 {
+            if (d * c - 1.0).abs() < 1e-13 {
                 break;
             }
         }

@@ -67,17 +67,21 @@ impl Pool {
         // Split between whole numbers, a deviation below 1 has itself as its variance.
         let variance = 0.5 * background * self.background_variation;
         let off = variance.min(variance.sqrt()).min(room - background);
+        if off <= 0.0 {
+            return self.beside(background, clients);
+        }
         let mut wait = Wait::default();
+        let mut last = (f64::NAN, Wait::default());
         for taken in [background - off, background + off] {
             let taken = taken.clamp(0.0, self.cores);
             let part = taken - taken.floor();
             for (whole, weight) in [(taken.floor(), 1.0 - part), (taken.ceil(), part)] {
-                if weight > 0.0 {
-                    let near = if off > 0.0 { whole.min(self.cores) } else { taken };
-                    let given = self.beside(near, clients);
-                    wait.mean_s += 0.5 * weight * given.mean_s;
-                    wait.probability += 0.5 * weight * given.probability;
+                // Neighbours are often the same number.
+                if weight > 0.0 && last.0 != whole {
+                    last = (whole, self.beside(whole, clients));
                 }
+                wait.mean_s += 0.5 * weight * last.1.mean_s;
+                wait.probability += 0.5 * weight * last.1.probability;
             }
         }
         wait
@@ -96,6 +100,9 @@ impl Pool {
     fn beside(&self, background: f64, clients: f64) -> Wait {
         let cores = (self.cores - background).max(0.0);
         let probability = if clients < cores { sakasegawa(clients / cores, cores) } else { 1.0 };
+        if probability < 1e-9 {
+            return Wait::default();
+        }
         let slower = if background > 0.0 { background / self.background_s } else { 0.0 };
         let spare = (cores - clients) / self.clients_s;
         let ends = spare + slower;

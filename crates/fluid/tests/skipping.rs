@@ -72,6 +72,7 @@ proptest! {
     fn skipping_changes_no_total(
         server in 0usize..2, ondemand: bool, spans in proptest::collection::vec(1.0f64..60.0, 1..4),
         loads in proptest::collection::vec(0.0f64..1.1, 4), read_share in 0.0f64..1.0,
+        bursty: bool,
     ) {
         let most = [600e3, 220e3][server];
         let parts: Vec<_> = spans
@@ -80,8 +81,9 @@ proptest! {
             .map(|(&span_s, &load)| part(span_s, load * most, read_share))
             .collect();
         let law = if ondemand { "ondemand" } else { "native" };
-        let stepped = run(server, law, &parts, 1.0, false, false);
-        let skipped = run(server, law, &parts, 1.0, false, true);
+        let dispersion = if bursty { 30.0 } else { 1.0 };
+        let stepped = run(server, law, &parts, dispersion, false, false);
+        let skipped = run(server, law, &parts, dispersion, false, true);
         prop_assert_eq!(stepped.windows_skipped, 0);
         agree(&stepped, &skipped)?;
     }

@@ -35,7 +35,8 @@ pub struct FluidSettings {
 /// Where a plant stands.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct PlantState {
-    at: usize,
+    /// The stretch and the slot of the load.
+    at: (usize, u64),
     groups: [Group; GROUPS_MAX],
     setting: Setting,
     budgets: [Option<f64>; GROUPS_MAX],
@@ -58,7 +59,7 @@ impl PlantState {
             && self.rate_told == other.rate_told
     }
 
-    /// Whether both are in the same stretch of the load.
+    /// Whether both are at the same rate of the load.
     pub(crate) fn is_at(&self, other: &Self) -> bool {
         self.at == other.at
     }
@@ -66,8 +67,9 @@ impl PlantState {
 
 /// The length of a slot, in which a bursty load has one rate, in nanoseconds.
 pub const SLOT_NS: u64 = 500_000_000;
-/// A rate that grows by more than this from one window to the next may be seen within it.
-const CALM_GROWTH: f64 = 1.1;
+/// A rate that grows by more than this from one window to the next is looked at within it, for the
+/// alarms of laws: what grows by less is no burst.
+const CALM_GROWTH: f64 = 1.25;
 /// The class of all background work.
 const CLASS: &str = "background";
 
@@ -96,6 +98,7 @@ pub struct FluidServer {
     /// Requests that came and that the server could not take yet.
     pub(crate) waiting: f64,
     steady: Option<Steady>,
+    flowed: Option<Steady>,
     window: Sums,
     /// Sums since the start.
     pub totals: Sums,
@@ -142,6 +145,7 @@ impl FluidServer {
             backlog: [0.0; GROUPS_MAX],
             waiting: 0.0,
             steady: None,
+            flowed: None,
             window: Sums::default(),
             totals: Sums::default(),
             latencies: vec![0.0; buckets],
@@ -157,10 +161,10 @@ impl FluidServer {
         plant
     }
 
-    /// Whether anything is drawn by chance.
+    /// Whether counts and means of windows are drawn.
     #[must_use]
-    pub fn is_drawn(&self) -> bool {
-        self.settings.noise || self.is_bursty()
+    pub fn is_noisy(&self) -> bool {
+        self.settings.noise
     }
 
     /// All that what follows depends on, but for the load and what is in force.
@@ -173,7 +177,7 @@ impl FluidServer {
             ..group
         };
         PlantState {
-            at: self.at,
+            at: (self.at, self.slot_end_ns),
             groups: self.groups.map(group),
             setting: self.setting,
             budgets: self.budgets,

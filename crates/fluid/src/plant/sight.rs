@@ -2,15 +2,24 @@
 
 use super::FluidServer;
 use crate::demand::Class;
+use crate::steady::Steady;
 use crate::sums::Sums;
 use crate::tail::{Kind, Spread};
 use wattio_law::{GroupObservation, InFlight, LatencyObservation};
 use wattio_units::Seconds;
 
 impl FluidServer {
+    /// The equilibrium of what flowed last; at a change of load, that before it.
+    fn flowed(&mut self) -> Steady {
+        match self.flowed {
+            Some(steady) => steady,
+            None => self.equilibrium(),
+        }
+    }
+
     /// Turns expected sums into drawn ones.
     pub(super) fn draw(&mut self, sums: &mut Sums) {
-        let steady = self.equilibrium();
+        let steady = self.flowed();
         let arrived = self.counts.poisson(sums.arrived);
         let completed = (sums.completed + arrived - sums.arrived).round().max(0.0);
         let scale = if sums.completed > 0.0 { completed / sums.completed } else { 0.0 };
@@ -56,10 +65,11 @@ impl FluidServer {
 
     /// How the latencies of a window of this mean spread: as in equilibrium, scaled.
     fn spread(&mut self, mean_s: f64) -> &Spread {
-        let steady = self.equilibrium();
+        let steady = self.flowed();
         let scale = mean_s / steady.latency_s;
-        // To a five-hundredth or so, for windows that differ by less are alike.
-        let grain = (scale.max(1e-9).ln() * 500.0).round();
+        // Drawn means to a five-hundredth or so, for windows that differ by less are alike.
+        let log = scale.max(1e-9).ln() * 500.0;
+        let grain = if self.settings.noise { log.round() } else { log };
         let known = self.spread.take().filter(|(of, at, _)| *of == steady && *at == grain);
         let found = known.unwrap_or_else(|| {
             let demand = self.demand();
