@@ -86,7 +86,7 @@ def headline(policy: Policy | None, study: FleetStudy) -> str:
     tonnes = _unit(policy, "saving_co2_t_year", "t")
     return (
         f"{policy.run.label} would {change} of the power of these {whole(study.servers)} servers"
-        f" ({interval}): {watts}, {euro} and {tonnes} of CO\N{SUBSCRIPT TWO} a year; {kept}."
+        f" ({interval}): {watts}, {euro} and {tonnes} of CO\N{SUBSCRIPT TWO} a year, {kept}."
     )
 
 

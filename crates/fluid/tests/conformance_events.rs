@@ -186,7 +186,7 @@ fn a_few_drawn_cases_agree() {
     }
 }
 
-/// All thirty: `cargo test -p wattio-fluid --test cases -- --ignored --nocapture`.
+/// All thirty: `cargo test -p wattio-fluid --test conformance_events -- --ignored --nocapture`.
 #[test]
 #[ignore = "simulates thirty cases event by event: a minute"]
 fn thirty_drawn_cases_agree_but_for_those_named() {
