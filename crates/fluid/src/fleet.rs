@@ -2,11 +2,15 @@
 
 use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::mpsc;
+use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
+use std::time::Duration;
+
+/// How often is asked whether to go on while no member ends.
+const ASKED_EVERY: Duration = Duration::from_millis(100);
 
 /// Does `one` for each of `count` members on so many threads (all cores where it is `None`);
-/// tells `watch` the number done whenever one ends. `None` when `watch` said to stop; `one` is
+/// tells `watch` the number done whenever one ends, and now and then. `None` when `watch` said to stop; `one` is
 /// handed what says whether to go on. Results are in the order of the members and depend on
 /// nothing else.
 pub fn each<T: Send>(
@@ -34,9 +38,15 @@ pub fn each<T: Send>(
             });
         }
         drop(send);
-        for (member, result) in ended {
-            results[member] = Some(result);
-            done += 1;
+        loop {
+            match ended.recv_timeout(ASKED_EVERY) {
+                Ok((member, result)) => {
+                    results[member] = Some(result);
+                    done += 1;
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => break,
+            }
             if goes_on.load(Ordering::Relaxed) && !watch(done) {
                 goes_on.store(false, Ordering::Relaxed);
             }
@@ -59,9 +69,20 @@ mod tests {
                     true
                 });
             assert_eq!(squares.unwrap(), (0..20).map(|n| n * n).collect::<Vec<_>>());
-            assert_eq!(told, (1..=20).collect::<Vec<_>>());
+            told.dedup();
+            assert_eq!(
+                told.iter().rev().take(20).rev().copied().collect::<Vec<_>>(),
+                (1..=20).collect::<Vec<_>>()
+            );
         }
         assert_eq!(each(0, None, |member, _| member, &mut |_| true), Some(vec![]));
+    }
+
+    /// A member that takes long would go on for as long after Ctrl-C.
+    #[test]
+    fn who_is_told_to_stop_stops_in_the_middle_of_a_member() {
+        let until_stopped = |_, goes_on: &dyn Fn() -> bool| while goes_on() {};
+        assert_eq!(each(2, NonZeroUsize::new(2), until_stopped, &mut |_| false), None);
     }
 
     #[test]
