@@ -47,6 +47,30 @@ def saturated_iops(server: str, pattern: str, clients: int, seed: int) -> float:
     `server` is TOML text, `pattern` a JSON object `{read_fraction, random_fraction, io_bytes}`.
     """
 
+def run_fleet(batch: str, progress: Callable[[float], bool] | None = None) -> str | None:
+    """Run a batch of fluid servers under one policy: rates and formulas in place of events.
+
+    `batch` is a JSON object:
+
+        {"servers": {"name": "<TOML text>"},
+         "policy": {"name": "pacer", "settings": {"plf": 0.2}},
+         "bounds": ["mean 20%"],        # what laws that can are told to keep; may be empty
+         "noise": true,                 # counts and means of windows are drawn
+         "skip": true,                  # stretches in which nothing changes are taken at once
+         "threads": 4 | null,           # null: as many as there are cores
+         "members": [{"server": "name", "seed": 1, "clients": 900 | null, "dispersion": 1.0,
+                      "parts": [[span_s, rate, read_share, random_share, bytes_mean]],
+                      "span_s": 86400.0}]}
+
+    Parts are repeated until the span is full. Returns JSON `{"members": [{duration_s, ios,
+    ios_waiting_end, latency_us_mean, latency_us_p99, power_w_mean, energy_j, energy_cores_j,
+    energy_drives_j, energy_rest_j, background_rate_mean, background_rate_due,
+    background_backlog_core_s_end, cores_active_mean, utilisation_mean, windows, windows_skipped,
+    windows_alarmed, knob_changes, bounds}]}` in the order of the members, the p99 (an
+    approximation) only where a bound is on a quantile; or None when `progress`, which gets the
+    share done, returned False. Raises InputError.
+    """
+
 class Simulation:
     """One simulated run: a server under a load with a policy.
 

@@ -42,7 +42,14 @@ def check_file(path: Path, simulator: Simulator) -> str:
 
 
 def _study(source: Document, simulator: Simulator) -> str:
-    if schema.kind_of(source) == "measurement":
+    kind = schema.kind_of(source)
+    if kind == "fleet":
+        from wattio.fleet import plan as fleets
+
+        found = fleets.make(source)
+        count = len(found.members)
+        return f"fleet of {count} servers under {len(found.runs)} policies"
+    if kind == "measurement":
         from wattio.measuring import plan
 
         return f"measurement study of {len(plan.make(source).iterations)} iterations"

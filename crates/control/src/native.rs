@@ -22,6 +22,10 @@ impl Law for Native {
         self.limits.full_speed()
     }
 
+    fn is_memoryless(&self) -> bool {
+        true
+    }
+
     fn period(&self) -> Seconds {
         Seconds(0.5)
     }

@@ -74,6 +74,10 @@ impl Law for Ondemand {
         Action { groups: groups.collect(), drives: DriveAction::Own, background: Vec::new() }
     }
 
+    fn is_memoryless(&self) -> bool {
+        true
+    }
+
     fn period(&self) -> Seconds {
         self.settings.period
     }

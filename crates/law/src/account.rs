@@ -69,6 +69,27 @@ impl Account {
         if total.0 > 0.0 { self.span_by_mode.iter().map(share).collect() } else { Vec::new() }
     }
 
+    /// Adds `times` over what was added since `before`.
+    pub(crate) fn repeat(&mut self, before: &Self, times: u64) {
+        let add = |now: &mut u64, then: u64| *now += (*now - then) * times;
+        add(&mut self.windows, before.windows);
+        add(&mut self.windows_missing, before.windows_missing);
+        add(&mut self.windows_forced, before.windows_forced);
+        add(&mut self.requests, before.requests);
+        add(&mut self.windows_alarmed, before.windows_alarmed);
+        add(&mut self.mode_changes, before.mode_changes);
+        add(&mut self.knob_changes, before.knob_changes);
+        let more = |now: Seconds, then: Seconds| now + (now - then) * times as f64;
+        self.span = more(self.span, before.span);
+        for (mode, span) in &mut self.span_by_mode {
+            let then = before.span_by_mode.iter().find(|(known, _)| known == mode);
+            *span = more(*span, then.map_or(Seconds(0.0), |&(_, then)| then));
+        }
+        for (now, then) in self.bounds.iter_mut().zip(&before.bounds) {
+            now.repeat(then, times);
+        }
+    }
+
     pub(crate) fn spend(&mut self, mode: Option<&'static str>, dt: Seconds) {
         self.span = self.span + dt;
         let Some(mode) = mode else { return };
@@ -126,6 +147,18 @@ impl BoundAccount {
         self.value_us_sum += value_us * weight;
         self.limit_us_sum += limit_us * weight;
         self.full_speed_us_sum += full_speed_us.unwrap_or(0.0) * weight;
+    }
+
+    fn repeat(&mut self, before: &Self, times: u64) {
+        self.windows += (self.windows - before.windows) * times;
+        self.windows_over += (self.windows_over - before.windows_over) * times;
+        self.requests += (self.requests - before.requests) * times;
+        let more = |now: f64, then: f64| now + (now - then) * times as f64;
+        let over = self.requests_over.zip(before.requests_over);
+        self.requests_over = over.map(|(now, then)| more(now, then));
+        self.value_us_sum = more(self.value_us_sum, before.value_us_sum);
+        self.limit_us_sum = more(self.limit_us_sum, before.limit_us_sum);
+        self.full_speed_us_sum = more(self.full_speed_us_sum, before.full_speed_us_sum);
     }
 
     /// The share of judged windows that were over the limit.

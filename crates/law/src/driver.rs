@@ -196,6 +196,15 @@ impl<L: Law> Driver<L> {
         self.law.set_bounds(&bounds);
     }
 
+    /// Lets `span` pass in which everything happens `times` over that happened since `before`, a
+    /// copy of the account: for plants that know that it would.
+    pub fn repeat(&mut self, before: &Account, times: u64, span: Duration) {
+        self.account.repeat(before, times);
+        for time in [&mut self.last_look, &mut self.last_step, &mut self.window_end] {
+            *time = time.saturating_add(span);
+        }
+    }
+
     /// Whether a sample is recent and possible; what is not is as good as missing.
     fn can_use(&self, sample: &LatencyObservation) -> bool {
         let oldest = self.law.period() * self.settings.stale_after_windows;

@@ -84,6 +84,12 @@ pub trait Law: Send {
     /// The length of window that the law wants to be stepped with.
     fn period(&self) -> Seconds;
 
+    /// Whether what it says follows from the latency and the core groups of the last observation
+    /// alone, so that a plant where these come again may let windows pass without asking it.
+    fn is_memoryless(&self) -> bool {
+        false
+    }
+
     /// How requests shall be watched until the next step; `None`: they need not be.
     fn watch(&self) -> Option<Watch> {
         None
@@ -130,6 +136,9 @@ impl<L: Law + ?Sized> Law for Box<L> {
     fn period(&self) -> Seconds {
         (**self).period()
     }
+    fn is_memoryless(&self) -> bool {
+        (**self).is_memoryless()
+    }
     fn watch(&self) -> Option<Watch> {
         (**self).watch()
     }
@@ -165,6 +174,9 @@ pub struct Fixed {
 impl Law for Fixed {
     fn step(&mut self, _: &Observation, _: Seconds) -> Action {
         self.action.clone()
+    }
+    fn is_memoryless(&self) -> bool {
+        true
     }
     fn period(&self) -> Seconds {
         self.period

@@ -28,6 +28,12 @@ impl Fault {
     }
 }
 
+impl std::fmt::Display for Fault {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
 impl<E: std::error::Error> From<E> for Fault {
     fn from(error: E) -> Self {
         Self(error.to_string())

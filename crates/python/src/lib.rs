@@ -2,6 +2,7 @@
 
 mod columns;
 mod error;
+mod fleet;
 mod host;
 mod oracle;
 mod power;
@@ -230,6 +231,18 @@ mod core {
     ) -> PyResult<Option<(Simulation, String)>> {
         let planned = watched(py, progress, |watch| super::oracle::plan(spec, options, watch))?;
         Ok(planned.map(|(run, groups, plan)| (Simulation { run: run.into(), groups }, plan)))
+    }
+
+    /// Runs a batch of fluid servers under one policy; JSON of their totals, or nothing when
+    /// `progress` returned False.
+    #[pyfunction]
+    #[pyo3(signature = (batch, progress=None))]
+    fn run_fleet(
+        py: Python<'_>,
+        batch: &str,
+        progress: Option<Py<PyAny>>,
+    ) -> PyResult<Option<String>> {
+        watched(py, progress, |watch| super::fleet::run(batch, watch))
     }
 
     /// How a trace is to be read, by the name of a format or a description of columns.

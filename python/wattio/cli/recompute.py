@@ -54,6 +54,11 @@ def recompute(
         from wattio.measuring.folder import MeasuredFolder
 
         compared, found = measured.differences(MeasuredFolder(result))
+    elif StudyFolder(result).kind == "fleet":
+        from wattio.fleet import recomputing as fleets
+        from wattio.fleet.folder import FleetFolder
+
+        compared, found = fleets.differences(FleetFolder(result))
     else:
         compared, found = recomputing.differences(ResultFolder(result), NativeSimulator())
     if as_json:

@@ -33,6 +33,7 @@ wattio run studies/quickstart/study.toml --json
 wattio run studies/foresight/study.toml --traces /data/traces
 wattio run studies/arm-cluster/study.toml --scale small --dry-run
 wattio run studies/arm-cluster/study.toml --scale small
+wattio run studies/fleet
 ```
 
 Ctrl-C keeps what is done and says how to go on.""",
@@ -57,7 +58,8 @@ def run(
 ) -> int:
     """Run a study, simulated or measured, into a result folder of its own.
 
-    A simulation runs every load under every policy and seed. A measurement runs every workload on
+    A simulation runs every load under every policy and seed. A fleet runs thousands of servers
+    over days, by rates and formulas, under every policy. A measurement runs every workload on
     every system with every number of clients and every setting, while power meters are recorded.
 
     Parameters
@@ -77,7 +79,7 @@ def run(
     traces
         Play every trace of this folder, too, as the study's table `[traces]` says. For simulations.
     scale
-        Measure with the changes of this table `[scale.NAME]` of the study.
+        Measure, or run a fleet, with the changes of this table `[scale.NAME]` of the study.
     meter
         Power meter in place of the study's totals, which are then shown beside it. `wattio meter
         list` shows some. Several meters, and what each covers, are written into the study.
@@ -112,10 +114,20 @@ def run(
             scratch,
         )
         return measuring.run(asked, dry_run=dry_run, report=report, as_json=as_json)
+    from wattio.fleet.schema import is_fleet
+
+    if is_fleet(source) if source else resume is not None and StudyFolder(resume).kind == "fleet":
+        from wattio.cli import fleet
+
+        if meter is not None or dry_run or scratch is not None:
+            raise InputError("--meter, --dry-run and --scratch are for studies of kind measurement")
+        going = fleet.Request(source, resume, results, scale, jobs, engine)
+        return fleet.run(going, report=report, as_json=as_json)
     only = {"--scale": scale, "--meter": meter, "--dry-run": dry_run, "--scratch": scratch}
     for name, given in only.items():
         if given:
-            raise InputError(f"{name} is for studies of kind measurement")
+            kinds = "measurement or fleet" if name == "--scale" else "measurement"
+            raise InputError(f"{name} is for studies of kind {kinds}")
     if jobs is not None and jobs < 1:
         raise InputError(f"--jobs {jobs}: must be 1 or more")
     simulator = NativeSimulator()

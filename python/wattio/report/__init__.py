@@ -5,7 +5,7 @@ Nothing here simulates or measures; every number on a page can be found in the r
 
 from pathlib import Path
 
-from wattio.report import governed, measured, page
+from wattio.report import fleet, governed, measured, page
 from wattio.study.governed import is_governed
 from wattio.study.result import StudyFolder
 
@@ -19,6 +19,5 @@ def make(path: Path) -> Path:
     """
     if is_governed(path):
         return governed.make(path)
-    if StudyFolder(path).kind == "measurement":
-        return measured.make(path)
-    return page.make(path)
+    made = {"measurement": measured.make, "fleet": fleet.make}
+    return made.get(StudyFolder(path).kind, page.make)(path)

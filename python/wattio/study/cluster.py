@@ -8,14 +8,13 @@ and the study's files under the same paths. Results do not depend on the engine.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 from wattio import simulation
 from wattio.errors import HostError, InputError
-from wattio.simulation import Request
 from wattio.study.catalog import Phase
 from wattio.study.execution import Finished, OnDone, Watch
 from wattio.study.plan import BOUND_BY, Iteration
@@ -31,8 +30,17 @@ WAIT_S = 30.0
 class ClusterExecutor:
     """Runs simulations on the workers of a cluster."""
 
-    def __init__(self, engine: str, jobs: int, watch: Watch) -> None:
-        """`jobs` is the number of processes of a local cluster. Raises InputError."""
+    def __init__(
+        self,
+        engine: str,
+        jobs: int,
+        watch: Watch,
+        simulate: Callable[[Any], Any] = simulation.simulate,
+    ) -> None:
+        """`jobs` is the number of processes of a local cluster. Raises InputError.
+
+        `simulate` is what a worker does with an iteration's request.
+        """
         if engine != LOCAL and "://" not in engine:
             raise InputError(
                 f'engine "{engine}": must be "{LOCAL}" or a scheduler, as in tcp://host:8786'
@@ -40,6 +48,7 @@ class ClusterExecutor:
         self._engine = engine
         self._jobs = jobs
         self._watch = watch
+        self._simulate = simulate
 
     def run(self, iterations: Sequence[Iteration], on_done: OnDone) -> None:
         """Run all of them. On any error, and on Ctrl-C, the others are given up first.
@@ -52,7 +61,9 @@ class ClusterExecutor:
             # The oracle simulates many candidates: begun first, it does not hold up the end.
             order = sorted(iterations, key=lambda item: item.run.policy != BOUND_BY)
             waiting = {
-                client.submit(_simulate, item.request, key=item.identity, pure=False): item
+                client.submit(
+                    _simulate, self._simulate, item.request, key=item.identity, pure=False
+                ): item
                 for item in order
             }
             try:
@@ -102,9 +113,9 @@ def _same_version(client: Client, engine: str) -> None:
             )
 
 
-def _simulate(request: Request) -> Finished:
+def _simulate(simulate: Callable[[Any], Any], request: Any) -> Finished:  # noqa: ANN401
     """What a worker does."""
     utc_ns, monotonic_ns = time.time_ns(), time.monotonic_ns()
-    outcome = simulation.simulate(request)
+    outcome = simulate(request)
     phase = Phase("simulate", utc_ns, time.time_ns(), monotonic_ns, time.monotonic_ns())
     return Finished(outcome, (phase,))

@@ -12,13 +12,12 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 from wattio.errors import InputError
 from wattio.simulation import Outcome
 from wattio.study.catalog import Phase
 from wattio.study.plan import BOUND_BY, Iteration
-from wattio.study.simulator import Simulator
 
 Watch = Callable[[Iteration, float], None]
 """Told the share of an iteration that is done, from whatever thread runs it."""
@@ -35,6 +34,19 @@ class Finished:
 OnDone = Callable[[Iteration, Finished], None]
 
 
+class Simulating(Protocol):
+    """What runs the request of an iteration."""
+
+    def simulate(
+        self,
+        request: Any,  # noqa: ANN401 (of the kind that the iterations hold)
+        *,
+        progress: Callable[[float], None] | None = None,
+        cancelled: threading.Event | None = None,
+    ) -> Any:  # noqa: ANN401
+        """Run it; what it gave."""
+
+
 class Executor(Protocol):
     """Runs iterations; raises what an iteration raises, after it has stopped the others."""
 
@@ -45,7 +57,7 @@ class Executor(Protocol):
 class SimulationExecutor:
     """Runs simulations on a number of threads; the native simulator releases the lock."""
 
-    def __init__(self, simulator: Simulator, jobs: int, watch: Watch) -> None:
+    def __init__(self, simulator: Simulating, jobs: int, watch: Watch) -> None:
         """`jobs` simulations run at a time; `watch` is told how each one gets on."""
         self._simulator = simulator
         self._jobs = jobs

@@ -55,7 +55,7 @@ def execute(
 
     def keep(iteration: Iteration, finished: Finished) -> None:
         outcome = finished.outcome
-        with _undisturbed():
+        with undisturbed():
             folder.write_outcome(iteration.identity, outcome)
             found = metrics.of_outcome(outcome)
             catalog.add_iteration(iteration, finished.phases, metrics.verdicts(outcome), found)
@@ -65,7 +65,7 @@ def execute(
         executor.run(iterations, keep)
     finally:
         try:
-            with _undisturbed():
+            with undisturbed():
                 for identity, found in relations(folder, simulator).items():
                     catalog.put_metrics(identity, found)
         finally:
@@ -73,7 +73,7 @@ def execute(
 
 
 @contextlib.contextmanager
-def _undisturbed() -> Iterator[None]:
+def undisturbed() -> Iterator[None]:
     """Hold Ctrl-C back until what is being written is whole; then raise KeyboardInterrupt."""
     if threading.current_thread() is not threading.main_thread():
         yield

@@ -48,7 +48,7 @@ Plf = Annotated[float, Field(gt=0, le=10)]
 Setting = float | int | bool | str
 Seed = Annotated[int, Field(ge=0, lt=2**63)]
 
-KINDS = ("simulation", "measurement")
+KINDS = ("simulation", "measurement", "fleet")
 
 
 class SimulationHead(Strict):

@@ -1,0 +1,296 @@
+"""Fleets: what is drawn, what is refused, a run with its resuming, its metrics and its page."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from wattio import _core, cli
+from wattio.errors import InputError
+from wattio.fleet import members, placing, plan, recomputing, running, summary
+from wattio.fleet.folder import FleetFolder
+from wattio.fleet.plan import FleetRequest
+from wattio.fleet.schema import FleetStudy, PlacingEntry
+from wattio.study import document
+from wattio.study.execution import SimulationExecutor
+from wattio.study.plan import Iteration
+
+STUDY = """
+[study]
+name = "trial"
+kind = "fleet"
+duration = "1 h"
+batch = 2
+
+[[group]]
+name = "web"
+count = 3
+server = "small"
+day = { pressure_median = 0.1, step = "10 min", burstiness_max = 20.0 }
+
+[[group]]
+name = "logs"
+count = 2
+server = "dorado6000"
+day = { pressure_median = 0.05, patterns = ["Rand_W"] }
+
+[[policy]]
+name = "pacer"
+label = "PACER"
+
+[[policy]]
+name = "ondemand"
+settings = { sampling_rate = "500 ms" }
+
+[scale.more]
+servers = 10
+"""
+
+
+def source(text: str = STUDY, path: Path = Path("trial.toml")) -> document.Document:
+    return document.parse(path, text)
+
+
+def made(text: str = STUDY, scale: str | None = None) -> plan.FleetPlan:
+    return plan.make(source(text), scale)
+
+
+@pytest.fixture
+def study(tmp_path: Path) -> Path:
+    path = tmp_path / "trial.toml"
+    path.write_text(STUDY, encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize(
+    ("given", "instead", "told"),
+    [
+        ("count = 3", "cout = 3", "trial.toml:10: group[1].cout: unknown key; did you mean"),
+        ('duration = "1 h"', 'duration = "1 min"', "duration: allowed is 1 h to 366 d"),
+        (
+            "batch = 2",
+            'bound = "median 20%"',
+            'bound "median 20%": allowed are the mean or the p99',
+        ),
+        ('server = "small"', 'server = "smal"', 'unknown server "smal"'),
+        ("pressure_median = 0.1", "pressure_median = 1.5", "less than or equal to 1"),
+        ('name = "logs"', 'name = "web"', '"web" is already taken by another group'),
+        ('name = "ondemand"', 'name = "oracle"', "the oracle is for simulations only"),
+        (
+            "day = { pressure_median = 0.05",
+            'traces = "."\nday = { pressure_median = 0.05',
+            "just one",
+        ),
+        ("sampling_rate", "sampling_rat", 'did you mean "sampling_rate"'),
+    ],
+)
+def test_what_is_wrong_is_named_with_its_line(given: str, instead: str, told: str) -> None:
+    assert given in STUDY
+    with pytest.raises(InputError) as refused:
+        made(STUDY.replace(given, instead, 1))
+    assert told in str(refused.value), str(refused.value)
+
+
+def test_an_unknown_scale_says_which_there_are() -> None:
+    with pytest.raises(InputError, match='has no scale "mor"; did you mean "more"'):
+        made(scale="mor")
+
+
+def test_native_is_added_and_a_larger_fleet_begins_with_the_servers_of_the_smaller() -> None:
+    small, large = made(), made(scale="more")
+    assert [run.label for run in small.runs] == ["native", "PACER", "ondemand"]
+    assert (len(small.members), len(large.members)) == (5, 10)
+    webs = [[item for item in of.members if item.group == "web"] for of in (small, large)]
+    assert webs[0] == webs[1][: len(webs[0])]
+    assert [batch.repetition for batch in small.iterations[:3]] == [0, 1, 2]
+    assert small.short_hash == made().short_hash != made(STUDY.replace("0.05", "0.06")).short_hash
+
+
+def test_a_day_swings_around_its_busiest_hour_and_rests_at_weekends() -> None:
+    drawn: dict[str, Any] = {
+        "kind": "day", "pressure": 0.1, "pressure_max": 0.8, "rate": 1000.0, "hour": 14.0,
+        "swing": 0.5, "weekend": 0.25, "wander": 0.0, "step_s": 3600.0, "first_day": 4,
+        "mix": [0.7, 1.0, 8192.0],
+    }  # fmt: skip
+    member = members.Member(0, "g", "small", 1, None, 1.0, drawn)
+    parts = member.parts(2 * 86400.0)
+    rates = np.array([part[1] for part in parts])
+    assert len(parts) == 48
+    assert int(np.argmax(rates[:24])) in (13, 14)
+    assert rates[:24].mean() == pytest.approx(100.0)
+    assert rates[24:].mean() == pytest.approx(25.0), "a Saturday"
+    wandering = members.Member(0, "g", "small", 1, None, 1.0, drawn | {"wander": 0.3})
+    long = np.array([part[1] for part in wandering.parts(300 * 86400.0)])
+    still = np.array([part[1] for part in member.parts(300 * 86400.0)])
+    assert (long / still).mean() == pytest.approx(1.0, abs=0.1)
+    assert wandering.parts(86400.0) == wandering.parts(86400.0)
+
+
+def test_traces_are_repeated_each_server_from_elsewhere() -> None:
+    traces = Path(__file__).parents[1] / "traces"
+    text = STUDY.replace("day = { pressure_median = 0.05", f'traces = "{traces}"\n#', 1)
+    one, other = (item for item in made(text).members if item.group == "logs")
+    parts, others = one.parts(3600.0), other.parts(3600.0)
+    assert parts != others
+    assert sorted(parts) == sorted(others), "the same seconds from another one on"
+    info = json.loads(_core.trace_info(str(traces / "pgbench.wtrace")))
+    offered = sum(span * rate for span, rate, *_ in parts)
+    assert offered == pytest.approx(info["ios"], rel=1e-6)
+    missing = text.replace(str(traces), str(traces / "none"))
+    with pytest.raises(InputError, match=r"group\[2\].traces: .* is not a folder"):
+        made(missing)
+
+
+def test_placing_keeps_to_the_share_and_pays_for_moving() -> None:
+    entry = PlacingEntry(pressure_max=0.5, off_power="10 W", moving_power="0 W")  # type: ignore[arg-type]
+    load = np.array([0.05, 0.1, 0.15, 0.1])
+    power = 100.0 + 200.0 * load
+    found = placing.estimate(power, load, 2 * load, entry)
+    # Peaks of 0.8 in all fill two servers to half: two at 100 W, 80 W for the load, two off.
+    assert found.servers_needed == 2
+    assert found.power_w_placed == pytest.approx(200 + 80 + 20)
+    dear = entry.model_copy(update={"moving_power": 1e9})
+    assert placing.estimate(power, load, 2 * load, dear).power_w_placed == pytest.approx(
+        power.sum()
+    )
+
+
+def test_the_native_module_refuses_what_cannot_be_and_stops_when_told() -> None:
+    batch = running.specification(made().iterations[0].asked)
+    with pytest.raises(InputError, match="fleet: "):
+        _core.run_fleet("{}")
+    batch["members"][1]["parts"] = []
+    with pytest.raises(InputError, match=r"members\[1\]: parts: "):
+        _core.run_fleet(json.dumps(batch))
+    batch = running.specification(made().iterations[0].asked)
+    assert _core.run_fleet(json.dumps(batch), lambda _: False) is None
+
+
+def test_threads_change_nothing() -> None:
+    asked = made().iterations[3].asked
+    assert asked.policy == "pacer"
+    one, all_ = running.simulate(asked, threads=1), running.simulate(asked, threads=None)
+    assert one == all_
+
+
+class _Failing:
+    """A simulator whose third batch fails."""
+
+    def __init__(self) -> None:
+        self.calls = 0
+
+    def simulate(self, request: FleetRequest, **_: object) -> dict[str, Any]:
+        self.calls += 1
+        if self.calls > 2:
+            raise KeyboardInterrupt
+        return running.simulate(request)
+
+
+def test_a_stopped_fleet_goes_on_and_gives_what_a_whole_one_gives(
+    study: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    whole = _run([str(study), "--results", str(tmp_path / "a"), "--jobs", "2"], capsys)
+    again = plan.make(document.read(study))
+    folder = FleetFolder.create(again, tmp_path / "b", datetime(2026, 1, 2, tzinfo=UTC))
+    ended: list[Iteration] = []
+    executor = SimulationExecutor(_Failing(), 1, lambda *_: None)
+    left = running.remaining(again, folder)
+    with pytest.raises(KeyboardInterrupt):
+        running.execute(left, folder, executor, ended.append)
+    assert len(ended) == 2
+    assert not folder.complete()
+    assert _main(["report", str(folder.path)]) == 2
+    assert "is not complete; go on with: wattio run --resume" in capsys.readouterr().err
+    resumed = _run(["--resume", str(folder.path)], capsys)
+    assert resumed["policies"] == whole["policies"]
+    compared, different = recomputing.differences(folder)
+    assert compared > 100
+    assert different == []
+
+
+def test_a_fleet_has_a_page_metrics_and_who_breaks_the_bound(
+    study: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shown = _run([str(study), "--results", str(tmp_path)], capsys)
+    native, pacer, _ = (policy["metrics"] for policy in shown["policies"])
+    assert native["saving_share"] == 0
+    assert 0.05 < pacer["saving_share"] < 0.5
+    assert pacer["saving_share_low"] <= pacer["saving_share"] <= pacer["saving_share_high"]
+    assert pacer["power_w_fleet"] + pacer["saving_w"] == pytest.approx(native["power_w_fleet"])
+    assert pacer["energy_kwh"] == pytest.approx(pacer["power_w_fleet"] / 1000), "over one hour"
+    assert len(shown["policies"][1]["servers_most_worthwhile"]) == 5
+    folder = FleetFolder(Path(shown["result"]))
+    assert _main(["recompute", str(folder.path)]) == 0
+    capsys.readouterr()
+    page = Path(shown["report"]).read_text(encoding="utf-8")
+    assert "What a fleet of 5 servers would save" in page
+    for name in ("policies.csv", "servers.csv", "savings.svg", "bound.csv"):
+        assert (folder.path / "report" / name).is_file()
+    policy = summary.policies(folder)[1]
+    tight = folder.study().model_copy(
+        update={"study": folder.study().study.model_copy(update={"bound": "mean 1%"})}
+    )
+    assert len(summary.breakers(policy, tight)) == 5
+
+
+def test_bounds_on_the_tail_are_judged_by_the_tail(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "tail.toml"
+    path.write_text(STUDY.replace("batch = 2", 'bound = "p99 400 us"'), encoding="utf-8")
+    shown = _run([str(path), "--results", str(tmp_path)], capsys)
+    folder = FleetFolder(Path(shown["result"]))
+    p99 = folder.columns("native")["latency_us_p99"]
+    assert np.isfinite(p99).all()
+    assert (p99 > folder.columns("native")["latency_us_mean"]).all()
+    over = shown["policies"][0]["servers_over_bound"]
+    assert [row["ratio"] for row in over] == sorted((p99[p99 > 400] / 400).tolist(), reverse=True)
+
+
+@pytest.mark.parametrize(
+    ("bound", "limit"),
+    [
+        ("mean 20%", ("relative", "0.2")),
+        ("mean 0.2 run", ("relative", "0.2")),
+        ("p99 2 ms", ("absolute", "2 ms")),
+    ],
+)
+def test_bounds_are_read(bound: str, limit: tuple[str, str]) -> None:
+    text = STUDY.replace("batch = 2", f'bound = "{bound}"')
+    head = document.validate(FleetStudy, source(text)).study
+    assert (head.limit[0], head.limit[1]) == limit
+    assert head.of_p99 == bound.startswith("p99")
+
+
+def test_options_of_measurements_are_refused(
+    study: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert _main(["run", str(study), "--dry-run"]) == 2
+    assert "are for studies of kind measurement" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_a_cluster_gives_what_threads_give(
+    study: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    threads = _run([str(study), "--results", str(tmp_path / "a")], capsys)
+    cluster = _run([str(study), "--results", str(tmp_path / "b"), "--engine", "local"], capsys)
+    assert threads["policies"] == cluster["policies"]
+
+
+def _main(arguments: list[str]) -> int:
+    try:
+        cli.main(arguments)
+    except SystemExit as ended:
+        return int(ended.code or 0)
+    return 0
+
+
+def _run(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
+    assert _main(["run", *arguments, "--json"]) == 0
+    shown: dict[str, Any] = json.loads(capsys.readouterr().out)
+    return shown
