@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from reference.governors import Schedutil, ondemand, ondemand_document
-from reference.limits import drives_save_w, limits_of
+from reference.limits import limits_of
 from reference.pacer_law import Pacer
 from wattio import _core
 
@@ -108,6 +108,7 @@ def assert_same(at: int, seen: Observation, ours: dict[str, Any], theirs: dict[s
     told = f"step {at}: law {ours}, reference {theirs}, on {seen}"
     assert ours["state"] == theirs["state"], told
     assert ours["alarm_requests"] == theirs["alarm_requests"], told
+    assert ours["action"]["drives"] == theirs["action"]["drives"], told
     for mine, other in zip(ours["action"][BUDGETS], theirs["action"][BUDGETS], strict=True):
         assert (mine is None) == (other is None), told
         assert mine is None or math.isclose(mine, other, rel_tol=1e-9), told
@@ -120,8 +121,7 @@ def compare(server: str, given: Settings, steps: Sequence[tuple[Observation, flo
     """Feeds law and reference with the same observations; returns the states they went through."""
     resolved = json.loads(_core.check_policy("pacer", json.dumps(given)))
     law = _core.Law(SERVERS[server], "pacer", json.dumps(given))
-    text = SERVERS[server]
-    reference = Pacer(limits_of(text), resolved, drives_save_w(text))
+    reference = Pacer(limits_of(SERVERS[server]), resolved)
     states = []
     for at, (seen, dt_s) in enumerate(steps):
         ours = json.loads(law.step(json.dumps(seen), dt_s))
@@ -296,7 +296,7 @@ def test_random_observations(
 @settings(max_examples=60, deadline=None, derandomize=True)
 @given(history=st.lists(st.lists(group(st.floats(-0.2, 1.2)), min_size=2, max_size=2), max_size=8))
 def test_governors(history: list[list[dict[str, Any]]]) -> None:
-    limits = limits_of(SERVERS["small"])
+    limits = limits_of(SERVERS["small"]).groups
     boosted = {"io_wait_boost": True}
     laws = {
         "ondemand": _core.Law(SERVERS["small"], "ondemand", "{}"),
@@ -317,6 +317,7 @@ def test_governors(history: list[list[dict[str, Any]]]) -> None:
             theirs = {
                 "action": {
                     "groups": [{"cores": n, "frequency_hz": f} for n, f in expected[name]],
+                    "drives": "own",
                     BUDGETS: [],
                 },
                 "state": None,

@@ -10,6 +10,8 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from reference.ieee import over
+
 RATE_MEMORY_S = 10.0
 DONE_S = 0.02
 DONE_CORE_S = 0.01
@@ -27,6 +29,7 @@ class Account:
         self.dues: list[tuple[float, float]] = []
         self.owed_core_s = 0.0
         self.backlog_core_s = 0.0
+        self.urgency = 0.0
 
     def account(self, seen: Mapping[str, Any], at_full_speed: bool, dt_s: float) -> None:
         """`owed = owed + due - done`, not below 0 and not above what is there to do.
@@ -39,6 +42,7 @@ class Account:
         self.owed_core_s += min(late, 0.0) if at_full_speed else late
         self.owed_core_s = min(max(self.owed_core_s, 0.0), seen["backlog_core_s"])
         self.backlog_core_s = seen["backlog_core_s"]
+        self.urgency = min(max(seen.get("urgency") or 0.0, 0.0), 1.0)
 
     def rate(self) -> float:
         """Mean rate at which work becomes due, late windows weighing more.
@@ -56,6 +60,12 @@ class Account:
             total += rate * share * math.exp(-passed_s / RATE_MEMORY_S)
             passed_s += dt_s
         return total
+
+    def debt_rate(self, horizon_s: float) -> float:
+        """`owed / (horizon (1 - urgency))`."""
+        if self.owed_core_s <= 0.0:
+            return 0.0
+        return over(self.owed_core_s, horizon_s * (1.0 - self.urgency))
 
     def is_done(self) -> bool:
         return self.backlog_core_s <= max(DONE_S * self.rate(), DONE_CORE_S)
@@ -90,7 +100,7 @@ class BackgroundAccount:
             return []
         if self.settings["background_floor"] > 0.0:
             horizon_s = self.settings["background_horizon"]
-            rates = [account.rate() + account.owed_core_s / horizon_s for account in self.classes]
+            rates = [account.rate() + account.debt_rate(horizon_s) for account in self.classes]
         else:
             rates = [account.rate() * self.settings["background_pace"] for account in self.classes]
         return [rate if math.isfinite(rate) else None for rate in rates]
@@ -109,10 +119,11 @@ class BackgroundAccount:
         return float(min(most, max(left_s - self.settings["window"], 0.0)))
 
     def drains_while_idle(self) -> bool:
-        """Whether an idle server works: once a batch is due, until all of it is done."""
+        """Whether an idle server works: once a batch is due or pressing, until all is done."""
         batch_s = 0.0 if self.draining else self.batch_s()
         self.draining = any(
-            not account.is_done() and account.backlog_core_s >= account.rate() * batch_s
+            not account.is_done()
+            and (account.backlog_core_s >= account.rate() * batch_s or account.urgency >= 1.0)
             for account in self.classes
         )
         return self.draining

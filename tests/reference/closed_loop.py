@@ -7,13 +7,13 @@ which must not rise, and the rate that full speed would have.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from reference.adaptors import utilisation
 from reference.baseline import Baseline
 from reference.ieee import ln, over
-from reference.limits import GroupLimits
+from reference.limits import Limits
 from reference.stability import Sample
 
 GROWTH_MIN = 0.03
@@ -88,14 +88,12 @@ class ClosedLoop:
         return "back" if now_j > self.energy_j_least * (1.0 + ENERGY_NOISE) else "go"
 
 
-def power_w(
-    seen: Mapping[str, Any], limits: Sequence[GroupLimits], drives_save_w: float
-) -> float | None:
+def power_w(seen: Mapping[str, Any], limits: Limits) -> float | None:
     """What is drawn: as measured, or what the limits say of cores, and drives at the least."""
     if seen.get("power_w") is not None:
         return float(seen["power_w"])
-    watts = drives_save_w
-    for group, limit in zip(seen["groups"], limits, strict=False):
+    watts = 0.0 if limits.drives is None else limits.drives.saves_w
+    for group, limit in zip(seen["groups"], limits.groups, strict=False):
         running_w, idle_w = limit.draws(group["frequency_hz"])
         busy = min(max(utilisation(group), 0.0), 1.0)
         watts += (idle_w + (running_w - idle_w) * busy) * group["cores"]

@@ -53,6 +53,21 @@ class GroupLimits:
         return (int(min(max(cores, self.cores_min), self.cores_max)), within)
 
 
+@dataclass(frozen=True)
+class DriveSleep:
+    """The deepest state of sleep of all drives together."""
+
+    saves_w: float
+    wake_s: float
+
+
+@dataclass(frozen=True)
+class Limits:
+    groups: Sequence[GroupLimits]
+    drives: DriveSleep | None
+    gate_on_s: float
+
+
 def interpolate(points: Sequence[tuple[float, float]], x: float) -> float:
     """Linear between points that ascend, constant beyond them."""
     for (x0, y0), (x1, y1) in pairwise(points):
@@ -84,8 +99,8 @@ def power_of(cores: dict[str, Any], frequency: float) -> CorePower:
     return (frequency, running, idle + (quantity(rising, "power") * share if rising else 0.0))
 
 
-def limits_of(server: str) -> list[GroupLimits]:
-    """The limits of each core group; `server` is TOML text."""
+def limits_of(server: str) -> Limits:
+    """The limits of a server; `server` is TOML text."""
     described: dict[str, Any] = json.loads(_core.check_server(server))
     cores = described["cores"]
     low = quantity(cores["frequency_min"], "frequency")
@@ -93,7 +108,7 @@ def limits_of(server: str) -> list[GroupLimits]:
     steps = [quantity(step, "frequency") for step in cores["frequency_steps"]]
     evenly = [low + (high - low) * (at / (POWER_POINTS - 1)) for at in range(POWER_POINTS)]
     power = [power_of(cores, hertz) for hertz in steps or evenly]
-    return [
+    groups = [
         GroupLimits(
             cores_min=group["cores_min"],
             cores_max=group["cores"],
@@ -106,12 +121,14 @@ def limits_of(server: str) -> list[GroupLimits]:
         )
         for group in described["group"]
     ]
+    gate_on_s = quantity(cores["gate_on"], "time")
+    return Limits(groups, drive_sleep_of(described.get("drives")), gate_on_s)
 
 
-def drives_save_w(server: str) -> float:
-    """What all drives draw less in their deepest sleep than awake and without a request."""
-    drives = json.loads(_core.check_server(server)).get("drives")
+def drive_sleep_of(drives: dict[str, Any] | None) -> DriveSleep | None:
+    """What the drives draw less in their deepest sleep than awake and without a request."""
     if not drives or not drives["sleep"]:
-        return 0.0
-    awake = quantity(drives["load"][0]["power"], "power")
-    return float((awake - quantity(drives["sleep"][-1]["power"], "power")) * drives["count"])
+        return None
+    deepest = drives["sleep"][-1]
+    saves_w = quantity(drives["load"][0]["power"], "power") - quantity(deepest["power"], "power")
+    return DriveSleep(saves_w * drives["count"], quantity(deepest["wake"], "time"))

@@ -20,8 +20,9 @@ from reference.background import BackgroundAccount, Budgets
 from reference.baseline import Baseline, Baselines
 from reference.burst import Late, Work
 from reference.closed_loop import ClosedLoop, power_w
+from reference.credit import Credit
 from reference.ieee import over
-from reference.limits import GroupLimits, GroupSetting
+from reference.limits import GroupSetting, Limits
 from reference.mix_regression import Mix, MixRegression, mix_of
 from reference.promise import Bound, Promise
 from reference.stability import Sample, Stability
@@ -30,7 +31,9 @@ LATENCY_US_MAX = 1e12
 BACK = -0.25
 """The loss distance at which a step that raised the energy of requests is given back."""
 
-Action = tuple[list[GroupSetting], Budgets]
+Action = tuple[list[GroupSetting], str, Budgets]
+"""Setting of each group, what the drives do ("own", "awake" or "asleep"), budgets."""
+
 Seen = Mapping[str, Any]
 
 
@@ -39,23 +42,22 @@ class Pacer:
 
     def __init__(
         self,
-        limits: Sequence[GroupLimits],
+        limits: Limits,
         settings: Mapping[str, Any],
-        drives_save_w: float,
         bounds: Sequence[Bound] = (),
     ) -> None:
         self.limits = limits
         self.settings = settings
-        self.drives_save_w = drives_save_w
         self.state = "unstable"
         self.promise = Promise(settings, bounds)
         self.stability = Stability(int(settings["windows"]), self.promise.requests_min())
         self.baselines = Baselines(settings["baseline_octaves"], settings["baseline_age_max"])
         self.regression = MixRegression()
-        self.adaptors = Adaptors(limits, settings)
+        self.adaptors = Adaptors(limits.groups, settings)
         self.closed_loop = ClosedLoop()
+        self.credit = Credit()
         self.background = BackgroundAccount(settings)
-        self.work = Work(len(limits))
+        self.work = Work(len(limits.groups))
         self.level: int | None = None
         self.tried_at: int | None = None
         self.quiet_s = 0.0
@@ -75,11 +77,13 @@ class Pacer:
             self.held = self.destabilise()
         else:
             self.work.learn(seen, latency["requests"], dt_s)
+            self.account_for_idle(latency, dt_s)
             self.held = self.step_on_latency(seen, latency, dt_s)
-        groups, budgets = self.held
+        groups, drives, budgets = self.held
         return {
             "action": {
                 "groups": [{"cores": cores, "frequency_hz": hertz} for cores, hertz in groups],
+                "drives": drives,
                 "background_core_s_per_s": budgets,
             },
             "state": "unstable" if self.state == "settling" else self.state,
@@ -90,7 +94,7 @@ class Pacer:
         return self.state in ("settling", "unstable")
 
     def full_speed(self) -> Action:
-        return ([group.full() for group in self.limits], [])
+        return ([group.full() for group in self.limits.groups], "own", [])
 
     def destabilise(self) -> Action:
         """Back to Unstable: no power is saved, and nothing is known about the load."""
@@ -115,10 +119,19 @@ class Pacer:
         if self.state == "stable":
             return self.step_stable(seen, latency, dt_s)
         self.unsteady_s += dt_s
-        groups, budgets = self.step_unstable(seen, latency, dt_s)
+        groups, drives, budgets = self.step_unstable(seen, latency, dt_s)
         if self.unsteady_s > self.settings["background_horizon"]:
             budgets = self.background.debts()
-        return (groups, budgets)
+        return (groups, drives, budgets)
+
+    def account_for_idle(self, latency: Seen, dt_s: float) -> None:
+        known = self.full_speed_of(mix_of(latency["read_share"], latency["bytes_mean"]))
+        if known is None:
+            self.credit.account(latency, None, 0.0, dt_s)
+        else:
+            baseline, translation = known
+            base_us = baseline.mean.latency_us * translation
+            self.credit.account(latency, base_us, self.promise.share(baseline), dt_s)
 
     def stalls(self, latency: Seen) -> bool:
         """Requests are under way, none is answered, and that for half a window or since before."""
@@ -131,18 +144,25 @@ class Pacer:
 
     def step_quiet(self, seen: Seen) -> Action:
         """Section IV-D: background work at full speed until done, then sleep."""
-        if not idle.is_idle(seen, self.state == "idle", self.limits, self.settings):
+        if not idle.is_idle(seen, self.state == "idle", self.limits.groups, self.settings):
             return self.destabilise()
         if self.state != "idle":
             self.destabilise()
             self.state = "idle"
         if not self.settings["adapt_background"]:
             return self.full_speed()
+        rest = idle.at_rest(seen, self.limits.groups, self.settings)
+        cores_rest, drives_rest = self.credit.affords(
+            rest, self.promise.is_for_windows(), self.limits, self.settings
+        )
         classes = len(self.background.classes)
+        # Background work that is put off would have kept the drives awake.
+        drives = "asleep" if drives_rest else "awake" if classes > 0 else "own"
+        full = self.full_speed()[0]
         if self.background.drains_while_idle():
-            all_cores = float(sum(limits.cores_max for limits in self.limits))
-            return (self.full_speed()[0], [all_cores] * classes)
-        return (idle.at_rest(seen, self.limits, self.settings), [0.0] * classes)
+            all_cores = float(sum(limits.cores_max for limits in self.limits.groups))
+            return (full, drives, [all_cores] * classes)
+        return (rest if cores_rest else full, drives, [0.0] * classes)
 
     def step_unstable(self, seen: Seen, latency: Seen, dt_s: float) -> Action:
         if self.state == "settling":
@@ -173,13 +193,13 @@ class Pacer:
             return self.destabilise()
         sample = self.stability.push(latency, self.power_w(seen), dt_s)
         if sample is None:
-            return (self.held[0], self.background.budgets())
+            return (self.held[0], self.held[1], self.background.budgets())
         # Stability check: l_div > l_unstable_thresh (printed with the wrong sign).
         if self.stability.divergence(self.regression) > self.settings["unstable_threshold"]:
             if not self.blame(latency):
                 return self.destabilise()
             self.stability.clear()
-            return (self.adaptors.undo(seen["groups"]), self.background.budgets())
+            return (self.adaptors.undo(seen["groups"]), "own", self.background.budgets())
         self.move_to(self.level_of_load())
         baseline = self.baselines.known(self.level)
         lately = self.stability.all_windows() or sample
@@ -191,6 +211,9 @@ class Pacer:
             return self.destabilise()
         self.closed_loop.learn(sample, baseline, baseline.mean.latency_us * translation)
         advice = self.closed_loop.advise(lately, baseline, int(self.settings["windows"]))
+        if not self.settings["coordinated"]:
+            # As printed, the latency alone steers.
+            advice = None
         any_step_blamed = False if distance < -self.settings["overshoot_max"] else None
         if advice == "back":
             any_step_blamed = True
@@ -200,10 +223,10 @@ class Pacer:
         groups = self.adaptors.step(
             distance, any_step_blamed, sample.span_s, self.held[0], seen["groups"]
         )
-        return (groups, self.background.budgets())
+        return (groups, "own", self.background.budgets())
 
     def power_w(self, seen: Seen) -> float | None:
-        return power_w(seen, self.limits, self.drives_save_w)
+        return power_w(seen, self.limits)
 
     def move_to(self, level: int | None) -> None:
         """What was tried at another level says nothing about this one."""

@@ -76,6 +76,9 @@ class Promise:
         self.settings = settings
         self.bounds = list(bounds) or [Bound(None, settings["plf"], None, False)]
 
+    def is_for_windows(self) -> bool:
+        return any(bound.in_each_window for bound in self.bounds)
+
     def has_quantile(self) -> bool:
         return any(bound.quantile is not None for bound in self.bounds)
 

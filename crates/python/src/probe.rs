@@ -4,8 +4,8 @@ use crate::error::Fault;
 use serde::{Deserialize, Serialize};
 use wattio_control::Settings;
 use wattio_law::{
-    Action, BackgroundObservation, Budget, Glimpse, GroupObservation, InFlight, LatencyHistogram,
-    LatencyObservation, Law, Observation, Stepped,
+    Action, BackgroundObservation, Bound, Budget, DriveAction, Glimpse, GroupObservation, InFlight,
+    LatencyHistogram, LatencyObservation, Law, Observation, Stepped,
 };
 use wattio_plant::Server;
 use wattio_sim::Run;
@@ -62,11 +62,14 @@ struct BackgroundJson {
     done_core_s: f64,
     due_core_s: f64,
     backlog_core_s: f64,
+    #[serde(default)]
+    urgency: Option<f64>,
 }
 
 #[derive(Serialize)]
 struct ActionJson {
     groups: Vec<GroupActionJson>,
+    drives: &'static str,
     /// Core-seconds a second for each class; absent: as it becomes due.
     background_core_s_per_s: Vec<Option<f64>>,
 }
@@ -102,6 +105,14 @@ impl Probe {
         let limits = wattio_sim::limits(&Server::from_toml(server)?);
         let settings: Settings = serde_json::from_str(settings)?;
         Ok(Self(wattio_control::build(name, &settings, &limits)?.into()))
+    }
+
+    /// Bounds as users write them, instead of what the settings say.
+    pub fn set_bounds(&mut self, bounds: &[String]) -> Result<(), Fault> {
+        let bounds: Vec<Bound> =
+            bounds.iter().map(|text| text.parse()).collect::<Result<_, _>>()?;
+        self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner).set_bounds(&bounds);
+        Ok(())
     }
 
     pub fn step(&mut self, observation: &str, dt_s: f64) -> Result<String, Fault> {
@@ -177,7 +188,7 @@ impl From<ObservationJson> for Observation {
                     done_core_s: class.done_core_s,
                     due_core_s: class.due_core_s,
                     backlog_core_s: class.backlog_core_s,
-                    urgency: None,
+                    urgency: class.urgency,
                 })
                 .collect(),
             alarm: seen.alarm,
@@ -220,6 +231,7 @@ impl From<&Observation> for ObservationJson {
                     done_core_s: class.done_core_s,
                     due_core_s: class.due_core_s,
                     backlog_core_s: class.backlog_core_s,
+                    urgency: class.urgency,
                 })
                 .collect(),
             alarm: seen.alarm,
@@ -239,6 +251,11 @@ impl From<&Action> for ActionJson {
         };
         Self {
             groups: action.groups.iter().map(group).collect(),
+            drives: match action.drives {
+                DriveAction::Own => "own",
+                DriveAction::Awake => "awake",
+                DriveAction::Asleep => "asleep",
+            },
             background_core_s_per_s: action.background.iter().map(budget).collect(),
         }
     }
