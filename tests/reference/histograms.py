@@ -11,11 +11,12 @@ Histogram = tuple[tuple[float, int], ...]
 """Ascending by edge; the last edge may be infinite."""
 
 
-def merged(histograms: Iterable[Sequence[tuple[float, int]]]) -> Histogram:
-    """All requests by the edges that any of them has."""
+def merged(histograms: Iterable[Sequence[tuple[float | None, int]]]) -> Histogram:
+    """All requests by the edges that any of them has; an edge of None is infinite."""
     counts: dict[float, int] = {}
     for histogram in histograms:
-        for edge, requests in histogram:
+        for told, requests in histogram:
+            edge = math.inf if told is None else told
             counts[edge] = counts.get(edge, 0) + requests
     return tuple(sorted(counts.items()))
 

@@ -37,9 +37,9 @@ struct LatencyJson {
     in_flight: Option<u64>,
     #[serde(default)]
     oldest_s: Option<f64>,
-    /// Upper edges in microseconds with the requests in each bucket.
+    /// Upper edges in microseconds with the requests in each bucket; null: no upper edge.
     #[serde(default)]
-    histogram: Option<Vec<(f64, u64)>>,
+    histogram: Option<Vec<(Option<f64>, u64)>>,
     age_s: f64,
 }
 
@@ -152,6 +152,16 @@ pub fn steps_json(run: &Run) -> Result<String, Fault> {
     Ok(serde_json::to_string(&run.steps().iter().map(step).collect::<Vec<_>>())?)
 }
 
+fn histogram(buckets: Vec<(Option<f64>, u64)>) -> LatencyHistogram {
+    let edge = |(us, requests): (Option<f64>, u64)| (us.unwrap_or(f64::INFINITY), requests);
+    LatencyHistogram { buckets: buckets.into_iter().map(edge).collect() }
+}
+
+fn buckets(histogram: &LatencyHistogram) -> Vec<(Option<f64>, u64)> {
+    let edge = |&(us, requests): &(f64, u64)| (us.is_finite().then_some(us), requests);
+    histogram.buckets.iter().map(edge).collect()
+}
+
 impl From<ObservationJson> for Observation {
     fn from(seen: ObservationJson) -> Self {
         Self {
@@ -164,7 +174,7 @@ impl From<ObservationJson> for Observation {
                 in_flight: latency
                     .in_flight
                     .map(|requests| InFlight { requests, oldest: latency.oldest_s.map(Seconds) }),
-                histogram: latency.histogram.map(|buckets| LatencyHistogram { buckets }),
+                histogram: latency.histogram.map(histogram),
                 age: Seconds(latency.age_s),
             }),
             power: seen.power_w.map(Watts),
@@ -207,7 +217,7 @@ impl From<&Observation> for ObservationJson {
                 arrived: latency.arrived,
                 in_flight: latency.in_flight.map(|in_flight| in_flight.requests),
                 oldest_s: latency.in_flight.and_then(|in_flight| in_flight.oldest).map(|s| s.0),
-                histogram: latency.histogram.as_ref().map(|h| h.buckets.clone()),
+                histogram: latency.histogram.as_ref().map(buckets),
                 age_s: latency.age.0,
             }),
             power_w: seen.power.map(|power| power.0),
