@@ -227,7 +227,10 @@ def window(
 
 # Latency grows so steeply with the size that a translation by more than 4 is asked for.
 mixed = [window(latency_us=100.0 + 12.0 * kib, kib=kib) for kib in (4.0, 8.0, 64.0) * 8]
-quiet = [window(requests=0, backlog_core_s=backlog) for backlog in (0.0, 30.0, 9.0, 0.06, 0.03)]
+quiet = [
+    window(requests=0, clients=0.0, backlog_core_s=backlog)
+    for backlog in (0.0, 30.0, 9.0, 0.06, 0.03)
+]
 
 CORNERS: dict[str, tuple[Settings, list[tuple[Observation, float]]]] = {
     "alarm": ({}, [window()] * 8 + [window(alarm=True)] + [window()] * 8),
@@ -267,11 +270,76 @@ CORNERS: dict[str, tuple[Settings, list[tuple[Observation, float]]]] = {
 }
 
 
+def at_once(seen: tuple[Observation, float]) -> tuple[Observation, float]:
+    """Within no time at all."""
+    return (seen[0], 0.0)
+
+
+def on_few_cores(clients: float) -> tuple[Observation, float]:
+    """A quiet window on one core at the lowest frequency."""
+    seen, dt_s = window(requests=0, clients=clients)
+    few = {**seen["groups"][0], "cores": 1, "frequency_hz": 0.8e9}
+    return ({**seen, "groups": [few, few]}, dt_s)
+
+
+def spread(*buckets: tuple[float | None, int], **told: Any) -> tuple[Observation, float]:  # noqa: ANN401
+    return window(histogram=list(buckets), **told)
+
+
+CORNERS |= {
+    "no time": ({}, [at_once(window())] * 8 + [window()] * 8),
+    "idle before anything is known": (
+        {"idle_after": 1.0},
+        [window()] * 2 + quiet * 3 + [window()] * 8,
+    ),
+    "clients on an idle server's few cores": (
+        {"idle_after": 1.0},
+        [window()] * 8 + [on_few_cores(0.0)] * 4 + [on_few_cores(0.9)] * 3 + [window()] * 8,
+    ),
+    "the baseline grows old": (
+        {"baseline_age_max": 2.0, "windows": 2, "requests_min": 9000},
+        [window()] * 6 + [window(requests=10)] * 6 + [window(alarm=True)] + [window()] * 8,
+    ),
+    "tasks and no requests": (
+        {"idle_after": 1.0},
+        [window()] * 8 + [window(requests=0, clients=0.1)] * 6 + [window()] * 8,
+    ),
+    "no work at all": ({}, [window()] * 8 + [window(clients=-0.02)] * 8),
+}
+
+near_us = [(50.0, 1000), (100.0, 3900), (200.0, 100)]
+far_us = [(50.0, 1000), (100.0, 3900), (None, 100)]
+
+BOUNDED_CORNERS: dict[str, tuple[list[str], list[tuple[Observation, float]]]] = {
+    "histograms cease": (["p99 30%"], [spread(*near_us)] * 8 + [window()] * 8),
+    "no histogram at first": (["p99 30%"], [window()] * 8 + [spread(*near_us)] * 8),
+    "beyond the last edge": (["p99 30%"], [spread(*near_us)] * 8 + [spread(*far_us)] * 8),
+    "beyond the last edge in a window": (
+        ["p99 300 us window"],
+        [spread(*near_us)] * 8 + [spread(*far_us)] * 8,
+    ),
+    "full speed is beyond the last edge": (["p99 30%"], [spread(*far_us)] * 12),
+    "idle under a bound on each window": (
+        ["mean 40% window"],
+        [window()] * 60 + [window(requests=0, clients=0.0)] * 70 + [window()] * 8,
+    ),
+}
+
+
+@pytest.mark.parametrize("corner", BOUNDED_CORNERS)
+def test_corners_under_bounds(corner: str) -> None:
+    bounds, steps = BOUNDED_CORNERS[corner]
+    states = compare("small", {}, steps, bounds)
+    assert "unstable" in states
+    assert ("idle" in states) == ("idle" in corner)
+
+
 @pytest.mark.parametrize("corner", CORNERS)
 def test_corners(corner: str) -> None:
     given, steps = CORNERS[corner]
     states = compare("small", given, steps)
     assert {"unstable", "stable"} <= set(states)
+    assert ("idle" in states) == ("idle" in corner or "backlog" in corner)
 
 
 @pytest.mark.xfail(strict=True, reason="Sample::error takes 0 / 0 for a spread of 0")
@@ -286,6 +354,13 @@ def test_a_histogram_that_tells_nothing(nothing: list[tuple[float | None, int]])
     # Below the bound of 1.2 by less than a baseline of 800 requests is unsure by.
     near = [window(requests=200, latency_us=117.0, histogram=nothing)] * 12
     compare("small", {"gamma": 1.0}, learning + near)
+
+
+@pytest.mark.xfail(strict=True, reason="the ceiling of -0.6 is -0.0, which is not below 0")
+def test_a_utilisation_that_cannot_be_is_not_no_work() -> None:
+    """A utilisation just below 0 makes the printed law ask for the fewest cores, not for all."""
+    steps = [window()] * 8 + [window(clients=-0.03)] * 2
+    compare("small", {"coordinated": False}, steps)
 
 
 # Observations that no run would show.
@@ -353,7 +428,7 @@ def group(shares: Floats) -> st.SearchStrategy[dict[str, Any]]:
 
 
 def observation(
-    latency: st.SearchStrategy[Any], shares: Floats, work: Floats
+    latency: st.SearchStrategy[Any], shares: Floats, work: Floats, more: bool = True
 ) -> st.SearchStrategy[Any]:
     background = {
         "class": st.sampled_from(["scrub", "rebuild"]),
@@ -364,7 +439,7 @@ def observation(
     }
     return st.fixed_dictionaries(
         {
-            "latency": told_more(latency),
+            "latency": told_more(latency) if more else latency,
             "power_w": st.none() | st.floats(40.0, 200.0),
             "groups": st.lists(group(shares), max_size=4),
             "background": st.lists(st.fixed_dictionaries(background), max_size=2),
@@ -374,10 +449,23 @@ def observation(
 
 
 calm = observation(calm_latency, st.floats(0.0, 0.45), st.floats(0.0, 20.0))
+quiet_latency = st.fixed_dictionaries(
+    {
+        "requests": st.just(0),
+        "latency_us_mean": st.none(),
+        "bytes_mean": st.none(),
+        "read_share": st.none(),
+        "age_s": st.just(0.0),
+    }
+)
+resting = observation(quiet_latency, st.floats(0.0, 0.02), st.floats(0.0, 20.0), more=False)
 absurd = observation(st.none() | absurd_latency, share, core_s)
 spans_s = st.just(0.5) | st.floats(0.0, 40.0)
 histories = st.lists(
-    st.tuples(calm, spans_s) | st.tuples(calm, st.just(0.5)) | st.tuples(absurd, spans_s),
+    st.tuples(calm, spans_s)
+    | st.tuples(calm, st.just(0.5))
+    | st.tuples(resting, spans_s)
+    | st.tuples(absurd, spans_s),
     max_size=40,
 )
 
