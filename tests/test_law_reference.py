@@ -196,6 +196,7 @@ def window(
     kib: float = 8.0,
     clients: float = 0.1,
     backlog_core_s: float = 0.0,
+    due_core_s: float = 1.0,
     alarm: bool = False,
     **told: object,
 ) -> tuple[Observation, float]:
@@ -218,7 +219,7 @@ def window(
     work = {
         "class": "scrub",
         "done_core_s": 1.0,
-        "due_core_s": 1.0,
+        "due_core_s": due_core_s,
         "backlog_core_s": backlog_core_s,
     }
     seen = {"latency": latency, "groups": [group, group], "background": [work], "alarm": alarm}
@@ -303,6 +304,42 @@ CORNERS |= {
     "tasks and no requests": (
         {"idle_after": 1.0},
         [window()] * 8 + [window(requests=0, clients=0.1)] * 6 + [window()] * 8,
+    ),
+    "few requests near the bound": (
+        {"gamma": 1.0},
+        [window(requests=200)] * 4 + [window(requests=200, latency_us=117.0)] * 12,
+    ),
+    "one has waited for eight bursts' means": (
+        {},
+        [window(in_flight=1)] * 8 + [window(in_flight=1, oldest_s=0.0014)] * 4 + [window()] * 8,
+    ),
+    "idle with a little for clients": (
+        {"idle_after": 1.0},
+        [window(requests=200)] * 8 + [on_few_cores(0.4)] * 8 + [window(requests=200)] * 8,
+    ),
+    "idle with room for the cores and not for the drives": (
+        {"idle_after": 1.0},
+        [window(requests=500)] * 25 + [window(requests=0, clients=0.0)] * 8 + [window()] * 8,
+    ),
+    "work comes in lumps": (
+        {},
+        [window()] * 8
+        + [window(due_core_s=due, backlog_core_s=20.0) for due in (0.2, 3.0, 0.0, 1.7)] * 5,
+    ),
+    "idle with less than a task to do": (
+        {"idle_after": 1.0},
+        [window(due_core_s=0.001)] * 8
+        + [
+            window(requests=0, clients=0.0, due_core_s=0.001, backlog_core_s=backlog)
+            for backlog in (0.03, 0.03, 0.008, 0.03)
+        ]
+        * 3,
+    ),
+    "idle after more requests than before": (
+        {"idle_after": 1.0},
+        [window(requests=500)] * 26
+        + [window(requests=800)] * 2
+        + [window(requests=0, clients=0.0)] * 8,
     ),
     "no work at all": ({}, [window()] * 8 + [window(clients=-0.02)] * 8),
 }

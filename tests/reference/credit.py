@@ -103,4 +103,4 @@ class Credit:
         cores = min((float(n) for n, _ in rest), default=math.inf)
         is_overrun = self.rate() * base_us * 1e-6 * slower > 0.5 * cores
         waits_us = react_s * 0.5 * 1e6 if is_overrun else 0.0
-        return (1.0 + self.rate() * react_s) * (base_us * (slower - 1.0) + waits_us)
+        return float((1.0 + self.rate() * react_s) * (base_us * (slower - 1.0) + waits_us))
