@@ -133,16 +133,24 @@ class Law:
     """A control law by itself, for a server's limits; `settings` is a JSON object."""
 
     def __init__(self, server: str, name: str, settings: str) -> None: ...
+    def set_bounds(self, bounds: list[str]) -> None:
+        """Bounds such as "p99 20% window", instead of what the settings say; none changes nothing.
+
+        Raises ValueError for what is no bound.
+        """
     def step(self, observation: str, dt_s: float) -> str:
-        """One step. `observation` is a JSON object
+        """One step. `observation` is a JSON object; what follows a `?` may be left out:
 
-            {"latency": {"requests", "latency_us_mean", "bytes_mean", "read_share", "age_s"} | null,
+            {"latency": {"requests", "latency_us_mean", "bytes_mean", "read_share", "age_s",
+                         ? "arrived", "in_flight", "oldest_s", "histogram"} | null,
              "groups": [{"cores", "frequency_hz", "utilisation_clients",
-                         "utilisation_background", "waited_for_drives"}],
-             "background": {"done_core_s", "offered_core_s", "backlog_core_s"} | null,
-             "alarm": bool}
+                         "utilisation_background", "waited_for_drives", ? "queued"}],
+             ? "background": [{"class", "done_core_s", "due_core_s", "backlog_core_s",
+                               ? "urgency"}],
+             "power_w", "alarm"}
 
-        and the result one of `{"action": {"groups": [{"cores", "frequency_hz"}], "pace"},
+        and the result one of `{"action": {"groups": [{"cores", "frequency_hz"}],
+        "drives": "own" | "awake" | "asleep", "background_core_s_per_s": [float | null]},
         "state": "unstable" | "stable" | "idle" | null, "alarm_requests": int | null}`.
         """
 

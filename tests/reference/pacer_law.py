@@ -2,7 +2,8 @@
 
 Written from the document's sections IV-B, IV-C and IV-D (its equations have no numbers) and from
 what the project documents where print is silent, lost or mended: `crates/control/src/pacer` and
-`parameters/pacer.toml`. Nothing is optimised: all windows are kept, means are sums over them.
+`parameters/pacer.toml`. Nothing is optimised: all windows are kept, means are sums over them. Each
+room of the law has its own file beside this one.
 
 Quantities are SI (seconds, hertz, bytes), latencies microseconds, shares 0 to 1. An observation is
 the JSON object that `wattio._core.Law.step` takes.
@@ -10,422 +11,304 @@ the JSON object that `wattio._core.Law.step` takes.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
-from reference.background import BackgroundAccount
-from reference.limits import GroupLimits, GroupSetting
+from reference import idle
+from reference.adaptors import Adaptors
+from reference.background import BackgroundAccount, Budgets
+from reference.baseline import Baseline, Baselines
+from reference.burst import Late, Work
+from reference.closed_loop import ClosedLoop, power_w
+from reference.credit import Credit
+from reference.ieee import over
+from reference.limits import GroupSetting, Limits
 from reference.mix_regression import Mix, MixRegression, mix_of
+from reference.promise import Bound, Promise
+from reference.stability import Sample, Stability
 
 LATENCY_US_MAX = 1e12
-LEVEL_OVERLAP = 0.25
+BACK = -0.25
+"""The loss distance at which a step that raised the energy of requests is given back."""
 
+Action = tuple[list[GroupSetting], str, Budgets]
+"""Setting of each group, what the drives do ("own", "awake" or "asleep"), budgets."""
 
-# Section IV-B: stability.
-
-
-def l_avg(latencies_us: Sequence[float]) -> float:
-    """`l_avg = (1/k) sum_i l_i`."""
-    return sum(latencies_us) / len(latencies_us)
-
-
-def l_div(latencies_us: Sequence[float]) -> float:
-    """`l_div = max_i |l_i - l_avg| / l_avg` (lost in print: the project's reading)."""
-    mean = l_avg(latencies_us)
-    return max(abs(latency - mean) / mean for latency in latencies_us)
-
-
-# Section IV-C: performance loss, cores, frequency.
-
-
-def loss(l_cur: float, l_baseline: float) -> float:
-    """`loss_cur = (l_cur - l_baseline) / l_baseline`."""
-    return (l_cur - l_baseline) / l_baseline
-
-
-def loss_distance(plf: float, loss_cur: float) -> float:
-    """`loss_distance = (plf - loss_cur) / plf`."""
-    return (plf - loss_cur) / plf
-
-
-def u_desired(u_desired_old: float, beta: float, distance: float) -> float:
-    """`u_desired = u_desired_old + beta loss_distance`."""
-    return u_desired_old + beta * distance
-
-
-def n_desired(alpha: float, n_cur: float, u_cur: float, u_des: float) -> float:
-    """`n_desired = ceil(alpha n_cur u_cur / u_desired)`, here before it is rounded up.
-
-    A group that was seen without any work desires none; nothing is known of it: all cores.
-    """
-    return alpha * n_cur * u_cur / u_des if u_des > 0 else math.inf
-
-
-def f_desired(f_cur: float, gamma: float, distance: float) -> float:
-    """`f_desired = f_cur - gamma loss_distance`, as shares of the highest frequency.
-
-    Printed with plus, which would speed up when there is room.
-    """
-    return f_cur - gamma * distance
-
-
-@dataclass(frozen=True)
-class Sample:
-    """Windows taken as one: `(requests, latency, bytes, read share, span)` of each."""
-
-    windows: tuple[tuple[int, float, float | None, float | None, float], ...]
-
-    def _mean(self, column: int) -> float | None:
-        values = [window[column] for window in self.windows]
-        if any(value is None for value in values):
-            return None
-        weighted = zip(self.windows, values, strict=True)
-        return sum(window[0] * float(value or 0.0) for window, value in weighted) / self.requests
-
-    @property
-    def requests(self) -> int:
-        return sum(window[0] for window in self.windows)
-
-    @property
-    def latency_us(self) -> float:
-        return self._mean(1) or 0.0
-
-    @property
-    def mix(self) -> Mix | None:
-        return mix_of(self._mean(3), self._mean(2))
-
-    @property
-    def span_s(self) -> float:
-        return sum(window[4] for window in self.windows)
-
-    @property
-    def rate(self) -> float:
-        return self.requests / self.span_s if self.span_s > 0.0 else math.inf
+Seen = Mapping[str, Any]
 
 
 class Pacer:
-    """The state machine of figure 9."""
+    """The state machine of figure 9, and `settling`: unstable, the window mixes two speeds."""
 
-    def __init__(self, limits: Sequence[GroupLimits], settings: Mapping[str, Any]) -> None:
+    def __init__(
+        self,
+        limits: Limits,
+        settings: Mapping[str, Any],
+        bounds: Sequence[Bound] = (),
+    ) -> None:
         self.limits = limits
         self.settings = settings
         self.state = "unstable"
-        self.samples: list[Sample] = []
-        self.growing: list[tuple[int, float, float | None, float | None, float]] = []
-        self.empty_s = 0.0
-        self.quiet_s = 0.0
-        self.baselines: dict[float, tuple[float, Mix | None, float]] = {}
+        self.promise = Promise(settings, bounds)
+        self.stability = Stability(int(settings["windows"]), self.promise.requests_min())
+        self.baselines = Baselines(settings["baseline_octaves"], settings["baseline_age_max"])
         self.regression = MixRegression()
+        self.adaptors = Adaptors(limits.groups, settings)
+        self.closed_loop = ClosedLoop()
+        self.credit = Credit()
         self.background = BackgroundAccount(settings)
-        self.level: float | None = None
-        self.window_at_full_speed = True
-        self.u_des = [0.0] * len(limits)
-        self.f_share = 1.0
-        self.alarm: int | None = None
-        self.work_core_s = [0.0] * len(limits)
-        self.work_requests = 0.0
+        self.work = Work(len(limits.groups))
+        self.level: int | None = None
+        self.tried_at: int | None = None
+        self.quiet_s = 0.0
+        self.unsteady_s = 0.0
+        self.was_in_flight = False
         self.held = self.full_speed()
 
-    def step(self, seen: Mapping[str, Any], dt_s: float) -> dict[str, Any]:
+    def step(self, seen: Seen, dt_s: float) -> dict[str, Any]:
         """What `wattio._core.Law.step` returns."""
-        self.baselines = {
-            level: (latency, mix, age + dt_s)
-            for level, (latency, mix, age) in self.baselines.items()
-        }
-        self.background.account(seen["background"], self.state == "unstable", dt_s)
+        self.baselines.grow_older(dt_s)
+        self.adaptors.tried.grow_older(dt_s)
+        self.background.account(seen["background"], self.is_at_full_speed(), dt_s)
         latency = seen["latency"]
         if latency is None or not plausible(latency):
+            # Nobody knows what clients experience: they get full speed.
             self.quiet_s = 0.0
-            groups, budgets = self.destabilise()
+            self.held = self.destabilise()
         else:
-            self.learn_work(seen, latency["requests"], dt_s)
-            asked = latency["requests"] > 0 or seen["alarm"]
-            self.quiet_s = 0.0 if asked else self.quiet_s + dt_s
-            groups, budgets = self.step_on_latency(seen, latency, dt_s)
-        self.held = (groups, budgets)
-        self.alarm = self.alarm_requests()
+            self.work.learn(seen, latency["requests"], dt_s)
+            self.account_for_idle(latency, dt_s)
+            self.held = self.step_on_latency(seen, latency, dt_s)
+        groups, drives, budgets = self.held
         return {
             "action": {
                 "groups": [{"cores": cores, "frequency_hz": hertz} for cores, hertz in groups],
+                "drives": drives,
                 "background_core_s_per_s": budgets,
             },
-            "state": self.state,
-            "alarm_requests": self.alarm,
+            "state": "unstable" if self.state == "settling" else self.state,
+            "alarm_requests": self.alarm_requests(),
         }
 
-    def full_speed(self) -> tuple[list[GroupSetting], list[float]]:
-        return ([group.full() for group in self.limits], [])
+    def is_at_full_speed(self) -> bool:
+        return self.state in ("settling", "unstable")
 
-    def destabilise(self) -> tuple[list[GroupSetting], list[float]]:
+    def full_speed(self) -> Action:
+        return ([group.full() for group in self.limits.groups], "own", [])
+
+    def destabilise(self) -> Action:
         """Back to Unstable: no power is saved, and nothing is known about the load."""
-        self.window_at_full_speed = self.state == "unstable"
-        self.state = "unstable"
-        self.samples, self.growing, self.empty_s = [], [], 0.0
+        self.state = "unstable" if self.is_at_full_speed() else "settling"
+        self.stability.clear()
         self.level = None
         return self.full_speed()
 
-    def step_on_latency(
-        self, seen: Mapping[str, Any], latency: Mapping[str, Any], dt_s: float
-    ) -> tuple[list[GroupSetting], list[float]]:
-        # Idle check (IV-B): 30 s without a request; back to Unstable on the first one.
-        if self.quiet_s >= self.settings["idle_after"]:
-            if self.state != "idle":
-                self.destabilise()
-                self.state = "idle"
-            return self.step_idle()
-        if self.state == "idle":
+    def step_on_latency(self, seen: Seen, latency: Seen, dt_s: float) -> Action:
+        in_flight = (latency.get("in_flight") or 0) > 0
+        asked = latency["requests"] > 0 or in_flight or seen["alarm"]
+        self.quiet_s = 0.0 if asked else self.quiet_s + dt_s
+        stalls = self.stalls(latency)
+        self.was_in_flight = in_flight
+        if stalls:
             return self.destabilise()
-        if self.state == "unstable":
-            return self.step_unstable(seen, latency, dt_s)
-        return self.step_stable(seen, latency, dt_s)
+        if self.quiet_s >= self.settings["idle_after"]:
+            return self.step_quiet(seen)
+        if self.state == "idle":
+            # Back to Unstable on the first request.
+            return self.destabilise()
+        if self.state == "stable":
+            return self.step_stable(seen, latency, dt_s)
+        self.unsteady_s += dt_s
+        groups, drives, budgets = self.step_unstable(seen, latency, dt_s)
+        if self.unsteady_s > self.settings["background_horizon"]:
+            budgets = self.background.debts()
+        return (groups, drives, budgets)
 
-    def step_unstable(
-        self, seen: Mapping[str, Any], latency: Mapping[str, Any], dt_s: float
-    ) -> tuple[list[GroupSetting], list[float]]:
-        if not self.window_at_full_speed:
-            self.window_at_full_speed = True
+    def account_for_idle(self, latency: Seen, dt_s: float) -> None:
+        known = self.full_speed_of(mix_of(latency["read_share"], latency["bytes_mean"]))
+        if known is None:
+            self.credit.account(latency, None, 0.0, dt_s)
+        else:
+            baseline, translation = known
+            base_us = baseline.mean.latency_us * translation
+            self.credit.account(latency, base_us, self.promise.share(baseline), dt_s)
+
+    def stalls(self, latency: Seen) -> bool:
+        """Requests are under way, none is answered, and that for half a window or since before."""
+        if latency["requests"] > 0 or (latency.get("in_flight") or 0) == 0:
+            return False
+        oldest_s = latency.get("oldest_s")
+        if oldest_s is None:
+            return self.was_in_flight
+        return bool(oldest_s >= 0.5 * self.settings["window"])
+
+    def step_quiet(self, seen: Seen) -> Action:
+        """Section IV-D: background work at full speed until done, then sleep."""
+        if not idle.is_idle(seen, self.state == "idle", self.limits.groups, self.settings):
+            return self.destabilise()
+        if self.state != "idle":
+            self.destabilise()
+            self.state = "idle"
+        if not self.settings["adapt_background"]:
+            return self.full_speed()
+        rest = idle.at_rest(seen, self.limits.groups, self.settings)
+        cores_rest, drives_rest = self.credit.affords(
+            rest, self.promise.is_for_windows(), self.limits, self.settings
+        )
+        classes = len(self.background.classes)
+        # Background work that is put off would have kept the drives awake.
+        drives = "asleep" if drives_rest else "awake" if classes > 0 else "own"
+        full = self.full_speed()[0]
+        if self.background.drains_while_idle():
+            all_cores = float(sum(limits.cores_max for limits in self.limits.groups))
+            return (full, drives, [all_cores] * classes)
+        return (rest if cores_rest else full, drives, [0.0] * classes)
+
+    def step_unstable(self, seen: Seen, latency: Seen, dt_s: float) -> Action:
+        if self.state == "settling":
+            self.state = "unstable"
             return self.full_speed()
         mix = mix_of(latency["read_share"], latency["bytes_mean"])
         if latency["requests"] > 0 and mix is not None:
             self.regression.learn(mix, latency["latency_us_mean"], latency["requests"])
-        if self.push(latency, dt_s) is None:
+        sample = self.stability.push(latency, self.power_w(seen), dt_s)
+        mean = self.stability.all_windows()
+        if sample is None or mean is None:
             return self.full_speed()
-        mean = self.all_windows()
         # Stability check: l_div < l_stable_thresh.
-        if mean is None or self.divergence() >= self.settings["stable_threshold"]:
+        if self.stability.divergence(self.regression) >= self.settings["stable_threshold"]:
+            return self.full_speed()
+        if self.promise.has_quantile() and mean.histogram is None:
             return self.full_speed()
         # Parameter update: the baseline, at full speed only (print learns it while saving, too).
-        self.level = self.level_of(mean)
-        self.baselines[self.level] = (mean.latency_us, mean.mix, 0.0)
+        self.move_to(self.baselines.learn(mean, self.stability.last()))
         self.state = "stable"
-        self.f_share = 1.0
-        self.u_des = [max(utilisation(group), 0.0) for group in seen["groups"]]
-        self.u_des += [0.0] * (len(self.limits) - len(self.u_des))
+        self.unsteady_s = 0.0
+        self.adaptors.begin(seen["groups"])
         return self.full_speed()
 
-    def step_stable(
-        self, seen: Mapping[str, Any], latency: Mapping[str, Any], dt_s: float
-    ) -> tuple[list[GroupSetting], list[float]]:
+    def step_stable(self, seen: Seen, latency: Seen, dt_s: float) -> Action:
         if self.is_burst(seen, latency):
+            self.blame(latency)
             return self.destabilise()
-        sample = self.push(latency, dt_s)
+        sample = self.stability.push(latency, self.power_w(seen), dt_s)
         if sample is None:
-            return (self.held[0], self.background.budgets())
+            return (self.held[0], self.held[1], self.background.budgets())
         # Stability check: l_div > l_unstable_thresh (printed with the wrong sign).
-        if self.divergence() > self.settings["unstable_threshold"]:
+        if self.stability.divergence(self.regression) > self.settings["unstable_threshold"]:
+            if not self.blame(latency):
+                return self.destabilise()
+            self.stability.clear()
+            return (self.adaptors.undo(seen["groups"]), "own", self.background.budgets())
+        self.move_to(self.level_of_load())
+        baseline = self.baselines.known(self.level)
+        lately = self.stability.all_windows() or sample
+        if baseline is None:
             return self.destabilise()
-        mean = self.all_windows()
-        if self.level is not None and mean is not None:
-            off = abs(self.place(mean) - self.level)
-            self.level = self.level if off <= 0.5 + LEVEL_OVERLAP else self.level_of(mean)
-        l_baseline = self.l_baseline(sample.mix)
-        if l_baseline is None:
+        translation = self.regression.translation(baseline.mean.mix, sample.mix)
+        distance = self.promise.distance(sample, lately, baseline, translation)
+        if distance is None:
             return self.destabilise()
-        plf = self.settings["plf"] * (1.0 - self.settings["bound_headroom"])
-        distance = loss_distance(plf, loss(sample.latency_us, l_baseline))
-        distance = min(max(distance, self.settings["loss_distance_min"]), 1.0)
+        self.closed_loop.learn(sample, baseline, baseline.mean.latency_us * translation)
+        advice = self.closed_loop.advise(lately, baseline, int(self.settings["windows"]))
+        if not self.settings["coordinated"]:
+            # As printed, the latency alone steers.
+            advice = None
+        any_step_blamed = False if distance < -self.settings["overshoot_max"] else None
+        if advice == "back":
+            any_step_blamed = True
+        distance = min(distance, {"wait": 0.0, "back": BACK}.get(advice or "go", distance))
         merged = sample.span_s / self.settings["window"]
         distance *= min(max(merged, 1.0), self.settings["merged_gain_max"])
-        return (self.adapt(distance, seen["groups"]), self.background.budgets())
-
-    def step_idle(self) -> tuple[list[GroupSetting], list[float]]:
-        """Section IV-D: background work at full speed until done, then sleep."""
-        budgets = self.background.budgets_while_idle()
-        if self.background.draining or not self.settings["adapt_background"]:
-            return (self.full_speed()[0], budgets)
-        cores, frequency = self.settings["adapt_cores"], self.settings["adapt_frequency"]
-        least = [
-            (
-                group.cores_min if cores else group.cores_max,
-                group.frequency_min if frequency else group.frequency_max,
-            )
-            for group in self.limits
-        ]
-        return (least, budgets)
-
-    # Section IV-B: windows, divergence, burst.
-
-    def push(self, latency: Mapping[str, Any], dt_s: float) -> Sample | None:
-        """Adds a window; windows with few requests are merged until they have enough."""
-        if latency["requests"] == 0:
-            self.empty_s += dt_s
-            return None
-        self.growing.append(
-            (
-                latency["requests"],
-                latency["latency_us_mean"],
-                latency["bytes_mean"],
-                latency["read_share"],
-                dt_s + self.empty_s,
-            )
+        groups = self.adaptors.step(
+            distance, any_step_blamed, sample.span_s, self.held[0], seen["groups"]
         )
-        self.empty_s = 0.0
-        sample = Sample(tuple(self.growing))
-        if sample.requests < self.settings["requests_min"]:
+        return (groups, "own", self.background.budgets())
+
+    def power_w(self, seen: Seen) -> float | None:
+        return power_w(seen, self.limits)
+
+    def move_to(self, level: int | None) -> None:
+        """What was tried at another level says nothing about this one."""
+        self.level = level
+        if level != self.tried_at:
+            self.adaptors.tried.clear()
+            self.closed_loop.clear()
+            self.tried_at = level
+
+    def level_of_load(self) -> int | None:
+        """The level in force until the load has left it, at the rate that full speed would have.
+
+        Clients that wait for answers ask as much less often as they wait for longer. Unless they
+        are known to wait or not to, the rate at full speed may be anything in between.
+        """
+        lately = self.stability.all_windows()
+        if self.level is None or lately is None:
+            return self.level
+        l_baseline = self.l_baseline(lately.mix)
+        slowed = 1.0 if l_baseline is None else over(lately.latency_us, l_baseline)
+        may_follow = 1.0 if self.closed_loop.is_open() else slowed
+        if self.baselines.still_at(self.level, lately, may_follow):
+            return self.level
+        return self.baselines.level_of(lately, slowed if self.closed_loop.is_closed() else 1.0)
+
+    def full_speed_of(self, mix: Mix | None) -> tuple[Baseline, float] | None:
+        """The baseline of the level in force, and the latency of a mix there over its own."""
+        baseline = self.baselines.known(self.level)
+        if baseline is None:
             return None
-        self.growing = []
-        self.samples = [*self.samples, sample][-int(self.settings["windows"]) :]
-        return sample
-
-    def all_windows(self) -> Sample | None:
-        """The last k windows as one, once there are k."""
-        if len(self.samples) < self.settings["windows"]:
-            return None
-        return Sample(tuple(window for sample in self.samples for window in sample.windows))
-
-    def divergence(self) -> float:
-        """l_div of the last k windows, each translated to the mix of the last one."""
-        mix = self.samples[-1].mix
-        translate = self.regression.translation
-        return l_div([sample.latency_us * translate(sample.mix, mix) for sample in self.samples])
-
-    def place(self, load: Sample) -> float:
-        """Logarithm of the request rate, in widths of a load level."""
-        if math.isinf(load.rate):
-            return math.inf
-        return math.log2(load.rate) / float(self.settings["baseline_octaves"])
-
-    def level_of(self, load: Sample) -> float:
-        place = self.place(load)
-        return place if math.isinf(place) else math.copysign(math.floor(abs(place) + 0.5), place)
+        return (baseline, self.regression.translation(baseline.mean.mix, mix))
 
     def l_baseline(self, mix: Mix | None) -> float | None:
-        """The latency at full speed of a mix; None where it is unknown or too old."""
-        if self.level is None or self.level not in self.baselines:
-            return None
-        latency_us, learned_mix, age_s = self.baselines[self.level]
-        if age_s > self.settings["baseline_age_max"]:
-            return None
-        return latency_us * self.regression.translation(learned_mix, mix)
+        known = self.full_speed_of(mix)
+        return None if known is None else known[0].mean.latency_us * known[1]
 
-    def is_burst(self, seen: Mapping[str, Any], latency: Mapping[str, Any]) -> bool:
+    def blame(self, latency: Seen) -> bool:
+        """Lays a window that went much too far to the last step down, where there was one.
+
+        Much too far: `loss > share (1 + overshoot_max)`.
+        """
+        known = self.full_speed_of(mix_of(latency["read_share"], latency["bytes_mean"]))
+        if known is None or latency["latency_us_mean"] is None:
+            return False
+        baseline, translation = known
+        loss = over(latency["latency_us_mean"], baseline.mean.latency_us * translation) - 1.0
+        most = self.promise.share(baseline) * (1.0 + self.settings["overshoot_max"])
+        return bool(loss > most) and self.adaptors.blame()
+
+    def is_burst(self, seen: Seen, latency: Seen) -> bool:
         """Burst check: latency or utilisation leaps within a window, or the alarm went off."""
-        requests = latency["requests"]
-        l_baseline = self.l_baseline(mix_of(latency["read_share"], latency["bytes_mean"]))
-        burst_loss = self.settings["plf"] + self.settings["burst_margin"]
-        slow = (
-            requests >= self.settings["requests_min"]
-            and latency["latency_us_mean"] is not None
-            and l_baseline is not None
-            and latency["latency_us_mean"] > l_baseline * (1.0 + burst_loss)
-        )
+        late = self.late(mix_of(latency["read_share"], latency["bytes_mean"]))
+        slow = late is not None and late.is_late(latency, int(self.settings["requests_min"]))
         limit = self.settings["burst_utilisation"]
         busy = any(group["utilisation_clients"] > limit for group in seen["groups"])
         return slow or busy or bool(seen["alarm"])
 
-    def learn_work(self, seen: Mapping[str, Any], requests: int, dt_s: float) -> None:
-        """What requests cost on the cores of each group; a window halves the past's weight."""
-        if requests == 0:
-            return
-        self.work_requests = 0.5 * self.work_requests + requests
-        for at, group in enumerate(seen["groups"][: len(self.limits)]):
-            core_s = group["utilisation_clients"] * group["cores"] * dt_s
-            core_s = max(core_s, 0.0) if math.isfinite(core_s) else 0.0
-            self.work_core_s[at] = 0.5 * self.work_core_s[at] + core_s
+    def late(self, mix: Mix | None) -> Late | None:
+        """`l_baseline (1 + plf + burst_margin)`, and as many more under way.
+
+        At full speed as many are under way as Little's law says, or as were seen.
+        """
+        known = self.full_speed_of(mix)
+        if known is None:
+            return None
+        full_speed = known[0].mean
+        base_us = full_speed.latency_us * known[1]
+        growth = 1.0 + self.promise.share(known[0]) + self.settings["burst_margin"]
+        in_flight = max(full_speed.rate * base_us * 1e-6, full_speed.in_flight or 0.0)
+        return Late(base_us, base_us * growth, in_flight * growth)
 
     def alarm_requests(self) -> int | None:
         """Requests within a `burst_window` that close the window early; while idle: any."""
         if self.state == "idle":
             return 1
-        mean = self.all_windows() if self.state == "stable" else None
-        if mean is None or mean.span_s <= 0.0:
+        mean: Sample | None = self.stability.all_windows() if self.state == "stable" else None
+        if mean is None:
             return None
-        expected = mean.requests * self.settings["burst_window"] / mean.span_s
-        span_s = self.settings["burst_window"]
-        most = [
-            self.settings["burst_utilisation"] * cores * span_s * self.work_requests / work_core_s
-            for (cores, _), work_core_s in zip(self.held[0], self.work_core_s, strict=True)
-            if work_core_s > 0.0
-        ]
-        alarm = max(
-            min(most, default=0.0) * self.settings["burst_alarm"],
-            expected * (1.0 + self.settings["rate_change"]),
-            expected + 5.0 * math.sqrt(expected),
-        )
-        # A count of requests has 64 bits.
-        return min(math.ceil(alarm), 2**64 - 1) if math.isfinite(alarm) else None
-
-    # Section IV-C: core adaptor and frequency adaptor.
-
-    def adapt(self, distance: float, groups: Sequence[Mapping[str, Any]]) -> list[GroupSetting]:
-        cores_first = not all(limits.idle_cores_sleep for limits in self.limits)
-        if not self.settings["coordinated"]:
-            # As printed: one error drives both.
-            self.move_u_desired(distance)
-            self.move_f_desired(distance)
-        elif distance >= 0.0:
-            # Room: the adaptor that saves more goes first, the other one once it is at rest.
-            cores_go = cores_first and not self.cores_at_rest(groups)
-            if cores_go or not self.frequency_fell(distance, groups):
-                self.move_u_desired(distance)
-        elif self.frequency_gives_back(cores_first, groups):
-            self.move_f_desired(distance)
-        else:
-            self.move_u_desired(distance)
-        return [
-            limits.nearest(self.n_of(at, groups), limits.frequency_max * self.f_share)
-            for at, limits in enumerate(self.limits)
-        ]
-
-    def n_of(self, at: int, groups: Sequence[Mapping[str, Any]]) -> float:
-        """Cores of a group: enough for all work, and for the clients' alone."""
-        if at >= len(groups) or not self.settings["adapt_cores"]:
-            return self.limits[at].cores_max
-        group, alpha = groups[at], self.settings["alpha"]
-        for_all = n_desired(alpha, group["cores"], utilisation(group), self.u_des[at])
-        clients, most = group["utilisation_clients"], self.settings["utilisation_clients_max"]
-        wanted = max(for_all, n_desired(alpha, group["cores"], clients, most))
-        return math.ceil(wanted) if 0 <= wanted < math.inf else self.limits[at].cores_max
-
-    def move_u_desired(self, distance: float) -> None:
-        moved = [u_desired(u, self.settings["beta"], distance) for u in self.u_des]
-        self.u_des = [min(max(u, 0.01), self.settings["utilisation_max"]) for u in moved]
-
-    def move_f_desired(self, distance: float) -> None:
-        if self.settings["adapt_frequency"]:
-            least = min(limits.frequency_min / limits.frequency_max for limits in self.limits)
-            wanted = f_desired(self.f_share, self.settings["gamma"], distance)
-            self.f_share = min(max(wanted, least), 1.0)
-
-    def frequency_fell(self, distance: float, groups: Sequence[Mapping[str, Any]]) -> bool:
-        """Lowers the frequency unless it is at its end or cores would have to come back."""
-        before = self.f_share
-        self.move_f_desired(distance)
-        stretch = before / self.f_share
-        for group, limits in zip(groups, self.limits, strict=False):
-            gated = self.settings["adapt_cores"] and group["cores"] > limits.cores_min
-            tasks = stretch * (self.settings["alpha"] if gated else 1.0)
-            if (
-                utilisation(group) * tasks > self.settings["utilisation_max"]
-                or group["utilisation_clients"] * tasks > self.settings["utilisation_clients_max"]
-            ):
-                self.f_share = before
-        return self.f_share < before
-
-    def cores_at_rest(self, groups: Sequence[Mapping[str, Any]]) -> bool:
-        return not self.settings["adapt_cores"] or all(
-            self.u_des[at] >= self.settings["utilisation_max"]
-            or group["cores"] <= self.limits[at].cores_min
-            for at, group in enumerate(groups[: len(self.limits)])
-        )
-
-    def frequency_gives_back(self, cores_first: bool, groups: Sequence[Mapping[str, Any]]) -> bool:
-        """What went last comes back first."""
-        cores_gave = self.settings["adapt_cores"] and any(
-            u_des > utilisation(group) for group, u_des in zip(groups, self.u_des, strict=False)
-        )
-        lowered = self.settings["adapt_frequency"] and self.f_share < 1.0
-        return lowered and (cores_first or not cores_gave)
+        return self.work.alarm_requests(mean, self.held[0], self.settings)
 
 
-def utilisation(group: Mapping[str, Any]) -> float:
-    """u_cur: share of time in tasks of clients and of background work."""
-    return float(group["utilisation_clients"] + group["utilisation_background"])
-
-
-def plausible(latency: Mapping[str, Any]) -> bool:
+def plausible(latency: Seen) -> bool:
     """Whether a sample says how clients fare; else it is as good as missing."""
     mean_us = latency["latency_us_mean"]
     return latency["requests"] == 0 or (mean_us is not None and 0.0 < mean_us <= LATENCY_US_MAX)

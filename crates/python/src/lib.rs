@@ -214,6 +214,10 @@ mod core {
             Ok(Self(super::probe::Probe::new(server, name, settings)?))
         }
 
+        fn set_bounds(&mut self, bounds: Vec<String>) -> PyResult<()> {
+            Ok(self.0.set_bounds(&bounds)?)
+        }
+
         fn step(&mut self, observation: &str, dt_s: f64) -> PyResult<String> {
             Ok(self.0.step(observation, dt_s)?)
         }

@@ -4,8 +4,8 @@ use crate::error::Fault;
 use serde::{Deserialize, Serialize};
 use wattio_control::Settings;
 use wattio_law::{
-    Action, BackgroundObservation, Budget, Glimpse, GroupObservation, InFlight, LatencyHistogram,
-    LatencyObservation, Law, Observation, Stepped,
+    Action, BackgroundObservation, Bound, Budget, DriveAction, Glimpse, GroupObservation, InFlight,
+    LatencyHistogram, LatencyObservation, Law, Observation, Stepped,
 };
 use wattio_plant::Server;
 use wattio_sim::Run;
@@ -37,9 +37,9 @@ struct LatencyJson {
     in_flight: Option<u64>,
     #[serde(default)]
     oldest_s: Option<f64>,
-    /// Upper edges in microseconds with the requests in each bucket.
+    /// Upper edges in microseconds with the requests in each bucket; null: no upper edge.
     #[serde(default)]
-    histogram: Option<Vec<(f64, u64)>>,
+    histogram: Option<Vec<(Option<f64>, u64)>>,
     age_s: f64,
 }
 
@@ -62,11 +62,14 @@ struct BackgroundJson {
     done_core_s: f64,
     due_core_s: f64,
     backlog_core_s: f64,
+    #[serde(default)]
+    urgency: Option<f64>,
 }
 
 #[derive(Serialize)]
 struct ActionJson {
     groups: Vec<GroupActionJson>,
+    drives: &'static str,
     /// Core-seconds a second for each class; absent: as it becomes due.
     background_core_s_per_s: Vec<Option<f64>>,
 }
@@ -102,6 +105,14 @@ impl Probe {
         let limits = wattio_sim::limits(&Server::from_toml(server)?);
         let settings: Settings = serde_json::from_str(settings)?;
         Ok(Self(wattio_control::build(name, &settings, &limits)?.into()))
+    }
+
+    /// Bounds as users write them, instead of what the settings say.
+    pub fn set_bounds(&mut self, bounds: &[String]) -> Result<(), Fault> {
+        let bounds: Vec<Bound> =
+            bounds.iter().map(|text| text.parse()).collect::<Result<_, _>>()?;
+        self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner).set_bounds(&bounds);
+        Ok(())
     }
 
     pub fn step(&mut self, observation: &str, dt_s: f64) -> Result<String, Fault> {
@@ -141,6 +152,16 @@ pub fn steps_json(run: &Run) -> Result<String, Fault> {
     Ok(serde_json::to_string(&run.steps().iter().map(step).collect::<Vec<_>>())?)
 }
 
+fn histogram(buckets: Vec<(Option<f64>, u64)>) -> LatencyHistogram {
+    let edge = |(us, requests): (Option<f64>, u64)| (us.unwrap_or(f64::INFINITY), requests);
+    LatencyHistogram { buckets: buckets.into_iter().map(edge).collect() }
+}
+
+fn buckets(histogram: &LatencyHistogram) -> Vec<(Option<f64>, u64)> {
+    let edge = |&(us, requests): &(f64, u64)| (us.is_finite().then_some(us), requests);
+    histogram.buckets.iter().map(edge).collect()
+}
+
 impl From<ObservationJson> for Observation {
     fn from(seen: ObservationJson) -> Self {
         Self {
@@ -153,7 +174,7 @@ impl From<ObservationJson> for Observation {
                 in_flight: latency
                     .in_flight
                     .map(|requests| InFlight { requests, oldest: latency.oldest_s.map(Seconds) }),
-                histogram: latency.histogram.map(|buckets| LatencyHistogram { buckets }),
+                histogram: latency.histogram.map(histogram),
                 age: Seconds(latency.age_s),
             }),
             power: seen.power_w.map(Watts),
@@ -177,7 +198,7 @@ impl From<ObservationJson> for Observation {
                     done_core_s: class.done_core_s,
                     due_core_s: class.due_core_s,
                     backlog_core_s: class.backlog_core_s,
-                    urgency: None,
+                    urgency: class.urgency,
                 })
                 .collect(),
             alarm: seen.alarm,
@@ -196,7 +217,7 @@ impl From<&Observation> for ObservationJson {
                 arrived: latency.arrived,
                 in_flight: latency.in_flight.map(|in_flight| in_flight.requests),
                 oldest_s: latency.in_flight.and_then(|in_flight| in_flight.oldest).map(|s| s.0),
-                histogram: latency.histogram.as_ref().map(|h| h.buckets.clone()),
+                histogram: latency.histogram.as_ref().map(buckets),
                 age_s: latency.age.0,
             }),
             power_w: seen.power.map(|power| power.0),
@@ -220,6 +241,7 @@ impl From<&Observation> for ObservationJson {
                     done_core_s: class.done_core_s,
                     due_core_s: class.due_core_s,
                     backlog_core_s: class.backlog_core_s,
+                    urgency: class.urgency,
                 })
                 .collect(),
             alarm: seen.alarm,
@@ -239,6 +261,11 @@ impl From<&Action> for ActionJson {
         };
         Self {
             groups: action.groups.iter().map(group).collect(),
+            drives: match action.drives {
+                DriveAction::Own => "own",
+                DriveAction::Awake => "awake",
+                DriveAction::Asleep => "asleep",
+            },
             background_core_s_per_s: action.background.iter().map(budget).collect(),
         }
     }

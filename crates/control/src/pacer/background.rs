@@ -29,7 +29,8 @@ struct Class {
     name: Arc<str>,
     /// What full speed would have done by now and is not done.
     owed_core_s: f64,
-    /// Work that becomes due in a second, a mean over [`RATE_MEMORY_S`].
+    /// Work that becomes due in a second, a mean over [`RATE_MEMORY_S`]. The first rate stands for
+    /// all time before, and so does the one after a rate that is no number.
     due_rate: f64,
     backlog_core_s: f64,
     urgency: f64,

@@ -62,9 +62,10 @@ pub struct Pacer {
     tried_at: Option<Level>,
     /// Time since the last client request.
     quiet: Seconds,
-    /// Time since the load was last steady.
+    /// Time at full speed since the load was last steady, but for windows that are silent, quiet or
+    /// stalled.
     unsteady: Seconds,
-    /// Whether requests were under way when the window before ended.
+    /// Whether requests were under way when the last window whose latency was told ended.
     was_in_flight: bool,
     held: Action,
     burst: BurstCheck,

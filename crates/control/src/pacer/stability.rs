@@ -17,9 +17,10 @@ pub struct Sample {
     pub read_share: Option<f64>,
     /// How latencies spread, where the source tells it of all windows.
     pub histogram: Option<LatencyHistogram>,
-    /// Requests under way at the windows' ends, on average.
+    /// Requests under way at the windows' ends, a mean weighed by the windows' requests.
     pub in_flight: Option<f64>,
-    /// What was drawn, in joules, where it is known.
+    /// What was drawn, in joules, where it is known of all windows; time without a request counts
+    /// at the power of the window after it.
     pub energy_j: Option<f64>,
     pub span: Seconds,
 }

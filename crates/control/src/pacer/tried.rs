@@ -83,7 +83,7 @@ impl Tried {
     }
 
     /// A window not long after went too far: what was lowered last is not lowered as far again for a while.
-    /// Whether there was such a step.
+    /// Whether there was a step down, be it one that is not to blame.
     pub fn blame(&mut self, blames: Blame, limits: &Limits, settings: &PacerSettings) -> bool {
         let recent = |last: &mut Last| last.samples <= settings.windows + 1;
         let Some(last) = self.last.take_if(recent) else { return false };

@@ -1,0 +1,100 @@
+"""Clients that wait for their answers before they ask again.
+
+Their rate follows the latency that the law causes. Where it does, the energy of a request counts,
+which must not rise, and the rate that full speed would have.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from reference.adaptors import utilisation
+from reference.baseline import Baseline
+from reference.ieee import ln, over
+from reference.limits import Limits
+from reference.stability import Sample
+
+GROWTH_MIN = 0.03
+MEMORY = 0.9
+CLOSED = 0.5
+SURE = 1.5
+ENERGY_NOISE = 0.003
+ENERGY_LEAK = 1e-4
+
+
+class ClosedLoop:
+    """The fall of the rate against the growth of the latency, and the energy of requests."""
+
+    def __init__(self) -> None:
+        self.clear()
+
+    def clear(self) -> None:
+        self.windows: list[tuple[float, float, int]] = []
+        self.requests_base = 0
+        self.energy_j_least: float | None = None
+        self.settled = 0
+
+    def learn(self, window: Sample, full_speed: Baseline, base_us: float) -> None:
+        growth = ln(over(window.latency_us, base_us))
+        fall = ln(over(full_speed.mean.rate, window.rate))
+        if growth > GROWTH_MIN and math.isfinite(fall):
+            self.windows.append((fall, growth, window.requests))
+            self.requests_base = full_speed.mean.requests
+
+    def sureness(self) -> float:
+        """Standard deviations by which the rate's part in the latency's growth is above a half.
+
+        The part is `sum w fall growth / sum w growth^2` with w = 0.9 for each window since; the
+        error of a fall is `sqrt(1 / n + 1 / n_base)` of the requests, that of the part this over
+        the root of the mean square growth.
+        """
+        if not self.windows:
+            return 0.0
+        n = len(self.windows)
+        weighted = [(MEMORY ** (n - 1 - at), *window) for at, window in enumerate(self.windows)]
+        squares = sum(w * growth * growth for w, _, growth, _ in weighted)
+        part = sum(w * fall * growth for w, fall, growth, _ in weighted) / squares
+        growth = math.sqrt(squares / sum(w for w, _, _, _ in weighted))
+        requests = sum(w * count for w, _, _, count in weighted)
+        noise = math.sqrt(1.0 / requests + 1.0 / self.requests_base)
+        return (part - CLOSED) * growth / noise
+
+    def is_closed(self) -> bool:
+        return self.sureness() > SURE
+
+    def is_open(self) -> bool:
+        return self.sureness() < -SURE
+
+    def advise(self, lately: Sample, full_speed: Baseline, windows: int) -> str | None:
+        """ "wait" for k samples after each step, then "go" or "back"; None for open loads.
+
+        And None where nobody knows what is drawn. Back: a request takes more than the least
+        energy that was seen, at full speed or since, which is forgotten slowly.
+        """
+        if not self.is_closed():
+            self.settled = 0
+            return None
+        base_j, now_j = full_speed.mean.energy_of_request_j, lately.energy_of_request_j
+        if base_j is None or now_j is None:
+            return None
+        self.settled += 1
+        if self.settled <= windows:
+            return "wait"
+        self.settled = 0
+        before_j = base_j if self.energy_j_least is None else self.energy_j_least
+        self.energy_j_least = min(before_j * (1.0 + ENERGY_LEAK), now_j, base_j)
+        return "back" if now_j > self.energy_j_least * (1.0 + ENERGY_NOISE) else "go"
+
+
+def power_w(seen: Mapping[str, Any], limits: Limits) -> float | None:
+    """What is drawn: as measured, or what the limits say of cores, and drives at the least."""
+    if seen.get("power_w") is not None:
+        return float(seen["power_w"])
+    watts = 0.0 if limits.drives is None else limits.drives.saves_w
+    for group, limit in zip(seen["groups"], limits.groups, strict=False):
+        running_w, idle_w = limit.draws(group["frequency_hz"])
+        busy = min(max(utilisation(group), 0.0), 1.0)
+        watts += (idle_w + (running_w - idle_w) * busy) * group["cores"]
+    return watts if watts > 0.0 else None
