@@ -215,9 +215,11 @@ impl Adaptor {
                     let for_clients =
                         work * group.utilisation_clients / settings.utilisation_clients_max;
                     // Sums with what is not a number are none, and fail towards all cores.
-                    let desired = (for_all + (for_clients - for_all).max(0.0)).ceil();
-                    // A utilisation that cannot be must not look like no work at all.
-                    let desired = if desired >= 0.0 { desired as u32 } else { limits.cores_max };
+                    let desired = for_all + (for_clients - for_all).max(0.0);
+                    // A utilisation that cannot be must not look like no work at all. Asked before
+                    // the ceiling, for that of -0.6 is -0.0.
+                    let desired =
+                        if desired >= 0.0 { desired.ceil() as u32 } else { limits.cores_max };
                     let kept = (f64::from(group.cores) * CORES_KEPT).ceil() as u32;
                     let kept = kept.min(group.cores.saturating_sub(1));
                     let fewest = if settings.coordinated { kept } else { 0 };

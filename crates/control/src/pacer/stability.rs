@@ -77,6 +77,8 @@ impl Sample {
                 from = to;
             }
             let mean = sum / count;
+            // Where nothing lies below an edge nothing is told, and 0 / 0 is no spread of zero.
+            (mean > 0.0).then_some(())?;
             Some((squares / count / (mean * mean) - 1.0).max(0.0).sqrt()).filter(|s| s.is_finite())
         });
         spread.unwrap_or(SPREAD) / (self.requests as f64).sqrt()
