@@ -383,8 +383,8 @@ def test_corners(corner: str) -> None:
 def test_a_histogram_that_tells_nothing(nothing: list[tuple[float | None, int]]) -> None:
     """What is not told is assumed: latencies spread by half of their mean.
 
-    Of a histogram without requests below an edge the law once made a spread of 0, so that a baseline
-    of few requests looked certain and no room was left for what is not known.
+    Of a histogram without requests below an edge the law once made a spread of 0: a baseline of few
+    requests looked certain, and no room was left for what is not known.
     """
     learning = [window(requests=200, latency_us=100.0, histogram=nothing)] * 4
     # Below the bound of 1.2 by less than a baseline of 800 requests is unsure by.
@@ -393,7 +393,7 @@ def test_a_histogram_that_tells_nothing(nothing: list[tuple[float | None, int]])
 
 
 def test_a_utilisation_that_cannot_be_is_not_no_work() -> None:
-    """A utilisation just below 0 once made the printed law ask for the fewest cores, not for all."""
+    """A utilisation just below 0 once made the law as printed ask for the fewest cores."""
     steps = [window()] * 8 + [window(clients=-0.03)] * 2
     compare("small", {"coordinated": False}, steps)
 
