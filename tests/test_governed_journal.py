@@ -71,7 +71,10 @@ def test_a_wrong_value_is_refused_by_its_key_or_usable(key: str, value: object) 
         ({"dt_s": "1"}, "dt_s: input should be a valid number"),
         ({"requests": True}, "requests: input should be a valid integer"),
         ({"utc_ns": 2**64}, "utc_ns: input should be less than or equal to"),
-        ({"state": "asleep"}, "state: input should be 'unstable', 'stable' or 'idle'"),
+        (
+            {"state": "asleep"},
+            "state: input should be 'unstable', 'stable', 'idle', 'learning', 'guarding' or 'saving'",
+        ),
         ({"histogram": [[1.0]]}, "histogram[1]"),
         ({"cores": None}, "cores: input should be a valid array"),
     ],

@@ -113,7 +113,7 @@ class Simulation:
         Columns: `start_s`, `span_s`, `ios`, `latency_us_mean`, `latency_us_p99`, `energy_j`,
         `energy_cores_j`, `energy_drives_j`, `energy_rest_j`, `cores_active_mean`,
         `frequency_hz_mean`, `utilisation`, `background_rate` (core-seconds at full speed per
-        second), `state` (0 unstable, 1 stable, 2 idle, 3 the policy has no states), and
+        second), `state` (0 at full speed (unstable), 1 saving (stable), 2 idle, 3 no states), and
         `cores_<group>` for each core group.
         """
 

@@ -8,6 +8,15 @@ use wattio_sim::{Row, Run};
 /// The number of the state of laws that have none.
 const NO_STATE: f64 = 3.0;
 
+/// The number of what a law was doing: at full speed for whatever reason, saving, or idle.
+fn state(mode: &str) -> f64 {
+    match mode {
+        "stable" | "saving" => 1.0,
+        "idle" => 2.0,
+        _ => 0.0,
+    }
+}
+
 /// A column for each quantity of the latency windows; NaN where a value is absent.
 pub fn windows<'py>(py: Python<'py>, run: &Run, groups: &[String]) -> PyResult<Bound<'py, PyDict>> {
     let columns = PyDict::new(py);
@@ -28,9 +37,7 @@ pub fn windows<'py>(py: Python<'py>, run: &Run, groups: &[String]) -> PyResult<B
     add("frequency_hz_mean", &|row| known(row.frequency_hz_mean))?;
     add("utilisation", &|row| known(row.utilisation))?;
     add("background_rate", &|row| row.background_rate)?;
-    let modes = run.modes();
-    let number = |mode| modes.iter().position(|&known| known == mode);
-    add("state", &|row| row.mode.and_then(number).map_or(NO_STATE, |at| at as f64))?;
+    add("state", &|row| row.mode.map_or(NO_STATE, state))?;
     for (at, group) in groups.iter().enumerate() {
         add(&format!("cores_{group}"), &|row| row.cores_by_group[at])?;
     }

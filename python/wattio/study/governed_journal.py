@@ -58,7 +58,7 @@ class Window(Line):
     latency_us_seen: Amount | None = None
     baseline_us: Amount | None = None
     bound_us: Amount | None = None
-    state: Literal["unstable", "stable", "idle"] | None = None
+    state: Literal["unstable", "stable", "idle", "learning", "guarding", "saving"] | None = None
     reason: str = ""
     forced: str | None = None
     cores: list[Count]

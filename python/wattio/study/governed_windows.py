@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from wattio.analysis.histogram import WindowHistograms
 from wattio.study.governed_journal import Window
-from wattio.study.metrics import STATES
+from wattio.study.metrics import STATE_OF, STATES
 
 Columns = dict[str, NDArray[Any]]
 """The journal's keys, each with one value per window; absent numbers are NaN, absent texts None."""
@@ -55,6 +55,7 @@ def columns(windows: Sequence[Window], first: int, groups: Sequence[str]) -> Col
     for name in NUMBERS:
         found[name] = _numbers(getattr(w, name) for w in windows)
     numbers = {state: float(number) for number, state in enumerate(STATES)}
+    numbers |= {mode: numbers[state] for mode, state in STATE_OF.items()}
     found["state"] = _numbers(None if w.state is None else numbers[w.state] for w in windows)
     for name in OF_GROUPS:
         lists = [getattr(w, name) for w in windows]

@@ -42,6 +42,9 @@ COMPONENTS = ("cores", "drives", "rest")
 STATES = ("unstable", "stable", "idle")
 """States of a policy, in the order of their numbers in the windows' `state`."""
 
+STATE_OF = {"learning": "unstable", "guarding": "unstable", "saving": "stable"}
+"""Modes of other laws than PACER, by the state that comes to the same: full speed, or saving."""
+
 RELATIVE = ("iops", "iops_per_watt", "latency_us_mean", "latency_us_p99", "background_rate")
 """Metrics that are also given as a ratio to the native twin."""
 
@@ -65,10 +68,10 @@ def of_outcome(outcome: Outcome) -> Metrics:
         column = outcome.windows.get(f"energy_{component}_j")
         if column is not None:
             found[f"energy_{component}_j"] = (energy.total_energy_j(column), "J")
-    for state in STATES:
-        share = (outcome.summary.get("state_share") or {}).get(state)
-        if share is not None:
-            found[f"state_share_{state}"] = (float(share), "1")
+    shares = outcome.summary.get("state_share") or {}
+    for mode, share in shares.items():
+        name = f"state_share_{STATE_OF.get(mode, mode)}"
+        found[name] = (found.get(name, (0.0, "1"))[0] + float(share), "1")
     return found
 
 
