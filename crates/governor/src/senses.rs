@@ -72,7 +72,8 @@ impl Senses {
         };
         self.tell_age(&mut sample);
         let glimpse = Glimpse {
-            span: sample.at - self.sampled_at,
+            // To whole nanoseconds, so that a span is the same at any time of the day.
+            span: Seconds(((sample.at - self.sampled_at).0 * 1e9).round() * 1e-9),
             arrived: sample.arrived,
             completed: sample.requests,
             latency_us_mean: sample.latency_us_mean,

@@ -108,12 +108,12 @@ impl Plant for SimulatedServer {
         let before = std::mem::replace(&mut self.looked, now);
         let (now, then) = (&self.looked.totals, &before.totals);
         let completed = now.answered - then.answered;
-        let latency_us = (now.latency_ns - then.latency_ns) as f64 / 1e3;
+        let latency_ns = (now.latency_ns - then.latency_ns) as f64;
         Ok(Glimpse {
             span: Seconds(self.looked.since(&before)),
             arrived: Some(now.arrivals - then.arrivals),
             completed,
-            latency_us_mean: (completed > 0).then(|| latency_us / completed as f64),
+            latency_us_mean: (completed > 0).then(|| latency_ns / completed as f64 / 1e3),
             in_flight: Some(self.engine.in_flight()),
             is_ready: true,
         })
