@@ -5,7 +5,7 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 
 UV_VERSION := 0.13.8
-CARGO_NEEDED := 1.85
+CARGO_NEEDED := 1.88
 export UV_PYTHON_DOWNLOADS := never
 
 # The pinned uv: the one on PATH where it is of that version, else one of our own under .tools/.

@@ -122,7 +122,7 @@ impl<L: Law> FluidRun<L> {
             }
             let Ok(step) = self.driver.advance(&mut self.plant, look);
             looks = looks.wrapping_add(1);
-            if looks % 4096 == 0 && !goes_on() {
+            if looks.is_multiple_of(4096) && !goes_on() {
                 return;
             }
             if step.is_none() {

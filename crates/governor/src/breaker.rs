@@ -94,10 +94,10 @@ impl Breaker {
 
     /// Why it is open, where it is; closes when its time is over.
     pub fn open(&mut self, now: Seconds) -> Option<Trip> {
-        if let Some((_, until)) = self.open {
-            if now >= until {
-                self.close();
-            }
+        if let Some((_, until)) = self.open
+            && now >= until
+        {
+            self.close();
         }
         self.open.map(|(trip, _)| trip)
     }

@@ -199,11 +199,11 @@ impl Hands {
                 }
             }
             for endangered in endangers {
-                if !self.held.contains_key(endangered) {
-                    if let Ok(found) = self.machine.read(endangered) {
-                        self.hold(knob, endangered.clone(), found);
-                        new.push(endangered.clone());
-                    }
+                if !self.held.contains_key(endangered)
+                    && let Ok(found) = self.machine.read(endangered)
+                {
+                    self.hold(knob, endangered.clone(), found);
+                    new.push(endangered.clone());
                 }
             }
             if let Some(held) = self.held.get_mut(address) {
@@ -255,11 +255,11 @@ impl Hands {
         };
         let written = held.written.clone();
         let found = self.machine.read(address)?;
-        if let Written::Read(written) = written {
-            if let Some(note) = self.notice(address, &written, found.clone()) {
-                applied.notes.push(note);
-                return Ok(None);
-            }
+        if let Written::Read(written) = written
+            && let Some(note) = self.notice(address, &written, found.clone())
+        {
+            applied.notes.push(note);
+            return Ok(None);
         }
         if self.machine.same(address, &found, &target) {
             return Ok(None);

@@ -75,10 +75,10 @@ fn until(
     let mut last = None;
     while start.elapsed() < PATIENCE {
         last = Some(source.sample(Seconds(start.elapsed().as_secs_f64())));
-        if let Some(Ok(Some(sample))) = &last {
-            if wanted(sample) {
-                return sample.clone();
-            }
+        if let Some(Ok(Some(sample))) = &last
+            && wanted(sample)
+        {
+            return sample.clone();
         }
         std::thread::yield_now();
     }

@@ -120,7 +120,7 @@ impl Iterator for Watched<'_> {
     type Item = Result<Record, TraceError>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        if self.count % PROGRESS_RECORDS == 0
+        if self.count.is_multiple_of(PROGRESS_RECORDS)
             && !(self.progress)(self.scaled.get_ref().share_read())
         {
             return Some(Err(TraceError::Stopped));

@@ -62,7 +62,7 @@ pub fn segments(
     while let Some(record) = reader.next() {
         cutter.add(&record?)?;
         seen += 1;
-        if seen % PROGRESS_RECORDS == 0 && !progress(reader.share_read()) {
+        if seen.is_multiple_of(PROGRESS_RECORDS) && !progress(reader.share_read()) {
             return Err(TraceError::Stopped);
         }
     }

@@ -43,7 +43,7 @@ fn requests(count: u64) -> Vec<Record> {
         offset_bytes: index * 4096 % 1_000_000 / 512 * 512,
         bytes: 512 << (index % 5),
         device: 0,
-        kind: if index % 3 == 0 { Kind::Write } else { Kind::Read },
+        kind: if index.is_multiple_of(3) { Kind::Write } else { Kind::Read },
     };
     (0..count).map(record).collect()
 }

@@ -102,7 +102,7 @@ impl Journal {
         serde_json::to_writer(&mut self.windows, row)?;
         self.windows.write_all(b"\n")?;
         self.rows += 1;
-        if self.rows % ROWS_PER_FLUSH == 0 {
+        if self.rows.is_multiple_of(ROWS_PER_FLUSH) {
             self.keep(status)?;
         }
         Ok(())

@@ -138,17 +138,17 @@ pub fn verdict(status: &Status) -> String {
         ),
     };
     let _ = write!(text, "\n{changed} the setting {} times", counts.setting_changes);
-    if let Some(shadow) = &status.shadow {
-        if let (Some(median), Some(p90)) = (shadow.error_median, shadow.error_p90) {
-            let _ = write!(
-                text,
-                "\nthe model is off by {:.1} % (median; 90th percentile {:.1} %) over {} windows at \
+    if let Some(shadow) = &status.shadow
+        && let (Some(median), Some(p90)) = (shadow.error_median, shadow.error_p90)
+    {
+        let _ = write!(
+            text,
+            "\nthe model is off by {:.1} % (median; 90th percentile {:.1} %) over {} windows at \
                  full speed that were kept out of its fit; what fewer cores do is its word",
-                median * 100.0,
-                p90 * 100.0,
-                shadow.windows_kept_out
-            );
-        }
+            median * 100.0,
+            p90 * 100.0,
+            shadow.windows_kept_out
+        );
     }
     if let Some(other) = &status.compared {
         let percent = |share: Option<f64>| {

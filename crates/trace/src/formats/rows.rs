@@ -250,13 +250,11 @@ impl ParseLine for Parser {
     #[inline]
     fn line(&mut self, text: &[u8], first: bool, sink: &mut Sink) -> Result<(), String> {
         let mut text = text;
-        if first {
-            if let Source::Described(columns) = &self.source {
-                text = text.strip_prefix(UTF8_MARK).unwrap_or(text);
-                let columns = columns.clone();
-                if self.begin(&columns, text)? {
-                    return Ok(());
-                }
+        if first && let Source::Described(columns) = &self.source {
+            text = text.strip_prefix(UTF8_MARK).unwrap_or(text);
+            let columns = columns.clone();
+            if self.begin(&columns, text)? {
+                return Ok(());
             }
         }
         let rows = match &self.source {
@@ -264,12 +262,11 @@ impl ParseLine for Parser {
             Source::Described(_) => return Err("the columns are not known yet".to_owned()),
         };
         rows.cut(text, &mut self.cut)?;
-        if first {
-            if let Source::Known(known, _) = &self.source {
-                if known.is_header(rows, &self.cut, text) {
-                    return Ok(());
-                }
-            }
+        if first
+            && let Source::Known(known, _) = &self.source
+            && known.is_header(rows, &self.cut, text)
+        {
+            return Ok(());
         }
         rows.take(text, &self.cut, sink)
     }

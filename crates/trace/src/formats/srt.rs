@@ -110,7 +110,7 @@ fn record_bytes(seen: &[u8]) -> Result<usize, String> {
     let Some(word) = seen.first_chunk::<WORD_BYTES>() else { return Err(cut()) };
     let stated = u32::from_be_bytes(*word);
     let size = stated as usize;
-    if size % WORD_BYTES != 0 || !(WORDS_MIN..=WORDS_MAX).contains(&(size / WORD_BYTES)) {
+    if !size.is_multiple_of(WORD_BYTES) || !(WORDS_MIN..=WORDS_MAX).contains(&(size / WORD_BYTES)) {
         return Err(format!("the record's size is {stated}; 52, 56 or 60 bytes are allowed"));
     }
     if seen.len() < size { Err(cut()) } else { Ok(size) }

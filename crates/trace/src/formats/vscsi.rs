@@ -225,7 +225,7 @@ pub(crate) struct Encoder {
 
 impl Encode for Encoder {
     fn record(&mut self, record: &Record, out: &mut dyn Write) -> Result<(), EncodeError> {
-        if record.offset_bytes % SECTORS.bytes != 0 {
+        if !record.offset_bytes.is_multiple_of(SECTORS.bytes) {
             return Err(EncodeError::Unwritable(format!(
                 "offset {} is not a multiple of {}, the unit of vscsi",
                 record.offset_bytes, SECTORS.bytes

@@ -223,7 +223,7 @@ mod tests {
             offset_bytes: index * 7 % 5 * 4096,
             bytes: 4096,
             device: (index / 10) as u32,
-            kind: if index % 3 == 0 { Kind::Write } else { Kind::Read },
+            kind: if index.is_multiple_of(3) { Kind::Write } else { Kind::Read },
         };
         (0..count).map(record).collect()
     }
