@@ -128,7 +128,10 @@ def test_a_kill_leaves_a_snapshot_and_the_knobs_where_they_were(facts: dict[str,
 def test_knobs_conform_in_the_guest(guest: Guest) -> None:
     """The body of conformance that every knob passes on folders passes on a real kernel's files."""
     program = conformance()
-    options = "--test-threads=1 --nocapture --include-ignored"
+    # The guest's control groups are of version 2; what is left out is of version 1 alone, and runs
+    # on this machine.
+    version_1 = "--skip a_cpuset_whose_parent_was_narrowed_gets_what_is_left"
+    options = f"--test-threads=1 --nocapture --include-ignored {version_1}"
     script = f"{program.name} conformance::here {options}"
     done = guest.run([program], script, cpus=CPUS, timeout_s=480.0)
     assert done.exit_code == 0, done.output
