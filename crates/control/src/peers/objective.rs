@@ -1,6 +1,6 @@
 //! The latency that a law of tails aims at.
 
-use wattio_law::{Bound, LatencyObservation, Statistic};
+use wattio_law::{Bound, Insight, LatencyObservation, Statistic};
 use wattio_units::Seconds;
 
 /// A bound with its limit, learned at full speed where it is relative.
@@ -20,10 +20,22 @@ impl Objective {
         Self { bound, learning, learned: Seconds(0.0), sum_us: 0.0, requests: 0.0 }
     }
 
-    /// Another bound; what full speed is like is learned anew.
-    pub fn aim_at(&mut self, bound: Bound) {
-        if bound != self.bound {
+    /// The first of other bounds; what full speed is like is learned anew.
+    pub fn aim_at(&mut self, bounds: &[Bound]) {
+        if let Some(&bound) = bounds.first().filter(|&&bound| bound != self.bound) {
             *self = Self::new(bound, self.learning);
+        }
+    }
+
+    /// What a law that aims at it can tell.
+    pub fn insight(&self, reason: &'static str) -> Insight {
+        Insight {
+            reason,
+            baseline_us: self.full_speed_us(),
+            bound_us: self.limit_us(),
+            bound_in_force: !self.is_learning(),
+            is_learning: self.is_learning(),
+            ..Insight::default()
         }
     }
 

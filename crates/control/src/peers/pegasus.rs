@@ -134,14 +134,7 @@ impl Law for Pegasus {
     }
 
     fn insight(&self) -> Insight {
-        Insight {
-            reason: self.reason,
-            baseline_us: self.objective.full_speed_us(),
-            bound_us: self.objective.limit_us(),
-            bound_in_force: !self.objective.is_learning(),
-            is_learning: self.objective.is_learning(),
-            ..Insight::default()
-        }
+        self.objective.insight(self.reason)
     }
 
     fn bounds(&self) -> Vec<Bound> {
@@ -149,8 +142,6 @@ impl Law for Pegasus {
     }
 
     fn set_bounds(&mut self, bounds: &[Bound]) {
-        if let Some(&bound) = bounds.first() {
-            self.objective.aim_at(bound);
-        }
+        self.objective.aim_at(bounds);
     }
 }

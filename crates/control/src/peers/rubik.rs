@@ -41,6 +41,13 @@ impl RubikSettings {
     }
 }
 
+impl RubikSettings {
+    /// The share of a group's task that scales with `1/f`: as told, or assumed.
+    fn share_of(&self, limits: &GroupLimits) -> f64 {
+        limits.frequency_bound_share.unwrap_or(self.frequency_bound_share)
+    }
+}
+
 /// The law and its state.
 #[derive(Clone, Debug)]
 pub struct Rubik {
@@ -62,16 +69,12 @@ impl Rubik {
         Self { settings, limits, objective, work_core_s, requests: 0.0, reason: "" }
     }
 
-    fn share_of(&self, limits: &GroupLimits) -> f64 {
-        limits.frequency_bound_share.unwrap_or(self.settings.frequency_bound_share)
-    }
-
     fn learn_work(&mut self, seen: &Observation, requests: u64, dt: Seconds) {
         let kept = (-dt.0 / self.settings.memory.0).exp();
         self.requests = self.requests * kept + requests as f64;
         let pairs = self.work_core_s.iter_mut().zip(&seen.groups).zip(&self.limits.groups);
         for ((work, group), limits) in pairs {
-            let share = limits.frequency_bound_share.unwrap_or(self.settings.frequency_bound_share);
+            let share = self.settings.share_of(limits);
             let stretch = 1.0 - share + share * (limits.frequency_max / group.frequency);
             let busy = group.utilisation_clients * f64::from(group.cores) * dt.0 / stretch;
             *work = *work * kept + if busy.is_finite() { busy.max(0.0) } else { 0.0 };
@@ -106,7 +109,7 @@ impl Rubik {
 
     fn action(&self, stretch: f64) -> Action {
         let group = |limits: &GroupLimits| {
-            let share = self.share_of(limits);
+            let share = self.settings.share_of(limits);
             // stretch = 1 - c + c f_max / f, solved for f.
             let relative = share / (stretch - 1.0 + share).max(1e-9);
             let frequency = Hertz(limits.frequency_max.0 * relative.clamp(0.0, 1.0));
@@ -149,14 +152,7 @@ impl Law for Rubik {
     }
 
     fn insight(&self) -> Insight {
-        Insight {
-            reason: self.reason,
-            baseline_us: self.objective.full_speed_us(),
-            bound_us: self.objective.limit_us(),
-            bound_in_force: !self.objective.is_learning(),
-            is_learning: self.objective.is_learning(),
-            ..Insight::default()
-        }
+        self.objective.insight(self.reason)
     }
 
     fn bounds(&self) -> Vec<Bound> {
@@ -164,9 +160,7 @@ impl Law for Rubik {
     }
 
     fn set_bounds(&mut self, bounds: &[Bound]) {
-        if let Some(&bound) = bounds.first() {
-            self.objective.aim_at(bound);
-        }
+        self.objective.aim_at(bounds);
     }
 }
 
