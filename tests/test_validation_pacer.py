@@ -6,11 +6,13 @@ import csv
 import json
 import re
 import sys
+import tomllib
 from datetime import UTC, datetime
 from pathlib import Path
 
 import numpy as np
 import pytest
+from wattio import simulation
 from wattio.analysis.statistics import Interval
 from wattio.simulation import Outcome, Request
 from wattio.study import document, running
@@ -23,8 +25,10 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "validation"))
 import pacer
 import pacer_burst
 import pacer_checks
+import pacer_fit
 import pacer_idle
 import pacer_inputs
+import pacer_knobs
 import pacer_page
 import pacer_results
 import published
@@ -259,6 +263,54 @@ def test_sleep_states_save_what_table_1_says() -> None:
 def test_a_server_without_sleep_states_is_refused() -> None:
     with pytest.raises(ValueError, match="no sleep states"):
         pacer_idle.idle_text("name = 'x'\n", 1)
+
+
+def test_the_fit_finds_the_work_that_gives_what_is_wanted() -> None:
+    found = pacer_fit.solve(lambda cores: 1 + (cores / 100) ** 3, 1.064)
+    assert found == pytest.approx(40, abs=0.1)
+
+
+def test_a_fit_without_an_answer_says_so() -> None:
+    with pytest.raises(ValueError, match=r"no background work from 20 to 60 cores gives 1\.5 x"):
+        pacer_fit.solve(lambda cores: 1 + cores / 1000, 1.5)
+
+
+def test_background_work_is_shared_as_the_cores_are() -> None:
+    text = pacer_fit.with_background(simulation.server_text("dorado6000"), 48.0)
+    groups = tomllib.loads(text)["group"]
+    assert [group["background_cores"] for group in groups] == pytest.approx([20, 8, 20])
+    silent = text.replace("background_cores = 8", "# background_cores = 8")
+    with pytest.raises(ValueError, match="background work of each group"):
+        pacer_fit.with_background(silent, 30)
+
+
+def test_the_server_has_the_background_work_that_figure_7_asks_for() -> None:
+    """The knee stood at half of the cores while the page said that the document has 63 %."""
+    text = simulation.server_text("dorado6000")
+    described = pacer_fit.described_background(text)
+    less, more = (
+        pacer_fit.latency_over_native(
+            pacer_fit.with_background(text, described + change), pacer_fit.KNEE_SHARE, [1]
+        )
+        for change in (-1.5, 1.5)
+    )
+    assert less < pacer_knobs.KNEE < more
+
+
+@pytest.mark.parametrize(
+    ("curve", "share"),
+    [
+        ([(1.0, 1.0), (0.8, 1.01), (0.6, 1.03)], 0.7),
+        ([(0.6, 1.03), (1.0, 1.0), (0.8, 1.01), (0.5, 1.0)], 0.7),  # the first on the way down
+        ([(1.0, 1.0), (0.5, 1.019)], None),
+        ([], None),
+    ],
+)
+def test_latency_rises_where_it_first_passes_the_knee(
+    curve: list[tuple[float, float]], share: float | None
+) -> None:
+    found = pacer_knobs.rises_below(curve)
+    assert found == (None if share is None else pytest.approx(share))
 
 
 def burst(cores: list[float], counts: list[list[int]] | None = None) -> Outcome:

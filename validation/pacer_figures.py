@@ -166,7 +166,7 @@ def _patterns(study: Evaluation) -> list[Slot]:
             looks,
             GAIN,
             ratio,
-            f"{what} {MARKED}: the geometric means over the patterns.",
+            f"{what} {MARKED}: the geometric means over the patterns, to which ours are fitted.",
             {"iops_per_watt": tuple(marks)},
         ),
     ]

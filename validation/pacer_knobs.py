@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from pacer_bars import PUBLISHED_STYLE
-from pacer_data import Evaluation, fixed, load_name
+from pacer_data import Evaluation, fixed, interval, load_name
 from wattio.analysis.statistics import Interval
 from wattio.report import drawing
 from wattio.report.figures import WIDTH, Drawn, Table
@@ -61,14 +61,13 @@ def cores(study: Evaluation) -> Drawn | None:
         " rounded up by group. Its curves are only drawn; the number of its text, at 10 %"
         " pressure, is marked. Its latencies rise at 10 % pressure below 63 % of the cores"
     )
-    slower = [
-        point.share
-        for point in points(study, "cores_share", 0.10)
-        if point.ratios["latency_us_mean"].estimate > KNEE
-    ]
-    text += (
-        f"; our mean rises by 2 % or more from {100 * max(slower):.0f} % down." if slower else "."
-    )
+    knee = knee_percent(study)
+    if knee is not None:
+        text += (
+            f"; the background work is fitted to that, and our mean has risen by"
+            f" {100 * (KNEE - 1):.0f} % at {knee.estimate:.1f} %"
+        )
+    text += "."
     return _draw(
         study,
         "7",
@@ -82,12 +81,7 @@ def cores(study: Evaluation) -> Drawn | None:
 def points(study: Evaluation, setting: str, pressure: float) -> list[Point]:
     """The settings of a knob that were run at a pressure, by share; full speed is 1."""
     load, found = load_name("Rand_RW", pressure), []
-    for label in study.labels(load):
-        run = study.run(load, label)
-        if run is None or run.policy != "fixed":
-            continue
-        if label != fixed(setting, 1) and run.sweep_setting != setting:
-            continue
+    for label in _labels(study, load, setting):
         ratios = {metric: study.ratio(load, label, metric) for metric, _ in METRICS}
         held = study.ratio(
             load, label, "cores_active_mean" if setting == "cores_share" else "frequency_hz_mean"
@@ -96,6 +90,53 @@ def points(study: Evaluation, setting: str, pressure: float) -> list[Point]:
         if held is not None and known:
             found.append(Point(held.estimate, known))
     return sorted(found, key=lambda point: point.share)
+
+
+def knee_percent(study: Evaluation) -> Interval | None:
+    """Share of the cores, in per cent, below which the mean latency has risen at 10 % pressure.
+
+    Seed by seed, between the simulated numbers of cores; None where it never rises to KNEE.
+    """
+    load = load_name("Rand_RW", 0.10)
+    curves = []
+    for label in _labels(study, load, "cores_share"):
+        held = study.ratios(load, label, "cores_active_mean")
+        curves.append((held, study.ratios(load, label, "latency_us_mean")))
+    count = min((len(held) for held, _ in curves), default=0)
+    found = [
+        rises_below([(held[seed], latency[seed]) for held, latency in curves])
+        for seed in range(count)
+    ]
+    known = [100 * share for share in found if share is not None]
+    return interval(known) if known and len(known) == count else None
+
+
+def rises_below(curve: list[tuple[float, float]]) -> float | None:
+    """The share at which latency reaches KNEE on the way down from all cores; None where never.
+
+    `curve` holds shares of the cores and mean latencies over native, in any order.
+    """
+    above: tuple[float, float] | None = None
+    for share, latency in sorted(curve, reverse=True):
+        if latency >= KNEE:
+            if above is None:
+                return share
+            way = (KNEE - above[1]) / (latency - above[1])
+            return above[0] + way * (share - above[0])
+        above = (share, latency)
+    return None
+
+
+def _labels(study: Evaluation, load: str, setting: str) -> list[str]:
+    """The runs at a fixed setting of a knob, full speed among them."""
+    found = []
+    for label in study.labels(load):
+        run = study.run(load, label)
+        if run is None or run.policy != "fixed":
+            continue
+        if label == fixed(setting, 1) or run.sweep_setting == setting:
+            found.append(label)
+    return found
 
 
 def _draw(

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pacer_data as data
+import pacer_knobs
 import pacer_reasons as reasons
 from pacer_data import ONDEMAND, ONDEMAND_PRINTED, PACER, PRINTED, fixed, interval, load_name
 from pacer_entries import Entry, Evidence, Reading, exact
@@ -149,7 +150,7 @@ def _patterns() -> list[Entry]:
             where,
             f"{what}, PACER",
             "x",
-            "result",
+            "fitted",
             read(PACER),
             reasons.pattern_gain,
         ),
@@ -254,6 +255,17 @@ def _knobs() -> list[Entry]:
             reasons.gating,
         ),
         Entry(
+            "results.gating_latency_rises_below_percent_cores",
+            "section III-B1, fig. 7",
+            "active cores below which latency rises, 10 % pressure",
+            "%",
+            "fitted",
+            lambda seen: [
+                Reading("mean latency risen by 2 %", pacer_knobs.knee_percent(seen.study))
+            ],
+            reasons.knee,
+        ),
+        Entry(
             f"{key}_iops_per_watt",
             "section III-B1, fig. 6",
             "30 % frequency, full pressure, IOPS/W",
@@ -280,16 +292,11 @@ def _at(pressure: float) -> str:
 
 def _at_share(seen: Evidence) -> Interval | None:
     """IOPS/W over native at just 63 % of the cores, between the simulated numbers of cores."""
-    load, points = load_name("Rand_RW", 0.10), []
-    for share in (0.45, 0.5, 0.56, 0.63, 0.7, 0.8, 0.9, 1.0):
-        label = fixed("cores_share", share)
-        cores = seen.study.mean(load, label, "cores_active_mean")
-        gain = seen.study.ratio(load, label, IPW)
-        if cores is not None and gain is not None:
-            points.append((cores.estimate, gain))
-    if len(points) < 2:
+    points = pacer_knobs.points(seen.study, "cores_share", 0.10)
+    known = [(point.share, point.ratios[IPW]) for point in points if IPW in point.ratios]
+    if len(known) < 2:
         return None
-    wanted, cores_at = GATED_SHARE * 96, [cores for cores, _ in points]
-    parts = [[getattr(gain, end) for _, gain in points] for end in ("estimate", "low", "high")]
-    estimate, low, high = (float(np.interp(wanted, cores_at, part)) for part in parts)
-    return Interval(estimate, low, high, points[0][1].confidence)
+    shares, gains = zip(*known, strict=True)
+    parts = [[getattr(gain, end) for gain in gains] for end in ("estimate", "low", "high")]
+    estimate, low, high = (float(np.interp(GATED_SHARE, shares, part)) for part in parts)
+    return Interval(estimate, low, high, gains[0].confidence)

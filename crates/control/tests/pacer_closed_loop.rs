@@ -50,7 +50,7 @@ fn promise_on_a_quarter_of_the_documents_server_at_10_percent() {
 #[test]
 fn promise_on_the_whole_of_the_documents_server() {
     for pressure in [0.03, 0.10] {
-        let iops = 596_400.0 * pressure;
+        let iops = 596_600.0 * pressure;
         let name = format!("dorado6000 Rand_RW at {pressure}");
         keeps_its_promise(&name, dorado(), iops, RAND_RW, 16.0);
     }

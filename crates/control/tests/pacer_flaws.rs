@@ -10,7 +10,7 @@ use wattio_sim::Senders;
 
 const PLF: f64 = 0.2;
 /// What the clients of a quarter of the document's server reach at full speed, Rand_RW.
-const QUARTER_IOPS: f64 = 596_400.0 / 4.0;
+const QUARTER_IOPS: f64 = 596_600.0 / 4.0;
 
 /// In print the baseline is the latency of the last stable window, power saving or not. Each time
 /// it takes in the loss of the step before, so that plf is granted again and again: the latency

@@ -163,6 +163,7 @@ fn one_seed_is_one_result() {
 #[test]
 fn paused_background_work_is_remembered_and_worked_off() {
     let server = Server::from_toml(DORADO6000).unwrap();
+    let due: f64 = server.groups.iter().map(|group| group.background_cores).sum();
     let rate = |budget: BackgroundAction| {
         let mut action = limits(&server).full_speed();
         action.background = vec![budget];
@@ -175,8 +176,8 @@ fn paused_background_work_is_remembered_and_worked_off() {
         // The first window passes before the law first speaks.
         run.rows().last().unwrap().background_rate
     };
-    assert_near(rate(BackgroundAction::AS_DUE), 30.0, 0.01, "as due");
-    assert_near(rate(BackgroundAction::of(15.0)), 15.0, 0.01, "half");
-    assert_near(rate(BackgroundAction::of(90.0)), 30.0, 0.01, "no more than becomes due");
+    assert_near(rate(BackgroundAction::AS_DUE), due, 0.01, "as due");
+    assert_near(rate(BackgroundAction::of(0.5 * due)), 0.5 * due, 0.01, "half");
+    assert_near(rate(BackgroundAction::of(2.0 * due)), due, 0.01, "no more than becomes due");
     assert_eq!(rate(BackgroundAction::PAUSED), 0.0);
 }
