@@ -15,7 +15,7 @@ import pytest
 from wattio import simulation
 from wattio.analysis.statistics import Interval
 from wattio.simulation import Outcome, Request
-from wattio.study import document, running
+from wattio.study import document, profile, running
 from wattio.study.execution import SimulationExecutor
 from wattio.study.result import ResultFolder
 from wattio.study.simulator import NativeSimulator
@@ -311,6 +311,13 @@ def test_latency_rises_where_it_first_passes_the_knee(
 ) -> None:
     found = pacer_knobs.rises_below(curve)
     assert found == (None if share is None else pytest.approx(share))
+
+
+def test_the_days_hours_are_the_quickstarts_and_six_times_as_long() -> None:
+    studies = Path(__file__).parents[1] / "studies"
+    short, long = (profile.load(studies / name / "day.toml") for name in ("quickstart", "pacer"))
+    assert long.segments == short.segments
+    assert (short.represent_s, long.represent_s, long.simulated_s) == (12.5, 75.0, 1800.0)
 
 
 def burst(cores: list[float], counts: list[list[int]] | None = None) -> Outcome:
