@@ -23,6 +23,7 @@ from wattio.study.simulator import NativeSimulator
 sys.path.insert(0, str(Path(__file__).parents[1] / "validation"))
 
 import pacer
+import pacer_bars
 import pacer_burst
 import pacer_checks
 import pacer_fit
@@ -31,7 +32,9 @@ import pacer_inputs
 import pacer_knobs
 import pacer_page
 import pacer_results
+import pacer_tail
 import published
+from pacer_bars import Panel, Series
 from pacer_data import Evaluation
 from pacer_entries import Compared, Entry, Evidence, Reading, compare, exact
 
@@ -71,7 +74,7 @@ loads = ["Rand_RW at 0.10"]
 [[sweep]]
 policy = "fixed"
 setting = "cores_share"
-values = [0.63]
+values = [0.63, 0.4]
 loads = ["Rand_RW at 0.10"]
 
 [[sweep]]
@@ -190,7 +193,7 @@ def test_page_has_all_sections(page: str) -> None:
     assert "main { max-width" in page
     assert "{%" not in page
     headings = re.findall(r"<h2 id=\"(\w+)\"", page)
-    assert headings == ["checks", "results", "inputs", "drawn", "assumed"]
+    assert headings == ["checks", "results", "tail", "floor", "inputs", "drawn", "assumed"]
     for number in (6, 7, *range(10, 20)):
         assert f"<h3>Figure {number}: " in page
     assert "core power 2.5 W static" in page
@@ -222,6 +225,67 @@ def test_files_stand_beside_the_page(result: Path, page: str) -> None:
     assert "| quantity | where |" in (report / "published.md").read_text()
 
 
+def test_background_work_left_undone_stands_in_the_tables(result: Path, page: str) -> None:
+    """It was told in captions and checks only: a table showed the saving as any other."""
+    with (result / "report" / "published-floor.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    # 39 of 96 cores have no time for 41.8 cores' worth of work; 63 % of the cores have.
+    assert [row["policy"] for row in rows] == ["fixed cores_share=0.4"]
+    assert float(rows[0]["background_done"]) < 0.98
+    assert (rows[0]["seeds_missed"], rows[0]["seeds"]) == ("2", "2")
+    section = page[page.index('id="floor"') : page.index('id="inputs"')]
+    assert "fixed cores_share=0.4" in section
+    assert "2 of 2" in section
+    assert "## Background work left undone" in (result / "report" / "published.md").read_text()
+
+
+def test_a_value_reached_with_work_left_undone_says_so_beside_it() -> None:
+    row = compared(exact(1.38), 1.2)
+    undone, done = (Reading("", exact(1.38), exact(share)) for share in (0.5, 0.98))
+    table = pacer_page.table([Compared(row.entry, row.value, [undone, done, *row.readings], "")])
+    header, *rows = table
+    at = header.index("background_done")
+    assert [found[at : at + 2] for found in rows] == [[0.5, "true"], [0.98, "false"], ["", ""]]
+    assert pacer_page.undone_text(undone) == "floor missed: 50 % of the background work done"
+    assert pacer_page.undone_text(done) == ""
+
+
+def test_a_bar_with_work_left_undone_is_marked_in_its_table() -> None:
+    series = [Series("a", "#000000", "", [exact(1.0), None], [True, False])]
+    rows = pacer_bars.table(["x", "y"], [Panel("IOPS/W", series)], "load")
+    assert [row[-1] for row in rows] == ["floor_missed", "true", ""]
+
+
+@pytest.mark.parametrize(
+    ("claim", "low", "high", "outcome"),
+    [
+        (pacer_tail.LOWER, -3.0, -1.0, pacer_tail.HELD),
+        (pacer_tail.LOWER, 0.5, 0.7, pacer_tail.NOT_HELD),
+        (pacer_tail.LOWER, -0.5, 0.7, pacer_tail.UNDECIDED),
+        (pacer_tail.COMPARABLE, -9.0, 2.9, pacer_tail.HELD),
+        (pacer_tail.COMPARABLE, 3.1, 4.0, pacer_tail.NOT_HELD),
+    ],
+)
+def test_what_is_said_of_the_tail_holds_only_beyond_its_interval(
+    claim: str, low: float, high: float, outcome: str
+) -> None:
+    assert pacer_tail.judged(claim, Interval((low + high) / 2, low, high, 0.95)) == outcome
+
+
+def test_every_sentence_on_the_tail_is_on_the_page(result: Path, page: str) -> None:
+    with (result / "report" / "published-tail.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    loads = {row["load"] for row in rows}
+    assert {"day", "Rand_RW at 0.03", "Rand_RW at 0.40"} < loads
+    run = [row for row in rows if row["outcome"] != "not run"]
+    assert [(row["load"], row["against"]) for row in run] == [("Rand_RW at 0.10", "ondemand")]
+    expected = 100 * (float(run[0]["pacer_p99"]) / float(run[0]["ondemand_p99"]) - 1)
+    assert float(run[0]["deviation_percent"]) == pytest.approx(expected, abs=0.5)
+    section = page[page.index('id="tail"') : page.index('id="floor"')]
+    assert all(load in section for load in loads)
+    assert run[0]["outcome"] in section
+
+
 def test_inputs_of_the_document_are_those_of_the_server(result: Path) -> None:
     seen = Evidence(Evaluation(result), {})
     values = published.read("pacer")
@@ -234,7 +298,7 @@ def test_inputs_of_the_document_are_those_of_the_server(result: Path) -> None:
 def test_json_is_one_object(result: Path, capsys: pytest.CaptureFixture[str]) -> None:
     pacer.main([str(result), "--json"])
     given = json.loads(capsys.readouterr().out)
-    assert set(given) == {"page", "readings", "checks"}
+    assert set(given) == {"page", "readings", "tail", "floor_missed", "checks"}
     assert {reading["key"] for reading in given["readings"]} == set(published.read("pacer"))
 
 

@@ -16,38 +16,49 @@ from typing import Any
 
 import pacer_checks
 import pacer_figures
+import pacer_floor
 import pacer_idle
 import pacer_inputs
 import pacer_page
 import pacer_results
+import pacer_tail
 import published
-from pacer_checks import Check
 from pacer_data import Evaluation
-from pacer_entries import Compared, Evidence, compare
+from pacer_entries import Evidence, compare
+from pacer_page import Found
 from wattio.errors import InputError, ResultError
+from wattio.report.figures import Table
 
 CHECK_FAILED, BAD_INPUT = 1, 2
 
 
-def evaluate(path: Path) -> tuple[Path, list[Compared], list[Check]]:
+def evaluate(path: Path) -> tuple[Path, Found]:
     """Compare a result folder; write the page. Raises ResultError, InputError and OSError."""
     study = Evaluation(path)
     seen = Evidence(study, pacer_idle.savings_percent(study.server_name))
     entries = [*pacer_inputs.entries(), *pacer_results.entries()]
     compared = compare(entries, published.read("pacer"), seen)
     checks = pacer_checks.run(study, compared)
-    slots = pacer_figures.of_study(study)
-    return pacer_page.make(study, compared, checks, slots), compared, checks
+    found = Found(compared, pacer_tail.claims(study), pacer_floor.failures(study), checks)
+    return pacer_page.make(study, found, pacer_figures.of_study(study)), found
 
 
-def as_object(page: Path, compared: list[Compared], checks: list[Check]) -> dict[str, Any]:
-    """What `--json` prints: the page's path, every reading, every check."""
-    header, *rows = pacer_page.table(compared)
+def as_object(page: Path, found: Found) -> dict[str, Any]:
+    """What `--json` prints: the page's path, every reading, the tail, the floor, every check."""
     return {
         "page": str(page),
-        "readings": [dict(zip(header, row, strict=True)) for row in rows],
-        "checks": [{"claim": c.claim, "outcome": c.outcome, "detail": c.detail} for c in checks],
+        "readings": _objects(pacer_page.table(found.compared)),
+        "tail": _objects(pacer_page.tail_table(found.tails)),
+        "floor_missed": _objects(pacer_page.floor_table(found.floor)),
+        "checks": [
+            {"claim": c.claim, "outcome": c.outcome, "detail": c.detail} for c in found.checks
+        ],
     }
+
+
+def _objects(rows: Table) -> list[dict[str, Any]]:
+    header, *values = rows
+    return [dict(zip(header, row, strict=True)) for row in values]
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -60,17 +71,19 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--json", action="store_true", help="print one JSON object instead")
     given = parser.parse_args(arguments)
     try:
-        page, compared, checks = evaluate(given.result)
+        page, found = evaluate(given.result)
     except (InputError, ResultError, OSError) as error:
         sys.stderr.write(f"error: {error}\n")
         return BAD_INPUT
     if given.json:
-        text = json.dumps(as_object(page, compared, checks), ensure_ascii=False)
+        text = json.dumps(as_object(page, found), ensure_ascii=False)
     else:
-        lines = [f"{check.outcome:8} {check.claim}\n         {check.detail}" for check in checks]
+        lines = [
+            f"{check.outcome:8} {check.claim}\n         {check.detail}" for check in found.checks
+        ]
         text = "\n".join([*lines, f"page: {page}"])
     sys.stdout.write(text + "\n")
-    return CHECK_FAILED if any(check.failed for check in checks) else 0
+    return CHECK_FAILED if any(check.failed for check in found.checks) else 0
 
 
 if __name__ == "__main__":

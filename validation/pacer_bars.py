@@ -25,6 +25,15 @@ PUBLISHED_STYLE: dict[str, Any] = {
 }
 """How a number of the document's text is marked."""
 
+MISSED_STYLE: dict[str, Any] = {
+    "color": "#A40E26",
+    "marker": "x",
+    "markersize": 6,
+    "markeredgewidth": 1.8,
+    "linestyle": "none",
+}
+"""How a bar is marked that leaves background work undone."""
+
 
 @dataclass(frozen=True)
 class Series:
@@ -34,6 +43,12 @@ class Series:
     colour: str
     hatch: str
     values: Sequence[Interval | None]
+    floor_missed: Sequence[bool] = ()
+    """Whether too little background work was done beside each value; empty: beside none."""
+
+    def missed(self, place: int) -> bool:
+        """Whether it was beside the value at a place."""
+        return any(self.floor_missed[place : place + 1])
 
 
 @dataclass(frozen=True)
@@ -69,6 +84,9 @@ def draw(groups: Sequence[str], panels: Sequence[Panel], across: str) -> bytes:
         ]
         if any(panel.bound is not None for panel in panels):
             handles.append(Line2D([], [], color="#D55E00", linestyle=":", label="bound, 1 + plf"))
+        if any(any(series.floor_missed) for panel in panels for series in panel.series):
+            label = "background work left undone"
+            handles.append(Line2D([], [], label=label, **MISSED_STYLE))
         if any(panel.marks for panel in panels):
             label = "number in the document's text"
             handles.append(Line2D([], [], label=label, **PUBLISHED_STYLE))
@@ -78,17 +96,18 @@ def draw(groups: Sequence[str], panels: Sequence[Panel], across: str) -> bytes:
 
 def table(groups: Sequence[str], panels: Sequence[Panel], across: str) -> Table:
     """What is drawn, one row for each bar; an absent value is empty."""
-    rows: Table = [[across, "policy", "quantity", "mean", "low", "high"]]
+    rows: Table = [[across, "policy", "quantity", "mean", "low", "high", "floor_missed"]]
     for panel in panels:
         for place, group in enumerate(groups):
             for series in panel.series:
                 value = series.values[place]
                 numbers = ["", "", ""] if value is None else _numbers(value)
-                rows.append([group, series.label, panel.quantity, *numbers])
+                missed = "" if value is None else str(series.missed(place)).lower()
+                rows.append([group, series.label, panel.quantity, *numbers, missed])
             for mark in panel.marks:
                 if mark.group == place:
                     label = f"published, {mark.series or 'text'}"
-                    rows.append([group, label, panel.quantity, mark.value, "", ""])
+                    rows.append([group, label, panel.quantity, mark.value, "", "", ""])
     return rows
 
 
@@ -105,6 +124,8 @@ def _panel(axis: Axes, groups: Sequence[str], panel: Panel) -> None:
         for place, value in enumerate(series.values):
             if value is not None:
                 _bar(axis, place + shift, width, value, series)
+                if series.missed(place):
+                    axis.plot([place + shift], [value.high], zorder=6, **MISSED_STYLE)
             else:
                 axis.text(place + shift, 1, "not run", rotation=90, fontsize=7, ha="center")
     for mark in panel.marks:

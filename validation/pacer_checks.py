@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import pacer_data as data
 from pacer_data import (
+    BACKGROUND_FLOOR,
     GATING,
     LOW_PRESSURES,
     ONDEMAND,
@@ -30,9 +31,6 @@ HOLDS, FAILS, FOUND = "holds", "FAILS", "found"
 
 SMALL_SAVING_PERCENT = 5.0
 """What the document calls modest: ondemand saves less than this."""
-
-BACKGROUND_FLOOR = 0.98
-"""Background work that must be done beside a saving, as a share of native's."""
 
 BURST = "burst"
 

@@ -33,6 +33,10 @@ ORACLE = "oracle"
 MLPERF = {"3D-UNET": "3D-UNET, assumed 0.30", "BERT": "BERT, assumed 0.05"}
 """The loads that stand for MLPerf Storage; their pressures are assumed."""
 
+BACKGROUND = "background_rate_mean"
+BACKGROUND_FLOOR = 0.98
+"""Background work that must be done beside a saving, as a share of native's."""
+
 Value = Callable[[Metrics], float]
 
 
@@ -145,12 +149,32 @@ class Evaluation:
         )
         return interval([100 * (1 - own) / (1 - best) for own, best in shares if best < 0.999])
 
-    def geometric_mean(self, pressure: float, label: str, value: str) -> Interval | None:
-        """Geometric mean of ratios to native over the patterns of Table II, seed by seed."""
+    def geometric_means(self, pressure: float, label: str, value: str) -> list[float]:
+        """Geometric mean of ratios to native over the patterns of Table II, of each seed."""
         columns = [self.ratios(load_name(p, pressure), label, value) for p in PATTERNS]
         if not all(columns):
+            return []
+        return [statistics.geometric_mean(seeds) for seeds in zip(*columns, strict=False)]
+
+    def geometric_mean(self, pressure: float, label: str, value: str) -> Interval | None:
+        """The same with its interval; None where a pattern was not run."""
+        return interval(self.geometric_means(pressure, label, value))
+
+    def background_done(self, load: str, label: str) -> Interval | None:
+        """Background work done over native's, which no saving may go below the floor of.
+
+        None where it was not run, and where native itself is too busy to do what becomes due: then
+        there is nothing to hold a policy against.
+        """
+        due = sum(group["background_cores"] for group in self.server["group"])
+        native = self.mean(load, REFERENCE, BACKGROUND)
+        if native is None or native.estimate < BACKGROUND_FLOOR * due:
             return None
-        return interval([statistics.geometric_mean(seeds) for seeds in zip(*columns, strict=False)])
+        return interval(self.background_ratios(load, label))
+
+    def background_ratios(self, load: str, label: str) -> list[float]:
+        """Background work done over native's, of each seed."""
+        return self.ratios(load, label, BACKGROUND)
 
     def outcomes(self, load: str, label: str) -> list[Outcome]:
         """The windows and histograms of each seed."""

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 import published
-from pacer_data import Evaluation
+from pacer_data import BACKGROUND_FLOOR, Evaluation
 from published import Scalar
 from wattio.analysis.statistics import Interval
 
@@ -34,6 +34,13 @@ class Reading:
 
     label: str
     value: Interval | str | None
+    done: Interval | None = None
+    """Background work done beside it over native's; None where it is held against nothing."""
+
+    @property
+    def floor_missed(self) -> bool:
+        """Whether the value was reached with background work left undone."""
+        return self.done is not None and self.done.estimate < BACKGROUND_FLOOR
 
 
 @dataclass(frozen=True)

@@ -7,14 +7,17 @@ import csv
 import io
 import math
 import re
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoescape
 from pacer_checks import Check
-from pacer_data import PACER, Evaluation
+from pacer_data import BACKGROUND_FLOOR, PACER, Evaluation
 from pacer_entries import KINDS, NOT_RUN, Compared, Reading
 from pacer_figures import Slot
+from pacer_floor import Floor
+from pacer_tail import Tail
 from wattio.analysis.statistics import Interval
 from wattio.report import rendering
 from wattio.report.figures import Table
@@ -33,6 +36,8 @@ HEADER = [
     "high",
     "deviation_percent",
     "deviates",
+    "background_done",
+    "floor_missed",
     "why",
 ]
 
@@ -44,18 +49,64 @@ ONLY_DRAWN = (
     ("6", "frequency against latency, IOPS, IOPS/W", "two numbers in the text, at 30 %"),
     ("7", "active cores against the same", "one number in the text, at 63 %"),
     ("10, 11", "latency and IOPS/W for different plf", "two numbers in the text, at plf 0.2"),
-    ("12, 13", "latency and IOPS/W by access pattern", "geometric means of IOPS/W in the text"),
-    ("14, 15", "latency and IOPS/W by method", "ondemand's 1.02 x in the text"),
+    (
+        "12, 13",
+        "latency and IOPS/W by access pattern",
+        "geometric means of IOPS/W in the text; p99 in words only",
+    ),
+    (
+        "14, 15",
+        "latency and IOPS/W by method",
+        "ondemand's 1.02 x in the text; p99 in words only",
+    ),
     ("16", "p99 through a burst", "not in the text"),
-    ("17, 18", "latency and IOPS/W on a trace", "mean latency and IOPS/W in the text; p99 not"),
+    (
+        "17, 18",
+        "latency and IOPS/W on a trace",
+        "mean latency and IOPS/W in the text; p99 in words only",
+    ),
     ("19", "power under MLPerf Storage", "all four numbers in the text"),
 )
 """Figures with values, what they show, and how much of that the text gives as numbers."""
 
 
-def make(
-    study: Evaluation, compared: list[Compared], checks: list[Check], slots: list[Slot]
-) -> Path:
+TAIL_HEADER = [
+    "load",
+    "where",
+    "claim",
+    "against",
+    "ondemand_p99",
+    "pacer_p99",
+    "deviation_percent",
+    "low",
+    "high",
+    "outcome",
+    "why",
+]
+
+FLOOR_HEADER = [
+    "policy",
+    "load",
+    "background_done",
+    "low",
+    "high",
+    "seeds_missed",
+    "seeds",
+    "saving_percent",
+]
+
+
+@dataclass(frozen=True)
+class Found:
+    """What the page shows: numbers, sentences on the tail, failures of the floor, checks."""
+
+    compared: list[Compared]
+    tails: list[Tail]
+    floor: Floor
+    checks: list[Check]
+
+
+def make(study: Evaluation, found: Found, slots: list[Slot]) -> Path:
     """Write the page, its tables and figures; return the page. Raises OSError."""
     target = study.folder.path / "report"
     target.mkdir(exist_ok=True)
@@ -63,10 +114,12 @@ def make(
         if slot.drawn is not None:
             (target / f"{slot.drawn.name}.svg").write_bytes(slot.drawn.image)
             _write(target / f"{slot.drawn.name}.csv", _csv(slot.drawn.table))
-    _write(target / "published.csv", _csv(table(compared)))
-    _write(target / "published.md", markdown(compared, checks))
+    _write(target / "published.csv", _csv(table(found.compared)))
+    _write(target / "published-tail.csv", _csv(tail_table(found.tails)))
+    _write(target / "published-floor.csv", _csv(floor_table(found.floor)))
+    _write(target / "published.md", markdown(found))
     page = target / "published.html"
-    _write(page, _render(study, compared, checks, slots))
+    _write(page, _render(study, found, slots))
     return page
 
 
@@ -85,14 +138,44 @@ def table(compared: list[Compared]) -> Table:
                     *_ours(reading),
                     "" if deviation is None else round(deviation, 3),
                     str(row.deviates(reading)).lower(),
+                    "" if reading.done is None else reading.done.estimate,
+                    "" if reading.done is None else str(reading.floor_missed).lower(),
                     row.why,
                 ]
             )
     return rows
 
 
-def markdown(compared: list[Compared], checks: list[Check]) -> str:
-    """The table and the checks as Markdown: results and fitted numbers, then what is input."""
+def tail_table(tails: list[Tail]) -> Table:
+    """One row for each sentence on p99 at each load; what was not run is empty."""
+    rows: Table = [list(TAIL_HEADER)]
+    for tail in tails:
+        values = [_estimate(tail.ondemand), _estimate(tail.pacer), *_ends(tail.more_percent)]
+        head = [tail.load, tail.where, tail.claim, tail.against]
+        rows.append([*head, *values, tail.outcome, tail.why])
+    return rows
+
+
+def floor_table(floor: Floor) -> Table:
+    """One row for each policy and load that left background work undone, the worst first."""
+    rows: Table = [list(FLOOR_HEADER)]
+    for one in floor.missed:
+        seeds = [one.seeds_missed, one.seeds]
+        rows.append([one.label, one.load, *_ends(one.done), *seeds, _estimate(one.saving_percent)])
+    return rows
+
+
+def _estimate(value: Interval | None) -> float | str:
+    return "" if value is None else value.estimate
+
+
+def _ends(value: Interval | None) -> list[float | str]:
+    return ["", "", ""] if value is None else [value.estimate, value.low, value.high]
+
+
+def markdown(found: Found) -> str:
+    """All tables as Markdown: results and fitted numbers, the tail, the floor, the checks."""
+    compared = found.compared
     lines = ["# PACER: published against ours", ""]
     lines += [
         "| quantity | where | published | ours | deviation | why |",
@@ -101,6 +184,8 @@ def markdown(compared: list[Compared], checks: list[Check]) -> str:
     for row in compared:
         if row.entry.kind != "input":
             lines += _markdown_rows(row)
+    lines += ["", "## p99 against ondemand", "", *_markdown_table(tail_table(found.tails))]
+    lines += ["", "## Background work left undone", "", *_markdown_table(floor_table(found.floor))]
     inputs = [row for row in compared if row.entry.kind == "input"]
     odd = [row.entry.quantity for row in inputs if row.differs]
     lines += [
@@ -108,8 +193,17 @@ def markdown(compared: list[Compared], checks: list[Check]) -> str:
         f"{len(inputs)} inputs are not results; other than published: {odd or 'none'}.",
         "",
     ]
-    lines += [f"- **{check.outcome}**: {check.claim}: {check.detail}" for check in checks]
+    lines += [f"- **{check.outcome}**: {check.claim}: {check.detail}" for check in found.checks]
     return "\n".join(lines) + "\n"
+
+
+def _markdown_table(rows: Table) -> list[str]:
+    """Rows of a table, the first as its head; floats with four digits."""
+    texts = [
+        [f"{cell:.4g}" if isinstance(cell, float) else str(cell) for cell in row] for row in rows
+    ]
+    lines = ["| " + " | ".join(row) + " |" for row in texts]
+    return [lines[0], "|" + len(rows[0]) * "---|", *lines[1:]]
 
 
 def _markdown_rows(row: Compared) -> list[str]:
@@ -121,12 +215,24 @@ def _markdown_rows(row: Compared) -> list[str]:
             quantity,
             row.entry.where if first else "",
             f"{value_text(row.value)} {row.entry.unit}".strip() if first else "",
-            f"{ours_text(reading)} ({reading.label})".removesuffix(" ()"),
+            f"{ours_text(reading)} ({reading.label})".removesuffix(" ()") + _undone(reading),
             deviation_text(row, reading),
             row.why if first else "",
         ]
         lines.append("| " + " | ".join(cells) + " |")
     return lines
+
+
+def _undone(reading: Reading) -> str:
+    text = undone_text(reading)
+    return f" **{text}**" if text else ""
+
+
+def undone_text(reading: Reading) -> str:
+    """That a value was reached with background work left undone; empty where it was not."""
+    if reading.done is None or not reading.floor_missed:
+        return ""
+    return f"floor missed: {100 * reading.done.estimate:.0f} % of the background work done"
 
 
 def value_text(value: object) -> str:
@@ -190,9 +296,7 @@ def _ours(reading: Reading) -> list[Any]:
     return [reading.value.estimate, reading.value.low, reading.value.high]
 
 
-def _render(
-    study: Evaluation, compared: list[Compared], checks: list[Check], slots: list[Slot]
-) -> str:
+def _render(study: Evaluation, found: Found, slots: list[Slot]) -> str:
     environment = Environment(
         loader=FileSystemLoader(Path(__file__).parent),
         autoescape=select_autoescape(["html.j2"]),
@@ -205,6 +309,8 @@ def _render(
         "ours": ours_text,
         "interval": interval_text,
         "typeset": typeset,
+        "undone": undone_text,
+        "four": _four,
     }
     environment.globals["deviation"] = deviation_text
     pacer = study.run("day", PACER) or next(
@@ -214,9 +320,12 @@ def _render(
         style=rendering.style(),
         name=study.folder.name,
         complete=study.folder.complete(),
-        compared=sorted(compared, key=lambda row: not row.entry.key.startswith("results.")),
+        compared=sorted(found.compared, key=lambda row: not row.entry.key.startswith("results.")),
         kinds=KINDS,
-        checks=checks,
+        checks=found.checks,
+        tails=found.tails,
+        floor=found.floor,
+        floor_percent=100 * BACKGROUND_FLOOR,
         slots=[(slot, _source(slot)) for slot in slots],
         only_drawn=ONLY_DRAWN,
         servers=study.inputs["servers"],
