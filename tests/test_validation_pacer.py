@@ -9,6 +9,8 @@ import sys
 import tomllib
 from datetime import UTC, datetime
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -284,6 +286,23 @@ def test_every_sentence_on_the_tail_is_on_the_page(result: Path, page: str) -> N
     section = page[page.index('id="tail"') : page.index('id="floor"')]
     assert all(load in section for load in loads)
     assert run[0]["outcome"] in section
+
+
+def test_a_share_of_the_oracles_saving_is_of_the_same_seed() -> None:
+    """A stopped study has the oracle of some seeds only; it stood beside other seeds of PACER."""
+    study = Evaluation.__new__(Evaluation)
+    powers_w = {"native": {1: 100.0, 2: 100.0}, "PACER": {1: 90.0, 2: 80.0}, "oracle": {2: 60.0}}
+    runs = {
+        ("day", label): {
+            (seed, 0): SimpleNamespace(metrics={"power_w_mean": (power_w, "W")})
+            for seed, power_w in seeds.items()
+        }
+        for label, seeds in powers_w.items()
+    }
+    study._groups = cast("Any", runs)
+    share = study.captured_percent("day", "PACER")
+    assert share is not None
+    assert share.estimate == pytest.approx(50)
 
 
 def test_inputs_of_the_document_are_those_of_the_server(result: Path) -> None:

@@ -38,6 +38,8 @@ BACKGROUND_FLOOR = 0.98
 """Background work that must be done beside a saving, as a share of native's."""
 
 Value = Callable[[Metrics], float]
+BySeed = dict[tuple[int, int], float]
+"""A number of each run, by seed and repetition."""
 
 
 def load_name(pattern: str, pressure: float) -> str:
@@ -117,16 +119,20 @@ class Evaluation:
                 found.append(one)
         return found
 
-    def ratios(self, load: str, label: str, value: str | Value) -> list[float]:
-        """The same over the native twin's, seed by seed."""
+    def by_seed(self, load: str, label: str, value: str | Value) -> BySeed:
+        """The same over the native twin's, by seed and repetition."""
         twins = self._groups.get((load, REFERENCE), {})
-        found = []
-        for key, item in self._groups.get((load, label), {}).items():
+        found = {}
+        for key, item in sorted(self._groups.get((load, label), {}).items()):
             if key in twins:
                 ours, theirs = _value(item.metrics, value), _value(twins[key].metrics, value)
                 if ours is not None and theirs:
-                    found.append(ours / theirs)
+                    found[key] = ours / theirs
         return found
+
+    def ratios(self, load: str, label: str, value: str | Value) -> list[float]:
+        """The same without the seeds."""
+        return list(self.by_seed(load, label, value).values())
 
     def mean(self, load: str, label: str, value: str | Value) -> Interval | None:
         """Mean over the seeds with its interval; None where it was not run."""
@@ -142,23 +148,21 @@ class Evaluation:
 
     def captured_percent(self, load: str, label: str) -> Interval | None:
         """Share of the oracle's saving that a policy captures, in per cent, seed by seed."""
-        shares = zip(
-            self.ratios(load, label, "power_w_mean"),
-            self.ratios(load, ORACLE, "power_w_mean"),
-            strict=False,
+        powers = together(
+            self.by_seed(load, label, "power_w_mean"), self.by_seed(load, ORACLE, "power_w_mean")
         )
-        return interval([100 * (1 - own) / (1 - best) for own, best in shares if best < 0.999])
+        return interval([100 * (1 - own) / (1 - best) for own, best in powers if best < 0.999])
 
-    def geometric_means(self, pressure: float, label: str, value: str) -> list[float]:
-        """Geometric mean of ratios to native over the patterns of Table II, of each seed."""
-        columns = [self.ratios(load_name(p, pressure), label, value) for p in PATTERNS]
-        if not all(columns):
-            return []
-        return [statistics.geometric_mean(seeds) for seeds in zip(*columns, strict=False)]
+    def geometric_means(self, pressure: float, label: str, value: str) -> BySeed:
+        """Geometric mean of ratios to native over the patterns of Table II, by seed."""
+        columns = [self.by_seed(load_name(p, pressure), label, value) for p in PATTERNS]
+        keys = [key for key in columns[0] if all(key in column for column in columns)]
+        means = [statistics.geometric_mean(seeds) for seeds in together(*columns)]
+        return dict(zip(keys, means, strict=True))
 
     def geometric_mean(self, pressure: float, label: str, value: str) -> Interval | None:
         """The same with its interval; None where a pattern was not run."""
-        return interval(self.geometric_means(pressure, label, value))
+        return interval([*self.geometric_means(pressure, label, value).values()])
 
     def background_done(self, load: str, label: str) -> Interval | None:
         """Background work done over native's, which no saving may go below the floor of.
@@ -180,6 +184,12 @@ class Evaluation:
         """The windows and histograms of each seed."""
         group = self._groups.get((load, label), {})
         return [self.folder.read_outcome(item) for item in group.values()]
+
+
+def together(*columns: BySeed) -> list[tuple[float, ...]]:
+    """The numbers of several runs with the same seed, for the seeds that all of them have."""
+    shared = [key for key in columns[0] if all(key in column for column in columns)]
+    return [tuple(column[key] for column in columns) for key in shared]
 
 
 def interval(values: list[float]) -> Interval | None:

@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from pacer_bars import PUBLISHED_STYLE
-from pacer_data import Evaluation, fixed, interval, load_name
+from pacer_data import Evaluation, fixed, interval, load_name, together
 from wattio.analysis.statistics import Interval
 from wattio.report import drawing
 from wattio.report.figures import WIDTH, Drawn, Table
@@ -98,17 +98,17 @@ def knee_percent(study: Evaluation) -> Interval | None:
     Seed by seed, between the simulated numbers of cores; None where it never rises to KNEE.
     """
     load = load_name("Rand_RW", 0.10)
-    curves = []
-    for label in _labels(study, load, "cores_share"):
-        held = study.ratios(load, label, "cores_active_mean")
-        curves.append((held, study.ratios(load, label, "latency_us_mean")))
-    count = min((len(held) for held, _ in curves), default=0)
-    found = [
-        rises_below([(held[seed], latency[seed]) for held, latency in curves])
-        for seed in range(count)
-    ]
+    labels = _labels(study, load, "cores_share")
+    if not labels:
+        return None
+    shares, latencies = (
+        together(*(study.by_seed(load, label, metric) for label in labels))
+        for metric in ("cores_active_mean", "latency_us_mean")
+    )
+    curves = zip(shares, latencies, strict=True)
+    found = [rises_below([*zip(*curve, strict=True)]) for curve in curves]
     known = [100 * share for share in found if share is not None]
-    return interval(known) if known and len(known) == count else None
+    return interval(known) if known and len(known) == len(found) else None
 
 
 def rises_below(curve: list[tuple[float, float]]) -> float | None:

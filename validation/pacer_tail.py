@@ -10,7 +10,17 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import pacer_data as data
-from pacer_data import ONDEMAND, ONDEMAND_PRINTED, PACER, PRESSURES, Evaluation, interval, load_name
+from pacer_data import (
+    ONDEMAND,
+    ONDEMAND_PRINTED,
+    PACER,
+    PRESSURES,
+    BySeed,
+    Evaluation,
+    interval,
+    load_name,
+    together,
+)
 from pacer_entries import NOT_RUN
 from wattio.analysis.statistics import Interval
 
@@ -24,8 +34,8 @@ COMPARABLE = "comparable to ondemand"
 COMPARABLE_PERCENT = 3.0
 """A difference up to this is called comparable: what the page counts as agreement."""
 
-Values = Callable[[str, str], list[float]]
-"""Ratios to native, seed by seed, of a metric under a policy."""
+Values = Callable[[str, str], BySeed]
+"""Ratios to native of a metric under a policy."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +66,7 @@ def claims(study: Evaluation) -> list[Tail]:
     for pressure in data.LOW_PRESSURES:
         name = f"five access patterns at {pressure:.2f}, geometric mean"
 
-        def values(label: str, metric: str, at: float = pressure) -> list[float]:
+        def values(label: str, metric: str, at: float = pressure) -> BySeed:
             return study.geometric_means(at, label, metric)
 
         found.append(_compared(name, "section V-A2, fig. 12", COMPARABLE, ONDEMAND, values))
@@ -65,19 +75,23 @@ def claims(study: Evaluation) -> list[Tail]:
 
 def _of(study: Evaluation, load: str, where: str, claim: str, against: str) -> Tail:
     return _compared(
-        load, where, claim, against, lambda label, metric: study.ratios(load, label, metric)
+        load, where, claim, against, lambda label, metric: study.by_seed(load, label, metric)
     )
 
 
 def _compared(load: str, where: str, claim: str, against: str, values: Values) -> Tail:
     theirs, ours = values(against, P99), values(PACER, P99)
-    pairs = zip(theirs, ours, strict=False)
+    pairs = together(theirs, ours)
     more = interval([100 * (pacer / ondemand - 1) for ondemand, pacer in pairs])
     outcome = judged(claim, more)
     why = ""
     if outcome in (NOT_HELD, UNDECIDED):
-        why = _reason(interval(values(against, MEAN)), interval(values(PACER, MEAN)))
-    return Tail(load, where, claim, against, interval(theirs), interval(ours), more, outcome, why)
+        why = _reason(_mean(values(against, MEAN)), _mean(values(PACER, MEAN)))
+    return Tail(load, where, claim, against, _mean(theirs), _mean(ours), more, outcome, why)
+
+
+def _mean(values: BySeed) -> Interval | None:
+    return interval([*values.values()])
 
 
 def judged(claim: str, more_percent: Interval | None) -> str:
