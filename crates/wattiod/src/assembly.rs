@@ -1,7 +1,7 @@
 //! From a configuration to the parts of a governor on this host.
 
 use crate::compared::Compared;
-use crate::daemon::{Daemon, DaemonParts, GroupInfo, Meter, Mode};
+use crate::daemon::{Daemon, DaemonParts, GroupInfo, Mode};
 use crate::ledger::Ledger;
 use crate::shadow::Shadow;
 use std::path::Path;
@@ -16,7 +16,8 @@ use wattio_host::config::{DaemonConfig, SafetyConfig};
 use wattio_host::groups::{self, Group};
 use wattio_host::guards::{FileCheck, MdArrays};
 use wattio_host::knobs::KnobConfig;
-use wattio_host::{Root, Topology, power};
+use wattio_host::sources::stopwatch;
+use wattio_host::{Root, Topology};
 use wattio_law::{CorePower, Driver, DriverSettings, GroupLimits, Limits};
 use wattio_model::Fitter;
 use wattio_plant::{ASSUMED_POWER_MODEL, PowerModel};
@@ -104,7 +105,10 @@ pub fn assemble(
             Some(Act { knobs, hands })
         }
     };
-    let (meter_name, meter) = open_meter(config, around.root)?;
+    let power = config.power.meter.as_ref();
+    let power = power.map(|meter| meter.open(around.root, period, stopwatch())).transpose();
+    let power = power.map_err(|error| Misfit::new(format!("power.meter, {error}")))?;
+    let meter_name = power.as_ref().map(|power| power.name().to_owned());
     let full = limits.full_speed();
     let frequencies_max: Vec<_> = limits.groups.iter().map(|group| group.frequency_max).collect();
     let share = model.as_ref().map_or(FREQUENCY_BOUND_SHARE, |model| model.frequency_bound_share);
@@ -133,6 +137,7 @@ pub fn assemble(
         latency,
         cpu,
         background,
+        power,
         guards: guards(&config.safety, around.root),
         act,
         lens: lens.map(|shadow| Box::new(shadow) as Box<dyn wattio_governor::Lens>),
@@ -147,7 +152,6 @@ pub fn assemble(
         governor: Governor::new(parts, around.clock.now()),
         fitter,
         ledger: Ledger::new(model, meter_name, frequencies_max),
-        meter,
         compared,
         journal: None,
     };
@@ -290,18 +294,4 @@ pub fn power_model(config: &DaemonConfig, beside: &Path) -> Result<Option<PowerM
     let path = beside.parent().unwrap_or(Path::new("")).join(name);
     let text = std::fs::read_to_string(path).map_err(|error| at(&error))?;
     PowerModel::from_toml(&text).map(Some).map_err(|error| at(&error))
-}
-
-fn open_meter(
-    config: &DaemonConfig,
-    root: &Root,
-) -> Result<(Option<String>, Option<Meter>), Misfit> {
-    let Some(name) = &config.power.meter else { return Ok((None, None)) };
-    let meter = power::Meters::open(root, name);
-    let mut meter = meter.map_err(|error| Misfit::new(format!("power.meter, {error}")))?;
-    let read: Meter = Box::new(move |now| {
-        let reading = meter.read(now).map_err(|error| error.to_string())?;
-        Ok(reading.map(|reading| reading.power_w))
-    });
-    Ok((Some(name.clone()), Some(read)))
 }

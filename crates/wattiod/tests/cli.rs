@@ -351,6 +351,38 @@ fn shadow_mode_says_that_it_has_no_estimate_and_why_and_leaves_a_report() {
     assert!(!place.path("state").exists(), "shadow mode saves nothing, as it writes nothing");
 }
 
+/// A meter was for the page only, and what it missed was told nowhere.
+#[test]
+fn a_source_of_power_is_recorded_and_one_that_fails_is_told() {
+    let lines = format!("while echo '{}'; do sleep 0.05; done", r#"{"power_w": 42.5}"#);
+    let place = Place::measured();
+    fs::write(place.path("power.sh"), lines).unwrap();
+    let command = format!("command = ['/bin/sh', '{}'], user = '{}'", place.text("power.sh"), me());
+    let missing = place.text("no-such-file");
+    let file = format!("path = '{missing}', unit = 'W'");
+    let good = fs::read_to_string(place.path("wattiod.toml")).unwrap();
+    for (kind, keys, works) in [("exec", &command, true), ("file", &file, false)] {
+        let meter = format!("[power]\nmeter = {{ kind = '{kind}', {keys} }}");
+        fs::write(place.path("wattiod.toml"), good.replace("[power]", &meter)).unwrap();
+        let _ = fs::remove_dir_all(place.path("results"));
+        let output = place.observe(&["--duration", "2 s"]).output().unwrap();
+        assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+        let raw = place.result().join("raw");
+        let watts: Vec<_> = json_lines(&raw.join("windows.jsonl"))
+            .iter()
+            .filter_map(|row| row["power_w_measured"].as_f64())
+            .collect();
+        let events = fs::read_to_string(raw.join("events.jsonl")).unwrap_or_default();
+        let summary = fs::read_to_string(raw.join("summary.json")).unwrap();
+        let summary: Value = serde_json::from_str(&summary).unwrap();
+        let unmeasured = summary["counts"]["windows_unmeasured"].as_u64().unwrap();
+        assert_eq!(!watts.is_empty(), works, "{events}");
+        assert!(watts.iter().all(|watts| (watts - 42.5).abs() < 1e-6), "{watts:?}");
+        assert_eq!(events.contains("no-such-file: No such file"), !works, "{events}");
+        assert_eq!(unmeasured == summary["counts"]["windows"].as_u64().unwrap(), !works);
+    }
+}
+
 #[test]
 fn an_interrupt_ends_shadow_mode_with_its_report() {
     let place = Place::measured();

@@ -14,6 +14,7 @@ mod fine;
 pub mod fio_log;
 pub mod md;
 pub mod polled;
+pub mod power;
 pub mod proc_stat;
 pub mod prometheus;
 pub mod spdk;

@@ -6,7 +6,7 @@ use wattio_law::{InFlight, LatencyHistogram};
 use wattio_units::Seconds;
 
 /// What a command says of the time since its line before. All keys are optional; a latency source
-/// needs `requests`, a source of utilisation `utilisation`.
+/// needs `requests`, a source of utilisation `utilisation`, one of power `power_w`.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Line {
@@ -31,6 +31,8 @@ pub struct Line {
     pub utilisation: Option<Vec<f64>>,
     /// The same in background work; none where it is left out.
     pub utilisation_background: Option<Vec<f64>>,
+    /// Mean power in watts.
+    pub power_w: Option<f64>,
 }
 
 /// Reads a line.
@@ -48,6 +50,7 @@ pub fn parse(text: &str) -> Result<Line, String> {
     positive("latency_us_mean", line.latency_us_mean)?;
     positive("bytes_mean", line.bytes_mean)?;
     positive("oldest_s", line.oldest_s)?;
+    positive("power_w", line.power_w)?;
     let shares = [&line.utilisation, &line.utilisation_background];
     let shares = shares.into_iter().flatten().flatten().chain(&line.read_share);
     for share in shares {
@@ -137,6 +140,7 @@ mod tests {
             ("{\"requests\": 1}", "no latency_us_mean"),
             ("{\"requests\": -1}", "invalid value"),
             ("{\"latency_us_mean\": -1}", "negative"),
+            ("{\"power_w\": -5}", "negative"),
             ("{\"read_share\": 1.5}", "share"),
             ("{\"utilisation\": [0.5, 40]}", "40 is no share"),
             ("{\"buckets\": [[2, 1], [1, 1]]}", "ascend"),
