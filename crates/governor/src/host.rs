@@ -225,6 +225,7 @@ impl Host {
                 Change::Answers(name) => {
                     self.event(Severity::Info, format!("{name}: answers again"));
                 }
+                Change::Told(note) => self.event(Severity::Warning, note),
                 Change::Missed(error) => self.event(Severity::Warning, error.to_string()),
                 Change::Silent(error) => {
                     self.account.source_errors += 1;

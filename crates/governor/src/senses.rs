@@ -33,9 +33,10 @@ pub(crate) struct Senses {
     changes: Vec<Change>,
 }
 
-/// A source fell silent or answers again.
+/// A source fell silent, answers again, or has something to tell.
 pub(crate) enum Change {
     Silent(SourceError),
+    Told(String),
     /// Of a source that the law does without.
     Missed(SourceError),
     Answers(String),
@@ -79,6 +80,9 @@ impl Senses {
     /// Takes in what the latency source has; answers what is new of it.
     pub fn sample_latency(&mut self, now: Seconds) -> Glimpse {
         let sample = self.latency.sample(now);
+        if let Some(note) = self.latency.note() {
+            self.changes.push(Change::Told(format!("{}: {note}", self.latency.name())));
+        }
         let Some(mut sample) = self.hear(Part::Latency, sample).flatten() else {
             return Glimpse::default();
         };

@@ -64,6 +64,11 @@ pub trait LatencySource: Send {
     fn interval(&self) -> Option<Seconds> {
         None
     }
+
+    /// Something that an operator should know, once, and that leaves its samples as they are.
+    fn note(&mut self) -> Option<String> {
+        None
+    }
 }
 
 /// What the active cores of one group did since the sample before.

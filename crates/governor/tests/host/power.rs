@@ -42,6 +42,16 @@ fn window(governor: &mut Governor, at: u32) -> (Tick, Stepped) {
     (tick, stepped)
 }
 
+#[test]
+fn what_a_source_has_to_tell_is_an_event_and_spoils_nothing() {
+    let (mut governor, world) = steady();
+    world.lock().unwrap().note = Some("3 answers were not seen".to_owned());
+    let (tick, stepped) = window(&mut governor, 1);
+    assert_eq!(tick.events[0].message, "simulated latency: 3 answers were not seen");
+    assert!(stepped.forced.is_none() && stepped.seen.latency.is_some());
+    assert_eq!(window(&mut governor, 2).0.events, []);
+}
+
 /// The law of a host never saw what is drawn.
 #[test]
 fn the_law_sees_what_the_meter_measured() {

@@ -41,6 +41,8 @@ pub struct World {
     /// What the latency source does at its next call.
     pub latency_fault: Option<LatencyFault>,
     pub cpu_fails: bool,
+    /// What the latency source has to tell.
+    pub note: Option<String>,
     /// What the meter does instead of telling the power that was observed.
     pub power_fault: Option<PowerFault>,
     pub snapshot: Option<Snapshot>,
@@ -345,6 +347,10 @@ impl LatencySource for FakeLatency {
             }
         }
         Ok(Some(sample))
+    }
+
+    fn note(&mut self) -> Option<String> {
+        self.world.lock().unwrap_or_else(PoisonError::into_inner).note.take()
     }
 }
 
