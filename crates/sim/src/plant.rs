@@ -189,7 +189,8 @@ fn sleep_of(drives: &Drives) -> Option<DriveSleep> {
     let deepest = drives.sleep.last()?;
     let saves = drives.power_awake(0.0) - deepest.power;
     Some(DriveSleep {
-        saves: Watts(saves.0 * f64::from(drives.count)),
+        count: drives.count,
+        saves: Some(Watts(saves.0 * f64::from(drives.count))),
         wake: deepest.wake,
         after: deepest.after,
     })

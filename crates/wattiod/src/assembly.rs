@@ -15,7 +15,7 @@ use wattio_governor::{
 use wattio_host::config::{DaemonConfig, SafetyConfig};
 use wattio_host::groups::{self, Group};
 use wattio_host::guards::{FileCheck, MdArrays};
-use wattio_host::knobs::KnobConfig;
+use wattio_host::knobs::{KnobConfig, drive_sleep};
 use wattio_host::sources::stopwatch;
 use wattio_host::{Root, Topology};
 use wattio_law::{CorePower, Driver, DriverSettings, GroupLimits, Limits};
@@ -87,7 +87,12 @@ pub fn assemble(
             ),
         })
         .collect();
-    let limits = Limits::of(core_groups.iter().map(|group| group.limits.clone()).collect());
+    let drives = drive_sleep(&config.knobs, around.root);
+    // Who turns nothing need not have what could be turned.
+    let drives =
+        if mode == Mode::Run { drives.map_err(Misfit::new)? } else { drives.ok().flatten() };
+    let groups_limits = core_groups.iter().map(|group| group.limits.clone());
+    let limits = Limits { drives, ..Limits::of(groups_limits.collect()) };
     let law = wattio_control::build(&config.policy.name, &config.policy.settings, &limits)
         .map_err(|error| Misfit::new(format!("policy: {error}")))?;
     let period = law.period();

@@ -182,7 +182,7 @@ fn power_by_table(seen: &Observation, limits: &Limits) -> Option<Watts> {
         Some((idle + (running - idle) * busy) * f64::from(group.cores))
     });
     // Drives draw at least what they would save asleep; what else draws is not known.
-    let drives = limits.drives.map_or(Watts(0.0), |drives| drives.saves);
+    let drives = limits.drives.and_then(|drives| drives.saves).unwrap_or(Watts(0.0));
     cores.try_fold(drives, |sum, group| Some(sum + group?)).filter(|watts| watts.0 > 0.0)
 }
 
