@@ -131,6 +131,9 @@ impl Senses {
                 Err(SourceError::new(self.cpu.name(), message))
             }
         });
+        if let Some(note) = self.cpu.note() {
+            self.changes.push(Change::Told(format!("{}: {note}", self.cpu.name())));
+        }
         self.hear(Part::Cpu, uses).unwrap_or_default()
     }
 

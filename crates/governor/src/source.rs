@@ -94,6 +94,11 @@ pub trait CpuSource: Send {
     /// # Errors
     /// [`SourceError`] when it cannot tell.
     fn sample(&mut self, now: Seconds, active: &[Cpus]) -> Result<Vec<GroupUse>, SourceError>;
+
+    /// Something that an operator should know, once, and that leaves its samples as they are.
+    fn note(&mut self) -> Option<String> {
+        None
+    }
 }
 
 /// A source that tells how far background work has come.

@@ -4,6 +4,7 @@ use crate::groups::GroupConfig;
 use crate::guards::CheckConfig;
 use crate::knobs::KnobConfig;
 use crate::sources::power::MeterConfig;
+use crate::sources::queued;
 use crate::sources::{BackgroundConfig, CpuConfig, LatencyConfig};
 use serde::Deserialize;
 use std::collections::BTreeSet;
@@ -277,6 +278,12 @@ impl DaemonConfig {
             let message = format!("is {}; allowed is 1 to the group's {count}", group.cores_min);
             require(few, key("cores_min"), message)?;
             taken = taken.or(&cores);
+            if let Some(Err((wrong, message))) = group.queue.as_ref().map(queued::Config::check) {
+                return Err(DescriptionError::Value {
+                    key: key(&format!("queue.{wrong}")),
+                    message,
+                });
+            }
         }
         Ok(())
     }
@@ -369,6 +376,11 @@ cores = "0-3"
             ("[service]\nlisten = \"everywhere\"", "127.0.0.1:9288"),
             ("[[group]]\nname = \"more\"\ncores = \"0-\"", "group[1].cores"),
             ("[[group]]\nname = \"more\"\ncores = \"3-4\"", "3 belong to a group before"),
+            (
+                "queue = { url = \"h\", metric = \"m\" }",
+                "group[0].queue.url: url = \"h\" does not begin",
+            ),
+            ("queue = { url = \"http://h/\", metric = \"m\", unit = 1 }", "unknown field `unit`"),
             ("cores_min = 5", "group[0].cores_min: is 5; allowed is 1 to the group's 4"),
             ("[[knob]]\nkind = \"cpu.turbo\"", "cpu.turbo"),
             ("[[group]]\nname = \"all\"\ncores = \"4\"", "the same name"),

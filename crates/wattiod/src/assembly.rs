@@ -16,7 +16,7 @@ use wattio_host::config::{DaemonConfig, SafetyConfig};
 use wattio_host::groups::{self, Group};
 use wattio_host::guards::{FileCheck, MdArrays};
 use wattio_host::knobs::{KnobConfig, drive_sleep};
-use wattio_host::sources::stopwatch;
+use wattio_host::sources::{queued, stopwatch};
 use wattio_host::{Root, Topology};
 use wattio_law::{CorePower, Driver, DriverSettings, GroupLimits, Limits};
 use wattio_model::Fitter;
@@ -100,6 +100,9 @@ pub fn assemble(
     let latency = latency.map_err(|error| Misfit::new(format!("latency: {error}")))?;
     let cpu = config.cpu.open(around.root, period);
     let cpu = cpu.map_err(|error| Misfit::new(format!("cpu: {error}")))?;
+    let queues: Vec<_> = config.groups.iter().map(|group| group.queue.clone()).collect();
+    let cpu = queued::beside(cpu, &queues, period, stopwatch());
+    let cpu = cpu.map_err(|error| Misfit::new(format!("group: {error}")))?;
     // Before the knobs: it takes the limits that it finds for those that the operator wants.
     let background = config.background.as_ref().map(|config| config.open(around.root)).transpose();
     let background = background.map_err(|error| Misfit::new(format!("background: {error}")))?;

@@ -17,6 +17,7 @@ pub mod polled;
 pub mod power;
 pub mod proc_stat;
 pub mod prometheus;
+pub mod queued;
 pub mod spdk;
 mod tally;
 pub mod tracepoint;

@@ -187,6 +187,8 @@ impl Told {
             for (sum, group) in self.sum.iter_mut().zip(&uses) {
                 sum.utilisation_clients += group.utilisation_clients;
                 sum.utilisation_background += group.utilisation_background;
+                // What waits now, not what waited at the first line.
+                sum.queued = group.queued;
             }
             self.lines += 1.0;
         } else {
