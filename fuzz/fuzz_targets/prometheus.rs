@@ -3,7 +3,7 @@
 
 use libfuzzer_sys::fuzz_target;
 use wattio_host::sources::differences::Differences;
-use wattio_host::sources::prometheus::text::{Selector, candidates, read};
+use wattio_host::sources::prometheus::text::{Selector, candidates, read, value};
 use wattio_units::Seconds;
 
 fuzz_target!(|page: &str| {
@@ -13,6 +13,11 @@ fuzz_target!(|page: &str| {
         unit_us: 1e6,
     };
     let _ = (candidates(page), read(page, &selector(&[("a", "b")])));
+    for labels in [&[][..], &[("a", "b")]] {
+        if let Err(message) = value(page, "m", &selector(labels).labels) {
+            assert!(!message.is_empty());
+        }
+    }
     match read(page, &selector(&[])) {
         Ok(totals) => {
             let mut differences = Differences::new("fuzz");

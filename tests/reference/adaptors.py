@@ -58,9 +58,8 @@ class Adaptors:
 
     def blame(self) -> bool:
         """Lays a window that went much too far to a coarse step down, where there was one."""
-        return bool(self.settings["coordinated"]) and self.tried.blame(
-            False, self.limits, self.settings
-        )
+        coordinated = bool(self.settings["coordinated"])
+        return coordinated and self.tried.blame(False, self.limits, self.settings) is not None
 
     def undo(self, groups: Groups) -> list[GroupSetting]:
         self.f_share = max(self.f_share, self.tried.f_floor())
@@ -82,10 +81,10 @@ class Adaptors:
             self.move_f_desired(distance)
             return self.action(groups)
         cores_first = cores_go_first(self.f_share, groups, self.limits, self.settings)
-        if any_step_blamed is not None and self.tried.blame(
-            any_step_blamed, self.limits, self.settings
-        ):
-            return self.undo(groups)
+        if any_step_blamed is not None:
+            verdict = self.tried.blame(any_step_blamed, self.limits, self.settings)
+            if verdict == "blamed":
+                return self.undo(groups)
         if distance >= 0.0:
             # Room: the adaptor that saves more goes first, the other one once it is at rest.
             self.unwind_up(groups)
@@ -119,7 +118,8 @@ class Adaptors:
         )
         # A utilisation that cannot be must not look like no work at all.
         known = 0.0 <= wanted < math.inf
-        cores = math.ceil(wanted) if known else self.limits[at].cores_max
+        # What is n but for the last bit is n.
+        cores = math.ceil(wanted * (1.0 - 1e-9)) if known else self.limits[at].cores_max
         kept = 0
         if self.settings["coordinated"]:
             kept = max(min(math.ceil(n * CORES_KEPT), n - 1), 0)

@@ -22,6 +22,8 @@ CLOSED = 0.5
 SURE = 1.5
 ENERGY_NOISE = 0.003
 ENERGY_LEAK = 1e-4
+TELLERS = ("meter", "table")
+"""Who tell what is drawn; the first who told of both is gone by."""
 
 
 class ClosedLoop:
@@ -33,7 +35,7 @@ class ClosedLoop:
     def clear(self) -> None:
         self.windows: list[tuple[float, float, int]] = []
         self.requests_base = 0
-        self.energy_j_least: float | None = None
+        self.energy_j_least: dict[str, float] = {}
         self.settled = 0
 
     def learn(self, window: Sample, full_speed: Baseline, base_us: float) -> None:
@@ -70,28 +72,39 @@ class ClosedLoop:
     def advise(self, lately: Sample, full_speed: Baseline, windows: int) -> str | None:
         """ "wait" for k samples after each step, then "go" or "back"; None for open loads.
 
-        And None where nobody knows what is drawn. Back: a request takes more than the least
-        energy that was seen, at full speed or since, which is forgotten slowly.
+        And None where nobody knew what is drawn at full speed. Back: a request takes more than the
+        least energy that was seen, at full speed or since, which is forgotten slowly. A meter's
+        word is held against its own, and where it did not tell of both, the table's against the
+        table's; "wait" where neither told of both.
         """
         if not self.is_closed():
             self.settled = 0
             return None
-        base_j, now_j = full_speed.mean.energy_of_request_j, lately.energy_of_request_j
-        if base_j is None or now_j is None:
+        at_full_speed, now = full_speed.mean.energy_of_request_j, lately.energy_of_request_j
+        if not at_full_speed:
             return None
+        teller = next((by for by in TELLERS if by in at_full_speed and by in now), None)
+        if teller is None:
+            return "wait"
+        base_j, now_j = at_full_speed[teller], now[teller]
         self.settled += 1
         if self.settled <= windows:
             return "wait"
         self.settled = 0
-        before_j = base_j if self.energy_j_least is None else self.energy_j_least
-        self.energy_j_least = min(before_j * (1.0 + ENERGY_LEAK), now_j, base_j)
-        return "back" if now_j > self.energy_j_least * (1.0 + ENERGY_NOISE) else "go"
+        before_j = self.energy_j_least.get(teller, base_j)
+        least_j = min(before_j * (1.0 + ENERGY_LEAK), now_j, base_j)
+        self.energy_j_least[teller] = least_j
+        return "back" if now_j > least_j * (1.0 + ENERGY_NOISE) else "go"
 
 
-def power_w(seen: Mapping[str, Any], limits: Limits) -> float | None:
-    """What is drawn: as measured, or what the limits say of cores, and drives at the least."""
-    if seen.get("power_w") is not None:
-        return float(seen["power_w"])
+def powers_w(seen: Mapping[str, Any], limits: Limits) -> dict[str, float]:
+    """What is drawn, by each who tells: a meter, and what the limits say of cores and drives."""
+    told = {"meter": seen.get("power_w"), "table": power_by_table_w(seen, limits)}
+    return {by: float(watts) for by, watts in told.items() if watts is not None}
+
+
+def power_by_table_w(seen: Mapping[str, Any], limits: Limits) -> float | None:
+    """What cores draw as they are, and drives at the least."""
     watts = 0.0 if limits.drives is None else limits.drives.saves_w
     for group, limit in zip(seen["groups"], limits.groups, strict=False):
         running_w, idle_w = limit.draws(group["frequency_hz"])

@@ -14,8 +14,6 @@ from reference.limits import GroupSetting, Limits
 
 PART = 0.5
 """The part of what is left that one idle time may cost."""
-DRIVES = 8.0
-"""Drives that are woken one after the other, each by a request that waits for all of it."""
 MEMORY = 0.9
 
 
@@ -83,8 +81,10 @@ class Credit:
         drives_us = 0.0
         if limits.drives is not None:
             wake_s = limits.drives.wake_s
-            # Drives one after the other, and who comes meanwhile waits for half of the time.
-            drives_us = (DRIVES + self.rate() * wake_s * 0.5) * wake_s * 1e6
+            # Drives one after the other, each by a request that waits for all of it, and who comes
+            # meanwhile waits for half of the time.
+            waits = limits.drives.count + self.rate() * wake_s * 0.5
+            drives_us = waits * wake_s * 1e6
         cores = cores_us <= left_us
         return (cores, drives_us + (cores_us if cores else 0.0) <= left_us)
 

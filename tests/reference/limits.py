@@ -57,6 +57,7 @@ class GroupLimits:
 class DriveSleep:
     """The deepest state of sleep of all drives together."""
 
+    count: int
     saves_w: float
     wake_s: float
 
@@ -131,4 +132,5 @@ def drive_sleep_of(drives: dict[str, Any] | None) -> DriveSleep | None:
         return None
     deepest = drives["sleep"][-1]
     saves_w = quantity(drives["load"][0]["power"], "power") - quantity(deepest["power"], "power")
-    return DriveSleep(saves_w * drives["count"], quantity(deepest["wake"], "time"))
+    count = int(drives["count"])
+    return DriveSleep(count, saves_w * count, quantity(deepest["wake"], "time"))

@@ -19,7 +19,7 @@ from reference.adaptors import Adaptors
 from reference.background import BackgroundAccount, Budgets
 from reference.baseline import Baseline, Baselines
 from reference.burst import Late, Work
-from reference.closed_loop import ClosedLoop, power_w
+from reference.closed_loop import ClosedLoop, powers_w
 from reference.credit import Credit
 from reference.ieee import over
 from reference.limits import GroupSetting, Limits
@@ -171,7 +171,7 @@ class Pacer:
         mix = mix_of(latency["read_share"], latency["bytes_mean"])
         if latency["requests"] > 0 and mix is not None:
             self.regression.learn(mix, latency["latency_us_mean"], latency["requests"])
-        sample = self.stability.push(latency, self.power_w(seen), dt_s)
+        sample = self.stability.push(latency, powers_w(seen, self.limits), dt_s)
         mean = self.stability.all_windows()
         if sample is None or mean is None:
             return self.full_speed()
@@ -191,7 +191,7 @@ class Pacer:
         if self.is_burst(seen, latency):
             self.blame(latency)
             return self.destabilise()
-        sample = self.stability.push(latency, self.power_w(seen), dt_s)
+        sample = self.stability.push(latency, powers_w(seen, self.limits), dt_s)
         if sample is None:
             return (self.held[0], self.held[1], self.background.budgets())
         # Stability check: l_div > l_unstable_thresh (printed with the wrong sign).
@@ -224,9 +224,6 @@ class Pacer:
             distance, any_step_blamed, sample.span_s, self.held[0], seen["groups"]
         )
         return (groups, "own", self.background.budgets())
-
-    def power_w(self, seen: Seen) -> float | None:
-        return power_w(seen, self.limits)
 
     def move_to(self, level: int | None) -> None:
         """What was tried at another level says nothing about this one."""

@@ -36,7 +36,7 @@ class Window:
     read_share: float | None
     in_flight: int | None
     histogram: Histogram | None
-    energy_j: float | None
+    energy_j: Mapping[str, float]
     span_s: float
 
 
@@ -77,9 +77,11 @@ class Sample:
         return merged(told) if len(told) == len(self.windows) else None
 
     @property
-    def energy_of_request_j(self) -> float | None:
-        drawn = [window.energy_j for window in self.windows if window.energy_j is not None]
-        return sum(drawn) / self.requests if len(drawn) == len(self.windows) else None
+    def energy_of_request_j(self) -> dict[str, float]:
+        """By each who tells it of all windows."""
+        drawn = [window.energy_j for window in self.windows]
+        tellers = set(drawn[0]).intersection(*drawn)
+        return {by: sum(joules[by] for joules in drawn) / self.requests for by in tellers}
 
     @property
     def span_s(self) -> float:
@@ -110,7 +112,9 @@ class Stability:
         self.growing: list[Window] = []
         self.empty_s = 0.0
 
-    def push(self, latency: Mapping[str, Any], power_w: float | None, dt_s: float) -> Sample | None:
+    def push(
+        self, latency: Mapping[str, Any], powers_w: Mapping[str, float], dt_s: float
+    ) -> Sample | None:
         """The sample that a window completes, if it does.
 
         Time without a request counts with the next window that has some, at that window's power.
@@ -127,7 +131,7 @@ class Stability:
             read_share=latency["read_share"],
             in_flight=latency.get("in_flight"),
             histogram=None if histogram is None else merged([histogram]),
-            energy_j=None if power_w is None else power_w * span_s,
+            energy_j={by: watts * span_s for by, watts in powers_w.items()},
             span_s=span_s,
         )
         self.empty_s = 0.0

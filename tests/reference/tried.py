@@ -43,23 +43,26 @@ class Tried:
 
     def blame(
         self, any_step: bool, limits: Sequence[GroupLimits], settings: Mapping[str, Any]
-    ) -> bool:
-        """Whether there was a step down within the last `windows` + 1 samples before.
+    ) -> str | None:
+        """Whether a step down within the last `windows` + 1 samples before is "blamed" or "not".
 
         What it lowered is not lowered as far again: the frequency, on which every task bears, or
         else the cores of each group that lost a coarse part, or any where `any_step`.
         """
         if self.last is None or self.samples_since > settings["windows"] + 1:
-            return False
+            return None
+        verdict = "not"
         (before, after), self.last = self.last, None
         left_s = max(settings["retry_after"], self.span_s * SAMPLES_MIN)
         slower = any(a[1] < b[1] for b, a in zip(before, after, strict=True))
         for at, (b, a) in enumerate(zip(before, after, strict=True)):
             if slower:
                 self.f_shares[at] = (b[1] / limits[at].frequency_max, left_s)
+                verdict = "blamed"
             elif a[0] < b[0] and (any_step or a[0] <= b[0] * (1.0 - COARSE)):
                 self.cores[at] = (b[0], left_s)
-        return True
+                verdict = "blamed"
+        return verdict
 
     def cores_floor(self, group: int) -> int:
         return self.cores.get(group, (0, 0.0))[0]

@@ -31,7 +31,8 @@ fn limits(sleep: bool, told: bool) -> Limits {
     };
     let mut stepped = group(3, 16);
     stepped.frequency_steps = vec![Hertz(0.8e9), Hertz(1.4e9), Hertz(2.6e9)];
-    let drives = DriveSleep { saves: Watts(15.0), wake: Seconds(0.01), after: Seconds(2.0) };
+    let drives =
+        DriveSleep { count: 4, saves: Some(Watts(15.0)), wake: Seconds(0.01), after: Seconds(2.0) };
     let groups = vec![group(2, 40), stepped];
     Limits { drives: told.then_some(drives), gate_on: Seconds(0.02), groups }
 }

@@ -136,6 +136,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             latency: Box::new(Load(0)),
             cpu: Box::new(Use),
             background: None,
+            power: None,
             guards: Vec::new(),
             act: Some(Act { knobs: vec![Box::new(Frequencies(places))], hands }),
             lens: None,

@@ -12,6 +12,8 @@ pub struct Account {
     pub failures: u64,
     /// Samples that could not be had.
     pub source_errors: u64,
+    /// Windows whose power was not known, where a source should know it.
+    pub windows_unmeasured: u64,
     /// Places that somebody else took over.
     pub foreign: u64,
     /// Returns from saving to full speed.

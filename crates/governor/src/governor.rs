@@ -25,7 +25,8 @@ impl Governor {
         let limits = Limits::of(groups);
         let settings = parts.settings.driver;
         let overdue = parts.law.period() * settings.stale_after_windows;
-        let senses = Senses::new(parts.latency, parts.cpu, parts.background, seconds(now));
+        let senses =
+            Senses::new(parts.latency, parts.cpu, parts.background, parts.power, seconds(now));
         let host = HostParts {
             act: parts.act,
             groups: parts.groups,
@@ -93,6 +94,12 @@ impl Governor {
     #[must_use]
     pub fn account(&self) -> &Account {
         &self.host.account
+    }
+
+    /// Why power is not known, where its source says that something is wrong.
+    #[must_use]
+    pub fn power_trouble(&self) -> Option<&str> {
+        self.host.senses.power_trouble()
     }
 
     /// How often the breaker opened.

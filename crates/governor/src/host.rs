@@ -107,6 +107,8 @@ impl Host {
     fn measure(&mut self, dt: Seconds, alarm: bool) -> (Observation, Option<String>) {
         let uses = self.use_of_groups();
         let background = self.senses.sample_background(seconds(self.now));
+        let power = self.senses.sample_power(seconds(self.now));
+        self.account.windows_unmeasured += u64::from(self.senses.has_power() && power.is_none());
         self.tell_of_sources();
         let forced = self.why_full_speed();
         let groups = self.in_force.groups.iter().enumerate().map(|(at, group)| {
@@ -132,7 +134,7 @@ impl Host {
             age: seconds(self.now) - sample.at,
         });
         let groups = groups.collect();
-        (Observation { latency, groups, background, power: None, alarm }, forced)
+        (Observation { latency, groups, background, power, alarm }, forced)
     }
 
     fn use_of_groups(&mut self) -> Vec<GroupUse> {
@@ -223,6 +225,8 @@ impl Host {
                 Change::Answers(name) => {
                     self.event(Severity::Info, format!("{name}: answers again"));
                 }
+                Change::Told(note) => self.event(Severity::Warning, note),
+                Change::Missed(error) => self.event(Severity::Warning, error.to_string()),
                 Change::Silent(error) => {
                     self.account.source_errors += 1;
                     self.event(Severity::Warning, error.to_string());

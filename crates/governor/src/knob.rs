@@ -132,7 +132,8 @@ pub trait Machine: Look {
     fn settle(&mut self, _address: &Address, _value: &str) {}
 
     /// Where reading, writing and settling wait for others: from here on all of it together waits no longer
-    /// than the slowest may alone, until this is called again; `false`: each as long as it may.
+    /// than the slowest may alone, until this is called again; `false`: what is done one after the other
+    /// may take as long as it does alone. What settles does so at the same time, and shares its time always.
     fn share_time(&mut self, _shared: bool) {}
 }
 

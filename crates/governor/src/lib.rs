@@ -33,5 +33,6 @@ pub use knob::{
 pub use parts::{CoreGroup, GovernorSettings, Lens, Parts, Stepped, Tick};
 pub use snapshot::{FileStore, Saved, Snapshot, SnapshotError, SnapshotStore};
 pub use source::{
-    BackgroundSource, CpuSource, GroupUse, Guard, LatencySample, LatencySource, SourceError,
+    BackgroundSource, CpuSource, GroupUse, Guard, LatencySample, LatencySource, PowerSource,
+    SourceError,
 };

@@ -3,7 +3,9 @@
 use crate::act::Act;
 use crate::breaker::BreakerSettings;
 use crate::event::Event;
-use crate::source::{BackgroundSource, CpuSource, Guard, LatencySample, LatencySource};
+use crate::source::{
+    BackgroundSource, CpuSource, Guard, LatencySample, LatencySource, PowerSource,
+};
 use std::time::Duration;
 use wattio_law::{Action, Bound, DriverSettings, GroupLimits, Insight, Law, Observation};
 use wattio_units::Seconds;
@@ -65,6 +67,8 @@ pub struct Parts {
     pub cpu: Box<dyn CpuSource>,
     /// Where the progress of background work comes from.
     pub background: Option<Box<dyn BackgroundSource>>,
+    /// Where power comes from; `None` where nobody measures it.
+    pub power: Option<Box<dyn PowerSource>>,
     /// What must be well.
     pub guards: Vec<Box<dyn Guard>>,
     /// What can be turned, with the hands that do it; `None` acts on nothing.

@@ -2,16 +2,23 @@
 
 use crate::cpus::Cpus;
 use crate::source::{
-    BackgroundSource, CpuSource, GroupUse, LatencySample, LatencySource, SourceError,
+    BackgroundSource, CpuSource, GroupUse, LatencySample, LatencySource, PowerSource, SourceError,
 };
 use wattio_law::{BackgroundObservation, Glimpse, InFlight};
-use wattio_units::Seconds;
+use wattio_units::{Seconds, Watts};
+
+/// More than any host draws: a counter that was set back, taken for one that went over its range,
+/// tells of 500 kW over half a second.
+const POWER_W_MAX: f64 = 1e5;
 
 /// The sources, and what they said since the last step.
 pub(crate) struct Senses {
     latency: Box<dyn LatencySource>,
     cpu: Box<dyn CpuSource>,
     background: Option<Box<dyn BackgroundSource>>,
+    power: Option<Box<dyn PowerSource>>,
+    /// What the source of power last said was wrong.
+    power_trouble: Option<String>,
     /// What came in since the last step.
     pending: Option<LatencySample>,
     /// Why the running window must not be gone by: an error, a gap in time, a knob that is stuck.
@@ -26,9 +33,12 @@ pub(crate) struct Senses {
     changes: Vec<Change>,
 }
 
-/// A source fell silent or answers again.
+/// A source fell silent, answers again, or has something to tell.
 pub(crate) enum Change {
     Silent(SourceError),
+    Told(String),
+    /// Of a source that the law does without.
+    Missed(SourceError),
     Answers(String),
 }
 
@@ -44,12 +54,15 @@ impl Senses {
         latency: Box<dyn LatencySource>,
         cpu: Box<dyn CpuSource>,
         background: Option<Box<dyn BackgroundSource>>,
+        power: Option<Box<dyn PowerSource>>,
         now: Seconds,
     ) -> Self {
         Self {
             latency,
             cpu,
             background,
+            power,
+            power_trouble: None,
             pending: None,
             spoiled: None,
             silent: [false; 3],
@@ -67,6 +80,9 @@ impl Senses {
     /// Takes in what the latency source has; answers what is new of it.
     pub fn sample_latency(&mut self, now: Seconds) -> Glimpse {
         let sample = self.latency.sample(now);
+        if let Some(note) = self.latency.note() {
+            self.changes.push(Change::Told(format!("{}: {note}", self.latency.name())));
+        }
         let Some(mut sample) = self.hear(Part::Latency, sample).flatten() else {
             return Glimpse::default();
         };
@@ -115,6 +131,9 @@ impl Senses {
                 Err(SourceError::new(self.cpu.name(), message))
             }
         });
+        if let Some(note) = self.cpu.note() {
+            self.changes.push(Change::Told(format!("{}: {note}", self.cpu.name())));
+        }
         self.hear(Part::Cpu, uses).unwrap_or_default()
     }
 
@@ -123,6 +142,43 @@ impl Senses {
         let Some(background) = &mut self.background else { return Vec::new() };
         let told = background.sample(now);
         self.hear(Part::Background, told).unwrap_or_default()
+    }
+
+    /// Mean power since the last call, where a source knows it. One that does not spoils no window.
+    pub fn sample_power(&mut self, now: Seconds) -> Option<Watts> {
+        let power = self.power.as_mut()?;
+        let told = power.sample(now).and_then(|watts| match watts {
+            Some(Watts(watts)) if !(watts > 0.0 && watts <= POWER_W_MAX) => {
+                let message = format!("says {watts} W, which no host draws");
+                Err(SourceError::new(power.name(), message))
+            }
+            told => Ok(told),
+        });
+        match told {
+            Ok(None) => None,
+            Ok(told) => {
+                if self.power_trouble.take().is_some() {
+                    self.changes.push(Change::Answers(power.name().to_owned()));
+                }
+                told
+            }
+            Err(error) => {
+                if self.power_trouble.replace(error.to_string()).is_none() {
+                    self.changes.push(Change::Missed(error));
+                }
+                None
+            }
+        }
+    }
+
+    /// Whether there is a source of power.
+    pub fn has_power(&self) -> bool {
+        self.power.is_some()
+    }
+
+    /// Why power is not known, where its source says that something is wrong.
+    pub fn power_trouble(&self) -> Option<&str> {
+        self.power_trouble.as_deref()
     }
 
     /// Whether there is something to step with: a sample, trouble, or one that is overdue.

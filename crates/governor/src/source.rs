@@ -2,7 +2,7 @@
 
 use thiserror::Error;
 use wattio_law::{BackgroundObservation, InFlight, LatencyHistogram};
-use wattio_units::Seconds;
+use wattio_units::{Seconds, Watts};
 
 use crate::cpus::Cpus;
 
@@ -64,6 +64,11 @@ pub trait LatencySource: Send {
     fn interval(&self) -> Option<Seconds> {
         None
     }
+
+    /// Something that an operator should know, once, and that leaves its samples as they are.
+    fn note(&mut self) -> Option<String> {
+        None
+    }
 }
 
 /// What the active cores of one group did since the sample before.
@@ -89,6 +94,11 @@ pub trait CpuSource: Send {
     /// # Errors
     /// [`SourceError`] when it cannot tell.
     fn sample(&mut self, now: Seconds, active: &[Cpus]) -> Result<Vec<GroupUse>, SourceError>;
+
+    /// Something that an operator should know, once, and that leaves its samples as they are.
+    fn note(&mut self) -> Option<String> {
+        None
+    }
 }
 
 /// A source that tells how far background work has come.
@@ -101,6 +111,23 @@ pub trait BackgroundSource: Send {
     /// # Errors
     /// [`SourceError`] when it cannot tell.
     fn sample(&mut self, now: Seconds) -> Result<Vec<BackgroundObservation>, SourceError>;
+}
+
+/// A source of power.
+///
+/// The law does without: a window whose power is not known is told without it, and nothing else
+/// follows from that. A source that talks to others does so in a thread of its own: `sample` never
+/// waits.
+pub trait PowerSource: Send {
+    /// What it is, for messages.
+    fn name(&self) -> &str;
+
+    /// Mean power since the last call; `None` where nothing was measured over that time, as at the
+    /// first look at a counter.
+    ///
+    /// # Errors
+    /// [`SourceError`] when it cannot tell, or can tell of a longer time only.
+    fn sample(&mut self, now: Seconds) -> Result<Option<Watts>, SourceError>;
 }
 
 /// Something that must be well before power may be saved: an array that is not degraded.

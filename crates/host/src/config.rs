@@ -3,6 +3,8 @@
 use crate::groups::GroupConfig;
 use crate::guards::CheckConfig;
 use crate::knobs::KnobConfig;
+use crate::sources::power::MeterConfig;
+use crate::sources::queued;
 use crate::sources::{BackgroundConfig, CpuConfig, LatencyConfig};
 use serde::Deserialize;
 use std::collections::BTreeSet;
@@ -73,8 +75,9 @@ pub struct PolicyConfig {
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct PowerConfig {
-    /// A meter: `rapl:package-0`, `hwmon:NAME/power1`.
-    pub meter: Option<String>,
+    /// A meter of the kernel's by its name, or the table of another source. The law goes by it, too,
+    /// so it should measure all that the law turns.
+    pub meter: Option<MeterConfig>,
     /// A model file, or `assumed` for the one that comes with wattio.
     pub model: Option<String>,
 }
@@ -232,6 +235,10 @@ impl DaemonConfig {
             );
             return Err(DescriptionError::Value { key: "group".to_owned(), message });
         }
+        if let Some(Err((key, message))) = self.power.meter.as_ref().map(MeterConfig::check) {
+            let key = format!("power.meter.{key}");
+            return Err(DescriptionError::Value { key, message });
+        }
         self.check_background()?;
         self.safety.check()
     }
@@ -271,6 +278,12 @@ impl DaemonConfig {
             let message = format!("is {}; allowed is 1 to the group's {count}", group.cores_min);
             require(few, key("cores_min"), message)?;
             taken = taken.or(&cores);
+            if let Some(Err((wrong, message))) = group.queue.as_ref().map(queued::Config::check) {
+                return Err(DescriptionError::Value {
+                    key: key(&format!("queue.{wrong}")),
+                    message,
+                });
+            }
         }
         Ok(())
     }
@@ -352,12 +365,22 @@ cores = "0-3"
             ("[policy]\ncompare = \"pacerr\"", "policy.compare"),
             ("[policy]\nbounds = [\"p99\"]", "the limit is missing"),
             ("[policy]\nsettings = { plf = 99 }", "allowed is 0.001 to 10"),
+            (
+                "[power]\nmeter = { kind = \"file\", path = \"p\", unit = \"W\" }",
+                "power.meter.path: is",
+            ),
+            ("[power.meter]\nkind = \"file\"\npath = \"/p\"\nunit = \"kW\"", "expected one of `W`"),
             ("[safty]\n", "did you mean `safety`"),
             ("[safety]\nstale_after_windows = 0.5", "safety.stale_after_windows: is 0.5"),
             ("[safety]\ncool_down = \"2 h\"\ncool_down_max = \"1 h\"", "safety.cool_down_max"),
             ("[service]\nlisten = \"everywhere\"", "127.0.0.1:9288"),
             ("[[group]]\nname = \"more\"\ncores = \"0-\"", "group[1].cores"),
             ("[[group]]\nname = \"more\"\ncores = \"3-4\"", "3 belong to a group before"),
+            (
+                "queue = { url = \"h\", metric = \"m\" }",
+                "group[0].queue.url: url = \"h\" does not begin",
+            ),
+            ("queue = { url = \"http://h/\", metric = \"m\", unit = 1 }", "unknown field `unit`"),
             ("cores_min = 5", "group[0].cores_min: is 5; allowed is 1 to the group's 4"),
             ("[[knob]]\nkind = \"cpu.turbo\"", "cpu.turbo"),
             ("[[group]]\nname = \"all\"\ncores = \"4\"", "the same name"),

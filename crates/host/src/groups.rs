@@ -1,13 +1,14 @@
 //! Groups of cores: which cores work for which service, and in which order they leave.
 
 use crate::processes::ProcessPattern;
+use crate::sources::queued;
 use crate::topology::Topology;
 use serde::Deserialize;
 use thiserror::Error;
 use wattio_governor::Cpus;
 
 /// One group as an operator writes it.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct GroupConfig {
     /// What it is called: `network`, `storage`.
@@ -25,6 +26,9 @@ pub struct GroupConfig {
     /// control group that the knob `cpu.cpuset` moves: the kernel changes their masks with it.
     #[serde(default)]
     pub processes: Option<ProcessPattern>,
+    /// Where the server tells how many client tasks wait for one of these cores.
+    #[serde(default)]
+    pub queue: Option<queued::Config>,
 }
 
 fn cores_min_default() -> u32 {

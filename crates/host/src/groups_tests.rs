@@ -30,6 +30,7 @@ fn group(name: &str, cores: &str) -> GroupConfig {
         cores_min: 1,
         cgroup: None,
         processes: None,
+        queue: None,
     }
 }
 

@@ -2,6 +2,7 @@
 
 use crate::config::DaemonConfig;
 use crate::machine::command::user;
+use crate::sources::power::{MeterConfig, SourceConfig};
 use crate::sources::{CpuConfig, LatencyConfig};
 use crate::trust::{self, Untrusted};
 use crate::{Root, knobs::KnobConfig};
@@ -60,6 +61,9 @@ fn named(config: &DaemonConfig) -> Vec<Named<'_>> {
     }
     if let CpuConfig::Exec(exec) = &config.cpu {
         found.push(("cpu.command", words(&exec.command), Some(&exec.user)));
+    }
+    if let Some(MeterConfig::Source(SourceConfig::Exec(exec))) = &config.power.meter {
+        found.push(("power.meter.command", words(&exec.command), Some(&exec.user)));
     }
     for knob in &config.knobs {
         for command in knob.commands() {

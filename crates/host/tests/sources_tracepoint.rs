@@ -86,6 +86,11 @@ fn writes_to_this_machines_disk_are_seen() {
     assert_eq!(histogram.buckets.iter().map(|bucket| bucket.1).sum::<u64>(), sample.requests);
     assert!(histogram.quantile_us(0.99).unwrap() >= histogram.quantile_us(0.5).unwrap());
 
+    // All are answered: the kernel has none of ours any more, and one of somebody else's is young.
+    let in_flight = sample.in_flight.unwrap();
+    assert!(in_flight.oldest.is_none_or(|age| age.0 < 10.0), "{in_flight:?}");
+    assert_eq!(traced.note(), None, "no answer was overlooked");
+
     let sample = until(counted.as_mut(), WRITES);
     let mean_us = sample.latency_us_mean.unwrap();
     assert!((1.0..10e6).contains(&mean_us), "{sample:?}");

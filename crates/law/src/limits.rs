@@ -38,9 +38,12 @@ pub struct CorePower {
 /// The deepest state of sleep of the drives.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct DriveSleep {
-    /// What all of them together draw less in it than awake and without a request.
-    pub saves: Watts,
-    /// What the request that ends it waits.
+    /// How many drives there are: each is woken by itself, by a request of its own.
+    pub count: u32,
+    /// What all of them together draw less in it than awake and without a request, where that is
+    /// known.
+    pub saves: Option<Watts>,
+    /// What the request that ends it waits, at most.
     pub wake: Seconds,
     /// Time without a request after which they enter it by themselves.
     pub after: Seconds,

@@ -97,6 +97,14 @@ impl SimulatedServer {
         let told = self.engine.has_background();
         told.then(|| observe::background(before, &now, &self.class)).into_iter().collect()
     }
+
+    /// Mean power since a reading, of everything there is; `None` where no time has passed.
+    pub fn power_since(&mut self, before: &Reading) -> Option<Watts> {
+        let now = self.read();
+        let span_s = now.since(before);
+        let energy_j = now.energy_cores_j(before) + now.energy_drives_j - before.energy_drives_j;
+        (span_s > 0.0).then(|| Watts(self.rest_w + energy_j / span_s))
+    }
 }
 
 impl Plant for SimulatedServer {
@@ -125,15 +133,11 @@ impl Plant for SimulatedServer {
             latency: Some(self.latency_since(&before)),
             groups: self.groups_since(&before),
             background: self.background_since(&before),
-            power: None,
+            power: self.power_since(&before),
             alarm,
         };
         self.closed = self.read();
-        let span_s = self.closed.since(&before);
-        let energy_j = self.closed.energy_cores_j(&before) + self.closed.energy_drives_j
-            - before.energy_drives_j;
-        let power = (span_s > 0.0).then(|| Watts(self.rest_w + energy_j / span_s));
-        Seen { observation: Observation { power, ..observation }, forced: None }
+        Seen { observation, forced: None }
     }
 
     fn apply(&mut self, action: &Action) -> Action {
@@ -185,7 +189,8 @@ fn sleep_of(drives: &Drives) -> Option<DriveSleep> {
     let deepest = drives.sleep.last()?;
     let saves = drives.power_awake(0.0) - deepest.power;
     Some(DriveSleep {
-        saves: Watts(saves.0 * f64::from(drives.count)),
+        count: drives.count,
+        saves: Some(Watts(saves.0 * f64::from(drives.count))),
         wake: deepest.wake,
         after: deepest.after,
     })

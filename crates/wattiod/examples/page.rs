@@ -94,6 +94,7 @@ impl Scene {
         let span_s = 7200.0 + step as f64 * STEP_S;
         PowerStatus {
             meter: metered.map(|()| "rapl package-0, package-1".to_owned()),
+            meter_trouble: None,
             measured_w: metered.map(|()| if self.has("shadow") { full_w } else { saving_w } + 3.0),
             measured_j: metered.map(|()| 205.0 * span_s),
             model: estimate.map(|()| "power-model.toml (SPECpower of a like server)".to_owned()),
@@ -164,6 +165,7 @@ fn counts(step: u64, shadow: bool) -> Counts {
     Counts {
         windows: 172_800 + step,
         windows_missing: 12,
+        windows_unmeasured: 0,
         windows_forced: 31,
         windows_bounded: 120_345 + step,
         violations: 84,

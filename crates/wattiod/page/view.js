@@ -97,8 +97,11 @@ function power(now, shadow) {
   put("power", as.watts(measured ? now.measured_w : now.estimated_w));
   const from = [];
   if (measured) from.push(`by ${now.meter ?? "the meter"}`);
-  else if (estimated) from.push(`by ${now.model ?? "a model"}; there is no meter`);
-  else from.push(now.no_estimate ? `no meter; no estimate: ${now.no_estimate}` : "no meter, no estimate");
+  else {
+    const unmeasured = typeof now.meter === "string" ? `${now.meter_trouble ?? `${now.meter} told nothing`}` : "there is no meter";
+    if (estimated) from.push(`by ${now.model ?? "a model"} (estimate); ${unmeasured}`);
+    else from.push(now.no_estimate ? `${unmeasured}; no estimate: ${now.no_estimate}` : `${unmeasured}, no estimate`);
+  }
   if (measured && estimated) from.push(`${shadow ? "would be" : "model says"} ${as.watts(now.estimated_w)} (estimate)`);
   if (typeof now.estimated_full_speed_w === "number") {
     from.push(`at full speed ${as.watts(now.estimated_full_speed_w)} (estimate)`);

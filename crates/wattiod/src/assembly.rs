@@ -1,7 +1,7 @@
 //! From a configuration to the parts of a governor on this host.
 
 use crate::compared::Compared;
-use crate::daemon::{Daemon, DaemonParts, GroupInfo, Meter, Mode};
+use crate::daemon::{Daemon, DaemonParts, GroupInfo, Mode};
 use crate::ledger::Ledger;
 use crate::shadow::Shadow;
 use std::path::Path;
@@ -15,8 +15,9 @@ use wattio_governor::{
 use wattio_host::config::{DaemonConfig, SafetyConfig};
 use wattio_host::groups::{self, Group};
 use wattio_host::guards::{FileCheck, MdArrays};
-use wattio_host::knobs::KnobConfig;
-use wattio_host::{Root, Topology, power};
+use wattio_host::knobs::{KnobConfig, drive_sleep};
+use wattio_host::sources::{queued, stopwatch};
+use wattio_host::{Root, Topology};
 use wattio_law::{CorePower, Driver, DriverSettings, GroupLimits, Limits};
 use wattio_model::Fitter;
 use wattio_plant::{ASSUMED_POWER_MODEL, PowerModel};
@@ -86,7 +87,12 @@ pub fn assemble(
             ),
         })
         .collect();
-    let limits = Limits::of(core_groups.iter().map(|group| group.limits.clone()).collect());
+    let drives = drive_sleep(&config.knobs, around.root);
+    // Who turns nothing need not have what could be turned.
+    let drives =
+        if mode == Mode::Run { drives.map_err(Misfit::new)? } else { drives.ok().flatten() };
+    let groups_limits = core_groups.iter().map(|group| group.limits.clone());
+    let limits = Limits { drives, ..Limits::of(groups_limits.collect()) };
     let law = wattio_control::build(&config.policy.name, &config.policy.settings, &limits)
         .map_err(|error| Misfit::new(format!("policy: {error}")))?;
     let period = law.period();
@@ -94,6 +100,9 @@ pub fn assemble(
     let latency = latency.map_err(|error| Misfit::new(format!("latency: {error}")))?;
     let cpu = config.cpu.open(around.root, period);
     let cpu = cpu.map_err(|error| Misfit::new(format!("cpu: {error}")))?;
+    let queues: Vec<_> = config.groups.iter().map(|group| group.queue.clone()).collect();
+    let cpu = queued::beside(cpu, &queues, period, stopwatch());
+    let cpu = cpu.map_err(|error| Misfit::new(format!("group: {error}")))?;
     // Before the knobs: it takes the limits that it finds for those that the operator wants.
     let background = config.background.as_ref().map(|config| config.open(around.root)).transpose();
     let background = background.map_err(|error| Misfit::new(format!("background: {error}")))?;
@@ -104,7 +113,10 @@ pub fn assemble(
             Some(Act { knobs, hands })
         }
     };
-    let (meter_name, meter) = open_meter(config, around.root)?;
+    let power = config.power.meter.as_ref();
+    let power = power.map(|meter| meter.open(around.root, period, stopwatch())).transpose();
+    let power = power.map_err(|error| Misfit::new(format!("power.meter, {error}")))?;
+    let meter_name = power.as_ref().map(|power| power.name().to_owned());
     let full = limits.full_speed();
     let frequencies_max: Vec<_> = limits.groups.iter().map(|group| group.frequency_max).collect();
     let share = model.as_ref().map_or(FREQUENCY_BOUND_SHARE, |model| model.frequency_bound_share);
@@ -133,6 +145,7 @@ pub fn assemble(
         latency,
         cpu,
         background,
+        power,
         guards: guards(&config.safety, around.root),
         act,
         lens: lens.map(|shadow| Box::new(shadow) as Box<dyn wattio_governor::Lens>),
@@ -147,7 +160,6 @@ pub fn assemble(
         governor: Governor::new(parts, around.clock.now()),
         fitter,
         ledger: Ledger::new(model, meter_name, frequencies_max),
-        meter,
         compared,
         journal: None,
     };
@@ -290,18 +302,4 @@ pub fn power_model(config: &DaemonConfig, beside: &Path) -> Result<Option<PowerM
     let path = beside.parent().unwrap_or(Path::new("")).join(name);
     let text = std::fs::read_to_string(path).map_err(|error| at(&error))?;
     PowerModel::from_toml(&text).map(Some).map_err(|error| at(&error))
-}
-
-fn open_meter(
-    config: &DaemonConfig,
-    root: &Root,
-) -> Result<(Option<String>, Option<Meter>), Misfit> {
-    let Some(name) = &config.power.meter else { return Ok((None, None)) };
-    let meter = power::Meters::open(root, name);
-    let mut meter = meter.map_err(|error| Misfit::new(format!("power.meter, {error}")))?;
-    let read: Meter = Box::new(move |now| {
-        let reading = meter.read(now).map_err(|error| error.to_string())?;
-        Ok(reading.map(|reading| reading.power_w))
-    });
-    Ok((Some(name.clone()), Some(read)))
 }

@@ -4,8 +4,11 @@ use crate::assembly::{Source, power_model};
 use serde::Serialize;
 use std::path::Path;
 use std::time::{Duration, Instant};
+use wattio_governor::SourceError;
 use wattio_host::config::DaemonConfig;
 use wattio_host::processes::pollers::Threads;
+use wattio_host::sources::power::MeterConfig;
+use wattio_host::sources::stopwatch;
 use wattio_host::{Root, Topology, groups, power};
 use wattio_units::Seconds;
 
@@ -168,10 +171,39 @@ fn parts(config: &DaemonConfig, beside: &Path, root: &Root, topology: &Topology)
     if config.power.model.is_some() {
         findings.push(Finding::of("[power] model", model, "can be read"));
     }
-    if let Some(name) = &config.power.meter {
-        findings.push(Finding::of("[power] meter", power::Meters::open(root, name), "can be read"));
+    if let Some(meter) = &config.power.meter {
+        findings.push(self::meter(meter, root, period));
     }
     findings
+}
+
+/// Whether the source of power opens, and tells it soon.
+fn meter(config: &MeterConfig, root: &Root, period: Seconds) -> Finding {
+    const WHAT: &str = "[power] meter";
+    let mut source = match config.open(root, period, stopwatch()) {
+        Ok(source) => source,
+        Err(error) => return Finding::new(WHAT, false, error.to_string()),
+    };
+    let every = Duration::try_from_secs_f64(period.0).unwrap_or(ANSWERS_WITHIN);
+    match answer_of(every, |now| source.sample(now)) {
+        Ok(Some(power)) => Finding::new(WHAT, true, format!("answers: {power}")),
+        Ok(None) => Finding::new(WHAT, false, "opens, and tells no power for three seconds"),
+        Err(error) => Finding::new(WHAT, false, error.to_string()),
+    }
+}
+
+/// What a source says first, asked every so often for as long as that takes within reason.
+fn answer_of<T>(
+    every: Duration,
+    mut ask: impl FnMut(Seconds) -> Result<Option<T>, SourceError>,
+) -> Result<Option<T>, SourceError> {
+    let began = Instant::now();
+    let mut said = Ok(None);
+    while began.elapsed() < ANSWERS_WITHIN && matches!(said, Ok(None)) {
+        std::thread::sleep(every);
+        said = ask(Seconds(began.elapsed().as_secs_f64()));
+    }
+    said
 }
 
 /// Whether the latency source opens, and answers soon.
@@ -181,13 +213,7 @@ fn latency(config: &DaemonConfig, root: &Root, period: Seconds) -> Finding {
         Ok(source) => source,
         Err(error) => return Finding::new(WHAT, false, error.to_string()),
     };
-    let began = Instant::now();
-    let mut said = Ok(None);
-    while began.elapsed() < ANSWERS_WITHIN && matches!(said, Ok(None)) {
-        std::thread::sleep(ANSWERS_WITHIN / 30);
-        said = source.sample(Seconds(began.elapsed().as_secs_f64()));
-    }
-    match said {
+    match answer_of(ANSWERS_WITHIN / 30, |now| source.sample(now)) {
         Ok(Some(sample)) => {
             let mean = sample.latency_us_mean.map(|us| format!(", mean {us:.0} us"));
             let text = format!("answers: {} requests{}", sample.requests, mean.unwrap_or_default());

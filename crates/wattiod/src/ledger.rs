@@ -3,7 +3,7 @@
 use crate::status::PowerStatus;
 use wattio_law::GroupObservation;
 use wattio_plant::{CorePoint, PowerModel};
-use wattio_units::{Hertz, Seconds};
+use wattio_units::{Hertz, Seconds, Watts};
 
 /// The powers of one window, for the journal.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -22,7 +22,6 @@ pub struct Ledger {
     model: Option<PowerModel>,
     frequencies_max: Vec<Hertz>,
     meter: Option<String>,
-    meter_error: Option<String>,
     last: WindowPower,
     measured_j: f64,
     estimated_j: f64,
@@ -42,7 +41,6 @@ impl Ledger {
             model,
             frequencies_max,
             meter,
-            meter_error: None,
             last: WindowPower::default(),
             measured_j: 0.0,
             estimated_j: 0.0,
@@ -58,12 +56,9 @@ impl Ledger {
         dt: Seconds,
         rate: f64,
         groups: Option<(&[GroupObservation], &[GroupObservation])>,
-        measured: Option<Result<f64, String>>,
+        measured: Option<Watts>,
     ) -> WindowPower {
-        let measured_w = measured.and_then(|measured| {
-            self.meter_error = measured.as_ref().err().cloned();
-            measured.ok()
-        });
+        let measured_w = measured.map(|measured| measured.0);
         self.measured_j += measured_w.unwrap_or(0.0) * dt.0;
         let estimated = self.model.as_ref().zip(groups).map(|(model, (here, full))| {
             (self.power(model, here, rate), self.power(model, full, rate))
@@ -101,6 +96,7 @@ impl Ledger {
         };
         PowerStatus {
             meter: self.meter.clone(),
+            meter_trouble: None,
             measured_w: self.last.measured_w,
             measured_j: self.meter.as_ref().map(|_| self.measured_j),
             model: self.model.as_ref().map(origin),
@@ -110,12 +106,6 @@ impl Ledger {
             estimated_full_speed_j: ever.map(|()| self.full_speed_j),
             no_estimate: no_model().or(no_estimate).filter(|_| self.last.estimated_w.is_none()),
         }
-    }
-
-    /// What the meter last said was wrong.
-    #[must_use]
-    pub fn meter_error(&self) -> Option<&str> {
-        self.meter_error.as_deref()
     }
 
     /// The power by the model of groups of cores under a load; `None` without a model.
@@ -159,8 +149,8 @@ mod tests {
     fn energy_adds_up_over_windows_with_an_estimate() {
         let mut ledger = ledger();
         let (few, all) = ([group(2, 0.4, 1.5e9)], [group(8, 0.1, 3e9)]);
-        let power = ledger.window(Seconds(2.0), 1e3, Some((&few, &all)), Some(Ok(61.0)));
-        ledger.window(Seconds(2.0), 1e3, None, Some(Ok(63.0)));
+        let power = ledger.window(Seconds(2.0), 1e3, Some((&few, &all)), Some(Watts(61.0)));
+        ledger.window(Seconds(2.0), 1e3, None, Some(Watts(63.0)));
         let status = ledger.status(None);
         assert_eq!(status.measured_j, Some(248.0));
         assert_eq!(status.estimated_j, power.estimated_w.map(|w| w * 2.0));
@@ -177,8 +167,8 @@ mod tests {
         assert!(status.no_estimate.unwrap().contains("power.model"));
 
         let mut ledger = self::ledger();
-        ledger.window(Seconds(1.0), 0.0, None, Some(Err("frozen".into())));
-        assert_eq!(ledger.status(None).measured_w, None);
-        assert_eq!(ledger.meter_error(), Some("frozen"));
+        ledger.window(Seconds(1.0), 0.0, None, None);
+        let status = ledger.status(None);
+        assert_eq!((status.measured_w, status.measured_j), (None, Some(0.0)));
     }
 }

@@ -59,6 +59,10 @@ pub fn view(
         }
     }
     seen.groups = fitter.groups_with(&truth.groups, held);
+    if held.groups != full.groups || held.drives != full.drives {
+        // What was measured is full speed's power, and nobody knows the other.
+        seen.power = None;
+    }
     seen
 }
 
@@ -66,7 +70,7 @@ pub fn view(
 mod tests {
     use super::*;
     use wattio_law::{DriveAction, GroupAction, GroupObservation, LatencyObservation};
-    use wattio_units::Hertz;
+    use wattio_units::{Hertz, Watts};
 
     fn observed(requests: u64, latency_us: f64, utilisation: f64) -> Observation {
         Observation {
@@ -120,6 +124,18 @@ mod tests {
     fn at_full_speed_the_law_sees_what_was_measured() {
         let truth = observed(12_345, 217.0, 0.05);
         assert_eq!(learned().see(&truth, &action(8, 3e9), Seconds(0.5)), truth);
+    }
+
+    /// The meter shows full speed: shown as the power of half of the cores it would say that nothing
+    /// is saved by them.
+    #[test]
+    fn the_power_of_full_speed_is_shown_at_full_speed_only() {
+        let truth = Observation { power: Some(Watts(61.0)), ..observed(12_345, 217.0, 0.05) };
+        let shown = |held: &Action| learned().see(&truth, held, Seconds(0.5)).power;
+        assert_eq!(shown(&action(8, 3e9)), Some(Watts(61.0)));
+        assert_eq!((shown(&action(4, 3e9)), shown(&action(8, 1e9))), (None, None));
+        let asleep = Action { drives: DriveAction::Asleep, ..action(8, 3e9) };
+        assert_eq!(shown(&asleep), None);
     }
 
     #[test]

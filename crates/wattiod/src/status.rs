@@ -101,9 +101,12 @@ pub struct GroupStatus {
 pub struct PowerStatus {
     /// The meter, where there is one.
     pub meter: Option<String>,
-    /// Its last reading.
+    /// What it last said was wrong, until it tells power again.
+    #[serde(default)]
+    pub meter_trouble: Option<String>,
+    /// Mean power of the last window by the meter; absent where it did not tell.
     pub measured_w: Option<f64>,
-    /// Energy by the meter since the start.
+    /// Energy by the meter since the start, of the windows that it told of.
     pub measured_j: Option<f64>,
     /// The model that estimates, and where its numbers come from.
     pub model: Option<String>,
@@ -201,6 +204,9 @@ pub struct Counts {
     pub foreign_changes: u64,
     /// Samples that could not be had.
     pub source_errors: u64,
+    /// Windows that a configured meter did not tell the power of.
+    #[serde(default)]
+    pub windows_unmeasured: u64,
     /// Returns from saving to full speed.
     pub flaps: u64,
     /// How often the circuit breaker opened.

@@ -83,8 +83,12 @@ pub fn page(status: &Status) -> String {
 
 fn power_rows(power: &PowerStatus) -> Vec<(&'static str, String)> {
     let mut rows = Vec::new();
-    if let (Some(meter), Some(watts)) = (&power.meter, power.measured_w) {
-        rows.push(("measured", format!("{watts:.1} W ({meter})")));
+    match (&power.meter, power.measured_w, &power.meter_trouble) {
+        (Some(meter), Some(watts), _) => {
+            rows.push(("measured", format!("{watts:.1} W ({meter})")));
+        }
+        (Some(_), None, Some(trouble)) => rows.push(("not measured", trouble.clone())),
+        _ => {}
     }
     match (power.estimated_w, power.estimated_full_speed_w) {
         (Some(here), Some(full)) => {
@@ -257,6 +261,19 @@ mod tests {
         status.power = PowerStatus { no_estimate: Some("3 windows".into()), ..Default::default() };
         assert!(verdict(&status).contains("no estimate of the saving, because 3 windows"));
         assert!(page(&status).contains("no estimate"), "{}", page(&status));
+    }
+
+    #[test]
+    fn measured_power_is_told_from_a_meter_that_says_nothing() {
+        let mut status = status();
+        status.power.meter = Some("rapl:sum".into());
+        status.power.measured_w = Some(61.25);
+        assert!(page(&status).contains("measured         61.2 W (rapl:sum)"), "{}", page(&status));
+        status.power.measured_w = None;
+        assert!(!page(&status).contains("measured"), "no news is no trouble");
+        status.power.meter_trouble = Some("rapl:sum: energy_uj: No such device".into());
+        let text = page(&status);
+        assert!(text.contains("not measured     rapl:sum: energy_uj: No such device"), "{text}");
     }
 
     #[test]

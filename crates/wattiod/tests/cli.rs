@@ -299,6 +299,56 @@ fn where_nothing_was_changed_nothing_is_restored() {
     assert!(code == 2 && complaint.contains("--state"), "{complaint}");
 }
 
+/// Somebody took a processor off while its frequency was limited. Its limit could not be put back,
+/// came back with the processor, and nobody had said why.
+#[test]
+fn a_processor_that_is_off_is_told_and_its_limit_is_put_back_later() {
+    let place = Place::new(GOOD);
+    let root = place.text("root");
+    let cpu = place.path("root/sys/devices/system/cpu");
+    let limit = |policy: u32| cpu.join(format!("cpufreq/policy{policy}/scaling_max_freq"));
+    for policy in [1, 2] {
+        fs::create_dir_all(limit(policy).parent().unwrap()).unwrap();
+        fs::create_dir_all(cpu.join(format!("cpu{policy}"))).unwrap();
+        fs::write(cpu.join(format!("cpu{policy}/online")), "1\n").unwrap();
+    }
+    fs::write(limit(1), "800000").unwrap();
+    // The kernel answers no question about a policy whose processors are off; nor does a folder.
+    fs::write(cpu.join("cpu2/online"), "0\n").unwrap();
+    fs::create_dir(limit(2)).unwrap();
+    let held = |policy: u32| {
+        serde_json::json!({
+            "address": format!("file:/sys/devices/system/cpu/cpufreq/policy{policy}/scaling_max_freq"),
+            "value": "2600000",
+            "knob": "cpu.frequency",
+        })
+    };
+    let snapshot = serde_json::json!({"version": 2, "boot_id": "", "saved": [held(1), held(2)]});
+    fs::create_dir(place.path("state")).unwrap();
+    fs::write(place.path("state/snapshot.json"), snapshot.to_string()).unwrap();
+    let (config, state) = (place.text("wattiod.toml"), place.text("state"));
+    let restore = ["--root", &root, "restore", &config, "--state", &state];
+    let (code, text, complaint) = said(&restore);
+    assert_eq!(code, 1, "{text}{complaint}");
+    for part in [
+        "restored file:/sys/devices/system/cpu/cpufreq/policy1/scaling_max_freq to \"2600000\"",
+        "processor 2 is off, and keeps this limit when it comes back",
+        "by hand: echo 1 > /sys/devices/system/cpu/cpu2/online && echo 2600000 > /sys/devices",
+    ] {
+        assert!(text.contains(part), "{text}");
+    }
+    let kept = fs::read_to_string(place.path("state/snapshot.json")).unwrap();
+    assert!(kept.contains("policy2") && !kept.contains("policy1"), "{kept}");
+
+    fs::remove_dir(limit(2)).unwrap();
+    fs::write(limit(2), "800000").unwrap();
+    fs::write(cpu.join("cpu2/online"), "1\n").unwrap();
+    let (code, text, _) = said(&restore);
+    assert!(code == 0 && text.contains("policy2/scaling_max_freq to \"2600000\""), "{text}");
+    assert_eq!(fs::read_to_string(limit(2)).unwrap(), "2600000");
+    assert!(!place.path("state/snapshot.json").exists());
+}
+
 #[test]
 fn a_torn_snapshot_is_not_taken_for_nothing() {
     let place = Place::new(GOOD);
@@ -349,6 +399,38 @@ fn shadow_mode_says_that_it_has_no_estimate_and_why_and_leaves_a_report() {
     assert_eq!(machine["mode"], "observe");
     assert!(!json_lines(&folder.join("raw/windows.jsonl")).is_empty());
     assert!(!place.path("state").exists(), "shadow mode saves nothing, as it writes nothing");
+}
+
+/// A meter was for the page only, and what it missed was told nowhere.
+#[test]
+fn a_source_of_power_is_recorded_and_one_that_fails_is_told() {
+    let lines = format!("while echo '{}'; do sleep 0.05; done", r#"{"power_w": 42.5}"#);
+    let place = Place::measured();
+    fs::write(place.path("power.sh"), lines).unwrap();
+    let command = format!("command = ['/bin/sh', '{}'], user = '{}'", place.text("power.sh"), me());
+    let missing = place.text("no-such-file");
+    let file = format!("path = '{missing}', unit = 'W'");
+    let good = fs::read_to_string(place.path("wattiod.toml")).unwrap();
+    for (kind, keys, works) in [("exec", &command, true), ("file", &file, false)] {
+        let meter = format!("[power]\nmeter = {{ kind = '{kind}', {keys} }}");
+        fs::write(place.path("wattiod.toml"), good.replace("[power]", &meter)).unwrap();
+        let _ = fs::remove_dir_all(place.path("results"));
+        let output = place.observe(&["--duration", "2 s"]).output().unwrap();
+        assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+        let raw = place.result().join("raw");
+        let watts: Vec<_> = json_lines(&raw.join("windows.jsonl"))
+            .iter()
+            .filter_map(|row| row["power_w_measured"].as_f64())
+            .collect();
+        let events = fs::read_to_string(raw.join("events.jsonl")).unwrap_or_default();
+        let summary = fs::read_to_string(raw.join("summary.json")).unwrap();
+        let summary: Value = serde_json::from_str(&summary).unwrap();
+        let unmeasured = summary["counts"]["windows_unmeasured"].as_u64().unwrap();
+        assert_eq!(!watts.is_empty(), works, "{events}");
+        assert!(watts.iter().all(|watts| (watts - 42.5).abs() < 1e-6), "{watts:?}");
+        assert_eq!(events.contains("no-such-file: No such file"), !works, "{events}");
+        assert_eq!(unmeasured == summary["counts"]["windows"].as_u64().unwrap(), !works);
+    }
 }
 
 #[test]

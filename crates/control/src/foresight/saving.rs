@@ -127,7 +127,7 @@ impl Foresight {
             worst_s * 1e6 < reserve_us * RESERVE_AT_ONCE || self.full_speed_us.is_none();
         quiet
             && affordable
-            && drives.saves.0 > self.price_w() * usual_s * often
+            && drives.saves.is_some_and(|saves| saves.0 > self.price_w() * usual_s * often)
             && self.background.can_wait(self.elapsed, &self.settings)
     }
 

@@ -11,7 +11,7 @@
 
 use super::order::{Knob, costs_less};
 use super::settings::PacerSettings;
-use super::tried::{Blame, Tried};
+use super::tried::{Blame, Tried, Verdict};
 use wattio_law::{Action, DriveAction, GroupAction, GroupObservation, Limits, Observation};
 use wattio_units::{Hertz, Seconds};
 
@@ -40,6 +40,9 @@ pub struct Distance {
 /// step that stands for many windows must not take them unseen.
 const CORES_KEPT: f64 = 0.7;
 
+/// Far more than products and quotients lose, and far less than any core's work.
+const HAIR: f64 = 1e-9;
+
 impl Adaptor {
     pub fn new(groups: usize) -> Self {
         let utilisation_desired = vec![0.0; groups];
@@ -65,9 +68,10 @@ impl Adaptor {
         self.tried.clear();
     }
 
-    /// The last step down went much too far; whether there was one.
+    /// The last step down went much too far; whether there was one, be it one that is not to blame.
     pub fn blame(&mut self, limits: &Limits, settings: &PacerSettings) -> bool {
-        settings.coordinated && self.tried.blame(Blame::CoarseStep, limits, settings)
+        settings.coordinated
+            && self.tried.blame(Blame::CoarseStep, limits, settings) != Verdict::NoStep
     }
 
     /// What was blamed is undone.
@@ -99,8 +103,9 @@ impl Adaptor {
         }
         let first = costs_less(self.frequency_share, seen, limits, settings);
         let blames = distance.blames;
-        let undone = blames.is_some_and(|blames| self.tried.blame(blames, limits, settings));
-        if undone {
+        let verdict = blames.map(|blames| self.tried.blame(blames, limits, settings));
+        // Of a step that is not to blame nothing would be undone, and nothing given back.
+        if verdict == Some(Verdict::Blamed) {
             return self.undo(seen, limits, settings);
         }
         if loss >= 0.0 {
@@ -218,8 +223,7 @@ impl Adaptor {
                     let desired = for_all + (for_clients - for_all).max(0.0);
                     // A utilisation that cannot be must not look like no work at all. Asked before
                     // the ceiling, for that of -0.6 is -0.0.
-                    let desired =
-                        if desired >= 0.0 { desired.ceil() as u32 } else { limits.cores_max };
+                    let desired = if desired >= 0.0 { up(desired) } else { limits.cores_max };
                     let kept = (f64::from(group.cores) * CORES_KEPT).ceil() as u32;
                     let kept = kept.min(group.cores.saturating_sub(1));
                     let fewest = if settings.coordinated { kept } else { 0 };
@@ -234,6 +238,12 @@ impl Adaptor {
     }
 }
 
+/// The next whole number of cores. Less than a hair above one is that one: `alpha n u / (alpha u)`
+/// is `n`, whatever the last bit says.
+fn up(cores: f64) -> u32 {
+    (cores * (1.0 - HAIR)).ceil() as u32
+}
+
 /// Whether every group's utilisation stays within limits when tasks take `stretch` times as long.
 fn fits(seen: &Observation, stretch: f64, limits: &Limits, settings: &PacerSettings) -> bool {
     seen.groups.iter().zip(&limits.groups).all(|(group, limits)| {
@@ -245,4 +255,105 @@ fn fits(seen: &Observation, stretch: f64, limits: &Limits, settings: &PacerSetti
         group.utilisation() * stretch * margin <= settings.utilisation_max
             && group.utilisation_clients * stretch * margin <= settings.utilisation_clients_max
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::parameters::Settings;
+    use proptest::prelude::*;
+    use wattio_law::GroupLimits;
+
+    const CORES: u32 = 64;
+
+    fn settings() -> PacerSettings {
+        let resolved = crate::policy("pacer").unwrap().resolve(&Settings::new()).unwrap();
+        PacerSettings { adapt_frequency: false, ..PacerSettings::from_resolved(&resolved) }
+    }
+
+    fn limits() -> Limits {
+        Limits::of(vec![GroupLimits {
+            cores_min: 1,
+            cores_max: CORES,
+            frequency_min: Hertz(3e9),
+            frequency_max: Hertz(3e9),
+            frequency_steps: vec![],
+            idle_cores_sleep: false,
+            power: vec![],
+            frequency_bound_share: None,
+        }])
+    }
+
+    fn seen(cores: u32, utilisation: f64) -> Observation {
+        let group = GroupObservation {
+            cores,
+            frequency: Hertz(3e9),
+            utilisation_clients: utilisation,
+            utilisation_background: 0.0,
+            queued: None,
+            waited_for_drives: false,
+        };
+        let (latency, background) = (None, Vec::new());
+        Observation { latency, groups: vec![group], background, power: None, alarm: false }
+    }
+
+    fn at(loss: f64, blames: Option<Blame>) -> Distance {
+        Distance { loss, blames, span: Seconds(0.5) }
+    }
+
+    /// A window went too far after a step that was too small to be blamed for it. The step was undone
+    /// all the same, which gave nothing back, and the window's own answer was lost.
+    #[test]
+    fn a_step_that_is_not_to_blame_keeps_no_cores_from_coming_back() {
+        let (settings, limits) = (settings(), limits());
+        let mut adaptor = Adaptor::new(1);
+        adaptor.begin(&seen(CORES, 0.3), &limits);
+        let mut held = vec![limits.groups[0].full()];
+        let mut step = |adaptor: &mut Adaptor, distance| {
+            let now = seen(held[0].cores, 0.3 * f64::from(CORES) / f64::from(held[0].cores));
+            held = adaptor.step(distance, &held, &now, &limits, &settings).groups;
+            held[0].cores
+        };
+        // Room until a step takes cores, and less than a tenth of them.
+        let mut before = CORES;
+        let taken = loop {
+            let cores = step(&mut adaptor, at(0.05, None));
+            if cores < before {
+                break cores;
+            }
+            before = cores;
+        };
+        assert!(f64::from(taken) > f64::from(before) * 0.9, "{before} -> {taken}");
+        let given = step(&mut adaptor, at(-1.0, Some(Blame::CoarseStep)));
+        assert!(given > taken, "{before} -> {taken} -> {given}");
+    }
+
+    #[test]
+    fn a_coarse_step_is_undone_and_not_taken_again() {
+        let (settings, limits) = (settings(), limits());
+        let mut adaptor = Adaptor::new(1);
+        adaptor.begin(&seen(CORES, 0.1), &limits);
+        let full = [limits.groups[0].full()];
+        let now = seen(CORES, 0.1);
+        let taken = adaptor.step(at(1.0, None), &full, &now, &limits, &settings).groups;
+        assert!(taken[0].cores < 58, "{taken:?}");
+        let now = seen(taken[0].cores, 0.2);
+        let blames = Some(Blame::CoarseStep);
+        let undone = adaptor.step(at(-1.0, blames), &taken, &now, &limits, &settings);
+        assert_eq!(undone.groups, full);
+    }
+
+    proptest! {
+        /// `alpha n u / (alpha u)` was rounded up to `n + 1` where the last bit said so.
+        #[test]
+        fn what_is_unwound_asks_for_the_cores_that_there_are(
+            cores in 1u32..=CORES,
+            utilisation in 0.01f64..0.6,
+        ) {
+            let mut adaptor = Adaptor::new(1);
+            adaptor.utilisation_desired[0] = 1.0;
+            let undone = adaptor.undo(&seen(cores, utilisation), &limits(), &settings());
+            prop_assert_eq!(undone.groups[0].cores, cores);
+        }
+    }
 }

@@ -10,6 +10,37 @@ use super::stability::Sample;
 use wattio_law::{CorePower, Limits, Observation};
 use wattio_units::Watts;
 
+/// Amounts by the two who tell what is drawn: a meter, and the limits' table. A meter tells of more
+/// than the table knows, and misses windows, so what one told is never held against the other's.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Told {
+    /// As measured.
+    pub measured: Option<f64>,
+    /// By the table.
+    pub by_table: Option<f64>,
+}
+
+impl Told {
+    /// Something of each amount.
+    pub fn map(self, of: impl Fn(f64) -> f64) -> Self {
+        Self { measured: self.measured.map(&of), by_table: self.by_table.map(&of) }
+    }
+
+    /// Something of what the same teller told both.
+    pub fn with(self, other: Self, of: impl Fn(f64, f64) -> f64) -> Self {
+        let both = |mine: Option<f64>, theirs: Option<f64>| Some(of(mine?, theirs?));
+        Self {
+            measured: both(self.measured, other.measured),
+            by_table: both(self.by_table, other.by_table),
+        }
+    }
+
+    /// Whether anybody tells.
+    pub fn is_known(self) -> bool {
+        self.measured.is_some() || self.by_table.is_some()
+    }
+}
+
 /// How closely the rate follows the latency, and what a request takes.
 #[derive(Clone, Debug, Default)]
 pub struct ClosedLoop {
@@ -22,7 +53,7 @@ pub struct ClosedLoop {
     requests: f64,
     requests_base: f64,
     /// The least energy of a request so far, in joules, while the load is a closed loop.
-    energy_j_least: Option<f64>,
+    energy_j_least: Told,
     /// Windows since the last step.
     settled: usize,
 }
@@ -90,7 +121,8 @@ impl ClosedLoop {
     }
 
     /// What the energy of a request says about going on, once so many windows have shown what the
-    /// last step made of it. `None` for open loads, and where nobody knows what is drawn.
+    /// last step made of it. `None` for open loads, and where nobody knew what is drawn at full
+    /// speed.
     pub fn advise(
         &mut self,
         lately: &Sample,
@@ -101,17 +133,30 @@ impl ClosedLoop {
             self.settled = 0;
             return None;
         }
-        let at_full_speed_j = full_speed.mean().energy_of_request_j()?;
-        let now_j = lately.energy_of_request_j()?;
+        let at_full_speed_j = full_speed.mean().energy_of_request_j();
+        if !at_full_speed_j.is_known() {
+            return None;
+        }
+        let now_j = lately.energy_of_request_j();
+        // The meter where it told of both, else the table.
+        let measured = at_full_speed_j.measured.zip(now_j.measured);
+        let least = match measured {
+            Some(_) => &mut self.energy_j_least.measured,
+            None => &mut self.energy_j_least.by_table,
+        };
+        let by_table = at_full_speed_j.by_table.zip(now_j.by_table);
+        let Some((at_full_speed_j, now_j)) = measured.or(by_table) else {
+            return Some(Advice::Wait);
+        };
         self.settled += 1;
         if self.settled <= windows {
             return Some(Advice::Wait);
         }
         self.settled = 0;
-        let least = self.energy_j_least.unwrap_or(at_full_speed_j) * (1.0 + ENERGY_LEAK);
-        let least = least.min(now_j).min(at_full_speed_j);
-        self.energy_j_least = Some(least);
-        Some(if now_j > least * (1.0 + ENERGY_NOISE) { Advice::Back } else { Advice::Go })
+        let before_j = least.unwrap_or(at_full_speed_j) * (1.0 + ENERGY_LEAK);
+        let least_j = before_j.min(now_j).min(at_full_speed_j);
+        *least = Some(least_j);
+        Some(if now_j > least_j * (1.0 + ENERGY_NOISE) { Advice::Back } else { Advice::Go })
     }
 
     /// The load is another one.
@@ -120,11 +165,13 @@ impl ClosedLoop {
     }
 }
 
-/// What is drawn: as measured, or what the limits' table says of cores and drives.
-pub fn power_of(seen: &Observation, limits: &Limits) -> Option<Watts> {
-    if seen.power.is_some() {
-        return seen.power;
-    }
+/// What is drawn, in watts: as measured, and what the limits' table says of cores and drives.
+pub fn power_of(seen: &Observation, limits: &Limits) -> Told {
+    let measured = seen.power.map(|power| power.0);
+    Told { measured, by_table: power_by_table(seen, limits).map(|power| power.0) }
+}
+
+fn power_by_table(seen: &Observation, limits: &Limits) -> Option<Watts> {
     let groups = seen.groups.iter().zip(&limits.groups);
     let mut cores = groups.map(|(group, limits)| {
         if limits.power.is_empty() {
@@ -135,6 +182,74 @@ pub fn power_of(seen: &Observation, limits: &Limits) -> Option<Watts> {
         Some((idle + (running - idle) * busy) * f64::from(group.cores))
     });
     // Drives draw at least what they would save asleep; what else draws is not known.
-    let drives = limits.drives.map_or(Watts(0.0), |drives| drives.saves);
+    let drives = limits.drives.and_then(|drives| drives.saves).unwrap_or(Watts(0.0));
     cores.try_fold(drives, |sum, group| Some(sum + group?)).filter(|watts| watts.0 > 0.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::baseline::{Baselines, Level};
+    use super::super::stability::Stability;
+    use super::*;
+    use wattio_law::LatencyObservation;
+    use wattio_units::Seconds;
+
+    const WINDOWS: usize = 2;
+
+    /// Windows that the law saw, of clients that wait: what they draw, and how much later they are.
+    fn seen(stability: &mut Stability, power_w: Told, latency_us: f64) -> Sample {
+        let latency = LatencyObservation {
+            requests: (1e6 / latency_us) as u64,
+            latency_us_mean: Some(latency_us),
+            ..LatencyObservation::quiet(Seconds(0.0))
+        };
+        stability.push(&latency, power_w, Seconds(0.5)).unwrap()
+    }
+
+    fn told(measured: impl Into<Option<f64>>, by_table: impl Into<Option<f64>>) -> Told {
+        Told { measured: measured.into(), by_table: by_table.into() }
+    }
+
+    /// Full speed drew `full`; what is advised once windows that drew `then` are looked at.
+    fn advised(full: Told, then: &[Told]) -> Vec<Option<Advice>> {
+        let mut stability = Stability::new(WINDOWS, 1);
+        let mut baselines = Baselines::new(0.5, Seconds(1e9));
+        let mut learned = || seen(&mut stability, full, 100.0);
+        let windows = vec![learned(), learned()];
+        let level: Level = baselines.learn(Sample::of(&windows).unwrap(), windows);
+        let full_speed = baselines.known(level).unwrap();
+        let mut closed_loop = ClosedLoop::default();
+        let mut advise = |&power_w: &Told| {
+            let sample = seen(&mut stability, power_w, 110.0);
+            closed_loop.learn(&sample, full_speed, 100.0);
+            let lately = stability.over_all_windows().unwrap();
+            closed_loop.advise(&lately, full_speed, WINDOWS)
+        };
+        then.iter().map(&mut advise).collect()
+    }
+
+    /// A meter tells of the whole server, the table of its cores. In a window that the meter missed
+    /// the table's word took its place: requests seemed to take a tenth of the energy, and ever
+    /// after each step seemed to cost more.
+    #[test]
+    fn what_a_meter_missed_is_not_made_up_by_the_table() {
+        let (full, less, missed) = (told(200.0, 20.0), told(170.0, 17.0), told(None, 17.0));
+        let windows: Vec<_> = (0..60).map(|at| if at == 21 { missed } else { less }).collect();
+        let advice = advised(full, &windows);
+        assert!(advice.contains(&Some(Advice::Go)));
+        assert!(!advice.contains(&Some(Advice::Back)), "{advice:?}");
+    }
+
+    #[test]
+    fn a_step_that_takes_more_energy_is_seen_by_either() {
+        let more = [(told(200.0, None), told(195.0, None)), (told(None, 20.0), told(None, 19.5))];
+        for (full, later) in more {
+            assert!(advised(full, &[later; 9]).contains(&Some(Advice::Back)));
+        }
+        // The meter failed for good after full speed was learned.
+        let waits = advised(told(200.0, None), &[told(None, None); 9]);
+        assert!(waits.iter().flatten().all(|&advice| advice == Advice::Wait), "{waits:?}");
+        assert!(waits.contains(&Some(Advice::Wait)));
+        assert_eq!(advised(told(None, None), &[told(50.0, 5.0); 9]), [None; 9], "nobody knew");
+    }
 }

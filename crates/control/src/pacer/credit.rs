@@ -35,8 +35,6 @@ pub struct Rest {
 
 /// The part of what is left that one idle time may cost.
 const PART: f64 = 0.5;
-/// Drives that are woken one after the other, each by a request that waits for all of it.
-const DRIVES: f64 = 8.0;
 /// Weight of the past that is kept with each window's rate.
 const MEMORY: f64 = 0.9;
 
@@ -88,8 +86,9 @@ impl Credit {
         let left_us = if promise.is_for_windows() { 0.0 } else { self.left_us * PART };
         let cores_us = self.cores_cost_us(rest, limits, settings);
         let drives_us = limits.drives.map_or(0.0, |drives| {
-            let wake_s = drives.wake.0;
-            (DRIVES + self.rate * wake_s * 0.5) * wake_s * 1e6
+            // One after the other, each by a request that waits for all of it.
+            let (count, wake_s) = (f64::from(drives.count), drives.wake.0);
+            (count + self.rate * wake_s * 0.5) * wake_s * 1e6
         });
         let cores = cores_us <= left_us;
         Rest { cores, drives: drives_us + if cores { cores_us } else { 0.0 } <= left_us }
@@ -116,5 +115,46 @@ impl Credit {
         let overrun = self.rate * base_us * 1e-6 * slower > 0.5 * cores;
         let waits_us = if overrun { react_s * 0.5 * 1e6 } else { 0.0 };
         requests * (base_us * (slower - 1.0) + waits_us)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::parameters::Settings;
+    use wattio_law::{Bound, DriveSleep};
+
+    /// What is left after so many requests at full speed before the baseline was known.
+    fn credit(requests: u64) -> Credit {
+        let mut credit = Credit { known_us: Some((100.0, 120.0)), ..Credit::default() };
+        let window = LatencyObservation {
+            requests,
+            latency_us_mean: Some(100.0),
+            ..LatencyObservation::quiet(Seconds(0.0))
+        };
+        credit.account(&window, None, &Promise::new(0.2), Seconds(1e9));
+        credit
+    }
+
+    fn may_sleep(credit: &Credit, count: u32) -> bool {
+        let sleep = DriveSleep { count, saves: None, wake: Seconds(0.01), after: Seconds(0.0) };
+        let limits = Limits { drives: Some(sleep), ..Limits::of(Vec::new()) };
+        let settings = crate::policy("pacer").unwrap().resolve(&Settings::new()).unwrap();
+        let settings = PacerSettings::from_resolved(&settings);
+        let mut promise = Promise::new(0.2);
+        promise.set(&[Bound::mean_relative(0.2)]);
+        credit.affords(&[], &promise, &limits, &settings).drives
+    }
+
+    /// Every server was taken for one of eight drives: one of two seldom let them sleep, and one of
+    /// 24 woke them at three times the cost that the promise had room for.
+    #[test]
+    fn each_drive_that_wakes_must_fit_in_what_is_left() {
+        // Each request leaves 20 us, of which half may be spent; each drive costs 10 ms.
+        for count in [1u32, 4, 8, 24] {
+            let needed = u64::from(count) * 1000;
+            assert!(may_sleep(&credit(needed + 1), count), "{count} drives");
+            assert!(!may_sleep(&credit(needed - 1), count), "{count} drives");
+        }
     }
 }

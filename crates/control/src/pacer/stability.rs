@@ -1,9 +1,10 @@
 //! The stability check: how far the latency of the last k windows diverges.
 
+use super::closed_loop::Told;
 use super::expectation::{Expectation, Mix};
 use std::collections::VecDeque;
 use wattio_law::{LatencyHistogram, LatencyObservation};
-use wattio_units::{Seconds, Watts};
+use wattio_units::Seconds;
 
 /// The standard deviation of latencies over their mean where nobody tells it.
 const SPREAD: f64 = 0.5;
@@ -19,9 +20,9 @@ pub struct Sample {
     pub histogram: Option<LatencyHistogram>,
     /// Requests under way at the windows' ends, a mean weighed by the windows' requests.
     pub in_flight: Option<f64>,
-    /// What was drawn, in joules, where it is known of all windows; time without a request counts
-    /// at the power of the window after it.
-    pub energy_j: Option<f64>,
+    /// What was drawn, in joules, for each who tells it of all windows; time without a request
+    /// counts at the power of the window after it.
+    pub energy_j: Told,
     pub span: Seconds,
 }
 
@@ -42,7 +43,7 @@ impl Sample {
                 mine
             }),
             in_flight: blend_known(self.in_flight, other.in_flight),
-            energy_j: self.energy_j.zip(other.energy_j).map(|(mine, theirs)| mine + theirs),
+            energy_j: self.energy_j.with(other.energy_j, |mine, theirs| mine + theirs),
             span: self.span + other.span,
         }
     }
@@ -60,7 +61,7 @@ impl Sample {
     }
 
     /// What a request takes, in joules.
-    pub fn energy_of_request_j(&self) -> Option<f64> {
+    pub fn energy_of_request_j(&self) -> Told {
         self.energy_j.map(|energy_j| energy_j / self.requests as f64)
     }
 
@@ -122,7 +123,7 @@ impl Stability {
     pub fn push(
         &mut self,
         latency: &LatencyObservation,
-        power: Option<Watts>,
+        power_w: Told,
         dt: Seconds,
     ) -> Option<Sample> {
         let Some(latency_us_mean) = latency.latency_us_mean.filter(|_| latency.requests > 0) else {
@@ -136,7 +137,7 @@ impl Stability {
             read_share: latency.read_share,
             histogram: latency.histogram.clone(),
             in_flight: latency.in_flight.map(|in_flight| in_flight.requests as f64),
-            energy_j: power.map(|power| power.0 * (dt + self.empty).0),
+            energy_j: power_w.map(|power_w| power_w * (dt + self.empty).0),
             span: dt + self.empty,
         };
         self.empty = Seconds(0.0);
@@ -199,9 +200,9 @@ mod tests {
     fn sparse_windows_are_merged_and_their_time_is_kept() {
         let mut stability = Stability::new(2, 10);
         let half = Seconds(0.5);
-        assert_eq!(stability.push(&window(4, 100.0), None, half), None);
-        assert_eq!(stability.push(&window(0, 0.0), None, half), None);
-        let sample = stability.push(&window(6, 200.0), None, half).unwrap();
+        assert_eq!(stability.push(&window(4, 100.0), Told::default(), half), None);
+        assert_eq!(stability.push(&window(0, 0.0), Told::default(), half), None);
+        let sample = stability.push(&window(6, 200.0), Told::default(), half).unwrap();
         assert_eq!((sample.requests, sample.span), (10, Seconds(1.5)));
         assert!((sample.latency_us_mean - 160.0).abs() < 1e-9);
         assert_eq!(sample.read_share, None);
@@ -211,12 +212,12 @@ mod tests {
     fn divergence_is_the_farthest_window_over_the_average() {
         let mut stability = Stability::new(3, 1);
         for latency_us in [90.0, 100.0, 140.0] {
-            stability.push(&window(5, latency_us), None, Seconds(0.5));
+            stability.push(&window(5, latency_us), Told::default(), Seconds(0.5));
         }
         assert!((stability.divergence(&Expectation::default()) - 30.0 / 110.0).abs() < 1e-12);
-        stability.push(&window(5, 100.0), None, Seconds(0.5));
-        stability.push(&window(5, 100.0), None, Seconds(0.5));
-        stability.push(&window(5, 100.0), None, Seconds(0.5));
+        stability.push(&window(5, 100.0), Told::default(), Seconds(0.5));
+        stability.push(&window(5, 100.0), Told::default(), Seconds(0.5));
+        stability.push(&window(5, 100.0), Told::default(), Seconds(0.5));
         assert_eq!(stability.divergence(&Expectation::default()), 0.0, "only the last three count");
     }
 }

@@ -28,6 +28,17 @@ pub enum Blame {
     AnyStep,
 }
 
+/// What blaming the last step down came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// There was none, or long ago.
+    NoStep,
+    /// There was one, too small to have gone too far.
+    NotToBlame,
+    /// It is not taken as far again for a while.
+    Blamed,
+}
+
 impl Blame {
     fn holds(self, before: u32, after: u32) -> bool {
         self == Self::AnyStep || f64::from(after) <= f64::from(before) * (1.0 - COARSE)
@@ -82,27 +93,30 @@ impl Tried {
         }
     }
 
-    /// A window not long after went too far: what was lowered last is not lowered as far again for a while.
-    /// Whether there was a step down, be it one that is not to blame.
-    pub fn blame(&mut self, blames: Blame, limits: &Limits, settings: &PacerSettings) -> bool {
+    /// A window not long after went too far: what was lowered last is not lowered as far again for a
+    /// while, where it is to blame.
+    pub fn blame(&mut self, blames: Blame, limits: &Limits, settings: &PacerSettings) -> Verdict {
         let recent = |last: &mut Last| last.samples <= settings.windows + 1;
-        let Some(last) = self.last.take_if(recent) else { return false };
+        let Some(last) = self.last.take_if(recent) else { return Verdict::NoStep };
         let for_s = settings.retry_after.0.max(self.span.0 * SAMPLES_MIN);
         let left = Seconds(for_s);
         self.floors.resize(limits.groups.len(), Floor::default());
         let pairs = || last.before.iter().zip(&last.after);
         // A frequency bears on every task; beside it, the cores are not to blame.
         let slower = pairs().any(|(before, after)| after.frequency < before.frequency);
+        let mut verdict = Verdict::NotToBlame;
         let floors = self.floors.iter_mut().zip(&limits.groups);
         for ((floor, limits), (before, after)) in floors.zip(pairs()) {
             if slower {
                 let share = before.frequency / limits.frequency_max;
                 floor.frequency_share = Some((share, left));
+                verdict = Verdict::Blamed;
             } else if after.cores < before.cores && blames.holds(before.cores, after.cores) {
                 floor.cores = Some((before.cores, left));
+                verdict = Verdict::Blamed;
             }
         }
-        true
+        verdict
     }
 
     /// The fewest cores of a group for now.

@@ -12,9 +12,14 @@ pub(super) enum Back {
     AsItWas,
     /// It holds its old value again.
     Written,
+    /// Its old value was written, and is not in force yet.
+    Coming,
     /// It holds what somebody else set.
     Theirs,
 }
+
+/// A place to put back, in the order from the last to the first: whether it is whole, and its rank.
+type Waiting = (bool, u64, Address);
 
 impl Hands {
     /// Puts every old value back, each by itself, and reads it back. Places depend on each other
@@ -25,7 +30,6 @@ impl Hands {
     /// When the snapshot could not be brought up to date; the machine is restored all the same.
     pub fn restore(&mut self) -> Result<Restored, SnapshotError> {
         let mut outcome = Restored::default();
-        self.machine.share_time(false);
         // Who is to say whose a change is, once writes of ours change other places along with theirs.
         self.leave_to_others(&mut outcome);
         let rank = |(address, held): (&Address, &Held)| {
@@ -35,15 +39,9 @@ impl Hands {
         waiting.sort_by(|a, b| b.cmp(a));
         loop {
             let before = waiting.len();
-            let mut refused = Vec::new();
+            self.machine.share_time(false);
             outcome.left.clear();
-            for (whole, rank, address) in waiting {
-                if let Err(error) = self.restore_one(&address, &mut outcome) {
-                    outcome.left.push(self.left_over(&address, error.to_string()));
-                    refused.push((whole, rank, address));
-                }
-            }
-            waiting = refused;
+            waiting = self.restore_all(waiting, &mut outcome);
             if waiting.is_empty() || waiting.len() == before {
                 break;
             }
@@ -82,41 +80,64 @@ impl Hands {
         self.held.retain(|address, _| !outcome.foreign.contains(address));
     }
 
-    fn restore_one(
+    /// Tries each place once, and answers those that refused. All are written before any is waited
+    /// for: what settles settles at the same time.
+    fn restore_all(&mut self, waiting: Vec<Waiting>, outcome: &mut Restored) -> Vec<Waiting> {
+        let (mut refused, mut coming) = (Vec::new(), Vec::new());
+        for place in waiting {
+            match self.put_back(&place.2) {
+                Ok(Back::Coming) => coming.push(place),
+                back => self.conclude(place, back, outcome, &mut refused),
+            }
+        }
+        for place in coming {
+            let original = self.held.get(&place.2).map(|held| held.original.clone());
+            let settled = self.settle(&place.2, &original.unwrap_or_default());
+            self.conclude(place, settled.map(|()| Back::Written), outcome, &mut refused);
+        }
+        refused
+    }
+
+    fn put_back(&mut self, address: &Address) -> Result<Back, MachineError> {
+        if self.machine.has_parts(address) {
+            return self.put_parts_back(address);
+        }
+        let Some(held) = self.held.get(address) else { return Ok(Back::AsItWas) };
+        let original = held.original.clone();
+        let found = self.machine.read(address)?;
+        if self.machine.same(address, &found, &original) {
+            return Ok(Back::AsItWas);
+        }
+        let in_force = self.write_and_note(address, &original)?;
+        Ok(if in_force { Back::Written } else { Back::Coming })
+    }
+
+    /// Lets go of a place, or keeps it where it was refused.
+    fn conclude(
         &mut self,
-        address: &Address,
+        place: Waiting,
+        back: Result<Back, MachineError>,
         outcome: &mut Restored,
-    ) -> Result<(), MachineError> {
-        let Some(held) = self.held.get(address) else { return Ok(()) };
-        let (original, knob) = (held.original.clone(), held.knob.clone());
-        let back = if self.machine.has_parts(address) {
-            self.put_parts_back(address)
-        } else {
-            self.put_whole_back(address, &original)
-        };
+        refused: &mut Vec<Waiting>,
+    ) {
+        let address = &place.2;
         match back {
-            Ok(Back::Written) => {
-                let marks = BTreeSet::new();
-                let (address, value) = (address.clone(), original);
-                outcome.restored.push(Saved { address, value, knob, marks });
+            Ok(Back::Written | Back::Coming) => {
+                outcome.restored.extend(self.held.get(address).map(|held| Saved {
+                    address: address.clone(),
+                    value: held.original.clone(),
+                    knob: held.knob.clone(),
+                    marks: BTreeSet::new(),
+                }));
             }
             Ok(Back::Theirs) => outcome.foreign.push(address.clone()),
             Ok(Back::AsItWas) | Err(MachineError::Gone { .. }) => {}
-            Err(error) => return Err(error),
+            Err(error) => {
+                outcome.left.push(self.left_over(address, error.to_string()));
+                return refused.push(place);
+            }
         }
         self.forget(address);
-        Ok(())
-    }
-
-    fn put_whole_back(&mut self, address: &Address, original: &str) -> Result<Back, MachineError> {
-        let found = self.machine.read(address)?;
-        if self.machine.same(address, &found, original) {
-            return Ok(Back::AsItWas);
-        }
-        if !self.write_and_note(address, original)? {
-            self.settle(address, original)?;
-        }
-        Ok(Back::Written)
     }
 
     /// Puts back every part that is ours, until none is left: parts are born while others are put

@@ -5,8 +5,8 @@
 //! `WATTIO_SEED=17 cargo test -p wattio-governor faults` replays one.
 
 use crate::support::{
-    Around, Hosted, LatencyFault, Shared, World, action_in, frequency_of, governor, open_hands,
-    pace, world,
+    Around, Hosted, LatencyFault, PowerFault, Shared, World, action_in, frequency_of, governor,
+    open_hands, pace, world,
 };
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -66,6 +66,12 @@ fn do_mischief(
     world.forgetting.clear();
     world.cpu_fails = random.random_bool(0.01);
     world.disk_full = random.random_bool(0.02);
+    world.power_fault = match random.random_range(0..40) {
+        0 => Some(PowerFault::Failed),
+        1 => Some(PowerFault::Nothing),
+        2 => Some(PowerFault::Absurd(random.random_range(-1e9..1e9))),
+        _ => None,
+    };
     let places: Vec<_> = world.places.keys().cloned().collect();
     let some_place = places[random.random_range(0..places.len())].clone();
     match random.random_range(0..200) {

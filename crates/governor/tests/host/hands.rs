@@ -345,7 +345,10 @@ struct SlowMachine(Arc<Mutex<Slow>>);
 struct Slow {
     there: BTreeMap<Address, String>,
     coming: BTreeMap<Address, String>,
+    /// Waits for something that was to come.
     waits: u32,
+    /// How often what settles was given its time.
+    shares: u32,
     /// Whether waiting is of no use.
     stuck: bool,
 }
@@ -372,11 +375,14 @@ impl Machine for SlowMachine {
     }
     fn settle(&mut self, _: &Address, _: &str) {
         let mut slow = self.0.lock().unwrap();
-        slow.waits += 1;
+        slow.waits += u32::from(!slow.coming.is_empty());
         if !slow.stuck {
             let coming = std::mem::take(&mut slow.coming);
             slow.there.extend(coming);
         }
+    }
+    fn share_time(&mut self, _: bool) {
+        self.0.lock().unwrap().shares += 1;
     }
 }
 
@@ -399,6 +405,9 @@ fn what_settles_settles_at_the_same_time() {
     late.stuck = false;
     drop(late);
     assert_eq!(hands.inspect(64), [], "what comes late is ours all the same");
+    machine.0.lock().unwrap().waits = 0;
     assert_eq!(hands.restore().unwrap().left, []);
-    assert!(machine.0.lock().unwrap().there.values().all(|value| value == "fast"));
+    let machine = machine.0.lock().unwrap();
+    assert!(machine.there.values().all(|value| value == "fast"));
+    assert_eq!((machine.waits, machine.shares), (1, 1), "a restore waited for each in its turn");
 }

@@ -7,5 +7,6 @@ mod conformance;
 mod conforms;
 mod faults;
 mod hands;
+mod power;
 mod same_actions;
 mod support;

@@ -10,14 +10,14 @@ use std::time::Duration;
 use wattio_governor::{
     Act, Address, Assignment, BackgroundSource, CoreGroup, CpuSource, Cpus, Governor,
     GovernorSettings, GroupUse, Hands, Knob, LatencySample, LatencySource, Layer, Look, Machine,
-    MachineError, Parts, Setting, Snapshot, SnapshotError, SnapshotStore, SourceError, Target,
-    Tick,
+    MachineError, Parts, PowerSource, Setting, Snapshot, SnapshotError, SnapshotStore, SourceError,
+    Target, Tick,
 };
 use wattio_law::{
     Action, BackgroundAction, BackgroundObservation, Budget, DriveAction, GroupAction, Law, Limits,
     Observation,
 };
-use wattio_units::{Hertz, Seconds};
+use wattio_units::{Hertz, Seconds, Watts};
 
 /// The name of each thing that drives may be told.
 const DRIVES: [(&str, DriveAction); 3] =
@@ -41,6 +41,10 @@ pub struct World {
     /// What the latency source does at its next call.
     pub latency_fault: Option<LatencyFault>,
     pub cpu_fails: bool,
+    /// What the latency source has to tell.
+    pub note: Option<String>,
+    /// What the meter does instead of telling the power that was observed.
+    pub power_fault: Option<PowerFault>,
     pub snapshot: Option<Snapshot>,
     /// What the places held when the latency source was dropped.
     pub places_at_end: BTreeMap<Address, String>,
@@ -58,6 +62,16 @@ pub enum LatencyFault {
     /// An error.
     Failed,
     /// Numbers that cannot be.
+    Absurd(f64),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum PowerFault {
+    /// An error.
+    Failed,
+    /// Nothing new.
+    Nothing,
+    /// A number that cannot be.
     Absurd(f64),
 }
 
@@ -334,6 +348,10 @@ impl LatencySource for FakeLatency {
         }
         Ok(Some(sample))
     }
+
+    fn note(&mut self) -> Option<String> {
+        self.world.lock().unwrap_or_else(PoisonError::into_inner).note.take()
+    }
 }
 
 impl Drop for FakeLatency {
@@ -386,6 +404,24 @@ impl BackgroundSource for FakeBackground {
     }
 }
 
+struct FakePower(Shared);
+
+impl PowerSource for FakePower {
+    fn name(&self) -> &str {
+        "simulated meter"
+    }
+
+    fn sample(&mut self, _: Seconds) -> Result<Option<Watts>, SourceError> {
+        let world = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        match world.power_fault {
+            None => Ok(world.observation.as_ref().and_then(|seen| seen.power)),
+            Some(PowerFault::Nothing) => Ok(None),
+            Some(PowerFault::Absurd(value)) => Ok(Some(Watts(value))),
+            Some(PowerFault::Failed) => Err(SourceError::new("simulated meter", "does not answer")),
+        }
+    }
+}
+
 /// The knobs of a world, in the order of slowing down.
 pub fn knobs(world: &Shared) -> Vec<Box<dyn Knob>> {
     vec![
@@ -416,6 +452,7 @@ pub struct Sources {
     pub latency: Box<dyn LatencySource>,
     pub cpu: Box<dyn CpuSource>,
     pub background: Box<dyn BackgroundSource>,
+    pub power: Box<dyn PowerSource>,
 }
 
 /// A governor over a world that was last seen as its harness says.
@@ -424,6 +461,7 @@ pub fn governor(world: &Shared, law: Box<dyn Law>, limits: &Limits, at: Duration
         latency: latency_source(world),
         cpu: cpu_source(world),
         background: Box::new(FakeBackground(world.clone())),
+        power: Box::new(FakePower(world.clone())),
     };
     governor_with(world, sources, law, limits, at)
 }
@@ -448,6 +486,7 @@ pub fn governor_with(
         latency: sources.latency,
         cpu: sources.cpu,
         background: Some(sources.background),
+        power: Some(sources.power),
         guards: Vec::new(),
         act: Some(Act { knobs: knobs(world), hands: open_hands(world, "boot").0 }),
         lens: None,

@@ -8,7 +8,7 @@ use crate::Root;
 use crate::machine::NvmeTool;
 use serde::Deserialize;
 use wattio_governor::{Address, Assignment, Knob, Layer, Look, MachineError, Setting};
-use wattio_law::DriveAction;
+use wattio_law::{DriveAction, DriveSleep};
 use wattio_units::Seconds;
 
 pub(super) const NVME: &str = "nvme.power";
@@ -36,8 +36,15 @@ pub struct NvmeConfig {
     /// The absolute path of nvme-cli.
     #[serde(default = "program_default")]
     pub program: String,
+    /// What the request that wakes a drive waits at most: the law holds it against what is
+    /// promised. By default `latency`, and 100 ms with `power_state` (assumed).
+    #[serde(default)]
+    pub wake: Option<Seconds>,
 }
 
+const NVME_FOLDER: &str = "/sys/class/nvme";
+const DISK_FOLDER: &str = "/sys/block";
+const SATA_FOLDER: &str = "/sys/class/scsi_host";
 const LATENCY_DEFAULT: Seconds = Seconds(0.1);
 
 fn program_default() -> String {
@@ -55,6 +62,10 @@ pub struct DiskConfig {
     /// After how much time without a request a disk stops, by default 60 s.
     #[serde(default = "after_default")]
     pub after: Seconds,
+    /// What the request that wakes a disk waits at most: the law holds it against what is promised.
+    /// By default 10 s (assumed: a large disk that has to turn again).
+    #[serde(default)]
+    pub wake: Option<Seconds>,
 }
 
 fn after_default() -> Seconds {
@@ -62,7 +73,7 @@ fn after_default() -> Seconds {
 }
 
 /// Lets SATA links sleep.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SataConfig {
     /// Hosts by name, `*` for any text: `["host*"]`.
@@ -74,10 +85,67 @@ pub struct SataConfig {
     /// have lost data.
     #[serde(default)]
     pub accept_data_loss: bool,
+    /// What the request that wakes a link waits at most: the law holds it against what is promised.
+    /// By default 20 ms (assumed: the nominal way out of DevSleep).
+    #[serde(default)]
+    pub wake: Option<Seconds>,
 }
+
+/// What the request that ends the rest waits, where nobody says so.
+const NVME_STATE_WAKE: Seconds = Seconds(0.1);
+const DISK_WAKE: Seconds = Seconds(10.0);
+const SATA_WAKE: Seconds = Seconds(0.02);
+const WAKE_MAX: Seconds = Seconds(120.0);
 
 fn policy_default() -> String {
     "med_power_with_dipm".to_owned()
+}
+
+/// What a knob lets rest.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Resting {
+    /// How many drives or links.
+    count: usize,
+    /// What the request that ends it waits.
+    wake: Seconds,
+    /// After how much time without a request it begins.
+    after: Seconds,
+}
+
+/// The rest of all drives, by what the knobs of NVMe drives, disks and links let rest. A disk and its
+/// link are one drive; the slowest to wake speaks for all.
+pub(super) fn sleep_of(
+    nvme: &[Resting],
+    disks: &[Resting],
+    links: &[Resting],
+) -> Option<DriveSleep> {
+    let count = |resting: &[Resting]| resting.iter().map(|resting| resting.count).sum::<usize>();
+    let all = || nvme.iter().chain(disks).chain(links);
+    let drives = count(nvme) + count(disks).max(count(links));
+    (drives > 0).then(|| DriveSleep {
+        count: u32::try_from(drives).unwrap_or(u32::MAX),
+        // Nobody has measured it.
+        saves: None,
+        wake: all()
+            .map(|resting| resting.wake)
+            .fold(Seconds(0.0), |a, b| if b > a { b } else { a }),
+        after: all()
+            .map(|resting| resting.after)
+            .fold(Seconds(0.0), |a, b| if b > a { b } else { a }),
+    })
+}
+
+fn resting(
+    there: Vec<String>,
+    wake: Option<Seconds>,
+    usual: Seconds,
+    after: Seconds,
+) -> Result<Resting, String> {
+    let wake = wake.unwrap_or(usual);
+    if !(Seconds(0.0)..=WAKE_MAX).contains(&wake) {
+        return Err(format!("wake = {wake} is not between 0 s and {WAKE_MAX}"));
+    }
+    Ok(Resting { count: there.len(), wake, after })
 }
 
 /// Files that hold one value in Idle and their old value otherwise.
@@ -88,14 +156,24 @@ struct IdleKnob {
 }
 
 impl NvmeConfig {
+    pub(super) fn resting(&self, root: &Root) -> Result<Resting, String> {
+        let there = devices(root, NVME_FOLDER, &self.devices)?;
+        let usual = match self.power_state {
+            Some(_) => NVME_STATE_WAKE,
+            None => self.latency.unwrap_or(LATENCY_DEFAULT),
+        };
+        resting(there, self.wake, usual, Seconds(0.0))
+    }
+
     pub(super) fn open(&self, root: &Root) -> Opened {
         let mut files = Vec::new();
-        for device in devices(root, "/sys/class/nvme", &self.devices)? {
+        for device in devices(root, NVME_FOLDER, &self.devices)? {
             files.push(match self.power_state {
                 Some(state) => self.ordered(root, &device, state)?,
                 None => self.autonomous(root, &device)?,
             });
         }
+        self.resting(root)?;
         Ok(Box::new(IdleKnob { name: NVME, files }))
     }
 
@@ -153,9 +231,14 @@ fn tolerance(root: &Root, device: &str) -> Option<(&'static KnobFile, Address)> 
 }
 
 impl DiskConfig {
+    pub(super) fn resting(&self, root: &Root) -> Result<Resting, String> {
+        let there = devices(root, DISK_FOLDER, &self.devices)?;
+        resting(there, self.wake, DISK_WAKE, self.after)
+    }
+
     pub(super) fn open(&self, root: &Root) -> Opened {
         let mut files = Vec::new();
-        for device in devices(root, "/sys/block", &self.devices)? {
+        for device in devices(root, DISK_FOLDER, &self.devices)? {
             // The older file is read only where the newer one is there.
             let newer = files_of(DISK).any(|file| {
                 file.name() == "manage_runtime_start_stop"
@@ -181,11 +264,20 @@ impl DiskConfig {
                 files.push((address, value));
             }
         }
+        self.resting(root)?;
         Ok(Box::new(IdleKnob { name: DISK, files }))
     }
 }
 
 impl SataConfig {
+    pub(super) fn resting(&self, root: &Root) -> Result<Resting, String> {
+        let mut there = devices(root, SATA_FOLDER, &self.devices)?;
+        let has_link =
+            |host: &String| files_of(SATA).any(|file| file.of_device(root, host).is_some());
+        there.retain(has_link);
+        resting(there, self.wake, SATA_WAKE, Seconds(0.0))
+    }
+
     pub(super) fn open(&self, root: &Root) -> Opened {
         let known: Vec<_> =
             files_of(SATA).flat_map(|file| &file.values).map(String::as_str).collect();
@@ -200,7 +292,7 @@ impl SataConfig {
             ));
         }
         let mut files = Vec::new();
-        for device in devices(root, "/sys/class/scsi_host", &self.devices)? {
+        for device in devices(root, SATA_FOLDER, &self.devices)? {
             for file in files_of(SATA) {
                 // Of the hosts that fit, only SATA has such links.
                 let Some(address) = file.of_device(root, &device) else { continue };
@@ -219,6 +311,7 @@ impl SataConfig {
         if files.is_empty() {
             return Err(format!("none of {:?} is a SATA host", self.devices));
         }
+        self.resting(root)?;
         Ok(Box::new(IdleKnob { name: SATA, files }))
     }
 }

@@ -33,6 +33,7 @@ use crate::topology::Topology;
 use serde::Deserialize;
 use thiserror::Error;
 use wattio_governor::Knob;
+use wattio_law::DriveSleep;
 
 /// One knob of the configuration.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
@@ -128,6 +129,24 @@ impl KnobConfig {
             _ => None,
         }
     }
+}
+
+/// How the drives that these knobs let rest do so, where there are any: for [`wattio_law::Limits`].
+///
+/// # Errors
+/// [`KnobOpenError`] where a drive is not there, or a time makes no sense.
+pub fn drive_sleep(knobs: &[KnobConfig], root: &Root) -> Result<Option<DriveSleep>, KnobOpenError> {
+    let (mut nvme, mut disks, mut links) = (Vec::new(), Vec::new(), Vec::new());
+    for knob in knobs {
+        let failed = |message| KnobOpenError { knob: knob.name(), message };
+        match knob {
+            KnobConfig::Nvme(config) => nvme.push(config.resting(root).map_err(failed)?),
+            KnobConfig::Disk(config) => disks.push(config.resting(root).map_err(failed)?),
+            KnobConfig::Sata(config) => links.push(config.resting(root).map_err(failed)?),
+            _ => {}
+        }
+    }
+    Ok(idle::sleep_of(&nvme, &disks, &links))
 }
 
 /// A knob that could be opened, or what is missing.

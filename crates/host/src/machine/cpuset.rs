@@ -176,7 +176,7 @@ pub(super) fn mend(root: &Root, place: &str, value: &str) -> String {
     let cpus = value.parse().ok();
     let rest = cpus.and_then(|cpus| within_parent(root, path.trim_end_matches(FILE), &cpus));
     let taken = rest.or_else(all).map(|cpus| cpus.to_string());
-    file::mend(path, taken.as_deref().unwrap_or(value))
+    file::mend(root, path, taken.as_deref().unwrap_or(value))
 }
 
 /// Refuses paths that name no such file.

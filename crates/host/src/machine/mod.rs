@@ -186,7 +186,7 @@ impl Look for LinuxMachine {
 
     fn mend(&self, address: &Address, value: &str) -> String {
         match address.scheme() {
-            "file" => file::mend(address.rest(), value),
+            "file" => file::mend(&self.root, address.rest(), value),
             "cpuset" => cpuset::mend(&self.root, address.rest(), value),
             "affinity" => affinity::mend(address.rest(), value),
             "command" => self.commands.mend(address.rest(), value),
@@ -218,7 +218,7 @@ impl Machine for LinuxMachine {
     }
 
     fn share_time(&mut self, shared: bool) {
-        self.settling.set(shared.then_some(file::SETTLES_WITHIN));
+        self.settling.set(Some(file::SETTLES_WITHIN));
         let longest = self.commands.timeout().0.max(self.drives.timeout().0);
         self.budget.set(shared.then_some(Seconds(longest)));
     }

@@ -110,6 +110,12 @@ impl Meter {
         &self.name
     }
 
+    /// Whether it counts energy, and does not show power at the moment.
+    #[must_use]
+    pub const fn counts_energy(&self) -> bool {
+        matches!(self.kind, Kind::Rapl(_))
+    }
+
     /// Reads it at the time `now`. The first reading of an energy counter opens the first span and
     /// has no power yet: it answers `None`.
     ///

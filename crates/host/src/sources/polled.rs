@@ -50,7 +50,14 @@ pub struct Polled {
     name: String,
     interval: Seconds,
     stopwatch: Stopwatch,
-    worker: Worker<Slot>,
+    worker: Worker<Heard>,
+}
+
+/// What the source last answered, and what it has to tell.
+#[derive(Debug, Default)]
+struct Heard {
+    slot: Slot,
+    note: Option<String>,
 }
 
 /// What was last answered.
@@ -72,8 +79,12 @@ impl Polled {
     ) -> Result<Self, SourceError> {
         let name = source.name().to_owned();
         let theirs = stopwatch.clone();
-        let ask = move || source.sample(theirs());
-        let worker = Worker::start(&name, interval, Slot::default(), ask, Slot::post)?;
+        let ask = move || (source.sample(theirs()), source.note());
+        let post = |heard: &mut Heard, (answer, note): (_, Option<String>)| {
+            heard.slot.post(answer);
+            heard.note = note.or(heard.note.take());
+        };
+        let worker = Worker::start(&name, interval, Heard::default(), ask, post)?;
         Ok(Self { name, interval, stopwatch, worker })
     }
 }
@@ -122,7 +133,11 @@ impl LatencySource for Polled {
             return Err(SourceError::new(&self.name, "its thread died; this is a bug"));
         }
         let ticked = (self.stopwatch)();
-        self.worker.with(|slot| slot.fetch(now, ticked))
+        self.worker.with(|heard| heard.slot.fetch(now, ticked))
+    }
+
+    fn note(&mut self) -> Option<String> {
+        self.worker.with(|heard| heard.note.take())
     }
 }
 
@@ -138,6 +153,7 @@ mod tests {
     struct Scripted {
         answers: Receiver<Answer>,
         asked: Sender<Seconds>,
+        notes: Vec<String>,
     }
 
     impl LatencySource for Scripted {
@@ -148,6 +164,9 @@ mod tests {
             let _ = self.asked.send(now);
             let answer = self.answers.recv().unwrap_or(Ok(None))?;
             Ok(answer.map(|sample| LatencySample { at: now, ..sample }))
+        }
+        fn note(&mut self) -> Option<String> {
+            self.notes.pop()
         }
     }
 
@@ -178,7 +197,7 @@ mod tests {
             let time = Arc::new(Mutex::new(1_000.0));
             let told = Arc::clone(&time);
             let stopwatch: Stopwatch = Arc::new(move || Seconds(*told.lock().unwrap()));
-            let source = Scripted { answers: theirs, asked: says };
+            let source = Scripted { answers: theirs, asked: says, notes: vec!["odd".to_owned()] };
             let polled = Polled::start(source, Seconds(1e-6), stopwatch).unwrap();
             asked.recv().unwrap();
             Self { answers, polled, asked, time }
@@ -197,6 +216,8 @@ mod tests {
         assert_eq!(bench.polled.sample(Seconds(7.0)), Ok(None));
         bench.answer(requests(2));
         bench.answer(requests(3));
+        assert_eq!(bench.polled.note().as_deref(), Some("odd"));
+        assert_eq!(bench.polled.note(), None, "told once");
         *bench.time.lock().unwrap() += 0.5;
         let sample = bench.polled.sample(Seconds(7.5)).unwrap().unwrap();
         assert_eq!((sample.requests, sample.at), (5, Seconds(7.0)));

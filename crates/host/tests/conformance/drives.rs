@@ -4,7 +4,9 @@ use super::tree::Tree;
 use super::{Store, Subject, full_speed, idle, setting};
 use wattio_governor::{Assignment, Hands, Machine, Setting, Target};
 use wattio_host::LinuxMachine;
-use wattio_host::knobs::KnobConfig;
+use wattio_host::knobs::{KnobConfig, drive_sleep};
+use wattio_law::DriveSleep;
+use wattio_units::Seconds;
 
 const MD: &str = "/sys/block/md0/md";
 
@@ -73,6 +75,35 @@ fn drives_sleep_in_idle_only() {
     }
 }
 
+/// The law took a live host for one whose drives wake at once, and let disks stop that take ten
+/// seconds to turn again whatever the promise had left.
+#[test]
+fn the_law_is_told_which_drives_are_let_rest_and_what_waking_takes() {
+    let tree = drives();
+    let sleep = |knobs: &[&str]| {
+        let knobs: Vec<KnobConfig> =
+            knobs.iter().map(|knob| toml::from_str(knob).unwrap()).collect();
+        drive_sleep(&knobs, &tree.root()).map_err(|error| error.to_string())
+    };
+    let rest = |count, wake, after| {
+        Ok(Some(DriveSleep { count, saves: None, wake: Seconds(wake), after: Seconds(after) }))
+    };
+    let nvme = "kind = 'nvme.power'\ndevices = ['nvme*']";
+    let disks = "kind = 'disk.runtime'\ndevices = ['sd*']\nafter = '5 min'";
+    let links = "kind = 'sata.alpm'\ndevices = ['host*']";
+    assert_eq!(sleep(&["kind = 'cpu.frequency'"]), Ok(None));
+    assert_eq!(sleep(&[nvme]), rest(1, 0.1, 0.0));
+    assert_eq!(sleep(&[&format!("{nvme}\nlatency = '5 ms'")]), rest(1, 0.005, 0.0));
+    assert_eq!(sleep(&[&format!("{nvme}\npower_state = 3")]), rest(1, 0.1, 0.0));
+    assert_eq!(sleep(&[links]), rest(2, 0.02, 0.0), "one of the hosts has no link");
+    assert_eq!(sleep(&[disks]), rest(2, 10.0, 300.0));
+    assert_eq!(sleep(&[&format!("{disks}\nwake = '6 s'")]), rest(2, 6.0, 300.0));
+    assert_eq!(sleep(&[nvme, disks, links]), rest(3, 10.0, 300.0), "a disk and its link are one");
+    let message = sleep(&[&format!("{links}\nwake = '1 h'")]).unwrap_err();
+    assert!(message.contains("sata.alpm: wake = 1 h is not between 0 s and 2 min"), "{message}");
+    assert!(sleep(&["kind = 'nvme.power'\ndevices = ['nvme7']"]).is_err());
+}
+
 #[test]
 fn a_drive_that_is_pulled_is_no_failure() {
     let tree = drives();
@@ -94,8 +125,12 @@ fn drives_knobs_say_what_is_missing() {
     };
     missing("kind = 'nvme.power'\ndevices = ['nvme7']", "which has nvme0");
     missing("kind = 'nvme.power'\ndevices = []", "names no device");
-    missing("kind = 'nvme.power'\ndevices = ['nvme0']\nlatency = '1 h'", "not between 0 s and");
+    missing(
+        "kind = 'nvme.power'\ndevices = ['nvme0']\nlatency = '1 h'",
+        "latency = 1 h is not between",
+    );
     missing("kind = 'disk.runtime'\ndevices = ['nvme0n1']", "no SCSI or ATA disk");
+    missing("kind = 'disk.runtime'\ndevices = ['sda']\nwake = '1 h'", "wake = 1 h is not between");
     missing("kind = 'sata.alpm'\ndevices = ['host2']", "SATA host");
     missing("kind = 'sata.alpm'\ndevices = ['host0']\npolicy = 'off'", "none of max_performance");
     missing("kind = 'sata.alpm'\ndevices = ['host0']\npolicy = 'min_power'", "has lost data");

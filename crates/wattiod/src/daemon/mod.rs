@@ -13,7 +13,6 @@ use std::time::{Duration, Instant};
 use wattio_governor::{Clock, Governor, Restored, Severity, SnapshotError, Stepped};
 use wattio_law::{Action, DriveAction, GroupLimits, GroupObservation};
 use wattio_model::Fitter;
-use wattio_units::Seconds;
 
 /// Whether the daemon acts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,10 +33,6 @@ impl Mode {
         }
     }
 }
-
-/// Reads the mean watts since the reading before (`None`: there was none before); says what is
-/// wrong where it cannot.
-pub type Meter = Box<dyn FnMut(Seconds) -> Result<Option<f64>, String> + Send>;
 
 /// A group as the status tells of it.
 #[derive(Clone, Debug)]
@@ -68,8 +63,6 @@ pub struct DaemonParts {
     pub fitter: Arc<Mutex<Fitter>>,
     /// The energy account.
     pub ledger: Ledger,
-    /// The meter.
-    pub meter: Option<Meter>,
     /// Another law in shadow mode.
     pub compared: Option<Compared>,
     /// Where windows are kept.
@@ -245,18 +238,11 @@ impl Daemon {
     }
 
     fn account(&mut self, step: Stepped, clock: &dyn Clock) {
-        let now = Seconds(clock.now().as_secs_f64());
-        let measured = self.parts.meter.as_mut().and_then(|meter| meter(now).transpose());
         let latency = step.truth.latency.as_ref();
         let rate = latency.map_or(0.0, |latency| latency.requests as f64 / step.dt.0);
         let (here, full) = self.groups_of(&step);
         let groups = here.as_deref().zip(full.as_deref());
-        let had_error = self.parts.ledger.meter_error().is_some();
-        self.power = self.parts.ledger.window(step.dt, rate, groups, measured);
-        if let Some(error) = self.parts.ledger.meter_error().filter(|_| !had_error) {
-            let message = format!("meter: {error}");
-            self.tell(Severity::Warning, message, clock.utc_ns());
-        }
+        self.power = self.parts.ledger.window(step.dt, rate, groups, step.truth.power);
         self.forecast(&step, rate);
         let DaemonParts { compared, ledger, .. } = &mut self.parts;
         if let Some(compared) = compared {

@@ -86,7 +86,10 @@ impl Daemon {
             Mode::Run => (foreign > 0)
                 .then(|| format!("somebody else turns {foreign} of the places that were turned")),
         };
-        self.parts.ledger.status(why)
+        PowerStatus {
+            meter_trouble: self.parts.governor.power_trouble().map(str::to_owned),
+            ..self.parts.ledger.status(why)
+        }
     }
 
     fn shadow_status(&self) -> ShadowStatus {
@@ -113,6 +116,7 @@ impl Daemon {
             setting_changes: law.knob_changes,
             foreign_changes: account.foreign,
             source_errors: account.source_errors,
+            windows_unmeasured: account.windows_unmeasured,
             flaps: account.flaps,
             breaker_trips: self.parts.governor.breaker_trips(),
             state_span_s: spans.map(|(mode, span)| (mode.to_owned(), span.0)).collect(),

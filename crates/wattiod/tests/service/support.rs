@@ -194,6 +194,7 @@ fn group(name: &str, cores_active: u32) -> GroupStatus {
 fn power() -> PowerStatus {
     PowerStatus {
         meter: Some("rapl".to_owned()),
+        meter_trouble: None,
         measured_w: Some(212.5),
         measured_j: Some(765_000.0),
         model: Some("power-model.toml".to_owned()),
@@ -219,6 +220,7 @@ fn counts() -> Counts {
         setting_changes: 60,
         foreign_changes: 2,
         source_errors: 3,
+        windows_unmeasured: 5,
         flaps: 9,
         breaker_trips: 4,
         state_span_s: [("unstable", 600.0), ("stable", 2880.0), ("idle", 120.5)]

@@ -19,7 +19,7 @@ const ENDING_MAX: Seconds = Seconds(1.0);
 
 /// How long to wait before a command is started again: doubled each time, up to the most.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct BackOff {
+pub(in crate::sources) struct BackOff {
     pub first: Duration,
     pub most: Duration,
 }

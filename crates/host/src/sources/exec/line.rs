@@ -6,7 +6,7 @@ use wattio_law::{InFlight, LatencyHistogram};
 use wattio_units::Seconds;
 
 /// What a command says of the time since its line before. All keys are optional; a latency source
-/// needs `requests`, a source of utilisation `utilisation`.
+/// needs `requests`, a source of utilisation `utilisation`, one of power `power_w`.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Line {
@@ -31,6 +31,10 @@ pub struct Line {
     pub utilisation: Option<Vec<f64>>,
     /// The same in background work; none where it is left out.
     pub utilisation_background: Option<Vec<f64>>,
+    /// Tasks of clients that wait for a core now, one entry for each group.
+    pub queued: Option<Vec<u64>>,
+    /// Mean power in watts.
+    pub power_w: Option<f64>,
 }
 
 /// Reads a line.
@@ -48,6 +52,7 @@ pub fn parse(text: &str) -> Result<Line, String> {
     positive("latency_us_mean", line.latency_us_mean)?;
     positive("bytes_mean", line.bytes_mean)?;
     positive("oldest_s", line.oldest_s)?;
+    positive("power_w", line.power_w)?;
     let shares = [&line.utilisation, &line.utilisation_background];
     let shares = shares.into_iter().flatten().flatten().chain(&line.read_share);
     for share in shares {
@@ -102,13 +107,18 @@ impl Line {
         if clients.len() != background.len() {
             return Err("utilisation and utilisation_background differ in length".to_owned());
         }
-        let group = |(clients, background)| GroupUse {
+        let queued = self.queued.map(|queued| queued.into_iter().map(Some).collect());
+        let queued: Vec<_> = queued.unwrap_or_else(|| vec![None; clients.len()]);
+        if clients.len() != queued.len() {
+            return Err("utilisation and queued differ in length".to_owned());
+        }
+        let group = |((clients, background), queued)| GroupUse {
             utilisation_clients: clients,
             utilisation_background: background,
-            queued: None,
+            queued,
             waited_for_drives: false,
         };
-        Ok(clients.into_iter().zip(background).map(group).collect())
+        Ok(clients.into_iter().zip(background).zip(queued).map(group).collect())
     }
 }
 
@@ -128,6 +138,10 @@ mod tests {
         assert_eq!(sample.histogram.unwrap().buckets, [(100.0, 3), (f64::INFINITY, 9)]);
         let uses = line.uses().unwrap();
         assert_eq!((uses[1].utilisation_clients, uses[1].utilisation_background), (0.2, 0.0));
+        assert_eq!(uses[1].queued, None);
+        let uses =
+            parse(r#"{"utilisation": [0.4, 0.2], "queued": [3, 0]}"#).unwrap().uses().unwrap();
+        assert_eq!((uses[0].queued, uses[1].queued), (Some(3), Some(0)));
     }
 
     #[test]
@@ -137,6 +151,7 @@ mod tests {
             ("{\"requests\": 1}", "no latency_us_mean"),
             ("{\"requests\": -1}", "invalid value"),
             ("{\"latency_us_mean\": -1}", "negative"),
+            ("{\"power_w\": -5}", "negative"),
             ("{\"read_share\": 1.5}", "share"),
             ("{\"utilisation\": [0.5, 40]}", "40 is no share"),
             ("{\"buckets\": [[2, 1], [1, 1]]}", "ascend"),
@@ -150,6 +165,8 @@ mod tests {
         assert!(parse("{}").unwrap().sample(Seconds(0.0)).is_err());
         let lengths = "{\"utilisation\": [0.5], \"utilisation_background\": []}";
         assert!(parse(lengths).unwrap().uses().unwrap_err().contains("differ in length"));
+        let lengths = "{\"utilisation\": [0.5], \"queued\": [1, 2]}";
+        assert!(parse(lengths).unwrap().uses().unwrap_err().contains("queued differ in length"));
     }
 
     proptest! {

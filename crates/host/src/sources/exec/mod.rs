@@ -1,4 +1,4 @@
-//! Latency or utilisation from a command that measures: it prints one JSON object a line, see
+//! Latency, utilisation or power from a command that measures: it prints one JSON object a line, see
 //! [`line::Line`], and runs as long as the daemon. What a line says is about the time since the
 //! line before.
 //!
@@ -26,7 +26,8 @@ use std::time::Duration;
 use wattio_governor::{CpuSource, Cpus, GroupUse, LatencySample, LatencySource, SourceError};
 use wattio_units::Seconds;
 
-const BACK_OFF: BackOff = BackOff { first: Duration::from_secs(1), most: Duration::from_secs(60) };
+pub(super) const BACK_OFF: BackOff =
+    BackOff { first: Duration::from_secs(1), most: Duration::from_secs(60) };
 /// A line on utilisation holds for two windows, but at least for this long.
 const LINE_AGE_MIN: Seconds = Seconds(2.0);
 
@@ -41,11 +42,11 @@ pub struct Config {
 }
 
 impl Config {
-    fn name(&self) -> String {
+    pub(super) fn name(&self) -> String {
         format!("exec {}", self.command.first().map_or("", String::as_str))
     }
 
-    fn build(&self, root: &Root) -> Result<Command, SourceError> {
+    pub(super) fn build(&self, root: &Root) -> Result<Command, SourceError> {
         let refused = |message: String| Err(SourceError::new(self.name(), message));
         let Some((program, arguments)) =
             self.command.split_first().filter(|(program, _)| program.starts_with('/'))
@@ -70,21 +71,21 @@ impl Config {
 }
 
 /// A thread that listens to the command, and what it heard last.
-struct Listener<T> {
+pub(super) struct Listener<T> {
     heard: Arc<Mutex<T>>,
     stop: Option<UnixStream>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl<T> Listener<T> {
-    fn lock(&self) -> MutexGuard<'_, T> {
+    pub(super) fn lock(&self) -> MutexGuard<'_, T> {
         self.heard.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl<T: Default + Send + 'static> Listener<T> {
     /// `post` puts into the slot what a line says, or what is wrong with it or the command.
-    fn start<L: 'static>(
+    pub(super) fn start<L: 'static>(
         name: &str,
         command: Command,
         back_off: BackOff,
@@ -186,6 +187,8 @@ impl Told {
             for (sum, group) in self.sum.iter_mut().zip(&uses) {
                 sum.utilisation_clients += group.utilisation_clients;
                 sum.utilisation_background += group.utilisation_background;
+                // What waits now, not what waited at the first line.
+                sum.queued = group.queued;
             }
             self.lines += 1.0;
         } else {

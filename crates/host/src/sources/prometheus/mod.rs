@@ -4,10 +4,10 @@
 //! and mean; buckets alone (MinIO) give a mean as good as the buckets are narrow. Several series
 //! that match are summed. Only plain HTTP: the page of a local exporter.
 
-mod frozen;
-mod http;
+pub(super) mod frozen;
+pub(super) mod http;
 pub mod text;
-mod url;
+pub(super) mod url;
 
 use super::differences::{Differences, Totals};
 use super::polled::{Polled, at_least, interval};

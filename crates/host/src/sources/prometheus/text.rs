@@ -13,6 +13,8 @@ const COUNT_MAX: f64 = 9_007_199_254_740_992.0;
 const BUCKETS_MAX: usize = 100_000;
 /// The most names that a message lists.
 const NAMES_MAX: usize = 8;
+/// What the names of metrics that tell power or energy have in them.
+const POWER_WORDS: [&str; 4] = ["watt", "joule", "power", "energy"];
 
 /// Which series are wanted.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -60,6 +62,49 @@ pub fn read(page: &str, selector: &Selector) -> Result<Totals, String> {
         }
     }
     found.totals(selector).ok_or_else(|| what_is_there(page, selector, found.seen))
+}
+
+/// The sum of the values of all series of a metric, by its whole name, that have these labels.
+///
+/// # Errors
+/// Says what is wrong with which line, or what the page has instead of the metric.
+pub fn value(page: &str, metric: &str, labels: &BTreeMap<String, String>) -> Result<f64, String> {
+    let (mut sum, mut seen) = (None, false);
+    for line in page.lines() {
+        let rest = line.strip_prefix(metric).filter(|rest| rest.starts_with(['{', ' ', '\t']));
+        let Some(rest) = rest else { continue };
+        seen = true;
+        let value = value_of(rest, labels).map_err(|message| format!("{message}: {line:?}"))?;
+        if let Some(value) = value {
+            sum = Some(sum.unwrap_or(0.0) + value);
+        }
+    }
+    let missing = || match seen {
+        true => format!("no series of {metric} has the labels {labels:?}"),
+        false => {
+            let named = names(page).map(|(name, _)| name);
+            let power = |name: &&str| POWER_WORDS.iter().any(|word| name.contains(word));
+            no_metric(metric, named.filter(power).collect(), "that tells power or energy")
+        }
+    };
+    sum.ok_or_else(missing)
+}
+
+/// The value of a line, from its labels on, where it has the wanted ones.
+fn value_of(rest: &str, wanted: &BTreeMap<String, String>) -> Result<Option<f64>, String> {
+    let (mut rest, mut matched) = (rest.trim_start(), 0);
+    if let Some(labels) = rest.strip_prefix('{') {
+        let mut labels = Labels(labels);
+        while let Some((name, value)) = labels.next()? {
+            matched += usize::from(wanted.get(name).is_some_and(|want| *want == value));
+        }
+        rest = labels.0;
+    }
+    if matched != wanted.len() {
+        return Ok(None);
+    }
+    let value = rest.split_ascii_whitespace().next().unwrap_or_default();
+    number(value).map(Some).ok_or_else(|| "the value is not a number".to_owned())
 }
 
 /// Which part of the metric a line tells, and the line from its labels on.
@@ -260,12 +305,16 @@ fn what_is_there(page: &str, selector: &Selector, seen: bool) -> String {
     if seen {
         return format!("{metric} has neither buckets nor a sum and a count");
     }
+    no_metric(metric, candidates(page), "that tells latencies")
+}
+
+fn no_metric(metric: &str, there: BTreeSet<&str>, what: &str) -> String {
     let near = |name: &str| strsim::jaro_winkler(name, metric);
-    let mut there: Vec<_> = candidates(page).into_iter().collect();
+    let mut there: Vec<_> = there.into_iter().collect();
     there.sort_by(|a, b| near(b).total_cmp(&near(a)));
     there.truncate(NAMES_MAX);
     match there.as_slice() {
-        [] => format!("no metric {metric}, and none that tells latencies; is this the right page?"),
+        [] => format!("no metric {metric}, and none {what}; is this the right page?"),
         there => format!("no metric {metric} (yet); there are {}", there.join(", ")),
     }
 }

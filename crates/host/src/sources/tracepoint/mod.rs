@@ -3,7 +3,9 @@
 //!
 //! Like `diskstats` this is device time, but to the microsecond. It costs processor time for each
 //! request (the kernel writes two lines of text, this reads them): meant for up to about ten
-//! thousand requests a second. Flushes and discards are not counted. Needs root and tracefs.
+//! thousand requests a second. Flushes and discards are not counted. How many requests are under way is the
+//! kernel's own count (`inflight` of the device): of those traced here some stay without an answer for
+//! ever, and a server that stalls would never end to. Needs root and tracefs.
 
 pub mod event;
 mod instance;
@@ -13,7 +15,8 @@ use super::polled::{INTERVAL_MIN, Polled, at_least};
 use super::worker::Stopwatch;
 use crate::Root;
 use instance::Instance;
-use requests::Requests;
+use requests::{Requests, UnderWay};
+use rustix::time::{ClockId, clock_gettime};
 use serde::Deserialize;
 use wattio_governor::{LatencySample, LatencySource, SourceError};
 use wattio_units::{Bytes, Seconds};
@@ -52,6 +55,8 @@ struct Trace {
     name: String,
     instance: Instance,
     requests: Requests,
+    counts: Vec<Count>,
+    told: u64,
     bytes: Vec<u8>,
     begun: usize,
 }
@@ -70,8 +75,10 @@ pub fn open(config: &Config, root: &Root, stopwatch: Stopwatch) -> Result<Polled
     }
     let condition = condition(&config.devices, root).map_err(refused)?;
     let instance = Instance::start(root, &EVENTS, &condition, buffer_kib).map_err(refused)?;
-    let trace =
-        Trace { name, instance, requests: Requests::default(), bytes: vec![0; 64 << 10], begun: 0 };
+    let counts = config.devices.iter().map(|device| Count::new(root, device)).collect();
+    let requests = Requests::default();
+    let bytes = vec![0; 64 << 10];
+    let trace = Trace { name, instance, requests, counts, told: 0, bytes, begun: 0 };
     Polled::start(trace, interval, stopwatch)
 }
 
@@ -99,7 +106,51 @@ fn condition(devices: &[String], root: &Root) -> Result<String, String> {
     Ok(parts.join(" || "))
 }
 
+/// The kernel's count of a device's requests.
+#[derive(Clone, Debug)]
+struct Count {
+    root: Root,
+    inflight: String,
+    switch: String,
+}
+
+impl Count {
+    fn new(root: &Root, device: &str) -> Self {
+        let folder = format!("/sys/block/{device}");
+        let (inflight, switch) = (format!("{folder}/inflight"), format!("{folder}/queue/iostats"));
+        Self { root: root.clone(), inflight, switch }
+    }
+
+    /// Reads and writes under way; `None` where the kernel does not count.
+    fn read(&self) -> Option<u64> {
+        // While it is off, what was begun is not counted.
+        self.root.read(&self.switch).ok().filter(|switch| switch != "0")?;
+        let text = self.root.read(&self.inflight).ok()?;
+        let counts: Option<Vec<u64>> =
+            text.split_ascii_whitespace().map(|count| count.parse().ok()).collect();
+        match counts?.as_slice() {
+            &[reads, writes] => Some(reads.saturating_add(writes)),
+            _ => None,
+        }
+    }
+}
+
+/// Microseconds of the clock that the trace is stamped with (`trace_clock` is `mono`).
+fn trace_us() -> u64 {
+    let now = clock_gettime(ClockId::Monotonic);
+    let (seconds, nanoseconds) = (now.tv_sec.unsigned_abs(), now.tv_nsec.unsigned_abs());
+    seconds.saturating_mul(1_000_000).saturating_add(nanoseconds / 1000)
+}
+
 impl Trace {
+    /// What is under way; asked before the trace is read, so that all that it counts was taken in.
+    fn under_way(&self) -> Option<UnderWay> {
+        let at_us = trace_us();
+        let counts: Option<Vec<_>> = self.counts.iter().map(Count::read).collect();
+        let requests = counts?.into_iter().fold(0, u64::saturating_add);
+        Some(UnderWay { requests, at_us })
+    }
+
     fn drain(&mut self) -> Result<(), String> {
         let mut read = 0;
         while read < READ_BYTES_MAX {
@@ -139,16 +190,61 @@ impl LatencySource for Trace {
     }
 
     fn sample(&mut self, now: Seconds) -> Result<Option<LatencySample>, SourceError> {
+        let under_way = self.under_way();
         self.drain().map_err(|message| SourceError::new(&self.name, message))?;
         if !self.instance.is_on() {
             // Silence would look as if nobody asked for anything.
             return Err(SourceError::new(&self.name, "its recording was stopped by others"));
         }
-        self.requests.sample(now).map(Some).map_err(|lost| {
+        self.requests.sample(now, under_way).map(Some).map_err(|lost| {
             let message = format!(
                 "{lost} events were lost: raise buffer, shorten interval, or take diskstats"
             );
             SourceError::new(&self.name, message)
         })
+    }
+
+    /// Told at the first one, and whenever there are ten times as many as told before.
+    fn note(&mut self) -> Option<String> {
+        let overlooked = self.requests.overlooked();
+        let news = overlooked > 0 && overlooked >= self.told.saturating_mul(10);
+        news.then(|| {
+            self.told = overlooked;
+            format!(
+                "the answers to {overlooked} requests were not seen so far: their latency is in no \
+                 sample"
+            )
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_kernels_count_is_read_and_none_where_it_does_not_count() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = Root::new(folder.path());
+        let count = Count::new(&root, "sda");
+        assert_eq!(count.read(), None);
+        std::fs::create_dir_all(root.path("/sys/block/sda/queue")).unwrap();
+        let say = |file: &str, text: &str| {
+            std::fs::write(root.path(&format!("/sys/block/sda/{file}")), text).unwrap();
+        };
+        say("queue/iostats", "1\n");
+        for (text, told) in [
+            ("       3        4\n", Some(7)),
+            ("0 0\n", Some(0)),
+            ("3\n", None),
+            ("3 x\n", None),
+            ("", None),
+        ] {
+            say("inflight", text);
+            assert_eq!(count.read(), told, "{text:?}");
+        }
+        say("inflight", "1 1\n");
+        say("queue/iostats", "0\n");
+        assert_eq!(count.read(), None);
     }
 }

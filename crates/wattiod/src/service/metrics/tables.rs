@@ -79,7 +79,7 @@ pub(super) const GAUGES: &[Metric] = &[
     },
     Metric {
         name: "wattio_power_measured_watts",
-        help: "Power by the meter.",
+        help: "Mean power of the last window, measured by the meter.",
         value: |status| status.power.measured_w,
     },
     Metric {
@@ -123,7 +123,7 @@ pub(super) const GAUGES: &[Metric] = &[
 pub(super) const COUNTERS: &[Metric] = &[
     Metric {
         name: "wattio_energy_measured_joules",
-        help: "Energy by the meter.",
+        help: "Energy measured by the meter, in the windows that it told of.",
         value: |status| status.power.measured_j,
     },
     Metric {
@@ -140,6 +140,11 @@ pub(super) const COUNTERS: &[Metric] = &[
         name: "wattio_windows",
         help: "Windows in all.",
         value: |status| count(status.counts.windows),
+    },
+    Metric {
+        name: "wattio_windows_unmeasured",
+        help: "Windows that a configured meter did not tell the power of.",
+        value: |status| status.power.meter.as_ref().and(count(status.counts.windows_unmeasured)),
     },
     Metric {
         name: "wattio_windows_missing",

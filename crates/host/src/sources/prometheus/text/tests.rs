@@ -107,6 +107,9 @@ proptest! {
         let _ = read(&text, &selector("m", &[]));
         let _ = read(&format!("m{rest}\n{text}"), &selector("m", &[("a", "b")]));
         let _ = candidates(&rest);
+        let labels = selector("m", &[("a", "b")]).labels;
+        let _ = value(&text, "m", &labels);
+        let _ = value(&format!("m{rest}\n{text}"), "m", &labels);
     }
 
     #[test]

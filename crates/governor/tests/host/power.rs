@@ -1,0 +1,101 @@
+//! Power on a host: what a meter tells reaches the law, and what it does not tell costs nothing.
+
+use crate::support::{PowerFault, Shared, governor, world};
+use std::time::Duration;
+use wattio_control::Settings;
+use wattio_governor::{Governor, Severity, Stepped, Tick};
+use wattio_law::{GroupObservation, LatencyObservation, Observation};
+use wattio_plant::{SMALL, Server};
+use wattio_units::{Seconds, Watts};
+
+/// A governor over a world in which one window is like another.
+fn steady() -> (Governor, Shared) {
+    let limits = wattio_sim::limits(&Server::from_toml(SMALL).unwrap());
+    let world = world(&limits);
+    let group = |limits: &wattio_law::GroupLimits| GroupObservation {
+        cores: limits.cores_max,
+        frequency: limits.frequency_max,
+        utilisation_clients: 0.1,
+        utilisation_background: 0.0,
+        queued: None,
+        waited_for_drives: false,
+    };
+    let latency = LatencyObservation {
+        requests: 1000,
+        latency_us_mean: Some(200.0),
+        ..LatencyObservation::quiet(Seconds(0.0))
+    };
+    world.lock().unwrap().observation = Some(Observation {
+        latency: Some(latency),
+        groups: limits.groups.iter().map(group).collect(),
+        background: vec![],
+        power: Some(Watts(61.0)),
+        alarm: false,
+    });
+    let law = wattio_control::build("pacer", &Settings::new(), &limits).unwrap();
+    (governor(&world, law, &limits, Duration::ZERO), world)
+}
+
+fn window(governor: &mut Governor, at: u32) -> (Tick, Stepped) {
+    let mut tick = governor.tick(Duration::from_millis(500) * at);
+    let stepped = tick.stepped.take().unwrap();
+    (tick, stepped)
+}
+
+#[test]
+fn what_a_source_has_to_tell_is_an_event_and_spoils_nothing() {
+    let (mut governor, world) = steady();
+    world.lock().unwrap().note = Some("3 answers were not seen".to_owned());
+    let (tick, stepped) = window(&mut governor, 1);
+    assert_eq!(tick.events[0].message, "simulated latency: 3 answers were not seen");
+    assert!(stepped.forced.is_none() && stepped.seen.latency.is_some());
+    assert_eq!(window(&mut governor, 2).0.events, []);
+}
+
+/// The law of a host never saw what is drawn.
+#[test]
+fn the_law_sees_what_the_meter_measured() {
+    let (mut governor, _) = steady();
+    let (tick, stepped) = window(&mut governor, 1);
+    assert_eq!((stepped.truth.power, stepped.seen.power), (Some(Watts(61.0)), Some(Watts(61.0))));
+    assert_eq!((tick.events, governor.account().windows_unmeasured), (vec![], 0));
+}
+
+#[test]
+fn what_a_meter_does_not_tell_is_absent_told_once_and_forces_nothing() {
+    let (mut governor, world) = steady();
+    let faults = [
+        (PowerFault::Failed, "simulated meter: does not answer"),
+        (PowerFault::Absurd(0.0), "simulated meter: says 0 W, which no host draws"),
+        (PowerFault::Absurd(f64::NAN), "simulated meter: says NaN W, which no host draws"),
+        (PowerFault::Absurd(5e5), "simulated meter: says 500000 W, which no host draws"),
+    ];
+    for (round, (fault, says)) in (0u32..).zip(faults) {
+        let begins = round * 10;
+        world.lock().unwrap().power_fault = Some(fault);
+        for at in 1..=3 {
+            let (tick, stepped) = window(&mut governor, begins + at);
+            assert_eq!((stepped.truth.power, stepped.forced), (None, None));
+            let told: Vec<_> = tick.events.into_iter().map(|e| (e.severity, e.message)).collect();
+            let news = (at == 1).then(|| (Severity::Warning, says.to_owned()));
+            assert_eq!(told, news.into_iter().collect::<Vec<_>>());
+            assert_eq!(governor.power_trouble(), Some(says));
+        }
+        // Nothing new is no answer.
+        world.lock().unwrap().power_fault = Some(PowerFault::Nothing);
+        assert_eq!(window(&mut governor, begins + 4).0.events, []);
+        assert_eq!(governor.power_trouble(), Some(says));
+        world.lock().unwrap().power_fault = None;
+        let (tick, stepped) = window(&mut governor, begins + 5);
+        assert_eq!(stepped.truth.power, Some(Watts(61.0)));
+        assert_eq!(tick.events[0].message, "simulated meter: answers again");
+        assert_eq!(governor.power_trouble(), None);
+        for at in 6..10 {
+            window(&mut governor, begins + at);
+        }
+        window(&mut governor, begins + 10);
+    }
+    let account = governor.account();
+    assert_eq!((account.windows_unmeasured, account.source_errors), (16, 0));
+    assert_eq!(governor.breaker_trips(), 0);
+}

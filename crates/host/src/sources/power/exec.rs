@@ -1,0 +1,81 @@
+//! Power from a command that measures: lines with `"power_w"`, the mean since the line before.
+
+use super::means::Means;
+use crate::Root;
+use crate::sources::exec::line::Line;
+use crate::sources::exec::{BACK_OFF, Config, Listener};
+use crate::sources::worker::Stopwatch;
+use wattio_governor::{PowerSource, SourceError};
+use wattio_units::{Seconds, Watts};
+
+/// The command, and what it said.
+pub(super) struct ExecMeter {
+    name: String,
+    stopwatch: Stopwatch,
+    listener: Listener<Told>,
+}
+
+/// What was told since it was last fetched: each line adds the energy since the one before.
+#[derive(Debug)]
+pub(super) struct Told {
+    energy: Means,
+    joules: f64,
+    at: Option<Seconds>,
+    error: Option<SourceError>,
+}
+
+impl Default for Told {
+    fn default() -> Self {
+        let energy = Means::of_energy(1.0, None, Seconds(0.0));
+        Self { energy, joules: 0.0, at: None, error: None }
+    }
+}
+
+impl Told {
+    pub(super) fn post(&mut self, said: Result<(Seconds, f64), SourceError>) {
+        match said {
+            Ok((at, power_w)) => {
+                if let Some(before) = self.at.replace(at) {
+                    self.joules += power_w * (at - before).0.max(0.0);
+                }
+                let taken = self.energy.take(at, self.joules);
+                self.error = taken.err().map(|message| SourceError::new("exec", message));
+            }
+            Err(error) => {
+                self.energy.miss();
+                (self.at, self.error) = (None, Some(error));
+            }
+        }
+    }
+
+    pub(super) fn fetch(&mut self, name: &str, now: Seconds) -> Result<Option<Watts>, SourceError> {
+        match &self.error {
+            Some(error) => Err(error.clone()),
+            None => self.energy.tell(now).map_err(|message| SourceError::new(name, message)),
+        }
+    }
+}
+
+impl ExecMeter {
+    /// Starts the command.
+    ///
+    /// # Errors
+    /// Where the configuration makes no sense. A command that ends is started again.
+    pub fn open(config: &Config, root: &Root, stopwatch: Stopwatch) -> Result<Self, SourceError> {
+        let (name, clock) = (config.name(), stopwatch.clone());
+        let command = config.build(root)?;
+        let read = move |line: Line| Ok((clock(), line.power_w.ok_or("it has no power_w")?));
+        let listener = Listener::start(&name, command, BACK_OFF, read, Told::post)?;
+        Ok(Self { name, stopwatch, listener })
+    }
+}
+
+impl PowerSource for ExecMeter {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn sample(&mut self, _: Seconds) -> Result<Option<Watts>, SourceError> {
+        self.listener.lock().fetch(&self.name, (self.stopwatch)())
+    }
+}

@@ -1,0 +1,153 @@
+//! Where the power of each window comes from: a meter of the kernel's by its name, or a `kind` of
+//! source with its keys. The law does without what a source cannot tell.
+
+mod exec;
+pub mod file;
+mod kernel;
+mod means;
+pub mod prometheus;
+
+use super::worker::Stopwatch;
+use crate::Root;
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{Error, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer};
+use std::fmt;
+use wattio_governor::{PowerSource, SourceError};
+use wattio_units::Seconds;
+
+/// `power.meter`: the name of one of the kernel's meters, or a table.
+#[derive(Clone, Debug, PartialEq)]
+pub enum MeterConfig {
+    /// `"rapl:package-0"`, `"rapl:sum"`, `"hwmon:NAME/power1"`.
+    Kernel(String),
+    /// Another source.
+    Source(SourceConfig),
+}
+
+/// Another source of power: `kind` and the keys of that kind.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
+pub enum SourceConfig {
+    /// A file that holds one number.
+    File(file::Config),
+    /// A metrics page.
+    Prometheus(prometheus::Config),
+    /// A command that prints what it measured.
+    Exec(super::exec::Config),
+}
+
+/// The unit of a number: of power at the moment, or of energy that is counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+pub enum Unit {
+    /// Watts.
+    #[serde(rename = "W")]
+    Watts,
+    /// Milliwatts.
+    #[serde(rename = "mW")]
+    Milliwatts,
+    /// Microwatts, as hwmon has them.
+    #[serde(rename = "uW")]
+    Microwatts,
+    /// Joules.
+    #[serde(rename = "J")]
+    Joules,
+    /// Millijoules.
+    #[serde(rename = "mJ")]
+    Millijoules,
+    /// Microjoules, as powercap has them.
+    #[serde(rename = "uJ")]
+    Microjoules,
+}
+
+impl Unit {
+    /// Watts or joules of one unit.
+    #[must_use]
+    pub const fn scale(self) -> f64 {
+        match self {
+            Self::Watts | Self::Joules => 1.0,
+            Self::Milliwatts | Self::Millijoules => 1e-3,
+            Self::Microwatts | Self::Microjoules => 1e-6,
+        }
+    }
+
+    /// Whether it counts energy.
+    #[must_use]
+    pub const fn is_energy(self) -> bool {
+        matches!(self, Self::Joules | Self::Millijoules | Self::Microjoules)
+    }
+}
+
+impl<'de> Deserialize<'de> for MeterConfig {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Either;
+        impl<'de> Visitor<'de> for Either {
+            type Value = MeterConfig;
+
+            fn expecting(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+                to.write_str(
+                    "a meter's name such as \"rapl:sum\", or a table such as { kind = \"file\", \
+                     path = \"/sys/...\", unit = \"uW\" }",
+                )
+            }
+            fn visit_str<E: Error>(self, name: &str) -> Result<MeterConfig, E> {
+                Ok(MeterConfig::Kernel(name.to_owned()))
+            }
+            fn visit_map<A: MapAccess<'de>>(self, table: A) -> Result<MeterConfig, A::Error> {
+                let source = SourceConfig::deserialize(MapAccessDeserializer::new(table))?;
+                Ok(MeterConfig::Source(source))
+            }
+        }
+        deserializer.deserialize_any(Either)
+    }
+}
+
+impl MeterConfig {
+    /// What can be said of it without looking at the host.
+    ///
+    /// # Errors
+    /// The key below `power.meter`, and what is allowed.
+    pub fn check(&self) -> Result<(), (&'static str, String)> {
+        match self {
+            Self::Kernel(_) => Ok(()),
+            Self::Source(SourceConfig::File(config)) => config.check(),
+            Self::Source(SourceConfig::Prometheus(config)) => config.check(),
+            Self::Source(SourceConfig::Exec(config)) => match config.command.first() {
+                Some(program) if program.starts_with('/') => Ok(()),
+                _ => {
+                    let command = &config.command;
+                    let message =
+                        format!("is {command:?}; it must begin with the program's absolute path");
+                    Err(("command", message))
+                }
+            },
+        }
+    }
+
+    /// Opens the source; `period` is the governor's window.
+    ///
+    /// # Errors
+    /// [`SourceError`] where the configuration names what is not there or makes no sense.
+    pub fn open(
+        &self,
+        root: &Root,
+        period: Seconds,
+        stopwatch: Stopwatch,
+    ) -> Result<Box<dyn PowerSource>, SourceError> {
+        Ok(match self {
+            Self::Kernel(name) => Box::new(kernel::KernelMeter::open(root, name)?),
+            Self::Source(SourceConfig::File(config)) => {
+                Box::new(file::FileMeter::open(config, root))
+            }
+            Self::Source(SourceConfig::Prometheus(config)) => {
+                Box::new(prometheus::open(config, period, stopwatch)?)
+            }
+            Self::Source(SourceConfig::Exec(config)) => {
+                Box::new(exec::ExecMeter::open(config, root, stopwatch)?)
+            }
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests;

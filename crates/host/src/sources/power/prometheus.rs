@@ -1,0 +1,141 @@
+//! Power from a metrics page in the text format of Prometheus: a gauge of power or a counter of
+//! energy. Several series that match are summed. Only plain HTTP, as for latency.
+
+use super::Unit;
+use super::means::Means;
+use crate::sources::polled::{INTERVAL_MIN, at_least, interval};
+use crate::sources::prometheus::frozen::Frozen;
+use crate::sources::prometheus::http::Client;
+use crate::sources::prometheus::{text, url};
+use crate::sources::worker::{Stopwatch, Worker};
+use serde::Deserialize;
+use std::collections::BTreeMap;
+use std::time::Duration;
+use wattio_governor::{PowerSource, SourceError};
+use wattio_units::{Seconds, Watts};
+
+const TIMEOUT_MIN: Seconds = Seconds(0.001);
+const TIMEOUT_MAX: Seconds = Seconds(60.0);
+
+/// The table `kind = "prometheus"`.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Config {
+    /// The page: `http://127.0.0.1:9290/metrics`.
+    pub url: String,
+    /// The metric, by its whole name: `ipmi_dcmi_power_consumption_watts`.
+    pub metric: String,
+    /// Labels that a series must have: `{ package = "0" }`. All series when left out.
+    #[serde(default)]
+    pub labels: BTreeMap<String, String>,
+    /// The unit of the metric: power, or energy that is counted.
+    pub unit: Unit,
+    /// How often to read the page; when left out twice a window and at least four times a second.
+    pub interval: Option<Seconds>,
+    /// How long to wait for the page.
+    #[serde(default = "timeout_default")]
+    pub timeout: Seconds,
+}
+
+fn timeout_default() -> Seconds {
+    Seconds(1.0)
+}
+
+impl Config {
+    pub(super) fn check(&self) -> Result<(), (&'static str, String)> {
+        url::parse(&self.url).map_err(|message| ("url", message))?;
+        if self.metric.is_empty() || !self.metric.bytes().all(|byte| byte.is_ascii_graphic()) {
+            return Err(("metric", format!("is {:?}, no name of a metric", self.metric)));
+        }
+        if self.interval.is_some_and(|interval| interval < INTERVAL_MIN) {
+            return Err(("interval", format!("is too short; at least {INTERVAL_MIN}")));
+        }
+        if !(TIMEOUT_MIN..=TIMEOUT_MAX).contains(&self.timeout) {
+            let message = format!("is {}; allowed is {TIMEOUT_MIN} to {TIMEOUT_MAX}", self.timeout);
+            return Err(("timeout", message));
+        }
+        Ok(())
+    }
+}
+
+/// The page, asked for in a thread of its own.
+pub(super) struct PageMeter {
+    name: String,
+    stopwatch: Stopwatch,
+    worker: Worker<Slot>,
+}
+
+/// What was read since it was last fetched.
+#[derive(Debug)]
+struct Slot {
+    means: Means,
+    error: Option<String>,
+}
+
+impl Slot {
+    fn post(&mut self, (at, read): (Seconds, Result<f64, String>)) {
+        let taken = read.and_then(|value| self.means.take(at, value));
+        if taken.is_err() {
+            self.means.miss();
+        }
+        self.error = taken.err();
+    }
+}
+
+/// Starts to read the page.
+///
+/// # Errors
+/// Where the configuration makes no sense. A server that does not answer is no error yet: it may
+/// start later.
+pub(super) fn open(
+    config: &Config,
+    period: Seconds,
+    stopwatch: Stopwatch,
+) -> Result<PageMeter, SourceError> {
+    let name = format!("prometheus {} {}", config.url, config.metric);
+    let url = url::parse(&config.url).map_err(|message| SourceError::new(&name, message))?;
+    let interval = interval(&name, config.interval, period)?;
+    let timeout = at_least(&name, "timeout", config.timeout, TIMEOUT_MIN)?;
+    let timeout = Duration::try_from_secs_f64(timeout.0.min(TIMEOUT_MAX.0));
+    let mut client = Client::new(url, timeout.unwrap_or(Duration::MAX));
+    let (metric, labels) = (config.metric.clone(), config.labels.clone());
+    let mut frozen = Frozen::default();
+    let theirs = stopwatch.clone();
+    let read = move || {
+        // As old as the question.
+        let at = theirs();
+        let value = client.get().and_then(|page| {
+            let value = text::value(&String::from_utf8_lossy(&page), &metric, &labels)?;
+            frozen.look(at, &page, value.to_bits())?;
+            Ok(value)
+        });
+        (at, value)
+    };
+    let scale = config.unit.scale();
+    let means = if config.unit.is_energy() {
+        Means::of_energy(scale, None, interval)
+    } else {
+        Means::of_power(scale, interval)
+    };
+    let slot = Slot { means, error: None };
+    let worker = Worker::start(&name, interval, slot, read, Slot::post)?;
+    Ok(PageMeter { name, stopwatch, worker })
+}
+
+impl PowerSource for PageMeter {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn sample(&mut self, _: Seconds) -> Result<Option<Watts>, SourceError> {
+        if self.worker.is_dead() {
+            return Err(SourceError::new(&self.name, "its thread died; this is a bug"));
+        }
+        let now = (self.stopwatch)();
+        let told = self.worker.with(|slot| match &slot.error {
+            Some(error) => Err(error.clone()),
+            None => slot.means.tell(now),
+        });
+        told.map_err(|message| SourceError::new(&self.name, message))
+    }
+}

@@ -1,0 +1,263 @@
+//! What waits for a core, told by the servers themselves: a gauge of each group's queue on a metrics
+//! page, beside whatever tells the cores' use.
+//!
+//! The kernel does not tell it. Its run queues hold threads that are ready to run, while a server's
+//! requests wait in queues of its own; pressure (`/proc/pressure/cpu`) is a share of time and no
+//! number of tasks; `/proc/schedstat` tells a mean over all tasks, background ones too, and only where
+//! the kernel was built for it and it was switched on.
+
+use super::polled::{INTERVAL_MIN, interval};
+use super::prometheus::http::Client;
+use super::prometheus::{text, url};
+use super::worker::{Stopwatch, Worker};
+use serde::Deserialize;
+use std::collections::BTreeMap;
+use std::time::Duration;
+use wattio_governor::{CpuSource, Cpus, GroupUse, SourceError};
+use wattio_units::Seconds;
+
+/// How long a page is waited for.
+const TIMEOUT: Duration = Duration::from_secs(1);
+/// What was read so many windows ago is not what waits now; as for latency.
+const WINDOWS_MAX: f64 = 2.0;
+/// More than any queue holds.
+const QUEUED_MAX: f64 = 1e9;
+
+/// The table `queue` of a group.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Config {
+    /// The page: `http://127.0.0.1:9100/metrics`.
+    pub url: String,
+    /// The gauge of client tasks that wait for one of the group's cores, by its whole name. Series that
+    /// match are summed.
+    pub metric: String,
+    /// Labels that a series must have.
+    #[serde(default)]
+    pub labels: BTreeMap<String, String>,
+    /// How often to read the page; when left out twice a window and at least four times a second.
+    pub interval: Option<Seconds>,
+}
+
+impl Config {
+    /// What can be said of it without looking at the host.
+    ///
+    /// # Errors
+    /// The key below `queue`, and what is allowed.
+    pub fn check(&self) -> Result<(), (&'static str, String)> {
+        url::parse(&self.url).map_err(|message| ("url", message))?;
+        if self.metric.is_empty() || !self.metric.bytes().all(|byte| byte.is_ascii_graphic()) {
+            return Err(("metric", format!("is {:?}, no name of a metric", self.metric)));
+        }
+        if self.interval.is_some_and(|interval| interval < INTERVAL_MIN) {
+            return Err(("interval", format!("is too short; at least {INTERVAL_MIN}")));
+        }
+        Ok(())
+    }
+}
+
+/// A source of use, with what waits for each group's cores.
+pub struct WithQueues {
+    inner: Box<dyn CpuSource>,
+    queues: Vec<Option<Queue>>,
+    stopwatch: Stopwatch,
+    trouble: Option<String>,
+    note: Option<String>,
+}
+
+struct Queue {
+    name: String,
+    age_max: Seconds,
+    worker: Worker<Option<(Seconds, Result<u64, String>)>>,
+}
+
+/// The source itself where no group has a queue to be read.
+///
+/// # Errors
+/// [`SourceError`] where a configuration makes no sense. A page that does not answer is no error.
+pub fn beside(
+    inner: Box<dyn CpuSource>,
+    queues: &[Option<Config>],
+    period: Seconds,
+    stopwatch: Stopwatch,
+) -> Result<Box<dyn CpuSource>, SourceError> {
+    if queues.iter().all(Option::is_none) {
+        return Ok(inner);
+    }
+    let open = |config: &Option<Config>| {
+        config.as_ref().map(|config| Queue::open(config, period, stopwatch.clone())).transpose()
+    };
+    let queues = queues.iter().map(open).collect::<Result<_, _>>()?;
+    Ok(Box::new(WithQueues { inner, queues, stopwatch, trouble: None, note: None }))
+}
+
+impl Queue {
+    fn open(config: &Config, period: Seconds, stopwatch: Stopwatch) -> Result<Self, SourceError> {
+        let name = format!("queue {} {}", config.url, config.metric);
+        let url = url::parse(&config.url).map_err(|message| SourceError::new(&name, message))?;
+        let interval = interval(&name, config.interval, period)?;
+        let mut client = Client::new(url, TIMEOUT);
+        let (metric, labels) = (config.metric.clone(), config.labels.clone());
+        let read = move || {
+            // As old as the question.
+            let at = stopwatch();
+            let value = client.get().and_then(|page| {
+                let page = String::from_utf8_lossy(&page);
+                whole(text::value(&page, &metric, &labels)?)
+            });
+            (at, value)
+        };
+        let worker = Worker::start(&name, interval, None, read, |slot, read| *slot = Some(read))?;
+        let age_max = Seconds(period.0 * WINDOWS_MAX + interval.0);
+        Ok(Self { name, age_max, worker })
+    }
+
+    fn waiting(&self, now: Seconds) -> Result<Option<u64>, String> {
+        if self.worker.is_dead() {
+            return Err(format!("{}: its thread died; this is a bug", self.name));
+        }
+        let told = self.worker.with(|slot| slot.clone());
+        let Some((at, read)) = told else { return Ok(None) };
+        let fresh = now - at <= self.age_max;
+        read.map(|waiting| fresh.then_some(waiting))
+            .map_err(|message| format!("{}: {message}", self.name))
+    }
+}
+
+/// A number of tasks.
+fn whole(value: f64) -> Result<u64, String> {
+    if (0.0..=QUEUED_MAX).contains(&value) {
+        return Ok(value.round() as u64);
+    }
+    Err(format!("says {value}, which is no number of tasks"))
+}
+
+impl CpuSource for WithQueues {
+    fn name(&self) -> &str {
+        self.inner.name()
+    }
+
+    fn sample(&mut self, now: Seconds, active: &[Cpus]) -> Result<Vec<GroupUse>, SourceError> {
+        let mut uses = self.inner.sample(now, active)?;
+        let ticked = (self.stopwatch)();
+        let mut trouble = None;
+        for (group, queue) in uses.iter_mut().zip(&self.queues) {
+            let Some(queue) = queue else { continue };
+            match queue.waiting(ticked) {
+                Ok(waiting) => group.queued = waiting.or(group.queued),
+                Err(message) => trouble = Some(message),
+            }
+        }
+        if trouble.is_some() != self.trouble.is_some() {
+            let again = || "queues of all groups are told again".to_owned();
+            self.note = Some(trouble.clone().unwrap_or_else(again));
+        }
+        self.trouble = trouble;
+        Ok(uses)
+    }
+
+    fn note(&mut self) -> Option<String> {
+        self.note.take().or_else(|| self.inner.note())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::worker::stopwatch;
+    use super::*;
+    use std::io::{Read, Write};
+    use std::net::TcpListener;
+    use std::sync::{Arc, Mutex};
+
+    struct Busy;
+
+    impl CpuSource for Busy {
+        fn name(&self) -> &str {
+            "busy"
+        }
+        fn sample(&mut self, _: Seconds, active: &[Cpus]) -> Result<Vec<GroupUse>, SourceError> {
+            let group = GroupUse {
+                utilisation_clients: 0.5,
+                utilisation_background: 0.0,
+                queued: None,
+                waited_for_drives: false,
+            };
+            Ok(vec![group; active.len()])
+        }
+    }
+
+    fn serve(page: &Arc<Mutex<String>>) -> String {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}/metrics", listener.local_addr().unwrap());
+        let page = Arc::clone(page);
+        std::thread::spawn(move || {
+            for stream in listener.incoming() {
+                let mut stream = stream.unwrap();
+                let _ = stream.read(&mut [0; 1024]);
+                let body = page.lock().unwrap().clone();
+                let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n", body.len());
+                let _ =
+                    stream.write_all(format!("{head}Connection: close\r\n\r\n{body}").as_bytes());
+            }
+        });
+        url
+    }
+
+    fn config(url: &str) -> Config {
+        let text = format!(
+            "url = '{url}'\nmetric = 'queue_depth'\nlabels = {{ pool = 'io' }}\ninterval = '1 ms'"
+        );
+        toml::from_str(&text).unwrap()
+    }
+
+    #[test]
+    fn a_group_s_queue_is_told_beside_its_use_and_one_that_is_not_told_is_absent() {
+        let page = "queue_depth{pool=\"io\",cpu=\"0\"} 3\nqueue_depth{pool=\"io\",cpu=\"1\"} 4\n\
+                    queue_depth{pool=\"net\"} 90\n";
+        let page = Arc::new(Mutex::new(page.to_owned()));
+        let queues = [None, Some(config(&serve(&page)))];
+        let mut source = beside(Box::new(Busy), &queues, Seconds(60.0), stopwatch()).unwrap();
+        let active = [Cpus::default(), Cpus::default()];
+        let mut until = |fits: &dyn Fn(&[GroupUse], Option<String>) -> bool| {
+            let began = std::time::Instant::now();
+            loop {
+                let uses = source.sample(Seconds(0.0), &active).unwrap();
+                if fits(&uses, source.note()) {
+                    break;
+                }
+                assert!(began.elapsed().as_secs() < 30, "it never came: {uses:?}");
+                std::thread::yield_now();
+            }
+        };
+        until(&|uses, note| {
+            assert_eq!((uses[0].queued, uses[1].utilisation_clients, note), (None, 0.5, None));
+            uses[1].queued == Some(7)
+        });
+        *page.lock().unwrap() = "queue_depth{pool=\"io\"} -1\n".to_owned();
+        until(&|uses, note| {
+            let told =
+                note.is_some_and(|note| note.contains("says -1, which is no number of tasks"));
+            assert!(!told || uses[1].queued.is_none());
+            told
+        });
+        *page.lock().unwrap() = "queue_depth{pool=\"io\"} 0\n".to_owned();
+        until(&|uses, note| {
+            note.is_some_and(|note| note.contains("told again")) && uses[1].queued == Some(0)
+        });
+    }
+
+    #[test]
+    fn without_queues_the_source_is_itself_and_wrong_ones_are_named() {
+        let source = beside(Box::new(Busy), &[None, None], Seconds(0.5), stopwatch()).unwrap();
+        assert_eq!(source.name(), "busy");
+        let good = config("http://127.0.0.1:1/metrics");
+        assert_eq!(good.check(), Ok(()));
+        for (wrong, key) in [
+            (Config { url: "host".into(), ..good.clone() }, "url"),
+            (Config { metric: String::new(), ..good.clone() }, "metric"),
+            (Config { interval: Some(Seconds(1e-6)), ..good.clone() }, "interval"),
+        ] {
+            assert_eq!(wrong.check().unwrap_err().0, key);
+        }
+    }
+}
