@@ -36,3 +36,17 @@ facts killed
 wattiod restore /etc/wattiod.toml > /tmp/restored; fact restore.exit $?
 fact restore.text "$(tr '\n' ';' < /tmp/restored)"
 facts restored
+
+# Somebody takes a processor off while its frequency is limited.
+limit3() { cat /sys/devices/system/cpu/cpufreq/policy3/scaling_max_freq 2> /dev/null; }
+slowed() { [ "$(limit3)" = 1200000 ]; }
+fact unplugged.before "$(limit3)"
+wattiod run /root/unplugged.toml 2> /tmp/log & daemon=$!
+until_true slowed || { cat /tmp/log; exit 1; }
+echo 0 > /sys/devices/system/cpu/cpu3/online
+kill -TERM $daemon; wait $daemon; fact unplugged.exit $?
+fact unplugged.log "$(tr '\n' ';' < /tmp/log)"
+echo 1 > /sys/devices/system/cpu/cpu3/online
+fact unplugged.back "$(limit3)"
+wattiod restore /root/unplugged.toml > /tmp/restored; fact unplugged.restore.exit $?
+fact unplugged.after "$(limit3)"

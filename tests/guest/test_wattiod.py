@@ -54,6 +54,11 @@ socket = "/run/wattiod/socket"
 state = "/run/wattiod/state"
 """
 
+# The same, turning the frequency alone.
+UNPLUGGED = CONFIGURATION
+for knob in ('kind = "cpu.cpuset"', 'kind = "cpu.online"\naccept_hotplug = true'):
+    UNPLUGGED = UNPLUGGED.replace(f"[[knob]]\n{knob}\n", "")
+
 # Ten requests of 300 us each tenth of a second.
 MEASURE = """#!/bin/sh
 while usleep 100000; do echo '{"requests": 10, "latency_us_mean": 300.0}'; done
@@ -74,6 +79,7 @@ def facts(guest: Guest) -> dict[str, str]:
     """What governed.sh found: one boot for all tests of the daemon."""
     files = {
         "/etc/wattiod.toml": CONFIGURATION,
+        "/root/unplugged.toml": UNPLUGGED,
         "/root/measure.sh": MEASURE,
         "/etc/passwd": "root:x:0:0:root:/root:/bin/sh\n",
     }
@@ -123,6 +129,18 @@ def test_a_kill_leaves_a_snapshot_and_the_knobs_where_they_were(facts: dict[str,
     assert killed["snapshot"]
     assert killed["online"] == "0-1"
     assert "scaling_max_freq" in facts["restore.text"]
+
+
+def test_a_processor_that_somebody_took_off_gets_its_limit_back_later(
+    facts: dict[str, str],
+) -> None:
+    """It came back at the limit of a daemon that had long ended, and nobody had said so."""
+    told = state(facts, "unplugged")
+    assert told["exit"] == "1"
+    assert "processor 3 is off, and keeps this limit when it comes back" in told["log"]
+    assert told["back"] == "1200000"
+    assert told["restore.exit"] == "0"
+    assert told["after"] == told["before"]
 
 
 def test_knobs_conform_in_the_guest(guest: Guest) -> None:
