@@ -199,8 +199,7 @@ def _fit(compared: list[Compared]) -> Check:
     parts = []
     for worse, name in ((False, "nearer"), (True, "further away")):
         own = [
-            f"{one.quantity} {one.label} ({one.before_percent:+.1f} % before,"
-            f" {one.now_percent:+.1f} % now)"
+            f"{one.named} ({one.before_percent:+.1f} % before, {one.now_percent:+.1f} % now)"
             for one in moved
             if one.worse is worse
         ]
