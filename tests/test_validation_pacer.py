@@ -249,7 +249,7 @@ def test_a_value_reached_with_work_left_undone_says_so_beside_it() -> None:
     header, *rows = table
     at = header.index("background_done")
     assert [found[at : at + 2] for found in rows] == [[0.5, "true"], [0.98, "false"], ["", ""]]
-    assert pacer_page.undone_text(undone) == "floor missed: 50 % of the background work done"
+    assert pacer_page.undone_text(undone) == "floor missed: 50 % of background done"
     assert pacer_page.undone_text(done) == ""
 
 
