@@ -26,6 +26,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "validation"))
 
 import pacer
 import pacer_bars
+import pacer_before
 import pacer_burst
 import pacer_checks
 import pacer_fit
@@ -248,7 +249,7 @@ def test_a_value_reached_with_work_left_undone_says_so_beside_it() -> None:
     header, *rows = table
     at = header.index("background_done")
     assert [found[at : at + 2] for found in rows] == [[0.5, "true"], [0.98, "false"], ["", ""]]
-    assert pacer_page.undone_text(undone) == "floor missed: 50 % of the background work done"
+    assert pacer_page.undone_text(undone) == "floor missed: 50 % of background done"
     assert pacer_page.undone_text(done) == ""
 
 
@@ -286,6 +287,26 @@ def test_every_sentence_on_the_tail_is_on_the_page(result: Path, page: str) -> N
     section = page[page.index('id="tail"') : page.index('id="floor"')]
     assert all(load in section for load in loads)
     assert run[0]["outcome"] in section
+
+
+def test_what_the_fit_made_worse_is_told() -> None:
+    known = {item.key: item for item in all_entries()}
+    latency = "results.rand_rw_max_latency_increase_percent"
+    saving = "results.rand_rw_power_saving_percent"
+    rows = [
+        Compared(known[latency], 15.0, [Reading("at 10 % pressure", exact(6.0))], ""),
+        Compared(known[saving], 20.0, [Reading("at 3 % pressure", exact(21.0))], ""),
+        Compared(known[saving], 20.0, [Reading("at 10 % pressure", exact(22.7))], ""),  # as before
+    ]
+    moved = pacer_before.moved(rows)
+    assert [one.worse for one in moved] == [True, False]
+    assert moved[1].before_percent == pytest.approx(35.55)
+    told = pacer_checks._fit(rows).detail
+    assert re.search(r"nearer: .*power saved at 3 %.*further away: .*mean latency, most", told)
+
+
+def test_readings_from_before_the_fit_are_of_known_numbers() -> None:
+    assert {key for key, _ in pacer_before.BEFORE} <= {item.key for item in all_entries()}
 
 
 def test_a_share_of_the_oracles_saving_is_of_the_same_seed() -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import pacer_before
 import pacer_data as data
 from pacer_data import (
     BACKGROUND_FLOOR,
@@ -52,7 +53,8 @@ class Check:
 def run(study: Evaluation, compared: list[Compared]) -> list[Check]:
     """Every check, those that must hold first."""
     must = [_bound(study), _ondemand(study), _background(study), _inputs(compared)]
-    return [*must, _combination(study), _starved(study), _captured(study), _sweep(study)]
+    found = [_combination(study), _starved(study), _captured(study), _sweep(study)]
+    return [*must, *found, _fit(compared)]
 
 
 def _bound(study: Evaluation) -> Check:
@@ -186,6 +188,23 @@ def _sweep(study: Evaluation) -> Check:
         return Check(claim, NOT_RUN, "plf was not swept")
     detail = f"within it in {inside} of {total} runs; power saved over all plf: "
     return Check(claim, FOUND, detail + ", ".join(spreads) + " pressure")
+
+
+def _fit(compared: list[Compared]) -> Check:
+    """What fitting the background work did to the published numbers."""
+    claim = "Which published numbers did fitting the background work come nearer to, and which not?"
+    moved = pacer_before.moved(compared)
+    if not moved:
+        return Check(claim, NOT_RUN, "none of the readings that it moves was run")
+    parts = []
+    for worse, name in ((False, "nearer"), (True, "further away")):
+        own = [
+            f"{one.named} ({one.before_percent:+.1f} % before, {one.now_percent:+.1f} % now)"
+            for one in moved
+            if one.worse is worse
+        ]
+        parts.append(f"{name}: {'; '.join(own) or 'none'}")
+    return Check(claim, FOUND, ". ".join(parts))
 
 
 def _listed(claim: str, values: list[tuple[str, Interval | None, str]]) -> Check:

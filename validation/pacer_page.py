@@ -232,7 +232,7 @@ def undone_text(reading: Reading) -> str:
     """That a value was reached with background work left undone; empty where it was not."""
     if reading.done is None or not reading.floor_missed:
         return ""
-    return f"floor missed: {100 * reading.done.estimate:.0f} % of the background work done"
+    return f"floor missed: {100 * reading.done.estimate:.0f} % of background done"
 
 
 def value_text(value: object) -> str:

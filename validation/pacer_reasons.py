@@ -50,8 +50,8 @@ def day_gain(seen: Evidence) -> str:
     background = _percent(seen.study.ratio("day", PRINTED, "background_rate_mean"))
     return (
         "The document's trace is not public: ours is a day of its shape, with the hours assumed."
-        f" {_gated(seen, 'day')} As printed, the law saves more because it leaves only"
-        f" {background} of the background work done; that is no saving."
+        f" {_gated(seen, 'day') or _held(seen, 'day')} As printed, the law saves more because it"
+        f" leaves only {background} of the background work done; that is no saving."
     )
 
 
@@ -215,8 +215,20 @@ def _gated(seen: Evidence, load: str) -> str:
     share = 100 * cores.estimate / count
     return (
         f"Ours gates down to {share:.0f} % of the cores ({load}) at {latency}"
-        " x latency; in the document's figure 7 latency rises below 63 %, so its server has less"
-        " room."
+        " x latency: past the point where latency rises in figure 7, as plf allows."
+    )
+
+
+def _held(seen: Evidence, load: str) -> str:
+    """How many cores PACER keeps, and what for."""
+    cores = seen.study.mean(load, PACER, "cores_active_mean")
+    if cores is None:
+        return ""
+    due = sum(group["background_cores"] for group in seen.study.server["group"])
+    return (
+        f"Ours keeps {cores.estimate:.0f} cores on the mean: the clients' work comes on top of"
+        f" {due:.1f} cores' worth of background work, which must be done and was fitted to"
+        " figure 7."
     )
 
 
