@@ -76,10 +76,17 @@ class Host:
         self.tick(0)
 
     def tick(self, seconds: float) -> None:
-        """Let every core have been busy for a fifth of `seconds`."""
+        """Let every core have been busy for a fifth of `seconds`.
+
+        The kernel's file is the same one for ever: it is written in place, in one call and at one
+        length, so that a reader finds lines that are whole.
+        """
         busy, idle = int(seconds * 20), int(seconds * 80)
-        rows = (f"cpu{number} {busy} 0 0 {idle} 0 0 0 0 0 0\n" for number in range(CORES))
-        self._write(self.stat, f"cpu  {busy * CORES} 0 0 {idle * CORES}\n" + "".join(rows))
+        rows = (f"cpu{number} {busy:8} 0 0 {idle:8} 0 0 0 0 0 0\n" for number in range(CORES))
+        text = f"cpu  {busy * CORES:12} 0 0 {idle * CORES:12}\n" + "".join(rows)
+        file = os.open(self.stat, os.O_WRONLY | os.O_CREAT)
+        os.pwrite(file, text.encode(), 0)
+        os.close(file)
 
     @staticmethod
     def _write(path: Path, text: str) -> None:

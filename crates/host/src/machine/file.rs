@@ -15,6 +15,7 @@
 use super::program::Budget;
 use super::{Trouble, quoted};
 use crate::Root;
+use crate::kept::KeptFiles;
 use std::time::Duration;
 use wattio_governor::Cpus;
 use wattio_units::Seconds;
@@ -50,9 +51,9 @@ impl Form {
 }
 
 /// The value of a file.
-pub(super) fn read(root: &Root, path: &str) -> Result<String, Trouble> {
+pub(super) fn read(files: &mut KeptFiles, path: &str) -> Result<String, Trouble> {
     check(path)?;
-    let text = root.read(path).map_err(|error| Trouble::of_system(&error, "cannot be read"))?;
+    let text = files.read(path).map_err(|error| Trouble::of_system(&error, "cannot be read"))?;
     Ok(value(path, &text))
 }
 
