@@ -95,15 +95,19 @@ def day(rounds: int, peer_events: int, span_s: float) -> Line:
         Rate.of(taken["heapq"], lambda one: one["events"] / events_per_min),
         ours,
         Goal("ours", DAY_MINUTES / (60 * DAY_MINUTES_MAX)),
-        f"{SERVER} at {DAY_PRESSURE:.0%} pressure, native: 24 h of {events_per_min * DAY_MINUTES:.2g}"
-        f" events take {took_min:.0f} min of one core (estimated from {span_s:.0f} s)",
+        f"{SERVER} at {DAY_PRESSURE:.0%} pressure, native: 24 h of"
+        f" {events_per_min * DAY_MINUTES:.2g} events take {took_min:.0f} min of one core"
+        f" (estimated from {span_s:.0f} s)",
     )
 
 
 def beside_heapq(
     pressure: float, rounds: int, peer_events: int, span_s: float
 ) -> tuple[int, dict[str, list[Timed[dict[str, Any]]]]]:
-    """Runs at a pressure in turn with the loop; how many events it has pending. Raises BenchError."""
+    """Runs at a pressure in turn with the loop, and how many events that has pending.
+
+    Raises BenchError.
+    """
     text = _core.built_in_servers()[SERVER]
     clients = json.loads(_core.check_server(text))["clients"]
     iops = pressure * _core.saturated_iops(text, json.dumps(PATTERN), clients, 1)
