@@ -76,10 +76,17 @@ class Host:
         self.tick(0)
 
     def tick(self, seconds: float) -> None:
-        """Let every core have been busy for a fifth of `seconds`."""
+        """Let every core have been busy for a fifth of `seconds`.
+
+        The kernel's file is the same one for ever: it is written in place, in one call and at one
+        length, so that a reader finds lines that are whole.
+        """
         busy, idle = int(seconds * 20), int(seconds * 80)
-        rows = (f"cpu{number} {busy} 0 0 {idle} 0 0 0 0 0 0\n" for number in range(CORES))
-        self._write(self.stat, f"cpu  {busy * CORES} 0 0 {idle * CORES}\n" + "".join(rows))
+        rows = (f"cpu{number} {busy:8} 0 0 {idle:8} 0 0 0 0 0 0\n" for number in range(CORES))
+        text = f"cpu  {busy * CORES:12} 0 0 {idle * CORES:12}\n" + "".join(rows)
+        file = os.open(self.stat, os.O_WRONLY | os.O_CREAT)
+        os.pwrite(file, text.encode(), 0)
+        os.close(file)
 
     @staticmethod
     def _write(path: Path, text: str) -> None:
@@ -278,6 +285,9 @@ def cost(program: Path, rounds: int, span_s: float) -> Iterator[Line]:
     )
 
 
+CALM_WINDOWS = 60
+"""Windows of the source, of 50 ms each, from the last step down to the burst."""
+
 FEED = "import sys\nfor line in open(sys.argv[1]):\n    print(line, end='', flush=True)\n"
 
 
@@ -308,16 +318,23 @@ def reactions(program: Path, bursts: int, settings: str) -> list[Timed[int]]:
                 feed.write(json.dumps(line) + "\n")
                 return start
 
-            def slowed() -> bool:
+            def khz() -> int:
                 # The daemon empties the file and writes it: between the two it is neither.
-                return int(host.limits[0].read_text() or KHZ_MIN) < KHZ_MAX
+                return int(host.limits[0].read_text() or KHZ_MIN)
+
+            def slowed() -> bool:
+                return khz() < KHZ_MAX
 
             for _ in range(bursts):
                 deadline = time.monotonic() + 60.0
-                while not slowed():
+                while khz() > KHZ_MIN:
                     window(200.0)
                     if time.monotonic() > deadline:
                         raise BenchError("burst: the daemon never slowed down")
+                # A burst on the heels of a step down is laid to that, and the step is not taken
+                # again for a minute.
+                for _ in range(CALM_WINDOWS):
+                    window(200.0)
                 first = window(800.0)
                 late = threading.Thread(target=window, args=(800.0,))
                 late.start()

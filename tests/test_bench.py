@@ -52,9 +52,11 @@ def test_a_wrong_queue_fails_the_bench() -> None:
 
 
 def test_the_plant_serves_what_is_asked_for() -> None:
-    found = list(plant.lines(rounds=1, peer_events=1000, span_s=0.5))
-    assert (found[0].name, found[0].unit) == ("plant", "events")
-    assert found[0].ours.median > 0
+    found = list(plant.lines(rounds=1, peer_events=1000, span_s=0.5, day_span_s=0.5))
+    assert [(one.name, one.unit) for one in found] == [("plant", "events"), ("day", "minutes")]
+    assert all(one.ours.median > 0 for one in found)
+    told = f"take {24 * 60 / found[1].ours.median / 60:.0f} min of one core (estimated from 0 s)"
+    assert told in found[1].note
 
 
 def test_readers_agree(tmp_path: Path) -> None:

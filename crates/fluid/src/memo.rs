@@ -2,6 +2,7 @@
 
 use crate::demand::Demand;
 use crate::steady::{self, Setting, Steady};
+use std::sync::Arc;
 use wattio_plant::Server;
 
 /// What an equilibrium is of.
@@ -17,7 +18,7 @@ pub struct Key {
 
 /// A table of so many places, each of which keeps what was last worked out for it.
 pub struct Memo {
-    places: Vec<Option<(Key, Steady)>>,
+    places: Vec<Option<(Key, Arc<Steady>)>>,
 }
 
 const PLACES: usize = 512;
@@ -31,19 +32,25 @@ impl Memo {
     }
 
     /// The equilibrium of a key; `clients` who wait for their answer, where a rate is unlimited.
-    pub fn get(&mut self, key: &Key, server: &Server, demand: &Demand, clients: f64) -> Steady {
+    pub fn get(
+        &mut self,
+        key: &Key,
+        server: &Server,
+        demand: &Demand,
+        clients: f64,
+    ) -> Arc<Steady> {
         let at = key.place(server.groups.len());
         if let Some((known, steady)) = &self.places[at]
             && known == key
         {
-            return *steady;
+            return steady.clone();
         }
-        let steady = if key.rate.is_finite() {
+        let steady = Arc::new(if key.rate.is_finite() {
             steady::of(server, demand, key.rate, &key.setting)
         } else {
             closed(server, demand, &key.setting, clients)
-        };
-        self.places[at] = Some((*key, steady));
+        });
+        self.places[at] = Some((*key, steady.clone()));
         steady
     }
 }

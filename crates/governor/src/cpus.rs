@@ -1,6 +1,5 @@
 //! Sets of processors, as the kernel writes them: `0-3,8`.
 
-use std::collections::BTreeSet;
 use std::fmt;
 use std::str::FromStr;
 use thiserror::Error;
@@ -8,9 +7,10 @@ use thiserror::Error;
 /// The highest processor number that is believed.
 const CPU_MAX: u32 = 65_535;
 
-/// A set of processors by number.
+/// A set of processors by number: ascending, each once. A list in one piece is made, copied and
+/// compared in every window, and changed next to never.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Cpus(BTreeSet<u32>);
+pub struct Cpus(Vec<u32>);
 
 /// Why a text is not a list of processors.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
@@ -38,7 +38,7 @@ impl Cpus {
     /// Whether a processor is in the set.
     #[must_use]
     pub fn contains(&self, cpu: u32) -> bool {
-        self.0.contains(&cpu)
+        self.0.binary_search(&cpu).is_ok()
     }
 
     /// The processors, ascending.
@@ -48,31 +48,43 @@ impl Cpus {
 
     /// Adds a processor.
     pub fn insert(&mut self, cpu: u32) {
-        self.0.insert(cpu);
+        if let Err(at) = self.0.binary_search(&cpu) {
+            self.0.insert(at, cpu);
+        }
     }
 
     /// Those in both sets.
     #[must_use]
     pub fn and(&self, other: &Self) -> Self {
-        Self(self.0.intersection(&other.0).copied().collect())
+        Self(self.iter().filter(|&cpu| other.contains(cpu)).collect())
     }
 
     /// Those in either set.
     #[must_use]
     pub fn or(&self, other: &Self) -> Self {
-        Self(self.0.union(&other.0).copied().collect())
+        self.iter().chain(other.iter()).collect()
     }
 
     /// Those in this set and not in the other.
     #[must_use]
     pub fn without(&self, other: &Self) -> Self {
-        Self(self.0.difference(&other.0).copied().collect())
+        Self(self.iter().filter(|&cpu| !other.contains(cpu)).collect())
+    }
+
+    /// Whether a processor is in both sets.
+    #[must_use]
+    pub fn meets(&self, other: &Self) -> bool {
+        let (few, many) = if self.len() < other.len() { (self, other) } else { (other, self) };
+        few.iter().any(|cpu| many.contains(cpu))
     }
 }
 
 impl FromIterator<u32> for Cpus {
     fn from_iter<I: IntoIterator<Item = u32>>(cpus: I) -> Self {
-        Self(cpus.into_iter().collect())
+        let mut cpus: Vec<u32> = cpus.into_iter().collect();
+        cpus.sort_unstable();
+        cpus.dedup();
+        Self(cpus)
     }
 }
 
@@ -80,7 +92,7 @@ impl FromStr for Cpus {
     type Err = CpusError;
 
     fn from_str(text: &str) -> Result<Self, CpusError> {
-        let mut cpus = BTreeSet::new();
+        let mut cpus = Vec::new();
         for part in text.trim().split(',').map(str::trim).filter(|part| !part.is_empty()) {
             let number = |digits: &str| {
                 let digits = digits.trim();
@@ -93,7 +105,7 @@ impl FromStr for Cpus {
                 _ => return Err(CpusError { text: text.to_owned(), part: part.to_owned() }),
             }
         }
-        Ok(Self(cpus))
+        Ok(cpus.into_iter().collect())
     }
 }
 
@@ -120,6 +132,7 @@ impl fmt::Display for Cpus {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+    use std::collections::BTreeSet;
 
     #[test]
     fn the_kernels_lists_are_read_and_written() {
@@ -135,6 +148,30 @@ mod tests {
     }
 
     proptest! {
+        /// The sets of the standard library are the slow reference.
+        #[test]
+        fn sets_are_sets(
+            one in proptest::collection::vec(0u32..20, 0..12),
+            other in proptest::collection::vec(0u32..20, 0..12),
+            more in 0u32..20,
+        ) {
+            let set = |cpus: &[u32]| cpus.iter().copied().collect::<BTreeSet<u32>>();
+            let (mut a, b): (Cpus, Cpus) =
+                (one.iter().copied().collect(), other.iter().copied().collect());
+            let (mut x, y) = (set(&one), set(&other));
+            let same = |cpus: &Cpus, set: BTreeSet<u32>| {
+                cpus.iter().collect::<Vec<_>>() == set.into_iter().collect::<Vec<_>>()
+            };
+            prop_assert!(same(&a.and(&b), &x & &y) && same(&a.or(&b), &x | &y));
+            prop_assert!(same(&a.without(&b), &x - &y));
+            prop_assert_eq!(a.meets(&b), !x.is_disjoint(&y));
+            prop_assert_eq!(a.contains(more), x.contains(&more));
+            prop_assert_eq!(a.cmp(&b), x.cmp(&y));
+            a.insert(more);
+            x.insert(more);
+            prop_assert!(same(&a, x));
+        }
+
         #[test]
         fn what_is_written_is_read_again(cpus in proptest::collection::btree_set(0u32..200, 0..40)) {
             let cpus: Cpus = cpus.into_iter().collect();

@@ -11,6 +11,8 @@ pub struct BackgroundWork {
     due_rate: f64,
     /// Tasks that are released per nanosecond.
     release_rate: f64,
+    /// The most that is released and not begun.
+    release_depth: f64,
     slice_ns: f64,
     /// Due and not begun.
     due: f64,
@@ -38,6 +40,7 @@ impl BackgroundWork {
         Self {
             due_rate,
             release_rate: due_rate,
+            release_depth: release_depth(due_rate),
             slice_ns,
             due: 0.0,
             due_limit: due_rate * limit_s * 1e9,
@@ -87,6 +90,8 @@ impl BackgroundWork {
     pub fn set_budget(&mut self, cores: Option<f64>, now: Nanoseconds) {
         self.update(now);
         self.release_rate = cores.map_or(self.due_rate, |cores| cores / self.slice_ns);
+        self.release_depth = release_depth(self.release_rate);
+        self.released = least(self.released, self.release_depth);
         if self.release_rate == 0.0 {
             self.released = 0.0;
         }
@@ -104,16 +109,32 @@ impl BackgroundWork {
         ready
     }
 
-    /// Brings the amounts up to `now`.
+    /// Brings the amounts up to `now`; twice at one time is as good as once.
     #[inline]
     pub fn update(&mut self, now: Nanoseconds) {
-        let span_ns = (now - self.updated) as f64;
+        if now == self.updated {
+            return;
+        }
+        // By way of a signed number, which a processor turns into a float in one step.
+        let span_ns = (now - self.updated) as i64 as f64;
         let became_due = span_ns * self.due_rate;
         self.updated = now;
         self.offered += became_due;
-        self.due = (self.due + became_due).min(self.due_limit);
-        self.due_most = self.due_most.max(self.due);
-        let depth = (self.release_rate * RELEASE_DEPTH_NS).max(1.0);
-        self.released = (self.released + span_ns * self.release_rate).min(depth);
+        self.due = least(self.due + became_due, self.due_limit);
+        if self.due > self.due_most {
+            self.due_most = self.due;
+        }
+        self.released = least(self.released + span_ns * self.release_rate, self.release_depth);
     }
+}
+
+/// How much work may be saved up at a rate of release.
+fn release_depth(rate: f64) -> f64 {
+    (rate * RELEASE_DEPTH_NS).max(1.0)
+}
+
+/// The lesser of two numbers, neither of which is NaN: one instruction where `f64::min` takes five.
+#[inline]
+fn least(one: f64, other: f64) -> f64 {
+    if one > other { other } else { one }
 }

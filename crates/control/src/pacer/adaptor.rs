@@ -101,7 +101,8 @@ impl Adaptor {
             self.step_frequency(loss, limits, settings);
             return self.action(seen, limits, settings);
         }
-        let first = costs_less(self.frequency_share, seen, limits, settings);
+        // Dear to tell, and not always asked for.
+        let cores_first = |share: f64| costs_less(share, seen, limits, settings) == Knob::Cores;
         let blames = distance.blames;
         let verdict = blames.map(|blames| self.tried.blame(blames, limits, settings));
         // Of a step that is not to blame nothing would be undone, and nothing given back.
@@ -110,11 +111,12 @@ impl Adaptor {
         }
         if loss >= 0.0 {
             self.unwind_up(seen, limits, settings);
-            let cores_go = first == Knob::Cores && !self.cores_at_rest(seen, limits, settings);
+            let cores_go =
+                !self.cores_at_rest(seen, limits, settings) && cores_first(self.frequency_share);
             if cores_go || !self.lower_frequency(loss, seen, limits, settings) {
                 self.step_cores(loss, settings);
             }
-        } else if self.gives_back_frequency(first, seen, settings) {
+        } else if self.gives_back_frequency(cores_first, seen, settings) {
             self.step_frequency(loss, limits, settings);
         } else {
             self.unwind_down(seen, settings);
@@ -147,7 +149,7 @@ impl Adaptor {
     /// Whether it is the frequency that gives back: what goes last comes back first.
     fn gives_back_frequency(
         &self,
-        first: Knob,
+        cores_first: impl Fn(f64) -> bool,
         seen: &Observation,
         settings: &PacerSettings,
     ) -> bool {
@@ -155,7 +157,7 @@ impl Adaptor {
         let gated = |(group, &desired): (&GroupObservation, &f64)| desired > group.utilisation();
         let cores_gave =
             settings.adapt_cores && seen.groups.iter().zip(&self.utilisation_desired).any(gated);
-        lowered && (first == Knob::Cores || !cores_gave)
+        lowered && (!cores_gave || cores_first(self.frequency_share))
     }
 
     /// Before cores come back: a group whose cores are fewer than it could have at `u_des`, held

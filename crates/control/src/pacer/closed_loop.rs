@@ -203,7 +203,8 @@ mod tests {
             latency_us_mean: Some(latency_us),
             ..LatencyObservation::quiet(Seconds(0.0))
         };
-        stability.push(&latency, power_w, Seconds(0.5)).unwrap()
+        assert!(stability.push(&latency, power_w, Seconds(0.5)));
+        stability.last().unwrap().clone()
     }
 
     fn told(measured: impl Into<Option<f64>>, by_table: impl Into<Option<f64>>) -> Told {

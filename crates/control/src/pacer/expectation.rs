@@ -48,6 +48,25 @@ pub struct Expectation {
     mix_mix: [[f64; 2]; 2],
     latency: f64,
     mix_latency: [f64; 2],
+    /// What these sums say, since the last window that they took in: it is asked for many times.
+    line: Line,
+}
+
+/// A regression line: `latency_us + slope (x - mix)`.
+#[derive(Clone, Copy, Debug, Default)]
+struct Line {
+    mix: [f64; 2],
+    latency_us: f64,
+    slope: [f64; 2],
+}
+
+impl Line {
+    /// At least a tenth of the mean latency.
+    fn at(&self, mix: Mix) -> f64 {
+        let (x, mean, slope) = (mix.as_array(), self.mix, self.slope);
+        let expected = self.latency_us + slope[0] * (x[0] - mean[0]) + slope[1] * (x[1] - mean[1]);
+        expected.max(0.1 * self.latency_us)
+    }
 }
 
 impl Expectation {
@@ -64,6 +83,7 @@ impl Expectation {
                 self.mix_mix[i][j] = self.mix_mix[i][j] * MEMORY + weight * x[i] * x[j];
             }
         }
+        self.line = self.fit();
     }
 
     /// The expected latency of mix `to` over that of mix `from`.
@@ -72,25 +92,23 @@ impl Expectation {
         if self.windows < WINDOWS_MIN || self.weight <= 0.0 {
             return 1.0;
         }
-        let ratio = self.expected(to) / self.expected(from);
+        let ratio = self.line.at(to) / self.line.at(from);
         ratio.clamp(1.0 / TRANSLATION_MAX, TRANSLATION_MAX)
     }
 
-    /// `l + slope (x - mean x)`, at least a tenth of the mean latency.
-    fn expected(&self, mix: Mix) -> f64 {
+    /// The line of least squares.
+    fn fit(&self) -> Line {
         let mean = [self.mix[0] / self.weight, self.mix[1] / self.weight];
-        let latency = self.latency / self.weight;
+        let latency_us = self.latency / self.weight;
         let covariance = |i: usize, j: usize| self.mix_mix[i][j] / self.weight - mean[i] * mean[j];
         let a = covariance(0, 0) + RIDGE[0];
         let b = covariance(0, 1);
         let d = covariance(1, 1) + RIDGE[1];
-        let with_latency = |i: usize| self.mix_latency[i] / self.weight - mean[i] * latency;
+        let with_latency = |i: usize| self.mix_latency[i] / self.weight - mean[i] * latency_us;
         let (p, q) = (with_latency(0), with_latency(1));
         let determinant = a * d - b * b;
         let slope = [(d * p - b * q) / determinant, (a * q - b * p) / determinant];
-        let x = mix.as_array();
-        let expected = latency + slope[0] * (x[0] - mean[0]) + slope[1] * (x[1] - mean[1]);
-        expected.max(0.1 * latency)
+        Line { mix: mean, latency_us, slope }
     }
 }
 

@@ -6,7 +6,6 @@ use super::baseline::{Baseline, Level};
 use super::burst::Late;
 use super::closed_loop::Advice;
 use super::expectation::Mix;
-use super::stability::Sample;
 use super::state::OperatingState;
 use super::tried::Blame;
 use super::{NO_HISTOGRAM, Pacer};
@@ -16,15 +15,15 @@ use wattio_law::{LatencyObservation, Observation};
 const BACK: f64 = -0.25;
 
 impl Pacer {
-    /// How far a sample is from what is promised, times the windows that it stands for; or why
-    /// that cannot be told.
-    pub(super) fn distance(&mut self, sample: &Sample) -> Result<Distance, &'static str> {
+    /// How far the last sample is from what is promised, times the windows that it stands for; or
+    /// why that cannot be told.
+    pub(super) fn distance(&mut self) -> Result<Distance, &'static str> {
         let settings = &self.settings;
+        let sample = self.stability.last().ok_or("no window to go by")?;
         let known = self.level.and_then(|level| self.baselines.known(level));
         let full_speed = known.ok_or("a load whose latency at full speed is not known")?;
         let translation = self.expectation.translation(full_speed.mix(), sample.mix());
-        let lately = self.stability.over_all_windows();
-        let lately = lately.as_ref().unwrap_or(sample);
+        let lately = self.stability.over_all_windows().unwrap_or(sample);
         let below_bound = self
             .promise
             .distance(sample, lately, full_speed, translation, settings)
@@ -87,11 +86,11 @@ impl Pacer {
             lately.latency_us_mean / (full_speed.mean().latency_us_mean * translation)
         });
         let may_follow = if self.closed_loop.is_open() { 1.0 } else { slowed };
-        if self.baselines.still_at(held, &lately, may_follow) {
+        if self.baselines.still_at(held, lately, may_follow) {
             return Some(held);
         }
         let follows = if self.closed_loop.is_closed() { slowed } else { 1.0 };
-        Some(self.baselines.level_of_slowed(&lately, follows))
+        Some(self.baselines.level_of_slowed(lately, follows))
     }
 
     /// The baseline of the level in force, and by how much the latency of a mix of requests
@@ -140,7 +139,7 @@ impl Pacer {
         let is_stable = self.state == OperatingState::Stable;
         let lately = self.stability.over_all_windows().filter(|_| is_stable);
         let arrivals = lately.and_then(|lately| {
-            self.burst.requests_of_a_burst(&lately, &self.held.groups, &self.settings)
+            self.burst.requests_of_a_burst(lately, &self.held.groups, &self.settings)
         });
         let first = (self.state == OperatingState::Idle).then_some(1);
         self.burst.arrivals = arrivals.or(first);

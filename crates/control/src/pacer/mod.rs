@@ -188,7 +188,7 @@ impl Pacer {
         {
             self.expectation.learn(mix, latency_us, latency.requests);
         }
-        if self.stability.push(latency, power_of(seen, &self.limits), dt).is_none() {
+        if !self.stability.push(latency, power_of(seen, &self.limits), dt) {
             return full;
         }
         let Some(mean) = self.stability.over_all_windows() else { return full };
@@ -199,7 +199,7 @@ impl Pacer {
             self.reason = NO_HISTOGRAM;
             return full;
         }
-        let level = self.baselines.learn(mean, self.stability.windows());
+        let level = self.baselines.learn(mean.clone(), self.stability.windows());
         self.move_to(Some(level));
         self.state = OperatingState::Stable;
         self.unsteady = Seconds(0.0);
@@ -218,12 +218,12 @@ impl Pacer {
             self.blame(latency);
             return self.destabilise(reason);
         }
-        let Some(sample) = self.stability.push(latency, power_of(seen, &self.limits), dt) else {
+        if !self.stability.push(latency, power_of(seen, &self.limits), dt) {
             self.reason = "too few requests for a mean: waiting";
             let mut action = self.held.clone();
             action.background = self.background.budgets(&self.settings);
             return action;
-        };
+        }
         if self.stability.divergence(&self.expectation) > self.settings.unstable_threshold {
             if !self.blame(latency) {
                 return self.destabilise("the latency diverges");
@@ -235,7 +235,7 @@ impl Pacer {
             return action;
         }
         self.move_to(self.level_of_load());
-        match self.distance(&sample) {
+        match self.distance() {
             Err(reason) => self.destabilise(reason),
             Ok(distance) => {
                 let held = &self.held.groups;

@@ -7,6 +7,7 @@
 //! to go is told by the latency that is measured.
 
 use super::settings::PacerSettings;
+use std::cell::OnceCell;
 use wattio_law::{CorePower, GroupLimits, GroupObservation, Limits, Observation};
 use wattio_units::Hertz;
 
@@ -38,11 +39,13 @@ pub fn costs_less(
 ) -> Knob {
     let known = limits.groups.iter().all(|group| !group.power.is_empty());
     let compared = known.then(|| {
-        let pairs = || seen.groups.iter().zip(&limits.groups);
-        let cores = pairs().map(|(group, limits)| core_less(group, limits, settings)).sum();
-        let slower: Step =
-            pairs().map(|(group, limits)| slower(group, limits, frequency_share, settings)).sum();
-        prefer_cores(cores, slower)
+        let (mut cores, mut slow) = (Step::default(), Step::default());
+        for (group, limits) in seen.groups.iter().zip(&limits.groups) {
+            let wait = Wait::of(group);
+            cores = cores + core_less(group, &wait, limits, settings);
+            slow = slow + slower(&wait, limits, frequency_share, settings);
+        }
+        prefer_cores(cores, slow)
     });
     let sleep = limits.groups.iter().all(|group| group.idle_cores_sleep);
     if compared.flatten().unwrap_or(!sleep) { Knob::Cores } else { Knob::Frequency }
@@ -55,29 +58,49 @@ fn prefer_cores(cores: Step, slower: Step) -> Option<bool> {
     (cores.is_finite() && slower.is_finite() && cores != slower).then_some(cores > slower)
 }
 
-impl std::iter::Sum for Step {
-    fn sum<I: Iterator<Item = Self>>(steps: I) -> Self {
-        steps.fold(Self::default(), |sum, step| Self {
-            saves_w: sum.saves_w + step.saves_w,
-            costs: sum.costs + step.costs,
-        })
+impl std::ops::Add for Step {
+    type Output = Self;
+    fn add(self, other: Self) -> Self {
+        Self { saves_w: self.saves_w + other.saves_w, costs: self.costs + other.costs }
+    }
+}
+
+/// A group's work, and what a client's task waits now; worked out when it is first asked for.
+struct Wait {
+    load: Load,
+    cores: f64,
+    now: OnceCell<f64>,
+}
+
+impl Wait {
+    fn of(group: &GroupObservation) -> Self {
+        let cores = f64::from(group.cores);
+        Self { load: Load::of(group), cores, now: OnceCell::new() }
+    }
+
+    fn now(&self) -> f64 {
+        *self.now.get_or_init(|| self.load.wait(self.cores))
     }
 }
 
 /// A core of a group less: it no longer idles, and tasks wait longer.
-fn core_less(group: &GroupObservation, limits: &GroupLimits, settings: &PacerSettings) -> Step {
+fn core_less(
+    group: &GroupObservation,
+    wait: &Wait,
+    limits: &GroupLimits,
+    settings: &PacerSettings,
+) -> Step {
     if !settings.adapt_cores || group.cores <= limits.cores_min || group.cores < 2 {
         return Step::default();
     }
-    let cores = f64::from(group.cores);
-    let load = Load::of(group);
-    let costs = load.clients * (load.wait(cores - 1.0) - load.wait(cores));
+    let Wait { load, cores, .. } = wait;
+    let costs = load.clients * (load.wait(cores - 1.0) - wait.now());
     Step { saves_w: draws(&limits.power, group.frequency).idle.0, costs }
 }
 
 /// The frequency one step lower, or as much lower as a whole loss distance makes it.
 fn slower(
-    group: &GroupObservation,
+    wait: &Wait,
     limits: &GroupLimits,
     frequency_share: f64,
     settings: &PacerSettings,
@@ -95,15 +118,14 @@ fn slower(
     }
     let bound_share = limits.frequency_bound_share.unwrap_or(1.0);
     let stretch = 1.0 - bound_share + bound_share * (now / next);
-    let cores = f64::from(group.cores);
-    let load = Load::of(group);
+    let &Wait { load, cores, .. } = wait;
     let power = |frequency: Hertz, stretch: f64| {
         let draws = draws(&limits.power, frequency);
         let busy = ((load.clients + load.background) * stretch).min(cores);
         busy * draws.running.0 + (cores - busy) * draws.idle.0
     };
     let slow = Load { clients: load.clients * stretch, background: load.background * stretch };
-    let costs = slow.clients * (1.0 + slow.wait(cores)) - load.clients * (1.0 + load.wait(cores));
+    let costs = slow.clients * (1.0 + slow.wait(cores)) - load.clients * (1.0 + wait.now());
     Step { saves_w: power(now, 1.0) - power(next, stretch), costs }
 }
 

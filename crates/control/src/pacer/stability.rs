@@ -97,6 +97,8 @@ pub struct Stability {
     windows: usize,
     requests_min: u64,
     samples: VecDeque<Sample>,
+    /// All k windows as one, once there are k.
+    all: Option<Sample>,
     growing: Option<Sample>,
     /// Time without any request since the last window that had one.
     empty: Seconds,
@@ -108,6 +110,7 @@ impl Stability {
             windows,
             requests_min,
             samples: VecDeque::with_capacity(windows),
+            all: None,
             growing: None,
             empty: Seconds(0.0),
         }
@@ -115,20 +118,21 @@ impl Stability {
 
     pub fn clear(&mut self) {
         self.samples.clear();
+        self.all = None;
         self.growing = None;
         self.empty = Seconds(0.0);
     }
 
-    /// Adds a window; returns the sample that it completes, if it does.
+    /// Adds a window; returns whether that completes a sample, which is the last one then.
     pub fn push(
         &mut self,
         latency: &LatencyObservation,
         power_w: Told,
         dt: Seconds,
-    ) -> Option<Sample> {
+    ) -> bool {
         let Some(latency_us_mean) = latency.latency_us_mean.filter(|_| latency.requests > 0) else {
             self.empty = self.empty + dt;
-            return None;
+            return false;
         };
         let window = Sample {
             requests: latency.requests,
@@ -141,17 +145,26 @@ impl Stability {
             span: dt + self.empty,
         };
         self.empty = Seconds(0.0);
-        let sample =
-            self.growing.take().map_or_else(|| window.clone(), |growing| growing.merge(&window));
+        let sample = match self.growing.take() {
+            Some(growing) => growing.merge(&window),
+            None => window,
+        };
         if sample.requests < self.requests_min {
             self.growing = Some(sample);
-            return None;
+            return false;
         }
         if self.samples.len() == self.windows {
             self.samples.pop_front();
         }
-        self.samples.push_back(sample.clone());
-        Some(sample)
+        self.samples.push_back(sample);
+        let full = self.samples.len() == self.windows;
+        self.all = full.then(|| Sample::of(&self.samples)).flatten();
+        true
+    }
+
+    /// The last sample.
+    pub fn last(&self) -> Option<&Sample> {
+        self.samples.back()
     }
 
     /// `max |l_i - l_avg| / l_avg`, with `l_avg = (1/k) sum l_i` (section IV-B; the equation of
@@ -167,9 +180,8 @@ impl Stability {
     }
 
     /// All k windows as one sample, once there are k.
-    pub fn over_all_windows(&self) -> Option<Sample> {
-        let full = self.samples.len() == self.windows;
-        full.then(|| Sample::of(&self.samples)).flatten()
+    pub fn over_all_windows(&self) -> Option<&Sample> {
+        self.all.as_ref()
     }
 
     /// The last windows, oldest first.
@@ -200,9 +212,10 @@ mod tests {
     fn sparse_windows_are_merged_and_their_time_is_kept() {
         let mut stability = Stability::new(2, 10);
         let half = Seconds(0.5);
-        assert_eq!(stability.push(&window(4, 100.0), Told::default(), half), None);
-        assert_eq!(stability.push(&window(0, 0.0), Told::default(), half), None);
-        let sample = stability.push(&window(6, 200.0), Told::default(), half).unwrap();
+        assert!(!stability.push(&window(4, 100.0), Told::default(), half));
+        assert!(!stability.push(&window(0, 0.0), Told::default(), half));
+        assert!(stability.push(&window(6, 200.0), Told::default(), half));
+        let sample = stability.last().unwrap();
         assert_eq!((sample.requests, sample.span), (10, Seconds(1.5)));
         assert!((sample.latency_us_mean - 160.0).abs() < 1e-9);
         assert_eq!(sample.read_share, None);

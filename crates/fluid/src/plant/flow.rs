@@ -4,14 +4,17 @@ use super::FluidServer;
 use crate::memo::Key;
 use crate::steady::Steady;
 use crate::sums::Sums;
+use std::sync::Arc;
 use wattio_plant::GROUPS_MAX;
 
 impl FluidServer {
     /// The equilibrium of the present rate and setting, or of the greatest rate that is served.
-    pub(super) fn equilibrium(&mut self) -> Steady {
-        if let Some(steady) = self.steady {
-            return steady;
-        }
+    pub(super) fn equilibrium(&mut self) -> &Arc<Steady> {
+        let steady = self.steady.take().unwrap_or_else(|| self.new_equilibrium());
+        self.steady.insert(steady)
+    }
+
+    fn new_equilibrium(&mut self) -> Arc<Steady> {
         let demand = &self.load.demands[self.stretch.demand as usize];
         let mut key = Key { rate: self.rate(), demand: self.stretch.demand, setting: self.setting };
         let mut steady = self.memo.get(&key, &self.server, demand, self.clients);
@@ -23,14 +26,13 @@ impl FluidServer {
                 steady = most;
             }
         }
-        self.steady = Some(steady);
         steady
     }
 
     /// Goes on to `until` or to the next time at which anything changes.
     pub(super) fn flow(&mut self, until_ns: u64, sums: &mut Sums) {
-        let steady = self.equilibrium();
-        self.flowed = Some(steady);
+        let steady = self.equilibrium().clone();
+        self.flowed = Some(steady.clone());
         let rate = self.rate();
         let mut end_ns = until_ns.min(self.stretch.until_ns).min(self.slot_end_ns);
         let groups = self.server.groups.len();

@@ -97,14 +97,14 @@ pub struct FluidServer {
     pub(crate) backlog: [f64; GROUPS_MAX],
     /// Requests that came and that the server could not take yet.
     pub(crate) waiting: f64,
-    steady: Option<Steady>,
-    flowed: Option<Steady>,
+    steady: Option<Arc<Steady>>,
+    flowed: Option<Arc<Steady>>,
     window: Sums,
     /// Sums since the start.
     pub totals: Sums,
     /// Requests by latency since the start; empty without tails.
     pub latencies: Vec<f64>,
-    spread: Option<(Steady, f64, Spread)>,
+    spread: Option<(Arc<Steady>, f64, Spread)>,
     rate_told: f64,
 }
 

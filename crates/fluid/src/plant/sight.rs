@@ -5,15 +5,16 @@ use crate::demand::Class;
 use crate::steady::Steady;
 use crate::sums::Sums;
 use crate::tail::{Kind, Spread};
+use std::sync::Arc;
 use wattio_law::{GroupObservation, InFlight, LatencyObservation};
 use wattio_units::Seconds;
 
 impl FluidServer {
     /// The equilibrium of what flowed last; at a change of load, that before it.
-    fn flowed(&mut self) -> Steady {
-        match self.flowed {
-            Some(steady) => steady,
-            None => self.equilibrium(),
+    fn flowed(&mut self) -> Arc<Steady> {
+        match &self.flowed {
+            Some(steady) => steady.clone(),
+            None => self.equilibrium().clone(),
         }
     }
 
@@ -51,12 +52,10 @@ impl FluidServer {
 
     pub(super) fn in_flight(&mut self) -> InFlight {
         let steady = self.equilibrium();
-        let inside_s = (steady.latency_s - self.server.network.0).max(0.0);
-        let served = steady.served.min(self.rate().max(if self.waiting > 0.0 {
-            steady.served
-        } else {
-            0.0
-        }));
+        let (served_most, latency_s) = (steady.served, steady.latency_s);
+        let inside_s = (latency_s - self.server.network.0).max(0.0);
+        let served =
+            served_most.min(self.rate().max(if self.waiting > 0.0 { served_most } else { 0.0 }));
         let requests = (served * inside_s + self.waiting).min(self.clients);
         let oldest_s = inside_s + if served > 0.0 { self.waiting / served } else { 0.0 };
         let requests = requests.round() as u64;

@@ -79,7 +79,7 @@ impl Domain {
         if setting.full_speed && self.caps {
             return Assignment::original(self.address.clone());
         }
-        let needs = setting.groups.iter().filter(|g| !g.active.and(&self.policy.cpus).is_empty());
+        let needs = setting.groups.iter().filter(|g| g.active.meets(&self.policy.cpus));
         let highest = needs.map(|group| group.frequency.0).fold(None, |highest: Option<f64>, f| {
             // What is no number fails towards full speed.
             let f = if f.is_nan() { f64::INFINITY } else { f };
@@ -113,7 +113,7 @@ impl Knob for FrequencyKnob {
         let online = Address::new("file", &format!("{CPU_FOLDER}/online"));
         let online = machine.read(&online).ok().and_then(|text| text.parse::<Cpus>().ok());
         let on = |domain: &&Domain| {
-            online.as_ref().is_none_or(|online| !online.and(&domain.policy.cpus).is_empty())
+            online.as_ref().is_none_or(|online| online.meets(&domain.policy.cpus))
         };
         Ok(self.domains.iter().filter(on).map(|domain| domain.assignment(setting)).collect())
     }

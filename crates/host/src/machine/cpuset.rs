@@ -14,6 +14,7 @@
 
 use super::{Trouble, file};
 use crate::Root;
+use crate::kept::KeptFiles;
 use crate::topology::CPU_FOLDER;
 use std::collections::BTreeSet;
 use std::fs;
@@ -49,10 +50,10 @@ fn check_inode(root: &Root, path: &str, meant: Option<u64>) -> Result<(), Troubl
 }
 
 /// The processors that the group asks for.
-pub(super) fn read(root: &Root, place: &str) -> Result<String, Trouble> {
+pub(super) fn read(root: &Root, files: &mut KeptFiles, place: &str) -> Result<String, Trouble> {
     let (path, inode) = split(place);
     check(path)?;
-    let value = file::read(root, path)?;
+    let value = file::read(files, path)?;
     check_inode(root, path, inode)?;
     Ok(value)
 }
@@ -207,13 +208,15 @@ mod tests {
     #[test]
     fn the_empty_list_is_a_value_in_version_2_only() {
         let (_folder, root) = group(&[(FILE, "\n"), ("cpuset.cpus.effective", "0-3\n")]);
-        assert_eq!(read(&root, PATH).unwrap(), "");
+        let mut files = KeptFiles::new(&root);
+        assert_eq!(read(&root, &mut files, PATH).unwrap(), "");
         write(&root, PATH, "0-1").unwrap();
         write(&root, PATH, "").unwrap();
-        assert_eq!(read(&root, PATH).unwrap(), "");
+        assert_eq!(read(&root, &mut files, PATH).unwrap(), "");
         let (_folder, root) = group(&[(FILE, "0-3"), ("cpuset.effective_cpus", "0-3")]);
+        let mut files = KeptFiles::new(&root);
         assert!(matches!(write(&root, PATH, ""), Err(Trouble::Refused(..))));
-        assert_eq!(read(&root, PATH).unwrap(), "0-3");
+        assert_eq!(read(&root, &mut files, PATH).unwrap(), "0-3");
     }
 
     /// The set of a restarted service was taken for somebody else's change, or got the old
@@ -221,21 +224,22 @@ mod tests {
     #[test]
     fn a_group_that_was_made_anew_is_another_place() {
         let (_folder, root) = group(&[(FILE, "0-3")]);
+        let mut files = KeptFiles::new(&root);
         let old = address(&root, "/sys/fs/cgroup/a").unwrap();
         write(&root, old.rest(), "0").unwrap();
-        assert_eq!(read(&root, old.rest()).unwrap(), "0");
+        assert_eq!(read(&root, &mut files, old.rest()).unwrap(), "0");
         // Beside the old one, so that it has another inode.
         fs::create_dir(root.path("/sys/fs/cgroup/b")).unwrap();
         fs::write(root.path(&format!("/sys/fs/cgroup/b/{FILE}")), "0-7").unwrap();
         fs::remove_dir_all(root.path("/sys/fs/cgroup/a")).unwrap();
-        assert_eq!(read(&root, old.rest()), Err(Trouble::Gone));
+        assert_eq!(read(&root, &mut files, old.rest()), Err(Trouble::Gone));
         fs::rename(root.path("/sys/fs/cgroup/b"), root.path("/sys/fs/cgroup/a")).unwrap();
-        assert_eq!(read(&root, old.rest()), Err(Trouble::Gone));
+        assert_eq!(read(&root, &mut files, old.rest()), Err(Trouble::Gone));
         assert_eq!(write(&root, old.rest(), "0-3"), Err(Trouble::Gone));
         let new = address(&root, "/sys/fs/cgroup/a").unwrap();
         assert_ne!(new, old);
         write(&root, new.rest(), "0-1").unwrap();
-        assert_eq!(read(&root, PATH).unwrap(), "0-1", "whatever stands there");
+        assert_eq!(read(&root, &mut files, PATH).unwrap(), "0-1", "whatever stands there");
         assert_eq!(mend(&root, old.rest(), "0-3"), format!("echo 0-3 > {PATH}"));
     }
 
@@ -262,6 +266,7 @@ mod tests {
     #[test]
     fn a_foreign_list_outlives_the_restore_after_a_crash() {
         let (folder, root) = group(&[(FILE, "0-3\n")]);
+        let mut files = KeptFiles::new(&root);
         fs::create_dir_all(root.path(CPU_FOLDER)).unwrap();
         fs::write(root.path(&format!("{CPU_FOLDER}/possible")), "0-3\n").unwrap();
         let open = || {
@@ -278,7 +283,7 @@ mod tests {
             std::mem::forget(hands);
             fs::write(root.path(PATH), left).unwrap();
             let (_, restored) = open();
-            assert_eq!(read(&root, PATH).unwrap(), expected);
+            assert_eq!(read(&root, &mut files, PATH).unwrap(), expected);
             assert_eq!(restored.foreign.len(), usize::from(left == "2"));
         }
     }

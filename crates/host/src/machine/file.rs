@@ -15,6 +15,7 @@
 use super::program::Budget;
 use super::{Trouble, quoted};
 use crate::Root;
+use crate::kept::KeptFiles;
 use crate::topology::CPU_FOLDER;
 use std::time::Duration;
 use wattio_governor::Cpus;
@@ -51,11 +52,12 @@ impl Form {
 }
 
 /// The value of a file.
-pub(super) fn read(root: &Root, path: &str) -> Result<String, Trouble> {
+pub(super) fn read(files: &mut KeptFiles, path: &str) -> Result<String, Trouble> {
     check(path)?;
-    let refused = |error| off_or(root, path, Trouble::of_system(&error, "cannot be read"));
-    let text = root.read(path).map_err(refused)?;
-    Ok(value(path, &text))
+    let text = files.read(path).map(|text| value(path, &text));
+    text.map_err(|error| {
+        off_or(files.root(), path, Trouble::of_system(&error, "cannot be read"))
+    })
 }
 
 /// Whether the file is no more.

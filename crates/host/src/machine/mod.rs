@@ -25,6 +25,7 @@ pub use command::{CommandConfig, CommandError};
 pub use nvme::NvmeTool;
 
 use crate::Root;
+use crate::kept::KeptFiles;
 use program::Budget;
 use rustix::io::Errno;
 use std::collections::BTreeSet;
@@ -36,6 +37,8 @@ use wattio_units::Seconds;
 #[derive(Debug)]
 pub struct LinuxMachine {
     root: Root,
+    /// Those that hold one value.
+    files: KeptFiles,
     commands: command::Commands,
     drives: nvme::Drives,
     budget: Budget,
@@ -94,7 +97,8 @@ impl LinuxMachine {
     pub fn new(root: Root, commands: &[CommandConfig]) -> Result<Self, CommandError> {
         let commands = command::Commands::new(&root, commands)?;
         let (budget, settling) = (Budget::default(), Budget::default());
-        Ok(Self { root, commands, drives: nvme::Drives::default(), budget, settling })
+        let (files, drives) = (KeptFiles::new(&root), nvme::Drives::default());
+        Ok(Self { root, files, commands, drives, budget, settling })
     }
 
     /// The same machine, which may set the power state of the drives that `tools` name.
@@ -117,8 +121,8 @@ impl Look for LinuxMachine {
     fn read(&mut self, address: &Address) -> Result<String, MachineError> {
         let rest = address.rest();
         let answer = match address.scheme() {
-            "file" => file::read(&self.root, rest),
-            "cpuset" => cpuset::read(&self.root, rest),
+            "file" => file::read(&mut self.files, rest),
+            "cpuset" => cpuset::read(&self.root, &mut self.files, rest),
             "affinity" => affinity::read(&self.root, rest),
             "command" => self.commands.read(rest, &self.budget),
             "nvme" => self.drives.read(&self.root, rest, &self.budget),

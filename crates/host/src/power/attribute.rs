@@ -2,13 +2,11 @@
 
 use super::parse_number;
 use crate::Root;
-use rustix::fs::fstatfs;
+use crate::kept::System;
 use std::fs::File;
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::FileExt;
 
-/// The type of sysfs, `SYSFS_MAGIC` of the kernel's `magic.h`.
-const SYSFS: i64 = 0x6265_6572;
 /// More than any number takes.
 const BYTES: usize = 64;
 
@@ -51,7 +49,7 @@ impl Attribute {
                 let opened = File::open(root.path(path));
                 let file = opened.map_err(|error| unreadable(path, &error))?;
                 let count = read(&file, &mut buffer).map_err(|error| unreadable(path, &error))?;
-                self.kept = is_sysfs(&file).then_some(file);
+                self.kept = (System::of(&file) == System::Values).then_some(file);
                 count
             }
         };
@@ -68,12 +66,6 @@ fn read(file: &File, buffer: &mut [u8]) -> io::Result<usize> {
             done => return done,
         }
     }
-}
-
-fn is_sysfs(file: &File) -> bool {
-    // The type is of another width on other machines.
-    #[allow(clippy::unnecessary_cast, clippy::cast_lossless)]
-    fstatfs(file).is_ok_and(|system| system.f_type as i64 == SYSFS)
 }
 
 fn unreadable(path: &str, error: &io::Error) -> String {

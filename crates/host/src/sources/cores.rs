@@ -1,6 +1,5 @@
 //! From ticks of cores to the use of groups.
 
-use std::collections::BTreeMap;
 use wattio_governor::{Cpus, GroupUse};
 
 /// Ticks of one core since it was first brought on.
@@ -43,10 +42,49 @@ impl Ticks {
     }
 }
 
+/// The ticks of cores in one reading: ascending by core, each core once. In one piece, as all of it
+/// is gone through in every window.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Reading(Vec<(u32, Ticks)>);
+
+impl Reading {
+    /// Whether no core is told of.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The ticks of a core.
+    #[must_use]
+    pub fn of(&self, core: u32) -> Option<Ticks> {
+        self.place(core).ok().and_then(|at| self.0.get(at)).map(|(_, ticks)| *ticks)
+    }
+
+    fn place(&self, core: u32) -> Result<usize, usize> {
+        self.0.binary_search_by_key(&core, |(core, _)| *core)
+    }
+}
+
+impl FromIterator<(u32, Ticks)> for Reading {
+    /// Of a core that is listed twice the last is taken.
+    fn from_iter<I: IntoIterator<Item = (u32, Ticks)>>(ticks: I) -> Self {
+        let mut ticks: Vec<_> = ticks.into_iter().collect();
+        ticks.sort_by_key(|(core, _)| *core);
+        ticks.dedup_by(|next, kept| {
+            let same = next.0 == kept.0;
+            if same {
+                *kept = *next;
+            }
+            same
+        });
+        Self(ticks)
+    }
+}
+
 /// What the cores did between two readings of their ticks.
 #[derive(Debug, Default)]
 pub(super) struct Cores {
-    last: BTreeMap<u32, Ticks>,
+    last: Reading,
     told: Vec<GroupUse>,
 }
 
@@ -56,11 +94,7 @@ impl Cores {
     ///
     /// # Errors
     /// Names the cores of a group that nothing was ever told of.
-    pub fn uses(
-        &mut self,
-        new: BTreeMap<u32, Ticks>,
-        active: &[Cpus],
-    ) -> Result<Vec<GroupUse>, String> {
+    pub fn uses(&mut self, new: Reading, active: &[Cpus]) -> Result<Vec<GroupUse>, String> {
         let use_of = |(at, active): (usize, &Cpus)| {
             let used = self.used(&new, active).or_else(|| self.told.get(at).copied());
             used.ok_or_else(|| {
@@ -68,22 +102,30 @@ impl Cores {
             })
         };
         let uses: Result<Vec<GroupUse>, String> = active.iter().enumerate().map(use_of).collect();
-        for (core, ticks) in new {
-            let last = self.last.entry(core).or_insert(ticks);
-            // Without a tick the base stays, so that none is missed.
-            if ticks.since(*last).all() > 0 || ticks.all() < last.all() {
-                *last = ticks;
-            }
-        }
+        self.keep(new);
         let uses = uses?;
         self.told.clone_from(&uses);
         Ok(uses)
     }
 
+    /// Takes a reading for the one to tell the next window from.
+    fn keep(&mut self, mut new: Reading) {
+        for (core, ticks) in &mut new.0 {
+            let Some(last) = self.last.of(*core) else { continue };
+            // Without a tick the base stays, so that none is missed.
+            if ticks.since(last).all() == 0 && ticks.all() >= last.all() {
+                *ticks = last;
+            }
+        }
+        // Cores that went off count on from where they were.
+        let off = self.last.0.iter().filter(|(core, _)| new.of(*core).is_none());
+        let off: Vec<_> = off.copied().collect();
+        self.last = if off.is_empty() { new } else { new.0.into_iter().chain(off).collect() };
+    }
+
     /// The use of one group; `None` where no tick passed on its cores.
-    fn used(&self, new: &BTreeMap<u32, Ticks>, active: &Cpus) -> Option<GroupUse> {
-        let on =
-            active.iter().filter_map(|core| Some(new.get(&core)?.since(*self.last.get(&core)?)));
+    fn used(&self, new: &Reading, active: &Cpus) -> Option<GroupUse> {
+        let on = active.iter().filter_map(|core| Some(new.of(core)?.since(self.last.of(core)?)));
         let ticks = on.fold(Ticks::default(), Ticks::plus);
         let share = |part: u64| part as f64 / ticks.all() as f64;
         (ticks.all() > 0).then(|| GroupUse {

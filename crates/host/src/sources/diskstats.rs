@@ -8,6 +8,7 @@
 use super::differences::{Differences, Totals, sum_windows};
 use super::fine::Fine;
 use crate::Root;
+use crate::kept::KeptFiles;
 use serde::Deserialize;
 use wattio_governor::{LatencySample, LatencySource, SourceError};
 use wattio_units::Seconds;
@@ -90,7 +91,7 @@ pub fn devices(text: &str) -> impl Iterator<Item = &str> {
 #[derive(Debug)]
 pub struct Diskstats {
     name: String,
-    root: Root,
+    files: KeptFiles,
     disks: Vec<Disk>,
 }
 
@@ -135,7 +136,7 @@ impl Diskstats {
             }
         }
         let disks = config.devices.iter().map(|device| Disk::new(&name, device)).collect();
-        let mut source = Self { name, root: root.clone(), disks };
+        let mut source = Self { name, files: KeptFiles::new(root), disks };
         source.sample(Seconds(0.0))?;
         Ok(source)
     }
@@ -148,7 +149,7 @@ impl LatencySource for Diskstats {
 
     fn sample(&mut self, now: Seconds) -> Result<Option<LatencySample>, SourceError> {
         let text = self
-            .root
+            .files
             .read(FILE)
             .map_err(|error| SourceError::new(&self.name, format!("{FILE}: {error}")))?;
         sum_windows(self.disks.iter_mut().map(|disk| disk.window(now, &text, &self.name)))

@@ -14,10 +14,10 @@
 //! that polls an empty queue is busy to the kernel: for such servers take `exec` or `spdk`.
 //! A core that is off tells nothing and is left out of the share.
 
-use super::cores::{Cores, Ticks};
+use super::cores::{Cores, Reading, Ticks};
 use crate::Root;
+use crate::kept::KeptFiles;
 use serde::Deserialize;
-use std::collections::BTreeMap;
 use wattio_governor::{CpuSource, Cpus, GroupUse, SourceError};
 use wattio_units::Seconds;
 
@@ -32,8 +32,8 @@ pub struct Config {}
 ///
 /// # Errors
 /// Says which line makes no sense.
-pub fn parse(text: &str) -> Result<BTreeMap<u32, Ticks>, String> {
-    let mut cores = BTreeMap::new();
+pub fn parse(text: &str) -> Result<Reading, String> {
+    let mut cores = Vec::new();
     for line in text.lines() {
         // The cores come first; the line of interrupts after them is long.
         let Some(rest) = line.strip_prefix("cpu") else { break };
@@ -48,18 +48,18 @@ pub fn parse(text: &str) -> Result<BTreeMap<u32, Ticks>, String> {
         let (user, nice, system, idle) = (next()?, next()?, next()?, next()?);
         let (iowait, irq, softirq) = (next()?, next()?, next()?);
         let clients = [system, irq, softirq].into_iter().fold(user, u64::saturating_add);
-        cores.insert(number, Ticks { clients, background: nice, idle, waiting: iowait });
+        cores.push((number, Ticks { clients, background: nice, idle, waiting: iowait }));
     }
     if cores.is_empty() {
         return Err(format!("{FILE} lists no core"));
     }
-    Ok(cores)
+    Ok(cores.into_iter().collect())
 }
 
 /// The source.
 #[derive(Debug)]
 pub struct ProcStat {
-    root: Root,
+    files: KeptFiles,
     cores: Cores,
 }
 
@@ -69,16 +69,16 @@ impl ProcStat {
     /// # Errors
     /// Where the file cannot be read.
     pub fn open(_: &Config, root: &Root) -> Result<Self, SourceError> {
-        let mut source = Self { root: root.clone(), cores: Cores::default() };
+        let mut source = Self { files: KeptFiles::new(root), cores: Cores::default() };
         let ticks = source.read()?;
         // No group is asked for yet, so none can be missing.
         let _ = source.cores.uses(ticks, &[]);
         Ok(source)
     }
 
-    fn read(&self) -> Result<BTreeMap<u32, Ticks>, SourceError> {
-        let text = self.root.read(FILE).map_err(|error| format!("{FILE}: {error}"));
-        text.and_then(|text| parse(&text)).map_err(|message| SourceError::new(self.name(), message))
+    fn read(&mut self) -> Result<Reading, SourceError> {
+        let text = self.files.read(FILE).map_err(|error| format!("{FILE}: {error}"));
+        text.and_then(|text| parse(&text)).map_err(|message| SourceError::new("proc-stat", message))
     }
 }
 

@@ -6,12 +6,11 @@
 //! documentation of SPDK and tested with a peer that speaks like it; untried against a real target.
 
 use super::asking::{ANSWER_BYTES_MAX, connect, explain};
-use super::cores::{Cores, Ticks};
+use super::cores::{Cores, Reading, Ticks};
 use super::polled::{at_least, interval};
 use super::worker::{Stopwatch, Worker};
 use crate::Root;
 use serde::Deserialize;
-use std::collections::BTreeMap;
 use std::io::{BufReader, Read, Write};
 use wattio_governor::{CpuSource, Cpus, GroupUse, SourceError};
 use wattio_units::Seconds;
@@ -69,7 +68,7 @@ struct Reactor {
 ///
 /// # Errors
 /// Says what the answer is instead.
-pub fn parse(answer: impl Read) -> Result<BTreeMap<u32, Ticks>, String> {
+pub fn parse(answer: impl Read) -> Result<Reading, String> {
     let mut answers = serde_json::Deserializer::from_reader(answer).into_iter::<Answer>();
     let answer = match answers.next() {
         Some(Ok(answer)) => answer,
@@ -91,7 +90,7 @@ pub fn parse(answer: impl Read) -> Result<BTreeMap<u32, Ticks>, String> {
 }
 
 /// What the target said last.
-type Newest = Option<Result<(Seconds, BTreeMap<u32, Ticks>), String>>;
+type Newest = Option<Result<(Seconds, Reading), String>>;
 
 /// The source.
 pub struct Spdk {

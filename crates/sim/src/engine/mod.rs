@@ -11,19 +11,17 @@ use crate::group::CoreGroup;
 use crate::load::LoadError;
 use crate::octaves::Octaves;
 use crate::program::Program;
-use crate::queue::{EventQueue, Nanoseconds};
+use crate::queue::{EventQueue, Nanoseconds, Packed};
 use crate::sender::Sender;
 use hdrhistogram::Histogram;
-use job::{Job, Spread};
-use rand::SeedableRng;
-use rand_xoshiro::Xoshiro256PlusPlus;
+use job::{Job, Services, Spread};
 use std::collections::VecDeque;
 use wattio_law::{Action, BackgroundPriority, Budget, InFlight, Limits};
 use wattio_plant::Server;
 use wattio_units::Seconds;
 
 /// What can happen.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum What {
     /// A request arrives; stale when its epoch has passed.
     Arrival { epoch: u32 },
@@ -51,6 +49,50 @@ pub enum What {
     Stop { epoch: u32 },
 }
 
+impl Packed for What {
+    /// From the lowest bits on: 8 of the kind, 8 of the group, 16 of the group's epoch, and 32 of
+    /// the job or of another epoch.
+    #[inline]
+    fn pack(self) -> u64 {
+        let number = |value: u32| u64::from(value) << 32;
+        let (kind, rest) = match self {
+            Self::Arrival { epoch } => (0, number(epoch)),
+            Self::Resend => (1, 0),
+            Self::NextPhase => (2, 0),
+            Self::CoreDone { group, job } => (3, u64::from(group) << 8 | number(job)),
+            Self::BackgroundDone { group } => (4, u64::from(group) << 8),
+            Self::BackgroundDue { group } => (5, u64::from(group) << 8),
+            Self::DriveDone { job } => (6, number(job)),
+            Self::Persisted { job } => (7, number(job)),
+            Self::CoresOff { group, epoch } => (8, u64::from(group) << 8 | u64::from(epoch) << 16),
+            Self::CoresOn { group, epoch } => (9, u64::from(group) << 8 | u64::from(epoch) << 16),
+            Self::SettleDrives => (10, 0),
+            Self::Stop { epoch } => (11, number(epoch)),
+        };
+        kind | rest
+    }
+
+    #[inline]
+    fn unpack(packed: u64) -> Self {
+        let [kind, group, low, high, ..] = packed.to_le_bytes();
+        let (epoch, number) = (u16::from_le_bytes([low, high]), (packed >> 32) as u32);
+        match kind {
+            0 => Self::Arrival { epoch: number },
+            1 => Self::Resend,
+            2 => Self::NextPhase,
+            3 => Self::CoreDone { group, job: number },
+            4 => Self::BackgroundDone { group },
+            5 => Self::BackgroundDue { group },
+            6 => Self::DriveDone { job: number },
+            7 => Self::Persisted { job: number },
+            8 => Self::CoresOff { group, epoch },
+            9 => Self::CoresOn { group, epoch },
+            10 => Self::SettleDrives,
+            _ => Self::Stop { epoch: number },
+        }
+    }
+}
+
 /// A server under a load.
 pub struct Engine {
     pub now: Nanoseconds,
@@ -69,7 +111,7 @@ pub struct Engine {
     jobs: Vec<Job>,
     free_jobs: Vec<u32>,
     in_system: crate::group::BusyClock,
-    service_rng: Xoshiro256PlusPlus,
+    services: Services,
     core_spread: Spread,
     drive_spread: Spread,
     slice_ns: f64,
@@ -113,7 +155,7 @@ impl Engine {
             free_jobs: Vec::with_capacity(4096),
             in_system: crate::group::BusyClock::default(),
             // Services draw from a stream of their own, so that twins see the same arrivals.
-            service_rng: Xoshiro256PlusPlus::seed_from_u64(seed ^ 0x5e71_1ce5),
+            services: Services::new(seed ^ 0x5e71_1ce5),
             core_spread: Spread { variation: server.cores.time_variation },
             drive_spread: Spread {
                 variation: server.drives.as_ref().map_or(0.0, |drives| drives.time_variation),
@@ -273,4 +315,30 @@ pub fn new_histogram() -> Histogram<u32> {
 
 fn unreachable_bounds() -> Histogram<u32> {
     unreachable!("the bounds of the histogram are constants that its library accepts")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_packed_is_unpacked() {
+        let (group, job, epoch) = (7, 0x89ab_cdef, 0xfedc_ba98);
+        for what in [
+            What::Arrival { epoch },
+            What::Resend,
+            What::NextPhase,
+            What::CoreDone { group, job },
+            What::BackgroundDone { group },
+            What::BackgroundDue { group },
+            What::DriveDone { job },
+            What::Persisted { job },
+            What::CoresOff { group, epoch: 0xcafe },
+            What::CoresOn { group, epoch: 0xbeef },
+            What::SettleDrives,
+            What::Stop { epoch },
+        ] {
+            assert_eq!(What::unpack(what.pack()), what);
+        }
+    }
 }

@@ -124,9 +124,9 @@ impl Engine {
     fn begin_task(&mut self, group: u8, job: u32, time_ns: f64) {
         let slot = &mut self.groups[usize::from(group)];
         let factor = f64::from(self.jobs[job as usize].core_factor);
-        let spread = self.core_spread.sample(&mut self.service_rng);
+        let spread = self.core_spread.sample(&mut self.services);
         let stall_ns = slot.stalled_until.saturating_sub(self.now);
-        let span_ns = (time_ns * slot.stretch * factor * spread) as u64 + stall_ns;
+        let span_ns = whole(time_ns * slot.stretch * factor * spread) + stall_ns;
         slot.clients.start(self.now);
         self.queue.schedule(self.now + span_ns, What::CoreDone { group, job });
     }
@@ -148,30 +148,27 @@ impl Engine {
             slot.core_left(self.now);
             return;
         }
-        if self.background_first && self.background[at].take(self.now) {
+        let work = &mut self.background[at];
+        if self.background_first && work.take(self.now) {
             self.begin_background(group);
-            return;
-        }
-        if let Some(next) = self.groups[at].queue.pop_front() {
+        } else if let Some(next) = slot.queue.pop_front() {
             let step = usize::from(self.jobs[next as usize].step);
             if let Step::Core { time_ns, .. } = self.program.steps[step] {
                 self.begin_task(group, next, time_ns);
             }
-            return;
-        }
-        if self.background[at].take(self.now) {
+        } else if work.take(self.now) {
             self.begin_background(group);
         } else {
-            self.groups[at].busy -= 1;
+            slot.busy -= 1;
         }
     }
 
     #[inline]
     fn begin_background(&mut self, group: u8) {
         let slot = &mut self.groups[usize::from(group)];
-        let spread = self.core_spread.sample(&mut self.service_rng);
+        let spread = self.core_spread.sample(&mut self.services);
         let stall_ns = slot.stalled_until.saturating_sub(self.now);
-        let span_ns = (self.slice_ns * slot.stretch * spread) as u64 + stall_ns;
+        let span_ns = whole(self.slice_ns * slot.stretch * spread) + stall_ns;
         slot.background.start(self.now);
         self.queue.schedule(self.now + span_ns, What::BackgroundDone { group });
     }
@@ -189,8 +186,12 @@ impl Engine {
     /// Begins released background work on idle cores.
     #[inline]
     pub(super) fn fill_with_background(&mut self, at: usize) {
-        while self.groups[at].has_free_core() && self.background[at].take(self.now) {
-            self.groups[at].busy += 1;
+        loop {
+            let slot = &mut self.groups[at];
+            if !slot.has_free_core() || !self.background[at].take(self.now) {
+                return;
+            }
+            slot.busy += 1;
             self.begin_background(u8::try_from(at).unwrap_or_default());
         }
     }
@@ -198,8 +199,8 @@ impl Engine {
     #[inline]
     fn begin_drive(&mut self, job: u32, time_ns: f64, wake_ns: u64) {
         let factor = f64::from(self.jobs[job as usize].drive_factor);
-        let spread = self.drive_spread.sample(&mut self.service_rng);
-        let span_ns = (time_ns * factor * spread) as u64 + wake_ns;
+        let spread = self.drive_spread.sample(&mut self.services);
+        let span_ns = whole(time_ns * factor * spread) + wake_ns;
         self.queue.schedule(self.now + span_ns, What::DriveDone { job });
     }
 
@@ -253,4 +254,11 @@ impl Engine {
         }
         self.fill_with_background(at);
     }
+}
+
+/// The whole nanoseconds of a span that is not negative. By way of a signed number, which a
+/// processor makes of a float in fewer steps.
+#[inline]
+fn whole(span_ns: f64) -> u64 {
+    span_ns as i64 as u64
 }

@@ -6,6 +6,7 @@ use crate::compared::Compared;
 use crate::control::{Answer, Request};
 use crate::journal::{Journal, WindowRow};
 use crate::ledger::{Ledger, WindowPower};
+use crate::own::Own;
 use crate::status::{EventStatus, Status};
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -81,8 +82,7 @@ pub struct Daemon {
     latency_us_p99: Option<f64>,
     stepped_utc_ns: u64,
     sampled_at: Duration,
-    stepping: Duration,
-    steps: u32,
+    own: Own,
     /// Events that were not told to the outside yet.
     untold: Vec<EventStatus>,
 }
@@ -119,8 +119,7 @@ impl Daemon {
             latency_us_p99: None,
             stepped_utc_ns: clock.utc_ns(),
             sampled_at: now,
-            stepping: Duration::ZERO,
-            steps: 0,
+            own: Own::new(),
             untold: Vec::new(),
         }
     }
@@ -151,8 +150,7 @@ impl Daemon {
                 );
             }
             self.account(step, clock);
-            self.stepping += began.elapsed();
-            self.steps += 1;
+            self.own.step(began.elapsed());
         }
         let events = std::mem::take(&mut self.untold);
         Next { at: tick.next, stepped, events }

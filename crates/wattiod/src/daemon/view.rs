@@ -2,7 +2,6 @@
 
 use super::{Daemon, GroupInfo, Mode};
 use crate::compared::Compared;
-use crate::own;
 use crate::status::{Counts, GroupStatus, LatencyStatus, PowerStatus, ShadowStatus, Status};
 use wattio_governor::Clock;
 use wattio_law::BoundAccount;
@@ -33,7 +32,7 @@ impl Daemon {
             shadow: (parts.mode == Mode::Observe).then(|| self.shadow_status()),
             compared: parts.compared.as_ref().map(Compared::status),
             counts: self.counts(),
-            own: own::cost(self.steps, self.stepping),
+            own: self.own.cost(),
             events: self.events.iter().cloned().collect(),
         }
     }

@@ -14,6 +14,8 @@ const BODY_BYTES_MAX: usize = 8 << 20;
 /// The most that is read before the page.
 const HEAD_BYTES_MAX: usize = 32 << 10;
 const HEADERS_MAX: usize = 64;
+/// How much is asked for in one read.
+const PART_BYTES: usize = 16 << 10;
 
 /// Reads one page.
 #[derive(Debug)]
@@ -21,8 +23,21 @@ pub struct Client {
     request: String,
     url: Url,
     timeout: Duration,
-    kept: Option<TcpStream>,
+    kept: Option<Line>,
+    /// The page that was read last.
+    page: Vec<u8>,
 }
+
+/// A connection, and the timeouts that it was given last.
+#[derive(Debug)]
+struct Line {
+    stream: TcpStream,
+    reading: Duration,
+    writing: Duration,
+}
+
+/// A timeout that is off by less is as good: the system rounds to some milliseconds anyway.
+const TIMEOUT_SLACK: Duration = Duration::from_millis(1);
 
 /// How the end of the page is found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,7 +64,7 @@ impl Client {
              Accept-Encoding: identity\r\n\r\n",
             url.path, url.authority
         );
-        Self { request, url, timeout, kept: None }
+        Self { request, url, timeout, kept: None, page: Vec::new() }
     }
 
     /// The page as it is now.
@@ -57,27 +72,29 @@ impl Client {
     /// # Errors
     /// Says what went wrong: no connection, no answer in time, another status than 200, a page that
     /// is too long or ends early.
-    pub fn get(&mut self) -> Result<Vec<u8>, String> {
+    pub fn get(&mut self) -> Result<&[u8], String> {
         let deadline = Instant::now() + self.timeout;
+        let mut bytes = std::mem::take(&mut self.page);
         // A kept connection may have been closed meanwhile; then a new one is tried.
         if let Some(kept) = self.kept.take() {
-            let mut answer = Answer::new(kept, deadline, self.timeout);
+            let mut answer = Answer::new(kept, deadline, self.timeout, bytes);
             match self.exchange(&mut answer) {
-                Err(_) if answer.bytes.is_empty() && !answer.timed_out => {}
+                Err(_) if answer.bytes.is_empty() && !answer.timed_out => bytes = answer.bytes,
                 done => return done.map(|keep| self.finish(answer, keep)),
             }
         }
-        let mut answer = Answer::new(self.connect(deadline)?, deadline, self.timeout);
+        let mut answer = Answer::new(self.connect(deadline)?, deadline, self.timeout, bytes);
         let keep = self.exchange(&mut answer)?;
         Ok(self.finish(answer, keep))
     }
 
-    fn finish(&mut self, answer: Answer, keep: bool) -> Vec<u8> {
-        self.kept = keep.then_some(answer.stream);
-        answer.bytes
+    fn finish(&mut self, answer: Answer, keep: bool) -> &[u8] {
+        self.kept = keep.then_some(answer.line);
+        self.page = answer.bytes;
+        &self.page
     }
 
-    fn connect(&self, deadline: Instant) -> Result<TcpStream, String> {
+    fn connect(&self, deadline: Instant) -> Result<Line, String> {
         let place = (self.url.host.as_str(), self.url.port);
         let addresses = place.to_socket_addrs().map_err(|error| error.to_string())?;
         let mut last = format!("{} has no address", self.url.host);
@@ -89,7 +106,8 @@ impl Client {
             match TcpStream::connect_timeout(&address, left) {
                 Ok(stream) => {
                     stream.set_nodelay(true).map_err(|error| error.to_string())?;
-                    return Ok(stream);
+                    let (reading, writing) = (Duration::MAX, Duration::MAX);
+                    return Ok(Line { stream, reading, writing });
                 }
                 Err(error) => last = format!("{address}: {error}"),
             }
@@ -145,7 +163,7 @@ impl Client {
 
 /// The bytes that came so far.
 struct Answer {
-    stream: TcpStream,
+    line: Line,
     deadline: Instant,
     timeout: Duration,
     timed_out: bool,
@@ -153,8 +171,10 @@ struct Answer {
 }
 
 impl Answer {
-    fn new(stream: TcpStream, deadline: Instant, timeout: Duration) -> Self {
-        Self { stream, deadline, timeout, timed_out: false, bytes: Vec::with_capacity(32 << 10) }
+    /// Nothing came yet; `bytes` only lends its room.
+    fn new(line: Line, deadline: Instant, timeout: Duration, mut bytes: Vec<u8>) -> Self {
+        bytes.clear();
+        Self { line, deadline, timeout, timed_out: false, bytes }
     }
 
     fn failed(&mut self, error: &std::io::Error) -> String {
@@ -173,23 +193,28 @@ impl Answer {
 
     fn send(&mut self, request: &[u8]) -> Result<(), String> {
         let left = self.left()?;
-        let sent = self.stream.set_write_timeout(Some(left));
-        sent.and_then(|()| self.stream.write_all(request)).map_err(|error| self.failed(&error))
+        let Line { stream, writing, .. } = &mut self.line;
+        let sent = set_timeout(writing, left, |left| stream.set_write_timeout(Some(left)));
+        let sent = sent.and_then(|()| self.line.stream.write_all(request));
+        sent.map_err(|error| self.failed(&error))
     }
 
     /// Reads on; false at the end of the connection.
     fn more(&mut self) -> Result<bool, String> {
         let left = self.left()?;
-        self.stream.set_read_timeout(Some(left)).map_err(|error| error.to_string())?;
-        let mut part = [0; 16 << 10];
-        let count = loop {
-            match self.stream.read(&mut part) {
+        let Line { stream, reading, .. } = &mut self.line;
+        set_timeout(reading, left, |left| stream.set_read_timeout(Some(left)))
+            .map_err(|error| error.to_string())?;
+        let had = self.bytes.len();
+        self.bytes.resize(had + PART_BYTES, 0);
+        let read = loop {
+            match self.line.stream.read(self.bytes.get_mut(had..).unwrap_or_default()) {
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(error) => return Err(self.failed(&error)),
-                Ok(count) => break count,
+                done => break done,
             }
         };
-        self.bytes.extend_from_slice(part.get(..count).unwrap_or_default());
+        self.bytes.truncate(had + read.as_ref().map_or(0, |count| *count));
+        let count = read.map_err(|error| self.failed(&error))?;
         if self.bytes.len() > BODY_BYTES_MAX + HEAD_BYTES_MAX {
             return Err(format!("the page is longer than {} MiB", BODY_BYTES_MAX >> 20));
         }
@@ -202,6 +227,19 @@ impl Answer {
         }
         Err(format!("the page ends early, after {} bytes", self.bytes.len()))
     }
+}
+
+/// Gives a connection a timeout, unless it `has` that already.
+fn set_timeout(
+    has: &mut Duration,
+    wanted: Duration,
+    set: impl FnOnce(Duration) -> std::io::Result<()>,
+) -> std::io::Result<()> {
+    if has.abs_diff(wanted) > TIMEOUT_SLACK {
+        set(wanted)?;
+        *has = wanted;
+    }
+    Ok(())
 }
 
 /// What stands before the page; `None` where it is not complete.

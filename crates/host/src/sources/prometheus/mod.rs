@@ -121,8 +121,8 @@ pub fn open(config: &Config, period: Seconds, stopwatch: Stopwatch) -> Result<Po
 impl Page {
     fn totals(&mut self, now: Seconds) -> Result<Totals, String> {
         let page = self.client.get()?;
-        let totals = text::read(&String::from_utf8_lossy(&page), &self.selector)?;
-        self.frozen.look(now, &page, totals.requests)?;
+        let totals = text::read(&String::from_utf8_lossy(page), &self.selector)?;
+        self.frozen.look(now, page, totals.requests)?;
         Ok(totals)
     }
 }

@@ -124,7 +124,7 @@ fn one_connection_serves_many_questions() {
     };
     let mut server = Server::new(Duration::from_secs(10), vec![Box::new(serve)]);
     for at in 0..3 {
-        assert_eq!(server.client.get(), Ok(format!("up {at}").into_bytes()));
+        assert_eq!(server.client.get(), Ok(format!("up {at}").as_bytes()));
     }
 }
 
@@ -139,17 +139,17 @@ fn a_kept_connection_that_was_closed_is_made_again() {
     };
     let connections = vec![serve("first"), serve("second")];
     let mut server = Server::new(Duration::from_secs(10), connections);
-    assert_eq!(server.client.get(), Ok(b"first".to_vec()));
-    assert_eq!(server.client.get(), Ok(b"second".to_vec()));
+    assert_eq!(server.client.get(), Ok(&b"first"[..]));
+    assert_eq!(server.client.get(), Ok(&b"second"[..]));
 }
 
 #[test]
 fn pages_in_chunks_and_pages_that_end_with_the_connection_are_read() {
     let chunked =
         "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nup\r\n2\r\n 1\r\n0\r\n\r\n";
-    assert_eq!(Server::saying(chunked.into()).client.get(), Ok(b"up 1".to_vec()));
+    assert_eq!(Server::saying(chunked.into()).client.get(), Ok(&b"up 1"[..]));
     let closed = "HTTP/1.0 200 OK\r\n\r\nup 1";
-    assert_eq!(Server::saying(closed.into()).client.get(), Ok(b"up 1".to_vec()));
+    assert_eq!(Server::saying(closed.into()).client.get(), Ok(&b"up 1"[..]));
 }
 
 #[test]
