@@ -16,10 +16,10 @@ from reference.ieee import ln, over
 from reference.limits import Limits
 from reference.stability import Sample
 
-GROWTH_MIN = 0.03
-MEMORY = 0.9
+MEMORY = 0.95
 CLOSED = 0.5
-SURE = 1.5
+WINDOWS_MIN = 5.0
+SURE = 3.0
 ENERGY_NOISE = 0.003
 ENERGY_LEAK = 1e-4
 TELLERS = ("meter", "table")
@@ -33,35 +33,36 @@ class ClosedLoop:
         self.clear()
 
     def clear(self) -> None:
-        self.windows: list[tuple[float, float, int]] = []
-        self.requests_base = 0
+        self.windows: list[tuple[float, float]] = []
         self.energy_j_least: dict[str, float] = {}
         self.settled = 0
 
     def learn(self, window: Sample, full_speed: Baseline, base_us: float) -> None:
         growth = ln(over(window.latency_us, base_us))
         fall = ln(over(full_speed.mean.rate, window.rate))
-        if growth > GROWTH_MIN and math.isfinite(fall):
-            self.windows.append((fall, growth, window.requests))
-            self.requests_base = full_speed.mean.requests
+        if math.isfinite(growth) and math.isfinite(fall):
+            self.windows.append((growth, fall))
 
     def sureness(self) -> float:
         """Standard deviations by which the rate's part in the latency's growth is above a half.
 
-        The part is `sum w fall growth / sum w growth^2` with w = 0.9 for each window since; the
-        error of a fall is `sqrt(1 / n + 1 / n_base)` of the requests, that of the part this over
-        the root of the mean square growth.
+        Of the changes from window to window, with w = 0.95 for each window since, the part is
+        `sum w fall growth / sum w growth^2`, and its error the root of the mean square fall that
+        it leaves over `sum w growth^2`.
         """
-        if not self.windows:
+        pairs = list(zip(self.windows, self.windows[1:], strict=False))
+        n = len(pairs)
+        changes = [
+            (MEMORY ** (n - 1 - at), after[0] - before[0], after[1] - before[1])
+            for at, (before, after) in enumerate(pairs)
+        ]
+        squares = sum(w * growth * growth for w, growth, _ in changes)
+        weight = sum(w for w, _, _ in changes)
+        if squares <= 0.0 or weight < WINDOWS_MIN:
             return 0.0
-        n = len(self.windows)
-        weighted = [(MEMORY ** (n - 1 - at), *window) for at, window in enumerate(self.windows)]
-        squares = sum(w * growth * growth for w, _, growth, _ in weighted)
-        part = sum(w * fall * growth for w, fall, growth, _ in weighted) / squares
-        growth = math.sqrt(squares / sum(w for w, _, _, _ in weighted))
-        requests = sum(w * count for w, _, _, count in weighted)
-        noise = math.sqrt(1.0 / requests + 1.0 / self.requests_base)
-        return (part - CLOSED) * growth / noise
+        part = sum(w * fall * growth for w, growth, fall in changes) / squares
+        left = sum(w * (fall - part * growth) ** 2 for w, growth, fall in changes) / weight
+        return (part - CLOSED) * math.sqrt(over(squares, left))
 
     def is_closed(self) -> bool:
         return self.sureness() > SURE

@@ -2,8 +2,8 @@
 //!
 //! Their rate follows the latency that the law itself causes: by completions alone the load seems to
 //! shrink as it is slowed, and each request carries more of the power that goes on whatever is
-//! saved. Here the rate is held against the latency; where it follows, what counts is the energy of
-//! a request, which must not rise, and the rate that full speed would have.
+//! saved. Here the rate is held against the latency, from window to window; where it follows, what
+//! counts is the energy of a request, which must not rise, and the rate that full speed would have.
 
 use super::baseline::Baseline;
 use super::stability::Sample;
@@ -44,18 +44,26 @@ impl Told {
 /// How closely the rate follows the latency, and what a request takes.
 #[derive(Clone, Debug, Default)]
 pub struct ClosedLoop {
-    /// Decayed sums over windows: the fall of the rate times the growth of the latency, and the
-    /// growth's square, both as logarithms.
+    /// The growth of the latency over full speed's and the fall of the rate under it in the window
+    /// before, as logarithms.
+    before: Option<Place>,
+    /// Decayed sums over windows, of what changed since the window before: the fall times the
+    /// growth, and the squares of both.
     fall_growth: f64,
     growth_growth: f64,
-    /// The windows and the requests in these sums, and those of the baseline.
+    fall_fall: f64,
+    /// The windows in these sums.
     windows: f64,
-    requests: f64,
-    requests_base: f64,
     /// The least energy of a request so far, in joules, while the load is a closed loop.
     energy_j_least: Told,
     /// Windows since the last step.
     settled: usize,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Place {
+    growth: f64,
+    fall: f64,
 }
 
 /// What to do with a closed loop.
@@ -69,15 +77,15 @@ pub enum Advice {
     Back,
 }
 
-/// Latency that grew by less than this says nothing.
-const GROWTH_MIN: f64 = 0.03;
 /// Weight of the past that is kept with each window.
-const MEMORY: f64 = 0.9;
+const MEMORY: f64 = 0.95;
 /// From this part of the latency's growth on, the rate follows it: 0 is an open load, 1 a closed
 /// loop.
 const CLOSED: f64 = 0.5;
+/// Changes from window to window that are the least to tell it by.
+const WINDOWS_MIN: f64 = 5.0;
 /// Standard deviations that make it sure enough.
-const SURE: f64 = 1.5;
+const SURE: f64 = 3.0;
 /// By so much the energy of a request may be above the least that was seen: the noise of a mean
 /// over a few windows.
 const ENERGY_NOISE: f64 = 0.003;
@@ -86,15 +94,24 @@ const ENERGY_LEAK: f64 = 1e-4;
 
 impl ClosedLoop {
     /// Takes in a window, which would have the baseline's rate and `base_us` at full speed.
+    ///
+    /// What counts is how both change from one window to the next: a load that drifts at its
+    /// level, as every day's does, falls by as much as slower answers would make it, but not with
+    /// them.
     pub fn learn(&mut self, window: &Sample, full_speed: &Baseline, base_us: f64) {
-        let growth = (window.latency_us_mean / base_us).ln();
-        let fall = (full_speed.mean().rate() / window.rate()).ln();
-        if growth > GROWTH_MIN && fall.is_finite() {
+        let now = Place {
+            growth: (window.latency_us_mean / base_us).ln(),
+            fall: (full_speed.mean().rate() / window.rate()).ln(),
+        };
+        if !now.growth.is_finite() || !now.fall.is_finite() {
+            return;
+        }
+        if let Some(before) = self.before.replace(now) {
+            let (growth, fall) = (now.growth - before.growth, now.fall - before.fall);
             self.fall_growth = self.fall_growth * MEMORY + fall * growth;
             self.growth_growth = self.growth_growth * MEMORY + growth * growth;
+            self.fall_fall = self.fall_fall * MEMORY + fall * fall;
             self.windows = self.windows * MEMORY + 1.0;
-            self.requests = self.requests * MEMORY + window.requests as f64;
-            self.requests_base = full_speed.mean().requests as f64;
         }
     }
 
@@ -109,15 +126,15 @@ impl ClosedLoop {
     }
 
     /// By how many standard deviations the part by which the rate follows the latency is above
-    /// another one. Requests that come by themselves make a rate of `n` of them off by
-    /// `1 / sqrt(n)`.
+    /// another one, by what it leaves of the falls: requests that come by themselves leave more
+    /// than clients who wait do.
     fn beyond(&self, part: f64) -> f64 {
-        if self.growth_growth <= 0.0 {
+        if self.growth_growth <= 0.0 || self.windows < WINDOWS_MIN {
             return 0.0;
         }
-        let growth = (self.growth_growth / self.windows).sqrt();
-        let noise = (1.0 / self.requests + 1.0 / self.requests_base).sqrt();
-        (self.fall_growth / self.growth_growth - part) * growth / noise
+        let found = self.fall_growth / self.growth_growth;
+        let left = (self.fall_fall - found * self.fall_growth).max(0.0) / self.windows;
+        (found - part) * (self.growth_growth / left).sqrt()
     }
 
     /// What the energy of a request says about going on, once so many windows have shown what the
@@ -224,7 +241,7 @@ mod tests {
             let sample = seen(&mut stability, power_w, 110.0);
             closed_loop.learn(&sample, full_speed, 100.0);
             let lately = stability.over_all_windows().unwrap();
-            closed_loop.advise(&lately, full_speed, WINDOWS)
+            closed_loop.advise(lately, full_speed, WINDOWS)
         };
         then.iter().map(&mut advise).collect()
     }

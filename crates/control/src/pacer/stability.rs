@@ -124,12 +124,7 @@ impl Stability {
     }
 
     /// Adds a window; returns whether that completes a sample, which is the last one then.
-    pub fn push(
-        &mut self,
-        latency: &LatencyObservation,
-        power_w: Told,
-        dt: Seconds,
-    ) -> bool {
+    pub fn push(&mut self, latency: &LatencyObservation, power_w: Told, dt: Seconds) -> bool {
         let Some(latency_us_mean) = latency.latency_us_mean.filter(|_| latency.requests > 0) else {
             self.empty = self.empty + dt;
             return false;

@@ -55,9 +55,7 @@ impl Form {
 pub(super) fn read(files: &mut KeptFiles, path: &str) -> Result<String, Trouble> {
     check(path)?;
     let text = files.read(path).map(|text| value(path, &text));
-    text.map_err(|error| {
-        off_or(files.root(), path, Trouble::of_system(&error, "cannot be read"))
-    })
+    text.map_err(|error| off_or(files.root(), path, Trouble::of_system(&error, "cannot be read")))
 }
 
 /// Whether the file is no more.

@@ -102,7 +102,7 @@ impl Queue {
             // As old as the question.
             let at = stopwatch();
             let value = client.get().and_then(|page| {
-                let page = String::from_utf8_lossy(&page);
+                let page = String::from_utf8_lossy(page);
                 whole(text::value(&page, &metric, &labels)?)
             });
             (at, value)

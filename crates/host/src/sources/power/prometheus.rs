@@ -105,8 +105,8 @@ pub(super) fn open(
         // As old as the question.
         let at = theirs();
         let value = client.get().and_then(|page| {
-            let value = text::value(&String::from_utf8_lossy(&page), &metric, &labels)?;
-            frozen.look(at, &page, value.to_bits())?;
+            let value = text::value(&String::from_utf8_lossy(page), &metric, &labels)?;
+            frozen.look(at, page, value.to_bits())?;
             Ok(value)
         });
         (at, value)
