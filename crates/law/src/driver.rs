@@ -7,7 +7,7 @@ use crate::bound::Bound;
 use crate::holding::Holding;
 use crate::limits::Limits;
 use crate::plant::{Glimpse, Plant, Seen};
-use crate::{Insight, LatencyObservation, Law, Observation};
+use crate::{Insight, LatencyObservation, Law, Observation, Watch};
 use std::collections::VecDeque;
 use std::time::Duration;
 use wattio_units::Seconds;
@@ -97,17 +97,20 @@ impl<L: Law> Driver<L> {
         }
     }
 
-    /// When it wants to look next: the end of the window, or sooner where the law watches and
-    /// there is something that it could be asked to give back.
+    /// What the law watches now: nothing at full speed, unless it learns from it.
+    fn watch(&self) -> Option<Watch> {
+        self.law.watch().filter(|watch| watch.at_full_speed || self.is_saving())
+    }
+
+    /// When it wants to look next: the end of the window, or sooner where the law watches.
     pub fn next_look<P: Plant>(&self, plant: &P) -> Duration {
-        let watch = self.law.watch();
         let after = |span: Seconds| {
             self.last_look.saturating_add(duration(span).max(Duration::from_millis(1)))
         };
         if self.last_look >= self.window_end {
             // Whoever waits for a sample that is due looks again soon.
-            after(watch.map_or(self.law.period() * 0.1, |watch| watch.span))
-        } else if let Some(watch) = watch.filter(|_| self.is_saving()) {
+            after(self.law.watch().map_or(self.law.period() * 0.1, |watch| watch.span))
+        } else if let Some(watch) = self.watch() {
             let interval = plant.interval().filter(|&interval| interval > watch.span);
             after(interval.unwrap_or(watch.every)).min(self.window_end)
         } else {
@@ -225,7 +228,7 @@ impl<L: Law> Driver<L> {
 
     /// Takes in a look; answers whether the law is alarmed by the last span of them.
     fn is_alarming(&mut self, glimpse: Glimpse) -> bool {
-        let Some(watch) = self.law.watch().filter(|_| self.is_saving()) else {
+        let Some(watch) = self.watch() else {
             self.looks.clear();
             return false;
         };
@@ -238,7 +241,7 @@ impl<L: Law> Driver<L> {
             self.looks.pop_front();
         }
         let seen = self.looks.iter().copied().reduce(Glimpse::merge);
-        seen.is_some_and(|seen| self.law.is_alarming(&seen))
+        self.is_saving() && seen.is_some_and(|seen| self.law.is_alarming(&seen))
     }
 
     fn step<P: Plant>(
@@ -313,6 +316,8 @@ mod tests {
     struct Told {
         says: VecDeque<u32>,
         saw: Arc<Mutex<Vec<(bool, bool)>>>,
+        learns_at_full_speed: bool,
+        glances: usize,
     }
 
     impl Law for Told {
@@ -326,7 +331,11 @@ mod tests {
             Seconds(0.5)
         }
         fn watch(&self) -> Option<Watch> {
-            Some(Watch { span: Seconds(0.05), every: Seconds(0.025) })
+            let at_full_speed = self.learns_at_full_speed;
+            Some(Watch { span: Seconds(0.05), every: Seconds(0.025), at_full_speed })
+        }
+        fn glance(&mut self, _: &Glimpse) {
+            self.glances += 1;
         }
         fn is_alarming(&self, seen: &Glimpse) -> bool {
             seen.offered() >= 10
@@ -351,7 +360,8 @@ mod tests {
             frequency_bound_share: None,
         }]);
         let saw = Arc::new(Mutex::new(Vec::new()));
-        let law = Told { says: says.iter().copied().collect(), saw: saw.clone() };
+        let says = says.iter().copied().collect();
+        let law = Told { says, saw: saw.clone(), learns_at_full_speed: false, glances: 0 };
         let driver = Driver::new(law, limits, &[], settings, Duration::ZERO);
         Trial { driver, plant: Scripted::new(windows), saw }
     }
@@ -456,6 +466,18 @@ mod tests {
         let mut trial = trial(&[8, 8], vec![observed(0.0)], DriverSettings::default());
         trial.plant.looks = [100, 100].map(arrivals).into_iter().collect();
         assert_eq!([trial.look(), trial.look()], [Some(8), Some(8)]);
+        assert_eq!(trial.driver.law().glances, 0);
+    }
+
+    /// Foresight had not looked at full speed, and so never saw that requests came in bursts before
+    /// the first burst met a slow setting.
+    #[test]
+    fn who_learns_at_full_speed_looks_there_and_is_not_alarmed() {
+        let mut trial = trial(&[8], vec![observed(0.0)], DriverSettings::default());
+        trial.driver.law.learns_at_full_speed = true;
+        trial.plant.looks = [100, 100].map(arrivals).into_iter().collect();
+        assert_eq!([trial.look(), trial.look()], [None, None]);
+        assert_eq!(trial.driver.law().glances, 2);
     }
 
     #[test]

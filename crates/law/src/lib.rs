@@ -74,6 +74,9 @@ pub struct Watch {
     pub span: Seconds,
     /// How often it is judged.
     pub every: Seconds,
+    /// Whether the law learns from looks at full speed, too, where there is nothing that it could be
+    /// asked to give back.
+    pub at_full_speed: bool,
 }
 
 /// A control law: observations in, actions out.

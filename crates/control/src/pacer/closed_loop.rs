@@ -237,13 +237,14 @@ mod tests {
         let level: Level = baselines.learn(Sample::of(&windows).unwrap(), windows);
         let full_speed = baselines.known(level).unwrap();
         let mut closed_loop = ClosedLoop::default();
-        let mut advise = |&power_w: &Told| {
-            let sample = seen(&mut stability, power_w, 110.0);
+        // Latency that changes, and the rate with it, tells that clients wait.
+        let mut advise = |(&power_w, latency_us): (&Told, f64)| {
+            let sample = seen(&mut stability, power_w, latency_us);
             closed_loop.learn(&sample, full_speed, 100.0);
             let lately = stability.over_all_windows().unwrap();
             closed_loop.advise(lately, full_speed, WINDOWS)
         };
-        then.iter().map(&mut advise).collect()
+        then.iter().zip([107.0, 113.0].into_iter().cycle()).map(&mut advise).collect()
     }
 
     /// A meter tells of the whole server, the table of its cores. In a window that the meter missed

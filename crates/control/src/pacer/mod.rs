@@ -301,7 +301,7 @@ impl Law for Pacer {
 
     fn watch(&self) -> Option<Watch> {
         let span = self.settings.burst_window;
-        self.burst.arrivals.map(|_| Watch { span, every: span * 0.5 })
+        self.burst.arrivals.map(|_| Watch { span, every: span * 0.5, at_full_speed: false })
     }
 
     fn is_alarming(&self, seen: &Glimpse) -> bool {
