@@ -22,6 +22,8 @@ pub struct Background {
 
 /// So many seconds' worth of work are none: tasks come one by one.
 const DONE_S: f64 = 0.05;
+/// No server has more cores; work that would need more is not believed beyond this.
+const CORES_MAX: f64 = 1e6;
 /// Weight of the last window in the rate at which work becomes due.
 const DUE_WEIGHT: f64 = 0.3;
 
@@ -33,14 +35,14 @@ impl Background {
             *self = Self::default();
             return;
         }
-        self.done = seen.iter().map(|class| class.done_core_s / dt.0).sum();
+        let rate = |core_s: f64| (core_s / dt.0).min(CORES_MAX);
+        self.done = seen.iter().map(|class| rate(class.done_core_s)).sum();
         let fresh = self.due.len() != seen.len();
         self.due.resize(seen.len(), 0.0);
         self.backlog = seen.iter().map(|class| class.backlog_core_s).collect();
         for (due, class) in self.due.iter_mut().zip(seen) {
-            let rate = class.due_core_s / dt.0;
             let weight = if fresh { 1.0 } else { DUE_WEIGHT };
-            *due += weight * (rate - *due);
+            *due += weight * (rate(class.due_core_s) - *due);
         }
         let urgencies = seen.iter().filter_map(|class| class.urgency).filter(|u| u.is_finite());
         self.urgency = urgencies.fold(0.0, f64::max);

@@ -131,9 +131,15 @@ pub struct Scene {
     pub weight: f64,
     /// How long a rate beyond the cores would last, in seconds.
     pub overload_s: f64,
-    /// Half of the requests that come about when another one comes, beyond those that do by
-    /// chance.
-    pub half_crowd: f64,
+    /// How many others come about when a request comes, beyond those that do by chance.
+    pub crowd: f64,
+}
+
+/// How many turns a request waits for others of its crowd, if they come at once: of `crowd` others
+/// half are before it, `cores` are served in a turn, and few others find cores of their own.
+fn turns(crowd: f64, cores: u32) -> f64 {
+    let n = f64::from(cores);
+    0.5 * (crowd / n) * (crowd / (crowd + n))
 }
 
 /// What a request's latency has of the setting, in microseconds, before the weights that are
@@ -167,11 +173,11 @@ impl Demand {
         }
     }
 
-    fn features(&self, stretch: f64, cores: u32, wait_s: f64, half_crowd: f64) -> Features {
+    fn features(&self, stretch: f64, wait_s: f64, turns: f64) -> Features {
         Features([
             self.work_s * (stretch - 1.0) * 1e6,
             wait_s * self.visits * 1e6,
-            self.work_s * stretch / f64::from(cores) * half_crowd * 1e6,
+            self.work_s * stretch * turns * 1e6,
         ])
     }
 
@@ -182,8 +188,8 @@ impl Demand {
         let (mut sum, mut weight) = (Features::default(), 0.0);
         for scene in scenes {
             let wait_s = self.station(scene.rate).wait_s(stretch, cores, scene.overload_s);
-            sum = sum
-                .plus(self.features(stretch, cores, wait_s, scene.half_crowd).times(scene.weight));
+            let features = self.features(stretch, wait_s, turns(scene.crowd, cores));
+            sum = sum.plus(features.times(scene.weight));
             weight += scene.weight;
         }
         if weight > 0.0 { sum.times(1.0 / weight) } else { sum }
@@ -223,14 +229,16 @@ pub fn best(menu: &Menu, demand: &Demand, terms: &Terms, priced: &mut Vec<f64>) 
     let harmless = terms
         .risk
         .map_or_else(Features::default, |(scene, _)| demand.at(menu, menu.full(), &[scene]));
+    let cores_max = menu.cores_max as usize;
     for point in &menu.points {
         priced.clear();
-        priced.resize(menu.cores_max as usize, 0.0);
+        priced.resize(cores_max, 0.0);
         for scene in terms.scenes {
             let station = demand.station(scene.rate);
             let per_us = terms.price_w * scene.weight * 1e-6;
             station.waits(point.stretch, menu.cores_max, scene.overload_s, |cores, wait_s| {
-                let features = demand.features(point.stretch, cores, wait_s, scene.half_crowd);
+                let turns = turns(scene.crowd, cores);
+                let features = demand.features(point.stretch, wait_s, turns);
                 priced[cores as usize - 1] += features.weighed(terms.weights) * per_us;
             });
         }
@@ -239,7 +247,8 @@ pub fn best(menu: &Menu, demand: &Demand, terms: &Terms, priced: &mut Vec<f64>) 
             let full_w =
                 f64::from(menu.cores_max) * menu.points.last().map_or(0.0, |p| p.running_w);
             station.waits(point.stretch, menu.cores_max, scene.overload_s, |cores, wait_s| {
-                let features = demand.features(point.stretch, cores, wait_s, scene.half_crowd);
+                let turns = turns(scene.crowd, cores);
+                let features = demand.features(point.stretch, wait_s, turns);
                 let lost_us = features.plus(harmless.times(-1.0)).weighed(terms.weights);
                 let over = lost_us * scene.weight / limit_us.max(1e-3) - 1.0;
                 priced[cores as usize - 1] += full_w * over.clamp(0.0, 1e3);
@@ -289,7 +298,7 @@ mod tests {
     }
 
     fn scene(rate: f64) -> Scene {
-        Scene { rate, weight: rate, overload_s: 0.0, half_crowd: 0.0 }
+        Scene { rate, weight: rate, overload_s: 0.0, crowd: 0.0 }
     }
 
     /// The cost of one setting, as the documentation says it.
@@ -336,6 +345,20 @@ mod tests {
         }
     }
 
+    /// Requests that come at once are served `cores` at a time: a simulation of the queue.
+    #[test]
+    fn a_crowd_waits_about_as_long_as_one_that_is_served_in_turn() {
+        for (together, cores) in [(2_u32, 8_u32), (16, 8), (64, 8), (64, 2), (400, 40)] {
+            let waited: u32 = (0..together).map(|at| at / cores).sum();
+            let waits = f64::from(waited) / f64::from(together);
+            let ours = turns(f64::from(together - 1), cores);
+            assert!(
+                (ours - waits).abs() < 0.3 + 0.15 * waits,
+                "{together} {cores}: {ours} {waits}"
+            );
+        }
+    }
+
     #[test]
     fn a_risk_that_is_too_great_is_not_taken() {
         let (menu, scenes) = (menu(true), [scene(100.0)]);
@@ -356,7 +379,7 @@ mod tests {
             slowdown_max: 100.0,
         };
         let free = best(&menu, &demand, &terms, &mut Vec::new()).setting;
-        let burst = Scene { rate: 2e5, weight: 8e3, overload_s: 0.04, half_crowd: 1000.0 };
+        let burst = Scene { rate: 2e5, weight: 8e3, overload_s: 0.04, crowd: 2000.0 };
         terms.risk = Some((burst, 1.0));
         let careful = best(&menu, &demand, &terms, &mut Vec::new()).setting;
         assert!(free.cores < 4);

@@ -153,7 +153,7 @@ impl Estimate {
         let most = SURPRISE_MAX * all.sqrt();
         let mut gain = self.times(row).map(|times| times / all);
         if !at_full_speed {
-            gain[0] *= BASE_WHILE_SAVING;
+            gain[0] *= if off_us < 0.0 { BASE_WHILE_SAVING } else { 0.0 };
         }
         let off_us = off_us.clamp(-most, most);
         self.lean += LEAN_WEIGHT * (off_us / all.sqrt() - self.lean);
@@ -219,7 +219,9 @@ impl Estimate {
     }
 }
 
-/// What of a surprise's part of the base is believed where the setting may be to blame.
+/// What of a surprise's part of the base is believed where the setting may be to blame, if the base
+/// is lower than it was taken for. That it is higher is learned at full speed only: what a setting
+/// costs must not become the base, however slowly.
 const BASE_WHILE_SAVING: f64 = 0.1;
 /// Weight of the last surprise, and how far they may lean to one side.
 const LEAN_WEIGHT: f64 = 0.25;
@@ -264,6 +266,22 @@ mod tests {
             estimate.learn(180.0, 5000.0, Features([10.0, 5.0, 5.0]), false, 1.0);
         }
         assert!(estimate.base_us() < 120.0, "{}", estimate.base_us());
+    }
+
+    /// The base crept up while the model lacked something, until nothing seemed to be lost any more.
+    #[test]
+    fn the_base_rises_at_full_speed_only() {
+        let mut estimate = estimate();
+        estimate.learn(100.0, 5000.0, Features::default(), true, 1.0);
+        let before_us = estimate.base_us();
+        for _ in 0..200 {
+            estimate.learn(150.0, 5000.0, Features([10.0, 5.0, 5.0]), false, 1.0);
+        }
+        assert!(estimate.base_us() <= before_us, "{}", estimate.base_us());
+        for _ in 0..20 {
+            estimate.learn(150.0, 5000.0, Features::default(), true, 1.0);
+        }
+        assert!(estimate.base_us() > 1.3 * before_us, "{}", estimate.base_us());
     }
 
     #[test]

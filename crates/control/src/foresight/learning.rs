@@ -1,6 +1,6 @@
 //! What foresight takes in of a window: work, latency at full speed, what was lost, whom to trust.
 
-use super::choice::{Demand, Menu};
+use super::choice::{Demand, Features, Menu};
 use super::estimate::Surprise;
 use super::price::{Account, Spent};
 use super::{Foresight, REQUESTS_MAX, TRUST_FIRST, TRUST_MAX};
@@ -52,12 +52,16 @@ impl Foresight {
         let waiting_us = full.0[1];
 
         let unsettled = !self.settled;
-        let surprise = self.estimate.surprise(latency_us - waiting_us, requests, more);
+        // A crowd queues at full speed, too.
+        let crowd_us = full.0[2] * self.estimate.weights()[2];
+        let features = more.plus(Features([0.0, 0.0, full.0[2]]));
+        let surprise = self.estimate.surprise(latency_us - waiting_us, requests, features);
         let mut extra_us = more.weighed(self.estimate.weights()).max(0.0);
         if !at_full_speed || unsettled {
             extra_us += self.unforeseen_us(&surprise, requests, extra_us, &demands);
+            extra_us = extra_us.min(self.blame_us_max(&demands, latency_us, offered / dt.0));
         }
-        let expected_us = self.estimate.base_us() + waiting_us;
+        let expected_us = self.estimate.base_us() + waiting_us + crowd_us;
         let full_speed_us = if at_full_speed && !unsettled {
             latency_us
         } else if self.estimate.is_known() {
@@ -67,7 +71,7 @@ impl Foresight {
         };
         self.learn_trust(&surprise, full_speed_us, at_full_speed, seen.alarm || unsettled);
         if !seen.alarm && !unsettled {
-            self.estimate.learn(latency_us - waiting_us, requests, more, at_full_speed, span);
+            self.estimate.learn(latency_us - waiting_us, requests, features, at_full_speed, span);
         }
         self.full_speed_us = Some(full_speed_us);
         self.loss = Some(latency_us / full_speed_us - 1.0);
@@ -146,6 +150,23 @@ impl Foresight {
         ours / requests
     }
 
+    /// The most of a window's latency that the setting can be to blame for. While its cores keep up
+    /// with the busiest moment, every queue is worked off before the next one forms, and nothing
+    /// takes longer than the setting is slower.
+    fn blame_us_max(&self, demands: &[Demand], latency_us: f64, rate: f64) -> f64 {
+        let busiest = self.load.busiest().max(rate);
+        let mut slower: f64 = 1.0;
+        for ((demand, menu), held) in demands.iter().zip(&self.menus).zip(&self.held) {
+            let stretch = menu.points[menu.at(held.frequency)].stretch;
+            let capacity = f64::from(held.cores) / stretch;
+            if busiest * demand.work_s > KEPT_UP * capacity {
+                return latency_us;
+            }
+            slower = slower.max(f64::from(menu.cores_max) / capacity);
+        }
+        latency_us * (1.0 - 1.0 / slower)
+    }
+
     /// The share of a surprise that full speed would have spared: little of it where the burst was
     /// more than full speed takes.
     fn share_of_surprise(&self, demands: &[Demand]) -> f64 {
@@ -189,6 +210,8 @@ fn quantile_us(histogram: &LatencyHistogram, quantile: f64) -> Option<f64> {
     Some(high)
 }
 
+/// Cores that are no busier than this keep up.
+const KEPT_UP: f64 = 0.7;
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -35,8 +35,10 @@ pub struct Load {
     moments: Moments,
     /// The same of the last window alone, where it was looked at.
     last_moments: Option<Moments>,
-    /// Requests that came within the same look as a request, beyond those that do by chance.
+    /// Requests that came within the same look as a request, beyond those that do by chance: lately,
+    /// and in the last window.
     crowd: f64,
+    last_crowd: f64,
     crowd_requests: f64,
     /// The busiest moment of the last window, in requests a second.
     busiest: f64,
@@ -66,6 +68,7 @@ impl Load {
             moments: Moments::default(),
             last_moments: None,
             crowd: 0.0,
+            last_crowd: 0.0,
             crowd_requests: 0.0,
             busiest: 0.0,
             rate: 0.0,
@@ -157,6 +160,7 @@ impl Load {
     /// How requests came within the window: those that came in busy moments meet other queues.
     fn learn_moments(&mut self, offered: f64, rate: f64, dt_s: f64) {
         self.last_moments = None;
+        self.last_crowd = self.crowd;
         if self.looks.is_empty() || offered <= 0.0 || dt_s <= 0.0 {
             return;
         }
@@ -166,8 +170,8 @@ impl Load {
         if sum > 0.0 {
             self.crowd_requests = (self.crowd_requests + sum).min(CROWD_REQUESTS);
             let weight = (sum / self.crowd_requests).min(0.5);
-            let crowd = (squares / sum - mean - 1.0).max(0.0);
-            self.crowd += weight * (crowd - self.crowd);
+            self.last_crowd = (squares / sum - mean - 1.0).max(0.0);
+            self.crowd += weight * (self.last_crowd - self.crowd);
         }
         let mut here = Moments::default();
         for &(arrived, span_s) in self.looks.iter().filter(|look| look.0 > 0.0) {
@@ -220,10 +224,12 @@ impl Load {
         own * self.rate + (1.0 - own) * self.rate_slow.max(0.5 * self.rate)
     }
 
-    /// What a sleep costs that ends with the next request, in request-seconds: as a rule, and at the
-    /// busiest moment so far. Those that come while the drives wake up wait for half of that.
-    pub fn waking_s(&self, wake: Seconds) -> (f64, f64) {
-        let cost_s = |rate: f64| wake.0 * (1.0 + 0.5 * rate * wake.0);
+    /// What a sleep costs that ends with the next requests, in request-seconds: as a rule, and at the
+    /// busiest moment so far. Each of the drives that the first ones come to is woken, and those that
+    /// come while it wakes up wait for half of that.
+    pub fn waking_s(&self, drives: u32, wake: Seconds) -> (f64, f64) {
+        let woken = |rate: f64| (rate * MOMENT_S).clamp(1.0, f64::from(drives.max(1)));
+        let cost_s = |rate: f64| wake.0 * (woken(rate) + 0.5 * rate * wake.0);
         (cost_s(self.peaks.usual()), cost_s(self.peaks.at_risk(0.0).unwrap_or(0.0)))
     }
 
@@ -234,14 +240,14 @@ impl Load {
 
     /// The requests of a window at this rate, by the moments in which they come.
     pub fn scenes(&self, rate: f64, window: Seconds) -> Vec<Scene> {
-        scenes_of(&self.moments, rate, window, 0.5 * self.crowd)
+        scenes_of(&self.moments, rate, window, self.crowd)
     }
 
     /// The requests of the window just seen, likewise.
     pub fn last_scenes(&self, rate: f64, window: Seconds) -> Vec<Scene> {
         {
             let moments = self.last_moments.as_ref().unwrap_or(&self.moments);
-            scenes_of(moments, rate, window, 0.5 * self.crowd)
+            scenes_of(moments, rate, window, self.last_crowd)
         }
     }
 
@@ -254,7 +260,7 @@ impl Load {
             weight: chance * rate * part,
             overload_s: reaction.0,
             // Those of a leap come together, for all that is known.
-            half_crowd: 0.5 * rate * settings.look_every.0,
+            crowd: rate * settings.look_every.0,
         };
         let [a, b, c] = self.peaks.next_records();
         [(self.leaps, self.leap_rate), a, b, c].map(scene)
@@ -267,7 +273,7 @@ impl Load {
             rate,
             weight: rate * reaction.0,
             overload_s: reaction.0,
-            half_crowd: 0.5 * rate * settings.look_every.0,
+            crowd: rate * settings.look_every.0,
         })
     }
 
@@ -283,10 +289,10 @@ impl Load {
     }
 }
 
-fn scenes_of(moments: &Moments, rate: f64, window: Seconds, half_crowd: f64) -> Vec<Scene> {
+fn scenes_of(moments: &Moments, rate: f64, window: Seconds, crowd: f64) -> Vec<Scene> {
     let all: f64 = moments.iter().map(|moment| moment.0).sum();
     if all <= 0.0 {
-        return vec![Scene { rate, weight: rate, overload_s: window.0, half_crowd }];
+        return vec![Scene { rate, weight: rate, overload_s: window.0, crowd }];
     }
     let scene = |(kind, &(requests, ratios)): (usize, &(f64, f64))| {
         let (share, ratio) = (requests / all, ratios / requests.max(1e-9));
@@ -294,7 +300,7 @@ fn scenes_of(moments: &Moments, rate: f64, window: Seconds, half_crowd: f64) -> 
             rate: rate * ratio,
             weight: rate * share,
             overload_s: if kind == 0 { window.0 } else { MOMENT_S },
-            half_crowd,
+            crowd,
         })
     };
     moments.iter().enumerate().filter_map(scene).collect()

@@ -223,7 +223,8 @@ impl Law for Foresight {
     }
 
     fn watch(&self) -> Option<Watch> {
-        Some(Watch { span: self.settings.look_span, every: self.settings.look_every })
+        let (span, every) = (self.settings.look_span, self.settings.look_every);
+        Some(Watch { span, every, at_full_speed: true })
     }
 
     fn glance(&mut self, seen: &Glimpse) {

@@ -127,6 +127,13 @@ impl Account {
         self.ln_price.get_or_insert(price_w.max(1e-9).ln());
     }
 
+    /// Lowers the price.
+    pub fn relax(&mut self, by: f64) {
+        if let Some(ln_price) = &mut self.ln_price {
+            *ln_price = (*ln_price + by).max(LN_PRICE_MIN);
+        }
+    }
+
     pub fn has_price(&self) -> bool {
         self.ln_price.is_some()
     }

@@ -65,7 +65,7 @@ impl Foresight {
             weights,
             price_w: 0.0,
             utilisation_max: self.settings.utilisation_max,
-            risk: self.risk(),
+            risk: self.risk(&demands),
             slowdown_max: self.trust,
         };
         self.begin_prices(&demands, &terms, &scenes[..usual], full_speed_us);
@@ -80,6 +80,12 @@ impl Foresight {
             terms.price_w = terms.price_w.max(1e-3) * 3.0;
             choices = self.choose(&demands, &terms);
             extra_us = self.extra_us(&demands, &choices, &scenes[..usual], weights);
+        }
+        let floor_us = self.floor_us(full_speed_us);
+        if extra_us < floor_us && rate > 0.0 {
+            (choices, extra_us) = self
+                .spend(&demands, terms, &scenes[..usual], floor_us)
+                .unwrap_or((choices, extra_us));
         }
         let groups: Vec<_> = choices.iter().map(|choice| choice.setting).collect();
         self.mode = if rate > 0.0 { Mode::Saving } else { Mode::Idle };
@@ -101,11 +107,19 @@ impl Foresight {
         Action { groups, drives, background }
     }
 
-    /// A burst that the load may come to, and what each group may lose by it.
-    fn risk(&self) -> Option<(Scene, f64)> {
-        let reserve_us = self.accounts.iter().filter_map(Account::reserve_us).reduce(f64::min)?;
+    /// A burst that the load may come to, and what each group may lose by it: of what the promise
+    /// has left, and what the burst's own requests are allowed.
+    fn risk(&self, demands: &[Demand]) -> Option<(Scene, f64)> {
         let scene = self.load.risk(self.reaction(), &self.settings)?;
-        Some((scene, reserve_us * self.settings.risk_share / self.menus.len() as f64))
+        let queue = self.features(demands, &self.full_setting(), &[scene]);
+        let full_speed_us = self.estimate.base_us() + queue.weighed(self.estimate.weights());
+        let left_us = |account: &Account| {
+            let own_us = account.allowance_us(full_speed_us, self.tail_us) * scene.weight;
+            let reserve_us = account.reserve_us()? * self.settings.risk_share;
+            Some(reserve_us + own_us * self.settings.spend_share)
+        };
+        let left_us = self.accounts.iter().filter_map(left_us).reduce(f64::min)?;
+        Some((scene, left_us / self.menus.len() as f64))
     }
 
     /// Whether the drives may sleep, with background work in batches: what they save until the next
@@ -115,7 +129,7 @@ impl Foresight {
         let Some(drives) = self.limits.drives.filter(|_| self.settings.adapt_background) else {
             return false;
         };
-        let (usual_s, worst_s) = self.load.waking_s(drives.wake);
+        let (usual_s, worst_s) = self.load.waking_s(drives.count, drives.wake);
         // Whoever has been quiet for long stays so for as long again.
         let often = 1.0 / self.load.quiet_s().max(1e-3);
         let quiet = self.load.quiet_s() >= self.settings.quiet_min.0;
@@ -170,6 +184,49 @@ impl Foresight {
         self.accounts.iter().map(cap).fold(f64::INFINITY, f64::min)
     }
 
+    /// The extra latency that a window may always be expected to have while the promise is not spent,
+    /// in microseconds.
+    fn floor_us(&self, full_speed_us: f64) -> f64 {
+        let aim = self.settings.spend_share;
+        let floor = |account: &Account| {
+            (aim - account.spent_share()).max(0.0)
+                * account.allowance_us(full_speed_us, self.tail_us)
+        };
+        self.accounts.iter().map(floor).fold(f64::INFINITY, f64::min)
+    }
+
+    /// The choice at the price at which a window is expected to cost its requests `floor_us`, and
+    /// what it costs them, if there is one that costs no more; the prices come down towards it. A
+    /// price that an unlucky window drove up would come down by itself only when much of the promise
+    /// had been left unspent.
+    fn spend(
+        &mut self,
+        demands: &[Demand],
+        mut terms: Terms,
+        scenes: &[Scene],
+        floor_us: f64,
+    ) -> Option<(Vec<Choice>, f64)> {
+        let before = terms.price_w.max(1e-9).ln();
+        let (mut low, mut high) = (before - PRICE_SPAN, before);
+        let mut found = None;
+        for _ in 0..PRICE_STEPS {
+            let middle = 0.5 * (low + high);
+            terms.price_w = middle.exp();
+            let choices = self.choose(demands, &terms);
+            let extra_us = self.extra_us(demands, &choices, scenes, terms.weights);
+            if extra_us > floor_us {
+                low = middle;
+            } else {
+                high = middle;
+                found = Some((choices, extra_us));
+            }
+        }
+        for account in &mut self.accounts {
+            account.relax(self.settings.relax_gain * (high - before));
+        }
+        found
+    }
+
     /// Time from the first request of a burst to full speed.
     fn reaction(&self) -> Seconds {
         self.settings.look_span + self.limits.gate_on
@@ -188,7 +245,7 @@ impl Foresight {
         let mut tolerable = rate.max(50.0);
         for _ in 0..RATE_STEPS {
             let next = tolerable * 1.4;
-            let scene = [Scene { rate: next, weight: 1.0, overload_s: 0.02, half_crowd: 0.0 }];
+            let scene = [Scene { rate: next, weight: 1.0, overload_s: 0.02, crowd: 0.0 }];
             let here = self.features(demands, groups, &scene);
             let more = here.plus(self.features(demands, &full, &scene).times(-1.0));
             if more.weighed(self.estimate.weights()) > allowed_us {
@@ -246,9 +303,11 @@ impl Foresight {
 const RATE_STEPS: usize = 18;
 /// Steps in which a price is found.
 const PRICE_STEPS: usize = 12;
+/// How far below the price that is asked a lower one is looked for, in logarithms.
+const PRICE_SPAN: f64 = 10.0;
 /// A window at full speed with fewer requests would teach nothing.
 const PROBE_REQUESTS_MIN: u64 = 4;
 /// What of the unspent promise one sleep of the drives may cost.
-const RESERVE_AT_ONCE: f64 = 0.5;
+const RESERVE_AT_ONCE: f64 = 0.8;
 /// A rate at which latency grows by so much more than is allowed is cause for alarm.
 const ALARMING: f64 = 1.5;
