@@ -1,4 +1,4 @@
-//! The oracle against every policy and a sweep of fixed settings, on twenty loads. Slow: part of
+//! The oracle against every policy and a sweep of fixed settings, on twenty-one loads. Slow: part of
 //! `make test-system`, which runs what is ignored in files of this name.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot set up its load has failed")]
@@ -74,6 +74,8 @@ fn trials() -> Vec<Trial> {
         phases("small gap of 35 s", SMALL, vec![(15.0, 5e3), (35.0, 0.0), (15.0, 5e3)]),
         phases("small sine", SMALL, sine(60.0, 1e4)),
         phases("small almost idle", SMALL, vec![(60.0, 5.0)]),
+        // Half of the slots without a request: each choice let drives sleep that the next woke.
+        phases("small lone bursts", SMALL, alternating(80, 0.75, 0.5, 8.0)),
         trace("pgbench", 1.0),
         trace("pgbench x20", 20.0),
         trace("pgbench x60", 60.0),
@@ -121,7 +123,7 @@ fn played(mut run: Run) -> Summary {
 /// stayed for ten seconds and each of its stretches kept the bound for itself.
 #[test]
 #[ignore = "slow"]
-fn no_policy_that_keeps_the_bound_saves_more_on_any_of_twenty_loads() {
+fn no_policy_that_keeps_the_bound_saves_more_on_any_of_the_loads() {
     // WATTIO_LOAD="pgbench x20": that load alone.
     let only = std::env::var("WATTIO_LOAD").unwrap_or_default();
     for trial in trials().iter().filter(|trial| trial.name.contains(&only)) {

@@ -125,6 +125,7 @@ impl<'a, E: From<LoadError> + Send + Sync> Search<'a, E> {
             best: None,
             prices: None,
             effort,
+            is_calm: false,
         };
         self.play_rivals(&mut state, &rivals)?;
         let rungs = (trials as f64 * LADDER_SHARE) as usize;
@@ -166,6 +167,14 @@ impl<'a, E: From<LoadError> + Send + Sync> Search<'a, E> {
             return Ok(());
         }
         let mut choice = self.correct(state)?;
+        if !state.beats_rivals() {
+            // Requests of few slots may wait for drives that fell asleep in the slots before, which
+            // no choice by slots sees: what leaves nothing to the next slot is tried, too.
+            state.is_calm = true;
+            state.targets = state.known.targets();
+            choice = self.correct(state)?;
+            state.is_calm = false;
+        }
         for _ in 0..state.effort.rounds {
             if self.work.done > EFFORT_MAX * settings.events as f64 {
                 break;

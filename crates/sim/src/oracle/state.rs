@@ -7,12 +7,14 @@ use super::lab::{Lab, RivalRun};
 use super::measure::Timeline;
 use super::prices::choose;
 use super::promises::{Excess, PROMISES_MAX};
-use super::table::{RivalSlots, Table};
+use super::table::{Offer, RivalSlots, Table};
 use crate::load::LoadError;
-use wattio_law::Action;
+use wattio_law::{Action, Budget, DriveAction};
 
 /// Background work that differs by this share from what was measured before has run out.
 const RAN_OUT: f32 = 0.05;
+/// Power of what shall not be chosen, in watts.
+const NEVER_W: f32 = 1e7;
 /// A promise of which no more than this share is left is used up.
 const USED_UP: f64 = 0.004;
 
@@ -28,11 +30,20 @@ pub struct State {
     /// The prices of the last choice.
     pub prices: Option<Excess>,
     pub effort: Effort,
+    /// Whether only settings are chosen that leave nothing to the slot after.
+    pub is_calm: bool,
 }
 
 impl State {
     pub fn best_j(&self) -> f64 {
         self.best.as_ref().map_or(f64::INFINITY, |best| best.total.energy_j)
+    }
+
+    /// Whether the best run takes less than every rival that keeps everything.
+    pub fn beats_rivals(&self) -> bool {
+        let kept = self.rivals.iter().filter(|(_, whole)| self.known.is_kept(&whole.total));
+        kept.map(|(_, whole)| whole.total.energy_j).all(|energy_j| self.best_j() < energy_j)
+            && self.best.is_some()
     }
 
     /// Whether the best run leaves hardly anything of the promises that have a price.
@@ -58,8 +69,16 @@ impl State {
         let known = &self.known;
         let offers = |at: usize, into: &mut Vec<Rates>| {
             let class = known.classes.classes[at];
-            into.extend(self.table.offers(class).iter().map(|offer| offer.rates));
-            into.extend(self.rival_slots.iter().filter_map(|rival| rival.rates.get(at)));
+            let rates = |offer: &Offer| {
+                let is_barred = self.is_calm && !is_steady(self.table.setting(offer.setting));
+                let power_w = if is_barred { NEVER_W } else { offer.rates.power_w };
+                Rates { power_w, ..offer.rates }
+            };
+            into.extend(self.table.offers(class).iter().map(rates));
+            let rivals = self.rival_slots.iter().filter_map(|rival| rival.rates.get(at));
+            into.extend(rivals.map(|&rates| {
+                if self.is_calm { Rates { power_w: NEVER_W, ..rates } } else { rates }
+            }));
         };
         let due: Vec<f64> = known.slots.iter().map(|slot| slot.done_core_s).collect();
         let menu = Menu {
@@ -130,6 +149,12 @@ impl State {
             self.targets.owed_core_s = known.owed_core_s() + (owed_off / count).min(0.0);
         }
     }
+}
+
+/// Whether a setting leaves the slot after it what full speed would: drives that are awake, and no
+/// backlog.
+fn is_steady(action: &Action) -> bool {
+    action.drives != DriveAction::Asleep && action.background_of(0).budget == Budget::AsDue
 }
 
 /// Learns what chosen settings gave among their neighbours.
