@@ -37,8 +37,8 @@ impl Foresight {
         self.background.learn(&seen.background, dt);
         let mean_us = latency.latency_us_mean.filter(|_| latency.requests > 0);
         let Some(latency_us) = mean_us.map(|us| us.max(LATENCY_US_MIN)) else {
-            // Where nobody asks for anything nobody is harmed.
-            self.trust = (self.trust * TRUST_GROWTH).min(TRUST_MAX);
+            // Whoever has been quiet for long is likely to stay so for long.
+            self.trust = (self.trust * TRUST_GROWTH_QUIET).min(TRUST_MAX);
             return;
         };
         let demands = self.demands(self.background.done());
@@ -59,7 +59,10 @@ impl Foresight {
         let mut extra_us = more.weighed(self.estimate.weights()).max(0.0);
         if !at_full_speed || unsettled {
             extra_us += self.unforeseen_us(&surprise, requests, extra_us, &demands);
-            extra_us = extra_us.min(self.blame_us_max(&demands, latency_us, offered / dt.0));
+            // Who waits for a drive to wake waits however fast the cores are.
+            if !self.asleep {
+                extra_us = extra_us.min(self.blame_us_max(&demands, latency_us, offered / dt.0));
+            }
         }
         let expected_us = self.estimate.base_us() + waiting_us + crowd_us;
         let full_speed_us = if at_full_speed && !unsettled {
@@ -198,6 +201,9 @@ const REQUESTS_TELLING: f64 = 50.0;
 const STALLED: f64 = 10.0;
 /// Growth of the trust with each window that was foreseen.
 const TRUST_GROWTH: f64 = 1.3;
+/// The same with each window without a request: what was not asked for was not foreseen either, and
+/// the first burst of a server that knows nothing yet must not find it at its slowest.
+const TRUST_GROWTH_QUIET: f64 = 1.03;
 
 /// The quantile, by straight lines within buckets: an edge would be too high by half a bucket.
 fn quantile_us(histogram: &LatencyHistogram, quantile: f64) -> Option<f64> {

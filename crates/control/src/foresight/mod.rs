@@ -195,6 +195,7 @@ impl Law for Foresight {
         self.since_probe = self.since_probe + dt;
         self.power_w = seen.power.map(|power| power.0).filter(|power_w| power_w.is_finite());
         let latency = seen.latency.as_ref().filter(|latency| latency.is_plausible());
+        let slept = self.asleep;
         let action = match latency {
             None => self.full_speed(Mode::Guarding, "no latency to go by"),
             Some(latency) => {
@@ -213,7 +214,8 @@ impl Law for Foresight {
             }
         };
         let action = self.limits.clamp(&action);
-        self.settled = !seen.alarm && latency.is_some() && !self.asleep;
+        // Requests that woke a drive are answered in the window after, too.
+        self.settled = !seen.alarm && latency.is_some() && !self.asleep && !slept;
         self.held_before = std::mem::replace(&mut self.held, action.groups.clone());
         action
     }

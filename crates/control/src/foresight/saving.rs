@@ -308,6 +308,6 @@ const PRICE_SPAN: f64 = 10.0;
 /// A window at full speed with fewer requests would teach nothing.
 const PROBE_REQUESTS_MIN: u64 = 4;
 /// What of the unspent promise one sleep of the drives may cost.
-const RESERVE_AT_ONCE: f64 = 0.8;
+const RESERVE_AT_ONCE: f64 = 0.75;
 /// A rate at which latency grows by so much more than is allowed is cause for alarm.
 const ALARMING: f64 = 1.5;
