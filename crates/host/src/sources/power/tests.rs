@@ -169,18 +169,24 @@ fn serve(page: &Arc<Mutex<String>>) -> String {
     url
 }
 
-/// Asks until the source says something that fits; its own thread reads the page meanwhile.
+/// Asks until the source says something that fits, in windows that are longer than what its own
+/// thread reads in takes.
 fn wait<T>(
     source: &mut dyn PowerSource,
     fits: impl Fn(Result<Option<Watts>, SourceError>) -> Option<T>,
 ) -> T {
     let began = std::time::Instant::now();
     loop {
-        if let Some(said) = fits(source.sample(Seconds(0.0))) {
+        let seen = source.sample(Seconds(0.0));
+        let words = format!("{seen:?}");
+        if let Some(said) = fits(seen) {
             return said;
         }
-        assert!(began.elapsed().as_secs() < 30, "it never came");
-        std::thread::yield_now();
+        assert!(began.elapsed().as_secs() < 30, "it never came: {words}");
+        let asked = std::time::Instant::now();
+        while asked.elapsed().as_millis() < 50 {
+            std::thread::yield_now();
+        }
     }
 }
 
