@@ -19,13 +19,14 @@ from pathlib import Path
 import numpy as np
 from timing import BenchError, Goal, Line, Rate, Timed
 from wattio.clock import Instant, Span
-from wattio.measuring import plan as planning
-from wattio.measuring.folder import MeasuredFolder
-from wattio.measuring.record import Phase, Record
+from wattio.files import document
+from wattio.kinds.measurement import plan as planning
+from wattio.kinds.measurement.folder import MeasurementFolder
+from wattio.kinds.measurement.record import Phase, Record
 from wattio.meters.meter import Facts
 from wattio.recording import Samples, parquet
-from wattio.study import catalog, document
-from wattio.study.catalog import Metrics, Recorded, Verdict
+from wattio.results import catalog
+from wattio.results.catalog import Metrics, Recorded, Verdict
 
 SAMPLES = 10_000_000
 RATE_HZ = 1000.0
@@ -91,11 +92,11 @@ make(Path(sys.argv[1]))
 """
 
 
-def write_folder(root: Path, count: int) -> tuple[MeasuredFolder, list[tuple[float, float]]]:
+def write_folder(root: Path, count: int) -> tuple[MeasurementFolder, list[tuple[float, float]]]:
     """A result folder with so many samples of one meter, and the spans of its phases."""
     (root / "study.toml").write_text(STUDY, encoding="utf-8")
     plan = planning.make(document.read(root / "study.toml"))
-    folder = MeasuredFolder.create(plan, root, datetime(2027, 1, 15, tzinfo=UTC))
+    folder = MeasurementFolder.create(plan, root, datetime(2027, 1, 15, tzinfo=UTC))
     each_s = count / RATE_HZ / len(plan.iterations)
     facts = {"meter": Facts("csv:power.csv", "a file", 1 / RATE_HZ)}
     spans: list[tuple[float, float]] = []

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from wattio.analysis.histogram import WindowHistograms, percentile
 from wattio.errors import Cancelled, InputError
-from wattio.simulation import Outcome, Request, Setting
+from wattio.simulator.simulation import Outcome, Request, Setting
 
 SPANS_S = {"phases": 40.0, "pattern": 40.0, "profile": 60.0, "trace": 45.0}
 DEFAULTS: dict[str, dict[str, Setting]] = {
@@ -26,7 +26,7 @@ SLOWED = {"native": 1.0, "ondemand": 1.22, "pacer": 1.1, "oracle": 1.17}
 
 
 class FakeSimulator:
-    """Stands in for the native simulator behind `wattio.study.simulator.Simulator`."""
+    """Stands in for the native simulator behind `wattio.simulator.native.Simulator`."""
 
     def __init__(self, stop_after: int | None = None) -> None:
         self.simulated: list[Request] = []

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from wattio.bounds import Bound, judge
 from wattio.errors import InputError
-from wattio.simulation import Outcome, Request
+from wattio.simulator.bounds import Bound, judge
+from wattio.simulator.simulation import Outcome, Request
 
 REQUEST = Request("small", "pacer", {"pattern": "Rand_RW", "iops": 100.0})
 

@@ -11,7 +11,7 @@ import pytest
 from study_fake import FakeSimulator
 from wattio import cli
 from wattio.errors import Cancelled, InputError
-from wattio.study import simulator as simulator_module
+from wattio.simulator import native as simulator_module
 
 STUDY = """\
 [study]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from wattio import cli
-from wattio.study import machine
+from wattio.results import machine
 
 
 def tree(root: Path, files: dict[str, str]) -> Path:

@@ -11,13 +11,13 @@ import numpy as np
 import pytest
 from wattio import _core, cli
 from wattio.errors import InputError
-from wattio.fleet import members, placing, plan, recomputing, running, summary
-from wattio.fleet.folder import FleetFolder
-from wattio.fleet.plan import FleetRequest
-from wattio.fleet.schema import FleetStudy, PlacingEntry
-from wattio.study import document
-from wattio.study.execution import SimulationExecutor
-from wattio.study.plan import Iteration
+from wattio.executors.threads import SimulationExecutor
+from wattio.files import document
+from wattio.kinds.fleet import execute, members, placing, plan, recompute, summary
+from wattio.kinds.fleet.folder import FleetFolder
+from wattio.kinds.fleet.plan import FleetRequest
+from wattio.kinds.fleet.schema import FleetStudy, PlacingEntry
+from wattio.kinds.simulation.plan import Iteration
 
 STUDY = """
 [study]
@@ -160,20 +160,20 @@ def test_placing_keeps_to_the_share_and_pays_for_moving() -> None:
 
 
 def test_the_native_module_refuses_what_cannot_be_and_stops_when_told() -> None:
-    batch = running.specification(made().iterations[0].asked)
+    batch = execute.specification(made().iterations[0].asked)
     with pytest.raises(InputError, match="fleet: "):
         _core.run_fleet("{}")
     batch["members"][1]["parts"] = []
     with pytest.raises(InputError, match=r"members\[1\]: parts: "):
         _core.run_fleet(json.dumps(batch))
-    batch = running.specification(made().iterations[0].asked)
+    batch = execute.specification(made().iterations[0].asked)
     assert _core.run_fleet(json.dumps(batch), lambda _: False) is None
 
 
 def test_threads_change_nothing() -> None:
     asked = made().iterations[3].asked
     assert asked.policy == "pacer"
-    one, all_ = running.simulate(asked, threads=1), running.simulate(asked, threads=None)
+    one, all_ = execute.simulate(asked, threads=1), execute.simulate(asked, threads=None)
     assert one == all_
 
 
@@ -187,7 +187,7 @@ class _Failing:
         self.calls += 1
         if self.calls > 2:
             raise KeyboardInterrupt
-        return running.simulate(request)
+        return execute.simulate(request)
 
 
 def test_a_stopped_fleet_goes_on_and_gives_what_a_whole_one_gives(
@@ -198,16 +198,16 @@ def test_a_stopped_fleet_goes_on_and_gives_what_a_whole_one_gives(
     folder = FleetFolder.create(again, tmp_path / "b", datetime(2026, 1, 2, tzinfo=UTC))
     ended: list[Iteration] = []
     executor = SimulationExecutor(_Failing(), 1, lambda *_: None)
-    left = running.remaining(again, folder)
+    left = execute.remaining(again, folder)
     with pytest.raises(KeyboardInterrupt):
-        running.execute(left, folder, executor, ended.append)
+        execute.execute(left, folder, executor, ended.append)
     assert len(ended) == 2
     assert not folder.complete()
     assert _main(["report", str(folder.path)]) == 2
     assert "is not complete; go on with: wattio run --resume" in capsys.readouterr().err
     resumed = _run(["--resume", str(folder.path)], capsys)
     assert resumed["policies"] == whole["policies"]
-    compared, different = recomputing.differences(folder)
+    compared, different = recompute.differences(folder)
     assert compared > 100
     assert different == []
 

@@ -16,23 +16,27 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from wattio.errors import ResultError
-from wattio.study import governed, governed_metrics, governed_recomputing, governed_windows
-from wattio.study.governed import GovernedFolder, is_governed
-from wattio.study.governed_journal import Machine, Window, parse
-from wattio.study.governed_metrics import Tally
+from wattio.kinds.governor import folder as governed
+from wattio.kinds.governor import metrics as governed_metrics
+from wattio.kinds.governor import recompute
+from wattio.kinds.governor import windows as governed_windows
+from wattio.kinds.governor.folder import GovernorFolder
+from wattio.kinds.governor.journal import Machine, Window, parse
+from wattio.kinds.governor.metrics import Tally
+from wattio.results.folder import kind_of
 
 COUNT = 400
 
 Change = Callable[[list[dict[str, Any]]], None]
 
 
-def derived(path: Path) -> GovernedFolder:
-    folder = GovernedFolder(path)
+def derived(path: Path) -> GovernorFolder:
+    folder = GovernorFolder(path)
     folder.refresh()
     return folder
 
 
-def verdicts(folder: GovernedFolder) -> dict[str, str]:
+def verdicts(folder: GovernorFolder) -> dict[str, str]:
     """Verdict by the first word of its reason."""
     found, _ = folder.recorded()
     return {v.reason.partition(":")[0]: v.verdict for v in found.verdicts}
@@ -88,7 +92,7 @@ def test_pieces_do_not_matter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, p
     assert {k: v[0] for k, v in pieces.items()} == pytest.approx(
         {k: v[0] for k, v in whole.items()}
     )
-    assert governed_recomputing.differences(folder)[1] == []
+    assert recompute.differences(folder)[1] == []
 
 
 def test_samples_hold_every_window_on_both_clocks(tmp_path: Path) -> None:
@@ -118,7 +122,7 @@ def test_derived_once_and_again_when_the_journal_has_grown(tmp_path: Path) -> No
     assert (path / "catalog.sqlite").stat().st_mtime_ns == before
     fake.lines(path / "raw" / "windows.jsonl", rows)
     with pytest.raises(ResultError, match="has grown"):
-        governed_recomputing.differences(folder)
+        recompute.differences(folder)
     folder.refresh()
     assert folder.recorded()[0].metrics["windows"][0] == 100
     assert len(list((path / "samples").iterdir())) == 1
@@ -139,14 +143,14 @@ def test_garbage_leaves_what_was_derived_before(tmp_path: Path) -> None:
 def test_an_empty_journal_is_invalid(tmp_path: Path) -> None:
     folder = derived(fake.write(tmp_path / "r", []))
     assert verdicts(folder) == {"NO_WINDOWS": "INVALID"}
-    assert governed_recomputing.differences(folder)[1] == []
+    assert recompute.differences(folder)[1] == []
 
 
 def test_one_window(tmp_path: Path) -> None:
     folder = derived(fake.write(tmp_path / "r", fake.windows(3)[2:]))
     assert verdicts(folder) == {"LOW_N": "WARN"}
     assert folder.recorded()[0].metrics["setting_changes_estimated"][0] == 0
-    assert governed_recomputing.differences(folder)[1] == []
+    assert recompute.differences(folder)[1] == []
 
 
 def _gap(rows: list[dict[str, Any]]) -> None:
@@ -222,12 +226,12 @@ def test_a_killed_daemon_leaves_a_usable_journal(tmp_path: Path) -> None:
 def test_a_changed_catalog_or_sample_is_found(tmp_path: Path) -> None:
     path = fake.write(tmp_path / "r", fake.windows(COUNT))
     folder = derived(path)
-    compared, found = governed_recomputing.differences(folder)
+    compared, found = recompute.differences(folder)
     assert compared > 30
     assert found == []
     with sqlite3.connect(path / "catalog.sqlite") as connection:
         connection.execute("UPDATE metrics SET value = value * 1.001 WHERE name = 'span_s'")
-    _, found = governed_recomputing.differences(folder)
+    _, found = recompute.differences(folder)
     assert {(item.metric, item.source) for item in found} == {
         ("span_s", "journal"),
         ("span_s", "samples"),
@@ -235,21 +239,25 @@ def test_a_changed_catalog_or_sample_is_found(tmp_path: Path) -> None:
 
 
 def test_nothing_derived_is_nothing_to_compare(tmp_path: Path) -> None:
-    folder = GovernedFolder(fake.write(tmp_path / "r", fake.windows(5)))
+    folder = GovernorFolder(fake.write(tmp_path / "r", fake.windows(5)))
     with pytest.raises(ResultError, match="wattio report"):
-        governed_recomputing.differences(folder)
+        recompute.differences(folder)
 
 
 def test_which_folders_are_a_governor_s(tmp_path: Path) -> None:
-    assert not is_governed(tmp_path)
+    with pytest.raises(ResultError, match="is not a result folder"):
+        kind_of(tmp_path)
     path = fake.write(tmp_path / "r", [])
-    assert is_governed(path)
-    for text in ("[1]", "{", '{"kind": "simulation"}', "[" * 100_000):
+    assert kind_of(path) == "governor"
+    for text in ("[1]", "{", '{"kind": "breakfast"}', "[" * 100_000):
         (path / "machine.json").write_text(text)
-        assert not is_governed(path)
+        with pytest.raises(ResultError, match="is not a result folder"):
+            kind_of(path)
+    (path / "machine.json").write_text("{}")
+    assert kind_of(path) == "simulation"
     (path / "machine.json").write_text('{"kind": "governor"}')
     with pytest.raises(ResultError, match=r"machine\.json: mode: field required"):
-        GovernedFolder(path)
+        GovernorFolder(path)
 
 
 def test_names_of_groups_may_be_anything_but_equal(tmp_path: Path) -> None:
@@ -257,11 +265,11 @@ def test_names_of_groups_may_be_anything_but_equal(tmp_path: Path) -> None:
     facts = fake.machine() | {"groups": [{"name": name, "cores": "0-7"} for name in names]}
     path = fake.write(tmp_path / "r", fake.windows(70))
     (path / "machine.json").write_text(json.dumps(facts))
-    assert governed_recomputing.differences(derived(path))[1] == []
+    assert recompute.differences(derived(path))[1] == []
     facts["groups"] = [{"name": "a", "cores": "0"}, {"name": "a", "cores": "1"}]
     (path / "machine.json").write_text(json.dumps(facts))
     with pytest.raises(ResultError, match="same name"):
-        GovernedFolder(path)
+        GovernorFolder(path)
 
 
 _AMOUNT = st.none() | st.floats(0, 1e15)

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from wattio.errors import ResultError
-from wattio.study import governed_windows
-from wattio.study.governed_journal import (
+from wattio.kinds.governor import windows
+from wattio.kinds.governor.journal import (
     LINE_BYTES_MAX,
     Event,
     Group,
@@ -54,13 +54,13 @@ def test_a_wrong_value_is_refused_by_its_key_or_usable(key: str, value: object) 
         assert message.startswith((key, "invalid JSON"))
         return
     groups = [f"g{number}" for number in range(len(window.cores))]
-    if governed_windows.misfit(window, groups) is None:
-        columns = governed_windows.columns([window], 0, groups)
+    if windows.misfit(window, groups) is None:
+        columns = windows.columns([window], 0, groups)
         assert all(len(column) == 1 for column in columns.values())
         assert not any(
             np.isinf(column).any() for column in columns.values() if column.dtype.kind == "f"
         )
-        histograms = governed_windows.histograms([window])
+        histograms = windows.histograms([window])
         assert (np.diff(histograms.edge) > 0).all()
 
 
@@ -131,15 +131,15 @@ def test_a_file_that_is_not_there_holds_no_line(tmp_path: Path) -> None:
 
 def test_lists_must_fit_the_groups() -> None:
     window = parse(Window, json.dumps(GOOD).encode())
-    assert governed_windows.misfit(window, ["a"]) is None
-    assert governed_windows.misfit(window, ["a", "b"]) == (
+    assert windows.misfit(window, ["a"]) is None
+    assert windows.misfit(window, ["a", "b"]) == (
         "cores: has 1 entries, machine.json names 2 groups"
     )
 
 
 def test_buckets_of_the_same_edge_are_added() -> None:
     row = GOOD | {"histogram": [[2.0, 1], [None, 3], [1.0, 0], [2.0, 4]]}
-    histograms = governed_windows.histograms([parse(Window, json.dumps(row).encode())])
+    histograms = windows.histograms([parse(Window, json.dumps(row).encode())])
     assert histograms.edge.tolist() == [2.0, np.inf]
     assert histograms.count.tolist() == [5, 3]
 

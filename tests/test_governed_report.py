@@ -17,8 +17,10 @@ import governed_fake as fake
 import numpy as np
 import pytest
 from wattio.cli import main
-from wattio.report import gathering, governed_gathering, governed_phrases, make
-from wattio.study import governed
+from wattio.kinds.governor import folder
+from wattio.report import make
+from wattio.report.drawing import POINTS
+from wattio.report.governor import gather, phrases
 
 GOLDEN = Path(__file__).parent / "golden" / "governed.html"
 COUNT = 400
@@ -27,9 +29,9 @@ PLAIN = str.maketrans({"\N{NO-BREAK SPACE}": " ", "\N{NARROW NO-BREAK SPACE}": "
 
 def said(path: Path) -> tuple[str, str]:
     """Headline and details, with plain spaces."""
-    found = governed_gathering.gather(path)
-    details = " ".join(governed_phrases.details(found))
-    return governed_phrases.headline(found).translate(PLAIN), details.translate(PLAIN)
+    found = gather.gather(path)
+    details = " ".join(phrases.details(found))
+    return phrases.headline(found).translate(PLAIN), details.translate(PLAIN)
 
 
 @pytest.fixture(scope="module")
@@ -153,7 +155,7 @@ def test_nothing_known_but_the_time_makes_a_page_too(tmp_path: Path) -> None:
 
 def test_many_windows_are_averaged_by_energy_and_requests(tmp_path: Path) -> None:
     rows = fake.windows(1001)
-    found = governed_gathering.gather(fake.write(tmp_path / "r", rows))
+    found = gather.gather(fake.write(tmp_path / "r", rows))
     assert found.step == 5
     first = rows[:5]
     requests = sum(row["requests"] for row in first)
@@ -179,17 +181,17 @@ def test_gaps_in_time_are_gaps_in_curves(tmp_path: Path) -> None:
 def test_a_long_journal_in_pieces_makes_a_page(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(governed, "PIECE", 300)
+    monkeypatch.setattr(folder, "PIECE", 300)
     path = fake.write(tmp_path / "r", fake.windows(5000))
     make(path)
     assert len(list((path / "samples").iterdir())) == 17
     with (path / "report" / "power.csv").open(newline="") as file:
-        assert len(list(csv.DictReader(file))) <= gathering.POINTS
+        assert len(list(csv.DictReader(file))) <= POINTS
 
 
 def test_duration_in_words() -> None:
     spans = (0.5, 89.0, 150.0, 11_520.0, 86_400.0 * 2 + 4 * 3600, 3600.0)
-    texts = [governed_phrases.duration(span).translate(PLAIN) for span in spans]
+    texts = [phrases.duration(span).translate(PLAIN) for span in spans]
     assert texts == ["0.500 s", "89 s", "2 min", "3 h 12 min", "2 d 4 h", "1 h"]
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from wattio.study import overall
-from wattio.study.plan import Run
-from wattio.study.summary import Row
+from wattio.kinds.simulation import overall
+from wattio.kinds.simulation.summary import Row
+from wattio.results.runs import Run
 
 
 def row(load: int, label: str, *, kept: bool = True, background: float = 1.0, **more: float) -> Row:

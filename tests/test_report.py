@@ -17,9 +17,12 @@ import pytest
 from study_fake import FakeSimulator
 from test_study_run import carried_out
 from wattio.errors import ResultError
-from wattio.report import gathering, make, phrases
-from wattio.study import document, running
-from wattio.study.result import ResultFolder
+from wattio.files import document
+from wattio.kinds.simulation import execute
+from wattio.kinds.simulation.folder import SimulationFolder
+from wattio.report import make
+from wattio.report.drawing import POINTS
+from wattio.report.simulation import gather, phrases
 
 GOLDEN = Path(__file__).parent / "golden" / "report.html"
 
@@ -77,7 +80,7 @@ MACHINE = {
 
 
 @pytest.fixture(scope="module")
-def result(tmp_path_factory: pytest.TempPathFactory) -> ResultFolder:
+def result(tmp_path_factory: pytest.TempPathFactory) -> SimulationFolder:
     place = tmp_path_factory.mktemp("report")
     (place / "a.bin").write_bytes(b"a trace")
     (place / "day.toml").write_text(PROFILE)
@@ -90,11 +93,11 @@ def result(tmp_path_factory: pytest.TempPathFactory) -> ResultFolder:
 
 
 @pytest.fixture(scope="module")
-def page(result: ResultFolder) -> str:
+def page(result: SimulationFolder) -> str:
     return make(result.path).read_text(encoding="utf-8")
 
 
-def test_page_matches_the_golden_one(page: str, result: ResultFolder) -> None:
+def test_page_matches_the_golden_one(page: str, result: SimulationFolder) -> None:
     text = re.sub(r"base64,[A-Za-z0-9+/=]+", "base64,...", page)
     text = text.replace(result.name, "TIME-HASH")
     if os.environ.get("WATTIO_UPDATE_GOLDEN"):
@@ -102,7 +105,7 @@ def test_page_matches_the_golden_one(page: str, result: ResultFolder) -> None:
     assert text == GOLDEN.read_text(encoding="utf-8")
 
 
-def test_made_again_every_file_is_the_same(result: ResultFolder, page: str) -> None:
+def test_made_again_every_file_is_the_same(result: SimulationFolder, page: str) -> None:
     assert page
     files = {path: path.read_bytes() for path in (result.path / "report").iterdir()}
     make(result.path)
@@ -124,13 +127,13 @@ def test_page_stands_alone(page: str) -> None:
         assert re.search(r'alt="[^"]{20,}"', image)
 
 
-def test_links_lead_to_files_beside_it(page: str, result: ResultFolder) -> None:
+def test_links_lead_to_files_beside_it(page: str, result: SimulationFolder) -> None:
     for address in re.findall(r'href="([^"#]+)"', page):
         assert (result.path / "report" / address).is_file()
 
 
-def test_headline_says_it_plainly(result: ResultFolder) -> None:
-    part = gathering.gather(result.path).loads[0]
+def test_headline_says_it_plainly(result: SimulationFolder) -> None:
+    part = gather.gather(result.path).loads[0]
     text = phrases.headline(part).replace("\N{NO-BREAK SPACE}", " ")
     assert re.fullmatch(
         r"On day \(dorado6000\), PACER would save \d+\.\d % of the power"
@@ -142,7 +145,7 @@ def test_headline_says_it_plainly(result: ResultFolder) -> None:
     assert "outside its 20" in phrases.others(part)
 
 
-def test_table_as_csv_holds_the_catalog_s_numbers(result: ResultFolder, page: str) -> None:
+def test_table_as_csv_holds_the_catalog_s_numbers(result: SimulationFolder, page: str) -> None:
     assert page
     with (result.path / "report" / "day-table.csv").open(newline="") as file:
         rows = {row["policy"]: row for row in csv.DictReader(file)}
@@ -170,8 +173,8 @@ def test_binning_keeps_energy_and_weighs_latency() -> None:
         "frequency_hz_mean": np.full(count, 2e9),
     }
     windows["latency_us_mean"] = np.where(windows["ios"] > 0, draw.random(count), np.nan)
-    series, point_s = gathering.binned(windows)
-    assert len(series["start_s"]) <= gathering.POINTS
+    series, point_s = gather.binned(windows)
+    assert len(series["start_s"]) <= POINTS
     assert point_s == 2.5
     energy_j = np.sum(series["power_w"] * series["span_s"])
     assert energy_j == pytest.approx(windows["energy_j"].sum())
@@ -214,7 +217,7 @@ def test_names_from_files_are_escaped(tmp_path: Path) -> None:
         STUDY.replace('name = "golden"', 'name = "golden"\ndescription = "<b>bold</b> & more"')
     )
     folder = carried_out(study, tmp_path / "results")
-    assert running.prepare(document.read(study), FakeSimulator()).study.study.description
+    assert execute.prepare(document.read(study), FakeSimulator()).study.study.description
     page = make(folder.path).read_text(encoding="utf-8")
     assert "&lt;b&gt;bold&lt;/b&gt; &amp; more" in page
     assert "<b>bold" not in page

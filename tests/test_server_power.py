@@ -9,11 +9,12 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from wattio import _core, server_power, simulation
+from wattio import _core
 from wattio.cli import main
 from wattio.errors import InputError
-from wattio.simulation import Request
-from wattio.study import toml_text
+from wattio.files import toml_text
+from wattio.simulator import server_power, simulation
+from wattio.simulator.simulation import Request
 
 SMALL = _core.built_in_servers()["small"]
 DORADO = _core.built_in_servers()["dorado6000"]

@@ -12,9 +12,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from wattio import _core, cli, oracle, simulation
+from wattio import _core, cli
 from wattio.errors import InputError
-from wattio.simulation import Outcome, Request
+from wattio.simulator import oracle, simulation
+from wattio.simulator.simulation import Outcome, Request
 
 ROOT = Path(__file__).parent.parent
 SHORT = ("--pressure", "0.05", "--duration", "2 s", "--warmup", "4 s")

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 from wattio.errors import ResultError
-from wattio.study.catalog import Catalog, Recorded, Verdict
-from wattio.study.plan import Run
+from wattio.results.catalog import Catalog, Recorded, Verdict
+from wattio.results.runs import Run
 
 RUN = Run("load", "server", "policy", "label", {}, 0.0, None, None)
 PHASES = ("idle", "write")

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from wattio import cli
 from wattio.errors import InputError
-from wattio.study.cluster import ClusterExecutor
-from wattio.study.result import ResultFolder
+from wattio.executors.cluster import ClusterExecutor
+from wattio.kinds.simulation.folder import SimulationFolder
 
 STUDY = """\
 [study]
@@ -32,7 +32,7 @@ name = "ondemand"
 """
 
 
-def run(folder: Path, *options: str) -> ResultFolder:
+def run(folder: Path, *options: str) -> SimulationFolder:
     path = folder / "study.toml"
     path.write_text(STUDY)
     words = ["run", str(path), "--results", str(folder / "results"), "--no-report", *options]
@@ -44,7 +44,7 @@ def run(folder: Path, *options: str) -> ResultFolder:
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    return ResultFolder(Path(json.loads(done.stdout)["result"]))
+    return SimulationFolder(Path(json.loads(done.stdout)["result"]))
 
 
 @pytest.mark.slow

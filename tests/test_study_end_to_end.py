@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from test_study_run import content
 from wattio import cli
-from wattio.study.result import ResultFolder
+from wattio.kinds.simulation.folder import SimulationFolder
 
 TRACE = Path(__file__).parent / "data" / "traces" / "synthetic.wtrace"
 
@@ -88,8 +88,8 @@ def wrote_study(folder: Path) -> Path:
     return study
 
 
-def result_in(results: Path) -> ResultFolder:
-    return ResultFolder(next((results / "end-to-end").iterdir()))
+def result_in(results: Path) -> SimulationFolder:
+    return SimulationFolder(next((results / "end-to-end").iterdir()))
 
 
 def test_the_whole_way(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -8,8 +8,10 @@ import pytest
 from study_fake import FakeSimulator
 from wattio import _core
 from wattio.errors import InputError
-from wattio.study import document, plan, profile, running, toml_text
-from wattio.study.simulator import NativeSimulator, Simulator
+from wattio.files import document, toml_text
+from wattio.kinds.simulation import execute, plan
+from wattio.simulator import profile
+from wattio.simulator.native import NativeSimulator, Simulator
 
 STUDY = """\
 [study]
@@ -56,7 +58,7 @@ io_bytes = "64 KiB"
 def made(tmp_path: Path, text: str, simulator: Simulator | None = None) -> plan.Plan:
     path = tmp_path / "study.toml"
     path.write_text(text)
-    return running.prepare(document.read(path), simulator or FakeSimulator())
+    return execute.prepare(document.read(path), simulator or FakeSimulator())
 
 
 def refused(tmp_path: Path, text: str) -> str:
@@ -130,8 +132,8 @@ def test_a_load_may_name_a_power_model(tmp_path: Path) -> None:
     assert found.short_hash != plain.short_hash
     assert found.iterations[0].request.power_model == str(model)
     described = found.servers[f"dorado6000 with {model}"]
-    running = described["cores"]["static_power"]
-    assert _core.parse_quantity(running, "power") == pytest.approx(0.4 + 0.8)
+    execute = described["cores"]["static_power"]
+    assert _core.parse_quantity(execute, "power") == pytest.approx(0.4 + 0.8)
     assert plain.servers["dorado6000"]["cores"]["static_power"] == "2.5 W"
     resolved = toml_text.dump(found.resolved)
     again = made(tmp_path, resolved, native)

@@ -14,10 +14,12 @@ from study_fake import FakeSimulator, outcome
 from wattio.analysis.histogram import WindowHistograms
 from wattio.analysis.statistics import Interval
 from wattio.errors import InputError, ResultError
-from wattio.simulation import Outcome, Request
-from wattio.study import comparing, document, metrics, recomputing, running, samples, summary
-from wattio.study.execution import SimulationExecutor
-from wattio.study.result import ResultFolder
+from wattio.executors.threads import SimulationExecutor
+from wattio.files import document
+from wattio.kinds.simulation import compare, execute, metrics, recompute, summary
+from wattio.kinds.simulation.folder import SimulationFolder
+from wattio.results import samples
+from wattio.simulator.simulation import Outcome, Request
 
 STUDY = """\
 [study]
@@ -65,16 +67,16 @@ def study(tmp_path: Path) -> Path:
 
 def carried_out(
     study: Path, results: Path, simulator: FakeSimulator | None = None, jobs: int = 2
-) -> ResultFolder:
+) -> SimulationFolder:
     simulator = simulator or FakeSimulator()
-    plan = running.prepare(document.read(study), simulator)
-    folder = ResultFolder.create(plan, results, NOW)
+    plan = execute.prepare(document.read(study), simulator)
+    folder = SimulationFolder.create(plan, results, NOW)
     executor = SimulationExecutor(simulator, jobs, lambda *_: None)
-    running.execute(running.remaining(plan, folder), folder, executor, simulator)
+    execute.execute(execute.remaining(plan, folder), folder, executor, simulator)
     return folder
 
 
-def content(folder: ResultFolder) -> dict[str, object]:
+def content(folder: SimulationFolder) -> dict[str, object]:
     """Everything of a result that must not depend on when and how it was run."""
     connection = sqlite3.connect(folder.path / "catalog.sqlite")
     rows: dict[str, object] = {
@@ -148,18 +150,18 @@ def test_summary_compares_twins(study: Path, tmp_path: Path) -> None:
 def test_ctrl_c_keeps_what_is_done_and_resume_does_the_rest(study: Path, tmp_path: Path) -> None:
     whole = carried_out(study, tmp_path / "whole")
     stopped = FakeSimulator(stop_after=5)
-    plan = running.prepare(document.read(study), stopped)
-    folder = ResultFolder.create(plan, tmp_path / "stopped", NOW)
+    plan = execute.prepare(document.read(study), stopped)
+    folder = SimulationFolder.create(plan, tmp_path / "stopped", NOW)
     executor = SimulationExecutor(stopped, 1, lambda *_: None)
     with pytest.raises(KeyboardInterrupt):
-        running.execute(running.remaining(plan, folder), folder, executor, stopped)
+        execute.execute(execute.remaining(plan, folder), folder, executor, stopped)
     assert len(folder.iterations()) == 5
     assert not folder.complete()
 
     rest = FakeSimulator()
-    plan = running.resume(folder, rest)
+    plan = execute.resume(folder, rest)
     executor = SimulationExecutor(rest, 2, lambda *_: None)
-    running.execute(running.remaining(plan, folder), folder, executor, rest)
+    execute.execute(execute.remaining(plan, folder), folder, executor, rest)
     assert len(rest.simulated) == 7
     assert content(folder) == content(whole)
 
@@ -185,12 +187,12 @@ def test_a_killed_run_loses_only_what_was_in_flight(study: Path, tmp_path: Path)
     command = [sys.executable, "-c", KILLED, str(study), str(results)]
     done = subprocess.run(command, cwd=Path(__file__).parent, check=False, capture_output=True)
     assert done.returncode == 9, done.stderr.decode()
-    folder = ResultFolder(next((results / "small").iterdir()))
+    folder = SimulationFolder(next((results / "small").iterdir()))
     assert len(folder.iterations()) == 4
     simulator = FakeSimulator()
-    plan = running.resume(folder, simulator)
+    plan = execute.resume(folder, simulator)
     executor = SimulationExecutor(simulator, 2, lambda *_: None)
-    running.execute(running.remaining(plan, folder), folder, executor, simulator)
+    execute.execute(execute.remaining(plan, folder), folder, executor, simulator)
     assert len(simulator.simulated) == 8
     assert content(folder) == content(carried_out(study, tmp_path / "whole"))
 
@@ -199,14 +201,14 @@ def test_resume_of_a_changed_study_is_refused(study: Path, tmp_path: Path) -> No
     folder = carried_out(study, tmp_path / "results")
     study.write_text(STUDY.replace("0.1\n", "0.2\n"))
     with pytest.raises(ResultError, match="has changed since"):
-        running.resume(folder, FakeSimulator())
+        execute.resume(folder, FakeSimulator())
 
 
 def test_resume_with_a_changed_trace_is_refused(study: Path, tmp_path: Path) -> None:
     folder = carried_out(study, tmp_path / "results")
     (tmp_path / "a.bin").write_bytes(b"another trace")
     with pytest.raises(ResultError, match="would not belong together"):
-        running.resume(folder, FakeSimulator())
+        execute.resume(folder, FakeSimulator())
 
 
 def test_an_error_in_one_run_stops_the_study_and_keeps_the_others(
@@ -220,13 +222,13 @@ def test_an_error_in_one_run_stops_the_study_and_keeps_the_others(
 
     with pytest.raises(InputError, match="record 3"):
         carried_out(study, tmp_path / "results", Damaged(), jobs=1)
-    folder = ResultFolder(next((tmp_path / "results" / "small").iterdir()))
+    folder = SimulationFolder(next((tmp_path / "results" / "small").iterdir()))
     assert {item.run.load for item in folder.iterations()} == {"steady"}
 
 
 def test_recompute_agrees_with_an_untouched_result(study: Path, tmp_path: Path) -> None:
     folder = carried_out(study, tmp_path)
-    compared, found = recomputing.differences(folder, FakeSimulator())
+    compared, found = recompute.differences(folder, FakeSimulator())
     assert compared > 200
     assert found == []
 
@@ -240,7 +242,7 @@ def test_recompute_finds_a_changed_metric(study: Path, tmp_path: Path) -> None:
     )
     connection.commit()
     connection.close()
-    _, found = recomputing.differences(folder, FakeSimulator())
+    _, found = recompute.differences(folder, FakeSimulator())
     assert {(item.run, item.seed, item.metric) for item in found} == {
         ("steady/PACER", 2, "energy_j")
     }
@@ -253,7 +255,7 @@ def test_recompute_finds_a_changed_window(study: Path, tmp_path: Path) -> None:
     windows, histograms = samples.read(path)
     windows["energy_j"][3] += 1.0
     samples.write(path, windows, histograms)
-    _, found = recomputing.differences(folder, FakeSimulator())
+    _, found = recompute.differences(folder, FakeSimulator())
     assert {"energy_j", "power_w_mean"} <= {difference.metric for difference in found}
 
 
@@ -293,8 +295,8 @@ def test_samples_keep_absent_values_and_histograms(tmp_path: Path) -> None:
 
 def test_compare_draws_seeds_where_there_are_several(study: Path, tmp_path: Path) -> None:
     folder = carried_out(study, tmp_path)
-    sides = [comparing.Side.parse(f"{folder.path}:steady/{name}") for name in ("native", "PACER")]
-    found = {ratio.metric: ratio for ratio in comparing.compare(*sides)}
+    sides = [compare.Side.parse(f"{folder.path}:steady/{name}") for name in ("native", "PACER")]
+    found = {ratio.metric: ratio for ratio in compare.compare(*sides)}
     assert found["power_w_mean"].drawn == "2 pairs of seeds"
     estimate = found["power_w_mean"].second / found["power_w_mean"].first
     assert found["power_w_mean"].ratio.estimate == pytest.approx(estimate)
@@ -304,11 +306,11 @@ def test_compare_draws_seeds_where_there_are_several(study: Path, tmp_path: Path
 def test_compare_draws_windows_where_there_is_one_run(study: Path, tmp_path: Path) -> None:
     study.write_text(STUDY.replace("[1, 2]", "[1]"))
     folder = carried_out(study, tmp_path)
-    side = comparing.Side.parse(str(folder.path))
-    same = comparing.compare(side, side)
+    side = compare.Side.parse(str(folder.path))
+    same = compare.compare(side, side)
     assert {ratio.ratio for ratio in same} == {Interval(1.0, 1.0, 1.0, 0.95)}
-    sides = [comparing.Side.parse(f"{folder.path}:steady/{name}") for name in ("native", "PACER")]
-    found = {ratio.metric: ratio for ratio in comparing.compare(*sides)}
+    sides = [compare.Side.parse(f"{folder.path}:steady/{name}") for name in ("native", "PACER")]
+    found = {ratio.metric: ratio for ratio in compare.compare(*sides)}
     power = found["power_w_mean"].ratio
     assert found["power_w_mean"].drawn == "blocks of windows, one run each"
     assert power.low < power.estimate < power.high < 1
@@ -317,9 +319,9 @@ def test_compare_draws_windows_where_there_is_one_run(study: Path, tmp_path: Pat
 def test_compare_names_the_nearest_run(study: Path, tmp_path: Path) -> None:
     folder = carried_out(study, tmp_path)
     with pytest.raises(InputError, match='did you mean "steady/PACER"'):
-        comparing.Side.parse(f"{folder.path}:steady/PACR")
+        compare.Side.parse(f"{folder.path}:steady/PACR")
 
 
 def test_a_folder_that_is_no_result_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ResultError, match="is not a result folder"):
-        ResultFolder(tmp_path)
+        SimulationFolder(tmp_path)

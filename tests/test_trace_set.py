@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 from wattio.errors import InputError
-from wattio.study import document, schema, trace_set
-from wattio.study.trace_set import TraceSetEntry
+from wattio.files import document
+from wattio.kinds.simulation import schema, trace_set
+from wattio.kinds.simulation.trace_set import TraceSetEntry
 
 SHIPPED = Path(__file__).parent.parent / "traces" / "pgbench.wtrace"
 STUDY = """[study]

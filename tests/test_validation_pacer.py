@@ -14,13 +14,14 @@ from typing import Any, cast
 
 import numpy as np
 import pytest
-from wattio import simulation
 from wattio.analysis.statistics import Interval
-from wattio.simulation import Outcome, Request
-from wattio.study import document, profile, running
-from wattio.study.execution import SimulationExecutor
-from wattio.study.result import ResultFolder
-from wattio.study.simulator import NativeSimulator
+from wattio.executors.threads import SimulationExecutor
+from wattio.files import document
+from wattio.kinds.simulation import execute
+from wattio.kinds.simulation.folder import SimulationFolder
+from wattio.simulator import profile, simulation
+from wattio.simulator.native import NativeSimulator
+from wattio.simulator.simulation import Outcome, Request
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "validation"))
 
@@ -95,10 +96,10 @@ def result(tmp_path_factory: pytest.TempPathFactory) -> Path:
     study = folder / "study.toml"
     study.write_text(STUDY)
     simulator = NativeSimulator()
-    plan = running.prepare(document.read(study), simulator)
-    made = ResultFolder.create(plan, folder / "results", datetime(2026, 1, 2, tzinfo=UTC))
+    plan = execute.prepare(document.read(study), simulator)
+    made = SimulationFolder.create(plan, folder / "results", datetime(2026, 1, 2, tzinfo=UTC))
     executor = SimulationExecutor(simulator, 2, lambda *_: None)
-    running.execute(running.remaining(plan, made), made, executor, simulator)
+    execute.execute(execute.remaining(plan, made), made, executor, simulator)
     return made.path
 
 

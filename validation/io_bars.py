@@ -9,7 +9,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from pacer_bars import PUBLISHED_STYLE, Panel, Series, table
 from wattio.report import drawing
-from wattio.report.figures import WIDTH, Drawn
+from wattio.report.drawing import WIDTH, Drawn
 
 LOOKS = (("#0072B2", ""), ("#E69F00", "////"), ("#009E73", "...."), ("#CC79A7", "xxxx"))
 """Colour and hatch of the series of a figure, in their order."""

@@ -14,7 +14,7 @@ from pacer_bars import Mark, Panel, Series
 from wattio.analysis.statistics import Interval
 from wattio.models import advice
 from wattio.models.scenario import Prediction
-from wattio.report.figures import Drawn
+from wattio.report.drawing import Drawn
 
 TITLES = ("TP", "DC(ONE)", "DC(TWO)", "DN(15:1)", "DN(7:1)")
 EXTENDED, DOCUMENT, LEFT_OUT = (

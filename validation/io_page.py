@@ -22,7 +22,7 @@ from wattio.analysis.statistics import Interval
 from wattio.models import advice
 from wattio.models.advice import Advice
 from wattio.report import rendering
-from wattio.report.figures import Drawn, Table
+from wattio.report.drawing import Drawn, Table
 from wattio.report.phrases import number as spell
 
 DRAWS = 20_000

@@ -15,7 +15,7 @@ from typing import Any
 from io_models import FOLDER
 from io_simgrid_cases import REST, Case, Expected
 from wattio.errors import ResultError
-from wattio.report.figures import Table
+from wattio.report.drawing import Table
 
 PATH = FOLDER / "simgrid.jsonl"
 QUANTITIES = ("time_s", "energy_j", "period_s", "period_j")

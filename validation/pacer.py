@@ -27,7 +27,7 @@ from pacer_data import Evaluation
 from pacer_entries import Evidence, compare
 from pacer_page import Found
 from wattio.errors import InputError, ResultError
-from wattio.report.figures import Table
+from wattio.report.drawing import Table
 
 CHECK_FAILED, BAD_INPUT = 1, 2
 

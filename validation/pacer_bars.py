@@ -14,7 +14,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from wattio.analysis.statistics import Interval
 from wattio.report import drawing
-from wattio.report.figures import WIDTH, Table
+from wattio.report.drawing import WIDTH, Table
 
 PUBLISHED_STYLE: dict[str, Any] = {
     "color": "#000000",

@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 from pacer_data import PACER, Evaluation, interval
 from wattio.analysis.histogram import WindowHistograms, percentile
 from wattio.analysis.statistics import Interval
+from wattio.kinds.simulation.plan import REFERENCE
 from wattio.report import drawing
-from wattio.report.figures import WIDTH, Drawn, Table
-from wattio.simulation import Outcome
-from wattio.study.plan import REFERENCE
+from wattio.report.drawing import WIDTH, Drawn, Table
+from wattio.simulator.simulation import Outcome
 
 LOAD = "burst"
 TITLE = "p99 latency through a burst"

@@ -12,10 +12,11 @@ from typing import Any
 
 from wattio.analysis import statistics
 from wattio.analysis.statistics import Interval
-from wattio.simulation import Outcome
-from wattio.study.catalog import Metrics, Recorded
-from wattio.study.plan import REFERENCE, Run
-from wattio.study.result import ResultFolder
+from wattio.kinds.simulation.folder import SimulationFolder
+from wattio.kinds.simulation.plan import REFERENCE
+from wattio.results.catalog import Metrics, Recorded
+from wattio.results.runs import Run
+from wattio.simulator.simulation import Outcome
 
 PATTERNS = ("Rand_R", "Rand_W", "Seq_R", "Seq_W", "Rand_RW")
 """The access patterns of Table II, in the order of the document."""
@@ -68,7 +69,7 @@ class Evaluation:
 
     def __init__(self, path: Path) -> None:
         """Open a result folder. Raises ResultError where it is none."""
-        self.folder = ResultFolder(path)
+        self.folder = SimulationFolder(path)
         self.iterations = self.folder.iterations()
         self.inputs = self.folder.inputs()
         self.plf = float(self.folder.resolved()["study"]["plf"])

@@ -29,7 +29,7 @@ from pacer_data import (
     load_name,
 )
 from wattio.analysis.statistics import Interval
-from wattio.report.figures import Drawn
+from wattio.report.drawing import Drawn
 
 LATENCIES = (("latency_us_mean", "mean latency"), ("latency_us_p99", "p99 latency"))
 GAIN = (("iops_per_watt", "IOPS/W"),)

@@ -25,9 +25,9 @@ from pathlib import Path
 from statistics import fmean
 
 from pacer_knobs import KNEE
-from wattio import simulation
 from wattio.errors import InputError
-from wattio.simulation import Request
+from wattio.simulator import simulation
+from wattio.simulator.simulation import Request
 
 SERVER = "dorado6000"
 

@@ -11,8 +11,8 @@ import re
 import tempfile
 from pathlib import Path
 
-from wattio import simulation
-from wattio.simulation import Request
+from wattio.simulator import simulation
+from wattio.simulator.simulation import Request
 
 STATES = ("idle0", "idle1")
 """Sleep states in the order in which a drive enters them."""

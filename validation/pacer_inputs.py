@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pacer_data import PACER, PATTERNS, Evaluation
 from pacer_entries import Entry, Evidence, Reading, exact
 from wattio import _core
-from wattio.study import profile
+from wattio.simulator import profile
 
 TESTBED, TABLE_1, TABLE_2 = "section V, testbed", "Table I", "Table II"
 BURST = "section V-A4"

@@ -12,7 +12,7 @@ from pacer_bars import PUBLISHED_STYLE
 from pacer_data import Evaluation, fixed, interval, load_name, together
 from wattio.analysis.statistics import Interval
 from wattio.report import drawing
-from wattio.report.figures import WIDTH, Drawn, Table
+from wattio.report.drawing import WIDTH, Drawn, Table
 
 TITLES = {
     "frequency_share": "Impact of a lower frequency (DVFS)",

@@ -20,7 +20,7 @@ from pacer_floor import Floor
 from pacer_tail import Tail
 from wattio.analysis.statistics import Interval
 from wattio.report import rendering
-from wattio.report.figures import Table
+from wattio.report.drawing import Table
 from wattio.report.phrases import number
 
 HEADER = [

@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 import numpy as np
 from wattio.clock import Instant, Span
-from wattio.measuring.record import Phase, Record
-from wattio.measuring.schema import MeterEntry
-from wattio.measuring.verdicts import Watched
+from wattio.kinds.measurement.record import Phase, Record
+from wattio.kinds.measurement.schema import MeterEntry
+from wattio.kinds.measurement.verdicts import Watched
 from wattio.meters.meter import Facts
 from wattio.recording import Samples
 

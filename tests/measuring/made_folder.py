@@ -15,15 +15,15 @@ from typing import Any
 
 import numpy as np
 from wattio.clock import Span
-from wattio.measuring import deriving, record
-from wattio.measuring import plan as planning
-from wattio.measuring.deriving import Rulebook, View
-from wattio.measuring.folder import MeasuredFolder
-from wattio.measuring.plan import IDLE, Iteration, Plan
+from wattio.files import document
+from wattio.kinds.measurement import derive, record
+from wattio.kinds.measurement import plan as planning
+from wattio.kinds.measurement.derive import Rulebook, View
+from wattio.kinds.measurement.folder import MeasurementFolder
+from wattio.kinds.measurement.plan import IDLE, Iteration, Plan
 from wattio.meters.meter import Facts
 from wattio.recording import Event, Samples, parquet
-from wattio.study import document
-from wattio.study.catalog import Recorded
+from wattio.results.catalog import Recorded
 from wattio.workloads.workload import Operation
 
 from .made import instant, samples, span
@@ -132,10 +132,10 @@ def write(
     (results / "study.toml").write_text(study, encoding="utf-8")
     (results / "peak.toml").write_text(PEAK, encoding="utf-8")
     plan = planning.make(document.read(results / "study.toml"))
-    made = MeasuredFolder.create(plan, results, datetime(2027, 1, 15, 8, tzinfo=UTC))
+    made = MeasurementFolder.create(plan, results, datetime(2027, 1, 15, 8, tzinfo=UTC))
     path = made.path.rename(made.path.with_name(NAME))
     _write_machine(path, plan)
-    folder = MeasuredFolder(path)
+    folder = MeasurementFolder(path)
     told = _Story(plan, works, set(gaps), set(failures), facts_of(estimate_only=estimate_only))
     told.tell()
     recorded = told.recorded()
@@ -147,8 +147,8 @@ def write(
     for iteration, entry, operations in told.entries:
         folder.raw(entry.identity).mkdir()
         entry.write(folder.raw(entry.identity))
-        read = deriving.Results(tuple(operations))
-        found = deriving.derive(entry, read, view, book)
+        read = derive.Results(tuple(operations))
+        found = derive.derive(entry, read, view, book)
         catalog.add(_recorded(iteration, found), found.phases, "measurement")
     catalog.close()
     return path
@@ -197,7 +197,7 @@ def _write_events(path: Path, lost: Sequence[tuple[float, float]]) -> None:
     path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
 
 
-def _recorded(iteration: Iteration, found: deriving.Derived) -> Recorded:
+def _recorded(iteration: Iteration, found: derive.Derived) -> Recorded:
     return Recorded(
         identity=iteration.identity,
         run=iteration.run,

@@ -7,8 +7,8 @@ import shutil
 from pathlib import Path
 
 import pytest
-from wattio.measuring import recomputing
-from wattio.measuring.folder import MeasuredFolder
+from wattio.kinds.measurement import recompute
+from wattio.kinds.measurement.folder import MeasurementFolder
 
 from measuring.test_running import ended, result, study, wattio
 
@@ -24,11 +24,11 @@ def measured(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def folder(measured: Path, tmp_path: Path) -> MeasuredFolder:
-    return MeasuredFolder(shutil.copytree(measured, tmp_path / "copy"))
+def folder(measured: Path, tmp_path: Path) -> MeasurementFolder:
+    return MeasurementFolder(shutil.copytree(measured, tmp_path / "copy"))
 
 
-def scope(folder: MeasuredFolder, shift_s: float = 0.0) -> Path:
+def scope(folder: MeasurementFolder, shift_s: float = 0.0) -> Path:
     """What a scope has saved: power about a level, twenty times a second, from before to after.
 
     Were it the same all the time while the host is busy, the meter would pass for a frozen one.
@@ -46,13 +46,13 @@ def scope(folder: MeasuredFolder, shift_s: float = 0.0) -> Path:
     return path
 
 
-def attach(folder: MeasuredFolder, path: Path, *options: str) -> tuple[int, str, str]:
+def attach(folder: MeasurementFolder, path: Path, *options: str) -> tuple[int, str, str]:
     meter = f"csv:{path}"
     words = ("attach", str(folder.path), "--meter", meter, "--covers", "host", *options)
     return ended(wattio(*words, folder=folder.path.parent))
 
 
-def test_a_total_takes_the_place_of_the_studys_own(folder: MeasuredFolder) -> None:
+def test_a_total_takes_the_place_of_the_studys_own(folder: MeasurementFolder) -> None:
     code, out, err = attach(folder, scope(folder), "--total", "--label", "scope", "--json")
     assert code == 0, err
     assert json.loads(out)["samples"] > 20
@@ -62,24 +62,24 @@ def test_a_total_takes_the_place_of_the_studys_own(folder: MeasuredFolder) -> No
         assert item.metrics[f"{phase}.energy_j"][0] == pytest.approx(WATTS * seconds, rel=0.01)
         assert f"{phase}.estimate.estimated_energy_j" in item.metrics
         assert f"{phase}.estimated_energy_j" not in item.metrics
-    assert recomputing.differences(folder)[1] == []
+    assert recompute.differences(folder)[1] == []
 
 
 @pytest.mark.slow
-def test_it_stands_beside_where_nothing_else_is_asked(folder: MeasuredFolder) -> None:
+def test_it_stands_beside_where_nothing_else_is_asked(folder: MeasurementFolder) -> None:
     assert attach(folder, scope(folder))[0] == 0
     item = folder.iterations()[-1]
     assert item.metrics["write.csv.energy_j"][0] > 0
     assert "write.estimated_energy_j" in item.metrics
     # Again, as after a kill half-way: it takes the place of what joined before.
     assert attach(folder, scope(folder))[0] == 0
-    assert recomputing.differences(folder)[1] == []
+    assert recompute.differences(folder)[1] == []
     code, _, err = attach(folder, scope(folder), "--label", "estimate")
     assert code == 2
     assert 'has a meter "estimate" already' in err
 
 
-def test_samples_of_another_day_are_refused(folder: MeasuredFolder) -> None:
+def test_samples_of_another_day_are_refused(folder: MeasurementFolder) -> None:
     before = (folder.path / "resolved.toml").read_text()
     code, _, err = attach(folder, scope(folder, shift_s=86_400.0))
     assert code == 2
@@ -87,7 +87,7 @@ def test_samples_of_another_day_are_refused(folder: MeasuredFolder) -> None:
     assert (folder.path / "resolved.toml").read_text() == before
 
 
-def test_only_files_join(folder: MeasuredFolder) -> None:
+def test_only_files_join(folder: MeasurementFolder) -> None:
     words = ("attach", folder.path, "--meter", "estimate:assumed", "--covers", "host")
     code, _, err = ended(wattio(*words, folder=folder.path.parent))
     assert code == 2

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 from wattio.errors import HostError, InputError
-from wattio.measuring import knobs
-from wattio.measuring.holder import Holder
+from wattio.knobs import knobs
+from wattio.knobs.holder import Holder
 
 POLICIES = "sys/devices/system/cpu/cpufreq"
 ADDRESS = f"file:/{POLICIES}/policy0/scaling_max_freq"
@@ -18,7 +18,7 @@ ADDRESS = f"file:/{POLICIES}/policy0/scaling_max_freq"
 KILLED = """
 import sys, time
 from pathlib import Path
-from wattio.measuring.holder import Holder
+from wattio.knobs.holder import Holder
 with Holder(Path(sys.argv[1]), Path(sys.argv[2])) as holder:
     holder.put({sys.argv[3]: "800000"})
     print("held", flush=True)

@@ -5,10 +5,10 @@ import math
 import numpy as np
 import pytest
 from wattio.analysis.peak import Part, Peak, Quantity, Rate
-from wattio.measuring import deriving, metrics
-from wattio.measuring.deriving import Rulebook, View
-from wattio.measuring.schema import MeasurementStudy
-from wattio.measuring.verdicts import Watched
+from wattio.kinds.measurement import derive, metrics
+from wattio.kinds.measurement.derive import Rulebook, View
+from wattio.kinds.measurement.schema import MeasurementStudy
+from wattio.kinds.measurement.verdicts import Watched
 from wattio.workloads.workload import Operation
 
 from measuring import made
@@ -115,7 +115,7 @@ def test_what_stands_beside_spoils_no_iteration() -> None:
     book = Rulebook(study(), None)
     view = View.__new__(View)
     view.watched, view.stills = [whole, holed], [[], []]
-    found = deriving.derive(record, deriving.Results(), view, book)
+    found = derive.derive(record, derive.Results(), view, book)
     assert {verdict.verdict for verdict in found.verdicts} == {"WARN"}
     assert any("GAP: write: model" in verdict.reason for verdict in found.verdicts)
     assert "write.energy_j" in found.metrics

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from meters.pdu import OWN, missing, served_pdu
 from wattio.errors import HostError
-from wattio.measuring import recomputing
+from wattio.kinds.measurement import recompute
 from wattio.systems.moosefs import Options, Storage
 from wattio.workloads import mpi_io
 
@@ -96,7 +96,7 @@ def test_a_killed_study_of_two_file_systems_ends_right(tmp_path: Path) -> None:
                 assert any(f": {phase.span.name}: model" in reason for reason in said)
     estimates = [name for item in usable for name in item.metrics if "model.estimated" in name]
     assert len(estimates) > len(usable)
-    assert recomputing.differences(folder)[1] == []
+    assert recompute.differences(folder)[1] == []
     assert Path(tmp_path / told["report"]).is_file()
     assert not (folder.path / "scratch").exists()
     assert "mfs" not in Path("/proc/mounts").read_text()

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 from meters.pdu import OWN, Load, Pdu, missing, served_pdu
-from wattio.measuring import recomputing
-from wattio.measuring.folder import MeasuredFolder
-from wattio.study.catalog import Recorded
+from wattio.kinds.measurement import recompute
+from wattio.kinds.measurement.folder import MeasurementFolder
+from wattio.results.catalog import Recorded
 
 from measuring.test_running import PAUSE_S, ended, wait_for, wattio
 
@@ -69,7 +69,7 @@ def begin(folder: Path, pdu: Pdu, repetitions: int, repeat: int) -> Path:
     return path
 
 
-def touched(folder: MeasuredFolder, item: Recorded, start_ns: int, end_ns: int) -> bool:
+def touched(folder: MeasurementFolder, item: Recorded, start_ns: int, end_ns: int) -> bool:
     """Whether a phase of an iteration lies in a stretch of time, but for its first period."""
     begin_ns = start_ns + round(PERIOD_S * 1e9)
     return any(
@@ -98,7 +98,7 @@ def test_energies_of_a_killed_and_resumed_study_are_those_of_the_pdu(tmp_path: P
             found_j = item.metrics[f"{phase.span.name}.energy_j"][0]
             one_sample_j = PERIOD_S * 180.0
             assert abs(found_j - true_j) <= 0.01 * true_j + one_sample_j
-    assert recomputing.differences(folder)[1] == []
+    assert recompute.differences(folder)[1] == []
 
 
 def test_a_frozen_pdu_makes_exactly_the_touched_iterations_invalid(tmp_path: Path) -> None:
@@ -116,7 +116,7 @@ def test_a_frozen_pdu_makes_exactly_the_touched_iterations_invalid(tmp_path: Pat
         code, out, err = ended(process)
     assert code == 1, err
     (found,) = (tmp_path / "results").glob("trial/*")
-    folder = MeasuredFolder(found)
+    folder = MeasurementFolder(found)
     iterations = folder.iterations()
     frozen = {item.identity for item in iterations if "FROZEN" in reasons(item)}
     # The freeze was asked for a moment after the clock was read, and seen at the next answer.
@@ -137,7 +137,7 @@ def test_a_frozen_pdu_makes_exactly_the_touched_iterations_invalid(tmp_path: Pat
     invalid = [item for item in iterations if not item.usable]
     assert frozen <= {item.identity for item in invalid}
     assert len(json.loads(out)["invalid"]) == len(invalid)
-    assert recomputing.differences(folder)[1] == []
+    assert recompute.differences(folder)[1] == []
 
 
 def reasons(item: Recorded) -> set[str]:

@@ -17,13 +17,15 @@ from unittest.mock import patch
 
 import pytest
 from wattio.cli import main
-from wattio.measuring import attaching
-from wattio.measuring.folder import MeasuredFolder
-from wattio.measuring.schema import MeterEntry
+from wattio.kinds.measurement import attach
+from wattio.kinds.measurement.folder import MeasurementFolder
+from wattio.kinds.measurement.schema import MeterEntry
 from wattio.recording import Samples, parquet
 from wattio.recording.journal import write_sources
 from wattio.recording.samples import packed
-from wattio.report import drawing, make, measured_gathering, measured_phrases, measured_samples
+from wattio.report import drawing, make
+from wattio.report.measurement import gather, phrases
+from wattio.report.measurement import samples as measured_samples
 
 from . import made_folder
 
@@ -100,25 +102,25 @@ def test_page_stands_alone_and_escapes_what_others_wrote(page: str, result: Path
 
 
 def test_headline_says_what_is_best_and_what_is_not_compared(result: Path) -> None:
-    found = measured_gathering.gather(result)
+    found = gather.gather(result)
     sequential, random = found.workloads
-    text = measured_phrases.headline(sequential, found)
+    text = phrases.headline(sequential, found)
     assert text.startswith("sequential: write does the most for a joule on right, 4 clients, 6.0")
     assert "clearly before left, 4 clients with 5.1" in text
     assert "ESTIMATE" not in text
-    least = measured_phrases.details(sequential, found)[0]
+    least = phrases.details(sequential, found)[0]
     assert "takes the least energy on right with any number of clients; the most is 1." in least
-    assert "differed from row to row" in measured_phrases.details(random, found)[0]
+    assert "differed from row to row" in phrases.details(random, found)[0]
 
 
 def test_verdicts_are_counted_and_equal_reasons_stand_once(result: Path) -> None:
-    found = measured_gathering.gather(result)
-    assert measured_phrases.counts(found) == (
+    found = gather.gather(result)
+    assert phrases.counts(found) == (
         "40 iterations: 38 VALID, 0 WARN, 2 INVALID. 3 earlier attempts were INVALID and repeated."
         " INVALID ones are shown and never averaged (FAILED in 1, GAP in 1, MISSING in 1)."
     )
-    reasons = {reason.code: reason for reason in measured_phrases.reasons(found)}
-    assert len(reasons) == len(measured_phrases.reasons(found))
+    reasons = {reason.code: reason for reason in phrases.reasons(found)}
+    assert len(reasons) == len(phrases.reasons(found))
     assert len(reasons["GAP"].iterations) == 3
     assert list(reasons["GAP"].phases) == ["write", "randread"]
     assert reasons["FAILED"].example == "fio ended with 1"
@@ -127,8 +129,8 @@ def test_verdicts_are_counted_and_equal_reasons_stand_once(result: Path) -> None
 def test_hundreds_of_equal_warnings_are_one_row(tmp_path: Path) -> None:
     rules = "\n[rules]\nsamples_min = 5000\n"
     path = made_folder.write(tmp_path, SMALL + rules)
-    found = measured_gathering.gather(path)
-    reasons = measured_phrases.reasons(found)
+    found = gather.gather(path)
+    reasons = phrases.reasons(found)
     assert [reason.code for reason in reasons] == ["LOW_N", "LOW_N"]
     assert {len(reason.iterations) for reason in reasons} == {12}
     assert "12 iterations: 0 VALID, 12 WARN, 0 INVALID." in said(path)
@@ -206,7 +208,7 @@ def test_a_campaign_of_invalid_ones_makes_a_page(tmp_path: Path) -> None:
 
 def test_knobs_are_on_the_axis_where_clients_do_not_vary(tmp_path: Path) -> None:
     path = made_folder.write(tmp_path, SMALL + KNOB)
-    part = measured_gathering.gather(path).workloads[0]
+    part = gather.gather(path).workloads[0]
     assert (part.x_name, part.x_labels) == ("cpu.frequency", ("1.2 GHz", "3.6 GHz"))
     assert [line.label for line in part.phases[0].lines] == ["left", "right"]
     # All did the same work, so all are compared.
@@ -216,7 +218,7 @@ def test_knobs_are_on_the_axis_where_clients_do_not_vary(tmp_path: Path) -> None
 
 def test_clients_come_first_and_knobs_make_series(tmp_path: Path) -> None:
     path = made_folder.write(tmp_path, made_folder.smaller(SMALL, clients="[4, 1]") + KNOB)
-    part = measured_gathering.gather(path).workloads[0]
+    part = gather.gather(path).workloads[0]
     assert (part.x_name, part.x_labels) == ("clients", ("1", "4"))
     assert [line.label for line in part.phases[0].lines] == [
         "left, cpu.frequency 1.2 GHz",
@@ -228,7 +230,7 @@ def test_clients_come_first_and_knobs_make_series(tmp_path: Path) -> None:
 
 def test_systems_stand_side_by_side_where_nothing_varies(tmp_path: Path) -> None:
     path = made_folder.write(tmp_path, SMALL)
-    part = measured_gathering.gather(path).workloads[0]
+    part = gather.gather(path).workloads[0]
     assert (part.x_name, part.x_labels) == (None, ("left", "right"))
     assert [phase.name for phase in part.phases] == ["write", "read"]
     assert "systems side by side" in said(path)
@@ -266,7 +268,7 @@ def test_samples_that_joined_later_are_shown(tmp_path: Path) -> None:
     file = tmp_path / "scope.csv"
     file.write_text("\n".join(["seconds,power_w", *lines]) + "\n")
     entry = MeterEntry(name=f"csv:{file}", label="scope", covers=["server"], role="beside")
-    attaching.attach(MeasuredFolder(path), entry, in_place_of_totals=False)
+    attach.attach(MeasurementFolder(path), entry, in_place_of_totals=False)
     assert re.search(r"scope\s+csv:\S+\s+measured\s+beside\s+server", said(path))
     meters = {row["meter"] for row in table(path / "report" / "session-0001.csv")}
     assert meters == {"pdu", "model", "scope"}
@@ -308,7 +310,7 @@ def test_a_session_that_still_runs_is_shown(tmp_path: Path) -> None:
 def test_a_curve_keeps_the_mean_and_the_extremes(
     result: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    folder = measured_gathering.gather(result).folder
+    folder = gather.gather(result).folder
     whole = folder.samples("0001")["pdu"]
     time_s = whole.monotonic_ns / 1e9
     stretch = (float(time_s[0]), float(time_s[-1]))
@@ -332,7 +334,7 @@ def test_a_curve_keeps_the_mean_and_the_extremes(
 
 
 def test_several_totals_are_summed(result: Path) -> None:
-    folder = measured_gathering.gather(result).folder
+    folder = gather.gather(result).folder
     asked = [measured_samples.Asked(label, 0.0, 1.0, total=True) for label in ("pdu", "model")]
     found = measured_samples.look(folder, "0001", asked, [(103.0, 150.0)], [])
     pdu, both = found.curves["pdu", 0], found.curves[measured_samples.SUM, 0]

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from wattio.measuring import recomputing, running
-from wattio.measuring.folder import MeasuredFolder
+from wattio.kinds.measurement import execute, recompute
+from wattio.kinds.measurement.folder import MeasurementFolder
 
 PAUSE_S = 0.02
 """Between two looks at something that is waited for, with a deadline."""
@@ -82,13 +82,13 @@ def result(folder: Path) -> Path:
     return only
 
 
-def wait_for(folder: Path, count: int, process: subprocess.Popen[str]) -> MeasuredFolder:
+def wait_for(folder: Path, count: int, process: subprocess.Popen[str]) -> MeasurementFolder:
     """Wait until so many iterations are kept."""
     end_s = time.monotonic() + 90
     while True:
         found = list((folder / "results").glob("trial/*/machine.json"))
         if found:
-            kept = MeasuredFolder(found[0].parent)
+            kept = MeasurementFolder(found[0].parent)
             if len(kept.iterations()) >= count:
                 return kept
         assert process.poll() is None, process.communicate()
@@ -119,8 +119,8 @@ def test_a_study_runs_and_is_recomputed_to_the_last_digit(tmp_path: Path) -> Non
     assert written["metrics"]["bytes"]["mean"] == 8388608
     assert "energy_j" not in written["metrics"]
     assert written["metrics"]["estimated_energy_j"]["n"] == 3
-    folder = MeasuredFolder(result(tmp_path))
-    compared, differences = recomputing.differences(folder)
+    folder = MeasurementFolder(result(tmp_path))
+    compared, differences = recompute.differences(folder)
     assert compared > 50
     assert differences == []
     assert folder.sessions() == ["0001"]
@@ -131,13 +131,13 @@ def test_a_study_runs_and_is_recomputed_to_the_last_digit(tmp_path: Path) -> Non
 def test_a_changed_raw_file_is_noticed(tmp_path: Path) -> None:
     path = study(tmp_path)
     assert ended(wattio("run", path, "--no-report", folder=tmp_path))[0] == 0
-    folder = MeasuredFolder(result(tmp_path))
+    folder = MeasurementFolder(result(tmp_path))
     work = next(item for item in folder.iterations() if item.run.load == "wait")
     record = folder.raw(work.identity) / "iteration.json"
     content = json.loads(record.read_text())
     content["phases"][0]["span"]["end"][1] += 1_000_000
     record.write_text(json.dumps(content))
-    _, differences = recomputing.differences(folder)
+    _, differences = recompute.differences(folder)
     assert "write.seconds" in {difference.metric for difference in differences}
 
 
@@ -145,15 +145,15 @@ def test_a_changed_raw_file_is_noticed(tmp_path: Path) -> None:
 def test_raw_files_that_cannot_be_read_make_an_iteration_invalid(tmp_path: Path) -> None:
     path = study(tmp_path)
     assert ended(wattio("run", path, "--no-report", folder=tmp_path))[0] == 0
-    folder = MeasuredFolder(result(tmp_path))
+    folder = MeasurementFolder(result(tmp_path))
     work = next(item for item in folder.iterations() if item.run.load == "wait")
     for raw in (folder.raw(work.identity) / "run").iterdir():
         raw.write_text("no such thing")
-    running.put_derived(folder)
+    execute.put_derived(folder)
     again = next(item for item in folder.iterations() if item.identity == work.identity)
     assert not again.usable
     assert again.verdicts[0].reason.startswith("UNREADABLE: run/")
-    assert recomputing.differences(folder)[1] == []
+    assert recompute.differences(folder)[1] == []
 
 
 @pytest.mark.parametrize(
@@ -192,7 +192,7 @@ def test_a_killed_study_loses_the_iteration_in_flight_and_nothing_else(tmp_path:
     for identity in kept:
         assert again[identity].keys() == kept[identity].keys()
     assert folder.sessions() == ["0001", "0002"]
-    assert recomputing.differences(folder)[1] == []
+    assert recompute.differences(folder)[1] == []
     end_s = time.monotonic() + 20
     while samplers() - others:
         assert time.monotonic() < end_s, "a sampling process outlived its study"
@@ -207,7 +207,7 @@ def test_two_at_once_do_not_work_in_one_folder(tmp_path: Path) -> None:
     assert code == 2
     assert "another wattio is at work in it" in err
     assert ended(process)[0] == 0
-    assert recomputing.differences(folder)[1] == []
+    assert recompute.differences(folder)[1] == []
 
 
 @pytest.mark.slow
@@ -224,7 +224,7 @@ def test_a_study_stops_when_nothing_is_recorded_any_more(tmp_path: Path) -> None
     assert f"go on with: wattio run --resume {folder.path.relative_to(tmp_path)}" in err
     assert all(item.usable for item in folder.iterations())
     assert ended(wattio("run", "--resume", folder.path, "--no-report", folder=tmp_path))[0] == 0
-    assert recomputing.differences(folder)[1] == []
+    assert recompute.differences(folder)[1] == []
 
 
 @pytest.mark.slow
@@ -232,7 +232,7 @@ def test_a_lag_that_the_study_gives_is_waited_for(tmp_path: Path) -> None:
     text = STUDY.replace('period = "0.2 s"', 'period = "0.2 s"\nlag = "2 s"')
     code, _, err = ended(wattio("run", study(tmp_path, text), "--no-report", folder=tmp_path))
     assert code == 0, err
-    assert {item.attempt for item in MeasuredFolder(result(tmp_path)).iterations()} == {0}
+    assert {item.attempt for item in MeasurementFolder(result(tmp_path)).iterations()} == {0}
 
 
 @pytest.mark.slow
@@ -252,7 +252,7 @@ def test_a_tool_that_fails_is_invalid_and_tried_again(tmp_path: Path) -> None:
     told = json.loads(out)
     assert len(told["invalid"]) == 3
     assert "no such disk" in told["invalid"][0]["reasons"][0]
-    attempts = [item.attempt for item in MeasuredFolder(result(tmp_path)).iterations()]
+    attempts = [item.attempt for item in MeasurementFolder(result(tmp_path)).iterations()]
     assert sorted(attempts) == [0, 0, 0, 0, 1, 1, 1]
 
 
@@ -261,11 +261,11 @@ def test_a_record_that_is_lost_is_measured_again(tmp_path: Path) -> None:
     """A machine that lost power once left an empty record, and nothing could be done with it."""
     path = study(tmp_path)
     assert ended(wattio("run", path, "--no-report", folder=tmp_path))[0] == 0
-    folder = MeasuredFolder(result(tmp_path))
+    folder = MeasurementFolder(result(tmp_path))
     lost = next(item for item in folder.iterations() if item.run.load == "wait")
     (folder.raw(lost.identity) / "iteration.json").write_text("")
-    running.put_derived(folder)
-    assert recomputing.differences(folder)[1] == []
+    execute.put_derived(folder)
+    assert recompute.differences(folder)[1] == []
     code, _, err = ended(wattio("run", "--resume", folder.path, "--no-report", folder=tmp_path))
     assert code == 0, err
     again = [item for item in folder.iterations() if item.repetition == lost.repetition]
@@ -301,7 +301,7 @@ def test_warming_up_is_not_kept(tmp_path: Path) -> None:
     code, _, err = ended(wattio("run", path, "--no-report", folder=tmp_path))
     assert code == 0, err
     assert (tmp_path / "log").read_text() == "ran\n" * 3
-    folder = MeasuredFolder(result(tmp_path))
+    folder = MeasurementFolder(result(tmp_path))
     assert len(folder.iterations()) == 2
     assert not list((folder.path / "raw").glob(".*"))
 
@@ -318,9 +318,9 @@ def test_an_unknown_meter_leaves_no_half_made_folder(tmp_path: Path) -> None:
 def test_nothing_is_left_to_run_twice(tmp_path: Path) -> None:
     path = study(tmp_path)
     assert ended(wattio("run", path, "--no-report", folder=tmp_path))[0] == 0
-    folder = MeasuredFolder(result(tmp_path))
-    plan = running.resume(folder)
-    assert running.remaining(plan, folder) == []
+    folder = MeasurementFolder(result(tmp_path))
+    plan = execute.resume(folder)
+    assert execute.remaining(plan, folder) == []
     code, _, _ = ended(wattio("run", "--resume", folder.path, "--no-report", folder=tmp_path))
     assert code == 0
     assert folder.sessions() == ["0001"]

@@ -8,7 +8,7 @@ import pytest
 from wattio import clock
 from wattio.clock import Span
 from wattio.errors import InputError
-from wattio.measuring.single import SAMPLES, Energy, metered
+from wattio.kinds.measurement.single import SAMPLES, Energy, metered
 from wattio.meters.meter import Facts, MeterRefused
 from wattio.recording import parquet
 

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 from wattio.errors import InputError
-from wattio.measuring import plan, schema
-from wattio.measuring.folder import MeasuredFolder
-from wattio.measuring.plan import Asked
-from wattio.study import document
-from wattio.study.document import Document
+from wattio.files import document
+from wattio.files.document import Document
+from wattio.kinds.measurement import plan, schema
+from wattio.kinds.measurement.folder import MeasurementFolder
+from wattio.kinds.measurement.plan import Asked
 
 STUDY = """\
 [study]
@@ -108,7 +108,7 @@ def test_a_scale_changes_what_it_names_and_nothing_else() -> None:
 
 
 def test_the_resolved_study_reads_back_as_itself(tmp_path: Path) -> None:
-    from wattio.study import toml_text
+    from wattio.files import toml_text
 
     made = plan.make(given(STUDY), Asked("small"))
     path = tmp_path / "resolved.toml"
@@ -170,7 +170,9 @@ def test_secrets_in_names_of_meters_are_hidden_or_for_the_owner_alone(tmp_path: 
     path = tmp_path / "study.toml"
     path.write_text(STUDY.replace("csv:power.csv", "snmp://hush-hush@pdu/apc-rpdu2?outlet=1"))
     asked = Asked(meter="redfish://me:hush-hush@bmc")
-    made = MeasuredFolder.create(plan.make(document.read(path), asked), tmp_path, datetime.now(UTC))
+    made = MeasurementFolder.create(
+        plan.make(document.read(path), asked), tmp_path, datetime.now(UTC)
+    )
     telling = {
         file.name: file.stat().st_mode & 0o777
         for file in made.path.rglob("*")

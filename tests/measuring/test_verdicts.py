@@ -4,10 +4,10 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 from wattio.clock import Instant, Span
-from wattio.measuring import verdicts
-from wattio.measuring.schema import Rules
-from wattio.measuring.verdicts import Watched
-from wattio.study.catalog import Verdict
+from wattio.kinds.measurement import verdicts
+from wattio.kinds.measurement.schema import Rules
+from wattio.kinds.measurement.verdicts import Watched
+from wattio.results.catalog import Verdict
 from wattio.workloads.workload import Operation
 
 from measuring import made

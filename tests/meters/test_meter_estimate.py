@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from wattio import _core, clock
-from wattio.checking import check_file
 from wattio.clock import Instant
 from wattio.errors import InputError
 from wattio.meters import estimate, open_meter
 from wattio.meters.estimate import Ticks
 from wattio.meters.meter import MeterLost
-from wattio.study.simulator import NativeSimulator
+from wattio.simulator.native import NativeSimulator
+from wattio.user_files import check_file
 
 MODEL = """
 name = "bench server"

@@ -13,12 +13,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from wattio.errors import InputError
+from wattio.files import document
 from wattio.meters import lmg450, open_meter
 from wattio.meters.lmg450 import TABLE, Table, parse_line
 from wattio.meters.meter import MeterLost, MeterRefused
 from wattio.recording import Recorder, Source
 from wattio.recording.timing import timing
-from wattio.study import document
 
 from meters.lmg450_peer import Lmg450Peer
 

@@ -13,11 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from wattio import cli
 from wattio.errors import InputError
+from wattio.files import document
 from wattio.hpcio import damaris
 from wattio.hpcio.config import Config
 from wattio.models import configuration, files
 from wattio.models.approach import parse, resources
-from wattio.study import document
 
 STUDY = Path(__file__).parents[2] / "studies" / "io-approaches"
 

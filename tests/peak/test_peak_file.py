@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from wattio.analysis.peak import Quantity
-from wattio.checking import check_file
 from wattio.errors import InputError
+from wattio.files import document
 from wattio.peak import folders, hosts, servers
 from wattio.peak.file import Head, PartEntry, PeakFile, RateEntry, from_document, read_peak, write
-from wattio.study import document
-from wattio.study.simulator import NativeSimulator
+from wattio.simulator.native import NativeSimulator
+from wattio.user_files import check_file
 
 THESIS = Path(__file__).parents[2] / "studies" / "arm-cluster" / "thesis-peak.toml"
 

@@ -12,7 +12,7 @@ from typing import Any, get_type_hints
 import pytest
 from pydantic import BaseModel
 from wattio.errors import SystemFailed
-from wattio.study.document import Strict
+from wattio.files.document import Strict
 from wattio.systems import KINDS, mounts, template
 from wattio.systems.system import System
 

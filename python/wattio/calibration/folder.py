@@ -19,7 +19,7 @@ from pydantic import ValidationError
 from wattio.calibration import points
 from wattio.calibration.points import Point
 from wattio.errors import InputError
-from wattio.study.document import Strict
+from wattio.files.document import Strict
 
 RECORD, POINTS, SAMPLES, FIT = "calibration.json", "points.csv", "samples.parquet", "fit.json"
 

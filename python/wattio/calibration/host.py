@@ -11,7 +11,7 @@ from pathlib import Path
 
 from wattio import clock
 from wattio.errors import HostError
-from wattio.measuring.knobs import KNOBS
+from wattio.knobs.knobs import KNOBS
 from wattio.meters.estimate import parse_diskstats, parse_stat, shares
 
 Wait = Callable[[float], None]

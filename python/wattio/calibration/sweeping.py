@@ -19,8 +19,8 @@ from wattio.calibration.host import Host, Wait, Work
 from wattio.calibration.loads import Loads, file_to_read
 from wattio.calibration.points import Point
 from wattio.errors import InputError
-from wattio.measuring import knobs
-from wattio.measuring.holder import SNAPSHOT, Holder
+from wattio.knobs import knobs
+from wattio.knobs.holder import SNAPSHOT, Holder
 from wattio.meters.meter import Facts
 from wattio.recording import Recorder, Samples
 

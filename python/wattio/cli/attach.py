@@ -51,14 +51,14 @@ def attach(
     as_json
         Print one JSON object.
     """
-    from wattio.measuring import attaching
-    from wattio.measuring.folder import MeasuredFolder
-    from wattio.measuring.schema import MeterEntry
-    from wattio.study.document import check
+    from wattio.files.document import check
+    from wattio.kinds.measurement import attach as attaching
+    from wattio.kinds.measurement.folder import MeasurementFolder
+    from wattio.kinds.measurement.schema import MeterEntry
 
     content = {"name": meter, "covers": covers, "role": "total" if total else "beside"}
     entry = check(MeterEntry, content | ({"label": label} if label else {}), "--meter")
-    count = attaching.attach(MeasuredFolder(result), entry, total)
+    count = attaching.attach(MeasurementFolder(result), entry, total)
     if as_json:
         output.print_json({"result": str(result), "meter": entry.shown, "samples": count})
     else:

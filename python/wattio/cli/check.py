@@ -41,8 +41,8 @@ def check(*files: Path, as_json: Annotated[bool, Parameter("--json", negative=""
     as_json
         Print one JSON object.
     """
-    from wattio.checking import check_file
-    from wattio.study.simulator import NativeSimulator
+    from wattio.simulator.native import NativeSimulator
+    from wattio.user_files import check_file
 
     simulator = NativeSimulator()
     rows = []

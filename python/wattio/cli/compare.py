@@ -11,7 +11,7 @@ from rich.table import Table
 from wattio.cli import output
 
 if TYPE_CHECKING:
-    from wattio.measuring.comparing import Ratio
+    from wattio.kinds.measurement.compare import Ratio
 
 app = App(
     name="compare",
@@ -48,7 +48,7 @@ def compare(
     """
     if _is_measured(first):
         return _measured(first, second, as_json)
-    from wattio.study import comparing
+    from wattio.kinds.simulation import compare as comparing
 
     found = comparing.compare(comparing.Side.parse(first), comparing.Side.parse(second))
     if as_json:
@@ -73,14 +73,14 @@ def compare(
 
 
 def _is_measured(side: str) -> bool:
-    from wattio.study.result import StudyFolder
+    from wattio.results.folder import ResultFolder
 
     path = Path(side) if Path(side).exists() else Path(side.partition(":")[0])
-    return path.is_dir() and StudyFolder(path).kind == "measurement"
+    return path.is_dir() and ResultFolder(path).kind == "measurement"
 
 
 def _measured(first: str, second: str, as_json: bool) -> int:
-    from wattio.measuring import comparing
+    from wattio.kinds.measurement import compare as comparing
 
     found = comparing.compare(comparing.Side.parse(first), comparing.Side.parse(second))
     keys = list(dict.fromkeys((item.first_run, item.second_run, item.phase) for item in found))

@@ -10,7 +10,7 @@ from cyclopts import App, Parameter
 from rich.console import Console
 from rich.table import Table
 
-from wattio.study import machine
+from wattio.results import machine
 
 app = App(
     name="doctor",

@@ -13,13 +13,13 @@ from rich.table import Table
 from wattio.cli import output
 from wattio.cli.progress import RunProgress
 from wattio.errors import Cancelled, InputError
-from wattio.fleet import plan as planning
-from wattio.fleet import running, summary
-from wattio.fleet.folder import FleetFolder
-from wattio.fleet.plan import FleetPlan
-from wattio.fleet.summary import Policy
-from wattio.study.document import Document
-from wattio.study.execution import Executor, SimulationExecutor, Watch
+from wattio.executors.threads import Executor, SimulationExecutor, Watch
+from wattio.files.document import Document
+from wattio.kinds.fleet import execute, summary
+from wattio.kinds.fleet import plan as planning
+from wattio.kinds.fleet.folder import FleetFolder
+from wattio.kinds.fleet.plan import FleetPlan
+from wattio.kinds.fleet.summary import Policy
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class Request:
                 raise InputError(f"{self.source.path}: is not the study {folder.path} began with")
             if self.scale not in (None, folder.inputs()["scale"]):
                 raise InputError(f"{folder.path} was begun with another --scale; leave it out")
-            return folder, running.resume(folder)
+            return folder, execute.resume(folder)
         if self.source is None:
             raise InputError("wattio run needs a study file, or --resume with a result folder")
         plan = planning.make(self.source, self.scale)
@@ -51,10 +51,10 @@ class Request:
         """Threads of this process, or a cluster."""
         jobs = self.jobs or len(os.sched_getaffinity(0))
         if self.engine is None:
-            return SimulationExecutor(running.FleetSimulator(), jobs, watch)
-        from wattio.study.cluster import ClusterExecutor
+            return SimulationExecutor(execute.FleetSimulator(), jobs, watch)
+        from wattio.executors.cluster import ClusterExecutor
 
-        return ClusterExecutor(self.engine, jobs, watch, running.simulate)
+        return ClusterExecutor(self.engine, jobs, watch, execute.simulate)
 
 
 def run(asked: Request, *, report: bool, as_json: bool) -> int:
@@ -62,12 +62,12 @@ def run(asked: Request, *, report: bool, as_json: bool) -> int:
     if asked.jobs is not None and asked.jobs < 1:
         raise InputError(f"--jobs {asked.jobs}: must be 1 or more")
     folder, plan = asked.begin()
-    waiting = running.remaining(plan, folder)
+    waiting = execute.remaining(plan, folder)
     try:
         with RunProgress(output.messages(), waiting) as progress:
-            running.execute(waiting, folder, asked.executor(progress.watch), progress.ended)
+            execute.execute(waiting, folder, asked.executor(progress.watch), progress.ended)
     except (KeyboardInterrupt, Cancelled):
-        done = len(plan.iterations) - len(running.remaining(plan, folder))
+        done = len(plan.iterations) - len(execute.remaining(plan, folder))
         raise Cancelled(
             f"stopped; {done} of {len(plan.iterations)} batches are kept in {folder.path};"
             f" go on with: wattio run --resume {folder.path}"

@@ -19,7 +19,7 @@ from wattio.meters.meter import MeterLost
 
 if TYPE_CHECKING:
     from wattio.clock import Span
-    from wattio.measuring.single import Energy
+    from wattio.kinds.measurement.single import Energy
     from wattio.workloads.hpcio import Options
     from wattio.workloads.hpcio_output import Report
 
@@ -160,9 +160,9 @@ def _complain(message: str) -> None:
 
 
 def _options(given: dict[str, Any]) -> Options:
+    from wattio.files import document
+    from wattio.files.document import Document
     from wattio.hpcio import topology
-    from wattio.study import document
-    from wattio.study.document import Document
     from wattio.workloads.hpcio import Options
 
     options = document.validate(Options, Document(Path("command line"), "", given))
@@ -199,7 +199,7 @@ def _raw_folder(out: Path) -> Iterator[Path]:
 def _measure(
     options: Options, out: Path, raw: Path, meters: tuple[str, ...], *, quiet: bool
 ) -> tuple[Report, list[Energy]]:
-    from wattio.measuring import single
+    from wattio.kinds.measurement import single
     from wattio.workloads import hpcio, mpi_launch
     from wattio.workloads.ranks import boot
     from wattio.workloads.workload import Context, Place

@@ -10,7 +10,7 @@ from typing import Any
 from rich.table import Table
 
 from wattio.cli import output
-from wattio.measuring.single import Energy
+from wattio.kinds.measurement.single import Energy
 from wattio.workloads.hpcio import Options
 from wattio.workloads.hpcio_output import Report, Spread
 

@@ -14,7 +14,7 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, T
 from wattio import _core
 from wattio.cli import output
 from wattio.errors import InputError, unusable
-from wattio.simulation import Request, Setting
+from wattio.simulator.simulation import Request, Setting
 
 Quantity = str
 """A time with its unit as written on the command line, such as "60 s"."""

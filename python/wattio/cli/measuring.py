@@ -18,13 +18,13 @@ from rich.table import Table
 from wattio.cli import output
 from wattio.cli.progress import Bar
 from wattio.errors import Cancelled, InputError
-from wattio.measuring import plan as planning
-from wattio.measuring import running, summary
-from wattio.measuring.folder import MeasuredFolder
-from wattio.measuring.plan import BEFORE, Iteration, Plan
-from wattio.measuring.summary import PhaseRow
-from wattio.study.catalog import Recorded, Verdict
-from wattio.study.document import Document
+from wattio.files.document import Document
+from wattio.kinds.measurement import execute, summary
+from wattio.kinds.measurement import plan as planning
+from wattio.kinds.measurement.folder import MeasurementFolder
+from wattio.kinds.measurement.plan import BEFORE, Iteration, Plan
+from wattio.kinds.measurement.summary import PhaseRow
+from wattio.results.catalog import Recorded, Verdict
 
 
 @dataclass(frozen=True)
@@ -37,30 +37,30 @@ class Request:
     changes: planning.Asked
     scratch: Path | None
 
-    def begin(self) -> tuple[MeasuredFolder, Plan]:
+    def begin(self) -> tuple[MeasurementFolder, Plan]:
         """The folder to work in, new or resumed, and the plan. Raises InputError, ResultError."""
         if self.resume is not None:
-            return self._begun(MeasuredFolder(self.resume))
+            return self._begun(MeasurementFolder(self.resume))
         plan = self.plan()
-        running.probe(plan)
-        return MeasuredFolder.create(plan, self.results, datetime.now(UTC)), plan
+        execute.probe(plan)
+        return MeasurementFolder.create(plan, self.results, datetime.now(UTC)), plan
 
     def plan(self) -> Plan:
         """The plan alone; nothing is made. Raises InputError or ResultError."""
         if self.resume is not None:
-            return self._begun(MeasuredFolder(self.resume))[1]
+            return self._begun(MeasurementFolder(self.resume))[1]
         if self.source is None:
             raise InputError("wattio run needs a study file, or --resume with a result folder")
         return planning.make(self.source, self.changes)
 
-    def _begun(self, folder: MeasuredFolder) -> tuple[MeasuredFolder, Plan]:
+    def _begun(self, folder: MeasurementFolder) -> tuple[MeasurementFolder, Plan]:
         if self.source is not None and self.source.text != folder.study_text():
             raise InputError(f"{self.source.path}: is not the study {folder.path} was begun with")
         if self.changes not in (planning.Asked(), planning.Asked.of_inputs(folder.inputs())):
             raise InputError(
                 f"{folder.path} was begun with another --scale or --meter; leave it out"
             )
-        return folder, running.resume(folder)
+        return folder, execute.resume(folder)
 
 
 def run(asked: Request, *, dry_run: bool, report: bool, as_json: bool) -> int:
@@ -72,15 +72,15 @@ def run(asked: Request, *, dry_run: bool, report: bool, as_json: bool) -> int:
     return show(folder, plan, report, as_json)
 
 
-def carry_out(folder: MeasuredFolder, plan: Plan, scratch: Path | None) -> None:
+def carry_out(folder: MeasurementFolder, plan: Plan, scratch: Path | None) -> None:
     """Measure what is left of a plan. Raises Cancelled on Ctrl-C, with how to go on."""
     messages = output.messages()
     try:
         with _terminated(), MeasuringProgress(messages, plan, folder) as progress:
-            running.execute(plan, folder, scratch or folder.path / "scratch", progress)
+            execute.execute(plan, folder, scratch or folder.path / "scratch", progress)
     except (KeyboardInterrupt, Cancelled):
         total = len(plan.iterations)
-        done = total - len(running.remaining(plan, folder))
+        done = total - len(execute.remaining(plan, folder))
         raise Cancelled(
             f"stopped; {done} of {total} iterations are kept in {folder.path};"
             f" go on with: wattio run --resume {folder.path}"
@@ -114,10 +114,10 @@ def seconds_of(plan: Plan, iteration: Iteration) -> float:
 class MeasuringProgress(Bar):
     """Progress over the iterations that are left: a bar on a terminal, plain lines elsewhere."""
 
-    def __init__(self, console: Console, plan: Plan, folder: MeasuredFolder) -> None:
+    def __init__(self, console: Console, plan: Plan, folder: MeasurementFolder) -> None:
         """The remaining time is guessed first, and corrected by how long iterations really take."""
         self._plan = plan
-        left = running.remaining(plan, folder)
+        left = execute.remaining(plan, folder)
         self._left_s = {item.identity: seconds_of(plan, item) for item in left}
         self._count = len(left)
         self._ended = 0
@@ -203,7 +203,7 @@ def show_plan(plan: Plan, as_json: bool) -> int:
     return 0
 
 
-def show(folder: MeasuredFolder, plan: Plan, report: bool, as_json: bool) -> int:
+def show(folder: MeasurementFolder, plan: Plan, report: bool, as_json: bool) -> int:
     """Print the summary and where everything is. 1 where an iteration stayed INVALID."""
     iterations = folder.iterations()
     found = summary.rows(iterations)
@@ -218,7 +218,7 @@ def show(folder: MeasuredFolder, plan: Plan, report: bool, as_json: bool) -> int
             {
                 "result": str(folder.path),
                 "report": str(page) if page else None,
-                "complete": not running.remaining(plan, folder),
+                "complete": not execute.remaining(plan, folder),
                 "invalid": [_invalid_json(item) for item in bad],
                 "summary": [row_json(row) for row in found],
             }

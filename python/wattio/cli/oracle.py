@@ -9,12 +9,12 @@ from typing import Annotated, Any, Literal
 from cyclopts import App, Parameter
 from rich.table import Table
 
-from wattio.bounds import Bound, judge
 from wattio.cli import output
 from wattio.cli.load_options import LoadOptions, Quantity, seconds, within
 from wattio.cli.simulate import PLF, run_with_twin, show
-from wattio.oracle import bound_of
-from wattio.simulation import Setting, relate
+from wattio.simulator.bounds import Bound, judge
+from wattio.simulator.oracle import bound_of
+from wattio.simulator.simulation import Setting, relate
 
 app = App(
     name="oracle",

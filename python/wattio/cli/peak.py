@@ -21,9 +21,9 @@ from wattio.analysis.peak import QUANTITIES, RULES, Limit, Rule
 from wattio.cli import output
 from wattio.cli.load_options import Quantity, seconds
 from wattio.errors import HostError, InputError, WorkloadFailed
+from wattio.files import document
 from wattio.peak import advice
 from wattio.peak.file import Head, PartEntry, PeakFile, RateEntry, from_document, key_of, write
-from wattio.study import document
 
 if TYPE_CHECKING:
     from wattio.peak.measuring import Note, Settings, Targets

@@ -18,7 +18,7 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-from wattio.study.plan import BOUND_BY, Iteration
+from wattio.kinds.simulation.plan import BOUND_BY, Iteration
 
 ORACLE_WEIGHT = 25.0
 """How many plain simulations an oracle's search takes, about; only the bar depends on it."""

@@ -42,25 +42,10 @@ def recompute(
     as_json
         Print one JSON object.
     """
-    from wattio.study import governed, governed_recomputing, recomputing
-    from wattio.study.result import ResultFolder, StudyFolder
-    from wattio.study.simulator import NativeSimulator
+    from wattio.kinds import module_of
 
-    if governed.is_governed(result):
-        folder = governed.GovernedFolder(result)
-        compared, found = governed_recomputing.differences(folder)
-    elif StudyFolder(result).kind == "measurement":
-        from wattio.measuring import recomputing as measured
-        from wattio.measuring.folder import MeasuredFolder
-
-        compared, found = measured.differences(MeasuredFolder(result))
-    elif StudyFolder(result).kind == "fleet":
-        from wattio.fleet import recomputing as fleets
-        from wattio.fleet.folder import FleetFolder
-
-        compared, found = fleets.differences(FleetFolder(result))
-    else:
-        compared, found = recomputing.differences(ResultFolder(result), NativeSimulator())
+    folder = module_of(result, "folder").open_folder(result)
+    compared, found = module_of(result, "recompute").differences(folder)
     if as_json:
         rows = [difference.__dict__ for difference in found]
         output.print_json({"result": str(result), "compared": compared, "differences": rows})

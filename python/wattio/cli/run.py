@@ -13,12 +13,14 @@ from cyclopts import App, Parameter
 from wattio.cli import output
 from wattio.cli.progress import RunProgress
 from wattio.errors import Cancelled, InputError
-from wattio.study import document, overall, running, schema, summary, trace_set
-from wattio.study.document import Document
-from wattio.study.execution import Executor, SimulationExecutor, Watch
-from wattio.study.plan import Plan
-from wattio.study.result import ResultFolder, StudyFolder
-from wattio.study.simulator import Simulator
+from wattio.executors.threads import Executor, SimulationExecutor, Watch
+from wattio.files import document
+from wattio.files.document import Document
+from wattio.kinds.simulation import execute, overall, schema, summary, trace_set
+from wattio.kinds.simulation.folder import SimulationFolder
+from wattio.kinds.simulation.plan import Plan
+from wattio.results.folder import ResultFolder
+from wattio.simulator.native import Simulator
 
 app = App(
     name="run",
@@ -93,8 +95,8 @@ def run(
     as_json
         Print the summary as one JSON object.
     """
-    from wattio.measuring.plan import Asked, is_measurement, located_name
-    from wattio.study.simulator import NativeSimulator
+    from wattio.kinds.measurement.plan import Asked, is_measurement, located_name
+    from wattio.simulator.native import NativeSimulator
 
     if study is not None and study.is_dir():
         study /= "study.toml"
@@ -114,9 +116,9 @@ def run(
             scratch,
         )
         return measuring.run(asked, dry_run=dry_run, report=report, as_json=as_json)
-    from wattio.fleet.schema import is_fleet
+    from wattio.kinds.fleet.schema import is_fleet
 
-    if is_fleet(source) if source else resume is not None and StudyFolder(resume).kind == "fleet":
+    if is_fleet(source) if source else resume is not None and ResultFolder(resume).kind == "fleet":
         from wattio.cli import fleet
 
         if meter is not None or dry_run or scratch is not None:
@@ -149,38 +151,38 @@ def _with_traces(source: Document | None, traces: Path) -> Document:
 
 
 def _was_measured(folder: Path) -> bool:
-    return StudyFolder(folder).kind == "measurement"
+    return ResultFolder(folder).kind == "measurement"
 
 
 def begin(
     source: Document | None, resume: Path | None, results: Path, simulator: Simulator
-) -> tuple[ResultFolder, Plan]:
+) -> tuple[SimulationFolder, Plan]:
     """The folder to work in, new or resumed, and the plan. Raises InputError or ResultError."""
     if resume is not None:
-        folder = ResultFolder(resume)
+        folder = SimulationFolder(resume)
         if source is not None and source.text != folder.study_text():
             raise InputError(f"{source.path}: is not the study that {resume} was begun with")
-        return folder, running.resume(folder, simulator)
+        return folder, execute.resume(folder, simulator)
     if source is None:
         raise InputError("wattio run needs a study file, or --resume with a result folder")
-    plan = running.prepare(source, simulator)
-    return ResultFolder.create(plan, results, datetime.now(UTC)), plan
+    plan = execute.prepare(source, simulator)
+    return SimulationFolder.create(plan, results, datetime.now(UTC)), plan
 
 
 def carry_out(
-    folder: ResultFolder, plan: Plan, jobs: int, simulator: Simulator, engine: str | None
+    folder: SimulationFolder, plan: Plan, jobs: int, simulator: Simulator, engine: str | None
 ) -> None:
     """Run what is left of a plan. Raises Cancelled on Ctrl-C, with how to go on."""
     messages = output.messages()
-    waiting = running.remaining(plan, folder)
+    waiting = execute.remaining(plan, folder)
     for line in compressions(folder):
         messages.print(line, markup=False, highlight=False, soft_wrap=True)
     try:
         with RunProgress(messages, waiting) as progress:
             executor = _executor(simulator, jobs, progress.watch, engine)
-            running.execute(waiting, folder, executor, simulator, progress.ended)
+            execute.execute(waiting, folder, executor, simulator, progress.ended)
     except (KeyboardInterrupt, Cancelled):
-        done = len(plan.iterations) - len(running.remaining(plan, folder))
+        done = len(plan.iterations) - len(execute.remaining(plan, folder))
         raise Cancelled(
             f"stopped; {done} of {len(plan.iterations)} runs are kept in {folder.path};"
             f" go on with: wattio run --resume {folder.path}"
@@ -190,12 +192,12 @@ def carry_out(
 def _executor(simulator: Simulator, jobs: int, watch: Watch, engine: str | None) -> Executor:
     if engine is None:
         return SimulationExecutor(simulator, jobs, watch)
-    from wattio.study.cluster import ClusterExecutor
+    from wattio.executors.cluster import ClusterExecutor
 
     return ClusterExecutor(engine, jobs, watch)
 
 
-def compressions(folder: ResultFolder) -> list[str]:
+def compressions(folder: SimulationFolder) -> list[str]:
     """For each load from a profile: how much time one simulated second stands for."""
     return [
         f"load {name}: {facts['profile']['span_s'] / 3600:g} h of profile"
@@ -206,7 +208,7 @@ def compressions(folder: ResultFolder) -> list[str]:
     ]
 
 
-def show(folder: ResultFolder, report: bool, as_json: bool) -> int:
+def show(folder: SimulationFolder, report: bool, as_json: bool) -> int:
     """Print the summary and where everything is; make the report where it is wanted."""
     rows = summary.rows(folder.iterations())
     page = None

@@ -12,13 +12,14 @@ from typing import Annotated, Any, Literal
 
 from cyclopts import App, Parameter
 
-from wattio import _core, server_power, simulation
+from wattio import _core
 from wattio.analysis import efficiency
-from wattio.bounds import Bound, judge
 from wattio.cli import output
 from wattio.cli.load_options import LoadOptions, Quantity, progress_of, within
 from wattio.errors import InputError, unusable
-from wattio.simulation import Outcome, Request, Setting, relate
+from wattio.simulator import server_power, simulation
+from wattio.simulator.bounds import Bound, judge
+from wattio.simulator.simulation import Outcome, Request, Setting, relate
 
 app = App(
     name="simulate",

@@ -145,7 +145,7 @@ def pressure(
     as_json
         Print one JSON object, with a row for each segment, instead of tables.
     """
-    from wattio import simulation
+    from wattio.simulator import simulation
     from wattio.tracing.pressure import measure, read_segments
 
     segment_s = seconds("--segment", segment)

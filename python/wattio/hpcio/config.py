@@ -23,9 +23,9 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field, PlainSerializer, model_validator
 
 from wattio.errors import InputError
-from wattio.study import document
-from wattio.study.document import Strict
-from wattio.study.quantity import Size
+from wattio.files import document
+from wattio.files.document import Strict
+from wattio.files.quantity import Size
 
 Name = Literal["tp", "dc", "dn"]
 WhenFull = Literal["block", "drop_oldest", "write_through"]

@@ -42,7 +42,7 @@ KINDS: dict[str, str] = {
 
 def kind_of(name: str) -> ModuleType:
     """The module of the kind of meter that a name belongs to. Raises InputError."""
-    from wattio.study.document import nearest
+    from wattio.files.document import nearest
 
     scheme, colon, _ = name.partition(":")
     if not colon or scheme not in KINDS:

@@ -83,7 +83,7 @@ def split(line: str, delimiter: str) -> list[str]:
 
 def find_layout(header: str, wanted: Wanted) -> Layout:
     """The columns of a header line. Raises ValueError: what is missing, and what is there."""
-    from wattio.study.document import nearest
+    from wattio.files.document import nearest
 
     header = header.lstrip("\ufeff")
     delimiter = max(DELIMITERS, key=header.count)

@@ -54,7 +54,7 @@ def credentials_of(parts: Name, environment: Mapping[str, str] | None = None) ->
 
 def _read(parts: Name) -> dict[str, str]:
     """The file's keys and texts. Messages hold no values: they are secret."""
-    from wattio.study import document
+    from wattio.files import document
 
     known = list(Credentials.__dataclass_fields__)
     path = Path(parts.query["credentials"]).expanduser()

@@ -170,7 +170,7 @@ def _local(parts: Name) -> tuple[list[str], str]:
 
 
 def _remote(parts: Name) -> tuple[list[str], str]:
-    from wattio.study.document import nearest
+    from wattio.files.document import nearest
 
     parts.allow(_REMOTE_KEYS)
     known = credentials_of(parts)

@@ -18,12 +18,12 @@ from typing import TYPE_CHECKING, Annotated
 from pydantic import Field
 
 from wattio import clock
+from wattio.files import document
+from wattio.files.document import Strict
+from wattio.files.quantity import Seconds
 from wattio.meters.meter import Facts, Found, MeterLost, MeterRefused, Reading
 from wattio.meters.name import Name, parse
 from wattio.meters.sample import plausible
-from wattio.study import document
-from wattio.study.document import Strict
-from wattio.study.quantity import Seconds
 
 if TYPE_CHECKING:
     import serial

@@ -40,7 +40,7 @@ class Name:
 
     def allow(self, keys: Sequence[str]) -> None:
         """Raise InputError for a key of the query that is none of these."""
-        from wattio.study.document import nearest
+        from wattio.files.document import nearest
 
         for key in self.query:
             if key not in keys:

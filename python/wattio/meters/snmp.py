@@ -171,7 +171,7 @@ def _community(parts: Name, known: Credentials) -> Credentials:
 
 def _versioned_credentials(parts: Name, known: Credentials) -> tuple[str | None, str | None]:
     """How version 3 proves who asks and encrypts, checked against the passwords at hand."""
-    from wattio.study.document import nearest
+    from wattio.files.document import nearest
 
     methods = []
     for key, allowed in (("auth", AUTHENTICATIONS), ("privacy", PRIVACIES)):

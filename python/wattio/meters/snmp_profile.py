@@ -12,8 +12,8 @@ from typing import Literal
 
 from pydantic import RootModel
 
+from wattio.files.document import Strict, nearest, parse, validate
 from wattio.meters.name import Name
-from wattio.study.document import Strict, nearest, parse, validate
 
 POWER_W = {"mW": 1e-3, "dW": 0.1, "W": 1.0, "kW": 1e3}
 """Watts of one of each unit of power."""

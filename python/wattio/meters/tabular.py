@@ -74,7 +74,7 @@ def _is_parquet(name: str) -> bool:
 
 
 def _parts(name: str) -> Name:
-    from wattio.study.document import nearest
+    from wattio.files.document import nearest
 
     parts = parse(name)
     parts.allow(_KEYS)
@@ -221,8 +221,8 @@ def _csv_readings(parts: Name) -> Iterator[Reading]:
 
 def _parquet_readings(parts: Name) -> Iterator[Reading]:
     """Rows of a file that wattio wrote."""
+    from wattio.files.document import nearest
     from wattio.recording import parquet
-    from wattio.study.document import nearest
 
     path = Path(parts.path)
     if not path.is_file():

@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from wattio.errors import InputError
+from wattio.files import document
+from wattio.files.document import Document
 from wattio.models import fitting
 from wattio.models.files import PlatformFile
 from wattio.models.fitting import Computing, Fit
 from wattio.models.parameter import Parameter
 from wattio.models.runs import APPLICATION, WRITING_OPTIONS, Run, largest
-from wattio.study import document
-from wattio.study.document import Document
 
 NOT_MEASURED = {
     "power_max_w": Parameter("power_max_w", 200, 50, 500, "assumed", "no run had a meter"),

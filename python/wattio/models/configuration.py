@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from wattio.files import toml_text
 from wattio.models.approach import Approach
-from wattio.study import toml_text
 
 BUFFER = "256 MiB"
 

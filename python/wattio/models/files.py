@@ -10,15 +10,15 @@ from typing import Annotated
 from pydantic import Field, model_validator
 
 from wattio.errors import InputError
+from wattio.files import document, toml_text
+from wattio.files.document import Strict
+from wattio.files.quantity import Seconds, SecondsOrZero, Size, Watts
 from wattio.models import approach
 from wattio.models.given import BytesPerSecond, Fraction, Given, Joules, NotNegative, Share
 from wattio.models.observed import Observed
 from wattio.models.parameter import Origin, Parameter
 from wattio.models.scalability import Form, Points, Scalability
 from wattio.models.scenario import Application, Platform
-from wattio.study import document, toml_text
-from wattio.study.document import Strict
-from wattio.study.quantity import Seconds, SecondsOrZero, Size, Watts
 
 Count = Annotated[int, Field(ge=1, le=10**9)]
 Name = Annotated[str, Field(min_length=1, max_length=200)]

@@ -8,8 +8,8 @@ from typing import Annotated, Generic, TypeVar
 from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, model_validator
 
 from wattio._core import parse_quantity
+from wattio.files.document import Strict
 from wattio.models.parameter import Origin, Parameter
-from wattio.study.document import Strict
 
 
 def _read_rate(value: object) -> float:

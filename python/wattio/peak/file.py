@@ -25,8 +25,8 @@ from pydantic import Field
 
 from wattio.analysis.peak import QUANTITIES, Kind, Part, Peak, Quantity, Rate, Rule
 from wattio.errors import InputError
-from wattio.study import document, toml_text
-from wattio.study.document import Document, Strict
+from wattio.files import document, toml_text
+from wattio.files.document import Document, Strict
 
 Origin = Literal["measured", "published", "datasheet", "assumed"]
 

@@ -3,11 +3,10 @@
 Nothing here simulates or measures; every number on a page can be found in the result folder.
 """
 
+from importlib import import_module
 from pathlib import Path
 
-from wattio.report import fleet, governed, measured, page
-from wattio.study.governed import is_governed
-from wattio.study.result import StudyFolder
+from wattio.results.folder import kind_of
 
 __all__ = ["make"]
 
@@ -17,7 +16,5 @@ def make(path: Path) -> Path:
 
     The folder of a governor has what the run format promises derived first.
     """
-    if is_governed(path):
-        return governed.make(path)
-    made = {"measurement": measured.make, "fleet": fleet.make}
-    return made.get(StudyFolder(path).kind, page.make)(path)
+    page: Path = import_module(f"wattio.report.{kind_of(path)}.page").make(path)
+    return page

@@ -16,6 +16,28 @@ from numpy.typing import NDArray
 
 from wattio.report.phrases import number
 
+WIDTH = 9.0
+"""Width of a figure in inches; the page scales it."""
+
+Table = list[list[Any]]
+"""Rows of a CSV file, the header first."""
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """A figure: its file name without ending, title, caption, alternative text, image and data."""
+
+    name: str
+    title: str
+    caption: str
+    alternative: str
+    image: bytes
+    table: Table
+
+
+POINTS = 240
+"""Most points of a curve over time: more than that is a blur at the width of a page."""
+
 RC: dict[Any, Any] = {
     "svg.hashsalt": "wattio",
     "svg.fonttype": "path",

@@ -13,7 +13,7 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
 
 from wattio.report import phrases
-from wattio.report.figures import Drawn, Table
+from wattio.report.drawing import Drawn, Table
 
 
 def environment() -> Environment:

@@ -23,8 +23,8 @@ from typing import Any, Literal
 from pydantic import Field, model_validator
 
 from wattio.errors import HostError, SystemFailed
-from wattio.study.document import Strict
-from wattio.study.quantity import Size
+from wattio.files.document import Strict
+from wattio.files.quantity import Size
 from wattio.systems import devices, mounts
 from wattio.systems.commands import answer, call, need, remove_if_empty
 from wattio.workloads.workload import Place

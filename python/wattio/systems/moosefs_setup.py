@@ -7,8 +7,8 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, model_validator
 
-from wattio.study.document import Strict
-from wattio.study.quantity import SecondsOrZero
+from wattio.files.document import Strict
+from wattio.files.quantity import SecondsOrZero
 from wattio.systems.networks import NODES_MAX, Network, parse_rate, parse_subnet
 
 META_PORT = 19419

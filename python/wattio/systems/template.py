@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import Any
 
 from wattio.errors import HostError, SystemFailed
-from wattio.study.document import Strict
-from wattio.study.quantity import Size
+from wattio.files.document import Strict
+from wattio.files.quantity import Size
 from wattio.systems import devices, mounts
 from wattio.systems.commands import call, need, remove_if_empty
 from wattio.workloads.workload import Place

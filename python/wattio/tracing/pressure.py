@@ -31,9 +31,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from wattio import _core, saturation, simulation
+from wattio import _core
 from wattio.errors import Cancelled, InputError
-from wattio.study.profile import Pattern
+from wattio.simulator import saturation, simulation
+from wattio.simulator.profile import Pattern
 
 SEGMENT_S = 1200.0
 """The document's 20 minutes."""

@@ -17,8 +17,8 @@ from pydantic import Field
 
 from wattio.clock import Instant, Span
 from wattio.errors import HostError, ResultError, WorkloadFailed
-from wattio.study.document import Strict
-from wattio.study.quantity import Seconds
+from wattio.files.document import Strict
+from wattio.files.quantity import Seconds
 from wattio.workloads import invocation, processes
 from wattio.workloads.invocation import Ran
 from wattio.workloads.phases import VARIABLE, Listener, Outcome, Phase, parse, recall

@@ -18,8 +18,8 @@ from pydantic import Field, model_validator
 
 from wattio.clock import Instant, Span
 from wattio.errors import HostError, InputError, ResultError, WorkloadFailed
-from wattio.study.document import Strict
-from wattio.study.quantity import Bytes, Seconds, SecondsOrZero, Size
+from wattio.files.document import Strict
+from wattio.files.quantity import Bytes, Seconds, SecondsOrZero, Size
 from wattio.workloads import fio_job, fio_output, invocation, processes
 from wattio.workloads.fio_job import Group
 from wattio.workloads.processes import Program

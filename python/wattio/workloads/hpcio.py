@@ -31,11 +31,11 @@ from pydantic import (
 
 from wattio.clock import Span
 from wattio.errors import HostError, InputError, ResultError, WorkloadFailed
+from wattio.files.document import Strict, nearest
+from wattio.files.quantity import Size
 from wattio.hpcio import topology
 from wattio.hpcio.config import Aggregation, Config, WhenFull, parse_approach
 from wattio.miniapp.domain import SIZES, VARIABLES, Scaling, arrange, block_of, scaled
-from wattio.study.document import Strict, nearest
-from wattio.study.quantity import Size
 from wattio.workloads import hpcio_output, mpi_launch, mpirun, processes, slow_cores
 from wattio.workloads.hpcio_output import RUN, Report
 from wattio.workloads.mpi_launch import RankOptions

@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from wattio import clock
 from wattio.clock import Instant, Span
 from wattio.errors import ResultError
-from wattio.study.document import Strict
+from wattio.files.document import Strict
 from wattio.workloads.ranks import HPCIO_PROGRESS, HPCIO_REFUSED, HPCIO_REPORT, VERSION
 
 RUN = "run"

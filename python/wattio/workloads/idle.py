@@ -10,8 +10,8 @@ from pydantic import ValidationError
 from wattio import clock
 from wattio.clock import Span
 from wattio.errors import Cancelled, ResultError
-from wattio.study.document import Strict
-from wattio.study.quantity import Seconds
+from wattio.files.document import Strict
+from wattio.files.quantity import Seconds
 from wattio.workloads.workload import Context, Operation
 
 STEP = "idle"

@@ -15,7 +15,7 @@ from pydantic import Field, ValidationError
 
 from wattio.clock import Instant, Span
 from wattio.errors import ResultError
-from wattio.study.document import Strict
+from wattio.files.document import Strict
 from wattio.workloads.processes import Ended
 
 FILE = "invocation.json"

@@ -14,8 +14,8 @@ from pydantic import Field
 
 from wattio.clock import Span
 from wattio.errors import WorkloadFailed
-from wattio.study.document import Strict
-from wattio.study.quantity import Bytes, Size
+from wattio.files.document import Strict
+from wattio.files.quantity import Bytes, Size
 from wattio.workloads import invocation, ior_output, mpirun
 from wattio.workloads.mpirun import LauncherOptions
 from wattio.workloads.workload import Context, Operation

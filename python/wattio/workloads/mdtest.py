@@ -11,8 +11,8 @@ from pathlib import Path
 from pydantic import Field
 
 from wattio.clock import Span
-from wattio.study.document import Strict
-from wattio.study.quantity import Bytes
+from wattio.files.document import Strict
+from wattio.files.quantity import Bytes
 from wattio.workloads import invocation, mdtest_output, mpirun
 from wattio.workloads.mpirun import LauncherOptions
 from wattio.workloads.workload import Context, Operation

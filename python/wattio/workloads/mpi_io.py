@@ -19,8 +19,8 @@ from typing import Any, Literal
 from pydantic import Field, model_validator
 
 from wattio.clock import Span
-from wattio.study.document import Strict
-from wattio.study.quantity import Bytes, Size
+from wattio.files.document import Strict
+from wattio.files.quantity import Bytes, Size
 from wattio.workloads import mpi_launch, mpi_report
 from wattio.workloads.mpi_launch import RankOptions
 from wattio.workloads.mpi_report import Report

@@ -20,7 +20,7 @@ from typing import Any, Literal
 from pydantic import Field, model_validator
 
 from wattio.clock import Span
-from wattio.study.document import Strict, nearest
+from wattio.files.document import Strict, nearest
 from wattio.workloads import mpi_launch, mpi_report
 from wattio.workloads.mpi_launch import RankOptions
 from wattio.workloads.mpi_report import Report

@@ -16,7 +16,7 @@ from pydantic import Field, ValidationError
 from wattio import clock
 from wattio.clock import Instant, Span
 from wattio.errors import ResultError
-from wattio.study.document import Strict
+from wattio.files.document import Strict
 from wattio.workloads.ranks import REPORT, VERSION
 from wattio.workloads.workload import Operation
 

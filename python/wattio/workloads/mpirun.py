@@ -12,7 +12,7 @@ from pydantic import Field
 
 from wattio.clock import Span
 from wattio.errors import WorkloadFailed
-from wattio.study.document import Strict
+from wattio.files.document import Strict
 from wattio.workloads import invocation, processes
 from wattio.workloads.processes import Program
 from wattio.workloads.workload import Context

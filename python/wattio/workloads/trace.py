@@ -15,7 +15,7 @@ from pydantic import Field, model_validator
 from wattio import _core
 from wattio.clock import Span
 from wattio.errors import WorkloadFailed
-from wattio.study.document import Strict
+from wattio.files.document import Strict
 from wattio.workloads import fio, fio_job
 from wattio.workloads.fio_job import Group, Section
 from wattio.workloads.workload import Context, Operation

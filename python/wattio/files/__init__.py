@@ -1,0 +1,1 @@
+"""Files that users write and results keep: TOML documents, quantities with units."""

@@ -1,0 +1,1 @@
+"""Fleets: many servers over days, by rates and formulas, policy by policy."""

@@ -1,0 +1,132 @@
+"""Running of a fleet into its result folder, from the start or from where it stopped."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from wattio import _core
+from wattio.errors import Cancelled, ResultError
+from wattio.executors.threads import Executor, Finished
+from wattio.kinds.fleet import plan as planning
+from wattio.kinds.fleet import summary
+from wattio.kinds.fleet.folder import FleetFolder, load_json
+from wattio.kinds.fleet.plan import Batch, FleetPlan, FleetRequest
+from wattio.kinds.simulation.execute import undisturbed
+from wattio.kinds.simulation.plan import Iteration
+from wattio.results.catalog import Recorded, Verdict
+
+
+class FleetSimulator:
+    """What executors run batches with."""
+
+    def simulate(
+        self,
+        request: Any,  # noqa: ANN401 (executors know requests of simulations)
+        *,
+        progress: Callable[[float], None] | None = None,
+        cancelled: threading.Event | None = None,
+    ) -> Any:  # noqa: ANN401
+        """Run one batch; its totals. Raises InputError, and Cancelled when it is set."""
+        return simulate(request, progress=progress, cancelled=cancelled)
+
+
+def simulate(
+    request: FleetRequest,
+    *,
+    progress: Callable[[float], None] | None = None,
+    cancelled: threading.Event | None = None,
+    threads: int | None = 1,
+) -> dict[str, Any]:
+    """Run a batch; `{"members": [...]}` as `_core.run_fleet` has it, without bounds by the law."""
+
+    def watch(share: float) -> bool:
+        if progress is not None:
+            progress(share)
+        return cancelled is None or not cancelled.is_set()
+
+    answer = _core.run_fleet(json.dumps(specification(request, threads)), watch)
+    if answer is None:
+        raise Cancelled("the fleet was stopped")
+    return load_json(answer)
+
+
+def specification(request: FleetRequest, threads: int | None = 1) -> dict[str, Any]:
+    """A batch as the native module takes it."""
+    bounded = request.policy in planning.STEERING or request.bound.strip().startswith("p99")
+    return {
+        "servers": dict(request.servers),
+        "policy": {"name": request.policy, "settings": dict(request.settings)},
+        "bounds": [request.bound] if bounded else [],
+        "noise": request.noise,
+        "skip": True,
+        "threads": threads,
+        "members": [member.batch_entry(request.span_s) for member in request.members],
+    }
+
+
+def resume(folder: FleetFolder) -> FleetPlan:
+    """Plan a stopped fleet again. Raises ResultError where it is no longer the same."""
+    again = planning.make(folder.unchanged_source(), folder.inputs()["scale"])
+    if [batch.identity for batch in again.iterations] != folder.machine()["plan"]:
+        raise ResultError(
+            f"{folder.path}: a server, trace, profile or wattio itself has changed since it was"
+            " begun; its batches would not belong together; run the study anew"
+        )
+    return again
+
+
+def remaining(plan: FleetPlan, folder: FleetFolder) -> list[Batch]:
+    """The batches of a plan that the folder does not hold yet."""
+    done = {item.identity for item in folder.iterations()}
+    return [batch for batch in plan.iterations if batch.identity not in done]
+
+
+def execute(
+    batches: list[Batch],
+    folder: FleetFolder,
+    executor: Executor,
+    ended: Callable[[Iteration], None] = lambda _: None,
+) -> None:
+    """Run batches, keep each as it ends, then add them up. What is done is kept however it ends."""
+    catalog = folder.catalog()
+
+    def keep(iteration: Iteration, finished: Finished) -> None:
+        answer: dict[str, Any] = finished.outcome  # type: ignore[assignment]
+        batch = next(batch for batch in batches if batch.identity == iteration.identity)
+        with undisturbed():
+            folder.write_batch(batch, answer)
+            head = (batch.identity, batch.run, batch.seed, batch.repetition, batch.seed)
+            found = of_batch(answer["members"])
+            catalog.add(
+                Recorded(*head, verdicts(answer["members"]), found), finished.phases, "batch"
+            )
+        ended(iteration)
+
+    try:
+        executor.run(batches, keep)
+    finally:
+        catalog.close()
+    if folder.complete():
+        with undisturbed():
+            summary.write(folder)
+
+
+def of_batch(rows: Sequence[Mapping[str, Any]]) -> dict[str, tuple[float, str]]:
+    """Metrics of a batch: sums over its servers."""
+    units = {"power_w_mean": "W", "energy_j": "J", "ios": "1", "windows": "1"}
+    units["windows_skipped"] = "1"
+    sums = {name: sum(float(row[name]) for row in rows) for name in units}
+    found = {name: (sums[name], unit) for name, unit in units.items() if name != "power_w_mean"}
+    return found | {"servers": (len(rows), "1"), "power_w_sum": (sums["power_w_mean"], "W")}
+
+
+def verdicts(rows: Sequence[Mapping[str, Any]]) -> tuple[Verdict, ...]:
+    """What speaks against a batch: loads that no setting could take."""
+    waiting = sum(1 for row in rows if row["ios_waiting_end"] > 0.01 * max(row["ios"], 1.0))
+    if waiting:
+        text = f"OVERLOADED: {waiting} servers end with more than 1 % of their requests unanswered"
+        return (Verdict("WARN", text),)
+    return (Verdict("VALID", ""),)

@@ -1,0 +1,253 @@
+"""The plan of a fleet: its servers, cut into batches, under every policy."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, cast
+
+from wattio.errors import InputError
+from wattio.files.document import Document
+from wattio.kinds.fleet import members
+from wattio.kinds.fleet.members import Member
+from wattio.kinds.fleet.schema import FleetStudy, GroupEntry, from_document
+from wattio.kinds.simulation.plan import REFERENCE, Iteration
+from wattio.results.runs import Run
+from wattio.simulator import profile, saturation, simulation
+from wattio.simulator.native import NativeSimulator
+from wattio.simulator.profile import Pattern
+from wattio.simulator.simulation import Request, Setting
+
+
+@dataclass(frozen=True)
+class FleetRequest:
+    """A batch of servers under one policy: all that a worker needs."""
+
+    servers: Mapping[str, str]
+    policy: str
+    settings: Mapping[str, Setting]
+    bound: str
+    noise: bool
+    span_s: float
+    members: tuple[Member, ...]
+
+
+class Batch(Iteration):
+    """An iteration of a fleet: `repetition` is the number of the batch."""
+
+    @property
+    def name(self) -> str:
+        """How a progress line names it."""
+        return f"{self.run.label}, batch {self.repetition + 1}"
+
+    @property
+    def asked(self) -> FleetRequest:
+        """The batch; executors hand it on as it is."""
+        return cast(FleetRequest, self.request)
+
+
+@dataclass(frozen=True)
+class FleetPlan:
+    """All batches of a fleet, the servers they are made of, the study with every default."""
+
+    source: Document
+    study: FleetStudy
+    scale: str | None
+    servers: dict[str, dict[str, Any]]
+    members: tuple[Member, ...]
+    runs: tuple[Run, ...]
+    iterations: tuple[Batch, ...]
+
+    @property
+    def short_hash(self) -> str:
+        """Seven hexadecimal digits over the identities of all batches."""
+        return digest([batch.identity for batch in self.iterations])[:7]
+
+    @property
+    def resolved(self) -> dict[str, Any]:
+        """The study with every default filled in and its scale applied."""
+        plain = self.study.model_dump(mode="json", exclude={"scale"}, exclude_none=True)
+        policies = [
+            {"name": run.policy, "label": run.label, "settings": dict(run.settings)}
+            for run in self.runs
+        ]
+        for group in plain["group"]:
+            if "traces" not in group:
+                del group["rate_scale"], group["segment"]
+        return plain | {"policy": policies}
+
+
+def digest(content: object) -> str:
+    """The hash of anything that JSON can hold."""
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+
+def make(source: Document, scale: str | None = None) -> FleetPlan:
+    """Resolve a fleet into its plan. Raises InputError that names file, line and key."""
+    study = from_document(source, scale)
+    base = source.path.resolve().parent
+    texts: dict[str, str] = {}
+    servers: dict[str, dict[str, Any]] = {}
+    drawn: list[Member] = []
+    for index, group in enumerate(study.group):
+        name = (
+            str((base / group.server).resolve()) if group.server.endswith(".toml") else group.server
+        )
+        try:
+            texts[name] = simulation.server_text(name)
+            servers[name] = NativeSimulator().server(name)
+        except InputError as error:
+            raise source.error(("group", index, "server"), str(error)) from None
+        drawer = _Drawer(source, study, index, name, texts[name], servers[name])
+        drawn += drawer.members(len(drawn))
+    runs = _runs(source, study, tuple(servers))
+    size = study.study.batch
+    batches = [tuple(drawn[at : at + size]) for at in range(0, len(drawn), size)]
+    iterations = [
+        _batch(study, run, number, batch, texts)
+        for run in runs
+        for number, batch in enumerate(batches)
+    ]
+    return FleetPlan(source, study, scale, servers, tuple(drawn), runs, tuple(iterations))
+
+
+def _batch(
+    study: FleetStudy,
+    run: Run,
+    number: int,
+    batch: tuple[Member, ...],
+    texts: Mapping[str, str],
+) -> Batch:
+    head = study.study
+    named = {member.server for member in batch}
+    request = FleetRequest(
+        servers={name: text for name, text in texts.items() if name in named},
+        policy=run.policy,
+        settings=dict(run.settings),
+        bound=head.bound,
+        # What steers by no latency fares the same on average without noise, and much faster.
+        noise=head.noise and run.policy in STEERING,
+        span_s=head.duration,
+        members=batch,
+    )
+    content = asdict(request)
+    for member in content["members"]:
+        member["source"].pop("path", None)
+        member.pop("server")
+    content["servers"] = [texts[member.server] for member in batch]
+    content |= {"wattio": version("wattio"), "run": run.label}
+    return Batch(digest(content)[:16], run, head.seed, number, cast(Request, request))
+
+
+STEERING = ("pacer", "foresight")
+"""Policies that steer by latencies and rates, to which noise matters."""
+
+
+def _runs(source: Document, study: FleetStudy, servers: tuple[str, ...]) -> tuple[Run, ...]:
+    """The policies with all their settings, the reference first where the file lacks it."""
+    simulator = NativeSimulator()
+    kind, limit = study.study.limit
+    bound = float(limit) if kind == "relative" else 0.0
+    found = []
+    for index, entry in enumerate(study.policy):
+        try:
+            settings = simulator.settings(entry.name, entry.settings)
+        except InputError as error:
+            raise source.error(("policy", index), str(error)) from None
+        found.append((entry.name, entry.shown, settings))
+    if not any(name == REFERENCE for name, _, _ in found):
+        found.insert(0, (REFERENCE, REFERENCE, simulator.settings(REFERENCE, {})))
+    described = ", ".join(servers)
+    return tuple(
+        Run("fleet", described, name, label, settings, bound) for name, label, settings in found
+    )
+
+
+@dataclass(frozen=True)
+class _Drawer:
+    """Draws the servers of one group."""
+
+    source: Document
+    study: FleetStudy
+    index: int
+    server: str
+    text: str
+    description: Mapping[str, Any]
+
+    @property
+    def group(self) -> GroupEntry:
+        return self.study.group[self.index]
+
+    def members(self, first: int) -> list[Member]:
+        """All of them; `first` is the number of the first."""
+        group = self.group
+        if group.day is not None:
+            sources = self._days()
+        elif group.profile is not None:
+            sources = self._profiles()
+        else:
+            sources = self._traces()
+        clients = None if group.open else int(self.description["clients"])
+        return [
+            Member(first + at, group.name, self.server, seed, clients, dispersion, source)
+            for at, (seed, dispersion, source) in enumerate(sources)
+        ]
+
+    def _seeds(self) -> list[int]:
+        head = self.study.study
+        return [members.seed_of(head.seed, self.group.name, at) for at in range(self.group.count)]
+
+    def _rate(self, pattern: Pattern) -> float:
+        return saturation.saturated_iops(self.text, pattern, int(self.description["clients"]))
+
+    def _days(self) -> list[tuple[int, float, dict[str, Any]]]:
+        day = self.group.day
+        assert day is not None
+        rates: dict[str, float] = {
+            name: self._rate(members.pattern_of(day, name)) for name in day.patterns
+        }
+        found = []
+        for seed in self._seeds():
+            drawn, dispersion = members.day_source(day, seed, self.study.study.first_day, rates)
+            found.append((seed, dispersion, drawn))
+        return found
+
+    def _profiles(self) -> list[tuple[int, float, dict[str, Any]]]:
+        day = profile.load(self._located(str(self.group.profile)))
+        patterns = {segment.pattern for segment in day.segments if segment.pressure is not None}
+        rates = {pattern: self._rate(pattern) for pattern in patterns}
+        return [(seed, 1.0, members.profile_source(day, seed, rates)) for seed in self._seeds()]
+
+    def _traces(self) -> list[tuple[int, float, dict[str, Any]]]:
+        group = self.group
+        folder = self._located(str(group.traces))
+        place = ("group", self.index, "traces")
+        if not folder.is_dir():
+            raise self.source.error(place, f"{folder} is not a folder")
+        files = sorted(path for path in folder.iterdir() if _is_trace(path))
+        if not files:
+            raise self.source.error(place, f"{folder} holds no trace")
+        digests = [hashlib.sha256(path.read_bytes()).hexdigest() for path in files]
+        found = []
+        for at, seed in enumerate(self._seeds()):
+            which = at % len(files)
+            drawn = members.trace_source(
+                str(files[which]), digests[which], seed, group.rate_scale, group.segment
+            )
+            found.append((seed, 1.0, drawn))
+        return found
+
+    def _located(self, path: str) -> Path:
+        return (self.source.path.resolve().parent / path).resolve()
+
+
+def _is_trace(path: Path) -> bool:
+    """Whether a file of a folder of traces is one: no note, table or hidden file beside them."""
+    return path.is_file() and not path.name.startswith(".") and path.suffix not in _NOTES
+
+
+_NOTES = (".md", ".toml", ".json", ".txt", ".py", ".sh")

@@ -1,0 +1,246 @@
+"""The study file of kind "fleet": which servers, under which loads, under which policies.
+
+    [study]
+    name = "fleet"
+    kind = "fleet"
+    duration = "7 d"              # what each server is run over, from the beginning of first_day
+    first_day = "monday"
+    seed = 1
+    bound = "mean 20%"            # what laws that can are told to keep, and all are judged by
+
+    [price]
+    electricity_eur_per_kwh = 0.25
+    co2_g_per_kwh = 350.0
+    pue = 1.4                     # power of the building over power of the servers
+
+    [[group]]
+    name = "databases"
+    count = 120
+    server = "small"              # built in, or the path of a server description
+    day = { pressure_median = 0.05, swing = 0.6 }   # a statistical mix; see DayEntry
+                                  # or: profile = "day.toml", or: traces = "folder"
+
+    [[policy]]
+    name = "pacer"
+    settings = { plf = 0.2 }
+
+    [scale.full]                  # what `--scale full` changes
+    servers = 10000               # the groups grow in proportion
+    duration = "7 d"
+
+Paths are relative to the file. The policy `native` is what every other one is compared with and is
+added where the file does not name it.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, model_validator
+
+from wattio.errors import InputError
+from wattio.files import document
+from wattio.files.document import Document, Strict, nearest
+from wattio.files.quantity import Bytes, Seconds, Size, Watts
+from wattio.kinds.simulation.schema import Name, PolicyEntry, Scale, Seed
+from wattio.simulator.profile import Fraction, PatternName, Pressure
+
+KIND = "fleet"
+
+DAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
+
+Day = Literal["monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"]
+Count = Annotated[int, Field(ge=1, le=1_000_000)]
+Factor = Annotated[float, Field(ge=1, le=100)]
+Hour = Annotated[float, Field(ge=0, lt=24)]
+
+_BOUND = re.compile(r"^(mean|p99)\s+(?:([0-9.]+)\s*%|([0-9.]+)|([0-9.]+\s*[a-z]+))(?:\s+run)?$")
+
+
+class FleetHead(Strict):
+    """`[study]` of a fleet."""
+
+    name: Name
+    kind: Literal["fleet"]
+    description: str = ""
+    seed: Seed = 1
+    duration: Seconds = 86400.0
+    first_day: Day = "monday"
+    bound: str = "mean 20%"
+    # Whether counts and means of a window are drawn for policies that steer by them.
+    noise: bool = True
+    # Servers in a batch: what is done, kept and resumed as one.
+    batch: int = Field(default=20, ge=1, le=10_000)
+
+    @model_validator(mode="after")
+    def _readable(self) -> FleetHead:
+        if not _BOUND.match(self.bound.strip()):
+            raise ValueError(
+                f'bound "{self.bound}": allowed are the mean or the p99 over the run, a share'
+                ' over full speed or a time, such as "mean 20%" or "p99 2 ms"'
+            )
+        if not 3600 <= self.duration <= 366 * 86400:
+            raise ValueError("duration: allowed is 1 h to 366 d")
+        return self
+
+    @property
+    def of_p99(self) -> bool:
+        """Whether the bound is on the 99th percentile."""
+        return self.bound.strip().startswith("p99")
+
+    @property
+    def limit(self) -> tuple[Literal["relative", "absolute"], str]:
+        """Whether the limit is a share over full speed, and its text."""
+        words = self.bound.strip().removesuffix(" run").split(maxsplit=1)[1]
+        if words.endswith("%"):
+            return "relative", str(float(words[:-1]) / 100)
+        return ("relative", words) if words.replace(".", "").isdigit() else ("absolute", words)
+
+
+class PriceEntry(Strict):
+    """`[price]`: what a kilowatt-hour costs."""
+
+    electricity_eur_per_kwh: float = Field(default=0.25, ge=0, le=100)
+    co2_g_per_kwh: float = Field(default=350.0, ge=0, le=10_000)
+    pue: float = Field(default=1.0, ge=1, le=5)
+
+
+class PlacingEntry(Strict):
+    """`[placing]`: the estimate of what load on fewer servers would add."""
+
+    # No server is filled beyond this share of its saturated rate, at its busiest.
+    pressure_max: Pressure = 0.5
+    # What a server that is switched off draws.
+    off_power: Watts = 10.0
+    # Data that moves with a server's load, how fast, and what moving draws on both sides together.
+    data: Size = 20 * 2.0**40
+    rate: Size = 2.0**30
+    moving_power: Watts = 100.0
+    # How long a placement stays before it is moved again.
+    stays: Seconds = 30 * 86400.0
+
+
+class DayEntry(Strict):
+    """`day`: days and weeks drawn from distributions, one course for each server.
+
+    A server's pressure is lognormal over the group; over its day it swings as a cosine around its
+    busiest hour, and wanders (a first-order autoregression of its logarithm, step by step).
+    """
+
+    # Median over the servers of the mean pressure of a weekday; most lie within one factor.
+    pressure_median: Pressure = 0.06
+    pressure_factor: Factor = 2.0
+    pressure_max: Pressure = 0.8
+    swing: Fraction = 0.6
+    busiest_hour: Hour = 14.0
+    busiest_hour_deviation: float = Field(default=2.0, ge=0, le=12)
+    # Saturday and Sunday as a share of a weekday.
+    weekend: float = Field(default=0.5, ge=0, le=10)
+    wander: float = Field(default=0.15, ge=0, le=2)
+    step: Seconds = 900.0
+    # Variance over mean of the requests in half a second, drawn from 1 to this (evenly in logs).
+    burstiness_max: float = Field(default=1.0, ge=1, le=10_000)
+    patterns: list[PatternName] = Field(default=["Rand_RW"], min_length=1)
+    io_bytes: Bytes | None = None
+
+
+class GroupEntry(Strict):
+    """`[[group]]`: servers that are alike; just one of day, profile, traces."""
+
+    name: Name
+    count: Count
+    server: str
+    day: DayEntry | None = None
+    # A day profile as simulations take it, here at full length, each server begins elsewhere in it.
+    profile: str | None = None
+    # A folder of traces, one for each server in turn, each repeated to the end.
+    traces: str | None = None
+    rate_scale: Scale = 1.0
+    segment: Seconds = 1.0
+    open: bool = False
+
+    @model_validator(mode="after")
+    def _one_source(self) -> GroupEntry:
+        given = [key for key in ("day", "profile", "traces") if getattr(self, key) is not None]
+        if len(given) != 1:
+            shown = " and ".join(given) or "none"
+            raise ValueError(f"needs just one of day, profile, traces; got {shown}")
+        if given != ["traces"]:
+            for key in sorted({"rate_scale", "segment"} & self.model_fields_set):
+                raise ValueError(f"{key} goes with traces only")
+        return self
+
+
+class ScaleEntry(Strict):
+    """`[scale.NAME]`: what `--scale NAME` changes."""
+
+    servers: Count | None = None
+    duration: Seconds | None = None
+    batch: int | None = Field(default=None, ge=1, le=10_000)
+
+
+class FleetStudy(Strict):
+    """A study file of kind "fleet"."""
+
+    study: FleetHead
+    price: PriceEntry = PriceEntry()
+    placing: PlacingEntry | None = PlacingEntry()
+    group: list[GroupEntry] = Field(min_length=1)
+    policy: list[PolicyEntry] = Field(min_length=1)
+    scale: dict[str, ScaleEntry] = Field(default_factory=dict)
+
+    @property
+    def servers(self) -> int:
+        """How many servers there are."""
+        return sum(group.count for group in self.group)
+
+
+def is_fleet(source: Document) -> bool:
+    """Whether a document is a study of kind "fleet"."""
+    head = source.content.get("study")
+    return isinstance(head, dict) and head.get("kind") == KIND
+
+
+def from_document(source: Document, scale: str | None = None) -> FleetStudy:
+    """Make a fleet of a TOML document, with the changes of a scale. Raises InputError."""
+    study = document.validate(FleetStudy, source)
+    for kind, names in (
+        ("group", [entry.name for entry in study.group]),
+        ("policy", [entry.shown for entry in study.policy]),
+    ):
+        for index, name in enumerate(names):
+            if name in names[:index]:
+                raise source.error((kind, index), f'"{name}" is already taken by another {kind}')
+    for index, entry in enumerate(study.policy):
+        if entry.loads is not None:
+            raise source.error(
+                ("policy", index, "loads"), "every policy of a fleet is on all of it"
+            )
+        if entry.name == "oracle":
+            raise source.error(("policy", index, "name"), "the oracle is for simulations only")
+    return study if scale is None else _scaled(source, study, scale)
+
+
+def _scaled(source: Document, study: FleetStudy, scale: str) -> FleetStudy:
+    if scale not in study.scale:
+        hint = nearest(scale, list(study.scale)) if study.scale else "there is none"
+        raise InputError(f'{source.path}: has no scale "{scale}"; {hint}')
+    change = study.scale[scale]
+    given: dict[str, Any] = {"duration": change.duration, "batch": change.batch}
+    head = study.study.model_copy(
+        update={key: value for key, value in given.items() if value is not None}
+    )
+    groups = study.group
+    if change.servers is not None:
+        counts = _shares([group.count for group in groups], change.servers)
+        pairs = zip(groups, counts, strict=True)
+        groups = [group.model_copy(update={"count": count}) for group, count in pairs]
+    return study.model_copy(update={"study": head, "group": groups})
+
+
+def _shares(counts: list[int], total: int) -> list[int]:
+    """Whole numbers in proportion to `counts` that add up to `total` (or to one for each)."""
+    ends = [sum(counts[: index + 1]) * total / sum(counts) for index in range(len(counts))]
+    edges = [0, *(round(end) for end in ends)]
+    return [max(1, edges[index + 1] - edges[index]) for index in range(len(counts))]

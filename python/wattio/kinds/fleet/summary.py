@@ -1,0 +1,212 @@
+"""What a fleet draws under each policy, how sure that is, and who breaks the bound."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wattio import _core
+from wattio.analysis import statistics
+from wattio.errors import ResultError
+from wattio.kinds.fleet import placing
+from wattio.kinds.fleet.folder import Columns, FleetFolder
+from wattio.kinds.fleet.schema import FleetStudy
+from wattio.kinds.simulation.plan import REFERENCE
+from wattio.results.catalog import Metrics, Recorded, Verdict
+from wattio.results.runs import Run
+
+YEAR_H = 8766.0
+TOP = 10
+"""So many servers are named."""
+
+Values = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Policy:
+    """A policy over the whole fleet, with its servers and those of native."""
+
+    run: Run
+    columns: Columns
+    native: Columns
+    metrics: Metrics
+
+    @property
+    def saved_w(self) -> Values:
+        """What each server draws less than under native."""
+        return self.native["power_w_mean"] - self.columns["power_w_mean"]
+
+    def get(self, name: str) -> float | None:
+        """A metric's value."""
+        return self.metrics[name][0] if name in self.metrics else None
+
+
+def policies(folder: FleetFolder) -> list[Policy]:
+    """Every policy of a fleet that is complete, in the study's order. Raises ResultError."""
+    wholes = [item for item in folder.iterations() if item.identity == whole_identity(item.run)]
+    tables = {item.run.label: folder.columns(item.run.label) for item in wholes}
+    native = next((item.run.label for item in wholes if item.run.policy == REFERENCE), None)
+    if native is None:
+        raise ResultError(
+            f"{folder.path}: is not complete; go on with: wattio run --resume {folder.path}"
+        )
+    return [
+        Policy(item.run, tables[item.run.label], tables[native], item.metrics) for item in wholes
+    ]
+
+
+def whole_identity(run: Run) -> str:
+    """The identity of the iteration that stands for the whole fleet under a policy."""
+    return hashlib.sha256(f"whole fleet, {run.label}".encode()).hexdigest()[:16]
+
+
+def write(folder: FleetFolder) -> None:
+    """Add the batches of every policy up, and enter the metrics of the fleet in the catalog."""
+    catalog = folder.catalog()
+    try:
+        items = [item for item in catalog.iterations() if item.identity != whole_identity(item.run)]
+        runs = {item.run.label: item.run for item in items}
+        known = catalog.done()
+        for label, found in derive(folder, runs).items():
+            run = runs[label]
+            identity = whole_identity(run)
+            verdicts = [Verdict("VALID", "")]
+            if identity in known:
+                catalog.replace_derived(identity, verdicts, found)
+            else:
+                head = (identity, run, items[0].seed, len(items), items[0].seed)
+                catalog.add(Recorded(*head, tuple(verdicts), found), (), "fleet")
+    finally:
+        catalog.close()
+
+
+def derive(folder: FleetFolder, runs: Mapping[str, Run]) -> dict[str, Metrics]:
+    """The metrics of the fleet under each policy, from the samples."""
+    study = folder.study()
+    members = folder.inputs()["members"]
+    tables = {label: folder.columns(label) for label in runs}
+    native = next(tables[label] for label, run in runs.items() if run.policy == REFERENCE)
+    seed = study.study.seed
+    found = {}
+    for label, columns in tables.items():
+        metrics = _power(columns, native, study, seed)
+        metrics |= _bound(columns, native, study)
+        metrics |= _placing(columns, native, members, study)
+        found[label] = metrics
+    return found
+
+
+def _power(columns: Columns, native: Columns, study: FleetStudy, seed: int) -> Metrics:
+    power_w, native_w = columns["power_w_mean"], native["power_w_mean"]
+    count = len(power_w)
+
+    def share(weights: Values) -> float:
+        return 1 - float(weights @ power_w) / float(weights @ native_w)
+
+    weights = statistics.independent_weights(count, seed)
+    total = statistics.bootstrap(lambda w: float(w @ power_w), weights, count)
+    saving = statistics.bootstrap(share, statistics.independent_weights(count, seed), count)
+    saved_w = float((native_w - power_w).sum())
+    hours = study.study.duration / 3600
+    price = study.price
+    year_kwh = price.pue * YEAR_H / 1000
+    found: Metrics = {
+        "servers": (count, "1"),
+        "power_w_fleet": (total.estimate, "W"),
+        "power_w_fleet_low": (total.low, "W"),
+        "power_w_fleet_high": (total.high, "W"),
+        "energy_kwh": (float(columns["energy_j"].sum()) / 3.6e6, "kWh"),
+        "energy_kwh_year": (total.estimate * year_kwh, "kWh"),
+        "cost_eur_year": (total.estimate * year_kwh * price.electricity_eur_per_kwh, "EUR"),
+        "co2_t_year": (total.estimate * year_kwh * price.co2_g_per_kwh / 1e6, "t"),
+        "saving_share": (saving.estimate, "1"),
+        "saving_share_low": (saving.low, "1"),
+        "saving_share_high": (saving.high, "1"),
+        "saving_w": (saved_w, "W"),
+        "saving_kwh": (saved_w * hours / 1000, "kWh"),
+        "saving_kwh_year": (saved_w * year_kwh, "kWh"),
+        "saving_eur_year": (saved_w * year_kwh * price.electricity_eur_per_kwh, "EUR"),
+        "saving_co2_t_year": (saved_w * year_kwh * price.co2_g_per_kwh / 1e6, "t"),
+        "windows": (float(columns["windows"].sum()), "1"),
+        "windows_skipped": (float(columns["windows_skipped"].sum()), "1"),
+    }
+    done, due = columns["background_rate_mean"].sum(), native["background_rate_mean"].sum()
+    if due > 0:
+        found["relative_background_rate"] = (float(done / due), "1")
+    return found
+
+
+def relative(columns: Columns, native: Columns, study: FleetStudy) -> Values:
+    """The bounded statistic of each server over its limit: above 1 the bound is broken."""
+    name = "latency_us_p99" if study.study.of_p99 else "latency_us_mean"
+    kind, limit = study.study.limit
+    if kind == "relative":
+        return columns[name] / (native[name] * (1 + float(limit)))
+    return columns[name] / (_core.parse_quantity(limit, "time") * 1e6)
+
+
+def _bound(columns: Columns, native: Columns, study: FleetStudy) -> Metrics:
+    ratios = relative(columns, native, study)
+    known = ratios[np.isfinite(ratios)]
+    if not len(known):
+        return {}
+    over = float(np.count_nonzero(known > 1))
+    latency = columns["latency_us_mean"] / native["latency_us_mean"]
+    latency = latency[np.isfinite(latency)]
+    return {
+        "servers_over_bound": (over, "1"),
+        "servers_over_bound_share": (over / len(known), "1"),
+        "bound_ratio_max": (float(known.max()), "1"),
+        "relative_latency_us_mean_p50": (float(np.quantile(latency, 0.5)), "1"),
+        "relative_latency_us_mean_p95": (float(np.quantile(latency, 0.95)), "1"),
+        "relative_latency_us_mean_max": (float(latency.max()), "1"),
+    }
+
+
+def _placing(
+    columns: Columns, native: Columns, members: list[dict[str, Any]], study: FleetStudy
+) -> Metrics:
+    """Estimates of load on fewer servers, for servers whose load is a share of a known rate."""
+    entry = study.placing
+    if entry is None:
+        return {}
+    kinds: dict[str, list[int]] = {}
+    for at, member in enumerate(members):
+        if member["source"]["kind"] == "day":
+            kinds.setdefault(member["server"], []).append(at)
+    parts = []
+    for chosen in kinds.values():
+        rates = np.array([members[at]["source"]["rate"] for at in chosen])
+        ios = native["ios"][chosen] / native["duration_s"][chosen]
+        mean = ios / rates
+        swing = np.array([1 + members[at]["source"]["swing"] for at in chosen])
+        parts.append(placing.estimate(columns["power_w_mean"][chosen], mean, mean * swing, entry))
+    if not parts:
+        return {}
+    present = sum(part.power_w for part in parts)
+    placed = sum(part.power_w_placed for part in parts)
+    native_w = float(native["power_w_mean"].sum())
+    return {
+        "estimated_placing_servers": (sum(part.servers for part in parts), "1"),
+        "estimated_placing_servers_needed": (sum(part.servers_needed for part in parts), "1"),
+        "estimated_placing_saving_w": (present - placed, "W"),
+        "estimated_placing_saving_share": ((present - placed) / native_w, "1"),
+        "estimated_placing_moving_w": (sum(part.moving_w for part in parts), "W"),
+    }
+
+
+def breakers(policy: Policy, study: FleetStudy) -> list[tuple[int, float]]:
+    """Numbers of servers over the bound with how far, the farthest first."""
+    ratios = relative(policy.columns, policy.native, study)
+    over = [(at, float(ratio)) for at, ratio in enumerate(ratios) if ratio > 1]
+    return sorted(over, key=lambda item: -item[1])
+
+
+def worthwhile(policy: Policy) -> list[int]:
+    """The servers that save most, the first first."""
+    return [int(at) for at in np.argsort(-policy.saved_w, kind="stable")[:TOP]]

@@ -1,0 +1,1 @@
+"""What `wattiod` leaves: its journal, and what is derived from it."""

@@ -1,0 +1,1 @@
+"""Measurement studies: workloads on storage systems, between power meters."""

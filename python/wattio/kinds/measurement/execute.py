@@ -1,0 +1,374 @@
+"""Running of a measurement into its result folder, from the start or from where it stopped."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Container, Iterator, Mapping
+from dataclasses import dataclass, replace
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Protocol
+
+from wattio.clock import now
+from wattio.errors import InputError, ResultError, SystemFailed, WattioError
+from wattio.kinds.measurement import derive, iterate
+from wattio.kinds.measurement import plan as planning
+from wattio.kinds.measurement.derive import WITNESS_NAME, Derived, Rulebook, View
+from wattio.kinds.measurement.folder import MeasurementFolder
+from wattio.kinds.measurement.iterate import Served, Session
+from wattio.kinds.measurement.plan import Asked, Iteration, Plan
+from wattio.kinds.measurement.record import Record
+from wattio.kinds.measurement.schema import SystemEntry
+from wattio.kinds.measurement.verdicts import WITNESS, is_valid
+from wattio.knobs import knobs
+from wattio.knobs.holder import SNAPSHOT, Holder
+from wattio.meters import open_meter
+from wattio.meters.meter import Facts, MeterLost
+from wattio.recording import Recorder, Source
+from wattio.results.catalog import Recorded, Verdict
+from wattio.systems import KINDS as SYSTEMS
+from wattio.systems.system import System
+
+_CATCH_UP_S = 10.0
+"""How long to wait for the meters' samples after an iteration; a meter that is lost sends none."""
+
+
+class Watch(Protocol):
+    """Told how a measurement gets on."""
+
+    def begun(self, iteration: Iteration) -> None:
+        """An iteration begins."""
+
+    def ended(self, iteration: Iteration, verdicts: list[Verdict]) -> None:
+        """An iteration is kept."""
+
+    def said(self, text: str) -> None:
+        """Something that takes a while, or went wrong and is got over."""
+
+
+def resume(folder: MeasurementFolder) -> Plan:
+    """Plan a stopped measurement again. Raises ResultError where it is no longer the same."""
+    source = folder.unchanged_source()
+    again = planning.make(source, Asked.of_inputs(folder.inputs()))
+    if [iteration.identity for iteration in again.iterations] != folder.machine()["plan"]:
+        raise ResultError(
+            f"{folder.path}: a file that the study names or wattio itself has changed since it was"
+            " begun; its iterations would not belong together; run the study anew"
+        )
+    return again
+
+
+def remaining(plan: Plan, folder: MeasurementFolder) -> list[Iteration]:
+    """What is left: iterations that are not there, and next attempts at those that are INVALID."""
+    done = {item.identity: item for item in folder.iterations()}
+    found = []
+    for iteration in plan.iterations:
+        attempt = iteration
+        while attempt.identity in done:
+            if done[attempt.identity].usable or attempt.attempt >= plan.study.study.repeat_invalid:
+                break
+            attempt = plan.again(attempt)
+        else:
+            found.append(attempt)
+    return found
+
+
+def probe(plan: Plan) -> None:
+    """Look whether programs, systems, knobs and meters are there, before anything is begun.
+
+    Raises HostError with what is missing, MeterRefused and MeterLost with a meter's own words.
+    """
+    for knob in plan.study.knob:
+        for value in knob.values:
+            knobs.assignments(knob.name, value)
+    for entry in plan.study.workload:
+        plan.work(entry).probe()
+    for system in plan.study.system:
+        _storage(system, Path("/nonexistent")).probe()
+    for source in _sources(plan):
+        meter = open_meter(source.name)
+        try:
+            meter.read()
+        finally:
+            meter.close()
+
+
+def execute(plan: Plan, folder: MeasurementFolder, scratch: Path, watch: Watch) -> None:
+    """Run what is left of a plan, session by session, until nothing is left to repeat.
+
+    However it ends, what is done is kept and the folder can be reported on and resumed. Raises
+    ResultError where another process is at work in the folder.
+    """
+    with folder.alone():
+        settle_up(folder)
+        while left := remaining(plan, folder):
+            if folder.attached():
+                raise ResultError(
+                    f"{folder.path}: recorded samples joined it, and none would be there for what"
+                    " is measured now; run the study anew"
+                )
+            try:
+                _Session(plan, folder, scratch, watch).run(left)
+            except BaseException:
+                # What went wrong is told, not what goes wrong because of it.
+                with contextlib.suppress(WattioError, OSError):
+                    settle_up(folder)
+                raise
+            finally:
+                with contextlib.suppress(OSError):
+                    scratch.rmdir()
+            # A meter that froze before an iteration's end may have shown it only after.
+            settle_up(folder)
+
+
+def settle_up(folder: MeasurementFolder) -> None:
+    """Keep the samples of sessions that have ended, and judge their iterations by all of them."""
+    ended = folder.recordings()
+    if not ended:
+        return
+    for session in ended:
+        folder.keep(session)
+    put_derived(folder, ended)
+    # Not before: a kill until here leaves the recording, and it is settled up the next time.
+    for session in ended:
+        folder.drop_recording(session)
+
+
+def put_derived(folder: MeasurementFolder, sessions: Container[str] | None = None) -> None:
+    """Derive what the catalog holds of iterations again; of all, or of some sessions."""
+    catalog = folder.catalog()
+    try:
+        for item, found in derived(folder, Rulebook.of_folder(folder), sessions):
+            catalog.replace_derived(item.identity, found.verdicts, found.metrics)
+    finally:
+        catalog.close()
+
+
+def derived(
+    folder: MeasurementFolder, book: Rulebook, sessions: Container[str] | None = None
+) -> Iterator[tuple[Recorded, Derived]]:
+    """Metrics and verdicts of iterations again, from what the folder keeps of them.
+
+    Of those in the given sessions, or of all; one session's samples at a time are in memory. Raises
+    ResultError.
+    """
+    pairs = []
+    for item in folder.iterations():
+        try:
+            pairs.append((item, folder.record(item.identity)))
+        except ResultError as error:
+            # Where the folder lies now is no part of the verdict.
+            why = str(error).replace(f"{folder.raw(item.identity)}/", "")
+            yield item, Derived({}, [Verdict("INVALID", f"UNREADABLE: {why}")], [])
+    for session in sorted({record.session for _, record in pairs}):
+        if sessions is not None and session not in sessions:
+            continue
+        recorded = folder.samples(session)
+        view: View | None = None
+        for item, record in pairs:
+            if record.session != session:
+                continue
+            # The facts are the same for all iterations of a session.
+            view = view or View(record.meters, recorded, book)
+            results = derive.read_results(folder.raw(record.identity), record)
+            yield item, derive.derive(record, results, view, book)
+
+
+@dataclass
+class _Session:
+    """One uninterrupted stretch of measuring, with one recording."""
+
+    plan: Plan
+    folder: MeasurementFolder
+    scratch: Path
+    watch: Watch
+
+    def run(self, left: list[Iteration]) -> None:
+        """Measure what is left, system by system."""
+        name, recording = self.folder.new_session()
+        book = Rulebook(self.plan.study, self.plan.peak)
+        with contextlib.ExitStack() as stack:
+            holder = self._holder(stack)
+            recorder = stack.enter_context(Recorder(_sources(self.plan), recording))
+            facts = recorder.start()
+            session = Session(name, _named(facts, self.plan), threading.Event())
+            for system in self.plan.study.system:
+                own = [item for item in left if item.run.server == system.name]
+                if not own:
+                    continue
+                clients = max((item.cell.clients for item in own if item.cell), default=1)
+                with self._served(system, clients) as (storage, served):
+                    self._warm_up(own, served, session)
+                    for item in own:
+                        storage.verify_mount()
+                        self._iterate(item, served, session, holder, recorder, book)
+
+    def _holder(self, stack: contextlib.ExitStack) -> Holder | None:
+        """What holds the knobs, where there are any or a killed run has left some changed."""
+        left_over = False
+        with contextlib.suppress(PermissionError):
+            left_over = SNAPSHOT.exists()
+        if not self.plan.study.knob and not left_over:
+            return None
+        return stack.enter_context(Holder())
+
+    @contextlib.contextmanager
+    def _served(self, entry: SystemEntry, clients: int) -> Iterator[tuple[System, Served]]:
+        """A system that is up and mounted; taken down again on every way out."""
+        storage = _storage(entry, self.scratch / entry.name)
+        self.watch.said(f"bringing up {entry.name}")
+        try:
+            storage.deploy()
+            storage.start()
+            places = storage.mount(clients)
+            storage.verify_mount()
+            yield storage, Served(places, storage.describe())
+        finally:
+            self.watch.said(f"taking down {entry.name}")
+            _take_down(storage)
+
+    def _warm_up(self, own: list[Iteration], served: Served, session: Session) -> None:
+        """Run each workload as often as the study says, by as many clients as it has at most."""
+        by_clients = sorted(own, key=lambda item: item.cell.clients if item.cell else 0)
+        most = {item.run.load: item for item in by_clients if item.cell}
+        for item in most.values():
+            for _ in range(self.plan.study.study.warm_up):
+                self.watch.said(f"warming up: {item.run.name}")
+                raw = self.folder.path / "raw" / ".warm-up"
+                iterate.warm_up(item, self.plan, served, session, raw)
+
+    def _iterate(
+        self,
+        first: Iteration,
+        served: Served,
+        session: Session,
+        holder: Holder | None,
+        recorder: Recorder,
+        book: Rulebook,
+    ) -> None:
+        """Measure an iteration, again while it turns out INVALID and may be repeated."""
+        iteration = first
+        while True:
+            self.watch.begun(iteration)
+            if holder is not None:
+                _turn(holder, iteration)
+            record = iterate.run(iteration, self.plan, served, session, self.folder)
+            self._catch_up(record, recorder)
+            found = self._derive(record, recorder, book)
+            self._keep(iteration, found)
+            self.watch.ended(iteration, found.verdicts)
+            again = iteration.attempt < self.plan.study.study.repeat_invalid
+            if is_valid(found.verdicts) or not again:
+                return
+            iteration = self.plan.again(iteration)
+
+    def _derive(self, record: Record, recorder: Recorder, book: Rulebook) -> Derived:
+        """Metrics and verdicts so far: what was recorded shortly before, and since.
+
+        How long a meter was frozen is known only at the session's end, and judged again there.
+        """
+        rules = book.study.rules
+        paces = self._paces(record)
+        since_ns = {
+            label: record.start.monotonic_ns - round(2e9 * rules.frozen_periods * period_s)
+            for label, (period_s, _) in paces.items()
+        }
+        until_ns = now().monotonic_ns
+        recorded = {label: recorder.read(label, ns, until_ns) for label, ns in since_ns.items()}
+        results = derive.read_results(self.folder.raw(record.identity), record)
+        return derive.derive(record, results, View(record.meters, recorded, book), book)
+
+    def _catch_up(self, record: Record, recorder: Recorder) -> None:
+        """Wait for a sample beyond the end, so that the last phase's energy is bounded by two."""
+        for label, (period_s, lag_s) in self._paces(record).items():
+            beyond_ns = record.end.monotonic_ns + int((lag_s + period_s) * 1e9)
+            wait_s = _CATCH_UP_S + lag_s + 2 * period_s
+            if not recorder.caught_up(label, beyond_ns, wait_s):
+                self.watch.said(f"meter {label} says nothing")
+        # A lost meter may come back; nothing comes any more where all have ended.
+        if not recorder.is_sampling:
+            last = recorder.events()[-1]
+            raise MeterLost(
+                f"nothing is recorded any more: {last.text}; what was measured until then is kept"
+                f" in {self.folder.path}; go on with: wattio run --resume {self.folder.path}"
+            )
+
+    def _paces(self, record: Record) -> dict[str, tuple[float, float]]:
+        """Of each meter: how often it is read, and its lag; what the study says comes first."""
+        said = {entry.shown: entry for entry in self.plan.study.meter}
+        found = {}
+        for label, facts in record.meters.items():
+            entry = said.get(label)
+            period_s = (entry and entry.period) or facts.period_s
+            lag_s = facts.lag_s if entry is None or entry.lag is None else entry.lag
+            found[label] = max(period_s, facts.period_s), lag_s
+        return found
+
+    def _keep(self, iteration: Iteration, found: Derived) -> None:
+        recorded = Recorded(
+            identity=iteration.identity,
+            run=iteration.run,
+            seed=self.plan.study.study.seed,
+            repetition=iteration.repetition,
+            derived_seed=self.plan.study.study.seed,
+            attempt=iteration.attempt,
+            verdicts=tuple(found.verdicts),
+            metrics=found.metrics,
+        )
+        catalog = self.folder.catalog()
+        try:
+            catalog.add(recorded, found.phases, "measurement")
+        finally:
+            catalog.close()
+
+
+def _turn(holder: Holder, iteration: Iteration) -> None:
+    """Set the knobs of an iteration; an idle one finds them as they were."""
+    if iteration.cell is None:
+        holder.restore()
+        return
+    for name, value in iteration.cell.knobs.items():
+        holder.put(knobs.assignments(name, value))
+
+
+def _storage(entry: SystemEntry, scratch: Path) -> System:
+    module = import_module(f"wattio.systems.{SYSTEMS[entry.module]}")
+    storage: System = module.Storage(module.Options.model_validate(entry.options), scratch)
+    return storage
+
+
+def _take_down(storage: System) -> None:
+    """Every step that takes a system down, whatever the others do; then the first complaint."""
+    complaints: list[WattioError] = []
+    for step in (storage.unmount, storage.stop, storage.clean):
+        try:
+            step()
+        except WattioError as error:
+            complaints.append(error)
+    if complaints:
+        raise SystemFailed("; ".join(map(str, complaints)))
+
+
+def _sources(plan: Plan) -> list[Source]:
+    """The study's meters, and the witness where none of them is an estimate."""
+    found = [
+        Source(entry.shown, entry.name, None if entry.period is None else 1 / entry.period)
+        for entry in plan.study.meter
+    ]
+    if any(source.label == WITNESS for source in found):
+        raise InputError(f'the label "{WITNESS}" is taken; give that meter another one')
+    if not any(entry.name.startswith("estimate:") for entry in plan.study.meter):
+        found.append(Source(WITNESS, WITNESS_NAME))
+    return found
+
+
+def _named(facts: Mapping[str, Facts], plan: Plan) -> dict[str, Facts]:
+    """Facts of the meters, with the accuracy class that the study gives where it gives one."""
+    classes: dict[str, Any] = {
+        entry.shown: entry.accuracy_class for entry in plan.study.meter if entry.accuracy_class
+    }
+    return {
+        label: replace(found, accuracy_class=classes.get(label, found.accuracy_class))
+        for label, found in facts.items()
+    }

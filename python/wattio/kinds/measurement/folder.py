@@ -1,0 +1,176 @@
+"""The result folder of a measurement: what is in it, and reading it back.
+
+study.toml      the study file as given
+resolved.toml   the same with every default filled in and its scale applied
+inputs.json     the scale, the meter asked for, and the file of the theoretical peak
+machine.json    processor, kernel, versions, commit, plan; `kind` is "measurement"
+attached.json   facts of meters whose recorded samples joined afterwards
+catalog.sqlite  runs, iterations, phases, verdicts, metrics
+samples/        every power sample, one Parquet file for each session of running
+recording/      the same while a session runs, as the sampling process writes it
+raw/            for each iteration its record and its tools' own output, step by step
+report/         pages and figures, derived
+lock            locked while something is measured into the folder
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import shutil
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from wattio.errors import ResultError
+from wattio.files import toml_text
+from wattio.kinds.measurement import record
+from wattio.kinds.measurement.plan import Plan
+from wattio.kinds.measurement.record import Record, on_disk
+from wattio.kinds.measurement.schema import KIND
+from wattio.meters import public_name
+from wattio.meters.meter import Facts
+from wattio.recording import Event, Samples, parquet
+from wattio.recording.journal import EVENTS, SOURCES, read_events, read_folder
+from wattio.results import machine
+from wattio.results.catalog import Catalog
+from wattio.results.folder import ResultFolder, write_json
+
+
+class MeasurementFolder(ResultFolder):
+    """One result folder of a measurement."""
+
+    def __init__(self, path: Path) -> None:
+        """Open a folder that exists. Raises ResultError where it holds no measurement."""
+        super().__init__(path)
+        if self.kind != KIND:
+            raise ResultError(f"{path}: holds a {self.kind}, not a measurement")
+
+    @classmethod
+    def create(cls, plan: Plan, results: Path, now_utc: datetime) -> MeasurementFolder:
+        """Begin a new folder `results/<study>/<UTC time>-<short hash>/`."""
+        stamp = now_utc.strftime("%Y%m%dT%H%M%SZ")
+        path = results / plan.study.study.name / f"{stamp}-{plan.short_hash}"
+        try:
+            for name in ("samples", "recording", "raw", "report"):
+                (path / name).mkdir(parents=True)
+        except OSError as error:
+            raise ResultError(f"{path}: cannot be made: {error.strerror}") from error
+        facts = machine.describe() | {
+            "kind": KIND,
+            "study_file": str(plan.source.path.resolve()),
+            "plan": [iteration.identity for iteration in plan.iterations],
+            "started_utc": now_utc.isoformat(timespec="seconds"),
+        }
+        for name in ("study.toml", "inputs.json"):
+            # Names of meters stand there as given, which resuming needs, secrets and all.
+            (path / name).touch(0o600 if plan.secret else 0o666)
+        (path / "study.toml").write_text(plan.source.text, encoding="utf-8")
+        (path / "resolved.toml").write_text(toml_text.dump(plan.resolved), encoding="utf-8")
+        inputs = {"scale": plan.asked.scale, "meter": plan.asked.meter, "peak": plan.peak_text}
+        (path / "inputs.json").write_text(json.dumps(inputs, indent=1) + "\n", encoding="utf-8")
+        catalog = Catalog(path / "catalog.sqlite")
+        catalog.add_runs(plan.runs)
+        catalog.close()
+        # Last, because a folder without it is none: what a kill leaves here is not half a folder.
+        write_json(path / "machine.json", facts)
+        return cls(path)
+
+    @contextlib.contextmanager
+    def alone(self) -> Iterator[None]:
+        """Keep other processes from measuring into the folder. Raises ResultError where one does.
+
+        A recording of theirs would be taken for one that has ended, and removed under their feet.
+        """
+        with (self.path / "lock").open("w") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise ResultError(
+                    f"{self.path}: another wattio is at work in it; wait until it ends"
+                ) from None
+            yield
+
+    def inputs(self) -> dict[str, Any]:
+        """The scale, the meter asked for, and the text of the file of the theoretical peak."""
+        return self._json("inputs.json")
+
+    def public_study_text(self) -> str:
+        """The study file as given, with what is secret in the names of meters hidden."""
+        text = self.study_text()
+        for meter in self.study_source().content.get("meter", []):
+            name = meter.get("name") if isinstance(meter, dict) else None
+            if isinstance(name, str):
+                text = text.replace(name, public_name(name))
+        return text
+
+    def raw(self, identity: str) -> Path:
+        """The folder of an iteration's record and raw files."""
+        return self.path / "raw" / identity
+
+    def record(self, identity: str) -> Record:
+        """How an iteration went; meters that joined later are among its meters. ResultError."""
+        found = record.read(self.raw(identity))
+        return replace(found, meters={**found.meters, **self.attached()})
+
+    def attached(self) -> dict[str, Facts]:
+        """Facts of the meters whose recorded samples joined the result afterwards, by label."""
+        if not (self.path / "attached.json").exists():
+            return {}
+        return {label: Facts(**facts) for label, facts in self._json("attached.json").items()}
+
+    def new_session(self) -> tuple[str, Path]:
+        """The name of the next session, and the empty folder that its recording goes to."""
+        known = [path.stem for path in (self.path / "samples").glob("[0-9]*.parquet")]
+        known += [path.name for path in (self.path / "recording").glob("[0-9]*")]
+        session = f"{max(map(int, known), default=0) + 1:04}"
+        folder = self.path / "recording" / session
+        folder.mkdir(parents=True)
+        return session, folder
+
+    def sessions(self) -> list[str]:
+        """Every session that is kept or being recorded, in order."""
+        known = {path.stem for path in (self.path / "samples").glob("[0-9]*.parquet")}
+        known |= {path.name for path in (self.path / "recording").glob("[0-9]*")}
+        return sorted(known)
+
+    def recordings(self) -> list[str]:
+        """Sessions whose recording is there still: they run, or were not settled up."""
+        return sorted(path.name for path in (self.path / "recording").glob("[0-9]*"))
+
+    def keep(self, session: str) -> None:
+        """Turn the recording of a session that has ended into a file of samples."""
+        folder = self.path / "recording" / session
+        target = self.path / "samples" / f"{session}.parquet"
+        # A recording without its list of meters never began.
+        if target.exists() or not (folder / SOURCES).exists():
+            return
+        # Samples last: where they are, a session counts as kept, whatever a kill left out.
+        if (folder / EVENTS).exists():
+            shutil.copy(folder / EVENTS, target.with_suffix(".events.jsonl"))
+        parquet.write(target, read_folder(folder))
+        on_disk(target)
+
+    def drop_recording(self, session: str) -> None:
+        """Remove a recording that was kept."""
+        shutil.rmtree(self.path / "recording" / session, ignore_errors=True)
+
+    def samples(self, session: str) -> dict[str, Samples]:
+        """Every sample of a session, by the meter's label. Raises ResultError."""
+        kept = self.path / "samples" / f"{session}.parquet"
+        if kept.exists():
+            return parquet.read(kept)
+        return read_folder(self.path / "recording" / session)
+
+    def events(self, session: str) -> list[Event]:
+        """What happened to meters and clock in a session."""
+        kept = self.path / "samples" / f"{session}.events.jsonl"
+        return read_events(kept if kept.exists() else self.path / "recording" / session / EVENTS)
+
+
+def open_folder(path: Path) -> MeasurementFolder:
+    """Open a folder of this kind. Raises ResultError where it is not one."""
+    return MeasurementFolder(path)

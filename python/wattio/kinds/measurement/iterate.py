@@ -1,0 +1,177 @@
+"""One iteration on a system that is served: its phases run, and when and how it went is kept."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from wattio.clock import Span, now
+from wattio.errors import Cancelled, WorkloadFailed
+from wattio.kinds.measurement.folder import MeasurementFolder
+from wattio.kinds.measurement.plan import BEFORE, IDLE, Iteration, Plan
+from wattio.kinds.measurement.record import Phase, Record, on_disk
+from wattio.meters.meter import Facts
+from wattio.workloads.workload import Context, Place, Workload
+
+_DROP_CACHES = Path("/proc/sys/vm/drop_caches")
+_PREPARING = "prepare"
+
+
+@dataclass(frozen=True)
+class Served:
+    """A system that is up: where its clients work, and what it says of itself."""
+
+    places: Sequence[Place]
+    facts: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Session:
+    """What all iterations of a session share."""
+
+    name: str
+    meters: Mapping[str, Facts]
+    cancelled: threading.Event
+
+
+def run(
+    iteration: Iteration, plan: Plan, served: Served, session: Session, folder: MeasurementFolder
+) -> Record:
+    """Run an iteration and leave its raw folder, whole. A tool that fails is part of the record.
+
+    Raises Cancelled, and KeyboardInterrupt; the raw folder is not there then.
+    """
+    part = folder.path / "raw" / f".{iteration.identity}.part"
+    shutil.rmtree(part, ignore_errors=True)
+    part.mkdir(parents=True)
+    try:
+        record = _record(iteration, plan, served, session, part)
+        record.write(part)
+    except BaseException:
+        shutil.rmtree(part, ignore_errors=True)
+        raise
+    whole = folder.raw(iteration.identity)
+    shutil.rmtree(whole, ignore_errors=True)
+    part.replace(whole)
+    on_disk(whole)
+    return record
+
+
+def warm_up(iteration: Iteration, plan: Plan, served: Served, session: Session, raw: Path) -> None:
+    """Run the workload of an iteration without keeping anything. Raises WorkloadFailed."""
+    if iteration.cell is None:
+        return
+    shutil.rmtree(raw, ignore_errors=True)
+    raw.mkdir(parents=True)
+    try:
+        work = plan.work(iteration.cell.workload)
+        places = tuple(served.places[: iteration.cell.clients])
+        _Steps(work, places, raw, plan, session).run_all()
+    finally:
+        shutil.rmtree(raw, ignore_errors=True)
+
+
+def _record(
+    iteration: Iteration, plan: Plan, served: Served, session: Session, raw: Path
+) -> Record:
+    start = now()
+    facts: dict[str, Any] = {}
+    doubts: list[str] = []
+    phases: list[Phase] = []
+    failure, module, dropped = None, None, False
+    if iteration.cell is None:
+        phases = [_idle(iteration, plan, session)]
+    else:
+        module = iteration.cell.workload.module
+        work = plan.work(iteration.cell.workload)
+        facts = work.describe()
+        places = tuple(served.places[: iteration.cell.clients])
+        steps = _Steps(work, places, raw, plan, session)
+        try:
+            steps.run_all()
+        except WorkloadFailed as error:
+            failure = str(error)
+        phases, doubts, dropped = steps.phases, steps.doubts, steps.dropped
+    return Record(
+        identity=iteration.identity,
+        session=session.name,
+        module=module,
+        attempt=iteration.attempt,
+        start=start,
+        end=now(),
+        phases=tuple(phases),
+        meters=session.meters,
+        system=served.facts,
+        workload=facts,
+        caches_dropped=dropped,
+        doubts=tuple(doubts),
+        failure=failure,
+    )
+
+
+def _idle(iteration: Iteration, plan: Plan, session: Session) -> Phase:
+    """The system is served, and nothing is asked of it."""
+    head = plan.study.study
+    before = iteration.run.label.endswith(BEFORE)
+    start = now()
+    _wait(session.cancelled, head.idle_before if before else head.idle_after)
+    return Phase(IDLE, Span(IDLE, start, now()))
+
+
+class _Steps:
+    """The steps of a workload, one after the other, each with caches dropped and settled."""
+
+    def __init__(
+        self, work: Workload, places: tuple[Place, ...], raw: Path, plan: Plan, session: Session
+    ) -> None:
+        self.phases: list[Phase] = []
+        self.doubts: list[str] = []
+        self.dropped = False
+        self._work = work
+        self._places = places
+        self._raw = raw
+        self._head = plan.study.study
+        self._cancelled = session.cancelled
+
+    def run_all(self) -> None:
+        try:
+            self._work.prepare(self._context(_PREPARING))
+            for step in self._work.steps():
+                context = self._context(step)
+                if self._head.drop_caches:
+                    self.dropped = self._drop_caches()
+                _wait(self._cancelled, self._head.settle)
+                spans = self._work.run(step, context)
+                self.phases += [Phase(step, span) for span in spans]
+        finally:
+            self._work.clean(self._context(_PREPARING))
+            with contextlib.suppress(OSError):
+                (self._raw / _PREPARING).rmdir()  # Most workloads leave nothing there.
+
+    def _context(self, step: str) -> Context:
+        raw = self._raw / step
+        raw.mkdir(exist_ok=True)
+        return Context(self._places, raw, self._cancelled)
+
+    def _drop_caches(self) -> bool:
+        """Write back and forget what this host's page cache holds; a doubt where it may not."""
+        os.sync()
+        try:
+            _DROP_CACHES.write_text("3\n")
+        except OSError as error:
+            doubt = f"caches were not dropped before phases: {error.strerror}; root may"
+            if doubt not in self.doubts:
+                self.doubts.append(doubt)
+            return False
+        return True
+
+
+def _wait(cancelled: threading.Event, seconds: float) -> None:
+    if cancelled.wait(seconds):
+        raise Cancelled("stopped")

@@ -1,0 +1,194 @@
+"""Metrics of a measured iteration, phase by phase, from its raw files and power samples.
+
+A metric is called `<phase>.<quantity>`; a part of a phase `<phase>.<operation>.<quantity>`; a
+single meter's energy `<phase>.<label>.energy_j`. What rests on an estimate has `estimated_` before
+the quantity. `net` beside a quantity means: less the power of the devices that the study subtracts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wattio.analysis import efficiency, power
+from wattio.analysis.peak import Peak
+from wattio.clock import Span
+from wattio.kinds.measurement.schema import MeasurementStudy
+from wattio.kinds.measurement.verdicts import Watched, bounds
+from wattio.results.catalog import Metrics
+from wattio.workloads.workload import Operation
+
+Series = NDArray[np.float64]
+
+
+def of_phase(
+    span: Span,
+    operations: Sequence[Operation],
+    watched: Sequence[Watched],
+    study: MeasurementStudy,
+    peak: Peak | None,
+) -> Metrics:
+    """Every metric of one phase. What cannot be known is absent."""
+    found: Metrics = {"seconds": (span.seconds, "s")}
+    found |= of_operations(operations)
+    if len(operations) > 1:
+        for operation in operations:
+            own = of_operations([operation])
+            found |= {f"{operation.operation}.{name}": value for name, value in own.items()}
+    if peak is not None:
+        found |= _shares_of_peak(operations, peak)
+    found |= _power_metrics(span, watched, study, found)
+    return {f"{span.name}.{name}": value for name, value in found.items()}
+
+
+def of_operations(operations: Sequence[Operation]) -> Metrics:
+    """Amounts and rates of operations that filled one phase together: their sums.
+
+    Latencies are those of a single operation; percentiles of several cannot be added up.
+    """
+    found: Metrics = {}
+    for name, unit in (("bytes", "B"), ("operations", "1"), ("throughput_mib_s", "MiB/s")):
+        values = [value for op in operations if (value := getattr(op, name)) is not None]
+        if values:
+            found[name] = (float(sum(values)), unit)
+    rates = [op.iops for op in operations if op.iops is not None]
+    if rates:
+        found["iops"] = (float(sum(rates)), "1/s")
+    if len(operations) == 1:
+        for name, value in operations[0].latency_us.items():
+            found[f"latency_us_{name}"] = (float(value), "us")
+    return found
+
+
+def _shares_of_peak(operations: Sequence[Operation], peak: Peak) -> Metrics:
+    """Each operation against the theoretical peak of its direction."""
+    found: Metrics = {}
+    for op in operations:
+        share = peak.share(op.operation, throughput_mib_s=op.throughput_mib_s, iops=op.iops)
+        if share is not None:
+            name = "peak_share" if len(operations) == 1 else f"{op.operation}.peak_share"
+            found[name] = (share, "1")
+    return found
+
+
+def _power_metrics(
+    span: Span, watched: Sequence[Watched], study: MeasurementStudy, amounts: Metrics
+) -> Metrics:
+    """Energy and power over the totals, their efficiency, and each meter's energy by itself."""
+    found: Metrics = {}
+    energies = {meter.entry.shown: energy_j(span, meter) for meter in watched}
+    for meter in watched:
+        value = energies[meter.entry.shown]
+        if value is not None:
+            name = _named("energy_j", meter.facts.estimate)
+            found[f"{meter.entry.shown}.{name}"] = (value, "J")
+    totals = [meter for meter in watched if meter.entry.role == "total"]
+    parts = [energies[meter.entry.shown] for meter in totals]
+    if span.seconds <= 0 or not parts or any(part is None for part in parts):
+        return found
+    gross_j = float(sum(part for part in parts if part is not None))
+    taken_w = sum(entry.power for entry in study.subtract)
+    kinds = [("", gross_j)]
+    if study.subtract:
+        kinds.append(("_net", gross_j - taken_w * span.seconds))
+    estimated = any(meter.facts.estimate for meter in totals)
+    own: Metrics = {}
+    for suffix, total_j in kinds:
+        own |= _efficiencies(span, total_j, suffix, study.study.edp_weights, amounts)
+    own |= _spread(span, totals)
+    return found | {_named(name, estimated): value for name, value in own.items()}
+
+
+def _efficiencies(
+    span: Span, total_j: float, suffix: str, weights: Iterable[int], amounts: Metrics
+) -> Metrics:
+    """Energy, mean power and everything that divides work by them."""
+    mean_w = total_j / span.seconds
+    found: Metrics = {
+        f"energy_j{suffix}": (total_j, "J"),
+        f"power_w_mean{suffix}": (mean_w, "W"),
+    }
+    if mean_w <= 0:
+        return found
+    for weight in weights:
+        unit = "J s" if weight == 1 else f"J s^{weight}"
+        product = efficiency.energy_delay_product(total_j, span.seconds, weight)
+        found[f"edp_w{weight}{suffix}"] = (product, unit)
+    if "throughput_mib_s" in amounts:
+        throughput = amounts["throughput_mib_s"][0]
+        found[f"mib_per_joule{suffix}"] = (throughput / mean_w, "MiB/J")
+        found[f"mib_s_per_joule{suffix}"] = (throughput / total_j, "MiB/s/J")
+    if "iops" in amounts:
+        iops = amounts["iops"][0]
+        found[f"iops_per_watt{suffix}"] = (efficiency.iops_per_watt(iops, mean_w), "1/J")
+    return found
+
+
+def _spread(span: Span, totals: Sequence[Watched]) -> Metrics:
+    """The distribution of power samples within the phase, summed over the totals."""
+    spread = power.distribution(total_power_w(span, totals)[1])
+    if spread is None:
+        return {}
+    named = {
+        "power_w_min": spread.minimum_w,
+        "power_w_p25": spread.quartile_w,
+        "power_w_p50": spread.median_w,
+        "power_w_p75": spread.upper_quartile_w,
+        "power_w_max": spread.maximum_w,
+    }
+    if spread.deviation_w is not None:
+        named["power_w_std"] = spread.deviation_w
+    return {name: (value, "W") for name, value in named.items()} | {
+        "power_samples": (float(spread.count), "1")
+    }
+
+
+def total_power_w(span: Span, totals: Sequence[Watched]) -> tuple[Series, Series]:
+    """Times and summed power of the totals within a span, at the first one's samples."""
+    start_s, end_s = bounds(span)
+    first = totals[0]
+    known = (first.time_s >= start_s) & (first.time_s <= end_s) & ~np.isnan(first.samples.power_w)
+    time_s = first.time_s[known]
+    power_w = first.samples.power_w[known].copy()
+    for meter in totals[1:]:
+        known = ~np.isnan(meter.samples.power_w)
+        if known.any():
+            power_w += np.interp(time_s, meter.time_s[known], meter.samples.power_w[known])
+    return time_s, power_w
+
+
+def without(found: Metrics, span: Span, meter: Watched) -> Metrics:
+    """Metrics of a phase without a single meter's own energy."""
+    own = f"{span.name}.{meter.entry.shown}."
+    return {name: value for name, value in found.items() if not name.startswith(own)}
+
+
+def energy_j(span: Span, meter: Watched) -> float | None:
+    """What a meter says of the energy of a span: counted where it counts, else integrated."""
+    start_s, end_s = bounds(span)
+    if meter.facts.counts_energy:
+        counted = power.energy_counted(meter.time_s, meter.samples.energy_j, start_s, end_s)
+        if counted is not None:
+            return counted
+    return power.energy_between(meter.time_s, meter.samples.power_w, start_s, end_s)
+
+
+def _named(name: str, estimated: bool) -> str:
+    return f"estimated_{name}" if estimated else name
+
+
+def by_phase(metrics: Mapping[str, tuple[float, str]]) -> dict[str, Metrics]:
+    """Metrics sorted by the phase that their names begin with.
+
+    Phases are named by their programs, and a name can have dots; each phase has its `seconds`.
+    """
+    ends = ".seconds"
+    phases = [name.removesuffix(ends) for name in metrics if name.endswith(ends)]
+    found: dict[str, Metrics] = {}
+    for name, value in metrics.items():
+        own = (phase for phase in phases if name.startswith(f"{phase}."))
+        phase = max(own, key=len, default=name.partition(".")[0])
+        found.setdefault(phase, {})[name.removeprefix(f"{phase}.")] = value
+    return found

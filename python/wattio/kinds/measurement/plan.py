@@ -1,0 +1,340 @@
+"""The plan of a measurement: every iteration, in its order, with its identity."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from importlib import import_module
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from wattio.analysis.peak import Peak
+from wattio.errors import InputError
+from wattio.files import document
+from wattio.files.document import Document, nearest
+from wattio.kinds.measurement.schema import (
+    KIND,
+    MeasurementStudy,
+    MeterEntry,
+    SystemEntry,
+    Value,
+    WorkloadEntry,
+    from_document,
+)
+from wattio.knobs import knobs
+from wattio.meters import kind_of, public_name
+from wattio.peak import file as peak_file
+from wattio.results.runs import Run
+from wattio.systems import KINDS as SYSTEMS
+from wattio.workloads import KINDS as WORKLOADS
+from wattio.workloads.workload import Workload
+
+IDLE = "idle"
+"""Load of the iterations in which the system is served and nothing is asked of it."""
+
+BEFORE, AFTER = "before", "after"
+
+_FILES = ("csv", "parquet", "estimate")
+_ASSUMED = "assumed"
+
+
+@dataclass(frozen=True)
+class Cell:
+    """What is measured: a workload of a number of clients on a system, with knobs set."""
+
+    system: SystemEntry
+    workload: WorkloadEntry
+    clients: int
+    knobs: Mapping[str, Value]
+
+    @property
+    def run(self) -> Run:
+        """The cell as the catalog names it."""
+        parts = [self.system.name, f"{self.clients} client{'s' if self.clients > 1 else ''}"]
+        parts += [f"{name}={value}" for name, value in self.knobs.items()]
+        settings = {"clients": self.clients, **self.knobs}
+        return _run(self.workload.name, self.system.name, ", ".join(parts), settings)
+
+
+@dataclass(frozen=True)
+class Iteration:
+    """One measuring of a cell, or of the idle system where there is none."""
+
+    identity: str
+    run: Run
+    repetition: int
+    attempt: int
+    cell: Cell | None
+
+    @property
+    def name(self) -> str:
+        """How a progress line names it."""
+        again = f" attempt {self.attempt + 1}" if self.attempt else ""
+        return f"{self.run.name} repetition {self.repetition + 1}{again}"
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What changes a study from outside: a scale of its own, a meter in place of its totals."""
+
+    scale: str | None = None
+    meter: str | None = None
+
+    @classmethod
+    def of_inputs(cls, inputs: Mapping[str, Any]) -> Asked:
+        """As a result folder keeps it."""
+        return cls(inputs["scale"], inputs["meter"])
+
+
+@dataclass(frozen=True)
+class Plan:
+    """All iterations of a study in their order, and the study with every default."""
+
+    source: Document
+    study: MeasurementStudy
+    asked: Asked
+    iterations: tuple[Iteration, ...]
+    peak: Peak | None
+    peak_text: str | None
+
+    @property
+    def base(self) -> Path:
+        """The folder that relative paths of the study begin at."""
+        return self.source.path.resolve().parent
+
+    @property
+    def resolved(self) -> dict[str, Any]:
+        """The study with every default filled in and its scale applied; secrets are hidden."""
+        plain = self.study.model_dump(mode="json", exclude={"scale"})
+        for meter in plain["meter"]:
+            meter["name"] = public_name(meter["name"])
+        return {key: value for key, value in plain.items() if value}
+
+    @property
+    def is_estimated(self) -> bool:
+        """Whether a total is an estimate, and with it every energy."""
+        totals = [meter for meter in self.study.meter if meter.role == "total"]
+        return any(meter.name.startswith("estimate:") for meter in totals)
+
+    @property
+    def secret(self) -> bool:
+        """Whether the name of a meter holds a password or community."""
+        return any(public_name(meter.name) != meter.name for meter in self.study.meter)
+
+    @property
+    def short_hash(self) -> str:
+        """Seven hexadecimal digits over the identities of all iterations."""
+        return _digest([iteration.identity for iteration in self.iterations])[:7]
+
+    @property
+    def runs(self) -> list[Run]:
+        """Every run in the order of the study, whatever the order of its iterations is."""
+        found = []
+        for system in self.study.system:
+            before, after = (_idle_run(system, when) for when in (BEFORE, AFTER))
+            found += [before, *(cell.run for cell in _cells(self.study, system)), after]
+        planned = {item.run.name for item in self.iterations}
+        return [run for run in found if run.name in planned]
+
+    def work(self, entry: WorkloadEntry) -> Workload:
+        """The workload of an entry, made."""
+        return make_work(entry, self.base)
+
+    def again(self, iteration: Iteration) -> Iteration:
+        """The next attempt at an iteration."""
+        attempt = iteration.attempt + 1
+        identity = _digest([iteration.identity, attempt])[:16]
+        again = (iteration.run, iteration.repetition, attempt, iteration.cell)
+        return Iteration(identity, *again)
+
+
+def is_measurement(source: Document) -> bool:
+    """Whether a document is a study of kind "measurement"."""
+    head = source.content.get("study")
+    return isinstance(head, dict) and head.get("kind") == KIND
+
+
+def make(source: Document, asked: Asked = Asked()) -> Plan:
+    """Resolve a study into its plan. Raises InputError that names file, line and key.
+
+    Nothing of the host is looked at but the files that the study names.
+    """
+    base = source.path.resolve().parent
+    study = with_meter(located(from_document(source, asked.scale), base), asked.meter)
+    _check_parts(study, source, base)
+    peak = _peak(study, source, base)
+    identities = _Identities(study, base)
+    iterations: list[Iteration] = []
+    for system in study.system:
+        cells = list(_cells(study, system))
+        inner = [
+            identities.iteration(cell.run, repetition, cell)
+            for repetition in range(study.study.repetitions)
+            for cell in cells
+        ]
+        if study.study.order == "random":
+            # Each system has an order of its own that does not depend on the others.
+            seed = int(_digest([study.study.seed, system.name])[:15], 16)
+            inner = [inner[place] for place in np.random.default_rng(seed).permutation(len(inner))]
+        before, after = (_idle_run(system, when) for when in (BEFORE, AFTER))
+        if study.study.idle_before:
+            inner.insert(0, identities.iteration(before, 0, None))
+        if study.study.idle_after:
+            inner.append(identities.iteration(after, 0, None))
+        iterations += inner
+    return Plan(source, study, asked, tuple(iterations), *peak)
+
+
+def located(study: MeasurementStudy, base: Path) -> MeasurementStudy:
+    """The study with the files that its meters name as whole paths."""
+    entries = [
+        entry.model_copy(update={"name": located_name(entry.name, base)}) for entry in study.meter
+    ]
+    return study.model_copy(update={"meter": entries})
+
+
+def located_name(name: str, base: Path) -> str:
+    """A meter's name with its file's path made whole; other names as they are."""
+    scheme, _, rest = name.partition(":")
+    path, mark, query = rest.partition("?")
+    if scheme not in _FILES or not path or path == _ASSUMED:
+        return name
+    return f"{scheme}:{base / path}{mark}{query}"
+
+
+def with_meter(study: MeasurementStudy, name: str | None) -> MeasurementStudy:
+    """The study with a meter in place of its totals, which are shown beside it from then on.
+
+    It covers what they covered. Raises InputError for what is no meter's name.
+    """
+    if name is None:
+        return study
+    kind_of(name)
+    covered = [device for meter in study.meter if meter.role == "total" for device in meter.covers]
+    label = name.partition(":")[0]
+    if label in {meter.shown for meter in study.meter}:
+        label = f"{label}-total"
+    added = MeterEntry(name=name, label=label, covers=covered)
+    beside = [meter.model_copy(update={"role": "beside"}) for meter in study.meter]
+    return study.model_copy(update={"meter": [added, *beside]})
+
+
+def make_work(entry: WorkloadEntry, base: Path) -> Workload:
+    """The workload of an entry. Raises InputError for options that it does not take."""
+    module = import_module(f"wattio.workloads.{WORKLOADS[entry.module]}")
+    work: Workload = module.Work(module.Options.model_validate(entry.options), base)
+    return work
+
+
+def _check_parts(study: MeasurementStudy, source: Document, base: Path) -> None:
+    """Kinds are known, and options are what each kind takes."""
+    for index, system in enumerate(study.system):
+        _check_options(source, ("system", index), system.module, system.options, "systems", SYSTEMS)
+    for index, entry in enumerate(study.workload):
+        place = ("workload", index)
+        _check_options(source, place, entry.module, entry.options, "workloads", WORKLOADS)
+        try:
+            make_work(entry, base)
+        except InputError as error:
+            raise source.error(place, str(error)) from None
+    for index, knob in enumerate(study.knob):
+        try:
+            knobs.check(knob.name, knob.values)
+        except InputError as error:
+            raise source.error(("knob", index), str(error)) from None
+    for index, meter in enumerate(study.meter):
+        try:
+            kind_of(meter.name)
+        except InputError as error:
+            raise source.error(("meter", index, "name"), str(error)) from None
+
+
+def _check_options(
+    source: Document,
+    place: tuple[str, int],
+    kind: str,
+    options: Mapping[str, Any],
+    package: str,
+    known: Mapping[str, str],
+) -> None:
+    if kind not in known:
+        message = f'"{kind}" is not known; {nearest(kind, list(known))}'
+        raise source.error((*place, "kind"), message)
+    model = import_module(f"wattio.{package}.{known[kind]}").Options
+    document.validate_part(model, options, source, (*place, "options"))
+
+
+def _peak(study: MeasurementStudy, source: Document, base: Path) -> tuple[Peak | None, str | None]:
+    """The theoretical peak that a study names, and the text of its file."""
+    if study.study.peak is None:
+        return None, None
+    try:
+        content = document.read(base / study.study.peak)
+        return peak_file.from_document(content).model(), content.text
+    except InputError as error:
+        raise source.error(("study", "peak"), str(error)) from None
+
+
+def _cells(study: MeasurementStudy, system: SystemEntry) -> Iterator[Cell]:
+    """Every workload, number of clients and combination of knobs on a system."""
+    names = [knob.name for knob in study.knob]
+    for workload in study.workload:
+        if system.name not in (workload.systems or [system.name]):
+            continue
+        for clients in workload.clients or study.study.clients:
+            for values in itertools.product(*(knob.values for knob in study.knob)):
+                yield Cell(system, workload, clients, dict(zip(names, values, strict=True)))
+
+
+def _idle_run(system: SystemEntry, when: str) -> Run:
+    return _run(IDLE, system.name, f"{system.name}, {when}", {})
+
+
+def _run(load: str, system: str, label: str, settings: Mapping[str, Value]) -> Run:
+    return Run(load, system, "measured", label, settings, plf=0.0)
+
+
+class _Identities:
+    """Makes iterations whose identity is the hash of everything that decides their result."""
+
+    def __init__(self, study: MeasurementStudy, base: Path) -> None:
+        head = study.study.model_dump(include={"settle", "drop_caches", "seed"})
+        meters = [meter.model_dump(mode="json") for meter in study.meter]
+        # A model decides the energy: what its file says counts, not where it lies.
+        for meter in meters:
+            scheme, _, path = meter["name"].partition(":")
+            if scheme == "estimate" and Path(path).is_file():
+                meter["name"] = hashlib.sha256(Path(path).read_bytes()).hexdigest()
+        self._base = base
+        self._shared = {"study": head, "meters": meters, "wattio": version("wattio")}
+
+    def iteration(self, run: Run, repetition: int, cell: Cell | None) -> Iteration:
+        """The first attempt at a repetition of a run."""
+        content = {**self._shared, "run": run.name, "repetition": repetition}
+        if cell is not None:
+            content["workload"] = (
+                cell.workload.module,
+                _with_files(cell.workload.options, self._base),
+            )
+            content["system"] = cell.system.module, cell.system.options
+        return Iteration(_digest(content)[:16], run, repetition, 0, cell)
+
+
+def _with_files(options: Mapping[str, Any], base: Path) -> dict[str, Any]:
+    """Options, with the digest of what a file says for each that is the path of one."""
+    found = dict(options)
+    for key, value in options.items():
+        if isinstance(value, str) and value and (base / value).is_file():
+            found[key] = hashlib.sha256((base / value).read_bytes()).hexdigest()
+    return found
+
+
+def _digest(content: object) -> str:
+    text = json.dumps(content, sort_keys=True, default=str)
+    return hashlib.sha256(text.encode()).hexdigest()

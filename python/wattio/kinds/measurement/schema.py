@@ -1,0 +1,261 @@
+"""The study file of a measurement: systems, workloads, knobs and meters, in TOML.
+
+    [study]
+    name = "disk"
+    kind = "measurement"
+    repetitions = 5
+    clients = [1, 2, 4]
+    idle_before = "60 s"              # ready-idle: served, not asleep; before and after
+
+    [[system]]
+    name = "local"                    # kind = "local" where it is not given
+
+    [[workload]]
+    name = "posix"
+    kind = "mpi_io"
+    options = { total = "36 GiB", transfer = "4 MiB" }
+
+    [[knob]]
+    name = "cpu.frequency"
+    values = ["0.8 GHz", "3.6 GHz"]
+
+    [[meter]]
+    name = "snmp://public@pdu/apc-rpdu2?outlet=3"
+    label = "pdu"
+    covers = ["server", "switch"]     # devices; two totals never cover the same one
+
+    [[meter]]
+    name = "estimate:assumed"
+    covers = ["server"]
+    role = "beside"                   # shown beside the total, never added to it
+
+    [[subtract]]
+    device = "switch"
+    power = "15.46 W"
+    source = "its mean over an idle hour"
+
+    [scale.small.study]               # what `--scale small` changes
+    repetitions = 2
+    [scale.small.workload.posix]      # keys of the workload of this name; likewise system
+    options = { total = "64 MiB" }    # options that are not named here stay
+    # Lists are taken whole: knob = [] below [scale.small] sweeps nothing.
+
+Paths are relative to the file.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, model_validator
+
+from wattio.files import document
+from wattio.files.document import Document, Place, Strict, nearest
+from wattio.files.quantity import Seconds, SecondsOrZero, Watts
+from wattio.kinds.simulation.schema import Name
+
+KIND = "measurement"
+Label = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]{0,31}$")]
+Value = float | int | str
+
+
+class Head(Strict):
+    """`[study]` of a measurement."""
+
+    name: Name
+    kind: Literal["measurement"]
+    description: str = ""
+    repetitions: int = Field(default=3, ge=1, le=1000)
+    clients: list[Annotated[int, Field(ge=1, le=4096)]] = Field(default=[1], min_length=1)
+    # Within a system; systems are measured one after the other.
+    order: Literal["random", "sequential"] = "random"
+    seed: int = Field(default=1, ge=0, lt=2**63)
+    idle_before: SecondsOrZero = 60.0
+    idle_after: SecondsOrZero = 60.0
+    # How often each workload runs on a system that just came up, before anything is measured.
+    warm_up: int = Field(default=0, ge=0, le=100)
+    # Between the preparing of an iteration and its first phase.
+    settle: SecondsOrZero = 5.0
+    drop_caches: bool = True
+    # How often an iteration is repeated that turned out INVALID.
+    repeat_invalid: int = Field(default=1, ge=0, le=100)
+    edp_weights: list[Annotated[int, Field(ge=1, le=8)]] = Field(default=[1, 2], min_length=1)
+    # A file of `wattio peak`, so that results carry their share of the theoretical peak.
+    peak: str | None = None
+
+
+class Rules(Strict):
+    """`[rules]`: when an iteration is doubtful (WARN) or not to be used (INVALID)."""
+
+    samples_min: int = Field(default=60, ge=2)
+    gap_intervals: float = Field(default=2.0, ge=1)
+    missing_share_max: float = Field(default=0.01, ge=0, lt=1)
+    frozen_periods: int = Field(default=20, ge=2)
+    clock_jump: Seconds = 0.1
+
+
+class SystemEntry(Strict):
+    """`[[system]]`: a storage system under test, with its own options."""
+
+    name: Name
+    kind: str | None = None
+    options: dict[str, Any] = Field(default_factory=dict)
+
+    @property
+    def module(self) -> str:
+        """Which kind of system it is."""
+        return self.kind or self.name
+
+
+class WorkloadEntry(Strict):
+    """`[[workload]]`: what is run on it, and by how many clients where not by the study's."""
+
+    name: Name
+    kind: str | None = None
+    options: dict[str, Any] = Field(default_factory=dict)
+    clients: list[Annotated[int, Field(ge=1, le=4096)]] | None = Field(default=None, min_length=1)
+    systems: list[str] | None = None
+
+    @property
+    def module(self) -> str:
+        """Which kind of workload it is."""
+        return self.kind or self.name
+
+
+class KnobEntry(Strict):
+    """`[[knob]]`: something that is set before an iteration, and the values to try."""
+
+    name: str
+    values: list[Value] = Field(min_length=1, max_length=1000)
+
+
+class MeterEntry(Strict):
+    """`[[meter]]`: a power meter by its URL-shaped name, and the devices it covers."""
+
+    name: Annotated[str, Field(pattern=r"^[a-z0-9]+:")]
+    label: Label | None = None
+    covers: list[Name] = Field(min_length=1)
+    # The energy of a phase is the sum over the totals; others are shown beside it.
+    role: Literal["total", "beside"] = "total"
+    # How often it is read; as often as it has something new where nothing is given.
+    period: Seconds | None = None
+    accuracy_class: str | None = None
+    # How much later than the power itself its readings are.
+    lag: SecondsOrZero | None = None
+
+    @property
+    def shown(self) -> str:
+        """Its label, or its kind where it has none."""
+        return self.label or self.name.partition(":")[0]
+
+
+class SubtractEntry(Strict):
+    """`[[subtract]]`: a device whose power is taken off, in a figure beside the gross one."""
+
+    device: Name
+    power: Watts
+    source: str
+
+
+class MeasurementStudy(Strict):
+    """A study file of kind "measurement"."""
+
+    study: Head
+    system: list[SystemEntry] = Field(min_length=1)
+    workload: list[WorkloadEntry] = Field(min_length=1)
+    knob: list[KnobEntry] = Field(default_factory=list)
+    meter: list[MeterEntry] = Field(min_length=1)
+    subtract: list[SubtractEntry] = Field(default_factory=list)
+    rules: Rules = Field(default_factory=Rules)
+    scale: dict[str, dict[str, Any]] = Field(default_factory=dict)
+
+    @model_validator(mode="after")
+    def _something_to_sum(self) -> MeasurementStudy:
+        if not any(meter.role == "total" for meter in self.meter):
+            raise ValueError('no meter is a total: give one of them role = "total"')
+        return self
+
+
+def from_document(source: Document, scale: str | None = None) -> MeasurementStudy:
+    """Make a study of a TOML document, with the changes of a scale. Raises InputError."""
+    study = document.validate(MeasurementStudy, source)
+    if scale is not None:
+        if scale not in study.scale:
+            known = ", ".join(study.scale) or "none"
+            raise source.error(("scale",), f'has no scale "{scale}"; allowed: {known}')
+        changed = Document(source.path, source.text, _scaled(source, study.scale[scale], scale))
+        study = document.validate(MeasurementStudy, changed)
+    _check_names(study, source)
+    _check_topology(study, source)
+    return study
+
+
+def _scaled(source: Document, changes: Mapping[str, Any], scale: str) -> dict[str, Any]:
+    """The document's content with what a scale changes.
+
+    Keys of [study] and [rules], keys and options of workloads and systems by name, whole lists.
+    """
+    content = copy.deepcopy(dict(source.content))
+    for part, tables in changes.items():
+        place: Place = ("scale", scale, part)
+        if isinstance(tables, list):
+            content[part] = tables
+        elif part in ("study", "rules"):
+            content[part] = {**content.get(part, {}), **tables}
+        elif part in ("workload", "system"):
+            names = [entry["name"] for entry in content[part]]
+            for name, keys in tables.items():
+                if name not in names:
+                    raise source.error(
+                        (*place, name), f"no {part} is called so; " + nearest(name, names)
+                    )
+                entry = content[part][names.index(name)]
+                options = {**entry.get("options", {}), **keys.get("options", {})}
+                entry |= {**keys, "options": options}
+        else:
+            known = ("study", "rules", "system", "workload")
+            raise source.error(place, "cannot be scaled; " + nearest(part, known))
+    return content
+
+
+def _check_names(study: MeasurementStudy, source: Document) -> None:
+    """Names are unique, and references lead somewhere."""
+    lists: dict[str, Sequence[str]] = {
+        "system": [entry.name for entry in study.system],
+        "workload": [entry.name for entry in study.workload],
+        "knob": [entry.name for entry in study.knob],
+        "meter": [entry.shown for entry in study.meter],
+    }
+    for kind, names in lists.items():
+        for index, name in enumerate(names):
+            if name in names[:index]:
+                hint = "; give it a label of its own" if kind == "meter" else ""
+                message = f'"{name}" is already taken by another {kind}{hint}'
+                raise source.error((kind, index), message)
+    for index, entry in enumerate(study.workload):
+        for name in entry.systems or []:
+            if name not in lists["system"]:
+                message = f'no system is called "{name}"; ' + nearest(name, lists["system"])
+                raise source.error(("workload", index, "systems"), message)
+
+
+def _check_topology(study: MeasurementStudy, source: Document) -> None:
+    """No device is counted twice, and only what is covered is taken off."""
+    covered: dict[str, str] = {}
+    for index, meter in enumerate(study.meter):
+        if meter.role != "total":
+            continue
+        for device in meter.covers:
+            if device in covered:
+                message = (
+                    f'"{device}" is covered by {covered[device]} too and would be counted twice;'
+                    ' give one of them role = "beside"'
+                )
+                raise source.error(("meter", index, "covers"), message)
+            covered[device] = meter.shown
+    for index, entry in enumerate(study.subtract):
+        if entry.device not in covered:
+            message = f'no total covers "{entry.device}"; ' + nearest(entry.device, list(covered))
+            raise source.error(("subtract", index, "device"), message)

@@ -1,0 +1,91 @@
+"""One run between meters, without a study: its energy by each of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, TypeVar
+
+from wattio.clock import Span
+from wattio.errors import InputError
+from wattio.kinds.measurement import metrics
+from wattio.kinds.measurement.schema import MeterEntry
+from wattio.kinds.measurement.verdicts import Watched
+from wattio.meters.meter import Facts
+from wattio.meters.name import public_name
+from wattio.recording import Event, Recorder, Samples, Source, parquet
+
+SAMPLES = "power.parquet"
+
+_CAUGHT_UP_PERIODS = 3.0
+_CAUGHT_UP_LEAST_S = 2.0
+
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True)
+class Energy:
+    """What one meter says of a span; None is what it does not. `troubles` is what befell it."""
+
+    facts: Facts
+    energy_j: float | None
+    power_w_mean: float | None
+    troubles: tuple[str, ...]
+
+    def as_dict(self, parts: int) -> dict[str, Any]:
+        """Plain data, with the energy of each of so many parts; an estimate is called so."""
+        prefix = "estimated_" if self.facts.estimate else ""
+        each_j = self.energy_j / parts if self.energy_j is not None and parts else None
+        values = {
+            "energy_j": self.energy_j,
+            "power_w_mean": self.power_w_mean,
+            "joules_per_dump": each_j,
+        }
+        known = {f"{prefix}{name}": value for name, value in values.items() if value is not None}
+        found: dict[str, Any] = {"meter": self.facts.name, "estimate": self.facts.estimate, **known}
+        return {**found, "troubles": list(self.troubles)} if self.troubles else found
+
+
+def metered(
+    meters: Sequence[str], folder: Path, work: Callable[[], tuple[Result, Span]]
+) -> tuple[Result, list[Energy]]:
+    """Do some work while meters are recorded; what it returns, and the energy of its span.
+
+    All samples are left in `folder`. Raises what `Recorder.start` and the work raise, and
+    InputError for a meter that is there twice.
+    """
+    sources = {f"meter {number}": name for number, name in enumerate(meters, start=1)}
+    for name in meters:
+        if meters.count(name) > 1:
+            raise InputError(f'meter "{public_name(name)}" is there twice')
+    if not sources:
+        return work()[0], []
+    with (
+        TemporaryDirectory(prefix=".power-", dir=folder) as place,
+        Recorder([Source(*pair) for pair in sources.items()], Path(place)) as recorder,
+    ):
+        facts = recorder.start()
+        result, span = work()
+        for label, one in facts.items():
+            patience_s = max(_CAUGHT_UP_LEAST_S, _CAUGHT_UP_PERIODS * one.period_s) + one.lag_s
+            end_ns = span.end.monotonic_ns + round(one.lag_s * 1e9)
+            recorder.caught_up(label, end_ns, patience_s)
+        recorder.stop()
+        recorded = {label: recorder.read_all(label) for label in facts}
+        events = recorder.events()
+        parquet.write(folder / SAMPLES, recorded)
+        found = [_energy(span, facts[at], recorded[at], _of(at, events)) for at in facts]
+    return result, found
+
+
+def _of(label: str, events: Sequence[Event]) -> tuple[str, ...]:
+    return tuple(f"{event.kind}: {event.text}" for event in events if event.label == label)
+
+
+def _energy(span: Span, facts: Facts, samples: Samples, troubles: tuple[str, ...]) -> Energy:
+    entry = MeterEntry(name=f"{facts.name.partition(':')[0]}:", covers=["host"])
+    energy_j = metrics.energy_j(span, Watched.of(entry, facts, samples))
+    power_w = energy_j / span.seconds if energy_j is not None and span.seconds > 0 else None
+    return Energy(facts, energy_j, power_w, troubles)

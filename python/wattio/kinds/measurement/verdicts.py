@@ -1,0 +1,199 @@
+"""Verdicts of a measured iteration: whether it may be averaged with others, and why not.
+
+INVALID ones are kept and shown, and never averaged; WARN ones are usable and marked. The rules are
+those of the EEHPC, MLPerf and Emerald methodologies where they say one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wattio.analysis import power
+from wattio.clock import Span
+from wattio.kinds.measurement.record import Record
+from wattio.kinds.measurement.schema import MeterEntry, Rules
+from wattio.meters.meter import Facts
+from wattio.recording import Samples
+from wattio.recording.samples import COLUMNS
+from wattio.results.catalog import Verdict
+from wattio.workloads.workload import Operation
+
+WITNESS = "witness"
+"""Label of the estimate that is recorded where the study has none, to see the load change."""
+
+STEP_UNKNOWN_W = 1.0
+"""Taken for the resolution of a meter that names none and has shown only one value."""
+
+COARSE_SHARE = 0.01
+"""The largest share of a phase's energy that one step of its counter may be."""
+
+Still = tuple[float, float, str]
+"""A stretch over which a meter was frozen: its first and last sample, and how it shows."""
+
+
+@dataclass(frozen=True)
+class Watched:
+    """A meter with what was recorded of it.
+
+    `time_s` is the monotonic clock less the meter's lag, in seconds.
+    """
+
+    entry: MeterEntry
+    facts: Facts
+    samples: Samples
+    time_s: NDArray[np.float64]
+
+    @classmethod
+    def of(cls, entry: MeterEntry, facts: Facts, samples: Samples) -> Watched:
+        """Put samples on the time of the power that they tell of."""
+        lag_s = facts.lag_s if entry.lag is None else entry.lag
+        return cls(entry, facts, samples, samples.monotonic_ns / 1e9 - lag_s)
+
+    @property
+    def interval_s(self) -> float:
+        """How often it was to be read."""
+        return self.entry.period or self.facts.period_s
+
+    @property
+    def update_s(self) -> float:
+        """How often it could have shown something new."""
+        return max(self.interval_s, self.facts.period_s)
+
+    def around(self, span: Span) -> Watched:
+        """The samples within a span, and the one before and after it."""
+        start_s, end_s = bounds(span)
+        first = max(int(np.searchsorted(self.time_s, start_s, side="right")) - 1, 0)
+        last = int(np.searchsorted(self.time_s, end_s, side="left")) + 1
+        columns = (getattr(self.samples, name)[first:last] for name in COLUMNS)
+        return Watched(self.entry, self.facts, Samples(*columns), self.time_s[first:last])
+
+
+def of_record(record: Record, operations: Iterable[Operation], rules: Rules) -> list[Verdict]:
+    """What an iteration says against itself, whatever its meters say."""
+    found: list[Verdict] = []
+    if record.failure is not None:
+        found.append(Verdict("INVALID", f"FAILED: {record.failure}"))
+    for phase in record.phases:
+        start, end = phase.span.start, phase.span.end
+        jump_s = (end.utc_ns - start.utc_ns) / 1e9 - phase.span.seconds
+        if abs(jump_s) > rules.clock_jump:
+            text = f"CLOCK: {phase.span.name}: the wall clock jumped by {jump_s:.3g} s"
+            found.append(Verdict("INVALID", text))
+    found += [Verdict("WARN", f"DOUBT: {text}") for text in record.doubts]
+    found += [
+        Verdict("WARN", f"DOUBT: {operation.phase}: {operation.operation}: {text}")
+        for operation in operations
+        for text in operation.doubts
+    ]
+    return found
+
+
+def of_meter(span: Span, meter: Watched, stills: Iterable[Still], rules: Rules) -> list[Verdict]:
+    """What a meter's samples say against a phase; `stills` is where it was frozen."""
+    near = meter.around(span)
+    return [
+        *_of_phase(span, near, rules),
+        *_frozen(span, meter, stills),
+        *_coarse(span, near),
+    ]
+
+
+def is_valid(verdicts: Iterable[Verdict]) -> bool:
+    """Whether none of them is INVALID."""
+    return all(verdict.verdict != "INVALID" for verdict in verdicts)
+
+
+def _of_phase(span: Span, meter: Watched, rules: Rules) -> Iterator[Verdict]:
+    """What is wrong with one meter's samples within one phase."""
+    start_s, end_s = bounds(span)
+    time_s, label, interval_s = meter.time_s, meter.entry.shown, meter.interval_s
+    inside = (time_s >= start_s) & (time_s <= end_s)
+    count = int(np.count_nonzero(inside))
+    where = f"{span.name}: {label}"
+    gap_s = power.longest_gap(time_s, start_s, end_s)
+    if time_s.size == 0 or (count == 0 and gap_s > rules.gap_intervals * interval_s):
+        yield Verdict("INVALID", f"NO_SAMPLES: {where} has no sample")
+        return
+    if gap_s > rules.gap_intervals * interval_s:
+        text = f"GAP: {where} says nothing for {gap_s:.3g} s, and is due every {interval_s:.3g} s"
+        yield Verdict("INVALID", text)
+    missing = power.missing_share(time_s, start_s, end_s, interval_s)
+    # One sample is what the ends of a short phase may cost; it is no share of anything.
+    if missing * span.seconds / interval_s > 1.5 and missing > rules.missing_share_max:
+        text = f"MISSING: {where} lacks {100 * missing:.1f} % of its samples"
+        yield Verdict("INVALID", text)
+    jump_s = power.clock_jump(meter.samples.utc_ns, meter.samples.monotonic_ns)
+    if jump_s > rules.clock_jump:
+        yield Verdict("INVALID", f"CLOCK: {where}: the wall clock jumped by {jump_s:.3g} s")
+    if count < rules.samples_min or count < int(span.seconds):
+        text = f"LOW_N: {where} has {count} samples in {span.seconds:.3g} s"
+        yield Verdict("WARN", f"{text}; wanted are {rules.samples_min}, and one a second")
+
+
+def _coarse(span: Span, meter: Watched) -> Iterator[Verdict]:
+    """A counter whose step is no small share of what it counted in a phase."""
+    if not meter.facts.counts_energy or meter.facts.resolution_w is None:
+        return
+    step_j = meter.facts.resolution_w * meter.facts.period_s
+    counted_j = power.energy_counted(meter.time_s, meter.samples.energy_j, *bounds(span))
+    if counted_j is not None and step_j > COARSE_SHARE * counted_j:
+        text = f"{meter.entry.shown} counts in steps of {step_j:.3g} J, and the phase has"
+        yield Verdict("WARN", f"COARSE: {span.name}: {text} {counted_j:.3g} J")
+
+
+def standstills(meter: Watched, rules: Rules, witness: Watched | None) -> Iterator[Still]:
+    """Stretches over which a meter was frozen.
+
+    Its counter or own time stamp stood still for longer than two of its periods; or it showed one
+    value for `frozen_periods` of them while the load changed by more than its resolution.
+    """
+    samples, update_s = meter.samples, meter.update_s
+    if not np.isnan(samples.mark).all():
+        least_s = rules.gap_intervals * update_s
+        what = "its counter or own clock stood still"
+        for start_s, end_s in power.standstills(meter.time_s, samples.mark, least_s):
+            yield start_s, end_s, what
+        return
+    least_s = rules.frozen_periods * update_s
+    for start_s, end_s in power.standstills(meter.time_s, samples.power_w, least_s):
+        changed_w = _change_w(witness, start_s, end_s)
+        if changed_w is not None and changed_w > _resolution_w(meter):
+            what = f"it showed one value while the load changed by about {changed_w:.2g} W"
+            yield start_s, end_s, what
+
+
+def _frozen(span: Span, meter: Watched, stills: Iterable[Still]) -> Iterator[Verdict]:
+    """A phase is touched from one period after the last true change on."""
+    begin_s, finish_s = bounds(span)
+    for start_s, end_s, what in stills:
+        if min(finish_s, end_s) > max(begin_s, start_s + meter.update_s):
+            text = f"FROZEN: {span.name}: {meter.entry.shown}: {what} for {end_s - start_s:.3g} s"
+            yield Verdict("INVALID", text)
+
+
+def _change_w(witness: Watched | None, start_s: float, end_s: float) -> float | None:
+    """By how much the estimate changed within a stretch; None where there is none."""
+    if witness is None:
+        return None
+    inside = (witness.time_s >= start_s) & (witness.time_s <= end_s)
+    values_w = witness.samples.power_w[inside]
+    values_w = values_w[~np.isnan(values_w)]
+    return float(np.ptp(values_w)) if values_w.size > 1 else None
+
+
+def _resolution_w(meter: Watched) -> float:
+    """The meter's smallest step: as it says, or else the smallest that it has shown."""
+    if meter.facts.resolution_w is not None:
+        return meter.facts.resolution_w
+    steps_w = np.abs(np.diff(meter.samples.power_w))
+    steps_w = steps_w[steps_w > 0]
+    return float(steps_w.min()) if steps_w.size else STEP_UNKNOWN_W
+
+
+def bounds(span: Span) -> tuple[float, float]:
+    """Start and end of a span on the monotonic clock, in seconds."""
+    return span.start.monotonic_ns / 1e9, span.end.monotonic_ns / 1e9

@@ -1,0 +1,1 @@
+"""Simulation studies: loads under policies, on simulated servers."""

@@ -1,0 +1,83 @@
+"""What policies are worth over many loads: medians, quarters and what was kept."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from wattio.kinds.simulation.plan import BOUND_BY, REFERENCE
+from wattio.kinds.simulation.summary import Row
+
+LOADS_MIN = 4
+"""With fewer loads their own tables say it all."""
+
+BACKGROUND_FLOOR = 0.98
+"""Background work below this share of native's was not put off but left undone."""
+
+
+@dataclass(frozen=True)
+class Overall:
+    """One policy over all its loads.
+
+    Shares are of native's power (`saving`) and of the oracle's saving (`captured`); `worst_quarter`
+    is the quartile below which a quarter of the loads lie. `captured` counts a load whose bound was
+    broken, or whose background work was left undone, as nothing saved. None where no load tells.
+    """
+
+    label: str
+    loads: int
+    kept: int
+    judged: int
+    background_done: int
+    latency_worst: float | None
+    saving_median: float | None
+    captured_median: float | None
+    captured_worst_quarter: float | None
+
+
+def of(rows: Sequence[Row]) -> list[Overall]:
+    """Each policy over all loads, in the order of the study; empty for few loads."""
+    subjects = [row for row in rows if row.run.sweep_of is None and row.run.policy != REFERENCE]
+    loads = {row.run.load for row in subjects}
+    if len(loads) < LOADS_MIN:
+        return []
+    labels = list(dict.fromkeys(row.run.label for row in subjects))
+    return [_of([row for row in subjects if row.run.label == label]) for label in labels]
+
+
+def _of(rows: list[Row]) -> Overall:
+    judged = [row.bound_kept for row in rows if row.bound_kept is not None]
+    latencies = [found for row in rows if (found := row.get("relative_latency_us_mean"))]
+    savings = [found for row in rows if (found := row.get("saving_share")) is not None]
+    captured = [
+        found if sound(row) else 0.0
+        for row in rows
+        if (found := row.get("captured_share")) is not None and row.run.policy != BOUND_BY
+    ]
+    return Overall(
+        label=rows[0].run.label,
+        loads=len(rows),
+        kept=sum(judged),
+        judged=len(judged),
+        background_done=sum(_does_background(row) for row in rows),
+        latency_worst=max(latencies, default=None),
+        saving_median=_quantile(savings, 0.5),
+        captured_median=_quantile(captured, 0.5),
+        captured_worst_quarter=_quantile(captured, 0.25),
+    )
+
+
+def sound(row: Row) -> bool:
+    """Whether what a row saved may be called saved: its bound kept, its background work done."""
+    return row.bound_kept is not False and _does_background(row)
+
+
+def _does_background(row: Row) -> bool:
+    rate = row.get("relative_background_rate")
+    return rate is None or rate >= BACKGROUND_FLOOR
+
+
+def _quantile(values: list[float], share: float) -> float | None:
+    return float(np.quantile(values, share)) if values else None

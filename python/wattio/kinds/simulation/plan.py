@@ -1,0 +1,285 @@
+"""The plan of a study: every iteration with its resolved request and its identity."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from wattio.errors import InputError
+from wattio.files.document import Document, nearest
+from wattio.kinds.simulation.schema import LoadEntry, PolicyEntry, SimulationStudy
+from wattio.results.runs import Run
+from wattio.simulator import profile
+from wattio.simulator.native import Simulator
+from wattio.simulator.profile import SegmentEntry
+from wattio.simulator.simulation import Request, Setting
+
+REFERENCE = "native"
+"""The policy that every other one is compared with."""
+
+BOUND_BY = "oracle"
+"""The policy that no other one can beat under the same bound."""
+
+
+_FILES = ("trace", "profile")
+"""Keys of a load's request whose value is the path of a file."""
+
+
+@dataclass(frozen=True)
+class Iteration:
+    """One run under one seed. `identity` is the hash of everything that decides its result."""
+
+    identity: str
+    run: Run
+    seed: int
+    repetition: int
+    request: Request
+
+    @property
+    def name(self) -> str:
+        """How a progress line names it."""
+        again = f" repetition {self.repetition + 1}" if self.repetition else ""
+        return f"{self.run.name} seed {self.seed}{again}"
+
+
+@dataclass(frozen=True)
+class Plan:
+    """All iterations of a study, the inputs they read and the study with every default."""
+
+    source: Document
+    study: SimulationStudy
+    resolved: dict[str, Any]
+    servers: dict[str, dict[str, Any]]
+    loads: dict[str, dict[str, Any]]
+    iterations: tuple[Iteration, ...]
+
+    @property
+    def short_hash(self) -> str:
+        """Seven hexadecimal digits over the identities of all iterations."""
+        return _digest([iteration.identity for iteration in self.iterations])[:7]
+
+
+def make(source: Document, study: SimulationStudy, simulator: Simulator) -> Plan:
+    """Resolve a study into its plan. Raises InputError that names file, line and key."""
+    base = source.path.resolve().parent
+    policies = _policies(source, study, simulator)
+    servers: dict[str, dict[str, Any]] = {}
+    loads: dict[str, dict[str, Any]] = {}
+    resolved_loads = []
+    for index, entry in enumerate(study.load):
+        place = ("load", index)
+        try:
+            server = (
+                _located(base, entry.server) if entry.server.endswith(".toml") else entry.server
+            )
+            if server not in servers:
+                servers[server] = simulator.server(server)
+        except InputError as error:
+            raise source.error((*place, "server"), str(error)) from None
+        facts = {"server": server, **_load_facts(base, entry, source, index)}
+        if entry.power_model is not None:
+            facts["power_model"] = _located(base, entry.power_model)
+            try:
+                servers[_described(facts)] = simulator.server(server, facts["power_model"])
+            except InputError as error:
+                raise source.error((*place, "power_model"), str(error)) from None
+        loads[entry.name] = facts
+        resolved_loads.append(_absolute(base, entry, server))
+    # The folder of traces stands there as the loads that were made of it.
+    resolved = study.model_dump(mode="json", exclude={"traces"}) | {
+        "load": resolved_loads,
+        "policy": [entry.model_dump(mode="json") for entry in policies],
+    }
+    runs = list(_runs(source, study, policies, simulator))
+    iterations = tuple(
+        _iteration(run, seed, repetition, study, servers, loads)
+        for run in runs
+        for seed in study.study.seeds
+        for repetition in range(study.study.repetitions)
+    )
+    return Plan(source, study, resolved, servers, loads, iterations)
+
+
+def derived_seed(seed: int, repetition: int) -> int:
+    """The seed of a repetition: the given one for the first, a hash of both for the others."""
+    if repetition == 0:
+        return seed
+    return int(_digest([seed, repetition])[:15], 16)
+
+
+def _policies(source: Document, study: SimulationStudy, simulator: Simulator) -> list[PolicyEntry]:
+    """The study's policies with all their settings, the reference first."""
+    policies = []
+    for index, entry in enumerate(study.policy):
+        given = dict(entry.settings)
+        if entry.name == BOUND_BY:
+            given.setdefault("plf", study.study.plf)
+        try:
+            settings = simulator.settings(entry.name, given)
+        except InputError as error:
+            raise source.error(("policy", index), str(error)) from None
+        filled = {"label": entry.shown, "settings": settings}
+        policies.append(entry.model_copy(update=filled))
+    if not any(entry.name == REFERENCE and entry.loads is None for entry in policies):
+        if any(entry.shown == REFERENCE for entry in policies):
+            raise source.error(("policy",), f"{REFERENCE} is needed on every load: drop its loads")
+        settings = simulator.settings(REFERENCE, {})
+        policies.insert(0, PolicyEntry(name=REFERENCE, label=REFERENCE, settings=settings))
+    return policies
+
+
+def _runs(
+    source: Document,
+    study: SimulationStudy,
+    policies: list[PolicyEntry],
+    simulator: Simulator,
+) -> Iterator[Run]:
+    """Every load with every policy of it, then every sweep."""
+    every = [entry.name for entry in study.load]
+    servers = {entry.name: entry.server for entry in study.load}
+    for load in every:
+        for policy in policies:
+            if load in (policy.loads or every):
+                plf = _bound(policy.settings, study)
+                yield Run(load, servers[load], policy.name, policy.shown, policy.settings, plf)
+    for index, sweep in enumerate(study.sweep):
+        base = next(entry for entry in policies if entry.shown == sweep.policy)
+        if sweep.setting not in base.settings:
+            known = sorted(base.settings)
+            message = f"{base.name} has no setting {sweep.setting!r}; "
+            raise source.error(("sweep", index, "setting"), message + nearest(sweep.setting, known))
+        for value in sweep.values:
+            changed = {**base.settings, sweep.setting: value}
+            try:
+                settings = simulator.settings(base.name, changed)
+            except InputError as error:
+                raise source.error(("sweep", index, "values"), str(error)) from None
+            for load in sweep.loads or every:
+                if settings == base.settings and load in (base.loads or every):
+                    continue  # The policy itself is this point of the sweep.
+                label = f"{base.shown} {sweep.setting}={value}"
+                plf = _bound(settings, study)
+                yield Run(
+                    load, servers[load], base.name, label, settings, plf, base.shown, sweep.setting
+                )
+
+
+def _bound(settings: Mapping[str, Setting], study: SimulationStudy) -> float:
+    plf = settings.get("plf", study.study.plf)
+    return float(plf)
+
+
+def _iteration(
+    run: Run,
+    seed: int,
+    repetition: int,
+    study: SimulationStudy,
+    servers: Mapping[str, Mapping[str, Any]],
+    loads: Mapping[str, Mapping[str, Any]],
+) -> Iteration:
+    entry = next(entry for entry in study.load if entry.name == run.load)
+    facts = loads[run.load]
+    request = Request(
+        server=facts["server"],
+        policy=run.policy,
+        load=facts["request"],
+        settings=dict(run.settings),
+        duration_s=entry.duration,
+        warmup_s=entry.warmup_s,
+        window_s=study.study.window,
+        seed=derived_seed(seed, repetition),
+        power_model=facts.get("power_model"),
+    )
+    # What a file says decides the result, where it lies does not.
+    content = {
+        key: value
+        for key, value in asdict(request).items()
+        if key not in ("server", "load", "power_model")
+    }
+    content["server"] = servers[_described(facts)]
+    asked = {key: value for key, value in facts["request"].items() if key not in _FILES}
+    content["load"] = asked | facts["identity"]
+    content["wattio"] = version("wattio")
+    # The same request may stand in a study twice, under two labels or seeds.
+    content["run"] = [run.load, run.label, seed, repetition]
+    return Iteration(_digest(content)[:16], run, seed, repetition, request)
+
+
+def _described(facts: Mapping[str, Any]) -> str:
+    """What the description of a load's server is called among those of a plan."""
+    model = facts.get("power_model")
+    return str(facts["server"]) if model is None else f"{facts['server']} with {model}"
+
+
+def _load_facts(base: Path, entry: LoadEntry, source: Document, index: int) -> dict[str, Any]:
+    """What a load asks of the simulator, what identifies it, and what a report says about it."""
+    clients: dict[str, Any] = {"open": True} if entry.open else {}
+    if entry.clients is not None:
+        clients["clients"] = entry.clients
+    if entry.pattern is not None:
+        key = "pressure" if entry.pressure is not None else "iops"
+        rate = entry.pressure if entry.pressure is not None else entry.iops
+        request = {"pattern": entry.pattern, key: rate, **clients}
+        return {"kind": "pattern", "request": request, "identity": {}}
+    if entry.phases is not None:
+        phases = [_phase(segment) for segment in entry.phases] * entry.repeat
+        return {"kind": "phases", "request": {"phases": phases, **clients}, "identity": {}}
+    path = _located(base, str(entry.trace or entry.profile))
+    if entry.trace:
+        try:
+            identity = {"trace": _file_digest(Path(path))}
+        except OSError as error:
+            message = f"{path} cannot be read: {error.strerror}"
+            raise source.error(("load", index, "trace"), message) from None
+        request = {
+            "trace": path,
+            "rate_scale": entry.rate_scale,
+            "time_scale": entry.time_scale,
+        }
+        given = {"format": entry.format, "columns": entry.columns}
+        request |= {key: value for key, value in given.items() if value is not None}
+        if entry.start:
+            request["start_s"] = entry.start
+        return {"kind": "trace", "request": request, "identity": identity}
+    day = profile.load(Path(path))
+    facts = {"name": day.name, "span_s": day.span_s, "simulated_s": day.simulated_s}
+    facts |= {"compression": day.compression, "represent_s": day.represent_s}
+    facts["segments"] = [asdict(segment) for segment in day.segments]
+    request = {"profile": path, **clients}
+    return {"kind": "profile", "request": request, "identity": facts, "profile": facts}
+
+
+def _phase(entry: SegmentEntry) -> dict[str, Any]:
+    """A phase as `simulation.Request` takes it."""
+    optional = {"pressure": entry.pressure, "iops": entry.iops}
+    optional["read_fraction"] = entry.read_fraction
+    optional["io_bytes"] = None if entry.io_bytes is None else round(entry.io_bytes)
+    given = {key: value for key, value in optional.items() if value is not None}
+    return {"span_s": entry.span, "pattern": entry.pattern, **given}
+
+
+def _absolute(base: Path, entry: LoadEntry, server: str) -> dict[str, Any]:
+    """A load as `resolved.toml` shows it: with every default, and with whole paths."""
+    shown = entry.filled() | {"server": server}
+    return shown | {
+        key: _located(base, shown[key]) for key in (*_FILES, "power_model") if key in shown
+    }
+
+
+def _located(base: Path, path: str) -> str:
+    return str((base / path).resolve())
+
+
+def _file_digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _digest(content: object) -> str:
+    text = json.dumps(content, sort_keys=True, default=str)
+    return hashlib.sha256(text.encode()).hexdigest()

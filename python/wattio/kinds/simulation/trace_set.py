@@ -1,0 +1,112 @@
+"""A folder of traces as loads: every trace on every server, at several rates, in pieces.
+
+`[traces]` of a simulation study:
+
+    [traces]
+    folder = "/data/traces"       # or: wattio run STUDY --traces /data/traces
+    servers = ["small", "dorado6000"]
+    rate_scales = [1, 4, 20]
+    pieces = 2                    # so many stretches of each trace, evenly spread over it
+    stretch = "120 s"             # how long each is; a much shorter trace is stretched in time to
+                                  # it, so that its rates fall
+
+Files that are no traces (by their content) are left out and named.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pydantic import Field
+
+from wattio import _core
+from wattio.errors import InputError
+from wattio.files.document import Strict
+from wattio.files.quantity import Seconds
+
+_SHORT = 0.5
+"""A trace of less than this share of a stretch is stretched in time, so that a law gets to act."""
+
+
+class TraceSetEntry(Strict):
+    """`[traces]`: what to make of a folder of traces."""
+
+    folder: str | None = None
+    servers: list[str] = Field(min_length=1)
+    rate_scales: list[float] = Field(default=[1.0], min_length=1, max_length=100)
+    pieces: int = Field(default=1, ge=1, le=100)
+    stretch: Seconds = 120.0
+
+
+@dataclass(frozen=True)
+class TraceSet:
+    """The loads of a folder, as tables `[[load]]`, and the files that are no traces."""
+
+    loads: list[dict[str, Any]]
+    left_out: list[str]
+
+
+def with_folder(text: str, folder: Path) -> str:
+    """A study's text whose table `[traces]` names a folder. Raises InputError without the table."""
+    kept = re.sub(
+        r"(?m)^(\[traces\][^\n]*\n(?:(?!\[)[^\n]*\n)*?)\s*folder\s*=[^\n]*\n", r"\1", text
+    )
+    table = re.search(r"(?m)^\[traces\][^\n]*$", kept)
+    if table is None:
+        raise InputError("--traces: the study has no table [traces] that says what to make of them")
+    line = f"\nfolder = {json.dumps(str(folder.resolve()))}"
+    return kept[: table.end()] + line + kept[table.end() :]
+
+
+def expand(entry: TraceSetEntry, folder: Path) -> TraceSet:
+    """Make loads of a folder. Raises InputError where it holds no trace."""
+    try:
+        files = sorted(path for path in folder.iterdir() if path.is_file())
+    except OSError as error:
+        raise InputError(f"{folder}: cannot be read: {error.strerror}") from error
+    loads: list[dict[str, Any]] = []
+    left_out = []
+    for path in files:
+        try:
+            span_s = float(json.loads(_core.trace_info(str(path)))["span_s"])
+        except InputError:
+            left_out.append(path.name)
+            continue
+        loads += [
+            load
+            for server in entry.servers
+            for scale in entry.rate_scales
+            for load in _pieces(entry, path, span_s, server, scale)
+        ]
+    if not loads:
+        named = f" ({', '.join(left_out)})" if left_out else ""
+        raise InputError(f"{folder}: holds no trace that can be read{named}")
+    return TraceSet(loads, left_out)
+
+
+def _pieces(
+    entry: TraceSetEntry, path: Path, span_s: float, server: str, scale: float
+) -> list[dict[str, Any]]:
+    """The stretches of one trace on one server at one rate."""
+    stretch_s = entry.stretch
+    name = re.sub(r"[^A-Za-z0-9._+=-]", "-", path.name)[:24]
+    common: dict[str, Any] = {"server": server, "trace": str(path), "rate_scale": scale}
+    base = f"{name} x{scale:g} {Path(server).stem}"
+    if span_s < _SHORT * stretch_s:
+        slower = min(1e6, stretch_s / max(span_s, 1e-6))
+        return [{**common, "name": base, "time_scale": slower}]
+    count = min(entry.pieces, max(1, int(span_s // stretch_s)))
+    between_s = (span_s - stretch_s) / max(count - 1, 1) if count > 1 else 0.0
+    loads = []
+    for at in range(count):
+        piece = {**common, "name": f"{base} p{at + 1}"} if count > 1 else {**common, "name": base}
+        if span_s > stretch_s:
+            piece |= {"duration": f"{stretch_s!r} s"}
+        if at > 0:
+            piece |= {"start": f"{at * between_s!r} s"}
+        loads.append(piece)
+    return loads

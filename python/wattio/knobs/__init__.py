@@ -1,0 +1,1 @@
+"""Settings of this machine that a measurement changes, and puts back."""

@@ -1,0 +1,99 @@
+"""Knobs that a study sweeps: which files of the host stand behind each, and how values are put.
+
+The files are written through `wattio._core.HeldKnobs`, the host layer of `wattiod`: the old value
+is saved before the first write, every write is read back, and everything is put back on every way
+out, after a kill by the next run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from wattio._core import HostError, parse_quantity
+from wattio.errors import InputError
+from wattio.files.document import nearest
+from wattio.kinds.measurement.schema import Value
+
+
+@dataclass(frozen=True)
+class Knob:
+    """A knob as data: its files below the root, what it needs, and its value as text for one."""
+
+    files: str
+    need: str
+    text: Callable[[Value, int], str]
+
+
+def _kilohertz(value: Value, _: int) -> str:
+    if not isinstance(value, str):
+        raise ValueError(f'{value!r} has no unit; write it as text, for example "2.4 GHz"')
+    return str(round(parse_quantity(value, "frequency") / 1e3))
+
+
+def _online(value: Value, place: int) -> str:
+    """`place` counts from 0 over the cores that can be switched off; core 0 never can."""
+    if not isinstance(value, int) or value < 1:
+        raise ValueError(f"{value!r} is no number of cores, 1 or more")
+    return "1" if place + 1 < value else "0"
+
+
+def _word(*allowed: str) -> Callable[[Value, int], str]:
+    def text(value: Value, _: int) -> str:
+        if value not in allowed:
+            raise ValueError(f"{value!r} is not known; {nearest(str(value), allowed)}")
+        return str(value)
+
+    return text
+
+
+def _microseconds(value: Value, _: int) -> str:
+    if not isinstance(value, int) or value < 0:
+        raise ValueError(f"{value!r} is no number of microseconds")
+    return str(value)
+
+
+_CPU = "sys/devices/system/cpu"
+
+KNOBS = {
+    "cpu.frequency": Knob(f"{_CPU}/cpufreq/policy*/scaling_max_freq", "cpufreq", _kilohertz),
+    "cpu.cores": Knob(f"{_CPU}/cpu[1-9]*/online", "hot-plug of cores", _online),
+    "nvme.latency_tolerance_us": Knob(
+        "sys/class/nvme/nvme*/power/pm_qos_latency_tolerance_us", "NVMe drives", _microseconds
+    ),
+    "disk.runtime": Knob(
+        "sys/block/sd*/device/power/control", "SCSI or ATA disks", _word("on", "auto")
+    ),
+    "sata.alpm": Knob(
+        "sys/class/scsi_host/host*/link_power_management_policy",
+        "SATA links",
+        # min_power has lost data on some disks; who wants it can write the file by hand.
+        _word("max_performance", "medium_power", "med_power_with_dipm"),
+    ),
+}
+"""Every knob that a study can sweep."""
+
+
+def check(name: str, values: list[Value]) -> None:
+    """Raise InputError for an unknown knob or a value that it cannot take."""
+    if name not in KNOBS:
+        raise InputError(f'"{name}" is not a knob; {nearest(name, list(KNOBS))}')
+    for value in values:
+        try:
+            KNOBS[name].text(value, 0)
+        except ValueError as error:
+            raise InputError(f"{name}: {error}") from None
+
+
+def assignments(name: str, value: Value, root: Path = Path("/")) -> dict[str, str]:
+    """What to write where, by address, for one value. Raises HostError where nothing is there."""
+    knob = KNOBS[name]
+    # Names end in numbers: policy10 comes after policy9.
+    files = sorted(root.glob(knob.files), key=lambda path: (len(str(path)), str(path)))
+    if not files:
+        raise HostError(f"{name}: this host has no {knob.need} (no /{knob.files})")
+    if name == "cpu.cores" and isinstance(value, int) and value > len(files) + 1:
+        raise HostError(f"{name}: {value} of {len(files) + 1} cores cannot be on")
+    places = (f"file:/{path.relative_to(root)}" for path in files)
+    return {place: knob.text(value, index) for index, place in enumerate(places)}

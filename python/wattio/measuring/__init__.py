@@ -1,1 +1,0 @@
-"""Measurement studies: plan, recording, running, verdicts and metrics."""

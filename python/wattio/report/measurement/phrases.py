@@ -1,0 +1,233 @@
+"""What a measurement found, in plain words, and its verdicts put together by their reasons."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from wattio.kinds.measurement.summary import Estimate, PhaseRow
+from wattio.report.measurement.gather import CLIENTS, Measured, PhasePart, WorkloadPart
+from wattio.report.phrases import number
+
+PHASES_TOLD = 4
+"""Most phases of a workload that the headline speaks of."""
+
+UNITS = {"mib_per_joule": "MiB/J", "iops_per_watt": "ops/J"}
+
+MEANINGS = {
+    "LOW_N": "a phase holds few power samples; its energy is less certain",
+    "DOUBT": "something was seen that makes a result doubtful",
+    "FAILED": "a program did not end as it should",
+    "UNREADABLE": "what a program left cannot be read",
+    "NO_SAMPLES": "a meter said nothing at all during a phase",
+    "GAP": "a meter said nothing for too long",
+    "MISSING": "too many samples of a meter are missing",
+    "FROZEN": "a meter showed an old value",
+    "CLOCK": "the wall clock was set while something was measured",
+}
+
+_DIGITS = re.compile(r"\d+(?:\.\d+)?(?:e[+-]?\d+)?")
+
+
+def headline(part: WorkloadPart, found: Measured) -> str:
+    """Which setting does the most for a joule, phase by phase."""
+    texts = [text for phase in part.phases if (text := _best(phase, found))]
+    if not texts:
+        return f"{part.name}: no efficiency is known, because no iteration may be used for it."
+    left = len(texts) - PHASES_TOLD
+    more = f" {left} more phases are below." if left > 0 else ""
+    return f"{part.name}: {'; '.join(texts[:PHASES_TOLD])}.{more}"
+
+
+def details(part: WorkloadPart, found: Measured) -> list[str]:
+    """Who needs the least energy for the same work, and where the question has no answer."""
+    texts = [text for phase in part.phases if (text := _least_energy(phase, found))]
+    left = len(texts) - PHASES_TOLD
+    if left > 0:
+        texts = [*texts[:PHASES_TOLD], f"{left} more phases are below."]
+    unequal = [
+        phase.name for phase in part.phases if len(phase.used()) > 1 and not phase.comparisons
+    ]
+    if unequal:
+        where = ", ".join(unequal[:PHASES_TOLD]) + (" and others" if len(unequal) > 4 else "")
+        texts.append(
+            f"The work in {where} differed from row to row, so energies and energy-delay products"
+            " are not compared there."
+        )
+    return texts
+
+
+def _best(phase: PhasePart, found: Measured) -> str:
+    name = phase.efficiency
+    ranked = sorted(
+        ((row, value) for row in phase.used() if (value := row.get(name)) is not None),
+        key=lambda pair: -pair[1].mean,
+    )
+    if not ranked:
+        return ""
+    row, value = ranked[0]
+    figure = f"{spread(value)} {UNITS[name]}{estimate(found)}"
+    if len(ranked) == 1:
+        return f"{phase.name} does {figure}"
+    text = f"{phase.name} does the most for a joule on {phase.names.of(row.run)}, {figure}"
+    return f"{text}, {_against(phase, value, *ranked[1])}"
+
+
+def _against(phase: PhasePart, value: Estimate, second: PhaseRow, other: Estimate) -> str:
+    """How sure the first place is."""
+    behind = f"{phase.names.of(second.run)} with {number(other.mean)}"
+    if value.n < 2 or other.n < 2:
+        return f"before {behind} (one repetition does not tell how much of that is noise)"
+    if value.interval and other.interval and value.interval.low <= other.interval.high:
+        return f"level within noise with {behind}"
+    return f"clearly before {behind}"
+
+
+def _least_energy(phase: PhasePart, found: Measured) -> str:
+    """Energy for the same work: the least and the most of each comparison."""
+    pairs = [_ends(comparison.rows) for comparison in phase.comparisons]
+    if not pairs:
+        return ""
+    begin = f"The same work in {phase.name} takes the least energy on"
+    winners = {phase.names.of(least.run, without=CLIENTS) for (_, least), _ in pairs}
+    if len(pairs) > 1 and len(winners) == 1:
+        ratios = sorted({f"{most[0] / least[0]:.2f}" for least, most in pairs}, key=float)
+        text = f"{begin} {winners.pop()} with any number of clients{estimate(found)}; the most is"
+        return f"{text} {' to '.join(dict.fromkeys((ratios[0], ratios[-1])))} times that."
+    texts = []
+    for least, most in pairs:
+        unit = f"J{', ESTIMATE' * found.estimated}"
+        text = f"{phase.names.of(least[1].run)} ({number(least[0])} {unit}; the most:"
+        noise = ", within noise" if _level(least[1], most[1]) else ""
+        times = f"{most[0] / least[0]:.2f}\N{MULTIPLICATION SIGN}"
+        texts.append(f"{text} {phase.names.of(most[1].run)}, {times} that{noise})")
+    return f"{begin} {'; '.join(texts)}."
+
+
+def _ends(among: Sequence[PhaseRow]) -> tuple[tuple[float, PhaseRow], tuple[float, PhaseRow]]:
+    """The least and the most energy among rows of equal work, each with its row."""
+    energies = [(value.mean, row) for row in among if (value := row.get("energy_j")) is not None]
+    return min(energies, key=_first), max(energies, key=_first)
+
+
+def _level(least: PhaseRow, most: PhaseRow) -> bool:
+    """Whether the intervals of two energies touch."""
+    one, other = least.get("energy_j"), most.get("energy_j")
+    if one is None or other is None or one.interval is None or other.interval is None:
+        return False
+    return one.interval.high >= other.interval.low
+
+
+def _first(pair: tuple[float, PhaseRow]) -> float:
+    return pair[0]
+
+
+def spread(value: Estimate) -> str:
+    """A mean with its deviation, where there is one."""
+    if value.deviation is None:
+        return number(value.mean)
+    return f"{number(value.mean)} ± {deviation(value.mean, value.deviation)}"
+
+
+def deviation(mean: float, value: float) -> str:
+    """A deviation to one decimal more than its mean has."""
+    shown = number(mean)
+    if value >= 1000:
+        return number(value)
+    decimals = 0 if abs(mean) >= 1000 else len(shown.partition(".")[2]) + 1
+    return f"{value:.{decimals}f}"
+
+
+def estimate(found: Measured) -> str:
+    """The word, where totals rest on an estimate."""
+    return " (ESTIMATE)" if found.estimated else ""
+
+
+def counts(found: Measured) -> str:
+    """How many iterations may be used."""
+    last = found.last
+    bad = sum(not item.usable for item in last)
+    warned = sum(
+        item.usable and any(verdict.verdict == "WARN" for verdict in item.verdicts) for item in last
+    )
+    total = f"{len(last)} iteration{'' if len(last) == 1 else 's'}"
+    text = f"{total}: {len(last) - bad - warned} VALID, {warned} WARN, {bad} INVALID."
+    again = len(found.iterations) - len(last)
+    if again:
+        text += f" {again} earlier attempt{'' if again == 1 else 's'} were INVALID and repeated."
+    if bad:
+        codes = Counter(
+            code
+            for item in last
+            for code in {_code(v.reason) for v in item.verdicts if v.verdict == "INVALID"}
+        )
+        often = sorted(codes.items(), key=lambda pair: (-pair[1], pair[0]))
+        why = ", ".join(f"{code} in {count}" for code, count in often)
+        text += f" INVALID ones are shown and never averaged ({why})."
+    return text
+
+
+@dataclass
+class Reason:
+    """Verdicts that differ in numbers and phases only."""
+
+    verdict: str
+    code: str
+    example: str
+    iterations: set[str] = field(default_factory=set)
+    phases: dict[str, None] = field(default_factory=dict)
+    runs: dict[str, None] = field(default_factory=dict)
+
+    @property
+    def meaning(self) -> str:
+        """What the code means."""
+        return MEANINGS.get(self.code, "")
+
+    @property
+    def where(self) -> str:
+        """The runs, the first of them by name."""
+        return shortened(list(self.runs), 3)
+
+
+def reasons(found: Measured) -> list[Reason]:
+    """Every reason of every iteration, equal ones together; the worst, then the most frequent."""
+    groups: dict[tuple[str, str, str], Reason] = {}
+    for item in found.iterations:
+        phases = {phase.span.name for phase in found.records[item.identity].phases}
+        for verdict in item.verdicts:
+            if verdict.verdict == "VALID":
+                continue
+            code, text = _code(verdict.reason), verdict.reason.partition(": ")[2]
+            first, _, rest = text.partition(": ")
+            if first in phases and code == "DOUBT":
+                # What stands before the doubt is the operation, which says no more.
+                rest = rest.partition(": ")[2]
+            masked = _DIGITS.sub("#", rest if first in phases else text)
+            key = (verdict.verdict, code, masked)
+            reason = groups.setdefault(key, Reason(verdict.verdict, code, text))
+            reason.iterations.add(item.identity)
+            reason.runs.setdefault(item.run.name)
+            if first in phases:
+                reason.phases.setdefault(first)
+    return sorted(groups.values(), key=lambda one: (one.verdict != "INVALID", -len(one.iterations)))
+
+
+def _code(reason: str) -> str:
+    return reason.partition(":")[0]
+
+
+def shortened(names: Sequence[str], most: int) -> str:
+    """The first few names of a list, and how many more there are."""
+    left = len(names) - most
+    text = ", ".join(names[:most])
+    return f"{text} and {left} more" if left > 0 else text
+
+
+def axis_text(part: WorkloadPart) -> str:
+    """What varies in a workload, in words."""
+    if part.x_name is None:
+        return "systems side by side" if len(part.x_labels) > 1 else "one setting"
+    what = "client count" if part.x_name == CLIENTS else part.x_name
+    return f"by {what}: {', '.join(part.x_labels)}"

@@ -1,0 +1,241 @@
+"""The tables of a measurement's report: on the page, and as CSV."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from wattio.kinds.measurement.plan import AFTER, BEFORE
+from wattio.kinds.measurement.summary import Estimate, PhaseRow
+from wattio.report.drawing import Table
+from wattio.report.measurement.figures import product
+from wattio.report.measurement.gather import Measured, PhasePart
+from wattio.report.measurement.phrases import UNITS, deviation, estimate
+from wattio.report.phrases import DASH, number, percent
+
+Cell = tuple[str, str]
+"""What stands in a cell, and in small letters below."""
+
+ROWS_SHOWN = 80
+"""Most rows of a table on the page; all of them are in the CSV file."""
+
+_RATES = {"throughput_mib_s": ("throughput", "MiB/s"), "iops": ("operations", "1/s")}
+
+
+_RAISED = str.maketrans("2345678", "²³⁴⁵⁶⁷⁸")
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A table as the template takes it. `left` is how many rows are in the CSV file only."""
+
+    name: str
+    columns: list[Cell]
+    rows: list[list[Cell]]
+    left: int = 0
+
+
+def of_phase(phase: PhasePart, found: Measured) -> list[Shown]:
+    """How fast, and for how much energy; nothing where no iteration may be used."""
+    if not phase.used():
+        return []
+    return [_fast(phase, found), _energy(phase, found)]
+
+
+def _fast(phase: PhasePart, found: Measured) -> Shown:
+    net = bool(found.study.subtract)
+    rate = phase.rate
+    kind = estimate(found).strip(" ()")
+    columns: list[Cell] = [("run", ""), ("used", "iterations"), ("time", "s")]
+    if rate is not None:
+        columns.append(_RATES[rate])
+    peaked = any("peak_share" in name for row in phase.rows for name in row.metrics)
+    if peaked:
+        columns.append(("of peak", ""))
+    latency = any("latency_us" in name for row in phase.rows for name in row.metrics)
+    if latency:
+        columns += [("latency", "µs, mean"), ("latency", "µs, p99")]
+    columns.append(("power", _joined("W", kind)))
+    columns.append(("efficiency", _joined(UNITS[phase.efficiency], kind)))
+    if net:
+        columns.append(("net", _joined(UNITS[phase.efficiency], kind)))
+    rows = []
+    for row in phase.rows[:ROWS_SHOWN]:
+        cells = [(phase.names.of(row.run), ""), _used(row), _cell(row.get("seconds"))]
+        cells += _rated(row, "", rate, peaked, latency)
+        cells.append(_cell(row.get("power_w_mean")))
+        cells.append(_cell(row.get(phase.efficiency)))
+        if net:
+            cells.append(_cell(row.get(f"{phase.efficiency}_net")))
+        rows.append(cells)
+        for part in _operations(row):
+            own = [(f"{DASH} {part}", ""), ("", ""), ("", "")]
+            own += _rated(row, f"{part}.", rate, peaked, latency)
+            rows.append(own + [("", "")] * (len(columns) - len(own)))
+    return Shown("Speed and efficiency", columns, rows, max(0, len(phase.rows) - ROWS_SHOWN))
+
+
+def _energy(phase: PhasePart, found: Measured) -> Shown:
+    net, kind = bool(found.study.subtract), estimate(found).strip(" ()")
+    columns: list[Cell] = [("run", ""), ("total, gross" if net else "total", _joined("J", kind))]
+    if net:
+        columns.append(("total, net", _joined("J", kind)))
+    weights = found.study.study.edp_weights if phase.comparisons else []
+    columns += [(_edp(weight), "to the\nleast") for weight in weights]
+    if net:
+        columns += [(_edp(weight), "net, to the\nleast") for weight in weights]
+    for meter in found.study.meter:
+        guess = "ESTIMATE" if found.is_estimate(meter) else ""
+        columns.append((meter.shown, _joined("J", meter.role, guess)))
+    rows = []
+    for row in phase.rows[:ROWS_SHOWN]:
+        total = row.get("energy_j")
+        cells = [(phase.names.of(row.run), ""), _cell(total)]
+        if net:
+            cells.append(_cell(row.get("energy_j_net")))
+        for is_net in (False, True) if net else (False,):
+            for weight in weights:
+                value = product(phase, row, weight, net=is_net)
+                cells.append((DASH if value is None else f"{value[0]:.2f}", ""))
+        cells += [_beside(row, meter.shown, total) for meter in found.study.meter]
+        rows.append(cells)
+    return Shown("Energy", columns, rows, max(0, len(phase.rows) - ROWS_SHOWN))
+
+
+def _edp(weight: int) -> str:
+    return "E·t" if weight == 1 else "E·t" + str(weight).translate(_RAISED)
+
+
+def _rated(row: PhaseRow, prefix: str, rate: str | None, peaked: bool, latency: bool) -> list[Cell]:
+    cells: list[Cell] = []
+    if rate is not None:
+        cells.append(_cell(row.get(prefix + rate)))
+    if peaked:
+        share = row.get(f"{prefix}peak_share")
+        cells.append((percent(share.mean, 1) if share else DASH, ""))
+    if latency:
+        cells += [_cell(row.get(f"{prefix}latency_us_{name}")) for name in ("mean", "p99")]
+    return cells
+
+
+def _operations(row: PhaseRow) -> list[str]:
+    """The operations that a phase is made of, where there are several."""
+    names = (name.partition(".") for name in row.metrics)
+    ends = ("throughput_mib_s", "iops")
+    return list(dict.fromkeys(first for first, _, rest in names if rest in ends))
+
+
+def _used(row: PhaseRow) -> Cell:
+    return f"{row.used}" if row.used else "none", f"of {row.used + row.invalid}"
+
+
+def _cell(value: Estimate | None) -> Cell:
+    if value is None:
+        return DASH, ""
+    spread = "" if value.deviation is None else f"± {deviation(value.mean, value.deviation)}"
+    return number(value.mean), spread
+
+
+def _beside(row: PhaseRow, label: str, total: Estimate | None) -> Cell:
+    """A meter's own energy, and what share of the total that is."""
+    value = row.get(f"{label}.energy_j") or row.metrics.get(f"{label}.estimated_energy_j")
+    if value is None:
+        return DASH, ""
+    share = percent(value.mean / total.mean, 1) if total and total.mean > 0 else ""
+    return number(value.mean), share
+
+
+def _joined(*texts: str) -> str:
+    """Texts below each other; those that are empty are left out."""
+    return "\n".join(text for text in texts if text)
+
+
+def idle(found: Measured) -> Shown:
+    """Ready-idle power before and after, and capacity for each watt of it."""
+    kind = estimate(found).strip(" ()")
+    columns: list[Cell] = [
+        ("system", ""),
+        ("before", _joined("W", kind)),
+        ("after", _joined("W", kind)),
+        ("change", "after to before"),
+        ("raw capacity", "TB"),
+        ("capacity per watt", _joined("TB/W, gross", kind)),
+    ]
+    net = bool(found.study.subtract)
+    if net:
+        columns.append(("capacity per watt", _joined("TB/W, net", kind)))
+    rows = []
+    for system in dict.fromkeys(row.run.server for row in found.idle):
+        own = {
+            row.run.label.rpartition(", ")[2]: row for row in found.idle if row.run.server == system
+        }
+        powers = [
+            own[when].get("power_w_mean") if when in own else None for when in (BEFORE, AFTER)
+        ]
+        before, after = powers
+        change = DASH
+        if before and after and before.mean > 0:
+            change = f"{100 * (after.mean / before.mean - 1):+.1f}\N{NO-BREAK SPACE}%"
+        cells: list[Cell] = [(system, ""), *_watts(own), (change, "")]
+        names = ["raw_capacity_tb", "capacity_tb_per_watt"]
+        names += ["capacity_tb_per_watt_net"] if net else []
+        cells += [(number(_mean(own.values(), name)), "") for name in names]
+        rows.append(cells)
+    return Shown("Ready-idle", columns, rows)
+
+
+def _watts(own: dict[str, PhaseRow]) -> list[Cell]:
+    cells: list[Cell] = []
+    for when in (BEFORE, AFTER):
+        row = own.get(when)
+        value = row.get("power_w_mean") if row else None
+        if row is not None and not row.used:
+            cells.append((DASH, "INVALID"))
+            continue
+        seconds = row.get("seconds") if row else None
+        cells.append(
+            (number(value.mean if value else None), f"{number(seconds.mean)} s" if seconds else "")
+        )
+    return cells
+
+
+def _mean(own: Iterable[PhaseRow], name: str) -> float | None:
+    """The mean of before and after."""
+    values = [value.mean for row in own if (value := row.get(name)) is not None]
+    return sum(values) / len(values) if values else None
+
+
+def of_metrics(rows: Sequence[PhaseRow]) -> Table:
+    """Every metric of every row."""
+    table: Table = [
+        ["workload", "phase", "run", "metric", "unit", "n", "mean", "deviation", "low", "high"]
+    ]
+    for row in rows:
+        for name, value in row.metrics.items():
+            ends = (value.interval.low, value.interval.high) if value.interval else ("", "")
+            deviation = "" if value.deviation is None else value.deviation
+            head = [row.run.load, row.phase, row.run.name, name, value.unit]
+            table.append([*head, value.n, value.mean, deviation, *ends])
+    return table
+
+
+def of_verdicts(found: Measured) -> Table:
+    """Every verdict of every iteration."""
+    table: Table = [["iteration", "run", "repetition", "attempt", "verdict", "reason"]]
+    for item in found.iterations:
+        head = [item.identity, item.run.name, item.repetition + 1, item.attempt + 1]
+        table += [[*head, verdict.verdict, verdict.reason] for verdict in item.verdicts]
+    return table
+
+
+def of_runs(found: Measured) -> list[tuple[str, list[int]]]:
+    """VALID, WARN and INVALID iterations, and repeated attempts, of each run."""
+    order = [*found.idle, *(row for part in found.workloads for row in part.rows)]
+    runs = {row.run.name: [0, 0, 0, 0] for row in order}
+    for item in found.last:
+        tally = runs[item.run.name]
+        warned = any(verdict.verdict == "WARN" for verdict in item.verdicts)
+        tally[2 if not item.usable else 1 if warned else 0] += 1
+    for item in found.iterations:
+        runs[item.run.name][3] += 1
+    return [(run, [*tally[:3], tally[3] - sum(tally[:3])]) for run, tally in runs.items()]

@@ -1,0 +1,279 @@
+"""The figures of a report. Each is drawn from what `gathering` read, and comes with its table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
+
+from wattio.analysis.histogram import exceedance
+from wattio.kinds.simulation.summary import Row
+from wattio.report import drawing
+from wattio.report.drawing import WIDTH, Drawn, Table
+from wattio.report.phrases import number, percent
+from wattio.report.simulation.gather import Curve, LoadPart
+
+
+def of_load(part: LoadPart) -> list[Drawn]:
+    """Every figure of a load that there is data for."""
+    with drawing.styled():
+        found = [power_and_latency(part), cores_and_frequency(part)]
+        found += [latency_distribution(part), power_by_component(part)]
+        if part.sweep:
+            found.append(sweep(part))
+    return found
+
+
+def power_and_latency(part: LoadPart) -> Drawn:
+    """Power and mean latency over time, the subject's states shaded."""
+    drawn, axes = drawing.figure(WIDTH, 5.0, panels=2)
+    _over_time(axes[0], part, lambda c: c.series["power_w"])
+    axes[0].set_ylabel("power, simulated (W)")
+    _over_time(axes[1], part, lambda c: c.series["latency_us_mean"])
+    axes[1].set_ylabel("mean latency (µs)")
+    extra = _bound_line(axes[1], part)
+    shaded = _shade_states(axes, part)
+    latencies = [curve.series["latency_us_mean"] for curve in part.curves]
+    drawing.fit(axes[1], np.concatenate(latencies))
+    _finish_time(drawn, axes, part, [*extra, *shaded])
+    subject = part.subject
+    states = f" Shading shows the state of {subject.label}." if subject and shaded else ""
+    bound = " The dotted line is the bound: native times 1 + plf." if extra else ""
+    text = f"Each point is a mean over {_point(part)}.{states}{bound}"
+    alternative = f"Two charts over time on {part.name}: power in watts and mean latency."
+    table = _series_table(part, ("power_w", "latency_us_mean", "iops"))
+    title = "Power and latency over time"
+    return Drawn("power-latency", title, text, alternative, drawing.svg(drawn), table)
+
+
+def cores_and_frequency(part: LoadPart) -> Drawn:
+    """Active cores and their mean frequency over time."""
+    drawn, axes = drawing.figure(WIDTH, 4.4, panels=2)
+    _over_time(axes[0], part, lambda c: c.series["cores_active_mean"])
+    axes[0].set_ylabel("active cores")
+    _over_time(axes[1], part, lambda c: c.series["frequency_hz_mean"] / 1e9)
+    axes[1].set_ylabel("core frequency (GHz)")
+    for axis in axes:
+        axis.set_ylim(bottom=0)
+    shaded = _shade_states(axes, part)
+    _finish_time(drawn, axes, part, shaded)
+    text = f"Each point is a mean over {_point(part)}; frequency is the mean of active cores."
+    alternative = f"Two charts over time on {part.name}: active cores and their frequency."
+    table = _series_table(part, ("cores_active_mean", "frequency_hz_mean"))
+    title = "Active cores and frequency over time"
+    return Drawn("cores-frequency", title, text, alternative, drawing.svg(drawn), table)
+
+
+def latency_distribution(part: LoadPart) -> Drawn:
+    """Share of I/Os slower than a latency, both axes logarithmic."""
+    drawn, (axis,) = drawing.figure(WIDTH, 3.8)
+    table: Table = [["policy", "latency_us", "share_above"]]
+    lowest = 1e-2
+    for curve, stroke in _styled(part):
+        edge, above = exceedance(curve.edge, curve.count)
+        keep = above > 0
+        edge, above = edge[keep], above[keep]
+        table += [[curve.label, *pair] for pair in zip(edge.tolist(), above.tolist(), strict=True)]
+        if len(edge):
+            lowest = min(lowest, float(above[-1]))
+            axis.plot(edge, above, drawstyle="steps-post", **_line(stroke, len(edge)))
+    drawing.exceedance_axis(axis, lowest)
+    _legend(drawn, part, [])
+    text = "Further left is faster; where a curve crosses a dotted line is that percentile."
+    alternative = f"Distribution of latency on {part.name}: share of I/Os above each latency."
+    title = "Latency distribution"
+    return Drawn("latency-distribution", title, text, alternative, drawing.svg(drawn), table)
+
+
+def power_by_component(part: LoadPart) -> Drawn:
+    """Mean power of cores, drives and the rest, one bar for each policy."""
+    names = [name for name, *_ in drawing.COMPONENTS]
+    drawn, (axis,) = drawing.figure(WIDTH, 1.2 + 0.46 * len(part.curves))
+    table: Table = [["policy", *(f"power_{name}_w_mean" for name in names), "power_w_mean"]]
+    total_most = max(curve.row.values["power_w_mean"] for curve in part.curves)
+    for position, curve in enumerate(part.curves):
+        row, left = curve.row, 0.0
+        watts = [_component_w(row, name) for name in names]
+        table.append([curve.label, *watts, row.values["power_w_mean"]])
+        for value, (_, colour, hatch, ink) in zip(watts, drawing.COMPONENTS, strict=True):
+            axis.barh(
+                position,
+                value,
+                left=left,
+                height=0.66,
+                color=colour,
+                hatch=hatch,
+                edgecolor="#333333",
+                linewidth=0.6,
+            )
+            if value > 0.07 * total_most:
+                box = {"boxstyle": "round,pad=0.15", "facecolor": colour, "edgecolor": "none"}
+                middle = left + value / 2
+                axis.text(
+                    middle, position, number(value), ha="center", va="center", color=ink, bbox=box
+                )
+            left += value
+        axis.text(
+            left + 0.01 * total_most, position, f"{number(left)} W", va="center", weight="bold"
+        )
+    axis.set_yticks(range(len(part.curves)), [curve.label for curve in part.curves])
+    axis.invert_yaxis()
+    axis.grid(axis="y", visible=False)
+    axis.set_xlim(0, 1.12 * total_most)
+    axis.set_xlabel("mean power, simulated (W)")
+    patches = [
+        Patch(facecolor=colour, hatch=hatch, edgecolor="#333333", label=name)
+        for name, colour, hatch, _ in drawing.COMPONENTS
+    ]
+    drawn.legend(handles=patches, loc="outside upper left", ncols=3)
+    text = "What the whole server draws, split into its cores, its drives and everything else."
+    alternative = f"Bars of mean power by component on {part.name}, one for each policy."
+    title = "Power by component"
+    return Drawn("power-components", title, text, alternative, drawing.svg(drawn), table)
+
+
+def sweep(part: LoadPart) -> Drawn:
+    """Saving and latency over the values of one setting, one above the other."""
+    run = next(row.run for row in part.sweep if row.run.sweep_setting)
+    setting, base = str(run.sweep_setting), str(run.sweep_of)
+    names = ("saving_share", "relative_latency_us_mean", "relative_latency_us_p99")
+    table: Table = [["policy", setting, *names]]
+    points = [
+        (row.run.settings[setting], row) for row in part.sweep if row.get(names[0]) is not None
+    ]
+    for value, row in points:
+        table.append([base, value, *(row.get(name) for name in names)])
+    numeric = all(isinstance(value, int | float) for value, _ in points)
+    x: list[Any] = [value if numeric else str(value) for value, _ in points]
+    drawn, axes = drawing.figure(WIDTH, 4.6, panels=2)
+    stroke = drawing.strokes([run.policy])[0]
+    style: dict[str, Any] = {"color": stroke.colour, "marker": stroke.marker, "linewidth": 1.6}
+    savings = [100 * row.values[names[0]] for _, row in points]
+    axes[0].plot(x, savings, **style)
+    axes[0].set_ylabel("power saved (%)")
+    axes[0].set_ylim(min(0.0, 1.2 * min(savings)), 1.2 * max(*savings, 1.0))
+    axes[1].plot(x, [row.values.get(names[1], np.nan) for _, row in points], **style)
+    p99: dict[str, Any] = {"color": "#D55E00", "marker": "v", "linestyle": "--", "linewidth": 1.2}
+    axes[1].plot(x, [row.values.get(names[2], np.nan) for _, row in points], **p99)
+    axes[1].set_ylabel("latency, relative to native")
+    axes[1].set_xlabel(f"{setting} of {base}")
+    handles = [Line2D([], [], label=f"{base}: saving, mean latency", **style)]
+    handles.append(Line2D([], [], label="p99 latency", **p99))
+    if setting == "plf" and numeric:
+        bound: dict[str, Any] = {"color": "#555555", "linestyle": ":", "linewidth": 1.2}
+        axes[1].plot(x, [1 + value for value in x], **bound)
+        handles.append(Line2D([], [], label="bound on the mean, 1 + plf", **bound))
+    drawn.legend(handles=handles, loc="outside upper left", ncols=3, handlelength=3.2)
+    text = f"{len(points)} values of {setting}, everything else unchanged."
+    alternative = f"Power saved and relative latency on {part.name} over values of {setting}."
+    title = f"Sweep of {setting}"
+    return Drawn("sweep", title, text, alternative, drawing.svg(drawn), table)
+
+
+def _component_w(row: Row, name: str) -> float:
+    return row.values[f"energy_{name}_j"] / row.values["duration_s"]
+
+
+def _styled(part: LoadPart) -> Iterator[tuple[Curve, drawing.Stroke]]:
+    """Curves with their strokes, the subject last so that it lies on top."""
+    styles = drawing.strokes([curve.row.run.policy for curve in part.curves])
+    pairs = list(zip(part.curves, styles, strict=True))
+    return iter(sorted(pairs, key=lambda pair: pair[0] is part.subject))
+
+
+def _line(stroke: drawing.Stroke, points: int) -> dict[str, Any]:
+    return {
+        "color": stroke.colour,
+        "linestyle": stroke.dashes,
+        "linewidth": stroke.width,
+        "marker": stroke.marker,
+        "markersize": 4.5,
+        "markevery": max(1, points // 10),
+    }
+
+
+def _over_time(axis: Axes, part: LoadPart, column: Callable[[Curve], Any]) -> None:
+    for curve, stroke in _styled(part):
+        values = column(curve)
+        axis.plot(curve.series["start_s"], values, **_line(stroke, len(values)))
+
+
+def _bound_line(axis: Axes, part: LoadPart) -> list[Line2D]:
+    """The subject's bound on mean latency: native's latency times 1 + plf."""
+    if not part.subject or not part.native:
+        return []
+    plf, native = part.subject.row.run.plf, part.native
+    label = f"bound, native + {percent(plf)}"
+    style: dict[str, Any] = {"color": "#D55E00", "linestyle": ":", "linewidth": 1.2}
+    axis.plot(native.series["start_s"], native.series["latency_us_mean"] * (1 + plf), **style)
+    return [Line2D([], [], label=label, **style)]
+
+
+def _shade_states(axes: list[Axes], part: LoadPart) -> list[Patch]:
+    """Shade the subject's states; nothing where it has none."""
+    subject = part.subject
+    if subject is None or not (subject.states < len(drawing.STATES)).any():
+        return []
+    states, start_s = subject.states, subject.states_start_s
+    changes = np.flatnonzero(np.diff(states)) + 1
+    begins = np.concatenate([[0], changes])
+    end_s = float(subject.series["start_s"][-1] + subject.series["span_s"][-1])
+    ends = np.append(start_s[changes], end_s)
+    seen = set()
+    for begin, end in zip(begins, ends, strict=True):
+        state = int(states[begin])
+        if state >= len(drawing.STATES):
+            continue
+        seen.add(state)
+        _, colour, opacity, hatch = drawing.STATES[state]
+        for axis in axes:
+            band = axis.axvspan(start_s[begin], end, zorder=0, facecolor=colour, alpha=opacity)
+            band.set(linewidth=0, hatch=hatch)
+    return [
+        Patch(facecolor=colour, alpha=2 * opacity, hatch=hatch, label=name)
+        for state, (name, colour, opacity, hatch) in enumerate(drawing.STATES)
+        if state in seen
+    ]
+
+
+def _finish_time(drawn: Figure, axes: list[Axes], part: LoadPart, extra: list[Any]) -> None:
+    axes[-1].set_xlabel("simulated time (s)")
+    end_s = max(float((c.series["start_s"] + c.series["span_s"])[-1]) for c in part.curves)
+    axes[-1].set_xlim(0, end_s)
+    profile = part.facts.get("profile")
+    spans = {segment["span_s"] for segment in profile["segments"]} if profile else set()
+    if profile and len(spans) == 1:
+        hours = profile["compression"] / 3600
+        top = axes[0].secondary_xaxis("top", functions=(lambda s: s * hours, lambda h: h / hours))
+        top.set_xlabel("hour of the profile that it stands for")
+        if end_s * hours <= 48:
+            top.set_xticks(np.arange(0, end_s * hours + 0.01, 3 if end_s * hours > 8 else 1))
+    _legend(drawn, part, extra)
+
+
+def _legend(drawn: Figure, part: LoadPart, extra: list[Any]) -> None:
+    styles = drawing.strokes([curve.row.run.policy for curve in part.curves])
+    handles: list[Any] = []
+    for curve, stroke in zip(part.curves, styles, strict=True):
+        line = _line(stroke, 1) | {"markevery": 1, "label": curve.label}
+        handles.append(Line2D([], [], **line))
+    drawn.legend(handles=[*handles, *extra], loc="outside upper left", ncols=4, handlelength=3.2)
+
+
+def _point(part: LoadPart) -> str:
+    return f"{part.curves[0].point_s:g} s"
+
+
+def _series_table(part: LoadPart, columns: tuple[str, ...]) -> Table:
+    table: Table = [["policy", "start_s", "span_s", *columns]]
+    for curve in part.curves:
+        picked = [curve.series[name] for name in ("start_s", "span_s", *columns)]
+        for values in zip(*(column.tolist() for column in picked), strict=True):
+            shown = ["" if isinstance(v, float) and np.isnan(v) else v for v in values]
+            table.append([curve.label, *shown])
+    return table

@@ -1,0 +1,152 @@
+"""What a report shows, read from a result folder."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wattio.analysis.histogram import Counts, Edges, merge
+from wattio.errors import ResultError
+from wattio.kinds.simulation.folder import SimulationFolder
+from wattio.kinds.simulation.plan import BOUND_BY, REFERENCE
+from wattio.kinds.simulation.summary import Row, rows
+from wattio.report.drawing import POINTS
+from wattio.results.catalog import Recorded
+from wattio.results.samples import Windows
+
+
+@dataclass(frozen=True)
+class Curve:
+    """One policy on one load: its row, its first seed over time, its latencies over all seeds."""
+
+    row: Row
+    series: Windows
+    point_s: float
+    states: NDArray[np.float64]
+    states_start_s: NDArray[np.float64]
+    edge: Edges
+    count: Counts
+
+    @property
+    def label(self) -> str:
+        """How the policy is called."""
+        return self.row.run.label
+
+
+@dataclass(frozen=True)
+class LoadPart:
+    """All that a report says about one load."""
+
+    name: str
+    server: str
+    facts: dict[str, Any]
+    curves: list[Curve]
+    sweep: list[Row]
+
+    @property
+    def subject(self) -> Curve | None:
+        """The policy that the report is about: PACER, or else the one that saves most."""
+        tried = [c for c in self.curves if c.row.run.policy not in (REFERENCE, BOUND_BY)]
+        own = [curve for curve in tried if curve.row.run.policy == "pacer"]
+        return max(own[:1] or tried, key=lambda c: c.row.get("saving_share") or 0.0, default=None)
+
+    @property
+    def native(self) -> Curve | None:
+        """The reference."""
+        return next((c for c in self.curves if c.row.run.policy == REFERENCE), None)
+
+
+@dataclass(frozen=True)
+class Result:
+    """A whole result folder, as a report needs it."""
+
+    folder: SimulationFolder
+    resolved: dict[str, Any]
+    inputs: dict[str, Any]
+    machine: dict[str, Any]
+    iterations: list[Recorded]
+    loads: list[LoadPart]
+    complete: bool
+
+
+def gather(path: Path) -> Result:
+    """Read a result folder. Raises ResultError where it holds nothing to report."""
+    folder = SimulationFolder(path)
+    iterations = folder.iterations()
+    if not iterations:
+        raise ResultError(f"{path}: holds no iteration that has ended; nothing to report")
+    inputs = folder.inputs()
+    summary = rows(iterations)
+    loads = []
+    for name in dict.fromkeys(row.run.load for row in summary):
+        own = [row for row in summary if row.run.load == name]
+        curves = [_curve(folder, row, iterations) for row in own if row.run.sweep_of is None]
+        facts = inputs["loads"][name]
+        loads.append(LoadPart(name, own[0].run.server, facts, curves, _sweep(own)))
+    return Result(
+        folder,
+        folder.resolved(),
+        inputs,
+        folder.machine(),
+        iterations,
+        loads,
+        folder.complete(),
+    )
+
+
+def _sweep(own: list[Row]) -> list[Row]:
+    """The points of a load's sweep, with the policy that is itself one of them, by value."""
+    points = [row for row in own if row.run.sweep_of is not None]
+    if not points:
+        return []
+    setting, base = points[0].run.sweep_setting, points[0].run.sweep_of
+    points = [row for row in points if (row.run.sweep_setting, row.run.sweep_of) == (setting, base)]
+    points += [row for row in own if row.run.label == base and setting in row.run.settings]
+    values = [row.run.settings[str(setting)] for row in points]
+    if all(isinstance(value, int | float) for value in values):
+        points.sort(key=lambda row: float(row.run.settings[str(setting)]))
+    return points
+
+
+def _curve(folder: SimulationFolder, row: Row, iterations: list[Recorded]) -> Curve:
+    own = [item for item in iterations if item.run.name == row.run.name]
+    own = [item for item in own if item.usable] or own
+    outcomes = (folder.read_outcome(item) for item in own)
+    first = next(outcomes)
+    edge, count = first.latency_histogram
+    for other in outcomes:
+        edge, count = merge([(edge, count), other.latency_histogram])
+    series, point_s = binned(first.windows)
+    windows = first.windows
+    return Curve(row, series, point_s, windows["state"], windows["start_s"], edge, count)
+
+
+def binned(windows: Windows) -> tuple[Windows, float]:
+    """Windows averaged into at most POINTS points, and the span of a point in seconds.
+
+    Power is energy over span, latency is weighted by I/Os; a point without I/Os has no latency.
+    """
+    count = len(windows["span_s"])
+    step = max(1, -(-count // POINTS))
+    starts = np.arange(0, count, step)
+
+    def total(column: NDArray[np.float64]) -> NDArray[np.float64]:
+        return np.add.reduceat(np.nan_to_num(column), starts)
+
+    span_s, ios = total(windows["span_s"]), total(windows["ios"])
+    with np.errstate(invalid="ignore", divide="ignore"):
+        latency = total(windows["ios"] * np.nan_to_num(windows["latency_us_mean"])) / ios
+    series = {
+        "start_s": windows["start_s"][starts],
+        "span_s": span_s,
+        "iops": ios / span_s,
+        "power_w": total(windows["energy_j"]) / span_s,
+        "latency_us_mean": np.where(ios > 0, latency, np.nan),
+    }
+    for name in ("cores_active_mean", "frequency_hz_mean"):
+        series[name] = total(windows[name] * windows["span_s"]) / span_s
+    return series, float(np.max(span_s))

@@ -1,0 +1,65 @@
+"""What a study needs of the simulator, and the simulator that gives it."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+from wattio import _core
+from wattio.simulator import oracle, simulation
+from wattio.simulator.simulation import Outcome, Request, Setting
+
+
+class Simulator(Protocol):
+    """The seam between studies and what runs them; tests put a made-up one here."""
+
+    def simulate(
+        self,
+        request: Request,
+        *,
+        progress: Callable[[float], None] | None = None,
+        cancelled: threading.Event | None = None,
+    ) -> Outcome:
+        """Run one simulation."""
+
+    def relate(self, outcome: Outcome, native: Outcome, plf: float) -> dict[str, Any]:
+        """Compare a run with its native twin."""
+
+    def server(self, name: str, power_model: str | None = None) -> dict[str, Any]:
+        """A server description, resolved, with the core power of a model's file."""
+
+    def settings(self, policy: str, given: Mapping[str, Setting]) -> dict[str, Setting]:
+        """All settings of a policy, defaults filled in."""
+
+
+class NativeSimulator:
+    """The simulator that wattio ships."""
+
+    def simulate(
+        self,
+        request: Request,
+        *,
+        progress: Callable[[float], None] | None = None,
+        cancelled: threading.Event | None = None,
+    ) -> Outcome:
+        """Run one simulation. Raises InputError for bad input, Cancelled when it is set."""
+        return simulation.simulate(request, progress=progress, cancelled=cancelled)
+
+    def relate(self, outcome: Outcome, native: Outcome, plf: float) -> dict[str, Any]:
+        """The keys `relative_to_native` and `bound` of a run."""
+        return simulation.relate(outcome, native, plf)
+
+    def server(self, name: str, power_model: str | None = None) -> dict[str, Any]:
+        """The resolved description of a built-in server or of a file. Raises InputError."""
+        text = simulation.described(name, power_model)
+        description: dict[str, Any] = json.loads(_core.check_server(text))
+        return description
+
+    def settings(self, policy: str, given: Mapping[str, Setting]) -> dict[str, Setting]:
+        """All settings of a policy, defaults filled in. Raises InputError."""
+        if policy == simulation.ORACLE:
+            return oracle.check(dict(given))
+        resolved: dict[str, Setting] = json.loads(_core.check_policy(policy, json.dumps(given)))
+        return resolved

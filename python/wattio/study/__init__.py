@@ -1,1 +1,0 @@
-"""Studies: study file -> plan -> run -> result folder."""

@@ -1,0 +1,146 @@
+"""Checking of files that users write: what they are shows by their content."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from pydantic import Field
+
+from wattio import _core
+from wattio.errors import InputError
+from wattio.files import document
+from wattio.files.document import Document, Strict
+from wattio.kinds.simulation import execute, schema
+from wattio.kinds.simulation.schema import Setting
+from wattio.simulator import profile
+from wattio.simulator.native import Simulator
+
+
+class _PolicyHead(Strict):
+    name: str
+
+
+class PolicyFile(Strict):
+    """A policy file: `[policy]` with a name, `[settings]` with what differs from the defaults."""
+
+    policy: _PolicyHead
+    settings: dict[str, Setting] = Field(default_factory=dict)
+
+
+def check_file(path: Path, simulator: Simulator) -> str:
+    """Say in a few words what a file is. Raises InputError where it cannot be used."""
+    source = document.read(path)
+    # A study holds [[policy]] too, as an array; it is asked for first.
+    for key, check in _CHECKS.items():
+        if isinstance(source.content.get(key), dict):
+            return check(source, simulator)
+    kinds = ", ".join(f"[{key}]" for key in _CHECKS)
+    raise InputError(
+        f"{path}: is no file of wattio's: it has none of the tables {kinds};"
+        " see wattio check --help"
+    )
+
+
+def _study(source: Document, simulator: Simulator) -> str:
+    kind = schema.kind_of(source)
+    if kind == "fleet":
+        from wattio.kinds.fleet import plan as fleets
+
+        found = fleets.make(source)
+        count = len(found.members)
+        return f"fleet of {count} servers under {len(found.runs)} policies"
+    if kind == "measurement":
+        from wattio.kinds.measurement import plan
+
+        return f"measurement study of {len(plan.make(source).iterations)} iterations"
+    count = len(execute.prepare(source, simulator).iterations)
+    return f"simulation study of {count} runs"
+
+
+def _profile(source: Document, _: Simulator) -> str:
+    day = profile.from_document(source)
+    return (
+        f"profile of {day.span_s / 3600:g} h in {len(day.segments)} segments,"
+        f" {day.simulated_s:g} s to simulate"
+    )
+
+
+def _daemon(source: Document, _: Simulator) -> str:
+    _core.check_daemon_config(source.text, str(source.path))
+    return f"configuration of wattiod for {source.content['name']}"
+
+
+def _policy(source: Document, simulator: Simulator) -> str:
+    if "group" in source.content:  # A daemon's that lacks [latency], which is its first fault.
+        return _daemon(source, simulator)
+    parsed = document.validate(PolicyFile, source)
+    try:
+        settings = simulator.settings(parsed.policy.name, parsed.settings)
+    except InputError as error:
+        raise source.error(("policy", "name"), str(error)) from None
+    return f"settings of policy {parsed.policy.name}, {len(settings)} with defaults"
+
+
+def _server(source: Document, simulator: Simulator) -> str:
+    try:
+        description: dict[str, Any] = simulator.server(str(source.path))
+    except InputError as error:
+        text = str(error)
+        raise InputError(text if str(source.path) in text else f"{source.path}: {text}") from None
+    return f"server description {description.get('name', '')}".rstrip()
+
+
+def _power_model(source: Document, _: Simulator) -> str:
+    try:
+        model = _core.PowerModel(source.text)
+    except InputError as error:
+        raise InputError(f"{source.path}: {error}") from None
+    facts = json.loads(model.facts())
+    origin = "every coefficient measured" if facts["is_measured"] else "not all of it measured"
+    return f"power model of {facts['name']}, {origin}"
+
+
+def _peak(source: Document, _: Simulator) -> str:
+    from wattio.peak import file
+
+    content = file.from_document(source)
+    return f"theoretical peak of {content.peak.name} from {len(content.part)} parts"
+
+
+def _platform(source: Document, _: Simulator) -> str:
+    from wattio.models.files import PlatformFile
+
+    found = document.validate(PlatformFile, source)
+    return f"platform {found.platform.name}, for advice on I/O"
+
+
+def _application(source: Document, _: Simulator) -> str:
+    from wattio.models.files import ApplicationFile
+
+    found = document.validate(ApplicationFile, source)
+    return f"application {found.build().name}, for advice on I/O"
+
+
+def _hpcio(source: Document, _: Simulator) -> str:
+    from wattio.hpcio import Config
+
+    found = Config.read(source.path)
+    return f"configuration of the I/O middleware, approach {found.approach_text}"
+
+
+_CHECKS = {
+    "study": _study,
+    "profile": _profile,
+    "peak": _peak,
+    "platform": _platform,
+    "application": _application,
+    "hpcio": _hpcio,
+    "latency": _daemon,
+    "policy": _policy,
+    "cores": _server,
+    "core_frequency": _power_model,
+    "rest": _power_model,
+}
+"""What checks a file, by the table that only such a file has."""
