@@ -1,15 +1,16 @@
 from __future__ import annotations
 
 import pytest
-from wattio.kinds.measurement import compare, metrics, summary
-from wattio.results.catalog import Metrics, Recorded, Verdict
-from wattio.results.runs import Run
+from wattio.kinds.measurement import compare
+from wattio.kinds.measurement.summary import normalised_edp
+from wattio.results import summary
+from wattio.results.runs import Metrics, Recorded, Run, Verdict
 
 VALID, WARN, INVALID = Verdict("VALID", ""), Verdict("WARN", "LOW_N"), Verdict("INVALID", "GAP")
 
 
 def run(label: str = "local, 1 client") -> Run:
-    return Run("posix", "local", "measured", label, {"clients": 1}, 0.0)
+    return Run("posix", "local", label, {"clients": 1})
 
 
 def recorded(
@@ -22,13 +23,13 @@ def recorded(
     seconds: float = 10.0,
 ) -> Recorded:
     metrics: Metrics = {
-        "write.energy_j": (energy_j, "J"),
-        "write.seconds": (seconds, "s"),
-        "write.bytes": (size, "B"),
-        "write.edp_w1": (energy_j * seconds, "J s"),
+        "energy_j": (energy_j, "J"),
+        "seconds": (seconds, "s"),
+        "bytes": (size, "B"),
+        "edp_w1": (energy_j * seconds, "J s"),
     }
     identity = f"{of.name} {repetition} {attempt}"
-    return Recorded(identity, of, 1, repetition, 1, (verdict,), metrics, attempt)
+    return Recorded(identity, of, 1, repetition, 1, (verdict,), {"write": metrics}, attempt)
 
 
 def test_invalid_iterations_are_counted_and_never_averaged() -> None:
@@ -68,33 +69,18 @@ def test_a_run_whose_iterations_are_all_invalid_is_still_told_of() -> None:
 def test_products_are_normalised_over_equal_work_only() -> None:
     one, other = run(), run("local, 2 clients")
     equal = summary.rows([recorded(one, 0, 30.0), recorded(other, 0, 90.0)])
-    found = summary.normalised_edp(equal, 1)
+    found = normalised_edp(equal, 1)
     assert found == {one.name: 1.0, other.name: 3.0}
     unequal = summary.rows([recorded(one, 0, 30.0), recorded(other, 0, 90.0, size=200.0)])
-    assert summary.normalised_edp(unequal, 1) == {}
-    assert summary.normalised_edp([], 1) == {}
+    assert normalised_edp(unequal, 1) == {}
+    assert normalised_edp([], 1) == {}
 
 
 def rows_of(
     values: list[float], label: str = "local, 1 client", size: float = 100.0
-) -> summary.PhaseRow:
+) -> summary.Row:
     made = [recorded(run(label), n, value, size=size) for n, value in enumerate(values)]
     return summary.rows(made)[0]
-
-
-def test_a_phase_whose_name_has_dots_keeps_its_metrics() -> None:
-    found = metrics.by_phase(
-        {
-            "write.4k.seconds": (2.0, "s"),
-            "write.4k.read.bytes": (8.0, "B"),
-            "write.seconds": (1.0, "s"),
-            "write.energy_j": (3.0, "J"),
-        }
-    )
-    assert found == {
-        "write.4k": {"seconds": (2.0, "s"), "read.bytes": (8.0, "B")},
-        "write": {"seconds": (1.0, "s"), "energy_j": (3.0, "J")},
-    }
 
 
 def test_energy_delay_products_of_unequal_work_are_not_compared() -> None:

@@ -73,10 +73,10 @@ def compare(
 
 
 def _is_measured(side: str) -> bool:
-    from wattio.results.folder import ResultFolder
+    from wattio.results.folder import kind_of
 
     path = Path(side) if Path(side).exists() else Path(side.partition(":")[0])
-    return path.is_dir() and ResultFolder(path).kind == "measurement"
+    return path.is_dir() and kind_of(path) == "measurement"
 
 
 def _measured(first: str, second: str, as_json: bool) -> int:

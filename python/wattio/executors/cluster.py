@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 from wattio.errors import HostError, InputError
 from wattio.executors.threads import Finished, OnDone, Watch
-from wattio.kinds.simulation.plan import BOUND_BY, Iteration
-from wattio.results.catalog import Phase
+from wattio.kinds.simulation.plan import BOUND_BY
+from wattio.results.plan import Iteration
+from wattio.results.runs import Phase
 from wattio.simulator import simulation
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ class ClusterExecutor:
         self._watch = watch
         self._simulate = simulate
 
-    def run(self, iterations: Sequence[Iteration], on_done: OnDone) -> None:
+    def run(self, iterations: Sequence[Iteration[Any]], on_done: OnDone) -> None:
         """Run all of them. On any error, and on Ctrl-C, the others are given up first.
 
         Raises HostError where the cluster does not answer or runs another version.

@@ -17,7 +17,7 @@ from wattio.analysis.histogram import Counts, Edges, WindowHistograms, merge, pe
 from wattio.kinds.governor.journal import Machine, Summary
 from wattio.kinds.governor.windows import Columns
 from wattio.kinds.simulation.metrics import PERCENTILES, STATES
-from wattio.results.catalog import Metrics, Verdict
+from wattio.results.runs import Metrics, Verdict
 
 STABLE = float(STATES.index("stable"))
 """Number of the state in which a law saves."""

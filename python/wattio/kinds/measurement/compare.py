@@ -14,9 +14,9 @@ import numpy as np
 from wattio.analysis.statistics import RESAMPLES, Interval
 from wattio.errors import InputError
 from wattio.files.document import nearest
-from wattio.kinds.measurement import summary
 from wattio.kinds.measurement.folder import MeasurementFolder
-from wattio.kinds.measurement.summary import Estimate, PhaseRow
+from wattio.results import summary
+from wattio.results.summary import Estimate, Row
 
 METRICS = (
     "seconds",
@@ -65,7 +65,7 @@ class Side:
             raise InputError(f"{path}: has no run {run!r}; {nearest(run, known)}")
         return cls(folder, run)
 
-    def rows(self) -> list[PhaseRow]:
+    def rows(self) -> list[Row]:
         """The phases of every run, or of the named one."""
         found = summary.rows(self.folder.iterations())
         return [row for row in found if self.run in (None, row.run.name)]
@@ -146,11 +146,11 @@ def _sentence(ratios: Sequence[Ratio]) -> str:
     return "Beyond noise: " + ", ".join(parts) + "."
 
 
-def _key(row: PhaseRow, named: bool) -> tuple[str, str]:
+def _key(row: Row, named: bool) -> tuple[str, str]:
     return ("" if named else row.run.name, row.phase)
 
 
-def _ratios(left: PhaseRow, right: PhaseRow) -> list[Ratio]:
+def _ratios(left: Row, right: Row) -> list[Ratio]:
     found = []
     for name in METRICS:
         first, second = left.get(name), right.get(name)

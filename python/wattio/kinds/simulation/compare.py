@@ -21,7 +21,7 @@ from wattio.analysis.statistics import Interval
 from wattio.errors import InputError
 from wattio.files.document import nearest
 from wattio.kinds.simulation.folder import SimulationFolder
-from wattio.results.catalog import Recorded
+from wattio.results.runs import Recorded
 from wattio.simulator.simulation import Outcome
 
 METRICS = (

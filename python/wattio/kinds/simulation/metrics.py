@@ -9,8 +9,8 @@ import numpy as np
 
 from wattio.analysis import efficiency, energy
 from wattio.analysis.histogram import WindowHistograms, percentile
-from wattio.results.catalog import Metrics, Verdict
 from wattio.results.recompute import BALANCE_LIMIT
+from wattio.results.runs import Metrics, Verdict
 from wattio.simulator.simulation import Outcome
 
 UNITS = {
