@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from wattio.errors import ResultError
 from wattio.results.catalog import Catalog
-from wattio.results.runs import Metrics, Recorded, Run, Verdict
+from wattio.results.runs import Metrics, Recorded, Run, Setting, Verdict
 
 RUN = Run("load", "server", "label", {}, {"policy": "p", "plf": 0.2})
 PHASES = ("idle", "write")
@@ -125,7 +125,12 @@ def test_catalogs_of_version_0_1_are_read_on(
         catalog = Catalog(path)
         simulated, measured = catalog.iterations()
         catalog.close()
-        facts = {"policy": "pacer", "plf": 0.1, "sweep_of": "PACER", "sweep_setting": "plf"}
+        facts: dict[str, Setting] = {
+            "policy": "pacer",
+            "plf": 0.1,
+            "sweep_of": "PACER",
+            "sweep_setting": "plf",
+        }
         assert simulated.run == Run("day", "small", "PACER plf=0.1", {"plf": 0.1}, facts)
         assert simulated.metrics == {"energy_j": (5.0, "J")}
         assert measured.run == Run("posix", "local", "local, 1 client", {"clients": 1})

@@ -16,9 +16,11 @@ from wattio.analysis.statistics import Interval
 from wattio.errors import InputError, ResultError
 from wattio.executors.threads import SimulationExecutor
 from wattio.files import document
-from wattio.kinds.simulation import compare, execute, metrics, recompute
+from wattio.kinds.simulation import execute, metrics, recompute
+from wattio.kinds.simulation.compare import ratios
 from wattio.kinds.simulation.folder import SimulationFolder
 from wattio.results import samples, summary
+from wattio.results.compare import compare, side
 from wattio.simulator.simulation import Outcome, Request
 
 STUDY = """\
@@ -300,23 +302,24 @@ def test_samples_keep_absent_values_and_histograms(tmp_path: Path) -> None:
 
 def test_compare_draws_seeds_where_there_are_several(study: Path, tmp_path: Path) -> None:
     folder = carried_out(study, tmp_path)
-    sides = [compare.Side.parse(f"{folder.path}:steady/{name}") for name in ("native", "PACER")]
-    found = {ratio.metric: ratio for ratio in compare.compare(*sides)}
+    sides = [side(folder, f"steady/{name}") for name in ("native", "PACER")]
+    found = {ratio.metric: ratio for ratio in compare(sides[0], sides[1], ratios)}
     assert found["power_w_mean"].drawn == "2 pairs of seeds"
-    estimate = found["power_w_mean"].second / found["power_w_mean"].first
-    assert found["power_w_mean"].ratio.estimate == pytest.approx(estimate)
-    assert found["latency_us_mean"].ratio.estimate == pytest.approx(1.1, abs=1e-3)
+    power = found["power_w_mean"]
+    assert power.ratio == pytest.approx(power.second.mean / power.first.mean)
+    assert found["latency_us_mean"].ratio == pytest.approx(1.1, abs=1e-3)
 
 
 def test_compare_draws_windows_where_there_is_one_run(study: Path, tmp_path: Path) -> None:
     study.write_text(STUDY.replace("[1, 2]", "[1]"))
     folder = carried_out(study, tmp_path)
-    side = compare.Side.parse(str(folder.path))
-    same = compare.compare(side, side)
-    assert {ratio.ratio for ratio in same} == {Interval(1.0, 1.0, 1.0, 0.95)}
-    sides = [compare.Side.parse(f"{folder.path}:steady/{name}") for name in ("native", "PACER")]
-    found = {ratio.metric: ratio for ratio in compare.compare(*sides)}
-    power = found["power_w_mean"].ratio
+    whole = side(folder, None)
+    same = compare(whole, whole, ratios)
+    assert {ratio.interval for ratio in same} == {Interval(1.0, 1.0, 1.0, 0.95)}
+    sides = [side(folder, f"steady/{name}") for name in ("native", "PACER")]
+    found = {ratio.metric: ratio for ratio in compare(sides[0], sides[1], ratios)}
+    power = found["power_w_mean"].interval
+    assert power is not None
     assert found["power_w_mean"].drawn == "blocks of windows, one run each"
     assert power.low < power.estimate < power.high < 1
 
@@ -324,7 +327,7 @@ def test_compare_draws_windows_where_there_is_one_run(study: Path, tmp_path: Pat
 def test_compare_names_the_nearest_run(study: Path, tmp_path: Path) -> None:
     folder = carried_out(study, tmp_path)
     with pytest.raises(InputError, match='did you mean "steady/PACER"'):
-        compare.Side.parse(f"{folder.path}:steady/PACR")
+        side(folder, "steady/PACR")
 
 
 def test_a_folder_that_is_no_result_is_refused(tmp_path: Path) -> None:

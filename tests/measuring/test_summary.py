@@ -4,6 +4,7 @@ import pytest
 from wattio.kinds.measurement import compare
 from wattio.kinds.measurement.summary import normalised_edp
 from wattio.results import summary
+from wattio.results.compare import sentence
 from wattio.results.runs import Metrics, Recorded, Run, Verdict
 
 VALID, WARN, INVALID = Verdict("VALID", ""), Verdict("WARN", "LOW_N"), Verdict("INVALID", "GAP")
@@ -87,20 +88,20 @@ def test_energy_delay_products_of_unequal_work_are_not_compared() -> None:
     left = rows_of([100.0, 101])
     same, twice = (rows_of([200.0, 202], size=size) for size in (100.0, 200.0))
     told, untold = (
-        {ratio.metric for ratio in compare._ratios(left, right)} for right in (same, twice)
+        {ratio.metric for ratio in compare.of_rows(left, right)} for right in (same, twice)
     )
     assert told - untold == {"edp_w1"}
 
 
 def test_a_difference_beyond_noise_is_said_in_words() -> None:
     left, right = rows_of([100.0, 101, 99]), rows_of([200.0, 202, 198])
-    found = compare._ratios(left, right)
+    found = compare.of_rows(left, right)
     energy = next(ratio for ratio in found if ratio.metric == "energy_j")
     assert energy.ratio == pytest.approx(2.0)
     assert energy.beyond_noise
     few = " 3 repetitions are few: intervals over them are too narrow."
-    assert compare.sentence([energy]) == "Beyond noise: energy 100.0 % higher (worse)." + few
-    same = compare._ratios(left, rows_of([100.5, 99.5, 100]))
-    assert compare.sentence(same) == "Nothing differs beyond noise." + few
-    single = compare._ratios(rows_of([100.0]), right)
-    assert compare.sentence(single).startswith("One repetition on a side says nothing")
+    assert sentence([energy]) == "Beyond noise: energy 100.0 % higher (worse)." + few
+    same = compare.of_rows(left, rows_of([100.5, 99.5, 100]))
+    assert sentence(same) == "Nothing differs beyond noise." + few
+    single = compare.of_rows(rows_of([100.0]), right)
+    assert sentence(single).startswith("One repetition on a side says nothing")

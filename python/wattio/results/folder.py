@@ -19,6 +19,9 @@ KINDS = ("simulation", "measurement", "fleet", "governor")
 """What a result folder can hold: `kind` in its machine.json."""
 
 
+LEFT_BY_DAEMON = "was left by wattiod; only `wattio report` and `wattio recompute` take it"
+
+
 def kind_of(path: Path) -> str:
     """What a result folder holds, one of KINDS. Raises ResultError where it is not one."""
     try:
@@ -45,8 +48,7 @@ class ResultFolder:
             raise ResultError(f"{path}: is not a result folder: it has no catalog.sqlite")
         found = kind_of(path)
         if found == "governor":
-            message = "was left by wattiod; only `wattio report` and `wattio recompute` take it"
-            raise ResultError(f"{path}: {message}")
+            raise ResultError(f"{path}: {LEFT_BY_DAEMON}")
         if found != self.kind:
             raise ResultError(f"{path}: holds a {found}, not a {self.kind}")
 
