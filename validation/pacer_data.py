@@ -13,8 +13,8 @@ from typing import Any
 from wattio.analysis import statistics
 from wattio.analysis.statistics import Interval
 from wattio.kinds.simulation.folder import SimulationFolder
-from wattio.kinds.simulation.plan import REFERENCE
 from wattio.results.runs import Metrics, Recorded, Run
+from wattio.simulator.policies import REFERENCE
 from wattio.simulator.simulation import Outcome
 
 PATTERNS = ("Rand_R", "Rand_W", "Seq_R", "Seq_W", "Rand_RW")

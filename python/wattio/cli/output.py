@@ -62,7 +62,7 @@ def number(value: float | None) -> str:
 
 def bound(row: Row) -> str:
     """Whether the bound on mean latency was kept, and the share of windows above it."""
-    from wattio.kinds.simulation.plan import REFERENCE
+    from wattio.simulator.policies import REFERENCE
 
     if row.bound_kept is None or row.run.policy == REFERENCE:
         return ABSENT
@@ -72,7 +72,7 @@ def bound(row: Row) -> str:
 
 def captured(row: Row) -> str:
     """Share of the oracle's saving; in brackets where it was had by breaking the bound."""
-    from wattio.kinds.simulation.plan import REFERENCE
+    from wattio.simulator.policies import REFERENCE
 
     value = row.mean("captured_share")
     if value is None or row.run.policy == REFERENCE:

@@ -18,8 +18,8 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-from wattio.kinds.simulation.plan import BOUND_BY
 from wattio.results.plan import Iteration
+from wattio.simulator.policies import BOUND_BY
 
 ORACLE_WEIGHT = 25.0
 """How many plain simulations an oracle's search takes, about; only the bar depends on it."""

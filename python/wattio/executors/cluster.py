@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any
 
 from wattio.errors import HostError, InputError
 from wattio.executors.threads import Finished, OnDone, Watch
-from wattio.kinds.simulation.plan import BOUND_BY
 from wattio.results.plan import Iteration
 from wattio.results.runs import Phase
 from wattio.simulator import simulation
+from wattio.simulator.policies import BOUND_BY
 
 if TYPE_CHECKING:
     from distributed import Client

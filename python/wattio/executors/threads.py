@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from wattio.errors import InputError
-from wattio.kinds.simulation.plan import BOUND_BY
 from wattio.results.plan import Iteration
 from wattio.results.runs import Phase
+from wattio.simulator.policies import BOUND_BY
 
 Watch = Callable[[Iteration[Any], float], None]
 """Told the share of an iteration that is done, from whatever thread runs it."""

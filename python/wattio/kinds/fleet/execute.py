@@ -9,12 +9,12 @@ from typing import Any
 
 from wattio import _core
 from wattio.errors import Cancelled
+from wattio.executors.interrupts import undisturbed
 from wattio.executors.threads import Executor, Finished
 from wattio.kinds.fleet import plan as planning
 from wattio.kinds.fleet import summary
 from wattio.kinds.fleet.folder import FleetFolder, load_json
 from wattio.kinds.fleet.plan import Batch, FleetPlan, FleetRequest
-from wattio.kinds.simulation.execute import undisturbed
 from wattio.results.runs import WHOLE, Recorded, Verdict
 
 

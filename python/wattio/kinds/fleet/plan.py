@@ -14,11 +14,11 @@ from wattio.files.document import Document
 from wattio.kinds.fleet import members
 from wattio.kinds.fleet.members import Member
 from wattio.kinds.fleet.schema import KIND, FleetStudy, GroupEntry, from_document
-from wattio.kinds.simulation.plan import REFERENCE
 from wattio.results.plan import Iteration, Plan, digest
 from wattio.results.runs import Run
 from wattio.simulator import profile, saturation, simulation
 from wattio.simulator.native import NativeSimulator
+from wattio.simulator.policies import REFERENCE
 from wattio.simulator.profile import Pattern
 from wattio.simulator.simulation import Setting
 

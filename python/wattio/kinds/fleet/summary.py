@@ -16,8 +16,8 @@ from wattio.errors import ResultError
 from wattio.kinds.fleet import placing
 from wattio.kinds.fleet.folder import Columns, FleetFolder
 from wattio.kinds.fleet.schema import FleetStudy
-from wattio.kinds.simulation.plan import REFERENCE
 from wattio.results.runs import WHOLE, Metrics, Recorded, Run, Verdict
+from wattio.simulator.policies import REFERENCE
 
 YEAR_H = 8766.0
 TOP = 10

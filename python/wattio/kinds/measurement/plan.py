@@ -22,11 +22,11 @@ from wattio.kinds.measurement.schema import (
     MeasurementStudy,
     MeterEntry,
     SystemEntry,
-    Value,
     WorkloadEntry,
     from_document,
 )
 from wattio.knobs import knobs
+from wattio.knobs.knobs import Value
 from wattio.meters import kind_of, public_name
 from wattio.peak import file as peak_file
 from wattio.results.plan import Iteration, Plan, digest

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import contextlib
-import signal
-import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 
 from wattio.errors import InputError
+from wattio.executors.interrupts import undisturbed
 from wattio.executors.threads import Executor, Finished
 from wattio.files import document
 from wattio.kinds.simulation import metrics, plan, schema
 from wattio.kinds.simulation.folder import SimulationFolder
-from wattio.kinds.simulation.plan import BOUND_BY, REFERENCE, SimulationPlan
+from wattio.kinds.simulation.plan import SimulationPlan
 from wattio.results.plan import Iteration
 from wattio.results.runs import WHOLE, Metrics, Recorded
 from wattio.simulator.native import Simulator
+from wattio.simulator.policies import BOUND_BY, REFERENCE
 from wattio.simulator.simulation import Request
 
 
@@ -65,22 +64,6 @@ def execute(
                     catalog.put_metrics(identity, found)
         finally:
             catalog.close()
-
-
-@contextlib.contextmanager
-def undisturbed() -> Iterator[None]:
-    """Hold Ctrl-C back until what is being written is whole; then raise KeyboardInterrupt."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    held: list[int] = []
-    before = signal.signal(signal.SIGINT, lambda number, _: held.append(number))
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
-    if held:
-        raise KeyboardInterrupt
 
 
 def relations(folder: SimulationFolder, simulator: Simulator) -> dict[str, Metrics]:

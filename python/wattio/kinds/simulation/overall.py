@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from wattio.kinds.simulation.plan import BOUND_BY, REFERENCE
 from wattio.results.summary import Row
+from wattio.simulator.policies import BOUND_BY, REFERENCE
 
 LOADS_MIN = 4
 """With fewer loads their own tables say it all."""

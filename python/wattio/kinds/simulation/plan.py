@@ -11,20 +11,15 @@ from typing import Any
 
 from wattio.errors import InputError
 from wattio.files.document import Document, nearest
-from wattio.kinds.simulation.schema import LoadEntry, PolicyEntry, SimulationStudy
+from wattio.kinds.common import PolicyEntry
+from wattio.kinds.simulation.schema import LoadEntry, SimulationStudy
 from wattio.results.plan import Iteration, Plan, digest
 from wattio.results.runs import Run
 from wattio.simulator import profile
 from wattio.simulator.native import Simulator
+from wattio.simulator.policies import BOUND_BY, REFERENCE
 from wattio.simulator.profile import SegmentEntry
 from wattio.simulator.simulation import Request, Setting
-
-REFERENCE = "native"
-"""The policy that every other one is compared with."""
-
-BOUND_BY = "oracle"
-"""The policy that no other one can beat under the same bound."""
-
 
 _FILES = ("trace", "profile")
 """Keys of a load's request whose value is the path of a file."""

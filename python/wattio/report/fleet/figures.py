@@ -10,9 +10,9 @@ from matplotlib.lines import Line2D
 from wattio.kinds.fleet import summary
 from wattio.kinds.fleet.schema import FleetStudy
 from wattio.kinds.fleet.summary import Policy
-from wattio.kinds.simulation.plan import REFERENCE
 from wattio.report import drawing
 from wattio.report.drawing import WIDTH, Drawn, Table
+from wattio.simulator.policies import REFERENCE
 
 _BINS = 30
 

@@ -12,11 +12,11 @@ from wattio.kinds.fleet import summary
 from wattio.kinds.fleet.folder import COLUMNS, FleetFolder
 from wattio.kinds.fleet.schema import FleetStudy
 from wattio.kinds.fleet.summary import Policy
-from wattio.kinds.simulation.plan import REFERENCE
 from wattio.report import rendering
 from wattio.report.drawing import Table
 from wattio.report.fleet import figures
 from wattio.report.phrases import number, percent
+from wattio.simulator.policies import REFERENCE
 
 _TOLD_MOST = 20
 """So many servers over the bound are named on the page; all are in the table."""

@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 from wattio.analysis.histogram import Counts, Edges, merge
 from wattio.errors import ResultError
 from wattio.kinds.simulation.folder import SimulationFolder
-from wattio.kinds.simulation.plan import BOUND_BY, REFERENCE
 from wattio.report.drawing import POINTS
 from wattio.results.runs import Recorded
 from wattio.results.samples import Windows
 from wattio.results.summary import Row, rows
+from wattio.simulator.policies import BOUND_BY, REFERENCE
 
 
 @dataclass(frozen=True)

@@ -8,12 +8,12 @@ from typing import Any
 
 from wattio.errors import ResultError
 from wattio.kinds.simulation import overall
-from wattio.kinds.simulation.plan import BOUND_BY, REFERENCE
 from wattio.report import rendering
 from wattio.report.drawing import Drawn, Table
 from wattio.report.simulation import figures, phrases
 from wattio.report.simulation.gather import LoadPart, Result, gather
 from wattio.results.summary import Row
+from wattio.simulator.policies import BOUND_BY, REFERENCE
 
 COLUMNS = (
     ("power", "power_w_mean"),

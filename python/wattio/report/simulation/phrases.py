@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from wattio.kinds.simulation.plan import BOUND_BY, REFERENCE
 from wattio.report.phrases import number, percent, times
 from wattio.report.simulation.gather import LoadPart
 from wattio.results.summary import Row
+from wattio.simulator.policies import BOUND_BY, REFERENCE
 
 
 def headline(part: LoadPart) -> str:
