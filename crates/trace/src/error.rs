@@ -4,7 +4,7 @@ use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::Form;
+use crate::format::{Format, UnknownFormat};
 
 /// Where in a trace something is: counted in the uncompressed content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,17 +55,17 @@ pub enum TraceError {
     #[error(
         "the format of the trace is not known: {problem}; known are {}; other rows and columns are \
          read when columns are described",
-        Form::LIST
+        Format::LIST
     )]
-    UnknownForm {
+    UnrecognisedFormat {
         /// What stands at the beginning.
         problem: String,
     },
     /// A record is damaged, or the file is cut.
-    #[error("{form} trace, {at}: {problem}")]
+    #[error("{format} trace, {at}: {problem}")]
     Damaged {
         /// The format the file was found to have.
-        form: Form,
+        format: Format,
         /// Where.
         at: Position,
         /// What was wrong and what is allowed.
@@ -74,11 +74,14 @@ pub enum TraceError {
     /// A setting is out of range.
     #[error("{0}")]
     Setting(String),
-    /// The records cannot be told in the form asked for.
-    #[error("record {record} cannot be written as {form}: {problem}")]
+    /// A format is asked for that does not exist.
+    #[error(transparent)]
+    UnknownFormat(#[from] UnknownFormat),
+    /// The records do not fit the format asked for.
+    #[error("record {record} cannot be written as {format}: {problem}")]
     Unwritable {
-        /// The form asked for.
-        form: Form,
+        /// The format asked for.
+        format: Format,
         /// Number of the record, from 1.
         record: u64,
         /// What does not fit.

@@ -4,6 +4,8 @@ use std::io::{self, Read};
 
 use crate::error::Fault;
 
+/// Bytes looked at to find the format; the formats show within their first lines.
+pub(crate) const SNIFF_BYTES: usize = 64 * 1024;
 /// Longest line of text that is still taken for a record.
 const LINE_BYTES_MAX: usize = 4096;
 const CHUNK_BYTES: usize = 256 * 1024;

@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use super::{Encode, EncodeError};
+use super::codec::{Encode, EncodeError};
 use crate::{Kind, Record};
 
 const TICK_NS: u64 = 100;

@@ -3,7 +3,7 @@
 //! A known format is an entry of [`KNOWN`], in the language that users describe their own files in
 //! ([`Columns`]).
 
-use super::Decode;
+use super::codec::Decode;
 use super::text::{
     Lines, ParseLine, decimal, first_line, length, offset, time_ns, whole, whole_32,
 };
@@ -11,7 +11,7 @@ use crate::columns::{Clock, Meaning, Place, Unit, Words};
 use crate::error::show;
 use crate::input::Line;
 use crate::sink::Sink;
-use crate::{Columns, Form, Record};
+use crate::{Columns, Format, Record};
 
 mod cut;
 mod known;
@@ -24,7 +24,7 @@ const MINOR_BITS: u32 = 20;
 const MAJOR_MAX: u32 = 0xfff;
 
 /// Which of the known formats the first line has the columns of.
-pub(crate) fn recognise(head: &[u8]) -> Option<Form> {
+pub(crate) fn recognise(head: &[u8]) -> Option<Format> {
     let text = first_line(head);
     let fits = |known: &&Known| {
         let Some(rows) = known.rows() else { return false };
@@ -43,12 +43,12 @@ pub(crate) fn recognise(head: &[u8]) -> Option<Form> {
             && rows.words.meaning(cut.field(text, rows.op.at)).is_ok();
         data || known.is_header(&rows, &cut, text)
     };
-    KNOWN.iter().find(fits).map(|known| known.form)
+    KNOWN.iter().find(fits).map(|known| known.format)
 }
 
 /// The decoder of a format that is one of rows.
-pub(super) fn decoder(form: Form) -> Option<Box<dyn Decode>> {
-    let known = KNOWN.iter().find(|known| known.form == form)?;
+pub(super) fn decoder(format: Format) -> Option<Box<dyn Decode>> {
+    let known = KNOWN.iter().find(|known| known.format == format)?;
     let source = Source::Known(known, known.rows()?);
     Some(Box::new(Lines::new(Parser { source, cut: Cut::default() })))
 }

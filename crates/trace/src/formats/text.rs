@@ -1,6 +1,6 @@
 //! What the line-oriented formats share: fields, numbers and the loop over lines.
 
-use super::{BATCH, Decode};
+use super::codec::{BATCH, Decode};
 use crate::columns::{SECTORS, Unit};
 use crate::error::{Fault, show};
 use crate::input::Line;

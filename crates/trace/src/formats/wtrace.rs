@@ -1,4 +1,4 @@
-//! The project's own form: columns of differences in compressed blocks, about 4 bytes a request.
+//! The project's own format: columns of differences in compressed blocks, about 4 bytes a request.
 //!
 //! All numbers are little-endian; `varint` is LEB128 (seven bits a byte, low ones first).
 //!
@@ -23,17 +23,17 @@
 //!
 //! The file ends with a block of 0 records whose payload is the number of records of the file as a
 //! u64: a file that is cut anywhere is noticed. Around it all, gz, xz or zst may stand as with any
-//! other form.
+//! other format.
 
 mod block;
 
 use std::io::{self, Write};
 
-use super::{Decode, Encode, EncodeError};
+use super::codec::{Decode, Encode, EncodeError};
 use crate::error::Fault;
 use crate::error::show;
 use crate::sink::Sink;
-use crate::{Form, Input, Record};
+use crate::{Format, Input, Record};
 use block::{BlockHeader, Last, decode_columns, encode_columns};
 
 const MAGIC: &[u8; 8] = b"\x89wtrace\n";
@@ -43,8 +43,8 @@ const FILE_HEADER_BYTES: usize = MAGIC.len() + 4;
 const BLOCK_RECORDS: usize = 16_384;
 
 /// Whether the content begins with the magic number.
-pub(crate) fn recognise(head: &[u8]) -> Option<Form> {
-    head.starts_with(MAGIC).then_some(Form::Wtrace)
+pub(crate) fn recognise(head: &[u8]) -> Option<Format> {
+    head.starts_with(MAGIC).then_some(Format::Wtrace)
 }
 
 /// Reads a block at a time.

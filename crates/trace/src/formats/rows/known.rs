@@ -3,11 +3,11 @@
 use super::cut::{Cut, Separator};
 use super::{Field, Rows};
 use crate::columns::Clock;
-use crate::{Columns, Form};
+use crate::{Columns, Format};
 
 /// What is known of a published format.
 pub(super) struct Known {
-    pub(super) form: Form,
+    pub(super) format: Format,
     pub(super) separator: Separator,
     /// The columns, as the header line names them where there is one.
     pub(super) names: &'static [&'static str],
@@ -34,7 +34,7 @@ pub(super) struct Known {
 /// - FIU (SNIA IOTTA 411, README): the digests of the data are not used.
 pub(super) const KNOWN: [Known; 6] = [
     Known {
-        form: Form::Msr,
+        format: Format::Msr,
         separator: Separator::Byte(b','),
         names: &["Timestamp", "Hostname", "DiskNumber", "Type", "Offset", "Size", "ResponseTime"],
         more: false,
@@ -45,7 +45,7 @@ pub(super) const KNOWN: [Known; 6] = [
         last: Some(6),
     },
     Known {
-        form: Form::Alibaba,
+        format: Format::Alibaba,
         separator: Separator::Byte(b','),
         names: &["device_id", "opcode", "offset", "length", "timestamp"],
         more: false,
@@ -56,7 +56,7 @@ pub(super) const KNOWN: [Known; 6] = [
         last: None,
     },
     Known {
-        form: Form::Tencent,
+        format: Format::Tencent,
         separator: Separator::Byte(b','),
         names: &["Timestamp", "Offset", "Size", "IOType", "VolumeID"],
         more: false,
@@ -67,7 +67,7 @@ pub(super) const KNOWN: [Known; 6] = [
         last: None,
     },
     Known {
-        form: Form::Systor17,
+        format: Format::Systor17,
         separator: Separator::Byte(b','),
         names: &["Timestamp", "Response", "IOType", "LUN", "Offset", "Size"],
         more: false,
@@ -77,7 +77,7 @@ pub(super) const KNOWN: [Known; 6] = [
         last: None,
     },
     Known {
-        form: Form::Spc,
+        format: Format::Spc,
         separator: Separator::Byte(b','),
         names: &["ASU", "LBA", "Size", "Opcode", "Timestamp"],
         more: true,
@@ -87,7 +87,7 @@ pub(super) const KNOWN: [Known; 6] = [
         last: None,
     },
     Known {
-        form: Form::Fiu,
+        format: Format::Fiu,
         separator: Separator::Blanks,
         names: &["timestamp", "pid", "process", "lba", "sectors", "op", "major", "minor", "md5"],
         more: true,

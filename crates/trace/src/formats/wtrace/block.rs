@@ -1,4 +1,4 @@
-//! One block of the compact form: frame, checksum, and the columns inside.
+//! One block of the compact format: frame, checksum, and the columns inside.
 
 use std::io::{self, Read, Write};
 

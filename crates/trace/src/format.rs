@@ -5,11 +5,9 @@ use std::str::FromStr;
 
 use serde::{Serialize, Serializer};
 
-use crate::TraceError;
-
 /// Format of a trace file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Form {
+pub enum Format {
     /// CloudPhysics vscsi, version 1: 32-byte records.
     Vscsi,
     /// CloudPhysics vscsi, version 2: 40-byte records with the response time.
@@ -42,8 +40,8 @@ pub enum Form {
     Columns,
 }
 
-impl Form {
-    /// All forms that have a name to be asked for by.
+impl Format {
+    /// All formats that can be asked for by name.
     pub const ALL: [Self; 14] = [
         Self::Vscsi,
         Self::Vscsi2,
@@ -61,10 +59,10 @@ impl Form {
         Self::Wtrace,
     ];
 
-    /// The forms `convert` can write.
+    /// The formats `convert` can write.
     pub const WRITABLE: [Self; 5] = [Self::Wtrace, Self::Msr, Self::Vscsi, Self::Fio2, Self::Fio3];
 
-    /// The names of all forms, for messages.
+    /// The names of all formats, for messages.
     pub(crate) const LIST: &str = "vscsi, vscsi2, msr, disksim, srt, alibaba, tencent, systor17, \
                                    spc, fiu, fio2, fio3, blkparse and wtrace (plain, gz, xz or zst)";
 
@@ -108,26 +106,27 @@ impl Form {
     }
 }
 
-impl fmt::Display for Form {
+impl fmt::Display for Format {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
     }
 }
 
-impl FromStr for Form {
-    type Err = TraceError;
+/// There is no format of this name.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0:?} is not a trace format; known are {known}", known = Format::LIST)]
+pub struct UnknownFormat(String);
 
-    fn from_str(text: &str) -> Result<Self, TraceError> {
-        Self::ALL.into_iter().find(|form| form.name() == text).ok_or_else(|| {
-            TraceError::Setting(format!(
-                "{text:?} is not a form of trace; known are {}",
-                Self::LIST
-            ))
-        })
+impl FromStr for Format {
+    type Err = UnknownFormat;
+
+    fn from_str(text: &str) -> Result<Self, UnknownFormat> {
+        let named = Self::ALL.into_iter().find(|format| format.name() == text);
+        named.ok_or_else(|| UnknownFormat(text.to_owned()))
     }
 }
 
-impl Serialize for Form {
+impl Serialize for Format {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(self.name())
     }
