@@ -3,7 +3,7 @@
 //! To open a file of the kernel takes several times as long as to read it. The kernel makes the
 //! text of its files anew for each read from the start, so one that is open tells what is so now.
 
-use crate::Root;
+use crate::root::{FILE_BYTES_MAX, Root};
 use rustix::fs::fstatfs;
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -11,8 +11,6 @@ use std::fs::File;
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::{FileExt, MetadataExt};
 
-/// The most that is read of one file.
-pub(crate) const BYTES_MAX: usize = 16 << 20;
 /// The most files that are kept open; further ones are opened for each read.
 const FILES_MAX: usize = 512;
 /// More than a file of sysfs says: a page.
@@ -115,10 +113,10 @@ fn read_all(file: &File, system: System, into: &mut Vec<u8>) -> io::Result<usize
     let mut count = 0;
     loop {
         if count == into.len() {
-            if count >= BYTES_MAX {
+            if count >= FILE_BYTES_MAX {
                 return Ok(count);
             }
-            into.resize((2 * count).clamp(BYTES_MIN, BYTES_MAX), 0);
+            into.resize((2 * count).clamp(BYTES_MIN, FILE_BYTES_MAX), 0);
         }
         let room = into.get_mut(count..).unwrap_or_default();
         let asked = room.len();

@@ -3,6 +3,7 @@
 
 mod kept;
 mod root;
+mod stopwatch;
 
 pub mod config;
 pub mod groups;
@@ -20,4 +21,5 @@ pub mod trust;
 pub use config::DaemonConfig;
 pub use machine::LinuxMachine;
 pub use root::Root;
+pub use stopwatch::{Stopwatch, stopwatch};
 pub use topology::Topology;

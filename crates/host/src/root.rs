@@ -1,9 +1,11 @@
 //! The folder under which the host's files lie.
 
-use crate::kept::BYTES_MAX;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+
+/// The most that is read of one file.
+pub(crate) const FILE_BYTES_MAX: usize = 16 << 20;
 
 /// The folder under which `/sys`, `/proc` and the rest lie: `/` on a host, any folder in a test.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,7 +36,7 @@ impl Root {
     pub fn read(&self, path: &str) -> io::Result<String> {
         let mut bytes = Vec::new();
         io::Read::read_to_end(
-            &mut io::Read::take(fs::File::open(self.path(path))?, BYTES_MAX as u64),
+            &mut io::Read::take(fs::File::open(self.path(path))?, FILE_BYTES_MAX as u64),
             &mut bytes,
         )?;
         let text = String::from_utf8_lossy(&bytes);

@@ -10,7 +10,6 @@ mod action;
 mod bound;
 mod driver;
 mod histogram;
-mod holding;
 mod limits;
 mod observation;
 mod plant;

@@ -8,7 +8,7 @@ use wattio_governor::SourceError;
 use wattio_host::config::DaemonConfig;
 use wattio_host::processes::pollers::Threads;
 use wattio_host::sources::power::MeterConfig;
-use wattio_host::sources::stopwatch;
+use wattio_host::stopwatch;
 use wattio_host::{Root, Topology, groups, power};
 use wattio_units::Seconds;
 

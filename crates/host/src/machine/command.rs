@@ -6,8 +6,9 @@
 //! goes to the daemon's. Both must do no harm when run twice: a restore after a crash, which does
 //! not know how far the daemon came, runs `resume` once more.
 
+use super::error::AccessError;
 use super::program::{Budget, Program};
-use super::{Trouble, quoted};
+use super::shell::quoted;
 use crate::Root;
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -88,15 +89,15 @@ impl Commands {
         Seconds(timeouts.fold(0.0, f64::max))
     }
 
-    fn pair(&mut self, name: &str) -> Result<&mut Pair, Trouble> {
+    fn pair(&mut self, name: &str) -> Result<&mut Pair, AccessError> {
         self.0.get_mut(name).ok_or_else(|| {
-            Trouble::refused(format!(
+            AccessError::refused(format!(
                 "the configuration has no command {name:?} any more: add it, or resume by hand"
             ))
         })
     }
 
-    pub(super) fn read(&mut self, name: &str, budget: &Budget) -> Result<String, Trouble> {
+    pub(super) fn read(&mut self, name: &str, budget: &Budget) -> Result<String, AccessError> {
         let pair = self.pair(name)?;
         let Some(argv) = &pair.config.is_paused else {
             return Ok(pair.state.unwrap_or(RUNNING).to_owned());
@@ -104,7 +105,7 @@ impl Commands {
         match pair.run(argv, budget)?.code() {
             Some(0) => Ok(PAUSED.to_owned()),
             Some(1) => Ok(RUNNING.to_owned()),
-            code => Err(Trouble::refused(format!(
+            code => Err(AccessError::refused(format!(
                 "is_paused ended with {code:?} instead of 0 (paused) or 1 (running)"
             ))),
         }
@@ -115,20 +116,20 @@ impl Commands {
         name: &str,
         value: &str,
         budget: &Budget,
-    ) -> Result<(), Trouble> {
+    ) -> Result<(), AccessError> {
         let pair = self.pair(name)?;
         let (argv, state) = match value {
             PAUSED => (&pair.config.pause, PAUSED),
             RUNNING => (&pair.config.resume, RUNNING),
             _ => {
-                return Err(Trouble::refused(format!(
+                return Err(AccessError::refused(format!(
                     "{value:?} is neither {RUNNING} nor {PAUSED}"
                 )));
             }
         };
         let status = pair.run(argv, budget)?;
         if !status.success() {
-            return Err(Trouble::refused(format!("{} failed: {status}", argv.join(" "))));
+            return Err(AccessError::refused(format!("{} failed: {status}", argv.join(" "))));
         }
         pair.state = Some(state);
         Ok(())
@@ -150,7 +151,7 @@ impl Commands {
 }
 
 impl Pair {
-    fn run(&self, argv: &[String], budget: &Budget) -> Result<ExitStatus, Trouble> {
+    fn run(&self, argv: &[String], budget: &Budget) -> Result<ExitStatus, AccessError> {
         Program { argv, user: self.user, timeout: self.config.timeout, budget }.status()
     }
 }

@@ -53,7 +53,8 @@ fn a_command_that_hangs_is_ended_with_what_it_started() {
     config.pause = ["/bin/sh", "-c", "/bin/sleep 1000 & wait"].map(str::to_owned).to_vec();
     config.timeout = Seconds(0.05);
     let mut commands = Commands::new(&root, &[config]).unwrap();
-    let Err(Trouble::Refused(message)) = commands.write("scrub", PAUSED, &Budget::default()) else {
+    let Err(AccessError::Refused(message)) = commands.write("scrub", PAUSED, &Budget::default())
+    else {
         panic!()
     };
     assert!(message.contains("ended after 50 ms"), "{message}");
@@ -70,7 +71,7 @@ fn the_commands_of_one_tick_share_their_time() {
     config.timeout = Seconds(0.05);
     let mut commands = Commands::new(&root, &[config]).unwrap();
     let message = |trouble| match trouble {
-        Trouble::Refused(message) => message,
+        AccessError::Refused(message) => message,
         other => panic!("{other:?}"),
     };
     let budget = Budget::default();
@@ -107,11 +108,11 @@ fn only_what_is_configured_runs() {
     let mut commands = Commands::new(&root, std::slice::from_ref(&config)).unwrap();
     assert!(matches!(
         commands.write("scrub", "x; reboot", &Budget::default()),
-        Err(Trouble::Refused(..))
+        Err(AccessError::Refused(..))
     ));
     assert!(matches!(
         commands.write("other", PAUSED, &Budget::default()),
-        Err(Trouble::Refused(..))
+        Err(AccessError::Refused(..))
     ));
     assert!(Commands::new(&root, &[config.clone(), config.clone()]).is_err());
 }

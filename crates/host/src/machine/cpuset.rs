@@ -12,7 +12,7 @@
 //!   and the kernel does not take it where there are tasks. Here a core that goes offline is
 //!   struck from the file for good.
 
-use super::{Trouble, file};
+use super::{AccessError, file};
 use crate::Root;
 use crate::kept::KeptFiles;
 use crate::topology::CPU_FOLDER;
@@ -44,13 +44,13 @@ fn split(place: &str) -> (&str, Option<u64>) {
 
 /// Whether the group is still the one that is meant. What was opened or read before is then of it
 /// too, as a group that was removed does not come back.
-fn check_inode(root: &Root, path: &str, meant: Option<u64>) -> Result<(), Trouble> {
+fn check_inode(root: &Root, path: &str, meant: Option<u64>) -> Result<(), AccessError> {
     let found = inode(root, path.trim_end_matches(FILE));
-    if meant.is_none() || found == meant { Ok(()) } else { Err(Trouble::Gone) }
+    if meant.is_none() || found == meant { Ok(()) } else { Err(AccessError::Gone) }
 }
 
 /// The processors that the group asks for.
-pub(super) fn read(root: &Root, files: &mut KeptFiles, place: &str) -> Result<String, Trouble> {
+pub(super) fn read(root: &Root, files: &mut KeptFiles, place: &str) -> Result<String, AccessError> {
     let (path, inode) = split(place);
     check(path)?;
     let value = file::read(files, path)?;
@@ -66,15 +66,17 @@ pub(super) fn is_gone(root: &Root, place: &str) -> bool {
 }
 
 /// Gives the group other processors.
-pub(super) fn write(root: &Root, place: &str, value: &str) -> Result<(), Trouble> {
+pub(super) fn write(root: &Root, place: &str, value: &str) -> Result<(), AccessError> {
     let (path, inode) = split(place);
     check(path)?;
     let put = |text: &str| put(root, path, inode, text);
-    let cpus: Cpus = value.parse().map_err(|error| Trouble::refused(format!("{error}")))?;
+    let cpus: Cpus = value.parse().map_err(|error| AccessError::refused(format!("{error}")))?;
     let folder = path.trim_end_matches(FILE);
     if cpus.is_empty() {
         if is_version_1(root, path) {
-            return Err(Trouble::refused("version 1 control groups with tasks take no empty list"));
+            return Err(AccessError::refused(
+                "version 1 control groups with tasks take no empty list",
+            ));
         }
         let all = possible(root).map(|all| all.to_string()).unwrap_or_default();
         // "\n" stands for the empty value.
@@ -102,8 +104,8 @@ fn within_parent(root: &Root, folder: &str, cpus: &Cpus) -> Option<Cpus> {
 
 /// Writes to the group that is meant and to no other: the file of one that was removed meanwhile
 /// takes nothing.
-fn put(root: &Root, path: &str, inode: Option<u64>, text: &str) -> Result<(), Trouble> {
-    let trouble = |error| Trouble::of_system(&error, &format!("does not take {text:?}"));
+fn put(root: &Root, path: &str, inode: Option<u64>, text: &str) -> Result<(), AccessError> {
+    let trouble = |error| AccessError::of_system(&error, &format!("does not take {text:?}"));
     let file = fs::OpenOptions::new().write(true).truncate(true).open(root.path(path));
     let mut file = file.map_err(trouble)?;
     check_inode(root, path, inode)?;
@@ -122,28 +124,28 @@ pub(super) fn possible(root: &Root) -> Option<Cpus> {
 
 /// Whether a group of version 2 runs where it was told to: the kernel takes any list, and uses the
 /// parent's where the parent has none of it.
-fn in_force(root: &Root, folder: &str, cpus: &Cpus) -> Result<(), Trouble> {
+fn in_force(root: &Root, folder: &str, cpus: &Cpus) -> Result<(), AccessError> {
     let Ok(text) = root.read(&format!("{folder}cpuset.cpus.effective")) else { return Ok(()) };
     let effective: Cpus = text
         .parse()
-        .map_err(|error| Trouble::refused(format!("cpuset.cpus.effective: {error}")))?;
+        .map_err(|error| AccessError::refused(format!("cpuset.cpus.effective: {error}")))?;
     if !effective.and(cpus).is_empty() {
         return Ok(());
     }
-    Err(Trouble::refused(format!(
+    Err(AccessError::refused(format!(
         "took {cpus} but runs on {effective}: the parent's set, or what is online, has none of them"
     )))
 }
 
 /// Says what the kernel's errors mean here.
-fn explained(trouble: Trouble, value: &str) -> Trouble {
+fn explained(trouble: AccessError, value: &str) -> AccessError {
     match trouble {
-        Trouble::Gone => Trouble::Gone,
+        AccessError::Gone => AccessError::Gone,
         // A child of a version 1 group is wider.
-        Trouble::Busy(message) => Trouble::Busy(format!(
+        AccessError::Busy(message) => AccessError::Busy(format!(
             "{message}: a control group below it still has more than {value}"
         )),
-        Trouble::Refused(message) => Trouble::refused(format!(
+        AccessError::Refused(message) => AccessError::refused(format!(
             "{message}: the list must lie within the parent's, and be online"
         )),
     }
@@ -181,11 +183,11 @@ pub(super) fn mend(root: &Root, place: &str, value: &str) -> String {
 }
 
 /// Refuses paths that name no such file.
-fn check(path: &str) -> Result<(), Trouble> {
+fn check(path: &str) -> Result<(), AccessError> {
     if path.starts_with("/sys/fs/cgroup/") && path.ends_with("/cpuset.cpus") {
         return Ok(());
     }
-    Err(Trouble::refused("is no /sys/fs/cgroup/…/cpuset.cpus"))
+    Err(AccessError::refused("is no /sys/fs/cgroup/…/cpuset.cpus"))
 }
 
 #[cfg(test)]
@@ -215,7 +217,7 @@ mod tests {
         assert_eq!(read(&root, &mut files, PATH).unwrap(), "");
         let (_folder, root) = group(&[(FILE, "0-3"), ("cpuset.effective_cpus", "0-3")]);
         let mut files = KeptFiles::new(&root);
-        assert!(matches!(write(&root, PATH, ""), Err(Trouble::Refused(..))));
+        assert!(matches!(write(&root, PATH, ""), Err(AccessError::Refused(..))));
         assert_eq!(read(&root, &mut files, PATH).unwrap(), "0-3");
     }
 
@@ -232,10 +234,10 @@ mod tests {
         fs::create_dir(root.path("/sys/fs/cgroup/b")).unwrap();
         fs::write(root.path(&format!("/sys/fs/cgroup/b/{FILE}")), "0-7").unwrap();
         fs::remove_dir_all(root.path("/sys/fs/cgroup/a")).unwrap();
-        assert_eq!(read(&root, &mut files, old.rest()), Err(Trouble::Gone));
+        assert_eq!(read(&root, &mut files, old.rest()), Err(AccessError::Gone));
         fs::rename(root.path("/sys/fs/cgroup/b"), root.path("/sys/fs/cgroup/a")).unwrap();
-        assert_eq!(read(&root, &mut files, old.rest()), Err(Trouble::Gone));
-        assert_eq!(write(&root, old.rest(), "0-3"), Err(Trouble::Gone));
+        assert_eq!(read(&root, &mut files, old.rest()), Err(AccessError::Gone));
+        assert_eq!(write(&root, old.rest(), "0-3"), Err(AccessError::Gone));
         let new = address(&root, "/sys/fs/cgroup/a").unwrap();
         assert_ne!(new, old);
         write(&root, new.rest(), "0-1").unwrap();
@@ -291,7 +293,7 @@ mod tests {
     #[test]
     fn a_set_that_the_parent_does_not_have_is_not_in_force() {
         let (_folder, root) = group(&[(FILE, ""), ("cpuset.cpus.effective", "0-3")]);
-        let Err(Trouble::Refused(message)) = write(&root, PATH, "8-9") else { panic!() };
+        let Err(AccessError::Refused(message)) = write(&root, PATH, "8-9") else { panic!() };
         assert!(message.contains("runs on 0-3"), "{message}");
     }
 

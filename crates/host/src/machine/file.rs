@@ -12,8 +12,9 @@
 //!   writing that makes it follow again. `1000 (local)` is read as `1000`.
 //! - The freezer's `FREEZING` is as good as `FROZEN`.
 
+use super::error::AccessError;
 use super::program::Budget;
-use super::{Trouble, quoted};
+use super::shell::quoted;
 use crate::Root;
 use crate::kept::KeptFiles;
 use crate::topology::CPU_FOLDER;
@@ -52,10 +53,12 @@ impl Form {
 }
 
 /// The value of a file.
-pub(super) fn read(files: &mut KeptFiles, path: &str) -> Result<String, Trouble> {
+pub(super) fn read(files: &mut KeptFiles, path: &str) -> Result<String, AccessError> {
     check(path)?;
     let text = files.read(path).map(|text| value(path, &text));
-    text.map_err(|error| off_or(files.root(), path, Trouble::of_system(&error, "cannot be read")))
+    text.map_err(|error| {
+        off_or(files.root(), path, AccessError::of_system(&error, "cannot be read"))
+    })
 }
 
 /// Whether the file is no more.
@@ -90,12 +93,12 @@ fn chosen(text: &str) -> Option<&str> {
 }
 
 /// Writes a value.
-pub(super) fn write(root: &Root, path: &str, value: &str) -> Result<(), Trouble> {
+pub(super) fn write(root: &Root, path: &str, value: &str) -> Result<(), AccessError> {
     check(path)?;
     // A file of the kernel takes one write; "\n" stands for the empty value.
     let text = if value.is_empty() { "\n" } else { value };
     root.write(path, text).map_err(|error| {
-        let trouble = Trouble::of_system(&error, &format!("does not take {value:?}"));
+        let trouble = AccessError::of_system(&error, &format!("does not take {value:?}"));
         off_or(root, path, trouble)
     })
 }
@@ -113,9 +116,9 @@ fn online(cpu: u32) -> String {
 }
 
 /// The trouble with a file, or that its processor is off, where that explains it.
-fn off_or(root: &Root, path: &str, trouble: Trouble) -> Trouble {
+fn off_or(root: &Root, path: &str, trouble: AccessError) -> AccessError {
     match (trouble, off(root, path)) {
-        (Trouble::Busy(_) | Trouble::Refused(_), Some(cpu)) => Trouble::Busy(format!(
+        (AccessError::Busy(_) | AccessError::Refused(_), Some(cpu)) => AccessError::Busy(format!(
             "processor {cpu} is off, and keeps this limit when it comes back: bring it on, then \
              `wattiod restore`"
         )),
@@ -184,13 +187,13 @@ pub(super) fn mend(root: &Root, path: &str, value: &str) -> String {
 }
 
 /// Refuses paths that no knob makes: a snapshot that somebody edited shall not write anywhere.
-fn check(path: &str) -> Result<(), Trouble> {
+fn check(path: &str) -> Result<(), AccessError> {
     // Not all of /proc: /proc/self/root is every file there is.
     let kernel = path.starts_with("/sys/") || path.starts_with("/proc/irq/");
     if kernel && !path.split('/').any(|part| part == "..") {
         return Ok(());
     }
-    Err(Trouble::refused("is no file under /sys or /proc/irq"))
+    Err(AccessError::refused("is no file under /sys or /proc/irq"))
 }
 
 #[cfg(test)]
@@ -265,9 +268,9 @@ mod tests {
             "sys/x",
             "",
         ] {
-            assert!(matches!(write(&root, path, "1"), Err(Trouble::Refused(..))), "{path}");
+            assert!(matches!(write(&root, path, "1"), Err(AccessError::Refused(..))), "{path}");
         }
-        assert_eq!(write(&root, "/sys/x", "1"), Err(Trouble::Gone));
+        assert_eq!(write(&root, "/sys/x", "1"), Err(AccessError::Gone));
     }
 
     proptest! {

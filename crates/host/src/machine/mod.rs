@@ -15,9 +15,11 @@ pub mod affinity;
 pub mod cgroups;
 pub mod command;
 pub mod cpuset;
+mod error;
 pub mod file;
 pub mod nvme;
 pub(crate) mod program;
+mod shell;
 
 pub use affinity::Masks;
 pub use cgroups::Cgroups;
@@ -26,10 +28,9 @@ pub use nvme::NvmeTool;
 
 use crate::Root;
 use crate::kept::KeptFiles;
+use error::AccessError;
 use program::Budget;
-use rustix::io::Errno;
 use std::collections::BTreeSet;
-use std::io;
 use wattio_governor::{Address, Look, Machine, MachineError};
 use wattio_units::Seconds;
 
@@ -44,49 +45,6 @@ pub struct LinuxMachine {
     budget: Budget,
     /// The same for frequencies that settle.
     settling: Budget,
-}
-
-/// What went wrong at a place; the address is added by [`LinuxMachine`].
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Trouble {
-    /// There is no such place any more.
-    Gone,
-    /// Something else has to change first.
-    Busy(String),
-    /// The system or the value says no.
-    Refused(String),
-}
-
-impl Trouble {
-    /// No, for this reason.
-    fn refused(message: impl Into<String>) -> Self {
-        Self::Refused(message.into())
-    }
-
-    /// What the system said while `doing`.
-    fn of_system(error: &io::Error, doing: &str) -> Self {
-        let code = Errno::from_io_error(error);
-        let gone = [Errno::NOENT, Errno::NODEV, Errno::NXIO, Errno::SRCH];
-        match code {
-            Some(code) if gone.contains(&code) => Self::Gone,
-            Some(Errno::BUSY) => Self::Busy(format!("{doing}: {error}")),
-            Some(Errno::ACCESS | Errno::PERM) => Self::refused(format!(
-                "{doing}: {error}; run as root, or with the capability and the write access that \
-                 the unit file names"
-            )),
-            _ => Self::refused(format!("{doing}: {error}")),
-        }
-    }
-
-    fn at(self, address: &Address) -> MachineError {
-        let address = address.clone();
-        match self {
-            Self::Gone => MachineError::Gone { address },
-            Self::Busy(message) | Self::Refused(message) => {
-                MachineError::Refused { address, message }
-            }
-        }
-    }
 }
 
 impl LinuxMachine {
@@ -110,8 +68,8 @@ impl LinuxMachine {
 }
 
 /// What is said of an address that no scheme knows: it comes from an edited or foreign snapshot.
-fn unknown(address: &Address) -> Trouble {
-    Trouble::refused(format!(
+fn unknown(address: &Address) -> AccessError {
+    AccessError::refused(format!(
         "scheme {:?} is none of \"file\", \"cpuset\", \"affinity\", \"command\", \"nvme\"",
         address.scheme()
     ))
@@ -228,15 +186,6 @@ impl Machine for LinuxMachine {
     }
 }
 
-/// A word as a shell takes it.
-pub(crate) fn quoted(word: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "/._-,:@+%=".contains(c);
-    if !word.is_empty() && word.chars().all(plain) {
-        return word.to_owned();
-    }
-    format!("'{}'", word.replace('\'', r"'\''"))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -274,12 +223,5 @@ mod tests {
             hands.restore().unwrap();
             assert_eq!(root.read(path).unwrap(), "2401000");
         }
-    }
-
-    #[test]
-    fn words_for_a_shell_are_quoted_where_they_must_be() {
-        assert_eq!(quoted("/sys/a-b/c.d"), "/sys/a-b/c.d");
-        assert_eq!(quoted("a b'c"), r"'a b'\''c'");
-        assert_eq!(quoted(""), "''");
     }
 }

@@ -6,11 +6,12 @@
 //! An admin command may wake a resting drive, so that the drive is asked after each write and
 //! otherwise once in a minute: a change by somebody else is seen that much later.
 
+use super::error::AccessError;
 use super::program::{Budget, Program};
-use super::{Trouble, quoted};
+use super::shell::quoted;
 use crate::Root;
 use crate::processes;
-use crate::sources::{Stopwatch, stopwatch};
+use crate::{Stopwatch, stopwatch};
 use rustix::process::{getgid, getuid};
 use std::collections::BTreeMap;
 use wattio_units::Seconds;
@@ -58,14 +59,19 @@ impl Drives {
         Self { tools, known: BTreeMap::new(), clock: stopwatch() }
     }
 
-    pub fn read(&mut self, root: &Root, device: &str, budget: &Budget) -> Result<String, Trouble> {
+    pub fn read(
+        &mut self,
+        root: &Root,
+        device: &str,
+        budget: &Budget,
+    ) -> Result<String, AccessError> {
         let now = (self.clock)();
         let fresh = |(at, _): &&(Seconds, String)| now - *at < ASKED_AGAIN_AFTER;
         if let Some((_, value)) = self.known.get(device).filter(fresh) {
             return Ok(value.clone());
         }
         let text = self.run(root, device, "get-feature", &["--feature-id=2"], budget)?;
-        let value = power_management(&text).map_err(Trouble::refused)?.to_string();
+        let value = power_management(&text).map_err(AccessError::refused)?.to_string();
         self.known.insert(device.to_owned(), (now, value.clone()));
         Ok(value)
     }
@@ -76,10 +82,12 @@ impl Drives {
         device: &str,
         value: &str,
         budget: &Budget,
-    ) -> Result<(), Trouble> {
+    ) -> Result<(), AccessError> {
         let number = value.parse::<u32>().ok().filter(|number| *number <= VALUE_MASK);
         let Some(number) = number else {
-            return Err(Trouble::refused(format!("{value:?} is no number from 0 to {VALUE_MASK}")));
+            return Err(AccessError::refused(format!(
+                "{value:?} is no number from 0 to {VALUE_MASK}"
+            )));
         };
         self.known.remove(device);
         let value = format!("--value={number}");
@@ -106,9 +114,9 @@ impl Drives {
         what: &str,
         arguments: &[&str],
         budget: &Budget,
-    ) -> Result<String, Trouble> {
+    ) -> Result<String, AccessError> {
         let tool = self.tools.iter().find(|tool| tool.serves(device)).ok_or_else(|| {
-            Trouble::refused(format!(
+            AccessError::refused(format!(
                 "the configuration has no nvme.power with a power_state for {device} any more: add \
                  it, or set the state by hand"
             ))
@@ -126,8 +134,8 @@ impl NvmeTool {
     pub(crate) fn operational(&self, root: &Root, device: &str) -> Result<Vec<bool>, String> {
         let told = self.run(root, device, "id-ctrl", &["--raw-binary"], &Budget::default());
         let bytes = told.map_err(|trouble| match trouble {
-            Trouble::Gone => format!("/dev/{device} is not there"),
-            Trouble::Busy(message) | Trouble::Refused(message) => message,
+            AccessError::Gone => format!("/dev/{device} is not there"),
+            AccessError::Busy(message) | AccessError::Refused(message) => message,
         })?;
         operational(&bytes).map_err(|message| format!("{device}: {message}"))
     }
@@ -147,10 +155,10 @@ impl NvmeTool {
         what: &str,
         arguments: &[&str],
         budget: &Budget,
-    ) -> Result<Vec<u8>, Trouble> {
+    ) -> Result<Vec<u8>, AccessError> {
         let path = format!("/dev/{device}");
         if !root.exists(&path) {
-            return Err(Trouble::Gone);
+            return Err(AccessError::Gone);
         }
         let path = root.path(&path).to_string_lossy().into_owned();
         let words = [&*self.program, what, &*path];

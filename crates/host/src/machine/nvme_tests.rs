@@ -179,15 +179,15 @@ fn only_configured_drives_are_talked_to() {
     let mut drives = Drives::new(vec![tool]);
     for device in ["nvme1", "../nvme0", "nvme0/../sda", "nvme", "sda", "", "nvme0n1"] {
         let refused = drives.write(&host.root, device, "0", &Budget::default());
-        assert!(matches!(refused, Err(Trouble::Refused(_))), "{device}");
+        assert!(matches!(refused, Err(AccessError::Refused(_))), "{device}");
     }
     for value in ["256", "-1", "", "2; reboot"] {
         let refused = drives.write(&host.root, "nvme0", value, &Budget::default());
-        assert!(matches!(refused, Err(Trouble::Refused(_))), "{value}");
+        assert!(matches!(refused, Err(AccessError::Refused(_))), "{value}");
     }
     assert_eq!(host.calls(), 0);
     std::fs::remove_file(host.root.path("/dev/nvme0")).unwrap();
-    assert_eq!(drives.read(&host.root, "nvme0", &Budget::default()), Err(Trouble::Gone));
+    assert_eq!(drives.read(&host.root, "nvme0", &Budget::default()), Err(AccessError::Gone));
     let machine = LinuxMachine::new(host.root.clone(), &[]).unwrap();
     let refused = machine.with_drives(Vec::new());
     let mut refused: Box<dyn wattio_governor::Machine> = Box::new(refused);

@@ -1,6 +1,5 @@
 //! A file of the kernel that holds one number, read again and again.
 
-use super::parse_number;
 use crate::Root;
 use crate::kept::System;
 use std::fs::File;
@@ -57,6 +56,21 @@ impl Attribute {
         let text = text.trim_end();
         parse_number(text).ok_or_else(|| format!("{path} says {text:?}, not a number"))
     }
+}
+
+/// A number of a file of sysfs.
+///
+/// # Errors
+/// Says which file, and how to get at it where it may not be read.
+pub(super) fn number(root: &Root, path: &str) -> Result<u64, String> {
+    Attribute::new(path.to_owned()).number(root)
+}
+
+/// A number as sysfs writes it.
+#[must_use]
+pub fn parse_number(text: &str) -> Option<u64> {
+    let digits = text.trim();
+    digits.bytes().all(|byte| byte.is_ascii_digit()).then(|| digits.parse().ok()).flatten()
 }
 
 fn read(file: &File, buffer: &mut [u8]) -> io::Result<usize> {

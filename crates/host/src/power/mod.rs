@@ -9,8 +9,9 @@ mod hwmon;
 mod rapl;
 pub mod sampler;
 
+pub use attribute::parse_number;
+
 use crate::Root;
-use attribute::Attribute;
 use thiserror::Error;
 use wattio_units::Seconds;
 
@@ -139,21 +140,6 @@ impl Meter {
             at: now,
         }))
     }
-}
-
-/// A number of a file of sysfs.
-///
-/// # Errors
-/// Says which file, and how to get at it where it may not be read.
-fn number(root: &Root, path: &str) -> Result<u64, String> {
-    Attribute::new(path.to_owned()).number(root)
-}
-
-/// A number as sysfs writes it.
-#[must_use]
-pub fn parse_number(text: &str) -> Option<u64> {
-    let digits = text.trim();
-    digits.bytes().all(|byte| byte.is_ascii_digit()).then(|| digits.parse().ok()).flatten()
 }
 
 #[cfg(test)]

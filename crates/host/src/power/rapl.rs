@@ -5,9 +5,9 @@
 //! everything. `rapl:sum` is all packages and their memory. The same zones reached through memory
 //! (`intel-rapl-mmio`) are left out. Source: kernel `Documentation/power/powercap/powercap.rst`.
 
-use super::attribute::Attribute;
+use super::MeterInfo;
+use super::attribute::{Attribute, number};
 use super::counter::Counter;
-use super::{MeterInfo, number};
 use crate::Root;
 use wattio_units::Seconds;
 

@@ -6,8 +6,8 @@
 use super::asking::{ANSWER_BYTES_MAX, connect, explain};
 use super::differences::{Differences, Totals, sum_windows};
 use super::polled::{Polled, at_least, interval};
-use super::worker::Stopwatch;
 use crate::Root;
+use crate::Stopwatch;
 use crate::processes::matches;
 use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet};

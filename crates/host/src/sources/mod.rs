@@ -23,9 +23,7 @@ mod tally;
 pub mod tracepoint;
 mod worker;
 
-pub use worker::{Stopwatch, stopwatch};
-
-use crate::Root;
+use crate::{Root, stopwatch};
 use serde::Deserialize;
 use wattio_governor::{BackgroundSource, CpuSource, LatencySource, SourceError};
 use wattio_units::Seconds;

@@ -1,6 +1,7 @@
 //! A source that waits for others, asked in a thread of its own.
 
-use super::worker::{Stopwatch, Worker};
+use super::worker::Worker;
+use crate::Stopwatch;
 use wattio_governor::{LatencySample, LatencySource, SourceError};
 use wattio_units::Seconds;
 

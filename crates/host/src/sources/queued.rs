@@ -9,7 +9,8 @@
 use super::polled::{INTERVAL_MIN, interval};
 use super::prometheus::http::Client;
 use super::prometheus::{text, url};
-use super::worker::{Stopwatch, Worker};
+use super::worker::Worker;
+use crate::Stopwatch;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -163,8 +164,8 @@ impl CpuSource for WithQueues {
 
 #[cfg(test)]
 mod tests {
-    use super::super::worker::stopwatch;
     use super::*;
+    use crate::stopwatch;
     use std::io::{Read, Write};
     use std::net::TcpListener;
     use std::sync::{Arc, Mutex};

@@ -8,8 +8,9 @@
 use super::asking::{ANSWER_BYTES_MAX, connect, explain};
 use super::cores::{Cores, Reading, Ticks};
 use super::polled::{at_least, interval};
-use super::worker::{Stopwatch, Worker};
+use super::worker::Worker;
 use crate::Root;
+use crate::Stopwatch;
 use serde::Deserialize;
 use std::io::{BufReader, Read, Write};
 use wattio_governor::{CpuSource, Cpus, GroupUse, SourceError};

@@ -2,19 +2,9 @@
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{Builder, JoinHandle};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use wattio_governor::SourceError;
 use wattio_units::Seconds;
-
-/// Tells monotonic time since any origin, in a thread that nobody hands the time to.
-pub type Stopwatch = Arc<dyn Fn() -> Seconds + Send + Sync>;
-
-/// The host's monotonic clock.
-#[must_use]
-pub fn stopwatch() -> Stopwatch {
-    let start = Instant::now();
-    Arc::new(move || Seconds(start.elapsed().as_secs_f64()))
-}
 
 /// The thread. It ends, at the latest after what it is just doing, when this is dropped.
 #[derive(Debug)]

@@ -60,7 +60,7 @@ impl Tasks for Shared {
         Some(self.0.lock().unwrap().threads.get(&thread)?.0)
     }
 
-    fn mask_of(&self, thread: u32) -> Result<Option<CpuSet>, Trouble> {
+    fn mask_of(&self, thread: u32) -> Result<Option<CpuSet>, AccessError> {
         let world = self.0.lock().unwrap();
         let Some((_, mask)) = world.threads.get(&thread) else { return Ok(None) };
         let mut set = CpuSet::new();
@@ -68,10 +68,10 @@ impl Tasks for Shared {
         Ok(Some(set))
     }
 
-    fn confine(&self, thread: u32, mask: &Cpus) -> Result<bool, Trouble> {
+    fn confine(&self, thread: u32, mask: &Cpus) -> Result<bool, AccessError> {
         let mut world = self.0.lock().unwrap();
         if !world.lives() {
-            return Err(Trouble::refused("killed"));
+            return Err(AccessError::refused("killed"));
         }
         Ok(world.threads.get_mut(&thread).map(|found| found.1 = mask.clone()).is_some())
     }

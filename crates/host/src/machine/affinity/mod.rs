@@ -24,7 +24,8 @@ mod tasks;
 
 pub use masks::{Masks, ThreadId};
 
-use super::{Trouble, quoted};
+use super::error::AccessError;
+use super::shell::quoted;
 use crate::processes::ProcessId;
 use crate::{Root, processes};
 use masks::numbered;
@@ -53,12 +54,12 @@ fn parse_place(place: &str) -> Option<ProcessId> {
 }
 
 /// The process or thread, if it still is the one that was meant.
-fn find(root: &Root, place: &str) -> Result<ProcessId, Trouble> {
+fn find(root: &Root, place: &str) -> Result<ProcessId, AccessError> {
     if root.folder() != std::path::Path::new("/") {
-        return Err(Trouble::refused("affinity is of running processes: the root must be /"));
+        return Err(AccessError::refused("affinity is of running processes: the root must be /"));
     }
     let id = parse_place(place).ok_or_else(|| {
-        Trouble::refused(format!("{place:?} is no process such as \"1234@5678\""))
+        AccessError::refused(format!("{place:?} is no process such as \"1234@5678\""))
     })?;
     let stat = match id.thread {
         None => processes::process_stat(root, id.pid),
@@ -66,25 +67,25 @@ fn find(root: &Root, place: &str) -> Result<ProcessId, Trouble> {
     };
     match stat {
         Some(stat) if stat.start == id.start && !stat.ended => Ok(id),
-        _ => Err(Trouble::Gone),
+        _ => Err(AccessError::Gone),
     }
 }
 
 /// Whether the process or thread ended.
 pub(super) fn is_gone(root: &Root, place: &str) -> bool {
-    find(root, place) == Err(Trouble::Gone)
+    find(root, place) == Err(AccessError::Gone)
 }
 
 /// The masks as they are.
-pub(super) fn read(root: &Root, place: &str) -> Result<String, Trouble> {
+pub(super) fn read(root: &Root, place: &str) -> Result<String, AccessError> {
     let masks = masks_of(&Here(root), &find(root, place)?)?;
     Ok(masks.to_string())
 }
 
 /// Gives the threads other masks. Threads that ended meanwhile are passed over.
-pub(super) fn write(root: &Root, place: &str, value: &str) -> Result<(), Trouble> {
+pub(super) fn write(root: &Root, place: &str, value: &str) -> Result<(), AccessError> {
     let id = find(root, place)?;
-    give(&Here(root), &id, value.parse().map_err(Trouble::refused)?)
+    give(&Here(root), &id, value.parse().map_err(AccessError::refused)?)
 }
 
 /// The value that puts back what is ours of the masks that were found, see
@@ -103,8 +104,8 @@ pub(super) fn put_back(
 }
 
 /// The masks of a process's threads, or of one.
-fn masks_of(tasks: &impl Tasks, id: &ProcessId) -> Result<Masks, Trouble> {
-    let first = tasks.mask_of(id.thread.unwrap_or(id.pid))?.ok_or(Trouble::Gone)?;
+fn masks_of(tasks: &impl Tasks, id: &ProcessId) -> Result<Masks, AccessError> {
+    let first = tasks.mask_of(id.thread.unwrap_or(id.pid))?.ok_or(AccessError::Gone)?;
     let mut masks = Masks { default: listed(&first), threads: BTreeMap::new() };
     if id.thread.is_some() {
         return Ok(masks);
@@ -121,10 +122,14 @@ fn masks_of(tasks: &impl Tasks, id: &ProcessId) -> Result<Masks, Trouble> {
     Ok(masks)
 }
 
-fn give(tasks: &impl Tasks, id: &ProcessId, masks: Masks) -> Result<(), Trouble> {
+fn give(tasks: &impl Tasks, id: &ProcessId, masks: Masks) -> Result<(), AccessError> {
     let masks = freed(tasks, id.pid, masks);
     if let Some(thread) = id.thread {
-        return if tasks.confine(thread, &masks.default)? { Ok(()) } else { Err(Trouble::Gone) };
+        return if tasks.confine(thread, &masks.default)? {
+            Ok(())
+        } else {
+            Err(AccessError::Gone)
+        };
     }
     let named: BTreeMap<u32, (u64, &Cpus)> =
         masks.threads.iter().map(|(&(number, start), mask)| (number, (start, mask))).collect();
@@ -148,7 +153,7 @@ fn give(tasks: &impl Tasks, id: &ProcessId, masks: Masks) -> Result<(), Trouble>
             done.insert(thread);
         }
     }
-    if done.is_empty() { Err(Trouble::Gone) } else { first_error.map_or(Ok(()), Err) }
+    if done.is_empty() { Err(AccessError::Gone) } else { first_error.map_or(Ok(()), Err) }
 }
 
 /// The masks, with "all processors" for what the process's control group has.

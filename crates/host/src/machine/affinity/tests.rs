@@ -33,15 +33,15 @@ fn the_kernels_answers_become_the_command_that_mends() {
 #[test]
 fn another_process_of_the_same_number_is_not_touched() {
     let me = std::process::id();
-    assert_eq!(read(&Root::default(), &format!("{me}@1")), Err(Trouble::Gone));
-    assert_eq!(write(&Root::default(), &format!("{me}@1"), "0"), Err(Trouble::Gone));
+    assert_eq!(read(&Root::default(), &format!("{me}@1")), Err(AccessError::Gone));
+    assert_eq!(write(&Root::default(), &format!("{me}@1"), "0"), Err(AccessError::Gone));
 }
 
 #[test]
 fn a_folder_that_is_shaped_like_a_host_has_no_processes() {
     let folder = tempfile::tempdir().unwrap();
     let answer = write(&Root::new(folder.path()), "1@1", "0");
-    assert!(matches!(answer, Err(Trouble::Refused(..))));
+    assert!(matches!(answer, Err(AccessError::Refused(..))));
 }
 
 #[test]

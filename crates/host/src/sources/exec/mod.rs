@@ -11,8 +11,8 @@ mod child;
 pub mod line;
 
 use super::polled::Slot;
-use super::worker::Stopwatch;
 use crate::Root;
+use crate::Stopwatch;
 use crate::machine::command::user;
 use child::{BackOff, Heard, listen};
 use rustix::process::getuid;

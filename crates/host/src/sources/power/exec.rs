@@ -2,9 +2,9 @@
 
 use super::means::Means;
 use crate::Root;
+use crate::Stopwatch;
 use crate::sources::exec::line::Line;
 use crate::sources::exec::{BACK_OFF, Config, Listener};
-use crate::sources::worker::Stopwatch;
 use wattio_governor::{PowerSource, SourceError};
 use wattio_units::{Seconds, Watts};
 

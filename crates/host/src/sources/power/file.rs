@@ -1,8 +1,8 @@
 //! Power from a file that holds one number: a driver's own counter or sensor, or what a program of
 //! yours writes.
 
-use super::Unit;
 use super::means::Means;
+use super::unit::Unit;
 use crate::Root;
 use serde::Deserialize;
 use wattio_governor::{PowerSource, SourceError};

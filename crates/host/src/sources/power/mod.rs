@@ -6,9 +6,12 @@ pub mod file;
 mod kernel;
 mod means;
 pub mod prometheus;
+mod unit;
 
-use super::worker::Stopwatch;
+pub use unit::Unit;
+
 use crate::Root;
+use crate::Stopwatch;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{Error, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
@@ -35,47 +38,6 @@ pub enum SourceConfig {
     Prometheus(prometheus::Config),
     /// A command that prints what it measured.
     Exec(super::exec::Config),
-}
-
-/// The unit of a number: of power at the moment, or of energy that is counted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-pub enum Unit {
-    /// Watts.
-    #[serde(rename = "W")]
-    Watts,
-    /// Milliwatts.
-    #[serde(rename = "mW")]
-    Milliwatts,
-    /// Microwatts, as hwmon has them.
-    #[serde(rename = "uW")]
-    Microwatts,
-    /// Joules.
-    #[serde(rename = "J")]
-    Joules,
-    /// Millijoules.
-    #[serde(rename = "mJ")]
-    Millijoules,
-    /// Microjoules, as powercap has them.
-    #[serde(rename = "uJ")]
-    Microjoules,
-}
-
-impl Unit {
-    /// Watts or joules of one unit.
-    #[must_use]
-    pub const fn scale(self) -> f64 {
-        match self {
-            Self::Watts | Self::Joules => 1.0,
-            Self::Milliwatts | Self::Millijoules => 1e-3,
-            Self::Microwatts | Self::Microjoules => 1e-6,
-        }
-    }
-
-    /// Whether it counts energy.
-    #[must_use]
-    pub const fn is_energy(self) -> bool {
-        matches!(self, Self::Joules | Self::Millijoules | Self::Microjoules)
-    }
 }
 
 impl<'de> Deserialize<'de> for MeterConfig {

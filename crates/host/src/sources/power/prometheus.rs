@@ -1,13 +1,14 @@
 //! Power from a metrics page in the text format of Prometheus: a gauge of power or a counter of
 //! energy. Several series that match are summed. Only plain HTTP, as for latency.
 
-use super::Unit;
 use super::means::Means;
+use super::unit::Unit;
+use crate::Stopwatch;
 use crate::sources::polled::{INTERVAL_MIN, at_least, interval};
 use crate::sources::prometheus::frozen::Frozen;
 use crate::sources::prometheus::http::Client;
 use crate::sources::prometheus::{text, url};
-use crate::sources::worker::{Stopwatch, Worker};
+use crate::sources::worker::Worker;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -2,7 +2,7 @@
 
 use super::exec::Told;
 use super::*;
-use crate::sources::worker::stopwatch;
+use crate::stopwatch;
 use std::fs;
 use std::io::{Read, Write};
 use std::net::TcpListener;

@@ -11,7 +11,7 @@ pub(super) mod url;
 
 use super::differences::{Differences, Totals};
 use super::polled::{Polled, at_least, interval};
-use super::worker::Stopwatch;
+use crate::Stopwatch;
 use frozen::Frozen;
 use http::Client;
 use serde::Deserialize;

@@ -12,8 +12,8 @@ mod instance;
 pub mod requests;
 
 use super::polled::{INTERVAL_MIN, Polled, at_least};
-use super::worker::Stopwatch;
 use crate::Root;
+use crate::Stopwatch;
 use instance::Instance;
 use requests::{Requests, UnderWay};
 use rustix::time::{ClockId, clock_gettime};

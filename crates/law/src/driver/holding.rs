@@ -1,12 +1,12 @@
 //! What holds a law's action back: dwell after a speed-up, and so many cores off at a time.
 
+use super::settings::DriverSettings;
 use crate::action::Action;
-use crate::driver::DriverSettings;
 use wattio_units::Seconds;
 
 /// How long ago each group was sped up.
 #[derive(Clone, Debug)]
-pub(crate) struct Holding {
+pub(super) struct Holding {
     since_speed_up: Vec<Seconds>,
 }
 
