@@ -191,5 +191,4 @@ pub(crate) fn user(users: &str, name: &str) -> Option<(u32, u32)> {
 }
 
 #[cfg(test)]
-#[path = "command_tests.rs"]
 mod tests;

@@ -210,5 +210,4 @@ pub fn operational(bytes: &[u8]) -> Result<Vec<bool>, String> {
 }
 
 #[cfg(test)]
-#[path = "nvme_tests.rs"]
 mod tests;

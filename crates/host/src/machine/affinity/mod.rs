@@ -225,6 +225,4 @@ pub(super) fn mend(place: &str, value: &str) -> String {
 }
 
 #[cfg(test)]
-mod kills;
-#[cfg(test)]
 mod tests;

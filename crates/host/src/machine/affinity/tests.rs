@@ -1,3 +1,5 @@
+mod kills;
+
 use super::*;
 use proptest::prelude::*;
 

@@ -1,6 +1,6 @@
 //! Kills at every moment of narrowing, widening and restoring, over threads that lie in memory.
 
-use super::*;
+use super::super::*;
 use crate::machine::affinity::tasks::Tasks;
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
