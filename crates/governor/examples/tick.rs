@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 use wattio_control::Settings;
 use wattio_governor::{
-    Act, Address, Assignment, CoreGroup, CpuSource, Cpus, Governor, GovernorSettings, GroupUse,
-    Hands, Knob, LatencySample, LatencySource, Layer, Look, Machine, MachineError, Parts, Setting,
-    Snapshot, SnapshotError, SnapshotStore, SourceError,
+    Actuator, Address, Assignment, CoreGroup, CpuSource, Cpus, Governor, GovernorSettings,
+    GroupUse, Knob, LatencySample, LatencySource, Layer, Look, Machine, MachineError, Parts,
+    RestorableWriter, Setting, Snapshot, SnapshotError, SnapshotStore, SourceError,
 };
 use wattio_law::{GroupLimits, Limits};
 use wattio_units::{Hertz, Seconds};
@@ -126,7 +126,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     };
     let law = wattio_control::build("pacer", &Settings::new(), &Limits::of(vec![limits.clone()]))?;
     let places = (0..CORES).map(|cpu| Address::new("frequency", &cpu.to_string())).collect();
-    let (hands, _) = Hands::open(Box::new(Memory::default()), Box::new(Nowhere), "boot")?;
+    let (writer, _) =
+        RestorableWriter::open(Box::new(Memory::default()), Box::new(Nowhere), "boot")?;
     let group = CoreGroup { name: "all".to_owned(), cores: (0..CORES).collect(), limits };
     let mut governor = Governor::new(
         Parts {
@@ -138,8 +139,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             background: None,
             power: None,
             guards: Vec::new(),
-            act: Some(Act { knobs: vec![Box::new(Frequencies(places))], hands }),
-            lens: None,
+            actuator: Some(Actuator { knobs: vec![Box::new(Frequencies(places))], writer }),
+            shadow_model: None,
             settings: GovernorSettings::default(),
         },
         Duration::ZERO,

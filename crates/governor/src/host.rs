@@ -1,15 +1,15 @@
 //! The live host as a plant of the driver: it samples sources and turns knobs.
 
 use crate::account::Account;
-use crate::act::Act;
+use crate::actuator::Actuator;
 use crate::breaker::Breaker;
 use crate::cpus::Cpus;
 use crate::event::{Event, Severity};
-use crate::hands::Note;
 use crate::knob::{GroupSetting, Setting};
-use crate::parts::{CoreGroup, GovernorSettings, Lens};
-use crate::senses::{Change, Senses};
+use crate::parts::{CoreGroup, GovernorSettings, ShadowModel};
+use crate::sensors::{Change, Sensors};
 use crate::source::{GroupUse, Guard, LatencySample};
+use crate::writer::Note;
 use std::convert::Infallible;
 use std::time::Duration;
 use wattio_law::{
@@ -22,8 +22,8 @@ use wattio_units::Seconds;
 pub(crate) struct Host {
     /// The first field is the first that a panic drops: the machine is restored before a source
     /// waits for its thread.
-    pub act: Option<Act>,
-    pub senses: Senses,
+    pub actuator: Option<Actuator>,
+    pub sensors: Sensors,
     pub breaker: Breaker,
     pub account: Account,
     pub is_paused: bool,
@@ -35,7 +35,7 @@ pub(crate) struct Host {
     pub truth: Observation,
     groups: Vec<CoreGroup>,
     guards: Vec<Box<dyn Guard>>,
-    lens: Option<Box<dyn Lens>>,
+    shadow_model: Option<Box<dyn ShadowModel>>,
     settings: GovernorSettings,
     full: Action,
     /// What the law asked for last, which in shadow mode is not in force.
@@ -52,10 +52,10 @@ pub(crate) struct Host {
 
 /// What a host is made of besides its sources.
 pub(crate) struct HostParts {
-    pub act: Option<Act>,
+    pub actuator: Option<Actuator>,
     pub groups: Vec<CoreGroup>,
     pub guards: Vec<Box<dyn Guard>>,
-    pub lens: Option<Box<dyn Lens>>,
+    pub shadow_model: Option<Box<dyn ShadowModel>>,
     pub settings: GovernorSettings,
 }
 
@@ -63,15 +63,15 @@ impl Host {
     /// A host at full speed; a sample older than `overdue` is waited for no longer.
     pub fn new(
         parts: HostParts,
-        senses: Senses,
+        sensors: Sensors,
         limits: &Limits,
         now: Duration,
         overdue: Seconds,
     ) -> Self {
         let full = limits.full_speed();
         Self {
-            act: parts.act,
-            senses,
+            actuator: parts.actuator,
+            sensors,
             breaker: Breaker::new(parts.settings.breaker),
             account: Account::default(),
             is_paused: false,
@@ -87,7 +87,7 @@ impl Host {
             },
             groups: parts.groups,
             guards: parts.guards,
-            lens: parts.lens,
+            shadow_model: parts.shadow_model,
             settings: parts.settings,
             held: full.clone(),
             full,
@@ -106,9 +106,9 @@ impl Host {
     /// What was measured, and why it must not be gone by, where that is so.
     fn measure(&mut self, dt: Seconds, alarm: bool) -> (Observation, Option<String>) {
         let uses = self.use_of_groups();
-        let background = self.senses.sample_background(seconds(self.now));
-        let power = self.senses.sample_power(seconds(self.now));
-        self.account.windows_unmeasured += u64::from(self.senses.has_power() && power.is_none());
+        let background = self.sensors.sample_background(seconds(self.now));
+        let power = self.sensors.sample_power(seconds(self.now));
+        self.account.windows_unmeasured += u64::from(self.sensors.has_power() && power.is_none());
         self.tell_of_sources();
         let forced = self.why_full_speed();
         let groups = self.in_force.groups.iter().enumerate().map(|(at, group)| {
@@ -140,7 +140,7 @@ impl Host {
     fn use_of_groups(&mut self) -> Vec<GroupUse> {
         let groups = self.groups.iter().zip(&self.in_force.groups);
         let active: Vec<_> = groups.map(|(group, setting)| active(group, setting.cores)).collect();
-        self.senses.sample_cpu(seconds(self.now), &active)
+        self.sensors.sample_cpu(seconds(self.now), &active)
     }
 
     fn why_full_speed(&mut self) -> Option<String> {
@@ -148,7 +148,7 @@ impl Host {
         // Every guard is asked every time: one may count what it sees.
         let troubles: Vec<_> =
             self.guards.iter_mut().filter_map(|guard| guard.trouble(at)).collect();
-        let spoiled = self.senses.take_spoiled();
+        let spoiled = self.sensors.take_spoiled();
         if self.is_paused {
             return Some("paused".to_owned());
         }
@@ -177,7 +177,7 @@ impl Host {
             let setting = self.setting(&full);
             if !self.turn(&setting, true, false) {
                 // Nobody knows how fast the machine is: what it does now is no baseline.
-                self.senses.spoil("a knob cannot be brought back to full speed");
+                self.sensors.spoil("a knob cannot be brought back to full speed");
             }
             self.in_force = full;
             self.asked = None;
@@ -186,8 +186,8 @@ impl Host {
 
     /// Turns the knobs; answers whether all went well.
     fn turn(&mut self, setting: &Setting, faster: bool, again: bool) -> bool {
-        let Some(act) = &mut self.act else { return true };
-        let applied = act.turn(setting, faster, again);
+        let Some(actuator) = &mut self.actuator else { return true };
+        let applied = actuator.turn(setting, faster, again);
         let well = !applied.failed();
         self.account.writes += u64::from(applied.writes);
         self.tell(applied.notes);
@@ -220,7 +220,7 @@ impl Host {
     }
 
     fn tell_of_sources(&mut self) {
-        for change in self.senses.take_changes() {
+        for change in self.sensors.take_changes() {
             match change {
                 Change::Answers(name) => {
                     self.event(Severity::Info, format!("{name}: answers again"));
@@ -280,19 +280,19 @@ impl Plant for Host {
 
     fn advance(&mut self, until: Duration) -> Result<Glimpse, Infallible> {
         self.now = until;
-        let glimpse = self.senses.sample_latency(seconds(until));
+        let glimpse = self.sensors.sample_latency(seconds(until));
         self.tell_of_sources();
-        let is_ready = self.senses.has_news(seconds(until), self.overdue);
+        let is_ready = self.sensors.has_news(seconds(until), self.overdue);
         Ok(Glimpse { is_ready, ..glimpse })
     }
 
     fn observe(&mut self, dt: Seconds, alarm: bool) -> Seen {
         self.window = dt;
-        self.sample = self.senses.take_pending();
+        self.sample = self.sensors.take_pending();
         let (truth, forced) = self.measure(dt, alarm);
         self.truth = truth;
-        let observation = match &mut self.lens {
-            Some(lens) => lens.see(&self.truth, &self.held, dt),
+        let observation = match &mut self.shadow_model {
+            Some(shadow_model) => shadow_model.see(&self.truth, &self.held, dt),
             None => self.truth.clone(),
         };
         Seen { observation, forced }
@@ -300,20 +300,20 @@ impl Plant for Host {
 
     fn apply(&mut self, action: &Action) -> Action {
         self.held = action.clone();
-        let Some(act) = &mut self.act else { return action.clone() };
-        act.hands.share_time(true);
+        let Some(actuator) = &mut self.actuator else { return action.clone() };
+        actuator.writer.share_time(true);
         self.put_into_force(action);
         // Lets go of places that others changed.
         let count = self.settings.inspected;
-        if let Some(act) = &mut self.act {
-            let notes = act.hands.inspect(count);
+        if let Some(actuator) = &mut self.actuator {
+            let notes = actuator.writer.inspect(count);
             self.tell(notes);
         }
         self.in_force.clone()
     }
 
     fn interval(&self) -> Option<Seconds> {
-        self.senses.interval()
+        self.sensors.interval()
     }
 }
 

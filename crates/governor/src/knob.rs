@@ -118,7 +118,7 @@ pub trait Look: Send {
     fn mend(&self, address: &Address, value: &str) -> String;
 }
 
-/// Reads and writes the places of a machine. Only [`crate::Hands`] has one: they save before they
+/// Reads and writes the places of a machine. Only [`crate::RestorableWriter`] has one: they save before they
 /// write, and everybody else is given what looks.
 pub trait Machine: Look {
     /// Writes a value. It is in force at once, or after [`Machine::settle`].
@@ -198,7 +198,7 @@ pub enum Layer {
 /// A knob: turns a setting into values to write.
 ///
 /// A knob writes nothing itself: it is given a machine to look at. What it answers is saved, written,
-/// read back and restored by [`crate::Hands`], so that no knob can forget to.
+/// read back and restored by [`crate::RestorableWriter`], so that no knob can forget to.
 ///
 /// ```compile_fail,E0599
 /// use wattio_governor::{Address, Look};

@@ -1,6 +1,6 @@
 //! What a governor is made of, and what it answers.
 
-use crate::act::Act;
+use crate::actuator::Actuator;
 use crate::breaker::BreakerSettings;
 use crate::event::Event;
 use crate::source::{
@@ -47,7 +47,7 @@ impl Default for GovernorSettings {
 
 /// Shows the law another machine than the one that was measured: shadow mode closes its loop over
 /// a model.
-pub trait Lens: Send {
+pub trait ShadowModel: Send {
     /// What the law shall see of a window that was measured as `truth`, if the law's `held` action
     /// had been in force.
     fn see(&mut self, truth: &Observation, held: &Action, dt: Seconds) -> Observation;
@@ -72,9 +72,9 @@ pub struct Parts {
     /// What must be well.
     pub guards: Vec<Box<dyn Guard>>,
     /// What can be turned, with the hands that do it; `None` acts on nothing.
-    pub act: Option<Act>,
+    pub actuator: Option<Actuator>,
     /// What the law sees instead of the truth.
-    pub lens: Option<Box<dyn Lens>>,
+    pub shadow_model: Option<Box<dyn ShadowModel>>,
     /// How the governor behaves around the law.
     pub settings: GovernorSettings,
 }

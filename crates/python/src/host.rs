@@ -9,7 +9,9 @@ use std::fs::OpenOptions;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
-use wattio_governor::{Address, Assignment, FileStore, Hands, Note, Restored, Saved, Target};
+use wattio_governor::{
+    Address, Assignment, FileStore, Note, RestorableWriter, Restored, Saved, Target,
+};
 use wattio_host::lock::Lock;
 use wattio_host::power::sampler::{Sampled, Sampler};
 use wattio_host::power::{Meter, Meters};
@@ -133,7 +135,7 @@ impl PowerSampler {
 /// Places of the host that are written to, and put back.
 #[pyclass(frozen)]
 pub struct HeldKnobs {
-    hands: Mutex<Hands>,
+    writer: Mutex<RestorableWriter>,
     restored_at_open: Vec<String>,
     /// Goes after the hands, which restore.
     _locks: (Lock, Option<Lock>),
@@ -150,10 +152,10 @@ impl HeldKnobs {
         let lock = Lock::take(folder.unwrap_or(Path::new("."))).map_err(refused)?;
         let host_lock = Lock::take_host(&root).map_err(refused)?;
         let store = Box::new(FileStore::new(snapshot_path));
-        let opened = py.detach(|| Hands::open(Box::new(machine), store, &boot_id));
-        let (hands, earlier) = opened.map_err(refused)?;
+        let opened = py.detach(|| RestorableWriter::open(Box::new(machine), store, &boot_id));
+        let (writer, earlier) = opened.map_err(refused)?;
         let restored_at_open = told(&earlier)?;
-        Ok(Self { hands: hands.into(), restored_at_open, _locks: (lock, host_lock) })
+        Ok(Self { writer: writer.into(), restored_at_open, _locks: (lock, host_lock) })
     }
 
     #[getter]
@@ -163,16 +165,16 @@ impl HeldKnobs {
 
     fn read(&self, py: Python<'_>, address: &str) -> PyResult<String> {
         let address = parsed(address)?;
-        py.detach(|| open(&self.hands).look().read(&address)).map_err(refused)
+        py.detach(|| open(&self.writer).look().read(&address)).map_err(refused)
     }
 
     fn write(&self, py: Python<'_>, address: &str, value: &str) -> PyResult<()> {
         let address = parsed(address)?;
-        py.detach(|| write(&mut open(&self.hands), &address, value)).map_err(HostError::new_err)
+        py.detach(|| write(&mut open(&self.writer), &address, value)).map_err(HostError::new_err)
     }
 
     fn restore(&self, py: Python<'_>) -> PyResult<Vec<String>> {
-        let restored = py.detach(|| open(&self.hands).restore()).map_err(refused)?;
+        let restored = py.detach(|| open(&self.writer).restore()).map_err(refused)?;
         told(&restored)
     }
 
@@ -197,10 +199,10 @@ fn parsed(text: &str) -> PyResult<Address> {
 }
 
 /// Writes a value, and says why where it does not stand there afterwards.
-fn write(hands: &mut Hands, address: &Address, value: &str) -> Result<(), String> {
+fn write(writer: &mut RestorableWriter, address: &Address, value: &str) -> Result<(), String> {
     let target = Target::Set(value.to_owned());
     let assignment = Assignment { address: address.clone(), target, endangers: Vec::new() };
-    let applied = hands.apply(KNOB, &[assignment]);
+    let applied = writer.apply(KNOB, &[assignment]);
     if let Some(note) = applied.notes.into_iter().next() {
         return Err(match note {
             Note::Failed { message, .. } => message,
@@ -211,8 +213,8 @@ fn write(hands: &mut Hands, address: &Address, value: &str) -> Result<(), String
         });
     }
     // Nothing is written to a place that is gone, or that was left to somebody else before.
-    let found = hands.look().read(address).map_err(|error| error.to_string())?;
-    if hands.look().took(address, value, &found) {
+    let found = writer.look().read(address).map_err(|error| error.to_string())?;
+    if writer.look().took(address, value, &found) {
         return Ok(());
     }
     Err(format!("{address} is {found:?} and was left to somebody else, who changed it"))

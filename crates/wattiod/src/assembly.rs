@@ -10,7 +10,8 @@ use std::time::Duration;
 use thiserror::Error;
 use wattio_control::Settings;
 use wattio_governor::{
-    Act, BreakerSettings, Clock, CoreGroup, Governor, GovernorSettings, Guard, Hands, Knob, Parts,
+    Actuator, BreakerSettings, Clock, CoreGroup, Governor, GovernorSettings, Guard, Knob, Parts,
+    RestorableWriter,
 };
 use wattio_host::config::{DaemonConfig, SafetyConfig};
 use wattio_host::groups::{self, Group};
@@ -62,17 +63,17 @@ pub struct Surroundings<'a> {
     pub clock: &'a dyn Clock,
 }
 
-/// Puts a daemon together. With `hands` it acts; without, it observes.
+/// Puts a daemon together. With `writer` it acts; without, it observes.
 ///
 /// # Errors
 /// [`Misfit`] names the key and what this host has. The hands are dropped then, and restore.
 pub fn assemble(
     source: &Source,
-    hands: Option<Hands>,
+    writer: Option<RestorableWriter>,
     around: Surroundings<'_>,
 ) -> Result<Daemon, Misfit> {
     let config = &source.config;
-    let mode = if hands.is_some() { Mode::Run } else { Mode::Observe };
+    let mode = if writer.is_some() { Mode::Run } else { Mode::Observe };
     let topology = Topology::read(around.root).map_err(Misfit::new)?;
     let groups = groups::resolve(&config.groups, &topology).map_err(Misfit::new)?;
     let reach = Reach::of(&config.knobs, mode);
@@ -107,11 +108,11 @@ pub fn assemble(
     // Before the knobs: it takes the limits that it finds for those that the operator wants.
     let background = config.background.as_ref().map(|config| config.open(around.root)).transpose();
     let background = background.map_err(|error| Misfit::new(format!("background: {error}")))?;
-    let act = match hands {
+    let actuator = match writer {
         None => None,
-        Some(hands) => {
+        Some(writer) => {
             let knobs = open_knobs(config, around.root, &topology, &groups)?;
-            Some(Act { knobs, hands })
+            Some(Actuator { knobs, writer })
         }
     };
     let power = config.power.meter.as_ref();
@@ -138,7 +139,7 @@ pub fn assemble(
         _ => None,
     };
     let latency_name = latency.name().to_owned();
-    let lens = (mode == Mode::Observe).then(|| Shadow { fitter: fitter.clone(), full });
+    let shadow_model = (mode == Mode::Observe).then(|| Shadow { fitter: fitter.clone(), full });
     let parts = Parts {
         law,
         bounds: config.policy.bounds.clone(),
@@ -148,8 +149,9 @@ pub fn assemble(
         background,
         power,
         guards: guards(&config.safety, around.root),
-        act,
-        lens: lens.map(|shadow| Box::new(shadow) as Box<dyn wattio_governor::Lens>),
+        actuator,
+        shadow_model: shadow_model
+            .map(|shadow| Box::new(shadow) as Box<dyn wattio_governor::ShadowModel>),
         settings: settings(&config.safety),
     };
     let parts = DaemonParts {

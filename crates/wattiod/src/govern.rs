@@ -191,12 +191,12 @@ fn build(
     lock: Option<&Locks>,
     clock: &HostClock,
 ) -> Result<Daemon> {
-    let hands = match lock {
+    let writer = match lock {
         None => None,
         Some(lock) => {
             let config = &source.config;
             let held = state::take_hold(&config.service.state, Some(config), &options.root, lock);
-            let (hands, restored) = held?;
+            let (writer, restored) = held?;
             for line in state::describe(&restored) {
                 log(Severity::Warning, &format!("from an earlier start: {line}"));
             }
@@ -205,11 +205,11 @@ fn build(
                 "an earlier start left {} values that cannot be restored; see above",
                 restored.left.len()
             );
-            Some(hands)
+            Some(writer)
         }
     };
     let around = Surroundings { root: &options.root, clock };
-    Ok(assemble(source, hands, around)?)
+    Ok(assemble(source, writer, around)?)
 }
 
 /// A valid file takes the place of the old one; with any other the old one goes on.

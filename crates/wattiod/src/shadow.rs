@@ -7,7 +7,7 @@
 //! fewer cores do is the model's word, and stays an estimate.
 
 use std::sync::{Arc, Mutex, PoisonError};
-use wattio_governor::Lens;
+use wattio_governor::ShadowModel;
 use wattio_law::{Action, Observation};
 use wattio_model::Fitter;
 use wattio_units::Seconds;
@@ -23,7 +23,7 @@ pub struct Shadow {
     pub full: Action,
 }
 
-impl Lens for Shadow {
+impl ShadowModel for Shadow {
     fn see(&mut self, truth: &Observation, held: &Action, dt: Seconds) -> Observation {
         let mut fitter = self.fitter.lock().unwrap_or_else(PoisonError::into_inner);
         fitter.learn(truth, dt);

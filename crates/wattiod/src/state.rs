@@ -2,7 +2,7 @@
 
 use std::path::Path;
 use thiserror::Error;
-use wattio_governor::{FileStore, Hands, LeftOver, Restored, SnapshotError};
+use wattio_governor::{FileStore, RestorableWriter, Restored, SnapshotError, Unrestored};
 use wattio_host::config::DaemonConfig;
 use wattio_host::knobs::KnobConfig;
 use wattio_host::lock::{Lock, LockError};
@@ -48,7 +48,7 @@ pub fn take_hold(
     config: Option<&DaemonConfig>,
     root: &Root,
     _locks: &Locks,
-) -> Result<(Hands, Restored), StateError> {
+) -> Result<(RestorableWriter, Restored), StateError> {
     let knobs = || config.into_iter().flat_map(|config| &config.knobs);
     let commands: Vec<_> = knobs().flat_map(|knob| knob.commands().iter().cloned()).collect();
     let machine = LinuxMachine::new(root.clone(), &commands)
@@ -56,7 +56,7 @@ pub fn take_hold(
         .with_drives(knobs().filter_map(KnobConfig::drives).collect());
     let boot_id = root.read("/proc/sys/kernel/random/boot_id").unwrap_or_default();
     let store = FileStore::new(folder.join("snapshot.json"));
-    Ok(Hands::open(Box::new(machine), Box::new(store), &boot_id)?)
+    Ok(RestorableWriter::open(Box::new(machine), Box::new(store), &boot_id)?)
 }
 
 /// What a restore did, for people.
@@ -73,7 +73,7 @@ pub fn describe(restored: &Restored) -> Vec<String> {
             .iter()
             .map(|address| format!("left {address} as it is: somebody else changed it")),
     );
-    lines.extend(restored.left.iter().map(|LeftOver { saved, message, mend }| {
+    lines.extend(restored.left.iter().map(|Unrestored { saved, message, mend }| {
         format!(
             "NOT restored: {message}\n  {} should be {:?}; by hand: {mend}",
             saved.address, saved.value

@@ -274,15 +274,15 @@ mod tests {
         let open = || {
             let machine = Box::new(crate::LinuxMachine::new(root.clone(), &[]).unwrap());
             let store = wattio_governor::FileStore::new(folder.path().join("snapshot.json"));
-            wattio_governor::Hands::open(machine, Box::new(store), "boot").unwrap()
+            wattio_governor::RestorableWriter::open(machine, Box::new(store), "boot").unwrap()
         };
         let place = address(&root, "/sys/fs/cgroup/a").unwrap();
         for (left, expected) in [("0", "0-3"), ("2", "2")] {
             fs::write(root.path(PATH), "0-3\n").unwrap();
-            let (mut hands, _) = open();
+            let (mut writer, _) = open();
             let narrow = wattio_governor::Assignment::new(place.clone(), "0");
-            assert_eq!(hands.apply("cpu.cpuset", &[narrow]).notes, []);
-            std::mem::forget(hands);
+            assert_eq!(writer.apply("cpu.cpuset", &[narrow]).notes, []);
+            std::mem::forget(writer);
             fs::write(root.path(PATH), left).unwrap();
             let (_, restored) = open();
             assert_eq!(read(&root, &mut files, PATH).unwrap(), expected);

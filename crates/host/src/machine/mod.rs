@@ -189,7 +189,7 @@ impl Machine for LinuxMachine {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use wattio_governor::{Assignment, FileStore, Hands};
+    use wattio_governor::{Assignment, FileStore, RestorableWriter};
 
     #[test]
     fn an_unknown_scheme_is_refused_with_those_there_are() {
@@ -212,15 +212,15 @@ mod tests {
             std::fs::write(root.path(path), "2401000").unwrap();
             let machine = Box::new(LinuxMachine::new(root.clone(), &[]).unwrap());
             let store = Box::new(FileStore::new(folder.path().join("snapshot.json")));
-            let (mut hands, _) = Hands::open(machine, store, "boot").unwrap();
+            let (mut writer, _) = RestorableWriter::open(machine, store, "boot").unwrap();
             for text in ["1200000", "2400000"] {
-                assert_eq!(hands.apply("cpu.frequency", &cap(text)).notes, []);
+                assert_eq!(writer.apply("cpu.frequency", &cap(text)).notes, []);
             }
             if at_full_speed {
-                assert_eq!(hands.apply("cpu.frequency", &back).notes, []);
+                assert_eq!(writer.apply("cpu.frequency", &back).notes, []);
                 assert_eq!(root.read(path).unwrap(), "2401000");
             }
-            hands.restore().unwrap();
+            writer.restore().unwrap();
             assert_eq!(root.read(path).unwrap(), "2401000");
         }
     }

@@ -2,7 +2,7 @@
 
 use super::tree::Tree;
 use super::{Store, Subject, full_speed, idle, setting};
-use wattio_governor::{Assignment, Hands, Machine, Setting, Target};
+use wattio_governor::{Assignment, Machine, RestorableWriter, Setting, Target};
 use wattio_host::LinuxMachine;
 use wattio_host::knobs::{KnobConfig, drive_sleep};
 use wattio_law::DriveSleep;
@@ -231,13 +231,14 @@ fn work_that_commands_pause_goes_on_after_a_crash() {
     // Without a command that tells, nobody knows the state, and going on is the safe side.
     let knob = commands(&tree, false);
     let store = Store::default();
-    let open = || Hands::open(running(&tree, &knob), Box::new(store.clone()), "boot").unwrap();
-    let (mut hands, _) = open();
+    let open =
+        || RestorableWriter::open(running(&tree, &knob), Box::new(store.clone()), "boot").unwrap();
+    let (mut writer, _) = open();
     let mut pauses = tree.knob(&knob, "").unwrap();
-    let assignments = pauses.assignments(&pace(0.0), hands.look()).unwrap();
-    hands.apply(pauses.name(), &assignments);
+    let assignments = pauses.assignments(&pace(0.0), writer.look()).unwrap();
+    writer.apply(pauses.name(), &assignments);
     assert!(tree.path("/paused").exists());
-    std::mem::forget(hands);
+    std::mem::forget(writer);
     let (_, restored) = open();
     assert_eq!((restored.restored.len(), restored.left.len()), (1, 0));
     assert!(!tree.path("/paused").exists());

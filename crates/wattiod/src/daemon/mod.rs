@@ -202,8 +202,8 @@ impl Daemon {
     /// # Errors
     /// When the snapshot could not be brought up to date.
     pub fn end(mut self, clock: &dyn Clock) -> (Result<Restored, SnapshotError>, Status) {
-        let restored = match self.parts.governor.act() {
-            Some(act) => act.hands.restore(),
+        let restored = match self.parts.governor.actuator() {
+            Some(actuator) => actuator.writer.restore(),
             None => Ok(Restored::default()),
         };
         let status = self.status(clock);

@@ -19,12 +19,14 @@ pub use world::{
 use machine::store;
 use sources::sources;
 use std::time::Duration;
-use wattio_governor::{Act, CoreGroup, Governor, GovernorSettings, Hands, Parts, Restored, Tick};
+use wattio_governor::{
+    Actuator, CoreGroup, Governor, GovernorSettings, Parts, RestorableWriter, Restored, Tick,
+};
 use wattio_law::{Action, GroupLimits, Law, Limits, Observation};
 use wattio_units::Seconds;
 
-pub fn open_hands(world: &Shared, boot_id: &str) -> (Hands, Restored) {
-    Hands::open(machine(world), store(world), boot_id).unwrap()
+pub fn open_writer(world: &Shared, boot_id: &str) -> (RestorableWriter, Restored) {
+    RestorableWriter::open(machine(world), store(world), boot_id).unwrap()
 }
 
 /// A governor over a world that was last seen as its harness says.
@@ -54,8 +56,8 @@ pub fn governor_with(
         background: Some(sources.background),
         power: Some(sources.power),
         guards: Vec::new(),
-        act: Some(Act { knobs: knobs(world), hands: open_hands(world, "boot").0 }),
-        lens: None,
+        actuator: Some(Actuator { knobs: knobs(world), writer: open_writer(world, "boot").0 }),
+        shadow_model: None,
         settings: GovernorSettings::default(),
     };
     Governor::new(parts, at)

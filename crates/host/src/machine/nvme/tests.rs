@@ -6,7 +6,7 @@ use crate::knobs::KnobConfig;
 use crate::topology::Topology;
 use proptest::prelude::*;
 use std::sync::{Arc, Mutex};
-use wattio_governor::{Address, FileStore, Hands, Setting};
+use wattio_governor::{Address, FileStore, RestorableWriter, Setting};
 use wattio_law::DriveAction;
 
 /// Kept as a file: one that a test writes may still be open in another test's child, and does not
@@ -64,11 +64,11 @@ impl Host {
         opened.map_err(|error| error.to_string())
     }
 
-    fn hands(&self) -> Hands {
+    fn writer(&self) -> RestorableWriter {
         let tools = self.config("power_state = 2").drives().into_iter().collect();
         let machine = LinuxMachine::new(self.root.clone(), &[]).unwrap().with_drives(tools);
         let store = FileStore::new(self.folder.path().join("snapshot.json"));
-        Hands::open(Box::new(machine), Box::new(store), "boot").unwrap().0
+        RestorableWriter::open(Box::new(machine), Box::new(store), "boot").unwrap().0
     }
 }
 
@@ -88,18 +88,18 @@ fn a_drive_rests_in_idle_and_is_put_back() {
     // A hint of the workload is part of the value, and comes back with it.
     host.set_state("32");
     let mut knob = host.open("power_state = 2").unwrap();
-    let mut hands = host.hands();
+    let mut writer = host.writer();
     for (drives, there) in [
         (DriveAction::Own, "32"),
         (DriveAction::Asleep, "2"),
         (DriveAction::Awake, "32"),
         (DriveAction::Asleep, "2"),
     ] {
-        let assignments = knob.assignments(&setting(drives), hands.look()).unwrap();
-        assert_eq!(hands.apply("nvme.power", &assignments).notes, []);
+        let assignments = knob.assignments(&setting(drives), writer.look()).unwrap();
+        assert_eq!(writer.apply("nvme.power", &assignments).notes, []);
         assert_eq!(host.state(), there, "{drives:?}");
     }
-    assert_eq!(hands.restore().unwrap().left, []);
+    assert_eq!(writer.restore().unwrap().left, []);
     assert_eq!(host.state(), "32");
 }
 
@@ -107,12 +107,12 @@ fn a_drive_rests_in_idle_and_is_put_back() {
 fn what_a_killed_daemon_left_is_put_back() {
     let host = Host::new();
     let mut knob = host.open("power_state = 3\naccept_non_operational = true").unwrap();
-    let mut hands = host.hands();
-    let rest = knob.assignments(&setting(DriveAction::Asleep), hands.look()).unwrap();
-    hands.apply("nvme.power", &rest);
+    let mut writer = host.writer();
+    let rest = knob.assignments(&setting(DriveAction::Asleep), writer.look()).unwrap();
+    writer.apply("nvme.power", &rest);
     assert_eq!(host.state(), "3");
-    std::mem::forget(hands);
-    drop(host.hands());
+    std::mem::forget(writer);
+    drop(host.writer());
     assert_eq!(host.state(), "0");
 }
 
@@ -120,15 +120,15 @@ fn what_a_killed_daemon_left_is_put_back() {
 fn a_drive_that_does_not_answer_is_left_over_with_the_command_that_mends_it() {
     let host = Host::new();
     let mut knob = host.open("power_state = 2").unwrap();
-    let mut hands = host.hands();
-    let rest = knob.assignments(&setting(DriveAction::Asleep), hands.look()).unwrap();
-    hands.apply("nvme.power", &rest);
+    let mut writer = host.writer();
+    let rest = knob.assignments(&setting(DriveAction::Asleep), writer.look()).unwrap();
+    writer.apply("nvme.power", &rest);
     std::fs::write(host.root.path("/dev/nvme0.broken"), "").unwrap();
-    let left = hands.restore().unwrap().left;
+    let left = writer.restore().unwrap().left;
     let mend = &left.first().unwrap().mend;
     assert!(mend.ends_with("nvme.sh set-feature /dev/nvme0 --feature-id=2 --value=0"), "{mend}");
     std::fs::remove_file(host.root.path("/dev/nvme0.broken")).unwrap();
-    assert_eq!(hands.restore().unwrap().left, []);
+    assert_eq!(writer.restore().unwrap().left, []);
     assert_eq!(host.state(), "0");
 }
 

@@ -7,7 +7,7 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use rustix::thread::CpuSet;
 use std::sync::{Arc, Mutex};
 use wattio_governor::{
-    Assignment, Hands, Look, Machine, MachineError, Restored, Snapshot, SnapshotError,
+    Assignment, Look, Machine, MachineError, RestorableWriter, Restored, Snapshot, SnapshotError,
     SnapshotStore,
 };
 
@@ -162,14 +162,14 @@ impl Shared {
         Ok(())
     }
 
-    fn open(&self) -> Result<(Hands, Restored), SnapshotError> {
-        Hands::open(Box::new(self.clone()), Box::new(self.clone()), "boot")
+    fn open(&self) -> Result<(RestorableWriter, Restored), SnapshotError> {
+        RestorableWriter::open(Box::new(self.clone()), Box::new(self.clone()), "boot")
     }
 
     /// Narrows, widens, narrows more and restores, until it is killed after so many changes.
     fn run(&self, killed_after: Option<usize>) {
         self.0.lock().unwrap().left = killed_after;
-        let Ok((mut hands, _)) = self.open() else { return };
+        let Ok((mut writer, _)) = self.open() else { return };
         let own: Masks = self.clone().read(&place()).unwrap().parse().unwrap();
         for active in ["0-1", WIDE, "0", WIDE, "2"] {
             let active: Cpus = active.parse().unwrap();
@@ -177,11 +177,11 @@ impl Shared {
                 let inside = own.and(&active);
                 if inside.is_empty() { active.clone() } else { inside }
             };
-            hands.apply("cpu.affinity", &[Assignment::new(place(), own.map(inside).to_string())]);
+            writer.apply("cpu.affinity", &[Assignment::new(place(), own.map(inside).to_string())]);
         }
-        let _ = hands.restore();
+        let _ = writer.restore();
         // A killed process drops nothing.
-        std::mem::forget(hands);
+        std::mem::forget(writer);
     }
 
     fn changes(&self) -> usize {
@@ -193,14 +193,14 @@ impl Shared {
         for &kill in kills {
             self.0.lock().unwrap().left = Some(kill);
             // Hands that were not opened are dropped, which restores; of that nothing comes about.
-            if let Ok((hands, _)) = self.open() {
-                std::mem::forget(hands);
+            if let Ok((writer, _)) = self.open() {
+                std::mem::forget(writer);
             }
         }
         self.0.lock().unwrap().left = None;
-        let (hands, restored) = self.open().unwrap();
+        let (writer, restored) = self.open().unwrap();
         assert_eq!((restored.left, restored.foreign), (vec![], vec![]));
-        assert_eq!(hands.held(), 0);
+        assert_eq!(writer.held(), 0);
     }
 
     /// Every thread runs where it did; whoever was born meanwhile has what its parent may have had.
@@ -273,16 +273,16 @@ fn one_thread_that_somebody_moved_keeps_the_others_of_no_restore() {
     for moved in [PID, PID + 3, PID + 7] {
         for killed in [false, true] {
             let world = Shared::start(64);
-            let (mut hands, _) = world.open().unwrap();
-            hands.apply("cpu.affinity", &[Assignment::new(place(), "0")]);
+            let (mut writer, _) = world.open().unwrap();
+            writer.apply("cpu.affinity", &[Assignment::new(place(), "0")]);
             let theirs: Cpus = "3".parse().unwrap();
             world.0.lock().unwrap().threads.get_mut(&moved).unwrap().1 = theirs.clone();
             if killed {
-                std::mem::forget(hands);
+                std::mem::forget(writer);
                 drop(world.open().unwrap());
             } else {
-                assert_eq!(hands.inspect(1).len(), 1, "an operator hears of it");
-                drop(hands);
+                assert_eq!(writer.inspect(1).len(), 1, "an operator hears of it");
+                drop(writer);
             }
             let mut world_now = world.0.lock().unwrap();
             let thread = world_now.threads.get_mut(&moved).unwrap();

@@ -1,6 +1,6 @@
 //! Putting old values back.
 
-use super::{Hands, Held, LeftOver, Restored, Written};
+use super::{Held, RestorableWriter, Restored, Unrestored, Written};
 use crate::knob::{Address, MachineError};
 use crate::snapshot::{Saved, SnapshotError};
 use std::collections::BTreeSet;
@@ -21,7 +21,7 @@ pub(super) enum Back {
 /// A place to put back, in the order from the last to the first: whether it is whole, and its rank.
 type Waiting = (bool, u64, Address);
 
-impl Hands {
+impl RestorableWriter {
     /// Puts every old value back, each by itself, and reads it back. Places depend on each other
     /// (no set of processors takes a core that is off), so the rest is tried again as long as that
     /// helps. What has parts goes last: whose those are shows when all else is as it was.
@@ -133,7 +133,7 @@ impl Hands {
             Ok(Back::Theirs) => outcome.foreign.push(address.clone()),
             Ok(Back::AsItWas) | Err(MachineError::Gone { .. }) => {}
             Err(error) => {
-                outcome.left.push(self.left_over(address, error.to_string()));
+                outcome.left.push(self.unrestored(address, error.to_string()));
                 return refused.push(place);
             }
         }
@@ -167,12 +167,12 @@ impl Hands {
         Err(MachineError::Refused { address: address.clone(), message: left })
     }
 
-    fn left_over(&self, address: &Address, message: String) -> LeftOver {
+    fn unrestored(&self, address: &Address, message: String) -> Unrestored {
         let held = self.held.get(address);
         let value = held.map(|held| held.original.clone()).unwrap_or_default();
         let knob = held.map(|held| held.knob.clone()).unwrap_or_default();
         let mend = self.machine.mend(address, &value);
         let marks = BTreeSet::new();
-        LeftOver { saved: Saved { address: address.clone(), value, knob, marks }, message, mend }
+        Unrestored { saved: Saved { address: address.clone(), value, knob, marks }, message, mend }
     }
 }

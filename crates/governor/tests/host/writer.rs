@@ -1,12 +1,12 @@
 //! Saving, writing, letting go and restoring, place by place.
 
-use crate::support::{cores_of, frequency_of, governor, machine, open_hands, pace, world};
+use crate::support::{cores_of, frequency_of, governor, machine, open_writer, pace, world};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use wattio_governor::{
-    Address, Assignment, Hands, Look, Machine, MachineError, Note, Snapshot, SnapshotError,
-    SnapshotStore,
+    Address, Assignment, Look, Machine, MachineError, Note, RestorableWriter, Snapshot,
+    SnapshotError, SnapshotStore,
 };
 use wattio_law::{GroupObservation, LatencyObservation, Observation};
 use wattio_plant::{SMALL, Server};
@@ -27,71 +27,71 @@ fn value(world: &crate::support::Shared, address: &Address) -> String {
 #[test]
 fn the_old_value_is_on_disk_before_the_first_write() {
     let world = small_world();
-    let (mut hands, _) = open_hands(&world, "boot");
+    let (mut writer, _) = open_writer(&world, "boot");
     world.lock().unwrap().disk_full = true;
-    let applied = hands.apply("cores", &narrow(&cores_of(0), "3"));
+    let applied = writer.apply("cores", &narrow(&cores_of(0), "3"));
     assert!(applied.failed());
     assert!(world.lock().unwrap().writes.is_empty(), "no snapshot, no write");
-    assert_eq!(hands.held(), 0);
+    assert_eq!(writer.held(), 0);
 
     world.lock().unwrap().disk_full = false;
-    assert_eq!(hands.apply("cores", &narrow(&cores_of(0), "3")).writes, 1);
+    assert_eq!(writer.apply("cores", &narrow(&cores_of(0), "3")).writes, 1);
     let saved = world.lock().unwrap().snapshot.clone().unwrap().saved;
     assert_eq!((saved[0].address.clone(), saved[0].value.as_str()), (cores_of(0), "8"));
-    assert_eq!(hands.apply("cores", &narrow(&cores_of(0), "3")).writes, 0, "it stands there");
+    assert_eq!(writer.apply("cores", &narrow(&cores_of(0), "3")).writes, 0, "it stands there");
 }
 
 #[test]
 fn dropping_restores_and_so_does_the_next_start_after_a_kill() {
     let world = small_world();
-    let (mut hands, _) = open_hands(&world, "boot");
-    hands.apply("cores", &narrow(&cores_of(0), "3"));
-    drop(hands);
+    let (mut writer, _) = open_writer(&world, "boot");
+    writer.apply("cores", &narrow(&cores_of(0), "3"));
+    drop(writer);
     assert_eq!(value(&world, &cores_of(0)), "8");
     assert!(world.lock().unwrap().snapshot.is_none());
 
-    let (mut hands, _) = open_hands(&world, "boot");
-    hands.apply("cores", &narrow(&cores_of(0), "3"));
-    std::mem::forget(hands);
-    let (hands, restored) = open_hands(&world, "boot");
+    let (mut writer, _) = open_writer(&world, "boot");
+    writer.apply("cores", &narrow(&cores_of(0), "3"));
+    std::mem::forget(writer);
+    let (writer, restored) = open_writer(&world, "boot");
     assert_eq!(restored.restored.len(), 1);
     assert_eq!(value(&world, &cores_of(0)), "8");
-    assert_eq!(hands.held(), 0);
+    assert_eq!(writer.held(), 0);
 }
 
 #[test]
 fn what_cannot_be_restored_stays_saved_with_its_first_value() {
     let world = small_world();
-    let (mut hands, _) = open_hands(&world, "boot");
-    hands.apply("cores", &[narrow(&cores_of(0), "3"), narrow(&cores_of(1), "4")].concat());
+    let (mut writer, _) = open_writer(&world, "boot");
+    writer.apply("cores", &[narrow(&cores_of(0), "3"), narrow(&cores_of(1), "4")].concat());
     world.lock().unwrap().refusing.insert(cores_of(0));
-    let restored = hands.restore().unwrap();
+    let restored = writer.restore().unwrap();
     assert_eq!(restored.restored.len(), 1, "one that fails does not stop the other");
     assert_eq!(restored.left[0].saved.value, "8");
     assert_eq!(restored.left[0].mend, "set cores:0 8");
-    std::mem::forget(hands);
+    std::mem::forget(writer);
 
     // A later start neither loses nor overwrites it, though the place now holds another value.
-    let (mut hands, restored) = open_hands(&world, "boot");
+    let (mut writer, restored) = open_writer(&world, "boot");
     assert_eq!(restored.left.len(), 1);
-    hands.apply("cores", &narrow(&cores_of(0), "2"));
+    writer.apply("cores", &narrow(&cores_of(0), "2"));
     world.lock().unwrap().refusing.clear();
-    hands.apply("cores", &narrow(&cores_of(0), "2"));
-    drop(hands);
+    writer.apply("cores", &narrow(&cores_of(0), "2"));
+    drop(writer);
     assert_eq!(value(&world, &cores_of(0)), "8");
 }
 
 #[test]
 fn another_start_of_the_machine_forgot_what_the_kernel_held() {
     let world = small_world();
-    let (mut hands, _) = open_hands(&world, "boot");
-    hands.apply("cores", &narrow(&cores_of(0), "3"));
-    hands.apply("background", &narrow(&pace(), "0 low"));
-    std::mem::forget(hands);
-    let (hands, restored) = open_hands(&world, "another boot");
+    let (mut writer, _) = open_writer(&world, "boot");
+    writer.apply("cores", &narrow(&cores_of(0), "3"));
+    writer.apply("background", &narrow(&pace(), "0 low"));
+    std::mem::forget(writer);
+    let (writer, restored) = open_writer(&world, "another boot");
     let addresses: Vec<_> = restored.restored.iter().map(|saved| saved.address.clone()).collect();
     assert_eq!(addresses, [pace()], "only what outlives a boot is put back");
-    drop(hands);
+    drop(writer);
     assert_eq!(value(&world, &cores_of(0)), "3");
 }
 
@@ -100,10 +100,10 @@ fn another_start_of_the_machine_forgot_what_the_kernel_held() {
 fn without_a_boot_id_nothing_is_forgotten() {
     for (before, after) in [("boot", ""), ("", "boot")] {
         let world = small_world();
-        let (mut hands, _) = open_hands(&world, before);
-        hands.apply("cores", &narrow(&cores_of(0), "3"));
-        std::mem::forget(hands);
-        drop(open_hands(&world, after));
+        let (mut writer, _) = open_writer(&world, before);
+        writer.apply("cores", &narrow(&cores_of(0), "3"));
+        std::mem::forget(writer);
+        drop(open_writer(&world, after));
         assert_eq!(value(&world, &cores_of(0)), "8");
     }
 }
@@ -111,14 +111,14 @@ fn without_a_boot_id_nothing_is_forgotten() {
 #[test]
 fn what_somebody_else_changes_is_his() {
     let world = small_world();
-    let (mut hands, _) = open_hands(&world, "boot");
-    hands.apply("cores", &narrow(&cores_of(0), "3"));
-    hands.apply("frequency", &narrow(&frequency_of(0), "800000000"));
+    let (mut writer, _) = open_writer(&world, "boot");
+    writer.apply("cores", &narrow(&cores_of(0), "3"));
+    writer.apply("frequency", &narrow(&frequency_of(0), "800000000"));
     world.lock().unwrap().places.insert(cores_of(0), "5".to_owned());
-    let notes: Vec<_> = (0..4).flat_map(|_| hands.inspect(1)).collect();
+    let notes: Vec<_> = (0..4).flat_map(|_| writer.inspect(1)).collect();
     assert!(matches!(&notes[..], [Note::Foreign { found, .. }] if found == "5"), "{notes:?}");
-    hands.apply("cores", &narrow(&cores_of(0), "2"));
-    drop(hands);
+    writer.apply("cores", &narrow(&cores_of(0), "2"));
+    drop(writer);
     assert_eq!(value(&world, &cores_of(0)), "5", "never fought over, never restored");
     assert_ne!(value(&world, &frequency_of(0)), "800000000", "the others are");
 }
@@ -128,41 +128,41 @@ fn what_somebody_else_changes_is_his() {
 #[test]
 fn a_restarted_service_is_a_new_place() {
     let world = small_world();
-    let (mut hands, _) = open_hands(&world, "boot");
-    hands.apply("cores", &narrow(&cores_of(0), "3"));
+    let (mut writer, _) = open_writer(&world, "boot");
+    writer.apply("cores", &narrow(&cores_of(0), "3"));
     world.lock().unwrap().restart(0, "6");
     let new = world.lock().unwrap().cores_of(0);
-    assert_eq!(hands.inspect(5), [], "nobody changed anything");
-    assert_eq!(hands.held(), 0, "nothing is left to restore");
+    assert_eq!(writer.inspect(5), [], "nobody changed anything");
+    assert_eq!(writer.held(), 0, "nothing is left to restore");
 
-    let applied = hands.apply("cores", &narrow(&new, "3"));
+    let applied = writer.apply("cores", &narrow(&new, "3"));
     assert_eq!((applied.writes, applied.notes), (1, vec![]));
     let saved = world.lock().unwrap().snapshot.clone().unwrap().saved;
     assert_eq!(saved.len(), 1, "{saved:?}");
     assert_eq!((&saved[0].address, saved[0].value.as_str()), (&new, "6"), "saved anew");
-    drop(hands);
+    drop(writer);
     assert_eq!(value(&world, &new), "6");
 
-    let (mut hands, _) = open_hands(&world, "boot");
-    hands.apply("cores", &narrow(&new, "3"));
-    std::mem::forget(hands);
+    let (mut writer, _) = open_writer(&world, "boot");
+    writer.apply("cores", &narrow(&new, "3"));
+    std::mem::forget(writer);
     world.lock().unwrap().restart(0, "7");
     let newer = world.lock().unwrap().cores_of(0);
-    let (hands, restored) = open_hands(&world, "boot");
+    let (writer, restored) = open_writer(&world, "boot");
     assert_eq!((restored.restored, restored.left), (vec![], vec![]));
-    assert_eq!((hands.held(), value(&world, &newer).as_str()), (0, "7"));
+    assert_eq!((writer.held(), value(&world, &newer).as_str()), (0, "7"));
     assert!(world.lock().unwrap().snapshot.is_none());
 }
 
 #[test]
 fn a_value_that_is_not_read_back_is_a_failure() {
     let world = small_world();
-    let (mut hands, _) = open_hands(&world, "boot");
+    let (mut writer, _) = open_writer(&world, "boot");
     world.lock().unwrap().forgetting.insert(cores_of(0));
-    let applied = hands.apply("cores", &narrow(&cores_of(0), "3"));
+    let applied = writer.apply("cores", &narrow(&cores_of(0), "3"));
     let said = format!("{:?}", applied.notes);
     assert!(applied.failed() && said.contains("is read back"), "{said}");
-    assert!(hands.inspect(5).is_empty(), "and not somebody else's doing");
+    assert!(writer.inspect(5).is_empty(), "and not somebody else's doing");
 }
 
 /// A command that pauses, and hangs when it is asked whether it did, was taken for paused by
@@ -170,13 +170,13 @@ fn a_value_that_is_not_read_back_is_a_failure() {
 #[test]
 fn a_write_that_cannot_be_read_back_is_still_ours_to_undo() {
     let world = small_world();
-    let (mut hands, _) = open_hands(&world, "boot");
+    let (mut writer, _) = open_writer(&world, "boot");
     world.lock().unwrap().unreadable.insert(cores_of(0));
-    assert!(hands.apply("cores", &narrow(&cores_of(0), "3")).failed());
+    assert!(writer.apply("cores", &narrow(&cores_of(0), "3")).failed());
     world.lock().unwrap().unreadable.clear();
     assert_eq!(value(&world, &cores_of(0)), "3");
-    assert_eq!(hands.inspect(5), [], "not somebody else's doing");
-    let back = hands.apply("cores", &[Assignment::original(cores_of(0))]);
+    assert_eq!(writer.inspect(5), [], "not somebody else's doing");
+    let back = writer.apply("cores", &[Assignment::original(cores_of(0))]);
     assert_eq!((back.writes, back.notes), (1, vec![]));
     assert_eq!(value(&world, &cores_of(0)), "8");
 }
@@ -197,17 +197,17 @@ fn side_effects_are_put_back_once_the_cause_is_gone() {
         assignment.endangers = vec![set.clone()];
         vec![assignment]
     };
-    let (mut hands, _): (Hands, _) = open_hands(&world, "boot");
-    hands.apply("cpu.online", &assignment("0"));
-    assert_eq!(hands.held(), 2, "the endangered place is saved too");
+    let (mut writer, _): (RestorableWriter, _) = open_writer(&world, "boot");
+    writer.apply("cpu.online", &assignment("0"));
+    assert_eq!(writer.held(), 2, "the endangered place is saved too");
     world.lock().unwrap().places.insert(set.clone(), "0".to_owned());
-    assert!(hands.inspect(5).is_empty(), "our own side effect is not somebody else");
-    hands.apply("cpu.online", &assignment("1"));
+    assert!(writer.inspect(5).is_empty(), "our own side effect is not somebody else");
+    writer.apply("cpu.online", &assignment("1"));
     assert_eq!(value(&world, &set), "0-1");
 
-    hands.apply("cpu.online", &assignment("0"));
+    writer.apply("cpu.online", &assignment("0"));
     world.lock().unwrap().places.insert(set.clone(), "0".to_owned());
-    drop(hands);
+    drop(writer);
     assert_eq!((value(&world, &online).as_str(), value(&world, &set).as_str()), ("1", "0-1"));
 }
 
@@ -297,7 +297,8 @@ fn places_of_processes_that_ended_are_let_go() {
     const REFRESHES: u32 = 2 * 3600 / 5;
     let world = small_world();
     let store = CountingStore::default();
-    let (mut hands, _) = Hands::open(machine(&world), Box::new(store.clone()), "boot").unwrap();
+    let (mut writer, _) =
+        RestorableWriter::open(machine(&world), Box::new(store.clone()), "boot").unwrap();
     let place = |number: u32| Address::new("affinity", &format!("{number}@{number}"));
     for refresh in 0..REFRESHES {
         let (first, next) = (refresh * PROCESSES, (refresh + 1) * PROCESSES);
@@ -308,16 +309,16 @@ fn places_of_processes_that_ended_are_let_go() {
         all.writes.clear();
         drop(all);
         let wanted: Vec<_> = (first..next).map(|n| Assignment::new(place(n), "0")).collect();
-        assert_eq!(hands.apply("cpu.affinity", &wanted).writes, PROCESSES);
+        assert_eq!(writer.apply("cpu.affinity", &wanted).writes, PROCESSES);
         // A window every half second.
-        (0..10).for_each(|_| assert_eq!(hands.inspect(4), []));
-        assert!(hands.held() <= 3 * PROCESSES as usize, "{refresh}: {}", hands.held());
+        (0..10).for_each(|_| assert_eq!(writer.inspect(4), []));
+        assert!(writer.held() <= 3 * PROCESSES as usize, "{refresh}: {}", writer.held());
     }
     let (bytes, kept) = *store.0.lock().unwrap();
     assert!(kept <= 3 * PROCESSES as usize, "{kept}");
     let one_each = REFRESHES as usize * PROCESSES as usize * 100;
     assert!(bytes < 4 * one_each, "{bytes} bytes for {one_each} of places");
-    let restored = hands.restore().unwrap();
+    let restored = writer.restore().unwrap();
     assert_eq!(restored.restored.len(), PROCESSES as usize);
 }
 
@@ -327,14 +328,14 @@ fn endangered_places_that_are_gone_are_let_go() {
     let world = small_world();
     let pinned = Address::new("affinity", "7@7");
     world.lock().unwrap().places.insert(pinned.clone(), "1".to_owned());
-    let (mut hands, _) = open_hands(&world, "boot");
+    let (mut writer, _) = open_writer(&world, "boot");
     let mut wanted = narrow(&cores_of(0), "3");
     wanted[0].endangers.push(pinned.clone());
-    hands.apply("cores", &wanted);
-    assert_eq!(hands.held(), 2);
+    writer.apply("cores", &wanted);
+    assert_eq!(writer.held(), 2);
     world.lock().unwrap().places.remove(&pinned);
-    assert_eq!(hands.inspect(2), []);
-    assert_eq!(hands.held(), 1);
+    assert_eq!(writer.inspect(2), []);
+    assert_eq!(writer.held(), 1);
 }
 
 /// A machine that takes what is written only when it is waited for.
@@ -391,22 +392,22 @@ impl Machine for SlowMachine {
 fn what_settles_settles_at_the_same_time() {
     let machine = SlowMachine::default();
     let store = Box::new(CountingStore::default());
-    let (mut hands, _) = Hands::open(Box::new(machine.clone()), store, "boot").unwrap();
+    let (mut writer, _) = RestorableWriter::open(Box::new(machine.clone()), store, "boot").unwrap();
     let place = |number: u32| Address::new("frequency", &number.to_string());
     let all = |value: &str| (0..64).map(|n| Assignment::new(place(n), value)).collect::<Vec<_>>();
-    assert_eq!(hands.apply("cpu.frequency", &all("slow")).notes, []);
+    assert_eq!(writer.apply("cpu.frequency", &all("slow")).notes, []);
     assert_eq!(machine.0.lock().unwrap().there.len(), 64);
     // Each is read back; only the first one was waited for to any effect.
     machine.0.lock().unwrap().stuck = true;
-    assert!(hands.apply("cpu.frequency", &all("slower")).failed());
+    assert!(writer.apply("cpu.frequency", &all("slower")).failed());
     let mut late = machine.0.lock().unwrap();
     let coming = std::mem::take(&mut late.coming);
     late.there.extend(coming);
     late.stuck = false;
     drop(late);
-    assert_eq!(hands.inspect(64), [], "what comes late is ours all the same");
+    assert_eq!(writer.inspect(64), [], "what comes late is ours all the same");
     machine.0.lock().unwrap().waits = 0;
-    assert_eq!(hands.restore().unwrap().left, []);
+    assert_eq!(writer.restore().unwrap().left, []);
     let machine = machine.0.lock().unwrap();
     assert!(machine.there.values().all(|value| value == "fast"));
     assert_eq!((machine.waits, machine.shares), (1, 1), "a restore waited for each in its turn");

@@ -37,7 +37,7 @@ pub struct Applied {
 
 /// A place that could not be restored.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LeftOver {
+pub struct Unrestored {
     /// Where, and the value that belongs there.
     pub saved: Saved,
     /// Why not.
@@ -54,7 +54,7 @@ pub struct Restored {
     /// Places that somebody else changed meanwhile: left as they are.
     pub foreign: Vec<Address>,
     /// Places that could not be restored; they stay in the snapshot.
-    pub left: Vec<LeftOver>,
+    pub left: Vec<Unrestored>,
 }
 
 impl Applied {

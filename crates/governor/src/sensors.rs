@@ -12,7 +12,7 @@ use wattio_units::{Seconds, Watts};
 const POWER_W_MAX: f64 = 1e5;
 
 /// The sources, and what they said since the last step.
-pub(crate) struct Senses {
+pub(crate) struct Sensors {
     latency: Box<dyn LatencySource>,
     cpu: Box<dyn CpuSource>,
     background: Option<Box<dyn BackgroundSource>>,
@@ -49,7 +49,7 @@ enum Part {
     Background,
 }
 
-impl Senses {
+impl Sensors {
     pub fn new(
         latency: Box<dyn LatencySource>,
         cpu: Box<dyn CpuSource>,

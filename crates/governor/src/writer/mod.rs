@@ -4,7 +4,7 @@
 mod outcome;
 mod restoring;
 
-pub use outcome::{Applied, LeftOver, Note, Restored};
+pub use outcome::{Applied, Note, Restored, Unrestored};
 
 use crate::knob::{Address, Assignment, Look, Machine, MachineError, Target};
 use crate::snapshot::{Saved, Snapshot, SnapshotError, SnapshotStore};
@@ -37,7 +37,7 @@ enum Written {
 }
 
 /// Writes to a machine and can always take it back. Dropping restores.
-pub struct Hands {
+pub struct RestorableWriter {
     machine: Box<dyn Machine>,
     store: Box<dyn SnapshotStore>,
     boot_id: String,
@@ -52,7 +52,7 @@ pub struct Hands {
 /// So many places more than twice those that were there may be held before it is looked again.
 const UNSWEPT_MAX: usize = 64;
 
-impl Hands {
+impl RestorableWriter {
     /// Takes hold of a machine. What an earlier start left in the store is restored first; what of
     /// it cannot be restored stays saved with its old value.
     ///
@@ -67,7 +67,7 @@ impl Hands {
         boot_id: &str,
     ) -> Result<(Self, Restored), SnapshotError> {
         let left_behind = store.load()?;
-        let mut hands = Self {
+        let mut writer = Self {
             machine,
             store,
             boot_id: boot_id.to_owned(),
@@ -77,19 +77,19 @@ impl Hands {
             inspected: None,
             swept: 0,
         };
-        let Some(snapshot) = left_behind else { return Ok((hands, Restored::default())) };
+        let Some(snapshot) = left_behind else { return Ok((writer, Restored::default())) };
         let unknown = boot_id.is_empty() || snapshot.boot_id.is_empty();
         let same_boot = unknown || snapshot.boot_id == boot_id;
         for saved in snapshot.saved {
-            if same_boot || hands.machine.outlives_boot(&saved.address) {
-                hands.hold(&saved.knob, saved.address.clone(), saved.value);
-                if let Some(held) = hands.held.get_mut(&saved.address) {
+            if same_boot || writer.machine.outlives_boot(&saved.address) {
+                writer.hold(&saved.knob, saved.address.clone(), saved.value);
+                if let Some(held) = writer.held.get_mut(&saved.address) {
                     held.marks = saved.marks;
                 }
             }
         }
-        let restored = hands.restore()?;
-        Ok((hands, restored))
+        let restored = writer.restore()?;
+        Ok((writer, restored))
     }
 
     /// Brings a knob's assignments about, in their order. Every assignment is tried by itself.
@@ -384,9 +384,9 @@ impl Hands {
     }
 }
 
-impl Drop for Hands {
+impl Drop for RestorableWriter {
     /// Every way out that unwinds restores; a caller that wants to know the outcome calls
-    /// [`Hands::restore`] first.
+    /// [`RestorableWriter::restore`] first.
     fn drop(&mut self) {
         let _ = self.restore();
     }

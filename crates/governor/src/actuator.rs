@@ -1,17 +1,17 @@
 //! The acting side: knobs, and the hands that turn them.
 
-use crate::hands::{Applied, Hands, Note};
 use crate::knob::{Knob, Setting};
+use crate::writer::{Applied, Note, RestorableWriter};
 
 /// The acting side of a governor.
-pub struct Act {
+pub struct Actuator {
     /// What can be turned.
     pub knobs: Vec<Box<dyn Knob>>,
     /// What writes.
-    pub hands: Hands,
+    pub writer: RestorableWriter,
 }
 
-impl Act {
+impl Actuator {
     /// Asks every knob, or those that follow processes only, and applies its answer; stops at the
     /// first failure when slowing down, goes on when speeding up.
     pub(crate) fn turn(&mut self, setting: &Setting, faster: bool, again: bool) -> Applied {
@@ -23,8 +23,8 @@ impl Act {
         }
         let mut all = Applied::default();
         for knob in order {
-            let applied = match knob.assignments(setting, self.hands.look()) {
-                Ok(assignments) => self.hands.apply(knob.name(), &assignments),
+            let applied = match knob.assignments(setting, self.writer.look()) {
+                Ok(assignments) => self.writer.apply(knob.name(), &assignments),
                 Err(error) => {
                     let (knob, message) = (knob.name().to_owned(), error.to_string());
                     let failed = Note::Failed { knob, message };
