@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use wattio_control::Settings;
 use wattio_governor::{
     Actuator, Address, Assignment, CoreGroup, CpuSource, Cpus, Governor, GovernorSettings,
-    GroupUse, Knob, LatencySample, LatencySource, Layer, Look, Machine, MachineError, Parts,
+    GroupUse, Knob, LatencySample, LatencySource, Layer, Machine, MachineError, MachineView, Parts,
     RestorableWriter, Setting, Snapshot, SnapshotError, SnapshotStore, SourceError,
 };
 use wattio_law::{GroupLimits, Limits};
@@ -18,7 +18,7 @@ const STEPS: u32 = 20_000;
 #[derive(Default)]
 struct Memory(BTreeMap<Address, String>);
 
-impl Look for Memory {
+impl MachineView for Memory {
     fn read(&mut self, address: &Address) -> Result<String, MachineError> {
         Ok(self.0.get(address).cloned().unwrap_or_else(|| "3000000".to_owned()))
     }
@@ -28,7 +28,7 @@ impl Look for Memory {
     fn outlives_boot(&self, _: &Address) -> bool {
         false
     }
-    fn mend(&self, _: &Address, _: &str) -> String {
+    fn restore_command(&self, _: &Address, _: &str) -> String {
         String::new()
     }
 }
@@ -66,7 +66,7 @@ impl Knob for Frequencies {
     fn assignments(
         &mut self,
         setting: &Setting,
-        _: &mut dyn Look,
+        _: &mut dyn MachineView,
     ) -> Result<Vec<Assignment>, MachineError> {
         let khz = (setting.groups[0].frequency.0 / 1e3).round().to_string();
         Ok(self.0.iter().map(|address| Assignment::new(address.clone(), khz.clone())).collect())

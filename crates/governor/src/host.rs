@@ -146,14 +146,14 @@ impl Host {
     fn why_full_speed(&mut self) -> Option<String> {
         let at = seconds(self.now);
         // Every guard is asked every time: one may count what it sees.
-        let troubles: Vec<_> =
-            self.guards.iter_mut().filter_map(|guard| guard.trouble(at)).collect();
+        let problems: Vec<_> =
+            self.guards.iter_mut().filter_map(|guard| guard.problem(at)).collect();
         let spoiled = self.sensors.take_spoiled();
         if self.is_paused {
             return Some("paused".to_owned());
         }
         let open = self.breaker.open(at).map(|trip| trip.reason().to_owned());
-        open.or_else(|| troubles.into_iter().next()).or(spoiled)
+        open.or_else(|| problems.into_iter().next()).or(spoiled)
     }
 
     /// Turns the knobs where the setting changed or is due to be looked at again.
@@ -225,7 +225,7 @@ impl Host {
                 Change::Answers(name) => {
                     self.event(Severity::Info, format!("{name}: answers again"));
                 }
-                Change::Told(note) => self.event(Severity::Warning, note),
+                Change::Note(note) => self.event(Severity::Warning, note),
                 Change::Missed(error) => self.event(Severity::Warning, error.to_string()),
                 Change::Silent(error) => {
                     self.account.source_errors += 1;

@@ -62,14 +62,14 @@ pub enum MachineError {
 }
 
 /// Reads the places of a machine, and changes none.
-pub trait Look: Send {
+pub trait MachineView: Send {
     /// The value at a place, without the line's end.
     ///
     /// # Errors
     /// [`MachineError`].
     fn read(&mut self, address: &Address) -> Result<String, MachineError>;
 
-    /// Whether a place is no more: what [`Look::read`] says of it, for less where there is a cheaper
+    /// Whether a place is no more: what [`MachineView::read`] says of it, for less where there is a cheaper
     /// way to tell.
     fn is_gone(&mut self, address: &Address) -> bool {
         matches!(self.read(address), Err(MachineError::Gone { .. }))
@@ -79,7 +79,7 @@ pub trait Look: Send {
     fn same(&self, address: &Address, one: &str, other: &str) -> bool;
 
     /// Whether `found` is what the machine makes of `value`: drivers round frequencies. Weaker than
-    /// [`Look::same`], so that it never stands for having put an old value back.
+    /// [`MachineView::same`], so that it never stands for having put an old value back.
     fn took(&self, address: &Address, value: &str, found: &str) -> bool {
         self.same(address, value, found)
     }
@@ -115,12 +115,12 @@ pub trait Look: Send {
     fn outlives_boot(&self, address: &Address) -> bool;
 
     /// The command by which a person can put a value back.
-    fn mend(&self, address: &Address, value: &str) -> String;
+    fn restore_command(&self, address: &Address, value: &str) -> String;
 }
 
 /// Reads and writes the places of a machine. Only [`crate::RestorableWriter`] has one: they save before they
 /// write, and everybody else is given what looks.
-pub trait Machine: Look {
+pub trait Machine: MachineView {
     /// Writes a value. It is in force at once, or after [`Machine::settle`].
     ///
     /// # Errors
@@ -228,7 +228,7 @@ pub trait Knob: Send {
     fn assignments(
         &mut self,
         setting: &Setting,
-        machine: &mut dyn Look,
+        machine: &mut dyn MachineView,
     ) -> Result<Vec<Assignment>, MachineError>;
 }
 

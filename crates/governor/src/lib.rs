@@ -2,7 +2,7 @@
 //! on every way out.
 //!
 //! Nothing here knows Linux. A host is what stands behind the traits [`Clock`], [`LatencySource`],
-//! [`CpuSource`], [`Knob`], [`Look`] and [`Machine`]; the tests put the simulator there.
+//! [`CpuSource`], [`Knob`], [`MachineView`] and [`Machine`]; the tests put the simulator there.
 
 mod account;
 mod actuator;
@@ -27,7 +27,8 @@ pub use cpus::{Cpus, CpusError};
 pub use event::{Event, Severity};
 pub use governor::Governor;
 pub use knob::{
-    Address, Assignment, GroupSetting, Knob, Layer, Look, Machine, MachineError, Setting, Target,
+    Address, Assignment, GroupSetting, Knob, Layer, Machine, MachineError, MachineView, Setting,
+    Target,
 };
 pub use parts::{CoreGroup, GovernorSettings, Parts, ShadowModel, Stepped, Tick};
 pub use snapshot::{FileStore, Saved, Snapshot, SnapshotError, SnapshotStore};

@@ -36,7 +36,7 @@ pub(crate) struct Sensors {
 /// A source fell silent, answers again, or has something to tell.
 pub(crate) enum Change {
     Silent(SourceError),
-    Told(String),
+    Note(String),
     /// Of a source that the law does without.
     Missed(SourceError),
     Answers(String),
@@ -81,7 +81,7 @@ impl Sensors {
     pub fn sample_latency(&mut self, now: Seconds) -> Glimpse {
         let sample = self.latency.sample(now);
         if let Some(note) = self.latency.note() {
-            self.changes.push(Change::Told(format!("{}: {note}", self.latency.name())));
+            self.changes.push(Change::Note(format!("{}: {note}", self.latency.name())));
         }
         let Some(mut sample) = self.hear(Part::Latency, sample).flatten() else {
             return Glimpse::default();
@@ -132,7 +132,7 @@ impl Sensors {
             }
         });
         if let Some(note) = self.cpu.note() {
-            self.changes.push(Change::Told(format!("{}: {note}", self.cpu.name())));
+            self.changes.push(Change::Note(format!("{}: {note}", self.cpu.name())));
         }
         self.hear(Part::Cpu, uses).unwrap_or_default()
     }

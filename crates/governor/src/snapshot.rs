@@ -22,7 +22,7 @@ pub struct Saved {
     pub value: String,
     /// The knob that wrote, or whose write changes this place as a side effect.
     pub knob: String,
-    /// What the values that wattio wrote leave there, see [`crate::Look::marks`]; empty where
+    /// What the values that wattio wrote leave there, see [`crate::MachineView::marks`]; empty where
     /// whatever stands there counts as wattio's.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub marks: BTreeSet<String>,

@@ -133,7 +133,7 @@ pub trait PowerSource: Send {
 /// Something that must be well before power may be saved: an array that is not degraded.
 pub trait Guard: Send {
     /// What is wrong, where something is.
-    fn trouble(&mut self, now: Seconds) -> Option<String>;
+    fn problem(&mut self, now: Seconds) -> Option<String>;
 }
 
 impl LatencySample {

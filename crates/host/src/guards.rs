@@ -30,7 +30,7 @@ impl MdArrays {
 }
 
 impl Guard for MdArrays {
-    fn trouble(&mut self, _: Seconds) -> Option<String> {
+    fn problem(&mut self, _: Seconds) -> Option<String> {
         let names = self.root.list("/sys/block");
         let arrays = names.iter().filter(|name| name.starts_with("md"));
         let degraded = |name: &&String| {
@@ -58,7 +58,7 @@ impl FileCheck {
 }
 
 impl Guard for FileCheck {
-    fn trouble(&mut self, _: Seconds) -> Option<String> {
+    fn problem(&mut self, _: Seconds) -> Option<String> {
         let CheckConfig { file, healthy } = &self.config;
         // Opening a pipe waits for whoever writes to it, while nobody governs.
         if std::fs::metadata(self.root.path(file)).is_ok_and(|is| !is.is_file()) {
@@ -85,11 +85,11 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let root = Root::new(folder.path());
         let mut guard = MdArrays::new(&root);
-        assert_eq!(guard.trouble(Seconds(0.0)), None, "a host without arrays");
+        assert_eq!(guard.problem(Seconds(0.0)), None, "a host without arrays");
         fs::create_dir_all(root.path("/sys/block/md0/md")).unwrap();
-        for (text, trouble) in [("0\n", false), ("1\n", true), ("", true), ("0\n", false)] {
+        for (text, problem) in [("0\n", false), ("1\n", true), ("", true), ("0\n", false)] {
             fs::write(root.path("/sys/block/md0/md/degraded"), text).unwrap();
-            assert_eq!(guard.trouble(Seconds(0.0)).is_some(), trouble, "{text:?}");
+            assert_eq!(guard.problem(Seconds(0.0)).is_some(), problem, "{text:?}");
         }
     }
 
@@ -99,12 +99,12 @@ mod tests {
         let root = Root::new(folder.path());
         let config = CheckConfig { file: "/run/health".into(), healthy: "HEALTH_OK".into() };
         let mut guard = FileCheck::new(&root, &config);
-        assert!(guard.trouble(Seconds(0.0)).unwrap().contains("/run/health"));
+        assert!(guard.problem(Seconds(0.0)).unwrap().contains("/run/health"));
         fs::create_dir_all(root.path("/run")).unwrap();
         fs::write(root.path("/run/health"), "HEALTH_OK\n").unwrap();
-        assert_eq!(guard.trouble(Seconds(0.0)), None);
+        assert_eq!(guard.problem(Seconds(0.0)), None);
         fs::write(root.path("/run/health"), "HEALTH_WARN 1 osd down").unwrap();
-        assert!(guard.trouble(Seconds(0.0)).unwrap().contains("HEALTH_WARN"));
+        assert!(guard.problem(Seconds(0.0)).unwrap().contains("HEALTH_WARN"));
     }
 
     #[test]
@@ -114,6 +114,6 @@ mod tests {
         assert!(made.unwrap().success());
         let config = CheckConfig { file: "/pipe".into(), healthy: "OK".into() };
         let mut guard = FileCheck::new(&Root::new(folder.path()), &config);
-        assert!(guard.trouble(Seconds(0.0)).unwrap().contains("no plain file"));
+        assert!(guard.problem(Seconds(0.0)).unwrap().contains("no plain file"));
     }
 }

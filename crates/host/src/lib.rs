@@ -1,7 +1,7 @@
 //! Linux behind the traits of the governor: where latency and utilisation come from, what can be
 //! turned, what tells power. Every path lies under a [`Root`], so that tests can hand in a folder.
 
-mod kept;
+mod kept_files;
 mod root;
 mod stopwatch;
 

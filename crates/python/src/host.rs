@@ -53,7 +53,7 @@ pub fn power_meters(py: Python<'_>, root: PathBuf) -> PyResult<Vec<Bound<'_, PyD
         let dict = PyDict::new(py);
         dict.set_item("name", meter.name)?;
         dict.set_item("what", meter.what)?;
-        dict.set_item("trouble", meter.trouble)?;
+        dict.set_item("trouble", meter.problem)?;
         Ok(dict)
     };
     found.into_iter().map(told).collect()
@@ -121,10 +121,10 @@ impl PowerSampler {
         Ok(Self(Sampler::start(sampled, period_ns).into()))
     }
 
-    fn fates(&self) -> Vec<(i64, u64, Option<String>)> {
+    fn statuses(&self) -> Vec<(i64, u64, Option<String>)> {
         let sampler = open(&self.0);
-        let fates = sampler.fates().iter();
-        fates.map(|fate| (fate.newest_ns(), fate.missed(), fate.failure())).collect()
+        let statuses = sampler.statuses().iter();
+        statuses.map(|status| (status.newest_ns(), status.missed(), status.failure())).collect()
     }
 
     fn stop(&self, py: Python<'_>) {
@@ -229,7 +229,7 @@ fn told(restored: &Restored) -> PyResult<Vec<String>> {
     let left = restored.left.iter().map(|left| {
         format!(
             "not restored: {}; it should be {:?}; by hand: {}",
-            left.message, left.saved.value, left.mend
+            left.message, left.saved.value, left.restore_command
         )
     });
     Err(HostError::new_err(left.collect::<Vec<_>>().join("\n")))

@@ -35,9 +35,9 @@ const FREQUENCY_BOUND_SHARE: f64 = 0.6;
 /// Why a configuration does not fit this host: bad input.
 #[derive(Debug, Error)]
 #[error("{0}")]
-pub struct Misfit(String);
+pub struct BadInput(String);
 
-impl Misfit {
+impl BadInput {
     /// What is wrong, at which key.
     pub fn new(what: impl std::fmt::Display) -> Self {
         Self(what.to_string())
@@ -56,7 +56,7 @@ pub struct Source {
 }
 
 /// What is handed to a new daemon besides its configuration.
-pub struct Surroundings<'a> {
+pub struct Environment<'a> {
     /// Where the host's files lie.
     pub root: &'a Root,
     /// The clock.
@@ -66,17 +66,17 @@ pub struct Surroundings<'a> {
 /// Puts a daemon together. With `writer` it acts; without, it observes.
 ///
 /// # Errors
-/// [`Misfit`] names the key and what this host has. The hands are dropped then, and restore.
+/// [`BadInput`] names the key and what this host has. The hands are dropped then, and restore.
 pub fn assemble(
     source: &Source,
     writer: Option<RestorableWriter>,
-    around: Surroundings<'_>,
-) -> Result<Daemon, Misfit> {
+    around: Environment<'_>,
+) -> Result<Daemon, BadInput> {
     let config = &source.config;
     let mode = if writer.is_some() { Mode::Run } else { Mode::Observe };
-    let topology = Topology::read(around.root).map_err(Misfit::new)?;
-    let groups = groups::resolve(&config.groups, &topology).map_err(Misfit::new)?;
-    let reach = Reach::of(&config.knobs, mode);
+    let topology = Topology::read(around.root).map_err(BadInput::new)?;
+    let groups = groups::resolve(&config.groups, &topology).map_err(BadInput::new)?;
+    let controllable = Controllable::of(&config.knobs, mode);
     let model = power_model(config, &source.path)?;
     let core_groups: Vec<_> = groups
         .iter()
@@ -84,7 +84,7 @@ pub fn assemble(
             name: group.name.clone(),
             cores: group.order.clone(),
             limits: with_power(
-                reach.limits(group, &topology, !config.policy.idle_cores_poll),
+                controllable.limits(group, &topology, !config.policy.idle_cores_poll),
                 model.as_ref(),
             ),
         })
@@ -92,22 +92,22 @@ pub fn assemble(
     let drives = drive_sleep(&config.knobs, around.root);
     // Who turns nothing need not have what could be turned.
     let drives =
-        if mode == Mode::Run { drives.map_err(Misfit::new)? } else { drives.ok().flatten() };
+        if mode == Mode::Run { drives.map_err(BadInput::new)? } else { drives.ok().flatten() };
     let groups_limits = core_groups.iter().map(|group| group.limits.clone());
     let limits = Limits { drives, ..Limits::of(groups_limits.collect()) };
     let law = wattio_control::build(&config.policy.name, &config.policy.settings, &limits)
-        .map_err(|error| Misfit::new(format!("policy: {error}")))?;
+        .map_err(|error| BadInput::new(format!("policy: {error}")))?;
     let period = law.period();
     let latency = config.latency.open(around.root, period);
-    let latency = latency.map_err(|error| Misfit::new(format!("latency: {error}")))?;
+    let latency = latency.map_err(|error| BadInput::new(format!("latency: {error}")))?;
     let cpu = config.cpu.open(around.root, period);
-    let cpu = cpu.map_err(|error| Misfit::new(format!("cpu: {error}")))?;
+    let cpu = cpu.map_err(|error| BadInput::new(format!("cpu: {error}")))?;
     let queues: Vec<_> = config.groups.iter().map(|group| group.queue.clone()).collect();
     let cpu = queued::beside(cpu, &queues, period, stopwatch());
-    let cpu = cpu.map_err(|error| Misfit::new(format!("group: {error}")))?;
+    let cpu = cpu.map_err(|error| BadInput::new(format!("group: {error}")))?;
     // Before the knobs: it takes the limits that it finds for those that the operator wants.
     let background = config.background.as_ref().map(|config| config.open(around.root)).transpose();
-    let background = background.map_err(|error| Misfit::new(format!("background: {error}")))?;
+    let background = background.map_err(|error| BadInput::new(format!("background: {error}")))?;
     let actuator = match writer {
         None => None,
         Some(writer) => {
@@ -117,7 +117,7 @@ pub fn assemble(
     };
     let power = config.power.meter.as_ref();
     let power = power.map(|meter| meter.open(around.root, period, stopwatch())).transpose();
-    let power = power.map_err(|error| Misfit::new(format!("power.meter, {error}")))?;
+    let power = power.map_err(|error| BadInput::new(format!("power.meter, {error}")))?;
     let meter_name = power.as_ref().map(|power| power.name().to_owned());
     let full = limits.full_speed();
     let frequencies_max: Vec<_> = limits.groups.iter().map(|group| group.frequency_max).collect();
@@ -176,9 +176,9 @@ fn compared(
     limits: Limits,
     fitter: &Arc<Mutex<Fitter>>,
     now: Duration,
-) -> Result<Compared, Misfit> {
+) -> Result<Compared, BadInput> {
     let law = wattio_control::build(name, &Settings::new(), &limits)
-        .map_err(|error| Misfit::new(format!("policy.compare: {error}")))?;
+        .map_err(|error| BadInput::new(format!("policy.compare: {error}")))?;
     let settings = settings(&config.safety).driver;
     let driver = Driver::new(law, limits, &config.policy.bounds, settings, now);
     Ok(Compared::new(name, driver, fitter.clone()))
@@ -206,12 +206,12 @@ fn with_power(limits: GroupLimits, model: Option<&PowerModel>) -> GroupLimits {
 
 /// What the configured knobs can turn.
 #[derive(Clone, Copy, Debug)]
-struct Reach {
+struct Controllable {
     cores: bool,
     frequency: bool,
 }
 
-impl Reach {
+impl Controllable {
     /// Shadow mode without any knob asks what all of them would save.
     fn of(knobs: &[KnobConfig], mode: Mode) -> Self {
         let any = |names: &[&str]| knobs.iter().any(|knob| names.contains(&knob.name()));
@@ -253,13 +253,13 @@ fn open_knobs(
     root: &Root,
     topology: &Topology,
     groups: &[Group],
-) -> Result<Vec<Box<dyn Knob>>, Misfit> {
+) -> Result<Vec<Box<dyn Knob>>, BadInput> {
     if config.knobs.is_empty() {
-        return Err(Misfit::new(
+        return Err(BadInput::new(
             "knob: there is none, so there is nothing to turn; add a [[knob]], or use observe",
         ));
     }
-    let open = |knob: &KnobConfig| knob.open(root, topology, groups).map_err(Misfit::new);
+    let open = |knob: &KnobConfig| knob.open(root, topology, groups).map_err(BadInput::new);
     config.knobs.iter().map(open).collect()
 }
 
@@ -295,10 +295,10 @@ fn settings(safety: &SafetyConfig) -> GovernorSettings {
 /// The configured power model; its path is relative to the configuration's file, `beside`.
 ///
 /// # Errors
-/// [`Misfit`] where it cannot be read.
-pub fn power_model(config: &DaemonConfig, beside: &Path) -> Result<Option<PowerModel>, Misfit> {
+/// [`BadInput`] where it cannot be read.
+pub fn power_model(config: &DaemonConfig, beside: &Path) -> Result<Option<PowerModel>, BadInput> {
     let Some(name) = &config.power.model else { return Ok(None) };
-    let at = |what: &dyn std::fmt::Display| Misfit::new(format!("power.model, {name}: {what}"));
+    let at = |what: &dyn std::fmt::Display| BadInput::new(format!("power.model, {name}: {what}"));
     if name == "assumed" {
         return PowerModel::from_toml(ASSUMED_POWER_MODEL).map(Some).map_err(|e| at(&e));
     }

@@ -16,14 +16,14 @@ use wattio_units::Seconds;
 pub struct Compared {
     name: String,
     driver: Driver<Box<dyn Law>>,
-    shown: Shown,
+    shown: ModelledHost,
     span_s: f64,
     estimated_j: f64,
     full_speed_j: f64,
 }
 
 /// The host as the model shows it to a law that acts on nothing.
-struct Shown {
+struct ModelledHost {
     fitter: Arc<Mutex<Fitter>>,
     full: Action,
     held: Action,
@@ -31,7 +31,7 @@ struct Shown {
     seen: Option<Observation>,
 }
 
-impl Plant for Shown {
+impl Plant for ModelledHost {
     type Error = Infallible;
 
     fn advance(&mut self, _: Duration) -> Result<Glimpse, Infallible> {
@@ -63,7 +63,7 @@ impl Compared {
     #[must_use]
     pub fn new(name: &str, driver: Driver<Box<dyn Law>>, fitter: Arc<Mutex<Fitter>>) -> Self {
         let full = driver.limits().full_speed();
-        let shown = Shown { fitter, held: full.clone(), full, truth: None, seen: None };
+        let shown = ModelledHost { fitter, held: full.clone(), full, truth: None, seen: None };
         let name = name.to_owned();
         Self { name, driver, shown, span_s: 0.0, estimated_j: 0.0, full_speed_j: 0.0 }
     }

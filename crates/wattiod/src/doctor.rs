@@ -128,8 +128,8 @@ fn meters(root: &Root) -> Vec<Finding> {
     found
         .into_iter()
         .map(|meter| {
-            let ok = meter.trouble.is_none();
-            let text = meter.trouble.unwrap_or(meter.what);
+            let ok = meter.problem.is_none();
+            let text = meter.problem.unwrap_or(meter.what);
             Finding::new("power meter", ok, format!("{}: {text}", meter.name))
         })
         .collect()

@@ -1,16 +1,16 @@
 //! `wattiod observe` and `wattiod run`: from the first look at the host to the last restore.
 
-use crate::assembly::{Misfit, Source, Surroundings, assemble};
+use crate::assembly::{BadInput, Environment, Source, assemble};
 use crate::clock::HostClock;
 use crate::control::Answer;
 use crate::daemon::{Daemon, Mode, Next};
+use crate::inbox::{Inbox, Message};
 use crate::journal::Journal;
 use crate::log::{log, printable_line};
 use crate::machine;
 use crate::service::{Service, ServiceError, ServiceRequest, ServiceSettings};
 use crate::state::{self, Locks};
 use crate::status::{EventStatus, Status};
-use crate::wishes::{Wish, Wishes};
 use anyhow::{Context, Result};
 use sd_notify::NotifyState;
 use std::path::PathBuf;
@@ -55,7 +55,7 @@ pub struct Ended {
 /// Governs until told to end.
 ///
 /// # Errors
-/// [`Misfit`] for what the configuration asks of a host that has it not; others as they come.
+/// [`BadInput`] for what the configuration asks of a host that has it not; others as they come.
 /// Whatever was written is restored before.
 pub fn govern(options: &Options) -> Result<Ended> {
     let clock = HostClock::start();
@@ -67,8 +67,8 @@ pub fn govern(options: &Options) -> Result<Ended> {
             None
         }
     };
-    let wishes = Wishes::listen()?;
-    let (requests, inbox) = channel();
+    let inbox = Inbox::open()?;
+    let (requests, requested) = channel();
     let journal = start_journal(options, &source, &clock)?;
     let folder = journal.as_ref().map(|journal| journal.folder().to_owned());
     let mut daemon = build(options, &source, lock.as_ref(), &clock)?;
@@ -79,7 +79,7 @@ pub fn govern(options: &Options) -> Result<Ended> {
     if let Some(address) = service.http_address() {
         log(Severity::Info, &format!("page and metrics on http://{address}/"));
     }
-    wishes.hear(inbox)?;
+    inbox.forward(requested)?;
     // Nobody listens where there is no service manager.
     let _ = sd_notify::notify(&[NotifyState::Ready]);
 
@@ -97,11 +97,11 @@ pub fn govern(options: &Options) -> Result<Ended> {
             break;
         }
         let wait = until.unwrap_or(Duration::MAX).min(next.at).saturating_sub(clock.now());
-        match wishes.wait(wait) {
+        match inbox.wait(wait) {
             None => {}
-            Some(Wish::End) => break,
-            Some(Wish::Asked(request)) => answer(request, &mut daemon, &status, &clock),
-            Some(Wish::Reload) => {
+            Some(Message::Stop) => break,
+            Some(Message::Request(request)) => answer(request, &mut daemon, &status, &clock),
+            Some(Message::Reload) => {
                 shown.clear();
                 daemon = reload(options, &mut source, lock.as_ref(), daemon, &clock)?;
                 status.send_replace(Arc::new(daemon.status(&clock)));
@@ -160,9 +160,9 @@ fn serve(
 /// Reads a configuration's file.
 ///
 /// # Errors
-/// [`Misfit`] with the file, line or key.
+/// [`BadInput`] with the file, line or key.
 pub fn read(path: &std::path::Path) -> Result<Source> {
-    let at = |what: &dyn std::fmt::Display| Misfit::new(format!("{}: {what}", path.display()));
+    let at = |what: &dyn std::fmt::Display| BadInput::new(format!("{}: {what}", path.display()));
     let text = std::fs::read_to_string(path).map_err(|error| {
         at(&format!("{error}; packaging/examples has configurations to begin with"))
     })?;
@@ -174,13 +174,13 @@ pub fn read(path: &std::path::Path) -> Result<Source> {
 /// may write.
 ///
 /// # Errors
-/// [`Misfit`] with the file, line or key.
+/// [`BadInput`] with the file, line or key.
 pub fn read_trusted(path: &std::path::Path, root: &Root) -> Result<Source> {
     if rustix::process::geteuid().is_root() {
-        trust::check(path, None).map_err(Misfit::new)?;
+        trust::check(path, None).map_err(BadInput::new)?;
     }
     let source = read(path)?;
-    let at = |error| Misfit::new(format!("{}: {error}", path.display()));
+    let at = |error| BadInput::new(format!("{}: {error}", path.display()));
     programs::check(&source.config, root).map_err(at)?;
     Ok(source)
 }
@@ -208,7 +208,7 @@ fn build(
             Some(writer)
         }
     };
-    let around = Surroundings { root: &options.root, clock };
+    let around = Environment { root: &options.root, clock };
     Ok(assemble(source, writer, around)?)
 }
 
@@ -302,7 +302,7 @@ fn service_settings(source: &Source) -> Result<ServiceSettings> {
     }
     let group = service.socket_group.as_deref().map(machine::group_id).transpose();
     let socket_group =
-        group.map_err(|error| Misfit::new(format!("service.socket_group: {error}")))?;
+        group.map_err(|error| BadInput::new(format!("service.socket_group: {error}")))?;
     Ok(ServiceSettings {
         listen: service.listen.0,
         host_names: service.host_names.clone(),
@@ -342,7 +342,7 @@ impl Progress {
         }
         self.shown_at = Some(now);
         let left = until.map(|until| format!(", {} s left", until.saturating_sub(now).as_secs()));
-        let line = printable_line(&crate::words::one_line(&daemon.status(clock)));
+        let line = printable_line(&crate::status_text::one_line(&daemon.status(clock)));
         eprint!("\r\x1b[K{line}{}", left.unwrap_or_default());
     }
 

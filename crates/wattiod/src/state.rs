@@ -73,9 +73,9 @@ pub fn describe(restored: &Restored) -> Vec<String> {
             .iter()
             .map(|address| format!("left {address} as it is: somebody else changed it")),
     );
-    lines.extend(restored.left.iter().map(|Unrestored { saved, message, mend }| {
+    lines.extend(restored.left.iter().map(|Unrestored { saved, message, restore_command }| {
         format!(
-            "NOT restored: {message}\n  {} should be {:?}; by hand: {mend}",
+            "NOT restored: {message}\n  {} should be {:?}; by hand: {restore_command}",
             saved.address, saved.value
         )
     }));

@@ -44,7 +44,7 @@ pub struct Status {
     /// Counts since the start.
     pub counts: Counts,
     /// The daemon's own cost.
-    pub own: OwnCost,
+    pub own: OverheadStatus,
     /// The last events, the newest last.
     pub events: Vec<EventStatus>,
 }
@@ -217,7 +217,7 @@ pub struct Counts {
 
 /// The daemon's own cost.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct OwnCost {
+pub struct OverheadStatus {
     /// Processor time since the start.
     pub cpu_s: f64,
     /// Memory in use.

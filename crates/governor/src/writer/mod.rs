@@ -6,7 +6,7 @@ mod restoring;
 
 pub use outcome::{Applied, Note, Restored, Unrestored};
 
-use crate::knob::{Address, Assignment, Look, Machine, MachineError, Target};
+use crate::knob::{Address, Assignment, Machine, MachineError, MachineView, Target};
 use crate::snapshot::{Saved, Snapshot, SnapshotError, SnapshotStore};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
@@ -17,7 +17,7 @@ struct Held {
     knob: String,
     original: String,
     written: Written,
-    /// What the values that were written leave there, see [`Look::marks`].
+    /// What the values that were written leave there, see [`MachineView::marks`].
     marks: BTreeSet<String>,
     /// Places that writes here change as a side effect.
     endangers: BTreeSet<Address>,
@@ -153,7 +153,7 @@ impl RestorableWriter {
     }
 
     /// The machine, to look at.
-    pub fn look(&mut self) -> &mut dyn Look {
+    pub fn look(&mut self) -> &mut dyn MachineView {
         &mut *self.machine
     }
 

@@ -43,7 +43,7 @@ pub struct Unrestored {
     /// Why not.
     pub message: String,
     /// The command by which a person can do it.
-    pub mend: String,
+    pub restore_command: String,
 }
 
 /// What a restore did.

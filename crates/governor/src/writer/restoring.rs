@@ -171,8 +171,12 @@ impl RestorableWriter {
         let held = self.held.get(address);
         let value = held.map(|held| held.original.clone()).unwrap_or_default();
         let knob = held.map(|held| held.knob.clone()).unwrap_or_default();
-        let mend = self.machine.mend(address, &value);
+        let restore_command = self.machine.restore_command(address, &value);
         let marks = BTreeSet::new();
-        Unrestored { saved: Saved { address: address.clone(), value, knob, marks }, message, mend }
+        Unrestored {
+            saved: Saved { address: address.clone(), value, knob, marks },
+            message,
+            restore_command,
+        }
     }
 }

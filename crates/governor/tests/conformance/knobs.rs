@@ -73,7 +73,7 @@ impl Subject<'_> {
         let mut machine = (self.machine)();
         for (address, value) in before {
             assert!(machine.same(address, value, value) && machine.took(address, value, value));
-            assert!(!machine.mend(address, value).is_empty(), "{address}");
+            assert!(!machine.restore_command(address, value).is_empty(), "{address}");
             let nothing = Address::new(address.scheme(), &format!("{}-none", address.rest()));
             for error in [machine.read(&nothing).err(), machine.write(&nothing, value).err()] {
                 let message = error.map(|error| error.to_string()).unwrap_or_default();

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use wattio_governor::{
-    Address, Assignment, Look, Machine, MachineError, Note, RestorableWriter, Snapshot,
+    Address, Assignment, Machine, MachineError, MachineView, Note, RestorableWriter, Snapshot,
     SnapshotError, SnapshotStore,
 };
 use wattio_law::{GroupObservation, LatencyObservation, Observation};
@@ -68,7 +68,7 @@ fn what_cannot_be_restored_stays_saved_with_its_first_value() {
     let restored = writer.restore().unwrap();
     assert_eq!(restored.restored.len(), 1, "one that fails does not stop the other");
     assert_eq!(restored.left[0].saved.value, "8");
-    assert_eq!(restored.left[0].mend, "set cores:0 8");
+    assert_eq!(restored.left[0].restore_command, "set cores:0 8");
     std::mem::forget(writer);
 
     // A later start neither loses nor overwrites it, though the place now holds another value.
@@ -354,7 +354,7 @@ struct Slow {
     stuck: bool,
 }
 
-impl Look for SlowMachine {
+impl MachineView for SlowMachine {
     fn read(&mut self, address: &Address) -> Result<String, MachineError> {
         Ok(self.0.lock().unwrap().there.get(address).cloned().unwrap_or_else(|| "fast".to_owned()))
     }
@@ -364,7 +364,7 @@ impl Look for SlowMachine {
     fn outlives_boot(&self, _: &Address) -> bool {
         false
     }
-    fn mend(&self, address: &Address, value: &str) -> String {
+    fn restore_command(&self, address: &Address, value: &str) -> String {
         format!("set {address} {value}")
     }
 }

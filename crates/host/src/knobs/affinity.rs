@@ -14,7 +14,7 @@ use crate::machine::affinity::{Masks, address};
 use crate::processes::{self, ProcessId, ProcessPattern};
 use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet};
-use wattio_governor::{Assignment, Cpus, Knob, Layer, Look, MachineError, Setting};
+use wattio_governor::{Assignment, Cpus, Knob, Layer, MachineError, MachineView, Setting};
 
 pub(super) const NAME: &str = "cpu.affinity";
 
@@ -85,7 +85,7 @@ impl AffinityKnob {
     fn confine(
         &mut self,
         setting: &Setting,
-        machine: &mut dyn Look,
+        machine: &mut dyn MachineView,
     ) -> Result<Option<Vec<Assignment>>, MachineError> {
         let mut assignments = Vec::new();
         let groups = self.groups.iter().zip(&setting.groups).zip(&self.members);
@@ -145,7 +145,7 @@ impl Knob for AffinityKnob {
     fn assignments(
         &mut self,
         setting: &Setting,
-        machine: &mut dyn Look,
+        machine: &mut dyn MachineView,
     ) -> Result<Vec<Assignment>, MachineError> {
         /// More processes than these do not end between a search and a look at what it found.
         const SEARCHES_MAX: u32 = 3;

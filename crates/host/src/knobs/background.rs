@@ -17,7 +17,7 @@ use crate::machine::command::PAUSED;
 use crate::machine::{Cgroups, CommandConfig};
 use crate::processes;
 use serde::Deserialize;
-use wattio_governor::{Address, Assignment, Knob, Layer, Look, MachineError, Setting};
+use wattio_governor::{Address, Assignment, Knob, Layer, MachineError, MachineView, Setting};
 use wattio_law::DriveAction;
 
 pub(super) const NAME: &str = "background";
@@ -154,7 +154,7 @@ impl Knob for BackgroundKnob {
     fn assignments(
         &mut self,
         setting: &Setting,
-        _machine: &mut dyn Look,
+        _machine: &mut dyn MachineView,
     ) -> Result<Vec<Assignment>, MachineError> {
         // Drives are told to sleep when nobody asks for anything.
         let serves = !setting.full_speed && setting.drives != DriveAction::Asleep;

@@ -14,7 +14,7 @@ use crate::machine::cgroups::{Cgroups, EFFECTIVE, below};
 use crate::machine::cpuset::{self, FILE};
 use serde::Deserialize;
 use std::collections::BTreeMap;
-use wattio_governor::{Address, Assignment, Cpus, Knob, Layer, Look, MachineError, Setting};
+use wattio_governor::{Address, Assignment, Cpus, Knob, Layer, MachineError, MachineView, Setting};
 
 pub(super) const NAME: &str = "cpu.cpuset";
 
@@ -138,7 +138,7 @@ impl Knob for CpusetKnob {
     fn assignments(
         &mut self,
         setting: &Setting,
-        _machine: &mut dyn Look,
+        _machine: &mut dyn MachineView,
     ) -> Result<Vec<Assignment>, MachineError> {
         let mut assignments = Vec::new();
         for (set, group) in self.sets.iter_mut().zip(&setting.groups) {

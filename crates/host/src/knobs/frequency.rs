@@ -12,7 +12,7 @@ use crate::Root;
 use crate::groups::Group;
 use crate::topology::{CPU_FOLDER, FrequencyPolicy, Topology};
 use serde::Deserialize;
-use wattio_governor::{Address, Assignment, Cpus, Knob, Layer, Look, MachineError, Setting};
+use wattio_governor::{Address, Assignment, Cpus, Knob, Layer, MachineError, MachineView, Setting};
 use wattio_units::Hertz;
 
 pub(super) const NAME: &str = "cpu.frequency";
@@ -107,7 +107,7 @@ impl Knob for FrequencyKnob {
     fn assignments(
         &mut self,
         setting: &Setting,
-        machine: &mut dyn Look,
+        machine: &mut dyn MachineView,
     ) -> Result<Vec<Assignment>, MachineError> {
         // The files of cores that are all off answer EBUSY; they keep their value meanwhile.
         let online = Address::new("file", &format!("{CPU_FOLDER}/online"));

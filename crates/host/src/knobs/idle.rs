@@ -7,7 +7,7 @@ use super::{Opened, devices};
 use crate::Root;
 use crate::machine::NvmeTool;
 use serde::Deserialize;
-use wattio_governor::{Address, Assignment, Knob, Layer, Look, MachineError, Setting};
+use wattio_governor::{Address, Assignment, Knob, Layer, MachineError, MachineView, Setting};
 use wattio_law::{DriveAction, DriveSleep};
 use wattio_units::Seconds;
 
@@ -337,7 +337,7 @@ impl Knob for IdleKnob {
     fn assignments(
         &mut self,
         setting: &Setting,
-        _machine: &mut dyn Look,
+        _machine: &mut dyn MachineView,
     ) -> Result<Vec<Assignment>, MachineError> {
         if setting.drives == DriveAction::Asleep && !setting.full_speed {
             let set = |(address, value): &(Address, String)| {

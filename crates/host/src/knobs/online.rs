@@ -11,7 +11,7 @@ use crate::groups::Group;
 use crate::topology::{CPU_FOLDER, Topology};
 use serde::Deserialize;
 use wattio_governor::{
-    Address, Assignment, Cpus, Knob, Layer, Look, MachineError, Setting, Target,
+    Address, Assignment, Cpus, Knob, Layer, MachineError, MachineView, Setting, Target,
 };
 
 pub(super) const NAME: &str = "cpu.online";
@@ -114,7 +114,7 @@ impl Knob for OnlineKnob {
     fn assignments(
         &mut self,
         setting: &Setting,
-        machine: &mut dyn Look,
+        machine: &mut dyn MachineView,
     ) -> Result<Vec<Assignment>, MachineError> {
         let read = machine.read(&Address::new("file", &format!("{CPU_FOLDER}/online")))?;
         let online: Cpus = read.parse().unwrap_or_default();

@@ -141,7 +141,7 @@ impl Commands {
         one == other && !self.0.get(name).is_some_and(unknown)
     }
 
-    pub(super) fn mend(&self, name: &str, value: &str) -> String {
+    pub(super) fn restore_command(&self, name: &str, value: &str) -> String {
         let Some(Pair { config, .. }) = self.0.get(name) else {
             return format!("# bring {} back to {value}", quoted(name));
         };

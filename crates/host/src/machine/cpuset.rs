@@ -14,7 +14,7 @@
 
 use super::{AccessError, file};
 use crate::Root;
-use crate::kept::KeptFiles;
+use crate::kept_files::KeptFiles;
 use crate::topology::CPU_FOLDER;
 use std::collections::BTreeSet;
 use std::fs;
@@ -82,13 +82,13 @@ pub(super) fn write(root: &Root, place: &str, value: &str) -> Result<(), AccessE
         // "\n" stands for the empty value.
         return put("\n").or_else(|_| put(&all));
     }
-    if let Err(trouble) = put(value) {
+    if let Err(problem) = put(value) {
         // As much of it as there is to have, rather than what there was: whoever narrowed the parent
         // meant to leave no less. It is not what was asked for all the same.
         if let Some(rest) = within_parent(root, folder, &cpus) {
             let _ = put(&rest.to_string());
         }
-        return Err(explained(trouble, value));
+        return Err(explained(problem, value));
     }
     in_force(root, folder, &cpus)
 }
@@ -105,11 +105,11 @@ fn within_parent(root: &Root, folder: &str, cpus: &Cpus) -> Option<Cpus> {
 /// Writes to the group that is meant and to no other: the file of one that was removed meanwhile
 /// takes nothing.
 fn put(root: &Root, path: &str, inode: Option<u64>, text: &str) -> Result<(), AccessError> {
-    let trouble = |error| AccessError::of_system(&error, &format!("does not take {text:?}"));
+    let problem = |error| AccessError::of_system(&error, &format!("does not take {text:?}"));
     let file = fs::OpenOptions::new().write(true).truncate(true).open(root.path(path));
-    let mut file = file.map_err(trouble)?;
+    let mut file = file.map_err(problem)?;
     check_inode(root, path, inode)?;
-    file.write_all(text.as_bytes()).map_err(trouble)
+    file.write_all(text.as_bytes()).map_err(problem)
 }
 
 /// Whether the group is one of version 1.
@@ -138,8 +138,8 @@ fn in_force(root: &Root, folder: &str, cpus: &Cpus) -> Result<(), AccessError> {
 }
 
 /// Says what the kernel's errors mean here.
-fn explained(trouble: AccessError, value: &str) -> AccessError {
-    match trouble {
+fn explained(problem: AccessError, value: &str) -> AccessError {
+    match problem {
         AccessError::Gone => AccessError::Gone,
         // A child of a version 1 group is wider.
         AccessError::Busy(message) => AccessError::Busy(format!(
@@ -173,13 +173,13 @@ pub(super) fn put_back(original: &str, marks: &BTreeSet<String>, found: &str) ->
 }
 
 /// The command that puts a list back, as far as the parent of a version 1 group has it.
-pub(super) fn mend(root: &Root, place: &str, value: &str) -> String {
+pub(super) fn restore_command(root: &Root, place: &str, value: &str) -> String {
     let (path, _) = split(place);
     let all = || possible(root).filter(|_| value.is_empty());
     let cpus = value.parse().ok();
     let rest = cpus.and_then(|cpus| within_parent(root, path.trim_end_matches(FILE), &cpus));
     let taken = rest.or_else(all).map(|cpus| cpus.to_string());
-    file::mend(root, path, taken.as_deref().unwrap_or(value))
+    file::restore_command(root, path, taken.as_deref().unwrap_or(value))
 }
 
 /// Refuses paths that name no such file.
@@ -242,7 +242,7 @@ mod tests {
         assert_ne!(new, old);
         write(&root, new.rest(), "0-1").unwrap();
         assert_eq!(read(&root, &mut files, PATH).unwrap(), "0-1", "whatever stands there");
-        assert_eq!(mend(&root, old.rest(), "0-3"), format!("echo 0-3 > {PATH}"));
+        assert_eq!(restore_command(&root, old.rest(), "0-3"), format!("echo 0-3 > {PATH}"));
     }
 
     #[test]
@@ -306,7 +306,7 @@ mod tests {
         fs::create_dir_all(root.path(CPU_FOLDER)).unwrap();
         fs::write(root.path(&format!("{CPU_FOLDER}/possible")), "0-3\n").unwrap();
         assert!(same("", "0-3") && same("0-3", "") && !same("", "0-2"));
-        assert_eq!(mend(&root, PATH, ""), "echo 0-3 > /sys/fs/cgroup/a/cpuset.cpus");
+        assert_eq!(restore_command(&root, PATH, ""), "echo 0-3 > /sys/fs/cgroup/a/cpuset.cpus");
         let (_folder, root) = group(&[(FILE, ""), ("cpuset.effective_cpus", "")]);
         assert!(!super::same(&root, PATH, "", "0-3"), "no task can run there");
     }

@@ -16,7 +16,7 @@ use super::error::AccessError;
 use super::program::Budget;
 use super::shell::quoted;
 use crate::Root;
-use crate::kept::KeptFiles;
+use crate::kept_files::KeptFiles;
 use crate::topology::CPU_FOLDER;
 use std::time::Duration;
 use wattio_governor::Cpus;
@@ -98,8 +98,8 @@ pub(super) fn write(root: &Root, path: &str, value: &str) -> Result<(), AccessEr
     // A file of the kernel takes one write; "\n" stands for the empty value.
     let text = if value.is_empty() { "\n" } else { value };
     root.write(path, text).map_err(|error| {
-        let trouble = AccessError::of_system(&error, &format!("does not take {value:?}"));
-        off_or(root, path, trouble)
+        let problem = AccessError::of_system(&error, &format!("does not take {value:?}"));
+        off_or(root, path, problem)
     })
 }
 
@@ -116,13 +116,13 @@ fn online(cpu: u32) -> String {
 }
 
 /// The trouble with a file, or that its processor is off, where that explains it.
-fn off_or(root: &Root, path: &str, trouble: AccessError) -> AccessError {
-    match (trouble, off(root, path)) {
+fn off_or(root: &Root, path: &str, problem: AccessError) -> AccessError {
+    match (problem, off(root, path)) {
         (AccessError::Busy(_) | AccessError::Refused(_), Some(cpu)) => AccessError::Busy(format!(
             "processor {cpu} is off, and keeps this limit when it comes back: bring it on, then \
              `wattiod restore`"
         )),
-        (trouble, _) => trouble,
+        (problem, _) => problem,
     }
 }
 
@@ -181,7 +181,7 @@ pub(super) fn same_cpus(one: &str, other: &str) -> bool {
 }
 
 /// The command that writes a value.
-pub(super) fn mend(root: &Root, path: &str, value: &str) -> String {
+pub(super) fn restore_command(root: &Root, path: &str, value: &str) -> String {
     let on = off(root, path).map(|cpu| format!("echo 1 > {} && ", online(cpu)));
     format!("{}echo {} > {}", on.unwrap_or_default(), quoted(value), quoted(path))
 }

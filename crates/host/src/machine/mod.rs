@@ -27,11 +27,11 @@ pub use command::{CommandConfig, CommandError};
 pub use nvme::NvmeTool;
 
 use crate::Root;
-use crate::kept::KeptFiles;
+use crate::kept_files::KeptFiles;
 use error::AccessError;
 use program::Budget;
 use std::collections::BTreeSet;
-use wattio_governor::{Address, Look, Machine, MachineError};
+use wattio_governor::{Address, Machine, MachineError, MachineView};
 use wattio_units::Seconds;
 
 /// The host that the process runs on, or a folder that is shaped like one.
@@ -75,7 +75,7 @@ fn unknown(address: &Address) -> AccessError {
     ))
 }
 
-impl Look for LinuxMachine {
+impl MachineView for LinuxMachine {
     fn read(&mut self, address: &Address) -> Result<String, MachineError> {
         let rest = address.rest();
         let answer = match address.scheme() {
@@ -86,7 +86,7 @@ impl Look for LinuxMachine {
             "nvme" => self.drives.read(&self.root, rest, &self.budget),
             _ => Err(unknown(address)),
         };
-        answer.map_err(|trouble| trouble.at(address))
+        answer.map_err(|problem| problem.at(address))
     }
 
     fn is_gone(&mut self, address: &Address) -> bool {
@@ -146,13 +146,13 @@ impl Look for LinuxMachine {
         address.scheme() == "command"
     }
 
-    fn mend(&self, address: &Address, value: &str) -> String {
+    fn restore_command(&self, address: &Address, value: &str) -> String {
         match address.scheme() {
-            "file" => file::mend(&self.root, address.rest(), value),
-            "cpuset" => cpuset::mend(&self.root, address.rest(), value),
-            "affinity" => affinity::mend(address.rest(), value),
-            "command" => self.commands.mend(address.rest(), value),
-            "nvme" => self.drives.mend(address.rest(), value),
+            "file" => file::restore_command(&self.root, address.rest(), value),
+            "cpuset" => cpuset::restore_command(&self.root, address.rest(), value),
+            "affinity" => affinity::restore_command(address.rest(), value),
+            "command" => self.commands.restore_command(address.rest(), value),
+            "nvme" => self.drives.restore_command(address.rest(), value),
             _ => format!("# put {value:?} back at {address}"),
         }
     }
@@ -169,7 +169,7 @@ impl Machine for LinuxMachine {
             "nvme" => self.drives.write(&self.root, rest, value, &self.budget),
             _ => Err(unknown(address)),
         };
-        answer.map_err(|trouble| trouble.at(address))
+        answer.map_err(|problem| problem.at(address))
     }
 
     fn settle(&mut self, address: &Address, value: &str) {

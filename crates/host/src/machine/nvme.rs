@@ -99,7 +99,7 @@ impl Drives {
         if self.tools.is_empty() { Seconds(0.0) } else { TIMEOUT }
     }
 
-    pub fn mend(&self, device: &str, value: &str) -> String {
+    pub fn restore_command(&self, device: &str, value: &str) -> String {
         let found = self.tools.iter().find(|tool| tool.serves(device));
         let program = found.map_or("nvme", |tool| &tool.program);
         let (device, value) = (format!("/dev/{device}"), format!("--value={value}"));
@@ -133,7 +133,7 @@ impl NvmeTool {
     /// Says why the drive does not tell.
     pub(crate) fn operational(&self, root: &Root, device: &str) -> Result<Vec<bool>, String> {
         let told = self.run(root, device, "id-ctrl", &["--raw-binary"], &Budget::default());
-        let bytes = told.map_err(|trouble| match trouble {
+        let bytes = told.map_err(|problem| match problem {
             AccessError::Gone => format!("/dev/{device} is not there"),
             AccessError::Busy(message) | AccessError::Refused(message) => message,
         })?;

@@ -1,7 +1,7 @@
 //! A file of the kernel that holds one number, read again and again.
 
 use crate::Root;
-use crate::kept::System;
+use crate::kept_files::System;
 use std::fs::File;
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::FileExt;

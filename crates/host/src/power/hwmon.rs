@@ -53,7 +53,7 @@ fn sensors(root: &Root) -> Vec<Sensor> {
 
 pub(super) fn find(root: &Root) -> Vec<MeterInfo> {
     let info = |mut sensor: Sensor| MeterInfo {
-        trouble: microwatts(root, &mut sensor.input).err(),
+        problem: microwatts(root, &mut sensor.input).err(),
         name: sensor.name,
         what: sensor.what,
     };

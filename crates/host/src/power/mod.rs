@@ -23,7 +23,7 @@ pub struct MeterInfo {
     /// What it measures.
     pub what: String,
     /// Why it cannot be read now, and what would do.
-    pub trouble: Option<String>,
+    pub problem: Option<String>,
 }
 
 /// What a meter says.
@@ -91,8 +91,8 @@ impl Meters {
             };
             return Err(failed(format!("no such meter; {there}")));
         };
-        if let Some(trouble) = &info.trouble {
-            return Err(failed(trouble.clone()));
+        if let Some(problem) = &info.problem {
+            return Err(failed(problem.clone()));
         }
         let kind = match rapl::open(root, name) {
             Some(zones) => Kind::Rapl(zones),

@@ -74,11 +74,11 @@ fn zones(root: &Root) -> Vec<Zone> {
 
 pub(super) fn find(root: &Root) -> Vec<MeterInfo> {
     let zones = zones(root);
-    let trouble = |zone: &Zone| number(root, &format!("{}/energy_uj", zone.folder)).err();
+    let problem = |zone: &Zone| number(root, &format!("{}/energy_uj", zone.folder)).err();
     let info = |zone: &Zone| MeterInfo {
         name: format!("rapl:{}", zone.name),
         what: zone.what().to_owned(),
-        trouble: trouble(zone),
+        problem: problem(zone),
     };
     let mut meters: Vec<_> = zones.iter().map(info).collect();
     let counted: Vec<_> = counted(&zones).collect();
@@ -86,7 +86,7 @@ pub(super) fn find(root: &Root) -> Vec<MeterInfo> {
         meters.push(MeterInfo {
             name: SUM.to_owned(),
             what: "all packages and their memory".to_owned(),
-            trouble: counted.iter().find_map(|zone| trouble(zone)),
+            problem: counted.iter().find_map(|zone| problem(zone)),
         });
     }
     meters

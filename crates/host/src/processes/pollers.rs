@@ -18,7 +18,7 @@ const WAITS_PER_S_MAX: f64 = 10.0;
 
 /// What a thread did since it began.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Look {
+struct ThreadTimes {
     comm: String,
     start: u64,
     user_ticks: u64,
@@ -27,7 +27,7 @@ struct Look {
 
 /// All threads of the host at one moment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Threads(BTreeMap<(u32, u32), Look>);
+pub struct Threads(BTreeMap<(u32, u32), ThreadTimes>);
 
 /// A thread that polls.
 #[derive(Clone, Debug, PartialEq)]
@@ -68,7 +68,7 @@ impl Threads {
         if span.0.is_nan() || span.0 <= 0.0 {
             return Vec::new();
         }
-        let poller = |(&(pid, thread), look): (&(u32, u32), &Look)| {
+        let poller = |(&(pid, thread), look): (&(u32, u32), &ThreadTimes)| {
             let before =
                 earlier.0.get(&(pid, thread)).filter(|before| before.start == look.start)?;
             let ticks = look.user_ticks.saturating_sub(before.user_ticks);
@@ -85,7 +85,7 @@ impl Threads {
 }
 
 /// Reads a thread's `stat` and `status`; `None` where they make no sense.
-fn parse(stat: &str, status: &str) -> Option<Look> {
+fn parse(stat: &str, status: &str) -> Option<ThreadTimes> {
     let (head, rest) = stat.rsplit_once(')')?;
     let (_, comm) = head.split_once('(')?;
     let mut fields = rest.split_ascii_whitespace();
@@ -93,7 +93,12 @@ fn parse(stat: &str, status: &str) -> Option<Look> {
     let user_ticks = fields.nth(11)?.parse().ok()?;
     let start = fields.nth(7)?.parse().ok()?;
     let waits = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"))?;
-    Some(Look { comm: comm.to_owned(), start, user_ticks, waits: waits.trim().parse().ok()? })
+    Some(ThreadTimes {
+        comm: comm.to_owned(),
+        start,
+        user_ticks,
+        waits: waits.trim().parse().ok()?,
+    })
 }
 
 #[cfg(test)]

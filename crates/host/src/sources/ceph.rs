@@ -3,9 +3,9 @@
 //! `perf dump` tells count and sum of `op_latency`: client operations from their arrival at the OSD
 //! to the reply, replication included, the client's network not. Several OSDs are summed.
 
-use super::asking::{ANSWER_BYTES_MAX, connect, explain};
 use super::differences::{Differences, Totals, sum_windows};
 use super::polled::{Polled, at_least, interval};
+use super::unix_socket::{ANSWER_BYTES_MAX, connect, explain};
 use crate::Root;
 use crate::Stopwatch;
 use crate::processes::matches;

@@ -6,9 +6,9 @@
 //! millisecond the sum is carried on with the last mean, see `fine.rs`.
 
 use super::differences::{Differences, Totals, sum_windows};
-use super::fine::Fine;
+use super::interpolated::InterpolatedSum;
 use crate::Root;
-use crate::kept::KeptFiles;
+use crate::kept_files::KeptFiles;
 use serde::Deserialize;
 use wattio_governor::{LatencySample, LatencySource, SourceError};
 use wattio_units::Seconds;
@@ -100,7 +100,7 @@ struct Disk {
     device: String,
     last: Option<Counters>,
     busy_ms: u64,
-    fine: Fine,
+    fine: InterpolatedSum,
     differences: Differences,
 }
 
@@ -162,7 +162,7 @@ impl Disk {
             device: device.to_owned(),
             last: None,
             busy_ms: 0,
-            fine: Fine::default(),
+            fine: InterpolatedSum::default(),
             differences: Differences::new(format!("{source_name}: {device}")),
         }
     }

@@ -4,14 +4,13 @@
 //! and a struct behind the governor's trait. To add one, copy `diskstats.rs` (read at once) or
 //! `ceph.rs` (asked for in a thread of its own), and list it here.
 
-mod asking;
 pub mod ceph;
 pub mod cores;
 pub mod differences;
 pub mod diskstats;
 pub mod exec;
-mod fine;
 pub mod fio_log;
+mod interpolated;
 pub mod md;
 pub mod polled;
 pub mod power;
@@ -21,6 +20,7 @@ pub mod queued;
 pub mod spdk;
 mod tally;
 pub mod tracepoint;
+mod unix_socket;
 mod worker;
 
 use crate::{Root, stopwatch};

@@ -51,12 +51,12 @@ pub struct Polled {
     name: String,
     interval: Seconds,
     stopwatch: Stopwatch,
-    worker: Worker<Heard>,
+    worker: Worker<Latest>,
 }
 
 /// What the source last answered, and what it has to tell.
 #[derive(Debug, Default)]
-struct Heard {
+struct Latest {
     slot: Slot,
     note: Option<String>,
 }
@@ -81,11 +81,11 @@ impl Polled {
         let name = source.name().to_owned();
         let theirs = stopwatch.clone();
         let ask = move || (source.sample(theirs()), source.note());
-        let post = |heard: &mut Heard, (answer, note): (_, Option<String>)| {
-            heard.slot.post(answer);
-            heard.note = note.or(heard.note.take());
+        let post = |latest: &mut Latest, (answer, note): (_, Option<String>)| {
+            latest.slot.post(answer);
+            latest.note = note.or(latest.note.take());
         };
-        let worker = Worker::start(&name, interval, Heard::default(), ask, post)?;
+        let worker = Worker::start(&name, interval, Latest::default(), ask, post)?;
         Ok(Self { name, interval, stopwatch, worker })
     }
 }
@@ -134,11 +134,11 @@ impl LatencySource for Polled {
             return Err(SourceError::new(&self.name, "its thread died; this is a bug"));
         }
         let ticked = (self.stopwatch)();
-        self.worker.with(|heard| heard.slot.fetch(now, ticked))
+        self.worker.with(|latest| latest.slot.fetch(now, ticked))
     }
 
     fn note(&mut self) -> Option<String> {
-        self.worker.with(|heard| heard.note.take())
+        self.worker.with(|latest| latest.note.take())
     }
 }
 

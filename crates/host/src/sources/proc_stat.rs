@@ -16,7 +16,7 @@
 
 use super::cores::{Cores, Reading, Ticks};
 use crate::Root;
-use crate::kept::KeptFiles;
+use crate::kept_files::KeptFiles;
 use serde::Deserialize;
 use wattio_governor::{CpuSource, Cpus, GroupUse, SourceError};
 use wattio_units::Seconds;

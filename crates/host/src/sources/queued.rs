@@ -62,7 +62,7 @@ pub struct WithQueues {
     inner: Box<dyn CpuSource>,
     queues: Vec<Option<Queue>>,
     stopwatch: Stopwatch,
-    trouble: Option<String>,
+    problem: Option<String>,
     note: Option<String>,
 }
 
@@ -89,7 +89,7 @@ pub fn beside(
         config.as_ref().map(|config| Queue::open(config, period, stopwatch.clone())).transpose()
     };
     let queues = queues.iter().map(open).collect::<Result<_, _>>()?;
-    Ok(Box::new(WithQueues { inner, queues, stopwatch, trouble: None, note: None }))
+    Ok(Box::new(WithQueues { inner, queues, stopwatch, problem: None, note: None }))
 }
 
 impl Queue {
@@ -141,19 +141,19 @@ impl CpuSource for WithQueues {
     fn sample(&mut self, now: Seconds, active: &[Cpus]) -> Result<Vec<GroupUse>, SourceError> {
         let mut uses = self.inner.sample(now, active)?;
         let ticked = (self.stopwatch)();
-        let mut trouble = None;
+        let mut problem = None;
         for (group, queue) in uses.iter_mut().zip(&self.queues) {
             let Some(queue) = queue else { continue };
             match queue.waiting(ticked) {
                 Ok(waiting) => group.queued = waiting.or(group.queued),
-                Err(message) => trouble = Some(message),
+                Err(message) => problem = Some(message),
             }
         }
-        if trouble.is_some() != self.trouble.is_some() {
+        if problem.is_some() != self.problem.is_some() {
             let again = || "queues of all groups are told again".to_owned();
-            self.note = Some(trouble.clone().unwrap_or_else(again));
+            self.note = Some(problem.clone().unwrap_or_else(again));
         }
-        self.trouble = trouble;
+        self.problem = problem;
         Ok(uses)
     }
 

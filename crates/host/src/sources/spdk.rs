@@ -5,9 +5,9 @@
 //! reactor spent busy (a poller had work) and idle. All of it counts for clients. Built from the
 //! documentation of SPDK and tested with a peer that speaks like it; untried against a real target.
 
-use super::asking::{ANSWER_BYTES_MAX, connect, explain};
 use super::cores::{Cores, Reading, Ticks};
 use super::polled::{at_least, interval};
+use super::unix_socket::{ANSWER_BYTES_MAX, connect, explain};
 use super::worker::Worker;
 use crate::Root;
 use crate::Stopwatch;

@@ -207,8 +207,8 @@ fn a_cpuset_whose_parent_was_narrowed_gets_what_is_left() {
     assert_eq!(cgroup.allowed(&here), cpus("0-1"));
     let [left] = &restored.left[..] else { panic!("{restored:?}") };
     assert!(left.message.contains("within the parent's"), "{}", left.message);
-    let mended = Command::new("/bin/sh").args(["-ec", &left.mend]).status().unwrap();
-    assert!(mended.success(), "{}", left.mend);
+    let mended = Command::new("/bin/sh").args(["-ec", &left.restore_command]).status().unwrap();
+    assert!(mended.success(), "{}", left.restore_command);
     fs::write(cgroup.folder.join("cpuset.cpus"), here.online.to_string()).unwrap();
     assert_eq!(writer.restore().unwrap().left, []);
     assert_eq!(cgroup.allowed(&here), here.online);

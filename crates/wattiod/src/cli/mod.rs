@@ -1,8 +1,8 @@
 //! Arguments and exit codes: 0 done, 1 found a problem, 2 bad input.
 
-mod ask;
 mod govern;
-mod look;
+mod inspect;
+mod remote;
 mod restore;
 
 use anyhow::Result;
@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use wattio_host::Root;
 use wattio_host::lock::LockError;
-use wattiod::assembly::Misfit;
+use wattiod::assembly::BadInput;
 use wattiod::govern::read;
 use wattiod::log::{complain, printable};
 use wattiod::state::StateError;
@@ -50,21 +50,21 @@ Exit codes: 0 done, 1 found a problem, 2 bad input.";
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Check a configuration, without looking at the host.
-    Check(look::Check),
+    Check(inspect::Check),
     /// Say which sources, knobs and meters this host has, what is missing and how to get it.
-    Doctor(look::Doctor),
+    Doctor(inspect::Doctor),
     /// Shadow mode: act on nothing, say what would be saved.
     Observe(govern::Observe),
     /// Save power within the bound.
     Run(govern::Run),
     /// Say how a running daemon stands.
-    Status(ask::Status),
+    Status(remote::Status),
     /// Change a value of a running daemon.
-    Set(ask::Set),
+    Set(remote::Set),
     /// Full speed until resumed.
-    Pause(ask::Pause),
+    Pause(remote::Pause),
     /// End a pause, and close the circuit breaker.
-    Resume(ask::Resume),
+    Resume(remote::Resume),
     /// Put back what a killed daemon left.
     Restore(restore::Restore),
 }
@@ -88,7 +88,7 @@ pub fn main() -> ExitCode {
         Ok(code) => code,
         Err(error) => {
             complain(&format!("{error:#}"));
-            let bad_input = error.downcast_ref::<Misfit>().is_some()
+            let bad_input = error.downcast_ref::<BadInput>().is_some()
                 || matches!(
                     error.downcast_ref(),
                     Some(StateError::Commands(_) | StateError::Lock(LockError::Untrusted(_)))

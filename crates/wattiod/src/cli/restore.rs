@@ -11,7 +11,7 @@ use wattio_governor::{Restored, Severity};
 use wattio_host::Root;
 use wattio_host::config::ServiceConfig;
 use wattio_plant::read_toml;
-use wattiod::assembly::Misfit;
+use wattiod::assembly::BadInput;
 use wattiod::govern::read_trusted;
 use wattiod::log::log;
 use wattiod::state::{self, Locks};
@@ -37,7 +37,7 @@ pub struct Restore {
 
 impl Restore {
     pub fn run(&self, root: &Root) -> Result<ExitCode> {
-        let (source, trouble) = match read_trusted(&self.config, root) {
+        let (source, problem) = match read_trusted(&self.config, root) {
             Ok(source) => (Some(source), None),
             // Without a configuration there are the defaults; with a wrong one, what can be read.
             Err(_) if self.config == Path::new(CONFIG) && !self.config.exists() => (None, None),
@@ -46,17 +46,17 @@ impl Restore {
         let config = source.as_ref().map(|source| &source.config);
         let said = config.map(|config| config.service.state.clone());
         let folder = self.state.clone().or(said).or_else(|| state_of(&self.config));
-        let folder = match (folder, &trouble) {
+        let folder = match (folder, &problem) {
             (Some(folder), _) => folder,
             (None, None) => ServiceConfig::default().state,
             (None, Some(error)) => {
-                return Err(Misfit::new(format!(
+                return Err(BadInput::new(format!(
                     "{error:#}; say with --state where the old values are kept"
                 ))
                 .into());
             }
         };
-        if let Some(error) = &trouble {
+        if let Some(error) = &problem {
             let going_on = format!("{error:#}; going on with {}", folder.display());
             log(Severity::Warning, &going_on);
         }
@@ -72,7 +72,7 @@ impl Restore {
         if self.json {
             let place = |saved: &wattio_governor::Saved| json!({"address": saved.address, "value": saved.value, "knob": saved.knob});
             let left = restored.left.iter().map(|left| {
-                json!({"place": place(&left.saved), "message": left.message, "mend": left.mend})
+                json!({"place": place(&left.saved), "message": left.message, "mend": left.restore_command})
             });
             let object = json!({
                 "restored": restored.restored.iter().map(place).collect::<Vec<_>>(),
@@ -87,7 +87,7 @@ impl Restore {
             state::describe(&restored).iter().for_each(|line| say(line));
         }
         // A folder that was named and is not there may be the wrong one.
-        let doubtful = !there && (self.state.is_some() || trouble.is_some());
+        let doubtful = !there && (self.state.is_some() || problem.is_some());
         Ok(ExitCode::from(u8::from(doubtful || !restored.left.is_empty())))
     }
 }

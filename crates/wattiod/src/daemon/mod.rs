@@ -6,7 +6,7 @@ use crate::compared::Compared;
 use crate::control::{Answer, Request};
 use crate::journal::{Journal, WindowRow};
 use crate::ledger::{Ledger, WindowPower};
-use crate::own::Own;
+use crate::overhead::Overhead;
 use crate::status::{EventStatus, Status};
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -82,7 +82,7 @@ pub struct Daemon {
     latency_us_p99: Option<f64>,
     stepped_utc_ns: u64,
     sampled_at: Duration,
-    own: Own,
+    own: Overhead,
     /// Events that were not told to the outside yet.
     untold: Vec<EventStatus>,
 }
@@ -119,7 +119,7 @@ impl Daemon {
             latency_us_p99: None,
             stepped_utc_ns: clock.utc_ns(),
             sampled_at: now,
-            own: Own::new(),
+            own: Overhead::new(),
             untold: Vec::new(),
         }
     }

@@ -1,8 +1,8 @@
 //! Page and metrics over HTTP/1.
 
-use super::desk::Desk;
-use super::patience::Patient;
+use super::app_state::AppState;
 use super::socket::ACCEPT_REST;
+use super::write_timeout::WriteTimeout;
 use super::{ServiceError, events, guard, metrics, page};
 use axum::Router;
 use axum::extract::State;
@@ -39,21 +39,21 @@ pub(super) async fn listen(address: SocketAddr) -> Result<(TcpListener, SocketAd
 }
 
 /// All there is to ask for.
-pub(super) fn router(desk: &Desk, host_names: &[String]) -> Router {
+pub(super) fn router(state: &AppState, host_names: &[String]) -> Router {
     let live = Router::new()
         .route("/v1/status", get(status))
         .route("/v1/events", get(events::events))
         .route("/metrics", get(show_metrics))
-        .with_state(desk.clone());
+        .with_state(state.clone());
     guard::guarded(live.merge(page::router()), host_names)
 }
 
-async fn status(State(desk): State<Desk>) -> Response {
-    ([(CONTENT_TYPE, "application/json")], desk.last_json().to_string()).into_response()
+async fn status(State(state): State<AppState>) -> Response {
+    ([(CONTENT_TYPE, "application/json")], state.last_json().to_string()).into_response()
 }
 
-async fn show_metrics(State(desk): State<Desk>) -> Response {
-    ([(CONTENT_TYPE, metrics::CONTENT_TYPE)], metrics::text(&desk.last())).into_response()
+async fn show_metrics(State(state): State<AppState>) -> Response {
+    ([(CONTENT_TYPE, metrics::CONTENT_TYPE)], metrics::text(&state.last())).into_response()
 }
 
 /// Takes connections for ever.
@@ -122,7 +122,7 @@ async fn connection(stream: TcpStream, router: Router, place: (OwnedSemaphorePer
         .header_read_timeout(HEAD_WAIT)
         .max_buf_size(HEAD_BYTES_MAX)
         .serve_connection(
-            TokioIo::new(Patient::new(stream, WRITE_WAIT)),
+            TokioIo::new(WriteTimeout::new(stream, WRITE_WAIT)),
             TowerToHyperService::new(router),
         )
         .await;

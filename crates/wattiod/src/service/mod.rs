@@ -4,16 +4,16 @@
 //! reads (page, metrics, `status`) is answered from the last [`Status`]; what changes something is
 //! handed to the loop as a [`ServiceRequest`].
 
+mod app_state;
 pub mod client;
-mod desk;
 mod events;
 mod guard;
 mod http;
 mod metrics;
 mod page;
-mod patience;
 mod protocol;
 mod socket;
+mod write_timeout;
 
 pub use metrics::{CONTENT_TYPE as METRICS_CONTENT_TYPE, text as metrics_text};
 pub use protocol::{LINE_BYTES_MAX, read_request};
@@ -118,7 +118,9 @@ impl Service {
         let (opened, open) = mpsc::sync_channel(1);
         let thread = std::thread::Builder::new()
             .name("wattiod-service".to_owned())
-            .spawn(move || run(&settings, desk::Desk::new(status, requests), stopped, &opened))
+            .spawn(move || {
+                run(&settings, app_state::AppState::new(status, requests), stopped, &opened)
+            })
             .map_err(ServiceError::Thread)?;
         let http_address = open.recv().map_err(|_| {
             ServiceError::Thread(std::io::Error::other("it ended before it was ready"))
@@ -147,7 +149,7 @@ impl Drop for Service {
 /// connection where it stands.
 fn run(
     settings: &ServiceSettings,
-    desk: desk::Desk,
+    state: app_state::AppState,
     stopped: oneshot::Receiver<()>,
     opened: &mpsc::SyncSender<Result<Option<SocketAddr>, ServiceError>>,
 ) {
@@ -156,18 +158,18 @@ fn run(
         Err(error) => return drop(opened.send(Err(ServiceError::Thread(error)))),
     };
     runtime.block_on(async {
-        let doors = match Doors::open(settings).await {
-            Ok(doors) => doors,
+        let listeners = match Listeners::open(settings).await {
+            Ok(listeners) => listeners,
             Err(error) => return drop(opened.send(Err(error))),
         };
-        let address = doors.page.as_ref().map(|(_, address)| *address);
-        let _door = doors.control.as_ref().map(|control| control.file());
+        let address = listeners.page.as_ref().map(|(_, address)| *address);
+        let _socket_file = listeners.control.as_ref().map(|control| control.file());
         let _ = opened.send(Ok(address));
-        if let Some((listener, _)) = doors.page {
-            tokio::spawn(http::serve(listener, http::router(&desk, &settings.host_names)));
+        if let Some((listener, _)) = listeners.page {
+            tokio::spawn(http::serve(listener, http::router(&state, &settings.host_names)));
         }
-        if let Some(control) = doors.control {
-            tokio::spawn(control.serve(desk));
+        if let Some(control) = listeners.control {
+            tokio::spawn(control.serve(state));
         }
         // An error is the sender dropped: that is how it is told.
         let _ = stopped.await;
@@ -175,12 +177,12 @@ fn run(
 }
 
 /// What is open.
-struct Doors {
+struct Listeners {
     page: Option<(tokio::net::TcpListener, SocketAddr)>,
     control: Option<socket::ControlSocket>,
 }
 
-impl Doors {
+impl Listeners {
     async fn open(settings: &ServiceSettings) -> Result<Self, ServiceError> {
         let page = match settings.listen {
             Some(address) => Some(http::listen(address).await?),

@@ -1,6 +1,6 @@
 //! The control socket: mode 0660, one JSON object a line, several requests a connection.
 
-use super::desk::{Desk, refused};
+use super::app_state::{AppState, refused};
 use super::protocol::{LINE_BYTES_MAX, read_request, too_long};
 use super::{ServiceError, socket_error};
 use crate::control::Answer;
@@ -62,18 +62,18 @@ impl ControlSocket {
     }
 
     /// Takes connections for ever.
-    pub async fn serve(self, desk: Desk) {
+    pub async fn serve(self, state: AppState) {
         let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
         loop {
             let Ok((stream, _)) = self.listener.accept().await else {
                 tokio::time::sleep(ACCEPT_REST).await;
                 continue;
             };
-            let (desk, place) = (desk.clone(), places.clone().try_acquire_owned());
+            let (state, place) = (state.clone(), places.clone().try_acquire_owned());
             match place {
                 Ok(place) => drop(tokio::spawn(async move {
                     // Who leaves in the middle of an answer needs no message.
-                    let _ = converse(stream, &desk).await;
+                    let _ = converse(stream, &state).await;
                     drop(place);
                 })),
                 Err(_) => turn_away(&stream),
@@ -131,7 +131,7 @@ fn turn_away(stream: &UnixStream) {
 }
 
 /// Answers line by line until the other side leaves, is silent, or sends a line without end.
-async fn converse(mut stream: UnixStream, desk: &Desk) -> io::Result<()> {
+async fn converse(mut stream: UnixStream, state: &AppState) -> io::Result<()> {
     let (read, mut write) = stream.split();
     let mut lines = BufReader::with_capacity(512, read);
     let mut line = Vec::new();
@@ -140,7 +140,7 @@ async fn converse(mut stream: UnixStream, desk: &Desk) -> io::Result<()> {
             return send(&mut write, &refused(&too_long())).await;
         }
         let answer = match read_request(&line) {
-            Ok(request) => desk.answer(request).await,
+            Ok(request) => state.answer(request).await,
             Err(message) => refused(&message),
         };
         send(&mut write, &answer).await?;

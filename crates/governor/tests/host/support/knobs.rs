@@ -2,7 +2,7 @@
 
 use super::world::{DRIVES, Shared, drives, frequency_of, lock, pace};
 use wattio_governor::{
-    Address, Assignment, GroupSetting, Knob, Layer, Look, MachineError, Setting, Target,
+    Address, Assignment, GroupSetting, Knob, Layer, MachineError, MachineView, Setting, Target,
 };
 use wattio_law::Budget;
 
@@ -30,7 +30,7 @@ impl Knob for CoresKnob {
     fn assignments(
         &mut self,
         setting: &Setting,
-        _: &mut dyn Look,
+        _: &mut dyn MachineView,
     ) -> Result<Vec<Assignment>, MachineError> {
         let groups = setting.groups.iter().enumerate();
         let world = lock(&self.0);
@@ -51,7 +51,7 @@ impl Knob for FrequencyKnob {
     fn assignments(
         &mut self,
         setting: &Setting,
-        _: &mut dyn Look,
+        _: &mut dyn MachineView,
     ) -> Result<Vec<Assignment>, MachineError> {
         let groups = setting.groups.iter().enumerate();
         let hertz = |(at, group): (usize, &GroupSetting)| {
@@ -71,7 +71,7 @@ impl Knob for PaceKnob {
     fn assignments(
         &mut self,
         setting: &Setting,
-        _: &mut dyn Look,
+        _: &mut dyn MachineView,
     ) -> Result<Vec<Assignment>, MachineError> {
         let value = match setting.background.first().map(|class| class.budget) {
             Some(Budget::CoreSecondsPerSecond(rate)) => rate.to_string(),
@@ -91,7 +91,7 @@ impl Knob for DrivesKnob {
     fn assignments(
         &mut self,
         setting: &Setting,
-        _: &mut dyn Look,
+        _: &mut dyn MachineView,
     ) -> Result<Vec<Assignment>, MachineError> {
         let (name, _) = DRIVES.iter().find(|(_, action)| *action == setting.drives).unwrap();
         Ok(vec![assignment(setting, drives(), (*name).to_owned())])

@@ -2,12 +2,12 @@
 
 use super::world::{Shared, lock};
 use wattio_governor::{
-    Address, Look, Machine, MachineError, Snapshot, SnapshotError, SnapshotStore,
+    Address, Machine, MachineError, MachineView, Snapshot, SnapshotError, SnapshotStore,
 };
 
 struct FakeMachine(Shared);
 
-impl Look for FakeMachine {
+impl MachineView for FakeMachine {
     fn read(&mut self, address: &Address) -> Result<String, MachineError> {
         let world = lock(&self.0);
         let gone = || MachineError::Gone { address: address.clone() };
@@ -26,7 +26,7 @@ impl Look for FakeMachine {
         address.scheme() == "background"
     }
 
-    fn mend(&self, address: &Address, value: &str) -> String {
+    fn restore_command(&self, address: &Address, value: &str) -> String {
         format!("set {address} {value}")
     }
 }

@@ -30,7 +30,7 @@ use crate::processes::ProcessId;
 use crate::{Root, processes};
 use masks::numbered;
 use std::collections::{BTreeMap, BTreeSet};
-use tasks::{Here, Tasks, listed};
+use tasks::{LinuxTasks, Tasks, listed};
 use wattio_governor::{Address, Cpus};
 
 /// How often the threads are listed again to catch those that were born meanwhile.
@@ -78,18 +78,18 @@ pub(super) fn is_gone(root: &Root, place: &str) -> bool {
 
 /// The masks as they are.
 pub(super) fn read(root: &Root, place: &str) -> Result<String, AccessError> {
-    let masks = masks_of(&Here(root), &find(root, place)?)?;
+    let masks = masks_of(&LinuxTasks(root), &find(root, place)?)?;
     Ok(masks.to_string())
 }
 
 /// Gives the threads other masks. Threads that ended meanwhile are passed over.
 pub(super) fn write(root: &Root, place: &str, value: &str) -> Result<(), AccessError> {
     let id = find(root, place)?;
-    give(&Here(root), &id, value.parse().map_err(AccessError::refused)?)
+    give(&LinuxTasks(root), &id, value.parse().map_err(AccessError::refused)?)
 }
 
 /// The value that puts back what is ours of the masks that were found, see
-/// [`wattio_governor::Look::put_back`].
+/// [`wattio_governor::MachineView::put_back`].
 pub(super) fn put_back(
     root: &Root,
     place: &str,
@@ -98,7 +98,7 @@ pub(super) fn put_back(
     found: &str,
 ) -> String {
     match parse_place(place) {
-        Some(id) => back(&Here(root), &id, original, marks, found),
+        Some(id) => back(&LinuxTasks(root), &id, original, marks, found),
         None => original.to_owned(),
     }
 }
@@ -147,8 +147,8 @@ fn give(tasks: &impl Tasks, id: &ProcessId, masks: Masks) -> Result<(), AccessEr
                 .filter(|(start, _)| tasks.start_of(id.pid, thread) == Some(*start));
             let mask = own.map_or(&masks.default, |(_, mask)| mask);
             // One thread that cannot be moved shall not keep the others from being restored.
-            if let Err(trouble) = tasks.confine(thread, mask) {
-                first_error.get_or_insert(trouble);
+            if let Err(problem) = tasks.confine(thread, mask) {
+                first_error.get_or_insert(problem);
             }
             done.insert(thread);
         }
@@ -194,7 +194,7 @@ fn back(
     target.to_string()
 }
 
-/// What tells a value that was written from the one before, see [`wattio_governor::Look::marks`].
+/// What tells a value that was written from the one before, see [`wattio_governor::MachineView::marks`].
 pub(super) fn marks(original: &str, value: &str) -> BTreeSet<String> {
     let (Ok(original), Ok(value)) = (original.parse::<Masks>(), value.parse::<Masks>()) else {
         return BTreeSet::new();
@@ -211,7 +211,7 @@ pub(super) fn same(one: &str, other: &str) -> bool {
 }
 
 /// The command that puts the masks back.
-pub(super) fn mend(place: &str, value: &str) -> String {
+pub(super) fn restore_command(place: &str, value: &str) -> String {
     let (Some(id), Ok(masks)) = (parse_place(place), value.parse::<Masks>()) else {
         return format!("# put {} back for process {place}", quoted(value));
     };

@@ -31,9 +31,9 @@ pub(super) trait Tasks {
 }
 
 /// The threads of this machine.
-pub(super) struct Here<'a>(pub &'a Root);
+pub(super) struct LinuxTasks<'a>(pub &'a Root);
 
-impl Tasks for Here<'_> {
+impl Tasks for LinuxTasks<'_> {
     fn threads(&self, pid: u32) -> Vec<u32> {
         processes::threads(self.0, pid)
     }

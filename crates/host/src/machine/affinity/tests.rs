@@ -28,8 +28,8 @@ fn a_thread_that_came_or_went_does_not_make_a_difference() {
 
 #[test]
 fn the_kernels_answers_become_the_command_that_mends() {
-    assert_eq!(mend("12@5", "0-3;14@6=0"), "taskset -apc 0-3 12; taskset -pc 0 14");
-    assert_eq!(mend("12/14@6", "0-3"), "taskset -pc 0-3 14");
+    assert_eq!(restore_command("12@5", "0-3;14@6=0"), "taskset -apc 0-3 12; taskset -pc 0 14");
+    assert_eq!(restore_command("12/14@6", "0-3"), "taskset -pc 0-3 14");
 }
 
 #[test]
@@ -55,7 +55,7 @@ fn masks_that_became_the_default_are_not_named() {
 proptest! {
     #[test]
     fn no_text_panics(one: String, other in "[0-9,;@=-]{0,40}") {
-        let _ = (same(&one, &other), mend(&other, &one), other.parse::<Masks>(), parse_place(&one));
+        let _ = (same(&one, &other), restore_command(&other, &one), other.parse::<Masks>(), parse_place(&one));
     }
 
     #[test]

@@ -70,7 +70,7 @@ fn the_commands_of_one_tick_share_their_time() {
     config.is_paused = Some(["/bin/sleep", "1000"].map(str::to_owned).to_vec());
     config.timeout = Seconds(0.05);
     let mut commands = Commands::new(&root, &[config]).unwrap();
-    let message = |trouble| match trouble {
+    let message = |problem| match problem {
         AccessError::Refused(message) => message,
         other => panic!("{other:?}"),
     };

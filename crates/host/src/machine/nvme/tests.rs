@@ -125,8 +125,11 @@ fn a_drive_that_does_not_answer_is_left_over_with_the_command_that_mends_it() {
     writer.apply("nvme.power", &rest);
     std::fs::write(host.root.path("/dev/nvme0.broken"), "").unwrap();
     let left = writer.restore().unwrap().left;
-    let mend = &left.first().unwrap().mend;
-    assert!(mend.ends_with("nvme.sh set-feature /dev/nvme0 --feature-id=2 --value=0"), "{mend}");
+    let restore_command = &left.first().unwrap().restore_command;
+    assert!(
+        restore_command.ends_with("nvme.sh set-feature /dev/nvme0 --feature-id=2 --value=0"),
+        "{restore_command}"
+    );
     std::fs::remove_file(host.root.path("/dev/nvme0.broken")).unwrap();
     assert_eq!(writer.restore().unwrap().left, []);
     assert_eq!(host.state(), "0");

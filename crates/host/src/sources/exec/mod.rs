@@ -14,7 +14,7 @@ use super::polled::Slot;
 use crate::Root;
 use crate::Stopwatch;
 use crate::machine::command::user;
-use child::{BackOff, Heard, listen};
+use child::{BackOff, Output, listen};
 use rustix::process::getuid;
 use serde::Deserialize;
 use std::os::unix::net::UnixStream;
@@ -97,21 +97,21 @@ impl<T: Default + Send + 'static> Listener<T> {
         let heard = Arc::new(Mutex::new(T::default()));
         let (slot, source_name) = (Arc::clone(&heard), name.to_owned());
         let mut wrong_lines = 0u64;
-        let hear = move |heard| {
+        let handle = move |heard| {
             let said = match heard {
-                Heard::Line(text) => line::parse(&text).and_then(&mut read).map_err(|why| {
+                Output::Line(text) => line::parse(&text).and_then(&mut read).map_err(|why| {
                     wrong_lines += 1;
                     let text: String = text.chars().take(200).collect();
                     format!("{wrong_lines} lines made no sense so far; {text:?}: {why}")
                 }),
-                Heard::Trouble(why) => Err(why),
+                Output::Failure(why) => Err(why),
             };
             let makes_sense = said.is_ok();
             let said = said.map_err(|why| SourceError::new(&source_name, why));
             post(&mut slot.lock().unwrap_or_else(PoisonError::into_inner), said);
             makes_sense
         };
-        let run = move || listen(command, back_off, &stopped, hear);
+        let run = move || listen(command, back_off, &stopped, handle);
         let thread = Builder::new().name("exec".to_owned()).spawn(run).map_err(failed)?;
         Ok(Self { heard, stop: Some(stop), thread: Some(thread) })
     }
@@ -169,7 +169,7 @@ impl LatencySource for ExecLatency {
 
 /// The utilisation that was told since the governor asked.
 #[derive(Debug, Default)]
-struct Told {
+struct UseSlot {
     at: Option<Seconds>,
     lines: f64,
     sum: Vec<GroupUse>,
@@ -177,7 +177,7 @@ struct Told {
     error: Option<SourceError>,
 }
 
-impl Told {
+impl UseSlot {
     fn post(&mut self, said: Result<(Seconds, Vec<GroupUse>), SourceError>) {
         let (at, uses) = match said {
             Ok(said) => said,
@@ -217,7 +217,7 @@ pub struct ExecCpu {
     name: String,
     stopwatch: Stopwatch,
     age_max: Seconds,
-    listener: Listener<Told>,
+    listener: Listener<UseSlot>,
 }
 
 impl ExecCpu {
@@ -234,7 +234,7 @@ impl ExecCpu {
         let (name, clock) = (config.name(), stopwatch.clone());
         let command = config.build(root)?;
         let read = move |line: line::Line| Ok((clock(), line.uses()?));
-        let listener = Listener::start(&name, command, BACK_OFF, read, Told::post)?;
+        let listener = Listener::start(&name, command, BACK_OFF, read, UseSlot::post)?;
         let age_max = Seconds((period.0 * 2.0).max(LINE_AGE_MIN.0));
         Ok(Self { name, stopwatch, age_max, listener })
     }

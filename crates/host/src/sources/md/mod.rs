@@ -71,9 +71,9 @@ struct Pass {
 }
 
 /// What an array says.
-enum Told {
-    Nothing,
-    Recovers,
+enum ArrayState {
+    Idle,
+    Recovering,
     Pass(Reading),
 }
 
@@ -134,10 +134,10 @@ impl BackgroundSource for Md {
         let mut sum = None::<BackgroundObservation>;
         let mut recovers = false;
         for array in &mut self.arrays {
-            let told =
+            let state =
                 array.read(&self.root).map_err(|message| SourceError::new(&self.name, message))?;
-            let Told::Pass(reading) = told else {
-                recovers |= matches!(told, Told::Recovers);
+            let ArrayState::Pass(reading) = state else {
+                recovers |= matches!(state, ArrayState::Recovering);
                 array.pass = None;
                 continue;
             };
@@ -159,20 +159,20 @@ impl BackgroundSource for Md {
 
 impl Array {
     /// An array that was stopped has nothing to tell.
-    fn read(&self, root: &Root) -> Result<Told, String> {
+    fn read(&self, root: &Root) -> Result<ArrayState, String> {
         let device = &self.device;
         match read(root, device, "sync_action", action)? {
-            Some(Action::Recovers) => return Ok(Told::Recovers),
+            Some(Action::Recovers) => return Ok(ArrayState::Recovering),
             Some(Action::Works) => {}
-            None | Some(Action::Rests) => return Ok(Told::Nothing),
+            None | Some(Action::Rests) => return Ok(ArrayState::Idle),
         }
         let completed = read(root, device, "sync_completed", completed)?.flatten();
         let moves = read(root, device, "sync_speed", speed)?.flatten();
         let limit = read(root, device, "sync_speed_max", speed)?.flatten();
         let Some((((completed, all), speed), limit)) = completed.zip(moves).zip(limit) else {
-            return Ok(Told::Nothing);
+            return Ok(ArrayState::Idle);
         };
-        Ok(Told::Pass(Reading { completed, all, speed, limit }))
+        Ok(ArrayState::Pass(Reading { completed, all, speed, limit }))
     }
 
     /// What was done since the last reading; `None` for the first of a pass, and where its speed

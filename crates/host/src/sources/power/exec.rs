@@ -12,26 +12,26 @@ use wattio_units::{Seconds, Watts};
 pub(super) struct ExecMeter {
     name: String,
     stopwatch: Stopwatch,
-    listener: Listener<Told>,
+    listener: Listener<EnergySlot>,
 }
 
 /// What was told since it was last fetched: each line adds the energy since the one before.
 #[derive(Debug)]
-pub(super) struct Told {
+pub(super) struct EnergySlot {
     energy: Means,
     joules: f64,
     at: Option<Seconds>,
     error: Option<SourceError>,
 }
 
-impl Default for Told {
+impl Default for EnergySlot {
     fn default() -> Self {
         let energy = Means::of_energy(1.0, None, Seconds(0.0));
         Self { energy, joules: 0.0, at: None, error: None }
     }
 }
 
-impl Told {
+impl EnergySlot {
     pub(super) fn post(&mut self, said: Result<(Seconds, f64), SourceError>) {
         match said {
             Ok((at, power_w)) => {
@@ -65,7 +65,7 @@ impl ExecMeter {
         let (name, clock) = (config.name(), stopwatch.clone());
         let command = config.build(root)?;
         let read = move |line: Line| Ok((clock(), line.power_w.ok_or("it has no power_w")?));
-        let listener = Listener::start(&name, command, BACK_OFF, read, Told::post)?;
+        let listener = Listener::start(&name, command, BACK_OFF, read, EnergySlot::post)?;
         Ok(Self { name, stopwatch, listener })
     }
 }

@@ -1,6 +1,6 @@
 //! Sources of power of a fake host, and of pages and commands.
 
-use super::exec::Told;
+use super::exec::EnergySlot;
 use super::*;
 use crate::stopwatch;
 use std::fs;
@@ -223,7 +223,7 @@ fn series_of_a_page_are_summed() {
 
 #[test]
 fn lines_of_a_command_tell_the_mean_of_a_window() {
-    let mut told = Told::default();
+    let mut told = EnergySlot::default();
     let line = |at: f64, power_w: f64| Ok((Seconds(at), power_w));
     assert_eq!(told.fetch("exec", Seconds(0.0)), Ok(None), "it has said nothing yet");
     told.post(line(0.1, 99.0));

@@ -7,8 +7,8 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use rustix::thread::CpuSet;
 use std::sync::{Arc, Mutex};
 use wattio_governor::{
-    Assignment, Look, Machine, MachineError, RestorableWriter, Restored, Snapshot, SnapshotError,
-    SnapshotStore,
+    Assignment, Machine, MachineError, MachineView, RestorableWriter, Restored, Snapshot,
+    SnapshotError, SnapshotStore,
 };
 
 const PID: u32 = 100;
@@ -85,10 +85,10 @@ impl Tasks for Shared {
     }
 }
 
-impl Look for Shared {
+impl MachineView for Shared {
     fn read(&mut self, address: &Address) -> Result<String, MachineError> {
         let masks = masks_of(self, &parse_place(address.rest()).unwrap());
-        masks.map(|masks| masks.to_string()).map_err(|trouble| trouble.at(address))
+        masks.map(|masks| masks.to_string()).map_err(|problem| problem.at(address))
     }
 
     fn same(&self, _: &Address, one: &str, other: &str) -> bool {
@@ -117,15 +117,15 @@ impl Look for Shared {
         false
     }
 
-    fn mend(&self, address: &Address, value: &str) -> String {
-        mend(address.rest(), value)
+    fn restore_command(&self, address: &Address, value: &str) -> String {
+        restore_command(address.rest(), value)
     }
 }
 
 impl Machine for Shared {
     fn write(&mut self, address: &Address, value: &str) -> Result<(), MachineError> {
         let id = parse_place(address.rest()).unwrap();
-        give(self, &id, value.parse().unwrap()).map_err(|trouble| trouble.at(address))
+        give(self, &id, value.parse().unwrap()).map_err(|problem| problem.at(address))
     }
 }
 

@@ -9,13 +9,13 @@ const TRUNCATED_MS: f64 = 2.0;
 /// would look like a latency of zero in one window and of 100 us in the next; so the sum is
 /// expected to grow by the last mean, and the kernel's number only says within which limits.
 #[derive(Debug, Default)]
-pub(super) struct Fine {
+pub(super) struct InterpolatedSum {
     requests: u64,
     sum_ms: f64,
     mean_ms: Option<f64>,
 }
 
-impl Fine {
+impl InterpolatedSum {
     /// The sum in milliseconds after so many requests, when the kernel prints so many.
     pub(super) fn sum_ms(&mut self, printed_ms: u64, requests: u64) -> f64 {
         let least = printed_ms as f64;
@@ -46,7 +46,8 @@ mod tests {
 
     #[test]
     fn fast_requests_have_a_latency_in_every_window() {
-        let (mut fine, mut truth_ms, mut requests, mut last_ms) = (Fine::default(), 0.0, 0, 0.0);
+        let (mut fine, mut truth_ms, mut requests, mut last_ms) =
+            (InterpolatedSum::default(), 0.0, 0, 0.0);
         for at in 0..2_000 {
             requests += 10;
             truth_ms += 10.0 * 0.08;
@@ -63,7 +64,7 @@ mod tests {
         fn the_fine_sum_grows_with_requests_and_stays_near(
             steps in proptest::collection::vec((0u64..50, 0.0..3.0f64), 1..200)
         ) {
-            let (mut fine, mut truth_ms, mut requests, mut last_ms) = (Fine::default(), 0.0, 0, 0.0);
+            let (mut fine, mut truth_ms, mut requests, mut last_ms) = (InterpolatedSum::default(), 0.0, 0, 0.0);
             for (more, ms) in steps {
                 requests += more;
                 truth_ms += ms * more as f64;

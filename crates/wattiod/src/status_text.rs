@@ -87,7 +87,7 @@ fn power_rows(power: &PowerStatus) -> Vec<(&'static str, String)> {
         (Some(meter), Some(watts), _) => {
             rows.push(("measured", format!("{watts:.1} W ({meter})")));
         }
-        (Some(_), None, Some(trouble)) => rows.push(("not measured", trouble.clone())),
+        (Some(_), None, Some(problem)) => rows.push(("not measured", problem.clone())),
         _ => {}
     }
     match (power.estimated_w, power.estimated_full_speed_w) {

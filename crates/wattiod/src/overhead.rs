@@ -1,6 +1,6 @@
 //! What the daemon itself costs.
 
-use crate::status::OwnCost;
+use crate::status::OverheadStatus;
 use rustix::param::page_size;
 use rustix::time::{ClockId, clock_gettime};
 use std::fs::File;
@@ -9,14 +9,14 @@ use std::time::Duration;
 
 /// The account of what it costs.
 #[derive(Debug)]
-pub struct Own {
+pub struct Overhead {
     /// `/proc/self/statm`, kept open: it is read in every window.
     memory: Option<File>,
     steps: u32,
     stepping: Duration,
 }
 
-impl Own {
+impl Overhead {
     /// Begins now.
     #[must_use]
     pub fn new() -> Self {
@@ -32,11 +32,11 @@ impl Own {
 
     /// Processor time since the start, memory in use, and the mean time of a step.
     #[must_use]
-    pub fn cost(&self) -> OwnCost {
+    pub fn cost(&self) -> OverheadStatus {
         let used = clock_gettime(ClockId::ProcessCPUTime);
         let resident = self.resident_pages().unwrap_or(0);
         let steps = self.steps;
-        OwnCost {
+        OverheadStatus {
             cpu_s: used.tv_sec as f64 + used.tv_nsec as f64 * 1e-9,
             resident_bytes: resident.saturating_mul(page_size() as u64),
             step_us_mean: (steps > 0).then(|| self.stepping.as_secs_f64() * 1e6 / f64::from(steps)),
@@ -51,7 +51,7 @@ impl Own {
     }
 }
 
-impl Default for Own {
+impl Default for Overhead {
     fn default() -> Self {
         Self::new()
     }
@@ -63,7 +63,7 @@ mod tests {
 
     #[test]
     fn what_a_step_takes_is_their_mean_and_memory_is_what_it_is_now() {
-        let mut own = Own::new();
+        let mut own = Overhead::new();
         let before = own.cost();
         assert_eq!(before.step_us_mean, None);
         assert!(before.resident_bytes > 1 << 20);

@@ -10,16 +10,16 @@ use tokio::time::{Sleep, sleep};
 
 /// A stream that breaks off with [`io::ErrorKind::TimedOut`] once nothing could be written to it for
 /// so long: who asks and never reads would keep his place for ever.
-pub(super) struct Patient<S> {
+pub(super) struct WriteTimeout<S> {
     stream: S,
-    patience: Duration,
+    write_timeout: Duration,
     /// Since when nothing could be written, and when that is too long.
     stuck: Option<Pin<Box<Sleep>>>,
 }
 
-impl<S> Patient<S> {
-    pub fn new(stream: S, patience: Duration) -> Self {
-        Self { stream, patience, stuck: None }
+impl<S> WriteTimeout<S> {
+    pub fn new(stream: S, write_timeout: Duration) -> Self {
+        Self { stream, write_timeout, stuck: None }
     }
 
     fn judge<T>(
@@ -31,8 +31,8 @@ impl<S> Patient<S> {
             self.stuck = None;
             return written;
         }
-        let patience = self.patience;
-        let stuck = self.stuck.get_or_insert_with(|| Box::pin(sleep(patience)));
+        let write_timeout = self.write_timeout;
+        let stuck = self.stuck.get_or_insert_with(|| Box::pin(sleep(write_timeout)));
         match stuck.as_mut().poll(context) {
             Poll::Ready(()) => Poll::Ready(Err(io::ErrorKind::TimedOut.into())),
             Poll::Pending => Poll::Pending,
@@ -40,7 +40,7 @@ impl<S> Patient<S> {
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Patient<S> {
+impl<S: AsyncRead + Unpin> AsyncRead for WriteTimeout<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -50,7 +50,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Patient<S> {
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Patient<S> {
+impl<S: AsyncWrite + Unpin> AsyncWrite for WriteTimeout<S> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -99,7 +99,7 @@ mod tests {
     fn who_never_reads_is_left() {
         in_no_time(async {
             let (here, _there) = tokio::io::duplex(16);
-            let mut here = Patient::new(here, Duration::from_secs(10));
+            let mut here = WriteTimeout::new(here, Duration::from_secs(10));
             let error = here.write_all(&[0; 64]).await.unwrap_err();
             assert_eq!(error.kind(), io::ErrorKind::TimedOut);
         });
@@ -109,7 +109,7 @@ mod tests {
     fn who_reads_slowly_is_waited_for() {
         in_no_time(async {
             let (here, mut there) = tokio::io::duplex(16);
-            let mut here = Patient::new(here, Duration::from_secs(10));
+            let mut here = WriteTimeout::new(here, Duration::from_secs(10));
             let reads = async {
                 for _ in 0..64 {
                     sleep(Duration::from_secs(9)).await;

@@ -17,7 +17,7 @@ type Rendered = (Arc<Status>, Arc<str>);
 
 /// Shared by all connections.
 #[derive(Clone)]
-pub(super) struct Desk {
+pub(super) struct AppState {
     pub status: watch::Receiver<Arc<Status>>,
     pub streams: Arc<Semaphore>,
     requests: mpsc::Sender<ServiceRequest>,
@@ -25,7 +25,7 @@ pub(super) struct Desk {
     rendered: Arc<Mutex<Option<Rendered>>>,
 }
 
-impl Desk {
+impl AppState {
     pub fn new(
         status: watch::Receiver<Arc<Status>>,
         requests: mpsc::Sender<ServiceRequest>,

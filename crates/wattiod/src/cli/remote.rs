@@ -6,17 +6,17 @@ use clap::Args;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
-use wattiod::assembly::Misfit;
+use wattiod::assembly::BadInput;
 use wattiod::control::{Answer, Request};
 use wattiod::service::client::ask;
 use wattiod::status;
-use wattiod::words;
+use wattiod::status_text;
 
 /// How `status` is shown.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  wattiod status            once, in words
+  wattiod status            once, as text
   wattiod status --watch    again each second
   wattiod status --json     everything, for scripts")]
 pub struct Status {
@@ -93,7 +93,7 @@ impl Status {
             // To the top of an empty screen.
             print!("\x1b[H\x1b[J");
         }
-        say(words::page(status).trim_end());
+        say(status_text::page(status).trim_end());
         Ok(())
     }
 }
@@ -101,7 +101,7 @@ impl Status {
 impl Set {
     pub fn run(&self) -> Result<ExitCode> {
         if self.name != "plf" {
-            return Err(Misfit::new(format!(
+            return Err(BadInput::new(format!(
                 "{:?} cannot be set while running; plf can",
                 self.name
             ))
@@ -109,7 +109,7 @@ impl Set {
         }
         if !self.value.is_finite() {
             return Err(
-                Misfit::new(format!("plf = {}: it is a number such as 0.1", self.value)).into()
+                BadInput::new(format!("plf = {}: it is a number such as 0.1", self.value)).into()
             );
         }
         tell(self.socket.as_ref(), &Request::SetTolerance { tolerance: self.value })
@@ -136,7 +136,7 @@ fn tell(given: Option<&PathBuf>, request: &Request) -> Result<ExitCode> {
             say(&message);
             Ok(ExitCode::SUCCESS)
         }
-        Answer::Refused { message } => Err(Misfit::new(message).into()),
+        Answer::Refused { message } => Err(BadInput::new(message).into()),
         Answer::Status { .. } => bail!("{}: answered something else", socket.display()),
     }
 }
