@@ -121,7 +121,7 @@ impl PowerSampler {
         Ok(Self(Sampler::start(sampled, period_ns).into()))
     }
 
-    fn statuses(&self) -> Vec<(i64, u64, Option<String>)> {
+    fn fates(&self) -> Vec<(i64, u64, Option<String>)> {
         let sampler = open(&self.0);
         let statuses = sampler.statuses().iter();
         statuses.map(|status| (status.newest_ns(), status.missed(), status.failure())).collect()
