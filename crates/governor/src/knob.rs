@@ -201,9 +201,9 @@ pub enum Layer {
 /// read back and restored by [`crate::RestorableWriter`], so that no knob can forget to.
 ///
 /// ```compile_fail,E0599
-/// use wattio_governor::{Address, Look};
+/// use wattio_governor::{Address, MachineView};
 ///
-/// fn looks_only(machine: &mut dyn Look, address: &Address) {
+/// fn looks_only(machine: &mut dyn MachineView, address: &Address) {
 ///     let _ = machine.write(address, "0");
 /// }
 /// ```
