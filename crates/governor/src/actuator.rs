@@ -1,4 +1,4 @@
-//! The acting side: knobs, and the hands that turn them.
+//! The acting side: knobs, and the writer that applies them.
 
 use crate::knob::{Knob, Setting};
 use crate::writer::{Applied, Note, RestorableWriter};
@@ -12,8 +12,8 @@ pub struct Actuator {
 }
 
 impl Actuator {
-    /// Asks every knob, or those that follow processes only, and applies its answer; stops at the
-    /// first failure when slowing down, goes on when speeding up.
+    /// Asks every knob (or only those that follow processes) and applies what it returns; stops at
+    /// the first failure when slowing down, and continues when speeding up.
     pub(crate) fn turn(&mut self, setting: &Setting, faster: bool, again: bool) -> Applied {
         let asked = |knob: &&mut Box<dyn Knob>| !again || knob.follows_processes();
         let mut order: Vec<_> = self.knobs.iter_mut().filter(asked).collect();

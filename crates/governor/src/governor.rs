@@ -17,8 +17,8 @@ pub struct Governor {
 }
 
 impl Governor {
-    /// Starts at full speed at `now`; nothing is written before the first step. What is known of
-    /// the host besides its cores is said in `limits`.
+    /// Starts at full speed at `now`; nothing is written before the first step. `limits` holds what
+    /// is known of the host besides its cores.
     #[must_use]
     pub fn new(parts: Parts, now: Duration) -> Self {
         let groups = parts.groups.iter().map(|group| group.limits.clone()).collect();

@@ -60,7 +60,7 @@ pub(crate) struct HostParts {
 }
 
 impl Host {
-    /// A host at full speed; a sample older than `overdue` is waited for no longer.
+    /// A host at full speed; a sample that is later than `overdue` is not waited for.
     pub fn new(
         parts: HostParts,
         sensors: Sensors,
@@ -103,7 +103,7 @@ impl Host {
         self.events.push(Event { at: seconds(self.now), severity, message });
     }
 
-    /// What was measured, and why it must not be gone by, where that is so.
+    /// What was measured, and why it must not be used, if so.
     fn measure(&mut self, dt: Seconds, alarm: bool) -> (Observation, Option<String>) {
         let uses = self.use_of_groups();
         let background = self.sensors.sample_background(seconds(self.now));
@@ -172,11 +172,11 @@ impl Host {
             self.in_force = action.clone();
             self.asked = Some((setting, self.now));
         } else {
-            // Half a setting is none: towards full performance.
+            // A setting that was only half applied counts as none: full speed.
             let full = self.full.clone();
             let setting = self.setting(&full);
             if !self.turn(&setting, true, false) {
-                // Nobody knows how fast the machine is: what it does now is no baseline.
+                // The machine's speed is unknown now, so this window must not become a baseline.
                 self.sensors.spoil("a knob cannot be brought back to full speed");
             }
             self.in_force = full;
@@ -184,7 +184,7 @@ impl Host {
         }
     }
 
-    /// Turns the knobs; answers whether all went well.
+    /// Turns the knobs; returns whether all went well.
     fn turn(&mut self, setting: &Setting, faster: bool, again: bool) -> bool {
         let Some(actuator) = &mut self.actuator else { return true };
         let applied = actuator.turn(setting, faster, again);
@@ -200,7 +200,7 @@ impl Host {
                 Note::Failed { knob, message } => {
                     self.account.failures += 1;
                     let message = format!("{knob}: {message}");
-                    // Tried again in every window, and told again when it is another one.
+                    // Retried in every window, but reported again only when the failure changes.
                     if self.last_failure.as_ref() != Some(&message) {
                         self.event(Severity::Error, message.clone());
                         self.last_failure = Some(message);
@@ -251,7 +251,7 @@ impl Host {
         }
     }
 
-    /// The least share of what becomes due that any class may do: knobs know no classes.
+    /// The least share of due work that any class may do, as knobs do not tell classes apart.
     pub fn background_share(&self, action: &Action) -> f64 {
         let seen = &self.truth.background;
         let share = |(at, class): (usize, &BackgroundAction)| {
@@ -303,7 +303,7 @@ impl Plant for Host {
         let Some(actuator) = &mut self.actuator else { return action.clone() };
         actuator.writer.share_time(true);
         self.put_into_force(action);
-        // Lets go of places that others changed.
+        // Releases places that others changed.
         let count = self.settings.inspected;
         if let Some(actuator) = &mut self.actuator {
             let notes = actuator.writer.inspect(count);

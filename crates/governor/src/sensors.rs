@@ -1,4 +1,4 @@
-//! What a governor knows of the running window: what came in, and who does not answer.
+//! What a governor knows of the running window: the samples, and the sources that do not answer.
 
 use crate::cpus::Cpus;
 use crate::source::{
@@ -7,8 +7,8 @@ use crate::source::{
 use wattio_law::{BackgroundObservation, Glimpse, InFlight};
 use wattio_units::{Seconds, Watts};
 
-/// More than any host draws: a counter that was set back, taken for one that went over its range,
-/// tells of 500 kW over half a second.
+/// More than any host draws: a counter that was reset but taken for one that wrapped reads as 500
+/// kW over half a second.
 const POWER_W_MAX: f64 = 1e5;
 
 /// The sources, and what they said since the last step.
@@ -21,13 +21,13 @@ pub(crate) struct Sensors {
     power_trouble: Option<String>,
     /// What came in since the last step.
     pending: Option<LatencySample>,
-    /// Why the running window must not be gone by: an error, a gap in time, a knob that is stuck.
+    /// Why the running window must not be used: an error, a gap in time, a knob that is stuck.
     spoiled: Option<String>,
     /// Which sources do not answer.
     silent: [bool; 3],
     /// When the newest sample was taken.
     sampled_at: Seconds,
-    /// Since when requests are under way of which none was answered.
+    /// Since when requests are in flight of which none was answered.
     stalled_since: Option<Seconds>,
     /// Who fell silent or answers again, for the log.
     changes: Vec<Change>,
@@ -37,7 +37,7 @@ pub(crate) struct Sensors {
 pub(crate) enum Change {
     Silent(SourceError),
     Note(String),
-    /// Of a source that the law does without.
+    /// Of a source that the law can do without.
     Missed(SourceError),
     Answers(String),
 }
@@ -77,7 +77,7 @@ impl Sensors {
         self.latency.interval()
     }
 
-    /// Takes in what the latency source has; answers what is new of it.
+    /// Takes in what the latency source has; returns what is new of it.
     pub fn sample_latency(&mut self, now: Seconds) -> Glimpse {
         let sample = self.latency.sample(now);
         if let Some(note) = self.latency.note() {
@@ -118,7 +118,7 @@ impl Sensors {
         oldest.get_or_insert(Seconds((sample.at - since).0.max(0.0)));
     }
 
-    /// The use of each group's `active` cores; empty where nobody knows.
+    /// The utilisation of each group's `active` cores; empty if unknown.
     pub fn sample_cpu(&mut self, now: Seconds, active: &[Cpus]) -> Vec<GroupUse> {
         let uses = self.cpu.sample(now, active).and_then(|uses| {
             let plausible = |u: &GroupUse| {
@@ -137,14 +137,15 @@ impl Sensors {
         self.hear(Part::Cpu, uses).unwrap_or_default()
     }
 
-    /// How far background work has come, where a source tells it.
+    /// How far background work has come, if a source reports it.
     pub fn sample_background(&mut self, now: Seconds) -> Vec<BackgroundObservation> {
         let Some(background) = &mut self.background else { return Vec::new() };
         let told = background.sample(now);
         self.hear(Part::Background, told).unwrap_or_default()
     }
 
-    /// Mean power since the last call, where a source knows it. One that does not spoils no window.
+    /// Mean power since the last call, if a source knows it. A missing reading does not spoil the
+    /// window.
     pub fn sample_power(&mut self, now: Seconds) -> Option<Watts> {
         let power = self.power.as_mut()?;
         let told = power.sample(now).and_then(|watts| match watts {
@@ -176,12 +177,12 @@ impl Sensors {
         self.power.is_some()
     }
 
-    /// Why power is not known, where its source says that something is wrong.
+    /// Why power is not known, if its source reports a problem.
     pub fn power_trouble(&self) -> Option<&str> {
         self.power_trouble.as_deref()
     }
 
-    /// Whether there is something to step with: a sample, trouble, or one that is overdue.
+    /// Whether the law can be stepped: there is a sample, a problem, or a sample is overdue.
     pub fn has_news(&self, now: Seconds, overdue: Seconds) -> bool {
         self.pending.is_some() || self.spoiled.is_some() || now - self.sampled_at > overdue
     }
@@ -191,12 +192,12 @@ impl Sensors {
         self.pending.take()
     }
 
-    /// Why the running window must not be gone by, where that is so.
+    /// Why the running window must not be used, if so.
     pub fn take_spoiled(&mut self) -> Option<String> {
         self.spoiled.take()
     }
 
-    /// The running window must not be gone by.
+    /// Marks the running window as unusable.
     pub fn spoil(&mut self, why: &str) {
         self.spoiled = Some(why.to_owned());
     }
@@ -206,8 +207,8 @@ impl Sensors {
         std::mem::take(&mut self.changes)
     }
 
-    /// A source that does not answer spoils every window until it does; it is one failure for as
-    /// long as it lasts.
+    /// A source that does not answer spoils every window until it does, but counts as a single
+    /// failure.
     fn hear<T>(&mut self, part: Part, answer: Result<T, SourceError>) -> Option<T> {
         let was_silent = std::mem::replace(&mut self.silent[part as usize], answer.is_err());
         match answer {

@@ -75,7 +75,7 @@ impl Group {
 ///
 /// # Errors
 /// [`GroupError`] where a list is none, names cores that are not there or off, is empty or overlaps
-/// with another group, a name is used twice, or fewer cores are there than shall stay.
+/// with another group, a name is used twice, or fewer cores are there than should stay.
 pub fn resolve(configs: &[GroupConfig], topology: &Topology) -> Result<Vec<Group>, GroupError> {
     let mut groups: Vec<Group> = Vec::new();
     for config in configs {

@@ -72,7 +72,7 @@ impl KeptFiles {
     /// What [`Root::read`] says: the text of a file without the line's end.
     ///
     /// # Errors
-    /// As the system says.
+    /// The operating system's error.
     pub fn read(&mut self, path: &str) -> io::Result<Cow<'_, str>> {
         let count = match self.read_kept(path) {
             Some(count) => count,
@@ -85,7 +85,8 @@ impl KeptFiles {
         })
     }
 
-    /// Reads an open file; `None` where there is none, or it is no more what has its name: its
+    /// Reads an open file; `None` if there is none, or it is no longer the one of
+    /// that name: its
     /// device went, and may be there again.
     fn read_kept(&mut self, path: &str) -> Option<usize> {
         let (file, system) = self.open.get(path)?;

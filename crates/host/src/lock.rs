@@ -24,7 +24,7 @@ pub enum LockError {
     Folder {
         /// Which one.
         path: PathBuf,
-        /// What the system says.
+        /// The operating system's error.
         error: io::Error,
     },
     /// Others may write there, and could have whatever they like written as an old value.
@@ -126,9 +126,9 @@ fn is_at(file: &File, path: &Path) -> bool {
     (open.dev(), open.ino()) == (named.dev(), named.ino())
 }
 
-/// Locks the folder of processors, which no one removes; `None` where there is none.
+/// Locks the folder of processors, which no one removes; `None` if there is none.
 ///
-/// Anybody may open it and hold its lock. That shall not keep root's daemon from its work: only
+/// Anybody may open it and hold its lock. That must not keep root's daemon from its work: only
 /// root's locks and the caller's own count.
 fn lock_kernel(root: &Root) -> Result<Option<File>, LockError> {
     let path = root.path(CPU_FOLDER);

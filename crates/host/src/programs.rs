@@ -10,7 +10,7 @@ use rustix::process::geteuid;
 use std::path::Path;
 use thiserror::Error;
 
-/// A program that root shall not run.
+/// A program that root must not run.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 #[error("{key} = {program:?}: {error}")]
 pub struct UntrustedProgram {

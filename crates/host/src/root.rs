@@ -32,7 +32,7 @@ impl Root {
     /// The text of a file, as far as it is text, without the line's end.
     ///
     /// # Errors
-    /// As the system says.
+    /// The operating system's error.
     pub fn read(&self, path: &str) -> io::Result<String> {
         let mut bytes = Vec::new();
         io::Read::read_to_end(
@@ -46,7 +46,7 @@ impl Root {
     /// Writes a value in one call, as sysfs wants it; the file must be there.
     ///
     /// # Errors
-    /// As the system says.
+    /// The operating system's error.
     pub fn write(&self, path: &str, value: &str) -> io::Result<()> {
         let mut file = fs::OpenOptions::new().write(true).truncate(true).open(self.path(path))?;
         io::Write::write_all(&mut file, value.as_bytes())

@@ -42,14 +42,14 @@ pub struct BoundAccount {
     pub worst: Option<f64>,
     /// Requests in judged windows.
     pub requests: u64,
-    /// Requests that took longer than their window's limit, by the source's histogram; `None`
-    /// where a window had none.
+    /// Requests that took longer than their window's limit, by the source's histogram; `None` if a
+    /// window had none.
     pub requests_over: Option<f64>,
     /// Sum over the requests of the window's statistic, in microseconds.
     pub value_us_sum: f64,
     /// Sum over the requests of the window's limit, in microseconds.
     pub limit_us_sum: f64,
-    /// Sum over the requests of the statistic at full speed, in microseconds, where it is known.
+    /// Sum over the requests of the statistic at full speed, in microseconds, if known.
     pub full_speed_us_sum: f64,
 }
 
@@ -181,14 +181,14 @@ impl BoundAccount {
         (self.limit_us_sum > 0.0).then(|| self.value_us_sum / self.limit_us_sum)
     }
 
-    /// The growth of the statistic over full speed, over all judged windows, where it is known.
+    /// The growth of the statistic over full speed, over all judged windows, if known.
     #[must_use]
     pub fn loss(&self) -> Option<f64> {
         (self.full_speed_us_sum > 0.0).then(|| self.value_us_sum / self.full_speed_us_sum - 1.0)
     }
 
-    /// Whether the promise was kept; `None` where nothing was judged. A quantile over the run is
-    /// kept where no greater share of the requests than it allows was over the limit.
+    /// Whether the promise was kept; `None` if nothing was judged. A quantile over the run is kept
+    /// where no greater share of the requests than it allows was over the limit.
     #[must_use]
     pub fn is_kept(&self) -> Option<bool> {
         let kept = match (self.bound.scope, self.bound.statistic) {

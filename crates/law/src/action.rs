@@ -17,7 +17,7 @@ pub struct Action {
 /// The setting of one core group.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct GroupAction {
-    /// How many cores shall be on.
+    /// How many cores should be on.
     pub cores: u32,
     /// At which frequency.
     pub frequency: Hertz,

@@ -64,8 +64,8 @@ impl Bound {
         Self { statistic: Statistic::Mean, limit: Limit::Relative(share), scope: Scope::Run }
     }
 
-    /// The limit in microseconds of a load that has `full_speed_us` at full speed; `None` where
-    /// that has to be known and is not.
+    /// The limit in microseconds of a load that has `full_speed_us` at full speed; `None` if that
+    /// has to be known and is not.
     #[must_use]
     pub fn limit_us(&self, full_speed_us: Option<f64>) -> Option<f64> {
         match self.limit {

@@ -40,7 +40,7 @@ pub struct Insight {
     pub baseline_us: Option<f64>,
     /// The same for the quantile of the law's first bound on one.
     pub baseline_us_tail: Option<f64>,
-    /// The mean latency in microseconds that shall not be exceeded.
+    /// The mean latency in microseconds that must not be exceeded.
     pub bound_us: Option<f64>,
     /// `(latency - baseline) / baseline` of the last window.
     pub loss: Option<f64>,
@@ -80,7 +80,7 @@ pub struct Watch {
 
 /// A control law: observations in, actions out.
 pub trait Law: Send {
-    /// Decides what the server shall do after a window of length `dt`.
+    /// Decides what the server should do after a window of length `dt`.
     fn step(&mut self, observation: &Observation, dt: Seconds) -> Action;
 
     /// The length of window that the law wants to be stepped with.
@@ -92,7 +92,7 @@ pub trait Law: Send {
         false
     }
 
-    /// How requests shall be watched until the next step; `None`: they need not be.
+    /// How requests should be watched until the next step; `None`: they need not be.
     fn watch(&self) -> Option<Watch> {
         None
     }

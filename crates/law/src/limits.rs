@@ -18,9 +18,9 @@ pub struct GroupLimits {
     pub frequency_steps: Vec<Hertz>,
     /// Whether a core without a task sleeps and draws little; taking it off then saves little.
     pub idle_cores_sleep: bool,
-    /// What a core draws, where that is known: ascending by frequency.
+    /// What a core draws, if known: ascending by frequency.
     pub power: Vec<CorePower>,
-    /// The share of a task's time that scales with `1 / frequency`, where that is known.
+    /// The share of a task's time that scales with `1 / frequency`, if known.
     pub frequency_bound_share: Option<f64>,
 }
 
@@ -40,8 +40,7 @@ pub struct CorePower {
 pub struct DriveSleep {
     /// How many drives there are: each is woken by itself, by a request of its own.
     pub count: u32,
-    /// What all of them together draw less in it than awake and without a request, where that is
-    /// known.
+    /// What all of them together draw less in it than awake and without a request, if known.
     pub saves: Option<Watts>,
     /// What the request that ends it waits, at most.
     pub wake: Seconds,
@@ -54,7 +53,7 @@ pub struct DriveSleep {
 pub struct Limits {
     /// One entry for each core group.
     pub groups: Vec<GroupLimits>,
-    /// How the drives sleep, where that is known.
+    /// How the drives sleep, if known.
     pub drives: Option<DriveSleep>,
     /// How long cores take to come on.
     pub gate_on: Seconds,
@@ -73,8 +72,8 @@ impl GroupLimits {
         GroupAction { cores: self.cores_min, frequency: self.frequency_min }
     }
 
-    /// The nearest permitted setting that is no slower than `wanted`, where there is one. A
-    /// frequency that is not a number fails towards full speed.
+    /// The nearest permitted setting that is no slower than `wanted`, if there is one. A frequency
+    /// that is not a number fails towards full speed.
     #[must_use]
     pub fn clamp(&self, wanted: GroupAction) -> GroupAction {
         let asked = if wanted.frequency.0.is_nan() { self.frequency_max } else { wanted.frequency };

@@ -46,7 +46,7 @@ pub struct LatencyObservation {
 pub struct InFlight {
     /// How many there are.
     pub requests: u64,
-    /// How long the oldest one has been waiting; `None` where there is none or nobody knows.
+    /// How long the oldest one has been waiting; `None` if there is none or nobody knows.
     pub oldest: Option<Seconds>,
 }
 

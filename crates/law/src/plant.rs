@@ -22,12 +22,11 @@ pub trait Plant {
     /// What happened since the last call, a window of length `dt` that an alarm closed or not.
     fn observe(&mut self, dt: Seconds, alarm: bool) -> Seen;
 
-    /// Puts an action into force; answers what is in force now, which is full speed where the
+    /// Puts an action into force; returns what is in force now, which is full speed where the
     /// action could not be brought about.
     fn apply(&mut self, action: &Action) -> Action;
 
-    /// How often there is something new to see, where that is known: looking more often is in
-    /// vain.
+    /// How often there is something new to see, if known: looking more often is useless.
     fn interval(&self) -> Option<Seconds> {
         None
     }
@@ -38,7 +37,7 @@ pub trait Plant {
 pub struct Glimpse {
     /// The time that it tells of.
     pub span: Seconds,
-    /// Requests that arrived, where that is known.
+    /// Requests that arrived, if known.
     pub arrived: Option<u64>,
     /// Requests that completed.
     pub completed: u64,
@@ -54,10 +53,10 @@ pub struct Glimpse {
 /// A window as the plant saw it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Seen {
-    /// What the law shall see.
+    /// What the law should see.
     pub observation: Observation,
-    /// Why full speed must follow whatever the law says, where that is so: a source that fails, a
-    /// guard, a pause.
+    /// Why full speed must follow whatever the law says, if so: a source that fails, a guard, a
+    /// pause.
     pub forced: Option<String>,
 }
 

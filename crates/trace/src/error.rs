@@ -34,7 +34,7 @@ pub enum TraceError {
     File {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The operating system's error.
         source: io::Error,
     },
     /// Something is wrong with the trace in this file.

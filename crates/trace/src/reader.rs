@@ -76,7 +76,7 @@ impl Reader {
         Self::from_reader(Cursor::new(bytes), Some(total))
     }
 
-    /// Read a trace from anything; `bytes_total` is its length where that is known.
+    /// Read a trace from anything; `bytes_total` is its length if known.
     ///
     /// # Errors
     /// As [`open`].

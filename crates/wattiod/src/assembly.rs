@@ -184,7 +184,7 @@ fn compared(
     Ok(Compared::new(name, driver, fitter.clone()))
 }
 
-/// Limits with what cores draw by the power model, where there is one.
+/// Limits with what cores draw by the power model, if there is one.
 fn with_power(limits: GroupLimits, model: Option<&PowerModel>) -> GroupLimits {
     let Some(model) = model else { return limits };
     let (least, most) = (limits.frequency_min, limits.frequency_max);

@@ -20,7 +20,7 @@ pub struct WindowRow {
     pub requests: Option<u64>,
     /// Their measured mean latency.
     pub latency_us_mean: Option<f64>,
-    /// Their 99th percentile, where the source tells it.
+    /// Their 99th percentile, if the source reports it.
     pub latency_us_p99: Option<f64>,
     /// Upper edges in microseconds (none: no upper edge) and requests.
     pub histogram: Option<Vec<(Option<f64>, u64)>>,
@@ -28,7 +28,7 @@ pub struct WindowRow {
     pub latency_us_seen: Option<f64>,
     /// What this load has at full speed.
     pub baseline_us: Option<f64>,
-    /// What shall not be exceeded.
+    /// What must not be exceeded.
     pub bound_us: Option<f64>,
     /// The law's state.
     pub state: Option<&'static str>,
@@ -69,7 +69,7 @@ impl Journal {
     /// Begins `<results>/<name>/<stamp>/`.
     ///
     /// # Errors
-    /// As the system says.
+    /// The operating system's error.
     pub fn create(
         results: &Path,
         name: &str,
@@ -97,7 +97,7 @@ impl Journal {
     /// Keeps a window; now and then the status too.
     ///
     /// # Errors
-    /// As the system says.
+    /// The operating system's error.
     pub fn window(&mut self, row: &WindowRow, status: &Status) -> io::Result<()> {
         serde_json::to_writer(&mut self.windows, row)?;
         self.windows.write_all(b"\n")?;
@@ -111,7 +111,7 @@ impl Journal {
     /// Keeps an event, at once.
     ///
     /// # Errors
-    /// As the system says.
+    /// The operating system's error.
     pub fn event(&mut self, event: &EventStatus) -> io::Result<()> {
         let mut line = serde_json::to_vec(event)?;
         line.push(b'\n');
@@ -121,7 +121,7 @@ impl Journal {
     /// Writes what is pending, and the status as the summary so far.
     ///
     /// # Errors
-    /// As the system says.
+    /// The operating system's error.
     pub fn keep(&mut self, status: &Status) -> io::Result<()> {
         self.windows.flush()?;
         let beside = self.folder.join("raw/.summary.json.part");

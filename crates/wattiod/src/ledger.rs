@@ -30,7 +30,7 @@ pub struct Ledger {
 }
 
 impl Ledger {
-    /// With a model and the name of a meter, where there are any.
+    /// With a model and the name of a meter, if there are any.
     #[must_use]
     pub fn new(
         model: Option<PowerModel>,
@@ -50,7 +50,7 @@ impl Ledger {
     }
 
     /// Takes in a window. `groups` are the two settings' groups, in force and at full speed, under
-    /// the window's load; `None` where nothing is known of one of them.
+    /// the window's load; `None` if nothing is known of one of them.
     pub fn window(
         &mut self,
         dt: Seconds,

@@ -18,7 +18,7 @@ pub struct Status {
     pub state: Option<String>,
     /// Why the last step decided as it did.
     pub reason: String,
-    /// Why full speed is forced, where it is.
+    /// Why full speed is forced, if it is.
     pub forced: Option<String>,
     /// Whether an operator paused it.
     pub paused: bool,
@@ -58,13 +58,13 @@ pub struct LatencyStatus {
     pub requests_per_s: Option<f64>,
     /// Mean over the last window that had requests.
     pub latency_us_mean: Option<f64>,
-    /// 99th percentile (upper edge of its bucket), where the source tells it.
+    /// 99th percentile (upper edge of its bucket), if the source reports it.
     pub latency_us_p99: Option<f64>,
     /// How old the newest sample is.
     pub sample_age_s: f64,
     /// The mean that this load has at full speed.
     pub baseline_us: Option<f64>,
-    /// The mean that shall not be exceeded.
+    /// The mean that must not be exceeded.
     pub bound_us: Option<f64>,
     /// The tolerance that makes the bound: 0.2 is 20 % above the baseline.
     pub tolerance: Option<f64>,
@@ -99,7 +99,7 @@ pub struct GroupStatus {
 /// What is drawn and saved.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct PowerStatus {
-    /// The meter, where there is one.
+    /// The meter, if there is one.
     pub meter: Option<String>,
     /// What it last said was wrong, until it tells power again.
     #[serde(default)]

@@ -1,5 +1,5 @@
 //! The only code that writes to a machine: saves before the first write, reads back after each,
-//! lets go of what others change, and restores.
+//! releases what others change, and restores.
 
 mod outcome;
 mod restoring;
@@ -30,13 +30,13 @@ struct Held {
 enum Written {
     /// There was none.
     Nothing,
-    /// What stands there since could not be read: whatever is found next may be ours.
+    /// The value could not be read back: whatever is found next may be ours.
     Unread,
     /// What was read back.
     Read(String),
 }
 
-/// Writes to a machine and can always take it back. Dropping restores.
+/// Writes to a machine and can always undo it. Dropping restores.
 pub struct RestorableWriter {
     machine: Box<dyn Machine>,
     store: Box<dyn SnapshotStore>,
@@ -45,19 +45,19 @@ pub struct RestorableWriter {
     released: BTreeSet<Address>,
     rank: u64,
     inspected: Option<Address>,
-    /// How many places were held when it was last looked which of them are gone.
+    /// How many places were held at the last sweep for those that are gone.
     swept: usize,
 }
 
-/// So many places more than twice those that were there may be held before it is looked again.
+/// The next sweep comes once this many places more than twice those of the last one are held.
 const UNSWEPT_MAX: usize = 64;
 
 impl RestorableWriter {
-    /// Takes hold of a machine. What an earlier start left in the store is restored first; what of
-    /// it cannot be restored stays saved with its old value.
+    /// Takes over a machine. What an earlier run left in the store is restored first; what cannot
+    /// be restored stays saved with its old value.
     ///
-    /// Values of another start of the machine are forgotten where the machine forgot them too; where
-    /// the machine does not tell which start this is (an empty `boot_id`), none are.
+    /// Values from another boot are dropped if the machine forgot them too; if the boot is unknown
+    /// (an empty `boot_id`), none are.
     ///
     /// # Errors
     /// When there is a snapshot that cannot be read: nothing is touched then.
@@ -92,7 +92,7 @@ impl RestorableWriter {
         Ok((writer, restored))
     }
 
-    /// Brings a knob's assignments about, in their order. Every assignment is tried by itself.
+    /// Applies a knob's assignments in order. Each one is tried independently.
     pub fn apply(&mut self, knob: &str, assignments: &[Assignment]) -> Applied {
         let mut applied = Applied::default();
         if let Err(error) = self.save_before(knob, assignments, &mut applied) {
@@ -100,7 +100,7 @@ impl RestorableWriter {
             applied.notes.push(Note::Failed { knob: knob.to_owned(), message });
             return applied;
         }
-        // All are written before any is waited for: what settles settles at the same time.
+        // All are written before any is waited for, so that values settle in parallel.
         let mut unsettled = Vec::new();
         for assignment in assignments {
             match self.write_one(knob, assignment, &mut applied) {
@@ -124,7 +124,7 @@ impl RestorableWriter {
         }
     }
 
-    /// Looks at up to `count` of the places written to, the next ones at each call, and lets go of
+    /// Checks up to `count` of the places written to, the next ones at each call, and releases
     /// those that somebody else changed.
     pub fn inspect(&mut self, count: usize) -> Vec<Note> {
         let mut notes = Vec::new();
@@ -152,7 +152,7 @@ impl RestorableWriter {
         notes
     }
 
-    /// The machine, to look at.
+    /// A read-only view of the machine.
     pub fn look(&mut self) -> &mut dyn MachineView {
         &mut *self.machine
     }
@@ -235,7 +235,7 @@ impl RestorableWriter {
     }
 
     /// Writes one value, unless it is there already, is not held or has become somebody else's.
-    /// Answers the value where it is not in force yet.
+    /// Returns the value if it is not in force yet.
     fn write_one(
         &mut self,
         knob: &str,
@@ -272,14 +272,14 @@ impl RestorableWriter {
         Ok((!in_force).then_some(target))
     }
 
-    /// Writes and reads back; answers whether the value is in force already.
+    /// Writes and reads back; returns whether the value is in force already.
     fn write_and_note(&mut self, address: &Address, value: &str) -> Result<bool, MachineError> {
         if let Some(held) = self.held.get_mut(address) {
             // Whatever comes of the write, what is found next is not somebody else's.
             held.written = Written::Unread;
         }
         let wrote = self.machine.write(address, value);
-        // A write that was refused may have changed something all the same.
+        // A write that was refused may still have changed something.
         let found = self.machine.read(address)?;
         let as_wanted = self.machine.took(address, value, &found);
         self.note_write(address, found);
@@ -297,7 +297,7 @@ impl RestorableWriter {
             return Ok(());
         }
         if let Some(held) = self.held.get_mut(address) {
-            // It may yet come, and is no one else's then.
+            // It may still arrive, and must not count as somebody else's then.
             held.written = Written::Unread;
         }
         Err(MachineError::Refused { address: address.clone(), message })
@@ -317,7 +317,7 @@ impl RestorableWriter {
             let found = self.machine.read(&endangered);
             let Some(held) = self.held.get_mut(&endangered) else { continue };
             if held.written != Written::Nothing {
-                // A knob of ours writes there too and will see to it.
+                // Another knob of ours writes there too and takes care of it.
                 held.written = found.map_or(Written::Unread, Written::Read);
                 continue;
             }
@@ -331,8 +331,8 @@ impl RestorableWriter {
         }
     }
 
-    /// Lets go of a place where something else stands than was written, with all of it that is not
-    /// somebody else's put back; what cannot be stays saved until the restore.
+    /// Releases a place that no longer holds what was written, after putting back whatever part of
+    /// it is still ours; what cannot be put back stays saved until the restore.
     fn notice(&mut self, address: &Address, written: &str, found: String) -> Option<Note> {
         if self.machine.took(address, written, &found) {
             return None;
@@ -342,7 +342,7 @@ impl RestorableWriter {
             self.forget(address);
         }
         self.released.insert(address.clone());
-        // Where this fails the snapshot holds an old value too many; the next write tries again.
+        // If this fails, the snapshot holds one old value too many; the next write tries again.
         let _ = self.store.save(&self.snapshot());
         let (address, written) = (address.clone(), written.to_owned());
         Some(Note::Foreign { knob, address, written, found })
@@ -357,8 +357,7 @@ impl RestorableWriter {
         self.held.insert(address, held);
     }
 
-    /// Lets go of all that is gone: places of processes that ended are held no longer than it takes
-    /// as many new ones to come.
+    /// Releases all places that are gone, so that places of ended processes do not pile up.
     fn sweep(&mut self) {
         let machine = &mut self.machine;
         self.held.retain(|address, _| !machine.is_gone(address));

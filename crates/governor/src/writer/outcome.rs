@@ -1,9 +1,9 @@
-//! What hands answer.
+//! What a write or a restore did.
 
 use crate::knob::{Address, MachineError};
 use crate::snapshot::Saved;
 
-/// Something that an operator should hear of.
+/// A note for the operator.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Note {
     /// A value could not be read, saved, written, or was not what was read back.
@@ -21,17 +21,17 @@ pub enum Note {
         address: Address,
         /// What wattio had written.
         written: String,
-        /// What stands there now.
+        /// The value there now.
         found: String,
     },
 }
 
-/// What became of some assignments.
+/// The outcome of some assignments.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Applied {
     /// Values written.
     pub writes: u32,
-    /// What went wrong or changed hands.
+    /// What went wrong, and what others took over.
     pub notes: Vec<Note>,
 }
 

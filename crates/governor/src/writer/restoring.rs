@@ -5,7 +5,7 @@ use crate::knob::{Address, MachineError};
 use crate::snapshot::{Saved, SnapshotError};
 use std::collections::BTreeSet;
 
-/// What putting a place back came to.
+/// The outcome of restoring one place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Back {
     /// It held its old value already.
@@ -24,13 +24,15 @@ type Waiting = (bool, u64, Address);
 impl RestorableWriter {
     /// Puts every old value back, each by itself, and reads it back. Places depend on each other
     /// (no set of processors takes a core that is off), so the rest is tried again as long as that
-    /// helps. What has parts goes last: whose those are shows when all else is as it was.
+    /// helps. Places with parts go last: whose the parts are only shows once everything else is
+    /// restored.
     ///
     /// # Errors
     /// When the snapshot could not be brought up to date; the machine is restored all the same.
     pub fn restore(&mut self) -> Result<Restored, SnapshotError> {
         let mut outcome = Restored::default();
-        // Who is to say whose a change is, once writes of ours change other places along with theirs.
+        // First, while it can still be told whose a change is: our own writes change other places
+        // as a side effect.
         self.leave_to_others(&mut outcome);
         let rank = |(address, held): (&Address, &Held)| {
             (!self.machine.has_parts(address), held.rank, address.clone())
@@ -54,7 +56,7 @@ impl RestorableWriter {
         Ok(outcome)
     }
 
-    /// Lets go of the places where something else stands than was written, and not the old value.
+    /// Releases the places that hold neither what was written nor the old value.
     fn leave_to_others(&mut self, outcome: &mut Restored) {
         for (address, held) in &self.held {
             let unknown = match held.written {
@@ -112,7 +114,7 @@ impl RestorableWriter {
         Ok(if in_force { Back::Written } else { Back::Coming })
     }
 
-    /// Lets go of a place, or keeps it where it was refused.
+    /// Releases a place, or keeps it if it was refused.
     fn conclude(
         &mut self,
         place: Waiting,

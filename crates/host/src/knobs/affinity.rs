@@ -81,7 +81,7 @@ impl AffinityKnob {
         self.asked = 0;
     }
 
-    /// What the members shall have; `None` when one of them ended.
+    /// What the members should have; `None` when one of them ended.
     fn confine(
         &mut self,
         setting: &Setting,

@@ -131,7 +131,7 @@ impl KnobConfig {
     }
 }
 
-/// How the drives that these knobs let rest do so, where there are any: for [`wattio_law::Limits`].
+/// How the drives that these knobs let rest do so, if there are any: for [`wattio_law::Limits`].
 ///
 /// # Errors
 /// [`KnobOpenError`] where a drive is not there, or a time makes no sense.

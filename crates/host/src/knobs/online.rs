@@ -68,7 +68,7 @@ fn file(cpu: u32) -> String {
 }
 
 impl OnlineKnob {
-    /// The processors that leave when only `active` ones shall work.
+    /// The processors that leave when only `active` ones should work.
     fn leaving(&self, active: &Cpus, online: &Cpus) -> Cpus {
         let mut needs = queues(&self.root);
         needs.extend(endangered::sets(&self.root).into_iter().map(|(_, cpus)| cpus));

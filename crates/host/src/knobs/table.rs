@@ -89,14 +89,14 @@ impl KnobFile {
         format!("{}", steps.max((self.min / self.scale).ceil()))
     }
 
-    /// Where the file of a device is, where there is one.
+    /// Where the file of a device is, if there is one.
     #[must_use]
     pub fn of_device(&self, root: &Root, device: &str) -> Option<Address> {
         let path = found(root, &self.file.replace("{device}", device))?;
         Some(Address::new("file", &path))
     }
 
-    /// Where the file of a control group is, where there is one of this version.
+    /// Where the file of a control group is, if there is one of this version.
     #[must_use]
     pub fn of_cgroup(&self, root: &Root, cgroups: &Cgroups, cgroup: &str) -> Option<Address> {
         let hierarchy = self.cgroup.as_ref()?;

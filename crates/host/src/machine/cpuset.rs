@@ -25,7 +25,7 @@ use wattio_governor::{Address, Cpus};
 /// The name of the file.
 pub const FILE: &str = "cpuset.cpus";
 
-/// The address of a control group's processors; `None` where there is no such group.
+/// The address of a control group's processors; `None` if there is no such group.
 pub(crate) fn address(root: &Root, folder: &str) -> Option<Address> {
     let inode = inode(root, folder)?;
     Some(Address::new("cpuset", &format!("{folder}/{FILE}@{inode}")))

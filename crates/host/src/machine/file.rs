@@ -3,10 +3,10 @@
 //! What counts as the same value depends on the file:
 //!
 //! - Lists of processors are compared as sets.
-//! - Frequencies (`scaling_*_freq`, `scaling_setspeed`) that are read back count as what was written
-//!   within 1 %: drivers round to their own steps of up to 25 MHz. A knob asks for frequencies that
-//!   are in the list of steps, where there is one, so that no coarser rounding is left. They are not
-//!   the same: `2401000` lets acpi-cpufreq boost, and `2400000` does not.
+//! - Frequencies (`scaling_*_freq`, `scaling_setspeed`) that are read back count as what was
+//!   written within 1 %: drivers round to their own steps of up to 25 MHz. A knob asks for
+//!   frequencies that are in the list of steps, if there is one, so that no coarser rounding is
+//!   left. They are not the same: `2401000` lets acpi-cpufreq boost, and `2400000` does not.
 //! - A choice such as `none [mq-deadline] kyber` is read as what is chosen.
 //! - `200000 (system)` of md means that the array follows the system; it is read as `system`, and
 //!   writing that makes it follow again. `1000 (local)` is read as `1000`.
@@ -61,7 +61,7 @@ pub(super) fn read(files: &mut KeptFiles, path: &str) -> Result<String, AccessEr
     })
 }
 
-/// Whether the file is no more.
+/// Whether the file no longer exists.
 pub(super) fn is_gone(root: &Root, path: &str) -> bool {
     check(path).is_ok() && root.lacks(path)
 }
@@ -186,7 +186,7 @@ pub(super) fn restore_command(root: &Root, path: &str, value: &str) -> String {
     format!("{}echo {} > {}", on.unwrap_or_default(), quoted(value), quoted(path))
 }
 
-/// Refuses paths that no knob makes: a snapshot that somebody edited shall not write anywhere.
+/// Refuses paths that no knob makes: a snapshot that somebody edited must not write anywhere.
 fn check(path: &str) -> Result<(), AccessError> {
     // Not all of /proc: /proc/self/root is every file there is.
     let kernel = path.starts_with("/sys/") || path.starts_with("/proc/irq/");

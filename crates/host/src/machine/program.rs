@@ -2,7 +2,8 @@
 //! than its timeout. What it prints to stderr goes to the daemon's.
 //!
 //! The loop waits for programs. Those of one tick share a [`Budget`], so that one that hangs, when
-//! it is asked and when it shall act and when it is asked again, holds the loop no longer than once.
+//! it is asked and when it should act and when it is asked again, holds the loop no longer than
+//! once.
 
 use super::error::AccessError;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -40,7 +41,7 @@ impl Budget {
         self.0.set(span);
     }
 
-    /// How long one may take that may take `timeout` alone; `None` where nothing is left.
+    /// How long one may take that may take `timeout` alone; `None` if nothing is left.
     pub(super) fn allows(&self, timeout: Seconds) -> Option<Seconds> {
         let left = self.0.get().unwrap_or(timeout);
         (left.0 > 0.0).then_some(if left < timeout { left } else { timeout })

@@ -25,7 +25,7 @@ impl Counter {
     /// that a wrap takes (at 200 W about 20 minutes for the usual range of 262 kJ).
     ///
     /// # Errors
-    /// Where it went back without a known range, is beyond its range, or never advances.
+    /// When it went back without a known range, is beyond its range, or never advances.
     pub fn take(&mut self, value: u64) -> Result<u64, String> {
         if self.range > 0 && value > self.range {
             self.last = None;

@@ -78,7 +78,7 @@ impl Meters {
     /// Opens a meter by its name.
     ///
     /// # Errors
-    /// Where there is none of that name, or it cannot be read.
+    /// When there is none of that name, or it cannot be read.
     pub fn open(root: &Root, name: &str) -> Result<Meter, PowerError> {
         let failed = |message: String| PowerError { meter: name.to_owned(), message };
         let found = Self::find(root);
@@ -121,7 +121,7 @@ impl Meter {
     /// has no power yet: it answers `None`.
     ///
     /// # Errors
-    /// Where the meter cannot be read, makes no sense, or never advances.
+    /// When the meter cannot be read, makes no sense, or never advances.
     pub fn read(&mut self, now: Seconds) -> Result<Option<PowerReading>, PowerError> {
         if self.last.is_some_and(|last| now.0 <= last.0 || now.0.is_nan()) {
             return Ok(None);

@@ -84,7 +84,7 @@ impl Threads {
     }
 }
 
-/// Reads a thread's `stat` and `status`; `None` where they make no sense.
+/// Reads a thread's `stat` and `status`; `None` if they make no sense.
 fn parse(stat: &str, status: &str) -> Option<ThreadTimes> {
     let (head, rest) = stat.rsplit_once(')')?;
     let (_, comm) = head.split_once('(')?;

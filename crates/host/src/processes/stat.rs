@@ -18,7 +18,7 @@ pub struct Stat {
     pub kernel: bool,
 }
 
-/// Reads one line of `stat`; `None` where it makes no sense.
+/// Reads one line of `stat`; `None` if it makes no sense.
 #[must_use]
 pub fn parse(text: &str) -> Option<Stat> {
     // The name is in parentheses and may itself hold blanks and parentheses.

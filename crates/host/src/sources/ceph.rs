@@ -91,7 +91,7 @@ struct Osds {
 /// Starts to ask in a thread of its own.
 ///
 /// # Errors
-/// Where the configuration makes no sense. An OSD that does not run is no error yet.
+/// When the configuration makes no sense. An OSD that does not run is no error yet.
 pub fn open(
     config: &Config,
     root: &Root,

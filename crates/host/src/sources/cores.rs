@@ -123,7 +123,7 @@ impl Cores {
         self.last = if off.is_empty() { new } else { new.0.into_iter().chain(off).collect() };
     }
 
-    /// The use of one group; `None` where no tick passed on its cores.
+    /// The use of one group; `None` if no tick passed on its cores.
     fn used(&self, new: &Reading, active: &Cpus) -> Option<GroupUse> {
         let on = active.iter().filter_map(|core| Some(new.of(core)?.since(self.last.of(core)?)));
         let ticks = on.fold(Ticks::default(), Ticks::plus);

@@ -61,7 +61,7 @@ impl Differences {
     }
 }
 
-/// The windows of several servers as one; `None` where none of them has one.
+/// The windows of several servers as one; `None` if none of them has one.
 ///
 /// # Errors
 /// The first of theirs. All windows are made before, so that none of them lasts longer than the

@@ -43,7 +43,7 @@ pub struct Counters {
     pub under_way: u64,
 }
 
-/// The counters of a device in the text of `/proc/diskstats`; `None` where it is not listed.
+/// The counters of a device in the text of `/proc/diskstats`; `None` if it is not listed.
 ///
 /// # Errors
 /// Says what is wrong with the device's line.
@@ -108,7 +108,7 @@ impl Diskstats {
     /// Reads the counters for the first time.
     ///
     /// # Errors
-    /// Where a device is not there, or is a partition of another one that is named too.
+    /// When a device is not there, or is a partition of another one that is named too.
     pub fn open(config: &Config, root: &Root) -> Result<Self, SourceError> {
         let name = format!("diskstats {}", config.devices.join(" "));
         let refused = |message: String| SourceError::new(&name, message);

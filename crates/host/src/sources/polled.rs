@@ -13,7 +13,7 @@ const INTERVAL_DEFAULT: Seconds = Seconds(0.25);
 /// How often to ask: as configured, else twice a window and at least four times a second.
 ///
 /// # Errors
-/// Where it is configured too short.
+/// When it is configured too short.
 pub(super) fn interval(
     source_name: &str,
     configured: Option<Seconds>,
@@ -30,7 +30,7 @@ pub(super) fn interval(
 /// A time of the configuration that may not be shorter than another.
 ///
 /// # Errors
-/// Where it is.
+/// When it is.
 pub(super) fn at_least(
     source_name: &str,
     key: &str,
@@ -72,7 +72,7 @@ impl Polled {
     /// Asks the source now and every `interval`.
     ///
     /// # Errors
-    /// Where no thread can be started.
+    /// When no thread can be started.
     pub fn start(
         mut source: impl LatencySource + 'static,
         interval: Seconds,
@@ -150,7 +150,7 @@ mod tests {
 
     type Answer = Result<Option<LatencySample>, SourceError>;
 
-    /// Answers what the test sends; says when it is asked and when it is gone.
+    /// Returns what the test sends; says when it is asked and when it is gone.
     struct Scripted {
         answers: Receiver<Answer>,
         asked: Sender<Seconds>,
@@ -204,7 +204,7 @@ mod tests {
             Self { answers, polled, asked, time }
         }
 
-        /// Answers the question that was asked, and waits for the next one.
+        /// Returns the question that was asked, and waits for the next one.
         fn answer(&self, answer: Answer) {
             self.answers.send(answer).unwrap();
             self.asked.recv().unwrap();

@@ -67,7 +67,7 @@ impl ProcStat {
     /// Reads the ticks for the first time.
     ///
     /// # Errors
-    /// Where the file cannot be read.
+    /// When the file cannot be read.
     pub fn open(_: &Config, root: &Root) -> Result<Self, SourceError> {
         let mut source = Self { files: KeptFiles::new(root), cores: Cores::default() };
         let ticks = source.read()?;

@@ -106,7 +106,7 @@ impl Spdk {
     /// Starts to ask in a thread of its own.
     ///
     /// # Errors
-    /// Where the configuration makes no sense. A target that does not run is no error yet.
+    /// When the configuration makes no sense. A target that does not run is no error yet.
     pub fn open(
         config: &Config,
         root: &Root,

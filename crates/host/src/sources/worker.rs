@@ -35,7 +35,7 @@ impl<T: Send + 'static> Worker<T> {
     /// Does `work` now and every `interval`, and puts what came out into the slot with `post`.
     ///
     /// # Errors
-    /// Where the system has no thread left.
+    /// When the system has no thread left.
     pub fn start<R>(
         source_name: &str,
         interval: Seconds,

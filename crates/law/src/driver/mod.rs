@@ -44,9 +44,9 @@ pub struct Stepped {
     pub action: Action,
     /// What the law tells of the step.
     pub insight: Insight,
-    /// Why full speed was forced, where it was.
+    /// Why full speed was forced, if it was.
     pub forced: Option<String>,
-    /// How time jumped in this window, where it did.
+    /// How time jumped in this window, if it did.
     pub jump: Option<String>,
 }
 
@@ -213,7 +213,7 @@ impl<L: Law> Driver<L> {
         (gap > expected).then(|| format!("time jumped on by {:.1} s", gap.as_secs_f64()))
     }
 
-    /// Takes in a look; answers whether the law is alarmed by the last span of them.
+    /// Takes in a look; returns whether the law is alarmed by the last span of them.
     fn is_alarming(&mut self, glimpse: Glimpse) -> bool {
         let Some(watch) = self.watch() else {
             self.looks.clear();

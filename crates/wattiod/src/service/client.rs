@@ -23,7 +23,7 @@ pub enum ClientError {
     Nobody {
         /// The socket.
         path: PathBuf,
-        /// What the system says.
+        /// The operating system's error.
         error: io::Error,
     },
     /// Not allowed.
@@ -39,7 +39,7 @@ pub enum ClientError {
         path: PathBuf,
         /// What happened.
         what: &'static str,
-        /// What the system says.
+        /// The operating system's error.
         error: io::Error,
     },
     /// An answer that is none.
@@ -58,7 +58,7 @@ pub enum ClientError {
 /// Asks once.
 ///
 /// # Errors
-/// Where no daemon answers, or what answers is none.
+/// When no daemon answers, or what answers is none.
 pub fn ask(socket: &Path, request: &Request) -> Result<Answer, ClientError> {
     let stream = UnixStream::connect(socket).map_err(|error| match error.kind() {
         io::ErrorKind::PermissionDenied => ClientError::Permission(socket.to_owned()),

@@ -64,7 +64,7 @@ pub(super) async fn serve(listener: TcpListener, router: Router) {
     while let Ok(place) = places.clone().acquire_owned().await {
         match listener.accept().await {
             Ok((stream, from)) => {
-                // One that has too many is closed without a word: words would need a place.
+                // One that has too many is closed silently: words would need a place.
                 if let Some(peer) = peers.enter(from.ip()) {
                     tokio::spawn(connection(stream, router.clone(), (place, peer)));
                 }
@@ -89,7 +89,7 @@ impl Peers {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// One more of this address; `None` where it has as many as it may.
+    /// One more of this address; `None` if it has as many as it may.
     fn enter(&self, address: IpAddr) -> Option<Peer> {
         let mut counts = self.counts();
         let count = counts.entry(address).or_default();
@@ -114,7 +114,7 @@ impl Drop for Peer {
 }
 
 async fn connection(stream: TcpStream, router: Router, place: (OwnedSemaphorePermit, Peer)) {
-    // Events are small and shall not wait for each other; without it they are only late.
+    // Events are small and must not wait for each other; without it they are only late.
     let _ = stream.set_nodelay(true);
     // A browser that leaves in the middle of an answer needs no message.
     let _ = http1::Builder::new()

@@ -72,7 +72,7 @@ pub enum ServiceError {
     Listen {
         /// What was wanted.
         address: SocketAddr,
-        /// What the system says.
+        /// The operating system's error.
         error: std::io::Error,
     },
     /// Somebody answers on the control socket.
@@ -88,7 +88,7 @@ pub enum ServiceError {
         what: &'static str,
         /// The socket.
         path: PathBuf,
-        /// What the system says.
+        /// The operating system's error.
         error: std::io::Error,
     },
     /// Thread or runtime.
@@ -108,7 +108,7 @@ impl Service {
     /// Opens the sockets and serves from a thread of its own.
     ///
     /// # Errors
-    /// Where a socket cannot be opened; then nothing is left behind.
+    /// When a socket cannot be opened; then nothing is left behind.
     pub fn start(
         settings: ServiceSettings,
         status: watch::Receiver<Arc<Status>>,

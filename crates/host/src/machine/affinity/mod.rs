@@ -146,7 +146,7 @@ fn give(tasks: &impl Tasks, id: &ProcessId, masks: Masks) -> Result<(), AccessEr
                 .get(&thread)
                 .filter(|(start, _)| tasks.start_of(id.pid, thread) == Some(*start));
             let mask = own.map_or(&masks.default, |(_, mask)| mask);
-            // One thread that cannot be moved shall not keep the others from being restored.
+            // One thread that cannot be moved must not keep the others from being restored.
             if let Err(problem) = tasks.confine(thread, mask) {
                 first_error.get_or_insert(problem);
             }

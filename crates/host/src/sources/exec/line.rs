@@ -76,7 +76,7 @@ impl Line {
     /// What it says of latency.
     ///
     /// # Errors
-    /// Where it says nothing.
+    /// When it says nothing.
     pub fn sample(self, at: Seconds) -> Result<LatencySample, String> {
         let requests = self.requests.ok_or("it has no requests")?;
         let some = requests > 0;
@@ -100,7 +100,7 @@ impl Line {
     /// What it says of each group.
     ///
     /// # Errors
-    /// Where it says nothing, or does not say it of both kinds of work alike.
+    /// When it says nothing, or does not say it of both kinds of work alike.
     pub fn uses(self) -> Result<Vec<GroupUse>, String> {
         let clients = self.utilisation.ok_or("it has no utilisation")?;
         let background = self.utilisation_background.unwrap_or_else(|| vec![0.0; clients.len()]);

@@ -138,7 +138,7 @@ impl ExecLatency {
     /// Starts the command.
     ///
     /// # Errors
-    /// Where the configuration makes no sense. A command that ends is started again.
+    /// When the configuration makes no sense. A command that ends is started again.
     pub fn open(config: &Config, root: &Root, stopwatch: Stopwatch) -> Result<Self, SourceError> {
         Self::start(config, root, stopwatch, BACK_OFF)
     }
@@ -224,7 +224,7 @@ impl ExecCpu {
     /// Starts the command.
     ///
     /// # Errors
-    /// Where the configuration makes no sense. A command that ends is started again.
+    /// When the configuration makes no sense. A command that ends is started again.
     pub fn open(
         config: &Config,
         root: &Root,

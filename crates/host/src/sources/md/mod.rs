@@ -89,7 +89,7 @@ impl Md {
     /// Looks at the limits that nothing of ours has lowered yet.
     ///
     /// # Errors
-    /// Where an array is not there or has nothing to resync.
+    /// When an array is not there or has nothing to resync.
     pub fn open(config: &Config, root: &Root) -> Result<Self, SourceError> {
         let name = format!("md {}", config.devices.join(" "));
         let refused = |message: String| SourceError::new(&name, message);
@@ -222,7 +222,7 @@ fn file(device: &str, name: &str) -> String {
     format!("/sys/block/{device}/md/{name}")
 }
 
-/// What a file of an array says; `None` where the array is gone.
+/// What a file of an array says; `None` if the array is gone.
 fn read<T>(
     root: &Root,
     device: &str,

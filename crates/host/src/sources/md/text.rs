@@ -27,8 +27,8 @@ pub fn action(text: &str) -> Result<Action, String> {
     }
 }
 
-/// Sectors done and to be done in the text of `sync_completed`, such as `12345 / 67890`; `None`
-/// where no pass runs (`none`) or it waits for another array's (`delayed`).
+/// Sectors done and to be done in the text of `sync_completed`, such as `12345 / 67890`; `None` if
+/// no pass runs (`none`) or it waits for another array's (`delayed`).
 ///
 /// # Errors
 /// Shows the text that makes no sense.
@@ -46,8 +46,8 @@ pub fn completed(text: &str) -> Result<Option<(u64, u64)>, String> {
     }
 }
 
-/// KiB/s in the text of `sync_speed` or `sync_speed_max`, such as `200000 (system)`; `None` where
-/// no pass runs.
+/// KiB/s in the text of `sync_speed` or `sync_speed_max`, such as `200000 (system)`; `None` if no
+/// pass runs.
 ///
 /// # Errors
 /// Shows the text that makes no sense.

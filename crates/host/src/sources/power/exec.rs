@@ -60,7 +60,7 @@ impl ExecMeter {
     /// Starts the command.
     ///
     /// # Errors
-    /// Where the configuration makes no sense. A command that ends is started again.
+    /// When the configuration makes no sense. A command that ends is started again.
     pub fn open(config: &Config, root: &Root, stopwatch: Stopwatch) -> Result<Self, SourceError> {
         let (name, clock) = (config.name(), stopwatch.clone());
         let command = config.build(root)?;

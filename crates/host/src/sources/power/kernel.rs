@@ -17,7 +17,7 @@ impl KernelMeter {
     /// Opens it by its name.
     ///
     /// # Errors
-    /// Where there is none of that name, or it cannot be read.
+    /// When there is none of that name, or it cannot be read.
     pub fn open(root: &Root, name: &str) -> Result<Self, SourceError> {
         Ok(Self { meter: Meters::open(root, name).map_err(told)?, missed: false })
     }

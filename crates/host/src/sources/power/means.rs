@@ -44,7 +44,7 @@ impl Means {
     }
 
     /// Of a counter of energy; one unit is `scale` joules. `range` is the value after which it
-    /// begins at zero again, where that is known.
+    /// begins at zero again, if known.
     pub const fn of_energy(scale: f64, range: Option<f64>, interval: Seconds) -> Self {
         let counter = Counter { range, sum: 0.0, value: None, moved: None, told: None };
         Self { scale, readings: Readings::Energy(counter), interval, told_at: None }
@@ -53,7 +53,7 @@ impl Means {
     /// Takes in a reading.
     ///
     /// # Errors
-    /// Where it cannot be one, or is not of the same counting as the one before.
+    /// When it cannot be one, or is not of the same counting as the one before.
     pub fn take(&mut self, at: Seconds, value: f64) -> Result<(), String> {
         if !(value.is_finite() && value >= 0.0) {
             return Err(format!("says {value}, which is neither power nor energy"));
@@ -68,10 +68,10 @@ impl Means {
         }
     }
 
-    /// Mean power since the last call; `None` where nothing was read since, and at the first call.
+    /// Mean power since the last call; `None` if nothing was read since, and at the first call.
     ///
     /// # Errors
-    /// Where nothing is counted, or too seldom for windows as long as these.
+    /// When nothing is counted, or too seldom for windows as long as these.
     pub fn tell(&mut self, now: Seconds) -> Result<Option<Watts>, String> {
         let window = self.told_at.replace(now).map(|told_at| now - told_at);
         match &mut self.readings {

@@ -86,7 +86,7 @@ impl Slot {
 /// Starts to read the page.
 ///
 /// # Errors
-/// Where the configuration makes no sense. A server that does not answer is no error yet: it may
+/// When the configuration makes no sense. A server that does not answer is no error yet: it may
 /// start later.
 pub(super) fn open(
     config: &Config,

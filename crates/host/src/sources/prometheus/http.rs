@@ -242,7 +242,7 @@ fn set_timeout(
     Ok(())
 }
 
-/// What stands before the page; `None` where it is not complete.
+/// What stands before the page; `None` if it is not complete.
 fn parse_head(bytes: &[u8]) -> Result<Option<Head>, String> {
     let mut headers = [httparse::EMPTY_HEADER; HEADERS_MAX];
     let mut response = httparse::Response::new(&mut headers);
@@ -275,7 +275,7 @@ fn parse_head(bytes: &[u8]) -> Result<Option<Head>, String> {
     Ok(Some(Head { bytes: end, length, keep: !close && response.version == Some(1) }))
 }
 
-/// The page in chunks; `None` where it is not complete.
+/// The page in chunks; `None` if it is not complete.
 fn unchunk(mut bytes: &[u8]) -> Result<Option<Vec<u8>>, String> {
     let mut page = Vec::with_capacity(bytes.len());
     loop {

@@ -84,7 +84,7 @@ struct Page {
 /// Starts to read the page in a thread of its own.
 ///
 /// # Errors
-/// Where the configuration makes no sense. A server that does not answer is no error yet: it may
+/// When the configuration makes no sense. A server that does not answer is no error yet: it may
 /// start later.
 pub fn open(config: &Config, period: Seconds, stopwatch: Stopwatch) -> Result<Polled, SourceError> {
     let name = format!("prometheus {} {}", config.url, config.metric);

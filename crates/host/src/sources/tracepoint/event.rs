@@ -32,7 +32,7 @@ pub struct Step {
 /// The longest line that the kernel writes, with room.
 pub const LINE_BYTES_MAX: usize = 8 << 10;
 
-/// Reads a line; `None` where it is something else: a flush, a discard, a command of the driver.
+/// Reads a line; `None` if it is something else: a flush, a discard, a command of the driver.
 #[must_use]
 pub fn parse(line: &str) -> Option<Event> {
     if let Some(rest) = line.strip_prefix("CPU:") {

@@ -88,7 +88,7 @@ impl Instance {
     /// Reads what is there, without waiting; zero where nothing is.
     ///
     /// # Errors
-    /// As the system says.
+    /// The operating system's error.
     pub fn read(&mut self, buffer: &mut [u8]) -> Result<usize, String> {
         let Some(pipe) = &mut self.pipe else { return Ok(0) };
         loop {

@@ -64,7 +64,7 @@ struct Trace {
 /// Starts to record, and to read in a thread of its own.
 ///
 /// # Errors
-/// Where a device is not there, tracing cannot be used, or the configuration makes no sense.
+/// When a device is not there, tracing cannot be used, or the configuration makes no sense.
 pub fn open(config: &Config, root: &Root, stopwatch: Stopwatch) -> Result<Polled, SourceError> {
     let name = format!("tracepoint {}", config.devices.join(" "));
     let refused = |message: String| SourceError::new(&name, message);
@@ -121,7 +121,7 @@ impl Count {
         Self { root: root.clone(), inflight, switch }
     }
 
-    /// Reads and writes under way; `None` where the kernel does not count.
+    /// Reads and writes under way; `None` if the kernel does not count.
     fn read(&self) -> Option<u64> {
         // While it is off, what was begun is not counted.
         self.root.read(&self.switch).ok().filter(|switch| switch != "0")?;
