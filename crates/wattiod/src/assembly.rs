@@ -25,11 +25,12 @@ use wattio_model::Fitter;
 use wattio_plant::{ASSUMED_POWER_MODEL, PowerModel};
 use wattio_units::Hertz;
 
-/// The frequency that stands for "as it is" where no knob turns it; it is shown nowhere.
+/// Stands for an unknown frequency that no knob changes; never shown.
 const NOMINAL: Hertz = Hertz(1e9);
 /// Points of the power table of cores that can run at any frequency.
 const POWER_POINTS: u32 = 16;
-/// Share of a request's time on a core that scales with `1/f`, where no power model tells: assumed.
+/// Share of a request's time on a core that scales with `1/f` if no power model says otherwise:
+/// assumed.
 const FREQUENCY_BOUND_SHARE: f64 = 0.6;
 
 /// Why a configuration does not fit this host: bad input.
@@ -38,7 +39,7 @@ const FREQUENCY_BOUND_SHARE: f64 = 0.6;
 pub struct BadInput(String);
 
 impl BadInput {
-    /// What is wrong, at which key.
+    /// The key, and what is wrong with it.
     pub fn new(what: impl std::fmt::Display) -> Self {
         Self(what.to_string())
     }
@@ -55,7 +56,7 @@ pub struct Source {
     pub path: std::path::PathBuf,
 }
 
-/// What is handed to a new daemon besides its configuration.
+/// What a new daemon needs besides its configuration.
 pub struct Environment<'a> {
     /// Where the host's files lie.
     pub root: &'a Root,
@@ -66,7 +67,7 @@ pub struct Environment<'a> {
 /// Puts a daemon together. With `writer` it acts; without, it observes.
 ///
 /// # Errors
-/// [`BadInput`] names the key and what this host has. The hands are dropped then, and restore.
+/// [`BadInput`] names the key and what this host has. The writer is dropped then, which restores.
 pub fn assemble(
     source: &Source,
     writer: Option<RestorableWriter>,
@@ -90,7 +91,7 @@ pub fn assemble(
         })
         .collect();
     let drives = drive_sleep(&config.knobs, around.root);
-    // Who turns nothing need not have what could be turned.
+    // Shadow mode needs no knobs that work on this host.
     let drives =
         if mode == Mode::Run { drives.map_err(BadInput::new)? } else { drives.ok().flatten() };
     let groups_limits = core_groups.iter().map(|group| group.limits.clone());
@@ -105,7 +106,7 @@ pub fn assemble(
     let queues: Vec<_> = config.groups.iter().map(|group| group.queue.clone()).collect();
     let cpu = queued::beside(cpu, &queues, period, stopwatch());
     let cpu = cpu.map_err(|error| BadInput::new(format!("group: {error}")))?;
-    // Before the knobs: it takes the limits that it finds for those that the operator wants.
+    // Opened before the knobs are, as it takes the limits it finds for those of the operator.
     let background = config.background.as_ref().map(|config| config.open(around.root)).transpose();
     let background = background.map_err(|error| BadInput::new(format!("background: {error}")))?;
     let actuator = match writer {

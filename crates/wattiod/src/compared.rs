@@ -12,7 +12,7 @@ use wattio_law::{Action, Driver, Glimpse, GroupObservation, Law, Observation, Pl
 use wattio_model::Fitter;
 use wattio_units::Seconds;
 
-/// The other law, and what it would have brought.
+/// The other law, and what it would have achieved.
 pub struct Compared {
     name: String,
     driver: Driver<Box<dyn Law>>,
@@ -68,7 +68,7 @@ impl Compared {
         Self { name, driver, shown, span_s: 0.0, estimated_j: 0.0, full_speed_j: 0.0 }
     }
 
-    /// Takes in a window as it was measured. `estimate_w` tells the power of groups of cores.
+    /// Takes in a window as measured. `estimate_w` estimates the power of groups of cores.
     pub fn window(
         &mut self,
         now: Duration,
@@ -86,7 +86,7 @@ impl Compared {
         }
     }
 
-    /// What it would have brought so far; all of it is an estimate.
+    /// What it would have achieved so far; all of it is an estimate.
     #[must_use]
     pub fn status(&self) -> ComparedStatus {
         let bound = self.driver.account().bounds.first();

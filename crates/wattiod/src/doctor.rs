@@ -12,7 +12,7 @@ use wattio_host::stopwatch;
 use wattio_host::{Root, Topology, groups, power};
 use wattio_units::Seconds;
 
-/// How long a source is waited for.
+/// How long to wait for a source.
 const ANSWERS_WITHIN: Duration = Duration::from_secs(3);
 
 /// One finding.
@@ -39,7 +39,7 @@ impl Finding {
     }
 }
 
-/// Looks at the host; with a configuration, also whether each of its parts can be had.
+/// Examines the host; with a configuration, also whether each of its parts can be used.
 #[must_use]
 pub fn examine(root: &Root, source: Option<&Source>) -> Vec<Finding> {
     let topology = Topology::read(root);
@@ -177,7 +177,7 @@ fn parts(config: &DaemonConfig, beside: &Path, root: &Root, topology: &Topology)
     findings
 }
 
-/// Whether the source of power opens, and tells it soon.
+/// Whether the power source opens and soon has a reading.
 fn meter(config: &MeterConfig, root: &Root, period: Seconds) -> Finding {
     const WHAT: &str = "[power] meter";
     let mut source = match config.open(root, period, stopwatch()) {
@@ -192,7 +192,7 @@ fn meter(config: &MeterConfig, root: &Root, period: Seconds) -> Finding {
     }
 }
 
-/// What a source says first, asked every so often for as long as that takes within reason.
+/// A source's first answer, polled until it comes or a time limit is over.
 fn answer_of<T>(
     every: Duration,
     mut ask: impl FnMut(Seconds) -> Result<Option<T>, SourceError>,
@@ -206,7 +206,7 @@ fn answer_of<T>(
     said
 }
 
-/// Whether the latency source opens, and answers soon.
+/// Whether the latency source opens and soon answers.
 fn latency(config: &DaemonConfig, root: &Root, period: Seconds) -> Finding {
     const WHAT: &str = "[latency]";
     let mut source = match config.latency.open(root, period) {

@@ -31,11 +31,11 @@ pub struct Options {
     pub config: PathBuf,
     /// Where to keep windows and events; `None` keeps none.
     pub results: Option<PathBuf>,
-    /// How long; `None`: until told to end.
+    /// How long; `None`: until told to stop.
     pub duration: Option<Duration>,
     /// Where the host's files lie.
     pub root: Root,
-    /// Whether to show a line of how it stands, each second.
+    /// Whether to show a progress line each second.
     pub show_progress: bool,
 }
 
@@ -48,15 +48,15 @@ pub struct Ended {
     pub restored: Restored,
     /// The result folder.
     pub folder: Option<PathBuf>,
-    /// Why it ended by itself, where that was a failure.
+    /// Why it ended by itself, if that was a failure.
     pub failure: Option<String>,
 }
 
-/// Governs until told to end.
+/// Governs until told to stop.
 ///
 /// # Errors
-/// [`BadInput`] for what the configuration asks of a host that has it not; others as they come.
-/// Whatever was written is restored before.
+/// [`BadInput`] if the configuration asks for something that the host does not have; other errors
+/// as they come. Whatever was written is restored first.
 pub fn govern(options: &Options) -> Result<Ended> {
     let clock = HostClock::start();
     let mut source = read_trusted(&options.config, &options.root)?;
@@ -80,7 +80,7 @@ pub fn govern(options: &Options) -> Result<Ended> {
         log(Severity::Info, &format!("page and metrics on http://{address}/"));
     }
     inbox.forward(requested)?;
-    // Nobody listens where there is no service manager.
+    // Fails without a service manager, which is fine.
     let _ = sd_notify::notify(&[NotifyState::Ready]);
 
     let until = options.duration.map(|span| clock.now().saturating_add(span));
@@ -117,14 +117,14 @@ pub fn govern(options: &Options) -> Result<Ended> {
     Ok(Ended { status: last, restored: restored?, folder, failure })
 }
 
-/// Why nothing was measured, where a source failed and no request was seen.
+/// Why nothing was measured, if a source failed and no request was seen.
 fn silence(status: &Status) -> Option<String> {
     let failed = status.counts.requests == 0 && status.counts.source_errors > 0;
     let warnings = status.events.iter().rev().find(|event| event.severity == Severity::Warning);
     warnings.filter(|_| failed).map(|event| format!("no request was seen: {}", event.message))
 }
 
-/// Shadow mode takes what it measures for full speed.
+/// Shadow mode assumes that what it measures is full speed.
 fn warn_of_others(root: &Root) {
     if Lock::host_is_held(root) {
         let message = "a daemon acts on this host: what it slows is taken for full speed here; \
@@ -133,8 +133,8 @@ fn warn_of_others(root: &Root) {
     }
 }
 
-/// Starts page and socket. Shadow mode goes on without what another daemon has already, or what
-/// only root may open: it acts on nothing, and may run beside one that does.
+/// Starts page and socket. Shadow mode continues without whatever another daemon has taken or only
+/// root may open: it acts on nothing, and may run beside a daemon that does.
 fn serve(
     mode: Mode,
     mut settings: ServiceSettings,
@@ -170,8 +170,8 @@ pub fn read(path: &std::path::Path) -> Result<Source> {
     Ok(Source { config, text, path: path.to_owned() })
 }
 
-/// The same for one who acts by it: root goes by no file, and runs no program of it, that others
-/// may write.
+/// The same for a daemon that acts on it: root trusts no file, and runs no program named in it,
+/// that others may write.
 ///
 /// # Errors
 /// [`BadInput`] with the file, line or key.
@@ -212,7 +212,7 @@ fn build(
     Ok(assemble(source, writer, around)?)
 }
 
-/// A valid file takes the place of the old one; with any other the old one goes on.
+/// A valid file replaces the old one; otherwise the old one stays in force.
 fn reload(
     options: &Options,
     source: &mut Source,
@@ -220,7 +220,7 @@ fn reload(
     mut daemon: Daemon,
     clock: &HostClock,
 ) -> Result<Daemon> {
-    // Type=notify-reload wants the time too; without the clock there is nothing to tell.
+    // Type=notify-reload needs the time too; without the clock there is nothing to send.
     if let Ok(now) = NotifyState::monotonic_usec_now() {
         let _ = sd_notify::notify(&[NotifyState::Reloading, now]);
     }
@@ -231,7 +231,7 @@ fn reload(
             Some(what.to_owned())
         }
         Ok(new) => {
-            // The host is looked at as its operator wants it: everything is restored before.
+            // Everything is restored first, so that the host is examined as its operator set it up.
             let lasting = daemon.take_journal_and_pause();
             let (restored, _) = daemon.end(clock);
             restored?;
@@ -274,7 +274,7 @@ fn after_tick(
         log(*severity, message);
     }
     if next.stepped {
-        // The watchdog is fed by whole cycles only.
+        // Only whole cycles feed the watchdog.
         let _ = sd_notify::notify(&[NotifyState::Watchdog]);
         if status.receiver_count() > 0 {
             status.send_replace(Arc::new(daemon.status(clock)));
@@ -290,14 +290,14 @@ fn answer(
 ) {
     let answer: Answer = daemon.answer(&request.request, clock);
     status.send_replace(Arc::new(daemon.status(clock)));
-    // Who asked may have left.
+    // The client may have left.
     let _ = request.reply.send(answer);
 }
 
 fn service_settings(source: &Source) -> Result<ServiceSettings> {
     let service = &source.config.service;
     if let Some(folder) = service.socket.parent() {
-        // Where that fails, opening the socket says so.
+        // If this fails, opening the socket reports it.
         let _ = std::fs::create_dir_all(folder);
     }
     let group = service.socket_group.as_deref().map(machine::group_id).transpose();
@@ -323,7 +323,7 @@ fn start_journal(options: &Options, source: &Source, clock: &HostClock) -> Resul
     Ok(Some(journal))
 }
 
-/// One line of how it stands, on a terminal.
+/// The progress line on a terminal.
 struct Progress {
     wanted: bool,
     shown_at: Option<Duration>,

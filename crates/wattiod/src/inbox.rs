@@ -72,13 +72,14 @@ mod tests {
     use super::*;
     use rustix::process::{Signal, getpid, kill_process};
 
-    /// A signal was seen at the law's next tick only: with windows of a minute a stop took one.
+    /// A signal was only noticed at the law's next tick: with windows of a minute, stopping took a
+    /// minute.
     #[test]
     fn a_signal_ends_the_wait() {
         let inbox = Inbox::open().unwrap();
         for (signal, reload) in [(Signal::HUP, true), (Signal::TERM, false), (Signal::INT, false)] {
             kill_process(getpid(), signal).unwrap();
-            // Far longer than a signal takes; where none ends the wait no message follows.
+            // Far longer than a signal takes; if none ends the wait, no message follows.
             let message = inbox.wait(Duration::from_secs(30));
             assert!(matches!(message, Some(Message::Reload)) == reload, "{signal:?}: {message:?}");
             assert!(matches!(message, Some(Message::Stop)) != reload, "{signal:?}: {message:?}");

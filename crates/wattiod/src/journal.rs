@@ -1,5 +1,5 @@
-//! What a run leaves behind, in the run format: the configuration, the machine, every window and
-//! every event as it came. `wattio report` draws it.
+//! A run's records, in the run format: the configuration, the machine, every window and every event
+//! as it came. `wattio report` draws it.
 
 use crate::status::{EventStatus, Status};
 use serde::Serialize;
@@ -26,9 +26,9 @@ pub struct WindowRow {
     pub histogram: Option<Vec<(Option<f64>, u64)>>,
     /// What the law saw: measured, or in shadow mode estimated.
     pub latency_us_seen: Option<f64>,
-    /// What this load has at full speed.
+    /// The latency of this load at full speed.
     pub baseline_us: Option<f64>,
-    /// What must not be exceeded.
+    /// The bound.
     pub bound_us: Option<f64>,
     /// The law's state.
     pub state: Option<&'static str>,
@@ -36,7 +36,7 @@ pub struct WindowRow {
     pub reason: &'static str,
     /// Why full speed was forced.
     pub forced: Option<String>,
-    /// Active cores of each group; in shadow mode those that would be.
+    /// Active cores of each group; in shadow mode, those that would be active.
     pub cores: Vec<u32>,
     /// Their frequency, where a knob turns it.
     pub frequency_hz: Vec<Option<f64>>,
@@ -66,7 +66,7 @@ pub struct Journal {
 const ROWS_PER_FLUSH: u64 = 60;
 
 impl Journal {
-    /// Begins `<results>/<name>/<stamp>/`.
+    /// Creates `<results>/<name>/<stamp>/`.
     ///
     /// # Errors
     /// The operating system's error.
@@ -88,13 +88,13 @@ impl Journal {
         Ok(Self { folder, windows, events, rows: 0 })
     }
 
-    /// Where it is.
+    /// Its path.
     #[must_use]
     pub fn folder(&self) -> &Path {
         &self.folder
     }
 
-    /// Keeps a window; now and then the status too.
+    /// Records a window; now and then the status too.
     ///
     /// # Errors
     /// The operating system's error.
@@ -108,7 +108,7 @@ impl Journal {
         Ok(())
     }
 
-    /// Keeps an event, at once.
+    /// Records an event at once.
     ///
     /// # Errors
     /// The operating system's error.

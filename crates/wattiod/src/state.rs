@@ -1,4 +1,4 @@
-//! Taking hold of the machine: what an earlier daemon left is restored first.
+//! Taking over the machine: what an earlier daemon left is restored first.
 
 use std::path::Path;
 use thiserror::Error;
@@ -8,7 +8,7 @@ use wattio_host::knobs::KnobConfig;
 use wattio_host::lock::{Lock, LockError};
 use wattio_host::{LinuxMachine, Root};
 
-/// Why the machine cannot be taken hold of.
+/// Why the machine cannot be taken over.
 #[derive(Debug, Error)]
 pub enum StateError {
     /// Another daemon acts, or the folder cannot be used.
@@ -22,7 +22,7 @@ pub enum StateError {
     Commands(String),
 }
 
-/// The locks of one who acts: on the host, and on the folder of his snapshot.
+/// The locks of a daemon that acts: on the host, and on the folder of its snapshot.
 #[derive(Debug)]
 pub struct Locks {
     _host: Option<Lock>,
@@ -39,10 +39,10 @@ impl Locks {
     }
 }
 
-/// Takes hold of the machine: restores what an earlier start left, then is ready to write.
+/// Takes over the machine: restores what an earlier run left, and is ready to write then.
 ///
 /// # Errors
-/// [`StateError`]; nothing was touched where the snapshot cannot be read.
+/// [`StateError`]; nothing was touched if the snapshot cannot be read.
 pub fn take_hold(
     folder: &Path,
     config: Option<&DaemonConfig>,

@@ -1,9 +1,9 @@
-//! The status in words: a line, a page of text, the result of shadow mode.
+//! The status as text: one line, a page, and the result of shadow mode.
 
 use crate::status::{PowerStatus, Status};
 use std::fmt::Write;
 
-/// How it stands, in one line.
+/// The status in one line.
 #[must_use]
 pub fn one_line(status: &Status) -> String {
     let mut line = status.state.clone().unwrap_or_else(|| status.policy.clone());
@@ -103,7 +103,7 @@ fn power_rows(power: &PowerStatus) -> Vec<(&'static str, String)> {
     rows
 }
 
-/// What shadow mode found, or what governing brought.
+/// The result of shadow mode, or of governing.
 #[must_use]
 pub fn verdict(status: &Status) -> String {
     let would = if status.mode == "observe" { "would have " } else { "" };
@@ -113,7 +113,7 @@ pub fn verdict(status: &Status) -> String {
         (Some(here), Some(full)) if full > 0.0 => {
             let watched = status.shadow.as_ref().map_or(status.uptime_s, |s| s.estimated_span_s);
             let saved_w = (full - here) / watched.max(1e-9);
-            // What was watched before there was a model has no part in the mean.
+            // Windows before there was a model do not count in the mean.
             let of = match duration(watched) {
                 watched if watched == span => String::new(),
                 watched => format!("{watched} of "),

@@ -1,4 +1,4 @@
-//! `check` and `doctor`: looking, not touching.
+//! `check` and `doctor`: read-only.
 
 use super::{CONFIG, say};
 use anyhow::Result;

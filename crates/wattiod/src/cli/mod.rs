@@ -17,7 +17,7 @@ use wattiod::govern::read;
 use wattiod::log::{complain, printable};
 use wattiod::state::StateError;
 
-/// Where the configuration is when nothing is said.
+/// The default configuration file.
 const CONFIG: &str = "/etc/wattiod.toml";
 
 /// Saves the power of a storage server within a latency bound that you state.
@@ -69,7 +69,7 @@ enum Command {
     Restore(restore::Restore),
 }
 
-/// Reads the arguments and does what they say.
+/// Parses the arguments and runs the command.
 pub fn main() -> ExitCode {
     let arguments = Arguments::parse();
     let root = Root::new(&arguments.root);
@@ -98,14 +98,14 @@ pub fn main() -> ExitCode {
     }
 }
 
-/// Prints a line, or several; who stopped reading wants no more.
+/// Prints one line or several; a closed pipe is not an error.
 fn say(line: &str) {
     if writeln!(std::io::stdout(), "{}", printable(line)).is_err() {
         std::process::exit(0);
     }
 }
 
-/// The control socket: as said, or of the configuration where there is one.
+/// The control socket: as given, or that of the configuration if there is one.
 fn socket(given: Option<&PathBuf>) -> Result<PathBuf> {
     match given {
         Some(path) => Ok(path.clone()),

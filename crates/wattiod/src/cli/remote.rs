@@ -1,4 +1,4 @@
-//! `status`, `set`, `pause`, `resume`: what a running daemon is asked.
+//! `status`, `set`, `pause`, `resume`: commands for a running daemon.
 
 use super::{say, socket};
 use anyhow::{Result, bail};

@@ -39,7 +39,8 @@ impl Restore {
     pub fn run(&self, root: &Root) -> Result<ExitCode> {
         let (source, problem) = match read_trusted(&self.config, root) {
             Ok(source) => (Some(source), None),
-            // Without a configuration there are the defaults; with a wrong one, what can be read.
+            // Without a configuration the defaults hold; with a broken one, whatever can be read of
+            // it.
             Err(_) if self.config == Path::new(CONFIG) && !self.config.exists() => (None, None),
             Err(error) => (None, Some(error)),
         };
@@ -60,7 +61,7 @@ impl Restore {
             let going_on = format!("{error:#}; going on with {}", folder.display());
             log(Severity::Warning, &going_on);
         }
-        // Looking for old values makes no folder.
+        // Looking for old values must not create the folder.
         let there = folder.is_dir();
         let restored = if there {
             let locks = Locks::take(&folder, root)?;
@@ -86,7 +87,7 @@ impl Restore {
         } else {
             state::describe(&restored).iter().for_each(|line| say(line));
         }
-        // A folder that was named and is not there may be the wrong one.
+        // A folder that was named but does not exist may be a typo.
         let doubtful = !there && (self.state.is_some() || problem.is_some());
         Ok(ExitCode::from(u8::from(doubtful || !restored.left.is_empty())))
     }
@@ -103,7 +104,7 @@ struct LeastService {
     state: PathBuf,
 }
 
-/// The state folder that a file names, whatever else is wrong with its keys.
+/// The state folder named in a file, even if other keys are wrong.
 fn state_of(config: &Path) -> Option<PathBuf> {
     let text = std::fs::read_to_string(config).ok()?;
     read_toml::<Least>(&text).ok().map(|least| least.service.state)

@@ -1,4 +1,4 @@
-//! What a daemon says of itself.
+//! The daemon's status.
 
 use super::{Daemon, GroupInfo, Mode};
 use crate::compared::Compared;

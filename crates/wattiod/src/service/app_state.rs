@@ -1,4 +1,4 @@
-//! What every connection needs: the last status, and the way to the loop.
+//! What every connection needs: the last status, and the channel to the loop.
 
 use super::ServiceRequest;
 use crate::control::{Answer, Request};
@@ -7,12 +7,12 @@ use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::time::Duration;
 use tokio::sync::{Semaphore, oneshot, watch};
 
-/// How many browsers may be told of every change at the same time.
+/// How many browsers may stream changes at the same time.
 pub(super) const STREAMS_MAX: usize = 16;
 /// How long the loop may take to answer: a step with knobs that hang takes a few seconds.
 const ANSWER_WAIT: Duration = Duration::from_secs(10);
 
-/// A status, and itself as JSON.
+/// A status and its JSON.
 type Rendered = (Arc<Status>, Arc<str>);
 
 /// Shared by all connections.
@@ -21,7 +21,7 @@ pub(super) struct AppState {
     pub status: watch::Receiver<Arc<Status>>,
     pub streams: Arc<Semaphore>,
     requests: mpsc::Sender<ServiceRequest>,
-    /// The last status as JSON, made once for all who want it.
+    /// The last status as JSON, rendered once for all connections.
     rendered: Arc<Mutex<Option<Rendered>>>,
 }
 
@@ -46,7 +46,7 @@ impl AppState {
         match &*rendered {
             Some((of, json)) if Arc::ptr_eq(of, &last) => json.clone(),
             _ => {
-                // Numbers, text and lists: serde_json has no reason to fail.
+                // Numbers, text and lists: serde_json cannot fail.
                 let json: Arc<str> = serde_json::to_string(&*last).unwrap_or_default().into();
                 *rendered = Some((last, json.clone()));
                 json
@@ -54,7 +54,7 @@ impl AppState {
         }
     }
 
-    /// The answer to a request: of the last status at once, of everything else from the loop.
+    /// The answer to a request: the status at once, everything else from the loop.
     pub async fn answer(&self, request: Request) -> Answer {
         if request == (Request::Status {}) {
             return Answer::Status { status: Box::new((*self.last()).clone()) };

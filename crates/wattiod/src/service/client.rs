@@ -1,4 +1,4 @@
-//! Asking a running daemon: what `wattiod status`, `set`, `pause` and `resume` do.
+//! The client of a running daemon, for `wattiod status`, `set`, `pause` and `resume`.
 
 use crate::control::{Answer, Request};
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -15,7 +15,7 @@ const ANSWER_BYTES_MAX: u64 = 4 << 20;
 /// Why there is no answer.
 #[derive(Debug, Error)]
 pub enum ClientError {
-    /// Nobody is there.
+    /// Nobody listens.
     #[error(
         "no wattiod answers on {} ({error}); is it running, and with this socket in its configuration?",
         path.display()
@@ -42,7 +42,7 @@ pub enum ClientError {
         /// The operating system's error.
         error: io::Error,
     },
-    /// An answer that is none.
+    /// An answer that makes no sense.
     #[error(
         "what answers on {} is not this version of wattiod: {error}",
         path.display()
@@ -58,7 +58,7 @@ pub enum ClientError {
 /// Asks once.
 ///
 /// # Errors
-/// When no daemon answers, or what answers is none.
+/// When no daemon answers, or something else does.
 pub fn ask(socket: &Path, request: &Request) -> Result<Answer, ClientError> {
     let stream = UnixStream::connect(socket).map_err(|error| match error.kind() {
         io::ErrorKind::PermissionDenied => ClientError::Permission(socket.to_owned()),
@@ -73,7 +73,7 @@ pub fn ask(socket: &Path, request: &Request) -> Result<Answer, ClientError> {
     serde_json::from_slice(&line).map_err(wrong)
 }
 
-/// One line there, one line back.
+/// Sends one line and reads one back.
 fn exchange(mut stream: &UnixStream, request: &Request) -> io::Result<Vec<u8>> {
     stream.set_read_timeout(Some(SILENCE_MAX))?;
     stream.set_write_timeout(Some(SILENCE_MAX))?;

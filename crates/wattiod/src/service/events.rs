@@ -10,12 +10,12 @@ use futures_util::stream::{Stream, unfold};
 use std::convert::Infallible;
 use std::time::Duration;
 
-/// A comment after so much silence finds connections that are gone.
+/// A comment is sent after this much silence, to find connections that are gone.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
 /// How long a browser waits before it connects again.
 const RETRY: Duration = Duration::from_secs(2);
 
-/// The events, for as many as may listen at the same time.
+/// The event stream, for a limited number of listeners.
 pub(super) async fn events(State(state): State<AppState>) -> Response {
     let Ok(place) = state.streams.clone().try_acquire_owned() else {
         let message = format!("{STREAMS_MAX} are watching already; close a page, try again\n");
@@ -35,7 +35,7 @@ pub(super) async fn events(State(state): State<AppState>) -> Response {
     (headers, Sse::new(stream).keep_alive(keep_alive)).into_response()
 }
 
-/// The status now and at each change. Who is slow misses some, and never holds any up.
+/// The status now and at each change. Slow readers miss some, and never delay the others.
 fn changes(state: AppState) -> impl Stream<Item = Result<Event, Infallible>> {
     let mut status = state.status.clone();
     status.mark_changed();

@@ -38,7 +38,7 @@ pub(super) async fn listen(address: SocketAddr) -> Result<(TcpListener, SocketAd
     Ok((listener, address))
 }
 
-/// All there is to ask for.
+/// The routes.
 pub(super) fn router(state: &AppState, host_names: &[String]) -> Router {
     let live = Router::new()
         .route("/v1/status", get(status))
@@ -56,15 +56,15 @@ async fn show_metrics(State(state): State<AppState>) -> Response {
     ([(CONTENT_TYPE, metrics::CONTENT_TYPE)], metrics::text(&state.last())).into_response()
 }
 
-/// Takes connections for ever.
+/// Accepts connections for ever.
 pub(super) async fn serve(listener: TcpListener, router: Router) {
     let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
     let peers = Peers::default();
-    // An error would mean that the semaphore is closed, which nobody does.
+    // An error would mean that the semaphore is closed, which never happens.
     while let Ok(place) = places.clone().acquire_owned().await {
         match listener.accept().await {
             Ok((stream, from)) => {
-                // One that has too many is closed silently: words would need a place.
+                // Connections beyond the limit are closed silently.
                 if let Some(peer) = peers.enter(from.ip()) {
                     tokio::spawn(connection(stream, router.clone(), (place, peer)));
                 }
@@ -78,7 +78,7 @@ pub(super) async fn serve(listener: TcpListener, router: Router) {
 #[derive(Clone, Debug, Default)]
 struct Peers(Arc<Mutex<BTreeMap<IpAddr, usize>>>);
 
-/// One of them, until it is dropped.
+/// One of these connections, until it is dropped.
 struct Peer {
     peers: Peers,
     address: IpAddr,
@@ -114,9 +114,9 @@ impl Drop for Peer {
 }
 
 async fn connection(stream: TcpStream, router: Router, place: (OwnedSemaphorePermit, Peer)) {
-    // Events are small and must not wait for each other; without it they are only late.
+    // Events are small and must not wait for each other; if this fails they are only late.
     let _ = stream.set_nodelay(true);
-    // A browser that leaves in the middle of an answer needs no message.
+    // A browser that leaves in the middle of a response is not worth a message.
     let _ = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(HEAD_WAIT)

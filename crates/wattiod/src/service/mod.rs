@@ -1,4 +1,4 @@
-//! What the daemon shows and is told: the status page, metrics, and the control socket.
+//! The daemon's service: the status page, metrics, and the control socket.
 //!
 //! One thread of its own with one small runtime, so that a slow browser never delays a step. What
 //! reads (page, metrics, `status`) is answered from the last [`Status`]; what changes something is
@@ -29,12 +29,12 @@ use thiserror::Error;
 use tokio::sync::{oneshot, watch};
 use wattio_host::config::PORT;
 
-/// Where the service is to be had.
+/// Where the service listens.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServiceSettings {
     /// Address of page and metrics; port 0 takes any free one. `None`: neither.
     pub listen: Option<SocketAddr>,
-    /// Names that page and metrics may be asked for under, besides `localhost` and IP addresses.
+    /// Host names under which page and metrics answer, besides `localhost` and IP addresses.
     pub host_names: Vec<String>,
     /// The control socket. `None`: no control.
     pub socket: Option<PathBuf>,
@@ -53,12 +53,12 @@ impl Default for ServiceSettings {
     }
 }
 
-/// What an operator wants of the loop.
+/// An operator's request to the loop.
 #[derive(Debug)]
 pub struct ServiceRequest {
     /// The request; never [`Request::Status`].
     pub request: Request,
-    /// Where the answer goes; who asked may have left.
+    /// Where the answer goes; the client may have left.
     pub reply: oneshot::Sender<Answer>,
 }
 
@@ -70,12 +70,12 @@ pub enum ServiceError {
         "cannot listen on {address}: {error}; choose another service.listen, or \"off\" to have no page"
     )]
     Listen {
-        /// What was wanted.
+        /// The address asked for.
         address: SocketAddr,
         /// The operating system's error.
         error: std::io::Error,
     },
-    /// Somebody answers on the control socket.
+    /// Another daemon answers on the control socket.
     #[error("another wattiod answers on {}; stop it, or choose another socket", .0.display())]
     Answered(PathBuf),
     /// Something else has the socket's name.
@@ -128,7 +128,7 @@ impl Service {
         Ok(Self { http_address, stop: Some(stop), thread: Some(thread) })
     }
 
-    /// Where page and metrics are to be had.
+    /// The address of page and metrics.
     #[must_use]
     pub fn http_address(&self) -> Option<SocketAddr> {
         self.http_address
@@ -139,14 +139,14 @@ impl Drop for Service {
     fn drop(&mut self) {
         drop(self.stop.take());
         if let Some(thread) = self.thread.take() {
-            // A thread that panicked has said so; there is nothing to add while dropping.
+            // A panic of the thread was already reported.
             let _ = thread.join();
         }
     }
 }
 
-/// The thread: opens, says so, serves until told to stop. Dropping the runtime ends every
-/// connection where it stands.
+/// The thread: opens the sockets, reports that, and serves until told to stop. Dropping the runtime
+/// ends every connection.
 fn run(
     settings: &ServiceSettings,
     state: app_state::AppState,
@@ -171,12 +171,12 @@ fn run(
         if let Some(control) = listeners.control {
             tokio::spawn(control.serve(state));
         }
-        // An error is the sender dropped: that is how it is told.
+        // An error means that the sender was dropped, which is the signal to stop.
         let _ = stopped.await;
     });
 }
 
-/// What is open.
+/// The open sockets.
 struct Listeners {
     page: Option<(tokio::net::TcpListener, SocketAddr)>,
     control: Option<socket::ControlSocket>,
@@ -196,7 +196,7 @@ impl Listeners {
     }
 }
 
-/// A failure around the control socket.
+/// A failure with the control socket.
 fn socket_error(what: &'static str, path: &Path) -> impl FnOnce(std::io::Error) -> ServiceError {
     let path = path.to_owned();
     move |error| ServiceError::Socket { what, path, error }

@@ -1,4 +1,4 @@
-//! A connection that waits only so long for the other side to read.
+//! A stream with a limit on how long the other side may not read.
 
 use std::future::Future;
 use std::io;
@@ -8,8 +8,8 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Sleep, sleep};
 
-/// A stream that breaks off with [`io::ErrorKind::TimedOut`] once nothing could be written to it for
-/// so long: who asks and never reads would keep his place for ever.
+/// A stream that breaks off with [`io::ErrorKind::TimedOut`] once nothing could be written to it
+/// for the given time: a client that never reads would keep its place for ever.
 pub(super) struct WriteTimeout<S> {
     stream: S,
     write_timeout: Duration,

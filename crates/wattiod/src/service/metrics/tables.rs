@@ -1,11 +1,11 @@
-//! Which metrics there are, as data.
+//! The metrics, as data.
 
 use super::{GroupMetric, Metric};
 use crate::status::{ShadowStatus, Status};
 
 const US_PER_S: f64 = 1e6;
 
-/// Numbers that go up and down.
+/// Gauges.
 pub(super) const GAUGES: &[Metric] = &[
     Metric {
         name: "wattio_forced",
@@ -119,7 +119,7 @@ pub(super) const GAUGES: &[Metric] = &[
     },
 ];
 
-/// Numbers that only grow, until the daemon starts again.
+/// Counters: they only grow until the daemon restarts.
 pub(super) const COUNTERS: &[Metric] = &[
     Metric {
         name: "wattio_energy_measured_joules",
