@@ -1,4 +1,4 @@
-//! What latency is promised.
+//! Bounds on latency.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -9,11 +9,11 @@ use wattio_units::Seconds;
 /// A bound on latency.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Bound {
-    /// Of what.
+    /// The statistic.
     pub statistic: Statistic,
-    /// How much.
+    /// The limit.
     pub limit: Limit,
-    /// Over what time.
+    /// The scope.
     pub scope: Scope,
 }
 
@@ -26,7 +26,7 @@ pub enum Statistic {
     Quantile(f64),
 }
 
-/// How much is promised.
+/// The limit of a bound.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Limit {
     /// This share above what the same load has at full speed: 0.2 is 1.2 times as much.
@@ -39,13 +39,13 @@ pub enum Limit {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Scope {
-    /// In each of the law's windows.
+    /// Each of the law's windows.
     Window,
-    /// Over the whole run: a window may be over it where others are below.
+    /// The whole run: a window may exceed it if others stay below.
     Run,
 }
 
-/// Why a text is not a bound.
+/// Why a text is not a valid bound.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 #[error(
     "{text:?} is not a bound: {wrong}; write a statistic (mean, p50, p99, p99.9), a limit (a share over \
@@ -88,7 +88,7 @@ impl fmt::Display for Statistic {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Mean => f.write_str("mean"),
-            // Rounded to a millionth, for 0.999 * 100 is not 99.9.
+            // Rounded to a millionth, as 0.999 * 100 is not 99.9.
             Self::Quantile(q) => write!(f, "p{}", (q * 1e8).round() / 1e6),
         }
     }

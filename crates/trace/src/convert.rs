@@ -97,7 +97,8 @@ fn writable(format: Format) -> Result<Box<dyn crate::formats::Encode>, TraceErro
     })
 }
 
-/// Whether the target's name asks for gzip; an error where it asks for what is only read.
+/// Whether the target's name asks for gzip; an error if it asks for a compression that can only be
+/// read.
 fn compression(target: &Path) -> Result<bool, TraceError> {
     let suffix = target.extension().unwrap_or_default().to_ascii_lowercase();
     if suffix == "xz" || suffix == "zst" {
@@ -170,7 +171,7 @@ impl Part {
 impl Drop for Part {
     fn drop(&mut self) {
         if !self.finished {
-            // Nothing more can be done here, and the error that led here is the one to tell.
+            // Nothing more can be done here; the error that led here is reported.
             let _ = fs::remove_file(&self.path);
         }
     }

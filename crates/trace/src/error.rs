@@ -1,4 +1,4 @@
-//! What can be wrong with a trace, said so that its owner can find the place.
+//! What can be wrong with a trace, with its place.
 
 use std::fmt;
 use std::io;
@@ -58,7 +58,7 @@ pub enum TraceError {
         Format::LIST
     )]
     UnrecognisedFormat {
-        /// What stands at the beginning.
+        /// What the content begins with.
         problem: String,
     },
     /// A record is damaged, or the file is cut.
@@ -93,7 +93,7 @@ pub enum TraceError {
 }
 
 impl TraceError {
-    /// The same error, said to be about `path` where the trace came from a file.
+    /// The same error, with `path` if the trace came from a file.
     pub(crate) fn within(self, path: Option<&Path>) -> Self {
         match path {
             Some(path) => Self::InFile { path: path.to_owned(), error: Box::new(self) },

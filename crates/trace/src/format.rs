@@ -66,7 +66,7 @@ impl Format {
     pub(crate) const LIST: &str = "vscsi, vscsi2, msr, disksim, srt, alibaba, tencent, systor17, \
                                    spc, fiu, fio2, fio3, blkparse and wtrace (plain, gz, xz or zst)";
 
-    /// Whether each line stands for itself, so that any beginning can be read as one.
+    /// Whether each line can be read by itself, without a header.
     pub(crate) fn is_lines(self) -> bool {
         match self {
             Self::Msr

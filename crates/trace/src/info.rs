@@ -24,7 +24,7 @@ pub struct Info {
     pub ios: u64,
     /// Time from the first to the last request.
     pub span_s: f64,
-    /// Share of the requests that read; absent without requests.
+    /// Share of reads among the requests; absent without requests.
     pub read_share: Option<f64>,
     /// Bytes read by the clients.
     pub read_bytes: u64,
@@ -62,7 +62,7 @@ pub struct Rate {
     pub mean: Option<f64>,
 }
 
-/// Gaps of more than 30 s without a request.
+/// Gaps of more than 30 s between requests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct IdleGaps {
     /// How many.

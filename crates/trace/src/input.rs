@@ -1,4 +1,4 @@
-//! A buffered view of the uncompressed bytes that knows where it stands.
+//! A buffered view of the uncompressed bytes that knows its position.
 
 use std::io::{self, Read};
 
@@ -66,11 +66,11 @@ impl Input {
         self.offset += count as u64;
     }
 
-    /// `fill`, with a failing source told as a fault at this place.
+    /// `fill`, with a failing source reported as a fault at this position.
     pub fn fill_or_fault(&mut self, need: usize) -> Result<&[u8], Fault> {
         let (byte, line) = (self.offset, self.lines);
         match self.fill(need) {
-            // The borrow of the error path must not outlive it, hence the second, free, call.
+            // The error path must not keep the borrow, hence the second call, which is free.
             Ok(_) => Ok(&self.buffer[self.start..self.end]),
             Err(error) => Err(Fault {
                 byte,

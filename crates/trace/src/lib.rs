@@ -1,7 +1,7 @@
-//! Block traces: readers that stream records with bounded memory, and what is done with a trace
-//! as a whole: scale, describe, convert.
+//! Block traces: readers that stream records with bounded memory, and operations on whole traces:
+//! scale, describe, convert.
 //!
-//! This crate is apart from `sim` so that the simulator itself touches no files.
+//! This crate is separate from `sim` so that the simulator itself touches no files.
 //!
 //! ```
 //! let text = "1,host,0,Read,4096,512,0\n11,host,0,Write,0,512,0\n";

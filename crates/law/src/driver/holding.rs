@@ -1,4 +1,5 @@
-//! What holds a law's action back: dwell after a speed-up, and so many cores off at a time.
+//! Limits on how fast a law may slow down: dwell after a speed-up, and the most cores off at a
+//! time.
 
 use super::settings::DriverSettings;
 use crate::action::Action;
@@ -15,7 +16,7 @@ impl Holding {
         Self { since_speed_up: vec![Seconds(f64::INFINITY); groups] }
     }
 
-    /// What of `wanted` may come into force after `held`.
+    /// The part of `wanted` that may come into force after `held`.
     pub fn hold_back(
         &mut self,
         mut wanted: Action,

@@ -1,5 +1,5 @@
-//! The one loop around a law: it cuts windows, counts alarms, and keeps what a law says within
-//! limits. Every plant is driven by it, so that what was simulated is what happens.
+//! The one loop around a law: it cuts windows, judges alarms, and keeps a law's actions within
+//! limits. It drives every plant, so that a live host does what was simulated.
 
 mod holding;
 mod settings;
@@ -26,7 +26,7 @@ pub struct Driver<L> {
     holding: Holding,
     account: Account,
     in_force: Action,
-    /// The looks of the last span that the law watches.
+    /// The glimpses within the last span that the law watches.
     looks: VecDeque<Glimpse>,
     last_look: Duration,
     last_step: Duration,
@@ -42,7 +42,7 @@ pub struct Stepped {
     pub seen: Observation,
     /// What is in force now.
     pub action: Action,
-    /// What the law tells of the step.
+    /// The law's account of the step.
     pub insight: Insight,
     /// Why full speed was forced, if it was.
     pub forced: Option<String>,
@@ -50,12 +50,12 @@ pub struct Stepped {
     pub jump: Option<String>,
 }
 
-/// A look that comes later than this many windows after the one before lost time: the machine was
+/// A look that comes this many windows after the previous one means lost time: the machine was
 /// suspended, or the caller starved.
 const LATE_WINDOWS: f64 = 4.0;
 
 impl<L: Law> Driver<L> {
-    /// Starts at full speed at `now`. Without bounds the law's own are accounted.
+    /// Starts at full speed at `now`. Without bounds, the account is of the law's own.
     pub fn new(
         mut law: L,
         limits: Limits,
@@ -89,13 +89,13 @@ impl<L: Law> Driver<L> {
         self.law.watch().filter(|watch| watch.at_full_speed || self.is_saving())
     }
 
-    /// When it wants to look next: the end of the window, or sooner where the law watches.
+    /// When to look next: at the end of the window, or sooner if the law watches.
     pub fn next_look<P: Plant>(&self, plant: &P) -> Duration {
         let after = |span: Seconds| {
             self.last_look.saturating_add(duration(span).max(Duration::from_millis(1)))
         };
         if self.last_look >= self.window_end {
-            // Whoever waits for a sample that is due looks again soon.
+            // A sample is due: look again soon.
             after(self.law.watch().map_or(self.law.period() * 0.1, |watch| watch.span))
         } else if let Some(watch) = self.watch() {
             let interval = plant.interval().filter(|&interval| interval > watch.span);
@@ -105,8 +105,8 @@ impl<L: Law> Driver<L> {
         }
     }
 
-    /// Goes on until `until` and looks; when the window has ended or the law is alarmed, steps it
-    /// and applies what it says.
+    /// Advances the plant to `until` and looks at it; when the window has ended or the law is
+    /// alarmed, steps the law and applies its action.
     ///
     /// # Errors
     /// The plant's own.
@@ -124,7 +124,7 @@ impl<L: Law> Driver<L> {
     }
 
     /// Closes the window at `now` whatever its length, and steps the law: for plants whose windows
-    /// somebody else cuts.
+    /// are cut elsewhere.
     pub fn close<P: Plant>(&mut self, plant: &mut P, now: Duration, alarm: bool) -> Stepped {
         let jump = self.notice_jump(now);
         self.last_look = now;
@@ -141,7 +141,7 @@ impl<L: Law> Driver<L> {
         self.in_force != self.full
     }
 
-    /// What the law tells of its last step.
+    /// The law's account of its last step.
     pub fn insight(&self) -> Insight {
         self.law.insight()
     }
@@ -161,7 +161,7 @@ impl<L: Law> Driver<L> {
         &self.account
     }
 
-    /// Forgets the account, at the end of a warm-up.
+    /// Resets the account, at the end of a warm-up.
     pub fn reset_account(&mut self) {
         self.account = Account::of(&self.bounds());
     }
@@ -171,7 +171,7 @@ impl<L: Law> Driver<L> {
         self.account.bounds.iter().map(|account| account.bound).collect()
     }
 
-    /// The share by which latency may exceed that of full speed, where a bound says so.
+    /// The share by which latency may exceed that of full speed, if a bound is relative.
     pub fn tolerance(&self) -> Option<f64> {
         self.account.bounds.iter().find_map(|account| account.bound.share())
     }
@@ -186,8 +186,8 @@ impl<L: Law> Driver<L> {
         self.law.set_bounds(&bounds);
     }
 
-    /// Lets `span` pass in which everything happens `times` over that happened since `before`, a
-    /// copy of the account: for plants that know that it would.
+    /// Skips `span`, in which everything since `before` (a copy of the account) repeats `times`
+    /// over: for plants that know it would.
     pub fn repeat(&mut self, before: &Account, times: u64, span: Duration) {
         self.account.repeat(before, times);
         for time in [&mut self.last_look, &mut self.last_step, &mut self.window_end] {
@@ -195,14 +195,14 @@ impl<L: Law> Driver<L> {
         }
     }
 
-    /// Whether a sample is recent and possible; what is not is as good as missing.
+    /// Whether a sample is recent and plausible; otherwise it counts as missing.
     fn can_use(&self, sample: &LatencyObservation) -> bool {
         let oldest = self.law.period() * self.settings.stale_after_windows;
         // Written so that an age that is not a number counts as too old.
         sample.age <= oldest && sample.is_plausible()
     }
 
-    /// A look that comes far too late, or before the one before it, spoils the running window.
+    /// A look that comes far too late, or earlier than the previous one, spoils the running window.
     fn notice_jump(&mut self, now: Duration) -> Option<String> {
         let late = duration(self.law.period() * LATE_WINDOWS);
         let Some(gap) = now.checked_sub(self.last_look) else {
@@ -213,7 +213,7 @@ impl<L: Law> Driver<L> {
         (gap > expected).then(|| format!("time jumped on by {:.1} s", gap.as_secs_f64()))
     }
 
-    /// Takes in a look; returns whether the law is alarmed by the last span of them.
+    /// Takes in a glimpse; returns whether those of the last span alarm the law.
     fn is_alarming(&mut self, glimpse: Glimpse) -> bool {
         let Some(watch) = self.watch() else {
             self.looks.clear();
@@ -222,7 +222,7 @@ impl<L: Law> Driver<L> {
         self.law.glance(&glimpse);
         self.looks.push_back(glimpse);
         let mut span: Seconds = self.looks.iter().map(|look| look.span).sum();
-        // A hair of tolerance, for half a span and half a span are one.
+        // Rounding tolerance: two halves must make one span.
         while self.looks.len() > 1 && span - self.looks[0].span >= watch.span * (1.0 - 1e-9) {
             span = span - self.looks[0].span;
             self.looks.pop_front();
@@ -262,7 +262,7 @@ impl<L: Law> Driver<L> {
         Stepped { dt, seen: observation, action: self.in_force.clone(), insight, forced, jump }
     }
 
-    /// Accounts a window that ran under what the law said `before`.
+    /// Adds a window that ran under the law's state `before` to the account.
     fn count(
         &mut self,
         seen: &Observation,

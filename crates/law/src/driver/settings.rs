@@ -1,8 +1,8 @@
-//! What users set of the driver.
+//! The driver's settings.
 
 use wattio_units::Seconds;
 
-/// How the driver treats what the law says.
+/// How the driver treats the law's actions.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct DriverSettings {
     /// After a group was sped up it is not slowed down again for this long; speeding up is never

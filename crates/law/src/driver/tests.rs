@@ -3,8 +3,8 @@ use crate::{GroupAction, GroupLimits, Scripted, Watch};
 use std::sync::{Arc, Mutex};
 use wattio_units::Hertz;
 
-/// Says as many cores as the test tells it to, and remembers whether it saw a latency and an
-/// alarm. It is alarmed by ten requests in 50 ms.
+/// Asks for the scripted numbers of cores, and records whether it saw a latency and an alarm. Ten
+/// requests in 50 ms alarm it.
 struct Told {
     says: VecDeque<u32>,
     saw: Arc<Mutex<Vec<(bool, bool)>>>,
@@ -100,7 +100,7 @@ fn a_sample_older_than_two_windows_is_missing_and_means_full_speed() {
     assert_eq!(trial.driver.account().windows_missing, 2);
 }
 
-/// A mean of zero or of no number made the law see no loss at all, and save without end.
+/// A mean of zero or NaN looked like no loss at all to the law, which saved without end.
 #[test]
 fn a_latency_that_cannot_be_is_missing_and_no_request_is_not() {
     let odd = [Some(0.0), Some(f64::NAN), Some(f64::INFINITY), Some(-1.0), None];
@@ -136,19 +136,19 @@ fn nothing_the_law_says_leaves_the_limits() {
     assert_eq!(trial.steps(2), [1, 8]);
 }
 
-/// Looks every 25 ms were held one by one against a threshold for 50 ms: a burst of 1.1 to 1.9
-/// times the threshold was seen at the window's end only.
+/// Each look of 25 ms was compared with a threshold for 50 ms: a burst of 1.1 to 1.9 times the
+/// threshold went unseen until the window's end.
 #[test]
 fn an_alarm_counts_over_its_whole_span_however_often_it_looks() {
     let mut trial = trial(&[4, 4], vec![observed(0.0)], DriverSettings::default());
     assert_eq!(trial.steps(1), [4]);
-    // 4 and 4 are no alarm; 4 and 6 are ten in 50 ms.
+    // 4 and 4 raise no alarm; 4 and 6 are ten in 50 ms.
     trial.plant.looks = [4, 4, 6].map(arrivals).into_iter().collect();
     let looks = [(); 3].map(|()| trial.look());
     assert_eq!(looks, [None, None, Some(4)]);
     assert_eq!(trial.saw.lock().unwrap()[1], (true, true), "the law is told of the alarm");
     assert_eq!(trial.driver.account().windows_alarmed, 1);
-    // What was counted before a step counts no more.
+    // Counts from before a step no longer count.
     trial.plant.looks = [4, 4].map(arrivals).into_iter().collect();
     assert_eq!([trial.look(), trial.look()], [None, None]);
 }

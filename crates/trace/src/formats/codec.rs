@@ -1,4 +1,4 @@
-//! What every format is to its reader and its writer.
+//! The interfaces of a format: decoder and encoder.
 
 use std::io::{self, Write};
 
@@ -19,7 +19,7 @@ pub(crate) trait Decode: Send {
 
 /// Writes records in one format.
 pub(crate) trait Encode {
-    /// Write one record; an error tells what of it the format cannot hold.
+    /// Write one record; an error says what the format cannot hold.
     fn record(&mut self, record: &Record, out: &mut dyn Write) -> Result<(), EncodeError>;
 
     /// Write what ends the file.

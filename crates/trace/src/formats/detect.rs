@@ -1,4 +1,4 @@
-//! How one format is told from another by its content.
+//! Detection of the format from the content.
 
 use crate::error::show;
 use crate::{Format, TraceError};
@@ -28,6 +28,6 @@ pub(crate) fn detect(head: &[u8]) -> Result<Format, TraceError> {
     })
 }
 
-/// Tencent's traces come as tar archives; the magic word stands after the first file's name.
+/// Tencent's traces come as tar archives; the magic word follows the first file's name.
 const TAR_MAGIC: &[u8] = b"ustar";
 const TAR_MAGIC_AT: usize = 257;

@@ -24,7 +24,7 @@ use crate::{Format, Kind, Record};
 const HEADER_2: &str = "fio version 2 iolog";
 const HEADER_3: &str = "fio version 3 iolog";
 const MICROSECOND_NS: u64 = 1_000;
-/// fio takes shorter waits for none.
+/// fio ignores shorter waits.
 const WAIT_US_MIN: u64 = 100;
 /// More files than any fio job has; bounds memory on a damaged log.
 const FILES_MAX: usize = 65_536;
@@ -144,8 +144,8 @@ fn too_long(text: &[u8]) -> String {
 
 /// Writes either version; each device becomes a file `device<n>`.
 ///
-/// Time is cut to microseconds. In version 2, steps of less than 100 us are saved up until a wait
-/// of 100 us can be told, so a request stands at most that much too early.
+/// Time is cut to microseconds. In version 2, steps of less than 100 us are added up until they
+/// make a wait of 100 us, so that a request comes at most that much too early.
 pub(crate) struct Encoder {
     timed: bool,
     waited_us: u64,

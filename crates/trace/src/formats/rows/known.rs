@@ -14,11 +14,12 @@ pub(super) struct Known {
     /// Whether further columns may follow.
     pub(super) more: bool,
     pub(super) columns: &'static str,
-    /// Where times are whole numbers only: how many nanoseconds one is. A cut time shows then.
+    /// If times are whole numbers only: the unit in nanoseconds. A truncated time is then an error.
     pub(super) whole_ns: Option<u64>,
-    /// Columns that are whole numbers in any row; with the word for the kind they tell the format.
+    /// Columns that are whole numbers in every row; together with the word for the kind they
+    /// identify the format.
     pub(super) telling: &'static [usize],
-    /// Not used, but a file that is cut within its last line shows here.
+    /// Not used, but reveals a file that is cut within its last line.
     pub(super) last: Option<usize>,
 }
 
@@ -100,7 +101,7 @@ pub(super) const KNOWN: [Known; 6] = [
 ];
 
 impl Known {
-    /// The reader of its rows. A description that cannot be used gives none; a test holds them all.
+    /// The reader of its rows. `None` for an invalid description; a test checks them all.
     pub(super) fn rows(&self) -> Option<Rows> {
         let columns: Columns = self.columns.parse().ok()?;
         let names: Vec<_> = self.names.iter().map(|name| name.as_bytes()).collect();

@@ -33,8 +33,8 @@ pub(crate) fn recognise(head: &[u8]) -> Option<Format> {
             return false;
         }
         let number = |&at: &usize| whole(cut.field(text, at), "").is_ok();
-        // Of the formats with fractions of a second all files have them in the first row; without
-        // them, such columns could be anybody's.
+        // Formats with fractions of a second have them in the first row of every file; without
+        // them, the columns are too common to identify a format.
         let time = cut.field(text, rows.time.at);
         let timed = matches!(rows.clock, Clock::Whole(_))
             || time.contains(&b'.') && decimal(time, 9, "").is_ok();
@@ -120,7 +120,7 @@ impl Rows {
         })
     }
 
-    /// Cut a row; an error where it has not as many columns as are needed.
+    /// Split a row; an error if it has too few columns.
     #[inline]
     fn cut(&self, text: &[u8], cut: &mut Cut) -> Result<(), String> {
         cut.line(text, self.separator);
@@ -185,7 +185,7 @@ fn numbers(major: u32, minor: u32) -> Result<u32, String> {
     Ok(major << MINOR_BITS | minor)
 }
 
-/// Where in a header a name stands; exactly so, or else but for capitals.
+/// The position of a name in a header; an exact match first, else ignoring case.
 fn position(names: &[&[u8]], wanted: &str) -> Result<usize, String> {
     let found = |same: fn(&[u8], &[u8]) -> bool| {
         let mut all = (0..names.len()).filter(|&at| same(names[at], wanted.as_bytes()));

@@ -84,7 +84,7 @@ fn fiu_with_a_device_of_two_numbers() {
     assert_eq!(read(Format::Fiu, text), (expected, 0));
 }
 
-/// Whole numbers in the columns of SPC could as well be a time, a place, a size and a device.
+/// Whole numbers in the columns of SPC could also be a time, an offset, a size and a device.
 #[test]
 fn what_could_be_anything_is_not_taken_for_spc() {
     let text = "100,4096,512,R,0\n200,0,512,W,0\n";
@@ -97,7 +97,7 @@ fn what_could_be_anything_is_not_taken_for_spc() {
 
 #[test]
 fn a_format_asked_for_is_not_looked_for() {
-    // A damaged first line is none of any format; who names the format is told about the line.
+    // A damaged first line matches no format; if the format is named, the error is about the line.
     let text = "1,h,0,Red,0,512,0\n2,h,0,Read,0,512,0\n";
     assert!(matches!(Reader::from_bytes(text), Err(TraceError::UnrecognisedFormat { .. })));
     let named = |format: &str| {
@@ -190,7 +190,7 @@ fn what_is_wrong_with_described_columns_is_named() {
     }
 }
 
-/// The fields of a line as a reader of one's own would cut it.
+/// The fields of a line, split in an independent way.
 fn slow_cut(text: &str, separator: char) -> Vec<String> {
     let mut fields = vec![String::new()];
     let mut inside = false;
@@ -222,7 +222,7 @@ proptest::proptest! {
         proptest::prop_assert_eq!(cut.count(), text.split_ascii_whitespace().count());
     }
 
-    /// However columns are arranged, told apart and counted, the same requests are read.
+    /// The same requests are read whatever the order, separator and numbering of columns.
     #[test]
     fn any_arrangement_reads_back(
         requests in proptest::collection::vec((0u64..1 << 40, 0u64..1 << 30, 1u32..1 << 16, proptest::bool::ANY), 1..20),
@@ -256,7 +256,7 @@ proptest::proptest! {
             let kind = if reads { Kind::Read } else { Kind::Write };
             record(time - first, lba * 512, size * 512, 0, kind)
         }).collect();
-        // Damage may lie in times far apart backwards only; sorted, they are all given out.
+        // The only damage is in times that go far backwards; sorted, all records are given out.
         proptest::prop_assert_eq!(found, expected);
     }
 
