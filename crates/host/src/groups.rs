@@ -1,4 +1,4 @@
-//! Groups of cores: which cores work for which service, and in which order they leave.
+//! Groups of cores: which cores serve which service, and in which order they are turned off.
 
 use crate::processes::ProcessPattern;
 use crate::sources::queued;
@@ -7,15 +7,15 @@ use serde::Deserialize;
 use thiserror::Error;
 use wattio_governor::Cpus;
 
-/// One group as an operator writes it.
+/// A group as configured.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct GroupConfig {
-    /// What it is called: `network`, `storage`.
+    /// Its name: `network`, `storage`.
     pub name: String,
     /// Its cores, as the kernel writes lists: `"0-7"`.
     pub cores: String,
-    /// How many always stay, by default 1.
+    /// How many always stay on, by default 1.
     #[serde(default = "cores_min_default")]
     pub cores_min: u32,
     /// The control group that runs on them, for the knob `cpu.cpuset`: its path within the
@@ -26,7 +26,7 @@ pub struct GroupConfig {
     /// control group that the knob `cpu.cpuset` moves: the kernel changes their masks with it.
     #[serde(default)]
     pub processes: Option<ProcessPattern>,
-    /// Where the server tells how many client tasks wait for one of these cores.
+    /// Where the server reports how many client tasks wait for one of these cores.
     #[serde(default)]
     pub queue: Option<queued::Config>,
 }
@@ -38,11 +38,11 @@ fn cores_min_default() -> u32 {
 /// A group whose cores were found on the host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Group {
-    /// What it is called.
+    /// Its name.
     pub name: String,
-    /// Its cores in the order of staying: the first leave last.
+    /// Its cores in the order of staying: the first are turned off last.
     pub order: Vec<u32>,
-    /// How many always stay.
+    /// How many always stay on.
     pub cores_min: u32,
     /// The control group that runs on them.
     pub cgroup: Option<String>,
@@ -70,12 +70,12 @@ impl Group {
 /// Finds the groups' cores on the host.
 ///
 /// The order of staying: node by node, within a node physical core by physical core, so that whole
-/// cores leave, and whole nodes (and with them packages) fall idle as early as can be. The lowest
-/// core stays longest; the kernel takes no other for processor 0.
+/// cores are turned off, and whole nodes (and with them packages) become idle as early as possible.
+/// The lowest core stays longest, as the kernel cannot do without processor 0.
 ///
 /// # Errors
-/// [`GroupError`] where a list is none, names cores that are not there or off, is empty or overlaps
-/// with another group, a name is used twice, or fewer cores are there than should stay.
+/// [`GroupError`] if a list is malformed, names cores that do not exist or are off, is empty or
+/// overlaps with another group, a name is used twice, or fewer cores are there than should stay.
 pub fn resolve(configs: &[GroupConfig], topology: &Topology) -> Result<Vec<Group>, GroupError> {
     let mut groups: Vec<Group> = Vec::new();
     for config in configs {
@@ -110,7 +110,7 @@ pub fn resolve(configs: &[GroupConfig], topology: &Topology) -> Result<Vec<Group
     Ok(groups)
 }
 
-/// The cores in a list, all there and on.
+/// The cores in a list, which must all exist and be on.
 fn cores(list: &str, topology: &Topology) -> Result<Cpus, String> {
     let cores: Cpus = list.parse().map_err(|error| format!("{error}"))?;
     if cores.is_empty() {

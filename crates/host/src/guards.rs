@@ -1,17 +1,18 @@
-//! What must be well before power may be saved: arrays that are whole, and files that say so.
+//! Health checks that must pass before power may be saved: complete arrays, and files that report
+//! health.
 
 use crate::Root;
 use serde::Deserialize;
 use wattio_governor::Guard;
 use wattio_units::Seconds;
 
-/// A file that says whether the storage is well: written by a cluster's own tools or a cron job.
+/// A file that says whether the storage is healthy: written by a cluster's own tools or a cron job.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CheckConfig {
     /// Its path: a plain file on this host. The loop waits for it, so it must not lie on a network.
     pub file: String,
-    /// What it says when all is well. Anything else, and a file that is missing, is trouble.
+    /// Its content when all is well. Anything else, or a missing file, is a problem.
     pub healthy: String,
 }
 
@@ -35,7 +36,7 @@ impl Guard for MdArrays {
         let arrays = names.iter().filter(|name| name.starts_with("md"));
         let degraded = |name: &&String| {
             let text = self.root.read(&format!("/sys/block/{name}/md/degraded")).ok()?;
-            // A number that cannot be read is no reason to believe that all is well.
+            // An unreadable number must not count as healthy.
             (text.trim() != "0").then(|| format!("array {name} is degraded"))
         };
         arrays.into_iter().find_map(|name| degraded(&name))
@@ -60,7 +61,7 @@ impl FileCheck {
 impl Guard for FileCheck {
     fn problem(&mut self, _: Seconds) -> Option<String> {
         let CheckConfig { file, healthy } = &self.config;
-        // Opening a pipe waits for whoever writes to it, while nobody governs.
+        // Opening a pipe would block the loop until somebody writes to it.
         if std::fs::metadata(self.root.path(file)).is_ok_and(|is| !is.is_file()) {
             return Some(format!("{file} is no plain file"));
         }

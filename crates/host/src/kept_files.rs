@@ -1,7 +1,7 @@
 //! Files that are read in every window, kept open.
 //!
-//! To open a file of the kernel takes several times as long as to read it. The kernel makes the
-//! text of its files anew for each read from the start, so one that is open tells what is so now.
+//! Opening a file of the kernel takes several times as long as reading it. The kernel generates the
+//! text afresh for each read from the start, so that an open file always shows the current state.
 
 use crate::root::{FILE_BYTES_MAX, Root};
 use rustix::fs::fstatfs;
@@ -13,7 +13,7 @@ use std::os::unix::fs::{FileExt, MetadataExt};
 
 /// The most files that are kept open; further ones are opened for each read.
 const FILES_MAX: usize = 512;
-/// More than a file of sysfs says: a page.
+/// A file of sysfs has at most a page.
 const BYTES_MIN: usize = 4 << 10;
 
 // Types of file systems, of the kernel's `magic.h`.
@@ -23,16 +23,16 @@ const CGROUP: i64 = 0x0027_e0eb;
 const CGROUP2: i64 = 0x6367_7270;
 const TMPFS: i64 = 0x0102_1994;
 
-/// Which file system a file lies in, as far as that says whether it may be kept.
+/// The kind of file system a file lies in, which says whether it may be kept open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum System {
     /// sysfs and control groups: a value comes whole in one read.
     Values,
     /// `/proc`: a long text may come in pieces.
     Texts,
-    /// Memory, in which a folder that stands for a host may lie: another file may take the name.
+    /// A file system in memory, which may hold a fake host: another file may take the name.
     Memory,
-    /// Any other: it may be served by a program, or show what it showed when it was opened.
+    /// Any other: it may be served by a program, or show its content as of when it was opened.
     Other,
 }
 
@@ -69,7 +69,7 @@ impl KeptFiles {
         &self.root
     }
 
-    /// What [`Root::read`] says: the text of a file without the line's end.
+    /// As [`Root::read`]: the text of a file without the line's end.
     ///
     /// # Errors
     /// The operating system's error.

@@ -1,4 +1,4 @@
-//! The folder under which the host's files lie.
+//! The root folder of the host's files.
 
 use std::fs;
 use std::io;
@@ -68,8 +68,8 @@ impl Root {
         self.path(path).exists()
     }
 
-    /// Whether the system says that there is no such file or folder: one that may not be looked at
-    /// is neither there nor lacking.
+    /// Whether there surely is no such file or folder: if it may not be looked at, both this and
+    /// [`Root::exists`] are false.
     #[must_use]
     pub fn lacks(&self, path: &str) -> bool {
         let looked = fs::metadata(self.path(path));

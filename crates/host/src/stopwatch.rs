@@ -1,10 +1,10 @@
-//! Monotonic time for threads of their own, to which nobody passes it in.
+//! Monotonic time for threads, which cannot be passed the time.
 
 use std::sync::Arc;
 use std::time::Instant;
 use wattio_units::Seconds;
 
-/// Monotonic time since any origin.
+/// Monotonic time since an arbitrary origin.
 pub type Stopwatch = Arc<dyn Fn() -> Seconds + Send + Sync>;
 
 /// The host's monotonic clock.

@@ -1,4 +1,4 @@
-//! What can be wrong with a configuration, whatever host it is for.
+//! Checks of a configuration that do not depend on the host.
 
 use super::{DaemonConfig, SafetyConfig};
 use crate::groups::GroupConfig;
@@ -53,7 +53,7 @@ impl DaemonConfig {
         self.safety.check()
     }
 
-    /// The law paces what it is told of: both must mean the same arrays.
+    /// The source and the knob must name the same arrays, as the law paces what the source reports.
     fn check_background(&self) -> Result<(), DescriptionError> {
         let Some(BackgroundConfig::Md(source)) = &self.background else { return Ok(()) };
         let told: BTreeSet<_> = source.devices.iter().collect();
@@ -67,11 +67,11 @@ impl DaemonConfig {
             "are {:?}, and the knob background slows md = {turned:?}: name the same arrays in both",
             source.devices
         );
-        // Shadow mode may do without any knob.
+        // Shadow mode needs no knob.
         require(self.knobs.is_empty() || same, "background.devices", message)
     }
 
-    /// What can be said of the groups' cores without looking at the host.
+    /// Checks of the groups' cores that do not need the host.
     fn check_groups(&self) -> Result<(), DescriptionError> {
         let mut taken = Cpus::default();
         for (at, group) in self.groups.iter().enumerate() {

@@ -22,7 +22,7 @@ pub const PORT: u16 = 9288;
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DaemonConfig {
-    /// What the host is called in results and on the page.
+    /// The host's name in results and on the page.
     pub name: String,
     /// The law.
     #[serde(default)]
@@ -38,13 +38,13 @@ pub struct DaemonConfig {
     /// The groups of cores.
     #[serde(rename = "group")]
     pub groups: Vec<GroupConfig>,
-    /// What may be turned. Shadow mode turns none of them.
+    /// The knobs. Shadow mode turns none of them.
     #[serde(rename = "knob", default)]
     pub knobs: Vec<KnobConfig>,
-    /// What tells or estimates power.
+    /// The power meter and the power model.
     #[serde(default)]
     pub power: PowerConfig,
-    /// When to hold back.
+    /// When to stop saving.
     #[serde(default)]
     pub safety: SafetyConfig,
     /// Socket, page and files.
@@ -60,40 +60,40 @@ pub struct PolicyConfig {
     pub name: String,
     /// Its hyperparameters, such as `plf = 0.1`; `wattio simulate --list` names them all.
     pub settings: Settings,
-    /// What is promised, such as `["mean 20% run", "p99 2 ms window"]`; empty: the mean that the
-    /// policy's own `plf` says.
+    /// The bounds, such as `["mean 20% run", "p99 2 ms window"]`; if empty, a bound on the mean by
+    /// the policy's own `plf`.
     pub bounds: Vec<Bound>,
-    /// Another policy that `observe` shows what it would have done, beside this one.
+    /// Another policy to compare with: `observe` shows what it would have done.
     pub compare: Option<String>,
-    /// Whether cores poll when they have nothing to do (SPDK, DPDK): taking them off saves most
+    /// Whether cores poll when they have nothing to do (SPDK, DPDK): turning cores off saves most
     /// then, and is tried before the frequency.
     pub idle_cores_poll: bool,
 }
 
-/// What tells or estimates power.
+/// The power meter and the power model.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct PowerConfig {
-    /// A meter of the kernel's by its name, or the table of another source. The law goes by it, too,
-    /// so it should measure all that the law turns.
+    /// One of the kernel's meters by name, or the table of another source. The law uses it too, so
+    /// it should measure everything that the law controls.
     pub meter: Option<MeterConfig>,
-    /// A model file, or `assumed` for the one that comes with wattio.
+    /// A model file, or `assumed` for the one that ships with wattio.
     pub model: Option<String>,
 }
 
-/// When to hold back.
+/// When to stop saving.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct SafetyConfig {
-    /// After a speed-up nothing is slowed down for this long.
+    /// Nothing is slowed down for this long after a speed-up.
     pub dwell: Seconds,
     /// A latency sample older than this many windows is missing.
     pub stale_after_windows: f64,
-    /// The most cores of a group that one step may take off.
+    /// The most cores of a group that one step may turn off.
     pub cores_off_max: u32,
-    /// Returns to full speed within `span` that open the circuit breaker.
+    /// This many returns to full speed within `span` open the circuit breaker.
     pub flaps_max: usize,
-    /// Failures within `span` that open it: the error budget.
+    /// This many failures within `span` open it: the error budget.
     pub errors_max: usize,
     /// The time over which both are counted.
     pub span: Seconds,
@@ -106,7 +106,7 @@ pub struct SafetyConfig {
     /// Further checks.
     #[serde(rename = "check")]
     pub checks: Vec<CheckConfig>,
-    /// The median error above which a fitted model is not estimated with.
+    /// The median error above which a fitted model is not used for estimates.
     pub model_error_max: f64,
 }
 
@@ -116,12 +116,12 @@ pub struct SafetyConfig {
 pub struct ServiceConfig {
     /// Where page and metrics are served; `"off"` serves none.
     pub listen: Listen,
-    /// Names that the page may be asked for under, besides `localhost` and addresses: a reverse
-    /// proxy's.
+    /// Host names under which the page answers, besides `localhost` and IP addresses: those of a
+    /// reverse proxy.
     pub host_names: Vec<String>,
     /// The control socket.
     pub socket: PathBuf,
-    /// Whose members may use the socket, besides root.
+    /// The group whose members may use the socket, besides root.
     pub socket_group: Option<String>,
     /// Where the snapshot of old values is kept.
     pub state: PathBuf,

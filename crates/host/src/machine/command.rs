@@ -1,5 +1,5 @@
-//! `command:NAME`: background work that pauses and resumes by a pair of commands, such as a ZFS
-//! scrub or Ceph's `noscrub`. The value is `running` or `paused`.
+//! `command:NAME`: background work that a pair of commands pauses and resumes, such as a ZFS scrub
+//! or Ceph's `noscrub`. The value is `running` or `paused`.
 //!
 //! Only commands of the configuration run: by absolute path, without a shell, as the user named
 //! there, with an empty environment, and no longer than their timeout. What they print to stderr
@@ -27,14 +27,14 @@ const TIMEOUT_S_MAX: f64 = 60.0;
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CommandConfig {
-    /// What it is called in messages and snapshots: `scrub`.
+    /// Its name in messages and snapshots: `scrub`.
     pub name: String,
     /// Program with absolute path, and its arguments.
     pub pause: Vec<String>,
-    /// The same for going on.
+    /// The same to resume.
     pub resume: Vec<String>,
-    /// Tells by its exit code whether the work is paused (0) or running (1). Without it the work
-    /// counts as running when the daemon starts, and a pause by others goes unseen.
+    /// Reports by its exit code whether the work is paused (0) or running (1). Without it, the work
+    /// counts as running when the daemon starts, and pauses by others go unseen.
     #[serde(default)]
     pub is_paused: Option<Vec<String>>,
     /// The user in `/etc/passwd` as whom they run.
@@ -60,12 +60,12 @@ pub struct CommandError {
 #[derive(Debug, Default)]
 pub(super) struct Commands(BTreeMap<String, Pair>);
 
-/// One pair with what is known of it.
+/// One pair and its known state.
 #[derive(Debug)]
 struct Pair {
     config: CommandConfig,
     user: (u32, u32),
-    /// What was last brought about by this process.
+    /// The state last set by this process.
     state: Option<&'static str>,
 }
 
@@ -135,7 +135,7 @@ impl Commands {
         Ok(())
     }
 
-    /// Nothing is the same as a state that nobody knows: a restore after a crash must write.
+    /// An unknown state equals nothing: a restore after a crash must write.
     pub(super) fn same(&self, name: &str, one: &str, other: &str) -> bool {
         let unknown = |pair: &Pair| pair.config.is_paused.is_none() && pair.state.is_none();
         one == other && !self.0.get(name).is_some_and(unknown)

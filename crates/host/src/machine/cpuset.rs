@@ -1,8 +1,8 @@
 //! `cpuset:…/cpuset.cpus@INODE`: the processors of a control group.
 //!
-//! The inode is that of the group's folder. A service that restarts gets a control group of the same
-//! name that is another place, with a value of its own; the old one is gone and nothing of it is
-//! left to restore. The kernel does not give an inode of this file system to the next group.
+//! The inode is that of the group's folder. A service that restarts gets a new control group of the
+//! same name with a value of its own; the old one is gone, and nothing of it is left to restore.
+//! The kernel does not give an inode of this file system to the next group.
 //!
 //! - Version 2: the empty list means "those of the parent". The kernel does not take it back where
 //!   there are tasks (ENOSPC, as on Linux 6.1 and 6.18); all processors that there can ever be mean
@@ -36,14 +36,15 @@ fn inode(root: &Root, folder: &str) -> Option<u64> {
     Some(fs::metadata(root.path(folder)).ok()?.ino())
 }
 
-/// The path of a place, and the inode of its folder. Without one whatever stands there is meant.
+/// The path of a place, and the inode of its folder. Without an inode, whatever group has the path
+/// is meant.
 fn split(place: &str) -> (&str, Option<u64>) {
     let parts = place.rsplit_once('@').filter(|(path, _)| path.ends_with(FILE));
     parts.and_then(|(path, inode)| Some((path, Some(inode.parse().ok()?)))).unwrap_or((place, None))
 }
 
-/// Whether the group is still the one that is meant. What was opened or read before is then of it
-/// too, as a group that was removed does not come back.
+/// Whether the group is still the one that is meant. If so, anything opened or read before belongs
+/// to it too, as a removed group does not come back.
 fn check_inode(root: &Root, path: &str, meant: Option<u64>) -> Result<(), AccessError> {
     let found = inode(root, path.trim_end_matches(FILE));
     if meant.is_none() || found == meant { Ok(()) } else { Err(AccessError::Gone) }
@@ -83,8 +84,8 @@ pub(super) fn write(root: &Root, place: &str, value: &str) -> Result<(), AccessE
         return put("\n").or_else(|_| put(&all));
     }
     if let Err(problem) = put(value) {
-        // As much of it as there is to have, rather than what there was: whoever narrowed the parent
-        // meant to leave no less. It is not what was asked for all the same.
+        // As much of it as the parent has, rather than the old value: whoever narrowed the parent
+        // meant to leave no less. It still is not what was asked for.
         if let Some(rest) = within_parent(root, folder, &cpus) {
             let _ = put(&rest.to_string());
         }
@@ -93,7 +94,7 @@ pub(super) fn write(root: &Root, place: &str, value: &str) -> Result<(), AccessE
     in_force(root, folder, &cpus)
 }
 
-/// What of a list the parent of a version 1 group has, where that is less, and not nothing.
+/// The part of a list that the parent of a version 1 group has, if that is less, and not nothing.
 fn within_parent(root: &Root, folder: &str, cpus: &Cpus) -> Option<Cpus> {
     let (parent, _) = folder.trim_end_matches('/').rsplit_once('/')?;
     let path = format!("{parent}/{FILE}");
@@ -102,8 +103,7 @@ fn within_parent(root: &Root, folder: &str, cpus: &Cpus) -> Option<Cpus> {
     (!rest.is_empty() && rest != *cpus).then_some(rest)
 }
 
-/// Writes to the group that is meant and to no other: the file of one that was removed meanwhile
-/// takes nothing.
+/// Writes to the group that is meant and to no other: the file of a removed group takes nothing.
 fn put(root: &Root, path: &str, inode: Option<u64>, text: &str) -> Result<(), AccessError> {
     let problem = |error| AccessError::of_system(&error, &format!("does not take {text:?}"));
     let file = fs::OpenOptions::new().write(true).truncate(true).open(root.path(path));
@@ -122,7 +122,7 @@ pub(super) fn possible(root: &Root) -> Option<Cpus> {
     root.read(&format!("{CPU_FOLDER}/possible")).ok()?.parse().ok()
 }
 
-/// Whether a group of version 2 runs where it was told to: the kernel takes any list, and uses the
+/// Whether a group of version 2 runs where it should: the kernel takes any list, and uses the
 /// parent's where the parent has none of it.
 fn in_force(root: &Root, folder: &str, cpus: &Cpus) -> Result<(), AccessError> {
     let Ok(text) = root.read(&format!("{folder}cpuset.cpus.effective")) else { return Ok(()) };
@@ -137,7 +137,7 @@ fn in_force(root: &Root, folder: &str, cpus: &Cpus) -> Result<(), AccessError> {
     )))
 }
 
-/// Says what the kernel's errors mean here.
+/// Explains the kernel's errors.
 fn explained(problem: AccessError, value: &str) -> AccessError {
     match problem {
         AccessError::Gone => AccessError::Gone,

@@ -7,11 +7,11 @@ use wattio_governor::{Address, MachineError};
 /// Why a place could not be read or written; the machine adds the address.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum AccessError {
-    /// There is no such place any more.
+    /// The place no longer exists.
     Gone,
     /// Something else has to change first.
     Busy(String),
-    /// The system or the value says no.
+    /// The system refuses, or the value is invalid.
     Refused(String),
 }
 

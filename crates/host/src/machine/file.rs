@@ -27,10 +27,10 @@ const FREQUENCY_TOLERANCE: f64 = 0.01;
 
 /// How long a frequency may take to be in force.
 pub(super) const SETTLES_WITHIN: Seconds = Seconds(0.1);
-/// When it is looked first, and twice as long after each look.
+/// When to look first; the pause doubles after each look.
 const SETTLES_AGAIN_AFTER: Seconds = Seconds(100e-6);
 
-/// What a file's text means.
+/// How a file's text is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Form {
     Plain,
@@ -115,7 +115,7 @@ fn online(cpu: u32) -> String {
     format!("{CPU_FOLDER}/cpu{cpu}/online")
 }
 
-/// The trouble with a file, or that its processor is off, where that explains it.
+/// The error of a file, or that its processor is off, if that explains it.
 fn off_or(root: &Root, path: &str, problem: AccessError) -> AccessError {
     match (problem, off(root, path)) {
         (AccessError::Busy(_) | AccessError::Refused(_), Some(cpu)) => AccessError::Busy(format!(
@@ -127,8 +127,8 @@ fn off_or(root: &Root, path: &str, problem: AccessError) -> AccessError {
 }
 
 /// Waits until a frequency is in force: the kernel takes the limit over in a work queue, and shows
-/// the old one until then (on Linux since 5.3; some milliseconds on a busy machine). Whoever reads
-/// back sees whether it came.
+/// the old one until then (on Linux since 5.3; some milliseconds on a busy machine). Reading back
+/// shows whether it did.
 pub(super) fn settle(
     root: &Root,
     path: &str,
@@ -165,7 +165,7 @@ pub(super) fn same(path: &str, one: &str, other: &str) -> bool {
     }
 }
 
-/// Whether `found` may be what a driver makes of a frequency.
+/// Whether `found` may be a driver's rounding of a frequency.
 pub(super) fn rounded(path: &str, value: &str, found: &str) -> bool {
     match (value.parse::<f64>(), found.parse::<f64>()) {
         (Ok(value), Ok(found)) if Form::of(path) == Form::Frequency => {
@@ -186,7 +186,7 @@ pub(super) fn restore_command(root: &Root, path: &str, value: &str) -> String {
     format!("{}echo {} > {}", on.unwrap_or_default(), quoted(value), quoted(path))
 }
 
-/// Refuses paths that no knob makes: a snapshot that somebody edited must not write anywhere.
+/// Refuses paths that no knob uses: an edited snapshot must not write just anywhere.
 fn check(path: &str) -> Result<(), AccessError> {
     // Not all of /proc: /proc/self/root is every file there is.
     let kernel = path.starts_with("/sys/") || path.starts_with("/proc/irq/");
@@ -229,8 +229,8 @@ mod tests {
         assert!(!same("/sys/x", "1", "01"));
     }
 
-    /// Each policy's file had a tenth of a second of its own: with 128 of them a tick of the loop
-    /// could take 13 s, and so could a restore.
+    /// Each policy's file had a tenth of a second of its own: with 128 of them, a tick of the loop
+    /// or a restore could take 13 s.
     #[test]
     fn frequencies_settle_within_the_time_that_there_is_for_all() {
         let folder = tempfile::tempdir().unwrap();

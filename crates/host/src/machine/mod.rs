@@ -67,7 +67,7 @@ impl LinuxMachine {
     }
 }
 
-/// What is said of an address that no scheme knows: it comes from an edited or foreign snapshot.
+/// The error for an address of an unknown scheme, from an edited or foreign snapshot.
 fn unknown(address: &Address) -> AccessError {
     AccessError::refused(format!(
         "scheme {:?} is none of \"file\", \"cpuset\", \"affinity\", \"command\", \"nvme\"",
@@ -95,7 +95,7 @@ impl MachineView for LinuxMachine {
             "file" => file::is_gone(&self.root, rest),
             "cpuset" => cpuset::is_gone(&self.root, rest),
             "affinity" => affinity::is_gone(&self.root, rest),
-            // Few, and dear to ask.
+            // Few, and expensive to query.
             _ => false,
         }
     }
@@ -142,7 +142,7 @@ impl MachineView for LinuxMachine {
     }
 
     fn outlives_boot(&self, address: &Address) -> bool {
-        // Whatever the kernel holds is gone with it; what a command did may be stored anywhere.
+        // The kernel's state is gone after a reboot; what a command did may be stored anywhere.
         address.scheme() == "command"
     }
 

@@ -1,10 +1,10 @@
 //! `nvme:nvme0`: the power state of an NVMe drive (feature 2), a number as `nvme` takes it.
 //!
 //! The kernel has no file for it, only the ioctl for admin commands, which `nvme` (nvme-cli) calls.
-//! It runs for the drives of the configuration and no others, as the daemon's own user.
+//! It runs only for the configured drives, as the daemon's own user.
 //!
-//! An admin command may wake a resting drive, so that the drive is asked after each write and
-//! otherwise once in a minute: a change by somebody else is seen that much later.
+//! An admin command may wake a sleeping drive, so the drive is queried after each write and
+//! otherwise once a minute: a change by somebody else is seen that much later.
 
 use super::error::AccessError;
 use super::program::{Budget, Program};
@@ -18,7 +18,7 @@ use wattio_units::Seconds;
 
 /// How long `nvme` may take: the loop waits for it.
 const TIMEOUT: Seconds = Seconds(5.0);
-/// How long an answer counts.
+/// How long an answer is valid.
 const ASKED_AGAIN_AFTER: Seconds = Seconds(60.0);
 /// The bits of feature 2 that have a meaning: power state and workload hint.
 const VALUE_MASK: u32 = 0xff;
@@ -37,7 +37,7 @@ pub struct NvmeTool {
 /// The drives that may be talked to.
 pub(super) struct Drives {
     tools: Vec<NvmeTool>,
-    /// What each drive said last, and when.
+    /// Each drive's last answer, and when it came.
     known: BTreeMap<String, (Seconds, String)>,
     clock: Stopwatch,
 }
@@ -94,7 +94,7 @@ impl Drives {
         self.run(root, device, "set-feature", &["--feature-id=2", &value], budget).map(|_| ())
     }
 
-    /// The longest that a question or an order may take.
+    /// The longest that a command may take.
     pub fn timeout(&self) -> Seconds {
         if self.tools.is_empty() { Seconds(0.0) } else { TIMEOUT }
     }
@@ -130,7 +130,7 @@ impl NvmeTool {
     /// For each power state of a drive, from 0: whether it still takes requests in it.
     ///
     /// # Errors
-    /// Says why the drive does not tell.
+    /// Says why the drive gives no answer.
     pub(crate) fn operational(&self, root: &Root, device: &str) -> Result<Vec<bool>, String> {
         let told = self.run(root, device, "id-ctrl", &["--raw-binary"], &Budget::default());
         let bytes = told.map_err(|problem| match problem {
@@ -140,7 +140,7 @@ impl NvmeTool {
         operational(&bytes).map_err(|message| format!("{device}: {message}"))
     }
 
-    /// A controller's name only: what comes from a snapshot that somebody edited is no path.
+    /// A controller's name only: an edited snapshot must not smuggle in a path.
     fn serves(&self, device: &str) -> bool {
         let digits = device.strip_prefix("nvme").unwrap_or_default();
         !digits.is_empty()

@@ -1,9 +1,8 @@
 //! Running a program: by absolute path, without a shell, with an empty environment, and no longer
 //! than its timeout. What it prints to stderr goes to the daemon's.
 //!
-//! The loop waits for programs. Those of one tick share a [`Budget`], so that one that hangs, when
-//! it is asked and when it should act and when it is asked again, holds the loop no longer than
-//! once.
+//! The loop waits for programs. Those of one tick share a [`Budget`], so that a hanging program
+//! holds the loop no longer than one timeout, however often it is called.
 
 use super::error::AccessError;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -27,21 +26,21 @@ pub(super) struct Program<'a> {
     pub user: (u32, u32),
     /// Ended when it takes longer, with what it started.
     pub timeout: Seconds,
-    /// What it may take together with others.
+    /// The time it shares with others.
     pub budget: &'a Budget,
 }
 
-/// The time that programs, or frequencies that settle, may take together; none is set at first.
+/// The time that programs, or settling frequencies, may take together; unlimited at first.
 #[derive(Debug, Default)]
 pub(super) struct Budget(Cell<Option<Seconds>>);
 
 impl Budget {
-    /// From now on they may take so long; `None`: each as long as it may alone.
+    /// From now on they may take this long in total; `None`: each may take its own timeout.
     pub fn set(&self, span: Option<Seconds>) {
         self.0.set(span);
     }
 
-    /// How long one may take that may take `timeout` alone; `None` if nothing is left.
+    /// How long a program with this `timeout` may take; `None` if nothing is left.
     pub(super) fn allows(&self, timeout: Seconds) -> Option<Seconds> {
         let left = self.0.get().unwrap_or(timeout);
         (left.0 > 0.0).then_some(if left < timeout { left } else { timeout })
@@ -53,13 +52,13 @@ impl Budget {
 }
 
 impl Program<'_> {
-    /// Runs it to its end; what it prints to stdout is lost.
+    /// Runs it to its end; its stdout is discarded.
     pub fn status(&self) -> Result<ExitStatus, AccessError> {
         self.run(Stdio::null()).map(|(status, _)| status)
     }
 
-    /// What it printed, where it ended well. One that prints more than a pipe holds waits for a
-    /// reader until its time is over.
+    /// Its output, if it succeeded. A program that prints more than a pipe holds blocks until its
+    /// timeout.
     pub fn output(&self) -> Result<Vec<u8>, AccessError> {
         let (status, stdout) = self.run(Stdio::piped())?;
         if !status.success() {
@@ -67,7 +66,7 @@ impl Program<'_> {
         }
         let mut bytes = Vec::new();
         if let Some(stdout) = stdout {
-            // It has ended, but what it left running may hold the pipe open.
+            // It has ended, but a process that it left running may hold the pipe open.
             rustix::io::ioctl_fionbio(&stdout, true).map_err(|error| self.failed(error))?;
             match stdout.take(OUTPUT_BYTES_MAX).read_to_end(&mut bytes) {
                 Err(error) if error.kind() != std::io::ErrorKind::WouldBlock => {
@@ -108,7 +107,7 @@ impl Program<'_> {
         Err(AccessError::refused(format!("{program} was ended after {timeout}")))
     }
 
-    /// A program that is not there is no place that is gone.
+    /// A missing program does not mean that the place is gone.
     fn failed(&self, error: impl std::fmt::Display) -> AccessError {
         let program = self.argv.first().map_or("", String::as_str);
         AccessError::refused(format!("{program}: {error}"))

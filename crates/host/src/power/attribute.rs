@@ -9,8 +9,8 @@ use std::os::unix::fs::FileExt;
 /// More than any number takes.
 const BYTES: usize = 64;
 
-/// The file. It stays open where it lies in sysfs, which makes its text anew for each read: to open
-/// it takes several times as long as to read it. Elsewhere another file may have its name by now.
+/// The file. It stays open if it lies in sysfs, which generates its text for each read, as opening
+/// takes several times as long as reading. Elsewhere another file may have its name by now.
 #[derive(Debug)]
 pub(super) struct Attribute {
     path: String,
@@ -39,7 +39,7 @@ impl Attribute {
     pub fn number(&mut self, root: &Root) -> Result<u64, String> {
         let path = &self.path;
         let mut buffer = [0; BYTES];
-        // What cannot be read any more (its device went) may be there again under its name.
+        // A file that cannot be read any more (its device is gone) may be back under its name.
         let kept = self.kept.as_ref().and_then(|file| read(file, &mut buffer).ok());
         let count = match kept {
             Some(count) => count,

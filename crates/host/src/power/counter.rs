@@ -1,7 +1,7 @@
 //! A counter that wraps at a known range.
 
-/// So many readings in a row without any advance: the counter is stuck. Virtual machines and some
-/// platforms show zones that never count.
+/// A counter is stuck after this many readings in a row without any advance. Virtual machines and
+/// some platforms show zones that never count.
 const STUCK_READINGS: u32 = 10;
 
 /// The sum over a counter's wraps.

@@ -1,7 +1,7 @@
-//! What tells power: energy counters of the processor (RAPL) and sensors (hwmon).
+//! Power meters of the kernel: energy counters of the processor (RAPL) and sensors (hwmon).
 //!
-//! RAPL tells energy, so a reading is the mean power since the reading before; hwmon tells power
-//! at the moment, or its own mean, and energy is that power held until the next reading.
+//! RAPL counts energy, so a reading is the mean power since the previous one; hwmon shows current
+//! power, or its own mean, and energy is that power held until the next reading.
 
 mod attribute;
 mod counter;
@@ -18,15 +18,15 @@ use wattio_units::Seconds;
 /// A meter found on the host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MeterInfo {
-    /// By which it is opened: `rapl:package-0`, `hwmon:power_meter/power1`.
+    /// Its name, by which it is opened: `rapl:package-0`, `hwmon:power_meter/power1`.
     pub name: String,
     /// What it measures.
     pub what: String,
-    /// Why it cannot be read now, and what would do.
+    /// Why it cannot be read now, and how to fix it.
     pub problem: Option<String>,
 }
 
-/// What a meter says.
+/// A reading of a meter.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PowerReading {
     /// Mean power since the reading before in watts, or the sensor's own value.
@@ -43,7 +43,7 @@ pub struct PowerReading {
 pub struct PowerError {
     /// Which meter.
     pub meter: String,
-    /// What was wrong, and what would do.
+    /// What was wrong, and how to fix it.
     pub message: String,
 }
 
@@ -105,13 +105,13 @@ impl Meters {
 }
 
 impl Meter {
-    /// By which it was opened.
+    /// Its name.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Whether it counts energy, and does not show power at the moment.
+    /// Whether it counts energy rather than showing current power.
     #[must_use]
     pub const fn counts_energy(&self) -> bool {
         matches!(self.kind, Kind::Rapl(_))

@@ -1,4 +1,4 @@
-//! Meters that are read many times a second, in a thread of its own, into files of records.
+//! Meters read many times a second, by a thread of its own, into files of records.
 //!
 //! A record is what `python/wattio/recording/samples.py` reads: nanoseconds since 1970 and on the
 //! monotonic clock as `i64`, power in watts, energy in joules since opening, and the counter, as
@@ -22,19 +22,19 @@ const FLUSH_NS: i64 = 250_000_000;
 /// A meter to be sampled.
 #[derive(Debug)]
 pub struct Sampled {
-    /// The open meter, which its opener may go on to read when the sampler has let go of it.
+    /// The open meter, which its opener may read again once the sampler has released it.
     pub meter: Arc<Mutex<Meter>>,
     /// Zero of the times at which the meter is read.
     pub opened: Instant,
     /// Whether its energy is counted, and not only its power held from reading to reading.
     pub counts_energy: bool,
-    /// The most that is believed.
+    /// The highest plausible power.
     pub most: Watts,
     /// Takes the records.
     pub file: File,
 }
 
-/// How a meter fares.
+/// The state of sampling of one meter.
 #[derive(Debug, Default)]
 pub struct SamplingStatus {
     newest_ns: AtomicI64,
@@ -55,7 +55,7 @@ impl SamplingStatus {
         self.missed.load(Ordering::Relaxed)
     }
 
-    /// Why it is not sampled any more.
+    /// Why it is no longer sampled.
     #[must_use]
     pub fn failure(&self) -> Option<String> {
         self.failure.lock().unwrap_or_else(PoisonError::into_inner).clone()
@@ -84,7 +84,7 @@ impl Sampler {
         Self { statuses, stop, thread: Some(thread) }
     }
 
-    /// How the meters fare, in the order in which they were handed in.
+    /// The state of each meter, in the order in which they were given.
     #[must_use]
     pub fn statuses(&self) -> &[Arc<SamplingStatus>] {
         &self.statuses
@@ -94,7 +94,7 @@ impl Sampler {
     pub fn stop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {
-            // A panic there has left records that are whole.
+            // A panic there has left whole records.
             let _ = thread.join();
         }
     }
@@ -146,7 +146,7 @@ impl Outlet {
         written.map_err(|error| format!("its records cannot be written: {error}"))
     }
 
-    /// Notes a failure; whether there was none.
+    /// Records a failure; returns whether there was none.
     fn passes(&self, outcome: Result<(), String>) -> bool {
         let Err(message) = outcome else { return true };
         *self.status.failure.lock().unwrap_or_else(PoisonError::into_inner) = Some(message);
@@ -163,7 +163,7 @@ fn run(outlets: &mut Vec<Outlet>, period_ns: u32, stopped: &AtomicBool) {
         let flushing = due_ns >= flush_ns;
         outlets.retain_mut(|outlet| {
             let sampled = outlet.sample();
-            // A meter that failed is let go of: what it had said is written first.
+            // A failed meter is released after its pending records are written.
             let written = if flushing || sampled.is_err() { outlet.flush() } else { Ok(()) };
             outlet.passes(sampled.and(written))
         });
@@ -171,7 +171,7 @@ fn run(outlets: &mut Vec<Outlet>, period_ns: u32, stopped: &AtomicBool) {
             flush_ns = due_ns + FLUSH_NS;
         }
         due_ns += period_ns;
-        // One that is just over is still met, late; more are gone.
+        // One due time that has just passed is still served, late; earlier ones are lost.
         let skipped = (now_ns(ClockId::Monotonic) - due_ns) / period_ns;
         if skipped > 0 {
             due_ns += skipped * period_ns;

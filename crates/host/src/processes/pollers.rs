@@ -2,18 +2,19 @@
 //!
 //! To the kernel their cores are fully used whatever the load, so utilisation must come from the
 //! server itself. Between two looks a poller ran in user mode nearly all the time and hardly ever
-//! gave its core away by itself. Sources: `proc_pid_stat(5)`, `proc_pid_status(5)`.
+//! yielded its core. Sources: `proc_pid_stat(5)`, `proc_pid_status(5)`.
 
 use super::{pids, threads};
 use crate::Root;
 use std::collections::BTreeMap;
 use wattio_units::Seconds;
 
-/// What the kernel tells times in to programs, on all machines.
+/// The unit of times in `/proc`, on all machines.
 const TICK: Seconds = Seconds(0.01);
 /// From this share of the time in user mode on.
 const SHARE_MIN: f64 = 0.9;
-/// Up to so many waits a second: a thread that computes for its requests waits for each of them.
+/// At most this many waits a second: a thread that computes for its requests waits for each of
+/// them.
 const WAITS_PER_S_MAX: f64 = 10.0;
 
 /// What a thread did since it began.
@@ -40,7 +41,7 @@ pub struct Poller {
     pub comm: String,
     /// Share of the time in user mode.
     pub user_share: f64,
-    /// How often it gave its core away by itself.
+    /// How often it yielded its core voluntarily.
     pub waits_per_s: f64,
 }
 

@@ -8,7 +8,7 @@ const KERNEL: u64 = 0x0020_0000;
 /// One process or thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stat {
-    /// When it started, in clock ticks since boot: with the number it names it for good.
+    /// When it started, in clock ticks since boot: with the number it identifies it for good.
     pub start: u64,
     /// Whether it ended and only waits for its parent to notice.
     pub ended: bool,

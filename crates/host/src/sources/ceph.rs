@@ -25,7 +25,7 @@ pub struct Config {
     /// Admin sockets of OSDs; `*` in the last part stands for any text:
     /// `["/var/run/ceph/ceph-osd.*.asok"]`.
     pub sockets: Vec<String>,
-    /// How often to ask; when left out twice a window and at least four times a second.
+    /// How often to ask; by default twice a window and at least four times a second.
     pub interval: Option<Seconds>,
     /// How long to wait for an answer.
     #[serde(default = "timeout_default")]
@@ -91,7 +91,7 @@ struct Osds {
 /// Starts to ask in a thread of its own.
 ///
 /// # Errors
-/// When the configuration makes no sense. An OSD that does not run is no error yet.
+/// When the configuration makes no sense. An OSD that does not run is not an error yet.
 pub fn open(
     config: &Config,
     root: &Root,

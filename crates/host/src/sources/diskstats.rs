@@ -1,9 +1,9 @@
 //! Latency of block devices from `/proc/diskstats`.
 //!
-//! This is the time that the device and its queue took, seen from the kernel: it ends where the
-//! block layer ends, so time in the server's own queues, in its network and in its tasks is not in
-//! it. Flushes and discards are not counted. The kernel tells whole milliseconds; within that
-//! millisecond the sum is carried on with the last mean, see `fine.rs`.
+//! This is the time that the device and its queue took, seen from the kernel: it ends at the block
+//! layer, so it excludes time in the server's own queues, network and tasks. Flushes and discards
+//! are not counted. The kernel counts whole milliseconds; within a millisecond the sum is
+//! interpolated with the last mean, see `interpolated.rs`.
 
 use super::differences::{Differences, Totals, sum_windows};
 use super::interpolated::InterpolatedSum;

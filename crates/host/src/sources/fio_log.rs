@@ -1,4 +1,4 @@
-//! Latency from the logs of fio, for tests: `--write_lat_log` with one line for each request.
+//! Latency from fio's logs, for tests: `--write_lat_log` with one line for each request.
 //!
 //! fio must not average (`log_avg_msec`, or each line would count as one request); it writes its
 //! logs when a job ends. Lines are `time ms, latency ns, direction, block size, offset` and newer

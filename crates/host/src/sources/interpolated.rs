@@ -1,9 +1,9 @@
-//! Sums that the kernel tells in whole milliseconds.
+//! Sums that the kernel shows in whole milliseconds.
 
 /// Two truncated counters are added up.
 const TRUNCATED_MS: f64 = 2.0;
 
-/// A sum of milliseconds that is known to whole ones only, carried on in between.
+/// A sum of milliseconds of which only whole ones are known, interpolated in between.
 ///
 /// The true sum lies between what the kernel prints and [`TRUNCATED_MS`] more. Ten requests of 80 us
 /// would look like a latency of zero in one window and of 100 us in the next; so the sum is
@@ -26,7 +26,7 @@ impl InterpolatedSum {
             self.requests = requests;
             return self.sum_ms;
         }
-        // Never all of the room, so that there is some left for the next window.
+        // Never all of the range, so that some is left for the next window.
         let most = (self.sum_ms + (least + TRUNCATED_MS)) / 2.0;
         let expected = self
             .mean_ms

@@ -76,7 +76,7 @@ impl LatencyConfig {
     /// Opens the source; `period` is the governor's window.
     ///
     /// # Errors
-    /// [`SourceError`] where the configuration names what is not there or makes no sense.
+    /// [`SourceError`] if the configuration names something that does not exist or makes no sense.
     pub fn open(
         &self,
         root: &Root,
@@ -97,7 +97,7 @@ impl CpuConfig {
     /// Opens the source; `period` is the governor's window.
     ///
     /// # Errors
-    /// [`SourceError`] where the configuration names what is not there or makes no sense.
+    /// [`SourceError`] if the configuration names something that does not exist or makes no sense.
     pub fn open(&self, root: &Root, period: Seconds) -> Result<Box<dyn CpuSource>, SourceError> {
         Ok(match self {
             Self::ProcStat(config) => Box::new(proc_stat::ProcStat::open(config, root)?),
@@ -111,7 +111,7 @@ impl BackgroundConfig {
     /// Opens the source, while knobs hold nothing.
     ///
     /// # Errors
-    /// [`SourceError`] where the configuration names what is not there or makes no sense.
+    /// [`SourceError`] if the configuration names something that does not exist or makes no sense.
     pub fn open(&self, root: &Root) -> Result<Box<dyn BackgroundSource>, SourceError> {
         Ok(match self {
             Self::Md(config) => Box::new(md::Md::open(config, root)?),

@@ -1,19 +1,19 @@
-//! A source that waits for others, asked in a thread of its own.
+//! A source that may block, polled by a thread of its own.
 
 use super::worker::Worker;
 use crate::Stopwatch;
 use wattio_governor::{LatencySample, LatencySource, SourceError};
 use wattio_units::Seconds;
 
-/// The shortest time between two questions.
+/// The shortest time between two polls.
 pub(super) const INTERVAL_MIN: Seconds = Seconds(0.001);
-/// How often others are asked when nothing is said.
+/// The default interval of polls.
 const INTERVAL_DEFAULT: Seconds = Seconds(0.25);
 
-/// How often to ask: as configured, else twice a window and at least four times a second.
+/// How often to poll: as configured, else twice a window and at least four times a second.
 ///
 /// # Errors
-/// When it is configured too short.
+/// When the configured time is too short.
 pub(super) fn interval(
     source_name: &str,
     configured: Option<Seconds>,
@@ -27,10 +27,10 @@ pub(super) fn interval(
     at_least(source_name, "interval", interval, INTERVAL_MIN)
 }
 
-/// A time of the configuration that may not be shorter than another.
+/// A configured time that must not be too short.
 ///
 /// # Errors
-/// When it is.
+/// When it is too short.
 pub(super) fn at_least(
     source_name: &str,
     key: &str,
@@ -43,10 +43,10 @@ pub(super) fn at_least(
     Err(SourceError::new(source_name, format!("{key} = {span} is too short; at least {least}")))
 }
 
-/// A source in a thread of its own: handing out its samples never waits.
+/// A source in a thread of its own: fetching its samples never blocks.
 ///
-/// A sample is as old as the question that it answers, so a slow answer is an old one. Samples
-/// that nobody fetched are merged. An error is handed out until a question is answered again.
+/// A sample is as old as the poll that it answers, so a slow answer is an old one. Samples that
+/// were not fetched are merged. An error is returned until a poll succeeds again.
 pub struct Polled {
     name: String,
     interval: Seconds,
@@ -54,14 +54,14 @@ pub struct Polled {
     worker: Worker<Latest>,
 }
 
-/// What the source last answered, and what it has to tell.
+/// The source's last answer and note.
 #[derive(Debug, Default)]
 struct Latest {
     slot: Slot,
     note: Option<String>,
 }
 
-/// What was last answered.
+/// The last answer.
 #[derive(Debug, Default)]
 pub(super) struct Slot {
     sample: Option<LatencySample>,
@@ -69,7 +69,7 @@ pub(super) struct Slot {
 }
 
 impl Polled {
-    /// Asks the source now and every `interval`.
+    /// Polls the source now and every `interval`.
     ///
     /// # Errors
     /// When no thread can be started.
@@ -105,8 +105,8 @@ impl Slot {
         }
     }
 
-    /// Hands out what there is, `now` on the governor's clock, `ticked` on the thread's: they have
-    /// different origins.
+    /// Returns what there is; `now` is on the governor's clock and `ticked` on the thread's, which
+    /// have different origins.
     pub(super) fn fetch(
         &mut self,
         now: Seconds,
@@ -150,7 +150,7 @@ mod tests {
 
     type Answer = Result<Option<LatencySample>, SourceError>;
 
-    /// Returns what the test sends; says when it is asked and when it is gone.
+    /// Answers what the test sends; reports when it is asked and when it is dropped.
     struct Scripted {
         answers: Receiver<Answer>,
         asked: Sender<Seconds>,
@@ -204,7 +204,7 @@ mod tests {
             Self { answers, polled, asked, time }
         }
 
-        /// Returns the question that was asked, and waits for the next one.
+        /// Answers the pending question, and waits for the next one.
         fn answer(&self, answer: Answer) {
             self.answers.send(answer).unwrap();
             self.asked.recv().unwrap();

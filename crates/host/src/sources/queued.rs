@@ -1,10 +1,10 @@
-//! What waits for a core, told by the servers themselves: a gauge of each group's queue on a metrics
-//! page, beside whatever tells the cores' use.
+//! Tasks that wait for a core, reported by the servers themselves: a gauge of each group's queue on
+//! a metrics page, beside the source of utilisation.
 //!
-//! The kernel does not tell it. Its run queues hold threads that are ready to run, while a server's
-//! requests wait in queues of its own; pressure (`/proc/pressure/cpu`) is a share of time and no
-//! number of tasks; `/proc/schedstat` tells a mean over all tasks, background ones too, and only where
-//! the kernel was built for it and it was switched on.
+//! The kernel does not know them. Its run queues hold threads that are ready to run, while a
+//! server's requests wait in queues of its own; pressure (`/proc/pressure/cpu`) is a share of time
+//! and no number of tasks; `/proc/schedstat` tells a mean over all tasks, background ones too, and
+//! only where the kernel was built for it and it was switched on.
 
 use super::polled::{INTERVAL_MIN, interval};
 use super::prometheus::http::Client;
@@ -19,7 +19,7 @@ use wattio_units::Seconds;
 
 /// How long a page is waited for.
 const TIMEOUT: Duration = Duration::from_secs(1);
-/// What was read so many windows ago is not what waits now; as for latency.
+/// A value that is this many windows old is stale, as for latency.
 const WINDOWS_MAX: f64 = 2.0;
 /// More than any queue holds.
 const QUEUED_MAX: f64 = 1e9;
@@ -36,12 +36,12 @@ pub struct Config {
     /// Labels that a series must have.
     #[serde(default)]
     pub labels: BTreeMap<String, String>,
-    /// How often to read the page; when left out twice a window and at least four times a second.
+    /// How often to read the page; by default twice a window and at least four times a second.
     pub interval: Option<Seconds>,
 }
 
 impl Config {
-    /// What can be said of it without looking at the host.
+    /// Checks that do not need the host.
     ///
     /// # Errors
     /// The key below `queue`, and what is allowed.
@@ -57,7 +57,7 @@ impl Config {
     }
 }
 
-/// A source of use, with what waits for each group's cores.
+/// A source of utilisation, with the tasks that wait for each group's cores.
 pub struct WithQueues {
     inner: Box<dyn CpuSource>,
     queues: Vec<Option<Queue>>,
@@ -72,10 +72,10 @@ struct Queue {
     worker: Worker<Option<(Seconds, Result<u64, String>)>>,
 }
 
-/// The source itself where no group has a queue to be read.
+/// The source itself if no group has a queue to read.
 ///
 /// # Errors
-/// [`SourceError`] where a configuration makes no sense. A page that does not answer is no error.
+/// [`SourceError`] if a configuration makes no sense. A page that does not answer is not an error.
 pub fn beside(
     inner: Box<dyn CpuSource>,
     queues: &[Option<Config>],
@@ -100,7 +100,7 @@ impl Queue {
         let mut client = Client::new(url, TIMEOUT);
         let (metric, labels) = (config.metric.clone(), config.labels.clone());
         let read = move || {
-            // As old as the question.
+            // As old as the request.
             let at = stopwatch();
             let value = client.get().and_then(|page| {
                 let page = String::from_utf8_lossy(page);

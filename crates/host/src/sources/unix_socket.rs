@@ -1,4 +1,4 @@
-//! Questions over UNIX sockets.
+//! Queries over UNIX sockets.
 
 use std::io::{Error, ErrorKind};
 use std::os::unix::net::UnixStream;
@@ -9,7 +9,7 @@ use wattio_units::Seconds;
 /// The most that is read of one answer.
 pub(super) const ANSWER_BYTES_MAX: u64 = 8 << 20;
 
-/// Connects to a peer that has this long for each part of its answer.
+/// Connects with a timeout for each read and write.
 pub(super) fn connect(path: &Path, timeout: Seconds) -> Result<UnixStream, Error> {
     let timeout = Duration::try_from_secs_f64(timeout.0.min(60.0)).unwrap_or(Duration::MAX);
     let stream = UnixStream::connect(path)?;
@@ -18,7 +18,7 @@ pub(super) fn connect(path: &Path, timeout: Seconds) -> Result<UnixStream, Error
     Ok(stream)
 }
 
-/// What an error means for the one who asked.
+/// Explains an error to the user.
 pub(super) fn explain(error: &Error, timeout: Seconds) -> String {
     match error.kind() {
         ErrorKind::WouldBlock | ErrorKind::TimedOut => format!("no whole answer within {timeout}"),

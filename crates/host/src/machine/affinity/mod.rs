@@ -1,4 +1,4 @@
-//! `affinity:1234@5678`: on which processors the threads of a process may run.
+//! `affinity:1234@5678`: the processors on which the threads of a process may run.
 //!
 //! The number after `@` is the start of process 1234 in ticks since boot: another process that is
 //! given the same number later is not touched. The value is the mask of the main thread, and of
@@ -33,10 +33,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use tasks::{LinuxTasks, Tasks, listed};
 use wattio_governor::{Address, Cpus};
 
-/// How often the threads are listed again to catch those that were born meanwhile.
+/// How often the threads are listed again to catch new ones.
 const PASSES_MAX: usize = 16;
 
-/// Where the masks of a process or thread are.
+/// A process or thread, and its masks.
 #[must_use]
 pub fn address(id: &ProcessId) -> Address {
     let thread = id.thread.map_or_else(String::new, |thread| format!("/{thread}"));
@@ -53,7 +53,7 @@ fn parse_place(place: &str) -> Option<ProcessId> {
     Some(ProcessId { pid: pid.parse().ok()?, thread: Some(thread), start })
 }
 
-/// The process or thread, if it still is the one that was meant.
+/// The process or thread, if it is still the one that was meant.
 fn find(root: &Root, place: &str) -> Result<ProcessId, AccessError> {
     if root.folder() != std::path::Path::new("/") {
         return Err(AccessError::refused("affinity is of running processes: the root must be /"));
@@ -112,7 +112,7 @@ fn masks_of(tasks: &impl Tasks, id: &ProcessId) -> Result<Masks, AccessError> {
     }
     for thread in tasks.threads(id.pid) {
         let Some(mask) = tasks.mask_of(thread)? else { continue };
-        // Most of some hundred threads have the same: only the others are looked at closely.
+        // Most of several hundred threads have the same one: only the others are looked at closely.
         if mask != first
             && let Some(start) = tasks.start_of(id.pid, thread)
         {
@@ -178,12 +178,12 @@ fn back(
         return original.to_owned();
     };
     if marks.is_empty() {
-        // Nothing was written here: what differs is a side effect, or somebody's own doing.
+        // Nothing was written here: any difference is a side effect, or somebody else's.
         return if now.agrees(&old) { found.to_owned() } else { original.to_owned() };
     }
     let everything = tasks.everything(id.pid);
     let written = marks.iter().filter_map(|mark| mark.parse::<Cpus>().ok());
-    // A mask reads as what of it the group has, and is on.
+    // A mask reads as its part that is in the group and online.
     let seen = |mask: Cpus| {
         let narrowed = everything.as_ref().map(|everything| mask.and(everything));
         [Some(mask), narrowed.filter(|mask| !mask.is_empty())]
@@ -194,7 +194,8 @@ fn back(
     target.to_string()
 }
 
-/// What tells a value that was written from the one before, see [`wattio_governor::MachineView::marks`].
+/// The marks that tell a written value from the one before, see
+/// [`wattio_governor::MachineView::marks`].
 pub(super) fn marks(original: &str, value: &str) -> BTreeSet<String> {
     let (Ok(original), Ok(value)) = (original.parse::<Masks>(), value.parse::<Masks>()) else {
         return BTreeSet::new();

@@ -1,4 +1,4 @@
-//! The kernel's side of masks: which threads there are, and where each may run.
+//! Masks in the kernel: which threads there are, and where each may run.
 
 use crate::machine::cgroups::Cgroups;
 use crate::machine::cpuset::possible;
@@ -23,7 +23,7 @@ pub(super) trait Tasks {
     /// Sets the mask of one thread; `false` when it ended.
     fn confine(&self, thread: u32, mask: &Cpus) -> Result<bool, AccessError>;
 
-    /// Where the process's control group lets it run now, as far as that is known.
+    /// Where the process's control group lets it run now, if known.
     fn everything(&self, pid: u32) -> Option<Cpus>;
 
     /// What "all processors" is written as, where the group's own ones may be written as that.
@@ -81,7 +81,7 @@ impl Tasks for LinuxTasks<'_> {
         Cgroups::find(self.0).processors_of(self.0, pid).or_else(online)
     }
 
-    /// Not while a processor is off: its return is no growth of the group.
+    /// Not while a processor is off: its return would look like growth of the group.
     fn freely(&self) -> Option<Cpus> {
         let list = |name: &str| self.0.read(&format!("{CPU_FOLDER}/{name}")).ok();
         if list("online") == list("present") { possible(self.0) } else { None }

@@ -61,8 +61,8 @@ fn a_command_that_hangs_is_ended_with_what_it_started() {
     assert_eq!(commands.read("scrub", &Budget::default()).unwrap(), RUNNING);
 }
 
-/// A command that hung when it was asked, when it was to act and when it was asked again held the
-/// loop for three times its timeout.
+/// A command that hung when queried, when acting and when queried again held the loop for three
+/// times its timeout.
 #[test]
 fn the_commands_of_one_tick_share_their_time() {
     let folder = tempfile::tempdir().unwrap();

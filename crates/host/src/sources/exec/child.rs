@@ -1,4 +1,4 @@
-//! A command that runs as long as it is listened to, and is started again when it ends.
+//! A command that runs as long as somebody reads it, and is restarted when it ends.
 
 use crate::machine::program::ended;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -24,17 +24,17 @@ pub(in crate::sources) struct BackOff {
     pub most: Duration,
 }
 
-/// What came from the command.
+/// Output of the command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Output {
     /// A line that is text.
     Line(String),
-    /// The command or its line is in trouble.
+    /// The command failed, or printed something that is not a line of text.
     Failure(String),
 }
 
-/// Runs the command again and again until the other end of `stopped` is dropped. `handle` says
-/// whether what it heard made sense; the wait is short again after that.
+/// Runs the command again and again until the other end of `stopped` is dropped. `handle` returns
+/// whether the output made sense, which resets the back-off.
 pub(super) fn listen(
     mut command: Command,
     back_off: BackOff,
@@ -62,7 +62,7 @@ pub(super) fn listen(
     }
 }
 
-/// A running command; ended with all that it started when this is dropped.
+/// A running command; killed with everything it started when this is dropped.
 struct Running(Child);
 
 impl Drop for Running {
@@ -92,7 +92,7 @@ impl Running {
                 Err(error) => return Some(format!("cannot be read: {error}")),
             }
         }
-        // It may have closed its output only; then it is of no use any more.
+        // It may only have closed its output; then it is of no use any more.
         let ended = ended(&self.0, ENDING_MAX).unwrap_or(false);
         match self.0.try_wait() {
             Ok(Some(status)) if ended => Some(format!("ended with {status}")),

@@ -5,7 +5,7 @@ use wattio_governor::{GroupUse, LatencySample};
 use wattio_law::{InFlight, LatencyHistogram};
 use wattio_units::Seconds;
 
-/// What a command says of the time since its line before. All keys are optional; a latency source
+/// A command's report on the time since its previous line. All keys are optional; a latency source
 /// needs `requests`, a source of utilisation `utilisation`, one of power `power_w`.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -14,7 +14,7 @@ pub struct Line {
     pub requests: Option<u64>,
     /// Requests that arrived.
     pub arrived: Option<u64>,
-    /// Requests under way now.
+    /// Requests in flight now.
     pub in_flight: Option<u64>,
     /// How long the oldest of those has been waiting, in seconds.
     pub oldest_s: Option<f64>,
@@ -25,11 +25,11 @@ pub struct Line {
     /// The share of reads among them, 0 to 1.
     pub read_share: Option<f64>,
     /// Upper edge in microseconds, ascending, and requests above the edge before; the last edge may
-    /// be `null`: no edge.
+    /// be `null` for none.
     pub buckets: Option<Vec<(Option<f64>, u64)>>,
     /// Share of the active cores' time spent for clients, 0 to 1, one entry for each group.
     pub utilisation: Option<Vec<f64>>,
-    /// The same in background work; none where it is left out.
+    /// The same for background work; 0 if left out.
     pub utilisation_background: Option<Vec<f64>>,
     /// Tasks of clients that wait for a core now, one entry for each group.
     pub queued: Option<Vec<u64>>,
@@ -73,10 +73,10 @@ pub fn parse(text: &str) -> Result<Line, String> {
 }
 
 impl Line {
-    /// What it says of latency.
+    /// Its latency sample.
     ///
     /// # Errors
-    /// When it says nothing.
+    /// When it has none.
     pub fn sample(self, at: Seconds) -> Result<LatencySample, String> {
         let requests = self.requests.ok_or("it has no requests")?;
         let some = requests > 0;
@@ -97,10 +97,10 @@ impl Line {
         })
     }
 
-    /// What it says of each group.
+    /// Its utilisation by group.
     ///
     /// # Errors
-    /// When it says nothing, or does not say it of both kinds of work alike.
+    /// When it has none, or its lists differ in length.
     pub fn uses(self) -> Result<Vec<GroupUse>, String> {
         let clients = self.utilisation.ok_or("it has no utilisation")?;
         let background = self.utilisation_background.unwrap_or_else(|| vec![0.0; clients.len()]);

@@ -70,7 +70,7 @@ impl Config {
     }
 }
 
-/// A thread that listens to the command, and what it heard last.
+/// A thread that reads the command, and what it read last.
 pub(super) struct Listener<T> {
     heard: Arc<Mutex<T>>,
     stop: Option<UnixStream>,
@@ -84,7 +84,7 @@ impl<T> Listener<T> {
 }
 
 impl<T: Default + Send + 'static> Listener<T> {
-    /// `post` puts into the slot what a line says, or what is wrong with it or the command.
+    /// `post` puts a line's content into the slot, or what is wrong with it or the command.
     pub(super) fn start<L: 'static>(
         name: &str,
         command: Command,
@@ -121,7 +121,7 @@ impl<T> Drop for Listener<T> {
     fn drop(&mut self) {
         self.stop = None;
         if let Some(thread) = self.thread.take() {
-            // A panic of the thread was reported when it happened.
+            // A panic of the thread was already reported.
             let _ = thread.join();
         }
     }
@@ -167,7 +167,7 @@ impl LatencySource for ExecLatency {
     }
 }
 
-/// The utilisation that was told since the governor asked.
+/// The utilisation reported since the governor last asked.
 #[derive(Debug, Default)]
 struct UseSlot {
     at: Option<Seconds>,
@@ -187,7 +187,7 @@ impl UseSlot {
             for (sum, group) in self.sum.iter_mut().zip(&uses) {
                 sum.utilisation_clients += group.utilisation_clients;
                 sum.utilisation_background += group.utilisation_background;
-                // What waits now, not what waited at the first line.
+                // The queue now, not at the first line.
                 sum.queued = group.queued;
             }
             self.lines += 1.0;
@@ -197,7 +197,7 @@ impl UseSlot {
         (self.at, self.error) = (Some(at), None);
     }
 
-    /// The mean of the lines since the last call; where there was none, what was told then.
+    /// The mean of the lines since the last call; without any, the previous result.
     fn fetch(&mut self) -> Vec<GroupUse> {
         if !self.sum.is_empty() {
             let lines = self.lines;

@@ -1,4 +1,4 @@
-//! How far arrays' resync and check have come, from `/sys/block/mdN/md/`.
+//! The progress of arrays' resync and check, from `/sys/block/mdN/md/`.
 //!
 //! `sync_completed` moves in steps of up to a sixteenth of the array; between them `sync_speed`,
 //! which is the kernel's mean of the last half minute, carries the position on.
@@ -29,7 +29,7 @@ const CLASS: &str = "md";
 const SECTORS_PER_CORE_S: f64 = 2_097_152.0;
 /// The kernel's speeds are in KiB/s.
 const SECTORS_PER_KIB: f64 = 2.0;
-/// The kernel's mean speed reaches back this far.
+/// The kernel's mean speed covers this long.
 const SPEED_SPAN: Seconds = Seconds(30.0);
 /// The table `kind = "md"`.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
@@ -70,7 +70,7 @@ struct Pass {
     speed_full: Option<f64>,
 }
 
-/// What an array says.
+/// The state of an array.
 enum ArrayState {
     Idle,
     Recovering,
@@ -86,10 +86,10 @@ struct Reading {
 }
 
 impl Md {
-    /// Looks at the limits that nothing of ours has lowered yet.
+    /// Reads the limits before any of our knobs lowers them.
     ///
     /// # Errors
-    /// When an array is not there or has nothing to resync.
+    /// When an array does not exist or never resyncs.
     pub fn open(config: &Config, root: &Root) -> Result<Self, SourceError> {
         let name = format!("md {}", config.devices.join(" "));
         let refused = |message: String| SourceError::new(&name, message);
@@ -158,7 +158,7 @@ impl BackgroundSource for Md {
 }
 
 impl Array {
-    /// An array that was stopped has nothing to tell.
+    /// A stopped array has nothing to report.
     fn read(&self, root: &Root) -> Result<ArrayState, String> {
         let device = &self.device;
         match read(root, device, "sync_action", action)? {
@@ -180,7 +180,7 @@ impl Array {
     fn window(&mut self, now: Seconds, reading: Reading) -> Option<BackgroundObservation> {
         let Reading { completed, all, speed, limit } = reading;
         let slowed = limit < self.limit_full;
-        // Sectors that went back are another pass's.
+        // If sectors go back, it is another pass.
         let same = |pass: &Pass| pass.all == all && pass.completed <= completed;
         let Some(last) = self.pass.filter(same) else {
             let speed_full = (!slowed && speed > 0.0).then_some(speed);

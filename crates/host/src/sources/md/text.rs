@@ -1,11 +1,11 @@
-//! What the files of an array say.
+//! Parsing of an array's files.
 
 /// What an array is doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// Nothing, or it waits to be told.
+    /// Nothing, or it is frozen.
     Rests,
-    /// A disk that was missing is filled.
+    /// A new disk is being filled.
     Recovers,
     /// Work that can be slowed: resync, check, repair, reshape.
     Works,

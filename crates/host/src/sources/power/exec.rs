@@ -8,14 +8,14 @@ use crate::sources::exec::{BACK_OFF, Config, Listener};
 use wattio_governor::{PowerSource, SourceError};
 use wattio_units::{Seconds, Watts};
 
-/// The command, and what it said.
+/// The command and its output.
 pub(super) struct ExecMeter {
     name: String,
     stopwatch: Stopwatch,
     listener: Listener<EnergySlot>,
 }
 
-/// What was told since it was last fetched: each line adds the energy since the one before.
+/// Energy since the last fetch: each line adds that since the one before.
 #[derive(Debug)]
 pub(super) struct EnergySlot {
     energy: Means,

@@ -9,7 +9,7 @@ use wattio_units::{Seconds, Watts};
 #[derive(Debug)]
 pub(super) struct KernelMeter {
     meter: Meter,
-    /// Whether the last reading failed: what the next one tells began before its window.
+    /// Whether the last reading failed: the next one then covers more than its window.
     missed: bool,
 }
 

@@ -2,12 +2,12 @@
 
 use wattio_units::{Seconds, Watts};
 
-/// Of a counter that moves less often than so many windows, no window's power is known.
+/// If a counter moves less often than once in this many windows, no window's power is known.
 const WINDOWS_MAX: f64 = 1.5;
-/// A counter that stands still for so long does not count.
+/// A counter that stands still for this long does not count at all.
 const STUCK_AFTER: Seconds = Seconds(10.0);
 
-/// What was read since it was last told.
+/// What was read since the last window.
 #[derive(Debug)]
 pub(super) struct Means {
     scale: f64,
@@ -44,16 +44,16 @@ impl Means {
     }
 
     /// Of a counter of energy; one unit is `scale` joules. `range` is the value after which it
-    /// begins at zero again, if known.
+    /// starts at zero again, if known.
     pub const fn of_energy(scale: f64, range: Option<f64>, interval: Seconds) -> Self {
         let counter = Counter { range, sum: 0.0, value: None, moved: None, told: None };
         Self { scale, readings: Readings::Energy(counter), interval, told_at: None }
     }
 
-    /// Takes in a reading.
+    /// Adds a reading.
     ///
     /// # Errors
-    /// When it cannot be one, or is not of the same counting as the one before.
+    /// When it is implausible, or the counter was reset.
     pub fn take(&mut self, at: Seconds, value: f64) -> Result<(), String> {
         if !(value.is_finite() && value >= 0.0) {
             return Err(format!("says {value}, which is neither power nor energy"));
@@ -71,14 +71,14 @@ impl Means {
     /// Mean power since the last call; `None` if nothing was read since, and at the first call.
     ///
     /// # Errors
-    /// When nothing is counted, or too seldom for windows as long as these.
+    /// When nothing is counted, or too rarely for windows of this length.
     pub fn tell(&mut self, now: Seconds) -> Result<Option<Watts>, String> {
         let window = self.told_at.replace(now).map(|told_at| now - told_at);
         match &mut self.readings {
             Readings::Power(sum, count) => {
                 let mean = (*count > 0).then(|| *sum / f64::from(*count) * self.scale);
                 (*sum, *count) = (0.0, 0);
-                // Those before the first call are of no window.
+                // Readings before the first call belong to no window.
                 Ok(mean.filter(|_| window.is_some()).map(Watts))
             }
             Readings::Energy(counter) => {
@@ -95,7 +95,7 @@ impl Means {
         }
     }
 
-    /// Forgets what was read: the time until the next reading is of no window.
+    /// Drops what was read: the time until the next reading belongs to no window.
     pub fn miss(&mut self) {
         match &mut self.readings {
             Readings::Power(sum, count) => (*sum, *count) = (0.0, 0),
@@ -135,7 +135,8 @@ impl Counter {
         Ok(())
     }
 
-    /// The time from the move that was told of before to the last one, and what was counted.
+    /// The time from the last move that was reported to the latest one, and what was counted
+    /// between them.
     fn tell(&mut self, now: Seconds) -> Result<Option<(Seconds, f64)>, String> {
         let Some(moved) = self.moved else { return Ok(None) };
         if now - moved.0 > STUCK_AFTER {
@@ -179,7 +180,7 @@ mod tests {
         assert_eq!(at(&mut counter, 4.0, 95.0), Ok(Some(40.0)));
     }
 
-    /// A page that is made every five seconds says nothing of windows of half a second.
+    /// A page that is updated every five seconds says nothing about windows of half a second.
     #[test]
     fn a_counter_that_moves_seldom_tells_of_no_window_and_says_so() {
         let mut counter = Means::of_energy(1.0, None, Seconds(0.25));

@@ -1,5 +1,5 @@
-//! Where the power of each window comes from: a meter of the kernel's by its name, or a `kind` of
-//! source with its keys. The law does without what a source cannot tell.
+//! Where the power of each window comes from: one of the kernel's meters by name, or a `kind` of
+//! source with its keys. The law can do without power.
 
 mod exec;
 pub mod file;
@@ -65,7 +65,7 @@ impl<'de> Deserialize<'de> for MeterConfig {
 }
 
 impl MeterConfig {
-    /// What can be said of it without looking at the host.
+    /// Checks that do not need the host.
     ///
     /// # Errors
     /// The key below `power.meter`, and what is allowed.
@@ -89,7 +89,7 @@ impl MeterConfig {
     /// Opens the source; `period` is the governor's window.
     ///
     /// # Errors
-    /// [`SourceError`] where the configuration names what is not there or makes no sense.
+    /// [`SourceError`] if the configuration names something that does not exist or makes no sense.
     pub fn open(
         &self,
         root: &Root,

@@ -26,12 +26,12 @@ pub struct Config {
     pub url: String,
     /// The metric, by its whole name: `ipmi_dcmi_power_consumption_watts`.
     pub metric: String,
-    /// Labels that a series must have: `{ package = "0" }`. All series when left out.
+    /// Labels that a series must have: `{ package = "0" }`. All series by default.
     #[serde(default)]
     pub labels: BTreeMap<String, String>,
     /// The unit of the metric: power, or energy that is counted.
     pub unit: Unit,
-    /// How often to read the page; when left out twice a window and at least four times a second.
+    /// How often to read the page; by default twice a window and at least four times a second.
     pub interval: Option<Seconds>,
     /// How long to wait for the page.
     #[serde(default = "timeout_default")]
@@ -86,7 +86,7 @@ impl Slot {
 /// Starts to read the page.
 ///
 /// # Errors
-/// When the configuration makes no sense. A server that does not answer is no error yet: it may
+/// When the configuration makes no sense. A server that does not answer is not an error yet: it may
 /// start later.
 pub(super) fn open(
     config: &Config,
@@ -103,7 +103,7 @@ pub(super) fn open(
     let mut frozen = Frozen::default();
     let theirs = stopwatch.clone();
     let read = move || {
-        // As old as the question.
+        // As old as the request.
         let at = theirs();
         let value = client.get().and_then(|page| {
             let value = text::value(&String::from_utf8_lossy(page), &metric, &labels)?;

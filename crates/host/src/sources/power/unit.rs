@@ -1,8 +1,8 @@
-//! Units of what meters show.
+//! Units of meters.
 
 use serde::Deserialize;
 
-/// The unit of a number: of power at the moment, or of energy that is counted.
+/// The unit of a meter's number: of current power, or of counted energy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 pub enum Unit {
     /// Watts.

@@ -16,7 +16,7 @@ pub struct Url {
 /// Reads an address.
 ///
 /// # Errors
-/// Says what is wrong and what would do.
+/// Says what is wrong and what is allowed.
 pub fn parse(text: &str) -> Result<Url, String> {
     let refused = |why: &str| {
         Err(format!("url = {text:?} {why}; write for example \"http://127.0.0.1:9100/metrics\""))

@@ -10,7 +10,7 @@ pub enum Event {
     Issue(Step),
     /// The device answered a request, or the first part of it.
     Complete(Step),
-    /// The kernel's buffer was full, and so many events are lost.
+    /// The kernel's buffer was full, and this many events are lost.
     Lost(u64),
 }
 

@@ -23,7 +23,7 @@ struct World {
     /// How many changes of the world may still happen; `None`: any number.
     left: Option<usize>,
     changes: usize,
-    /// A thread is born to some other one now and then.
+    /// Now and then some thread starts another.
     births: Option<Xoshiro256PlusPlus>,
 }
 
@@ -31,7 +31,7 @@ struct World {
 struct Shared(Arc<Mutex<World>>);
 
 impl World {
-    /// Whether the next change still comes about, or the daemon was killed before.
+    /// Whether the next change still happens, or the daemon was killed before it.
     fn lives(&mut self) -> bool {
         self.changes += 1;
         match &mut self.left {
@@ -188,11 +188,11 @@ impl Shared {
         self.0.lock().unwrap().changes
     }
 
-    /// Restores as often as that is killed, and once more.
+    /// Restores as often as restoring is killed, and once more.
     fn restore(&self, kills: &[usize]) {
         for &kill in kills {
             self.0.lock().unwrap().left = Some(kill);
-            // Hands that were not opened are dropped, which restores; of that nothing comes about.
+            // A writer that failed to open is dropped, which restores; none of that takes effect.
             if let Ok((writer, _)) = self.open() {
                 std::mem::forget(writer);
             }
@@ -203,7 +203,7 @@ impl Shared {
         assert_eq!(writer.held(), 0);
     }
 
-    /// Every thread runs where it did; whoever was born meanwhile has what its parent may have had.
+    /// Every thread runs where it did; a thread started meanwhile has what its parent may have had.
     fn is_as_before(&self, count: u32, told: &str) {
         let world = self.0.lock().unwrap();
         assert_eq!(world.snapshot, None, "{told}");
