@@ -46,7 +46,7 @@ impl Trip {
     #[must_use]
     pub const fn reason(self) -> &'static str {
         match self {
-            Self::Flapping => "breaker: saving and full speed took turns too often",
+            Self::Flapping => "breaker: too many changes between saving and full speed",
             Self::Errors => "breaker: the error budget is spent",
         }
     }

@@ -15,7 +15,8 @@ pub struct Cpus(Vec<u32>);
 /// Why a text is not a list of processors.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 #[error(
-    "{text:?} is not a list of processors: {part:?} is no number up to {CPU_MAX} and no range \"2-5\""
+    "{text:?} is not a list of processors: {part:?} is neither a number up to {CPU_MAX} nor a \
+     range \"2-5\""
 )]
 pub struct CpusError {
     text: String,

@@ -211,7 +211,7 @@ impl Host {
                     self.account.foreign += 1;
                     let message = format!(
                         "{knob}: {address} was set to {written:?} and is now {found:?}: somebody \
-                         else's, left alone from now on"
+                         else changed it, and it is left alone from now on"
                     );
                     self.event(Severity::Warning, message);
                 }

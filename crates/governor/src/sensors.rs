@@ -127,7 +127,7 @@ impl Sensors {
             if uses.len() == active.len() && uses.iter().all(plausible) {
                 Ok(uses)
             } else {
-                let message = format!("told of {} groups, there are {}", uses.len(), active.len());
+                let message = format!("reported {} groups, there are {}", uses.len(), active.len());
                 Err(SourceError::new(self.cpu.name(), message))
             }
         });

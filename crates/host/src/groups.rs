@@ -118,7 +118,7 @@ fn cores(list: &str, topology: &Topology) -> Result<Cpus, String> {
     }
     let missing = cores.without(&topology.present);
     if !missing.is_empty() {
-        return Err(format!("{missing} are not there; this host has {}", topology.present));
+        return Err(format!("{missing} do not exist; this host has {}", topology.present));
     }
     let off = cores.without(&topology.online);
     if !off.is_empty() {
@@ -136,7 +136,7 @@ pub(crate) fn check_cgroup(cgroup: &str) -> Result<(), String> {
     let odd = inner.split('/').any(|part| part.is_empty() || part == "." || part == "..");
     if odd || cgroup.starts_with("/sys/") {
         return Err(format!(
-            "{cgroup:?} is no path of a control group within its hierarchy, such as \
+            "{cgroup:?} is not the path of a control group within its hierarchy, such as \
              \"/system.slice/etcd.service\""
         ));
     }
@@ -201,7 +201,7 @@ mod tests {
             let message = resolve(groups, &topology()).unwrap_err().to_string();
             assert!(message.contains(says), "{message}");
         };
-        refused(&[group("a", "0-9")], "9 are not there; this host has 0-8");
+        refused(&[group("a", "0-9")], "9 do not exist; this host has 0-8");
         refused(&[group("a", "7-8")], "8 are off");
         refused(&[group("a", "")], "this host has 0-7");
         refused(&[group("a", "x")], "group \"a\", cores");
@@ -214,7 +214,7 @@ mod tests {
         refused(&[GroupConfig { cores_min: 0, ..group("a", "0-1") }], "between 1 and");
         for path in ["etcd", "/", "/a/../b", "/sys/fs/cgroup/a", "", "/a//b"] {
             let config = GroupConfig { cgroup: Some(path.to_owned()), ..group("a", "0") };
-            refused(&[config], "no path of a control group");
+            refused(&[config], "not the path of a control group");
         }
     }
 }

@@ -63,13 +63,13 @@ impl Guard for FileCheck {
         let CheckConfig { file, healthy } = &self.config;
         // Opening a pipe would block the loop until somebody writes to it.
         if std::fs::metadata(self.root.path(file)).is_ok_and(|is| !is.is_file()) {
-            return Some(format!("{file} is no plain file"));
+            return Some(format!("{file} is not a plain file"));
         }
         match self.root.read(file) {
             Ok(text) if text.trim() == healthy.trim() => None,
             Ok(text) => {
                 let said: String = text.trim().chars().take(80).collect();
-                Some(format!("{file} says {said:?} and not {healthy:?}"))
+                Some(format!("{file} says {said:?}, not {healthy:?}"))
             }
             Err(error) => Some(format!("{file}: {error}")),
         }
@@ -115,6 +115,6 @@ mod tests {
         assert!(made.unwrap().success());
         let config = CheckConfig { file: "/pipe".into(), healthy: "OK".into() };
         let mut guard = FileCheck::new(&Root::new(folder.path()), &config);
-        assert!(guard.problem(Seconds(0.0)).unwrap().contains("no plain file"));
+        assert!(guard.problem(Seconds(0.0)).unwrap().contains("not a plain file"));
     }
 }

@@ -28,7 +28,7 @@ pub enum LockError {
         error: io::Error,
     },
     /// Others may write there, and could make wattio write anything as an old value.
-    #[error("what is restored is trusted, and cannot be kept here: {0}")]
+    #[error("old values are trusted when they are restored, so they cannot be kept here: {0}")]
     Untrusted(#[from] Untrusted),
     /// Another process has it.
     #[error("another wattio acts on this host ({}); it restores what it changed when it ends", told(path, *holder))]

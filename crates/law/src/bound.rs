@@ -121,7 +121,7 @@ impl FromStr for Statistic {
             Some(percent) if percent > 0.0 && percent < 100.0 => {
                 Ok(Self::Quantile(percent / 100.0))
             }
-            _ => Err(format!("{text:?} is no statistic")),
+            _ => Err(format!("{text:?} is not a statistic")),
         }
     }
 }

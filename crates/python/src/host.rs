@@ -22,7 +22,7 @@ create_exception!(
     wattio._core,
     HostError,
     PyException,
-    "The host lacks what was asked of it, or says no: which place, what it said, what would do."
+    "The host lacks what was asked for, or refuses: which place, why, and how to fix it."
 );
 
 /// By whom the snapshot says that a place was written to.
@@ -192,7 +192,8 @@ fn parsed(text: &str) -> PyResult<Address> {
     match text.split_once(':') {
         Some((scheme, rest)) if !scheme.is_empty() => Ok(Address::new(scheme, rest)),
         _ => {
-            let message = "is no address: it is a scheme and a place, such as file:/sys/...";
+            let message =
+                "is not an address: it must be a scheme and a place, such as file:/sys/...";
             Err(Fault::new(format!("{text:?} {message}")).into())
         }
     }
@@ -207,8 +208,8 @@ fn write(writer: &mut RestorableWriter, address: &Address, value: &str) -> Resul
         return Err(match note {
             Note::Failed { message, .. } => message,
             Note::Foreign { address, written, found, .. } => format!(
-                "{address} was set to {written:?} and is now {found:?}: somebody else's, left alone \
-                 from now on"
+                "{address} was set to {written:?} and is now {found:?}: somebody else changed it, \
+                 and it is left alone from now on"
             ),
         });
     }
@@ -217,7 +218,7 @@ fn write(writer: &mut RestorableWriter, address: &Address, value: &str) -> Resul
     if writer.look().took(address, value, &found) {
         return Ok(());
     }
-    Err(format!("{address} is {found:?} and was left to somebody else, who changed it"))
+    Err(format!("{address} is {found:?} because somebody else changed it, and was left alone"))
 }
 
 /// The places that were put back; an error where some could not be.

@@ -106,7 +106,7 @@ fn devices(root: &Root) -> Finding {
         return Finding::new("source diskstats", false, "no block device in /sys/block");
     }
     let text =
-        format!("devices {}; tells device time only, not what clients wait", names.join(", "));
+        format!("devices {}; shows device time only, not what clients wait", names.join(", "));
     Finding::new("source diskstats", true, text)
 }
 
@@ -187,7 +187,7 @@ fn meter(config: &MeterConfig, root: &Root, period: Seconds) -> Finding {
     let every = Duration::try_from_secs_f64(period.0).unwrap_or(ANSWERS_WITHIN);
     match answer_of(every, |now| source.sample(now)) {
         Ok(Some(power)) => Finding::new(WHAT, true, format!("answers: {power}")),
-        Ok(None) => Finding::new(WHAT, false, "opens, and tells no power for three seconds"),
+        Ok(None) => Finding::new(WHAT, false, "opens, but shows no power for three seconds"),
         Err(error) => Finding::new(WHAT, false, error.to_string()),
     }
 }
@@ -219,7 +219,7 @@ fn latency(config: &DaemonConfig, root: &Root, period: Seconds) -> Finding {
             let text = format!("answers: {} requests{}", sample.requests, mean.unwrap_or_default());
             Finding::new(WHAT, true, text)
         }
-        Ok(None) => Finding::new(WHAT, false, "opens, and says nothing for three seconds"),
+        Ok(None) => Finding::new(WHAT, false, "opens, but says nothing for three seconds"),
         Err(error) => Finding::new(WHAT, false, error.to_string()),
     }
 }

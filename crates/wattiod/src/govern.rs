@@ -127,8 +127,8 @@ fn silence(status: &Status) -> Option<String> {
 /// Shadow mode assumes that what it measures is full speed.
 fn warn_of_others(root: &Root) {
     if Lock::host_is_held(root) {
-        let message = "a daemon acts on this host: what it slows is taken for full speed here; \
-                       pause it meanwhile (wattiod pause)";
+        let message = "a daemon acts on this host, and what it slows down is taken for full speed \
+                       here; pause it meanwhile (wattiod pause)";
         log(Severity::Warning, message);
     }
 }
@@ -226,7 +226,7 @@ fn reload(
     }
     let refused = match read_trusted(&options.config, &options.root) {
         Ok(new) if new.config.service != source.config.service => {
-            let what = "[service] differs, which takes effect at the next start only; put it \
+            let what = "[service] differs, which only takes effect at the next start; put it \
                         back, or restart the daemon";
             Some(what.to_owned())
         }
@@ -241,7 +241,7 @@ fn reload(
                     daemon.go_on(lasting);
                     daemon.tell(
                         Severity::Info,
-                        "configuration reloaded, counts begin anew".to_owned(),
+                        "configuration reloaded, counts start again".to_owned(),
                         clock.utc_ns(),
                     );
                     let _ = sd_notify::notify(&[NotifyState::Ready]);
@@ -250,14 +250,14 @@ fn reload(
                 Err(error) => {
                     daemon = build(options, source, lock, clock)?;
                     daemon.go_on(lasting);
-                    Some(format!("{error:#}; counts begin anew"))
+                    Some(format!("{error:#}; counts start again"))
                 }
             }
         }
         Err(error) => Some(format!("{error:#}")),
     };
     if let Some(refused) = refused {
-        let message = format!("not reloaded, the old configuration goes on: {refused}");
+        let message = format!("not reloaded, the old configuration stays in force: {refused}");
         daemon.tell(Severity::Error, message, clock.utc_ns());
     }
     let _ = sd_notify::notify(&[NotifyState::Ready]);

@@ -16,7 +16,7 @@ pub struct Status {
     pub policy: String,
     /// Its state: `unstable`, `stable`, `idle`.
     pub state: Option<String>,
-    /// Why the last step decided as it did.
+    /// Reason for the last step's decision.
     pub reason: String,
     /// Why full speed is forced, if it is.
     pub forced: Option<String>,

@@ -148,7 +148,8 @@ pub fn verdict(status: &Status) -> String {
         let _ = write!(
             text,
             "\nthe model is off by {:.1} % (median; 90th percentile {:.1} %) over {} windows at \
-                 full speed that were kept out of its fit; what fewer cores do is its word",
+                 full speed that were kept out of its fit; what fewer cores do is only its \
+                 prediction",
             median * 100.0,
             p90 * 100.0,
             shadow.windows_kept_out

@@ -291,7 +291,7 @@ impl RestorableWriter {
         self.machine.settle(address, value);
         let found = self.machine.read(address)?;
         let as_wanted = self.machine.took(address, value, &found);
-        let message = format!("{value:?} was written and {found:?} is read back");
+        let message = format!("{value:?} was written, but {found:?} was read back");
         self.note_write(address, found);
         if as_wanted {
             return Ok(());

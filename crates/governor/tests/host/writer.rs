@@ -161,7 +161,7 @@ fn a_value_that_is_not_read_back_is_a_failure() {
     world.lock().unwrap().forgetting.insert(cores_of(0));
     let applied = writer.apply("cores", &narrow(&cores_of(0), "3"));
     let said = format!("{:?}", applied.notes);
-    assert!(applied.failed() && said.contains("is read back"), "{said}");
+    assert!(applied.failed() && said.contains("was read back"), "{said}");
     assert!(writer.inspect(5).is_empty(), "and not somebody else's doing");
 }
 

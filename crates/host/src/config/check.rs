@@ -82,7 +82,11 @@ impl DaemonConfig {
             })?;
             require(!cores.is_empty(), key("cores"), "is empty")?;
             let twice = cores.and(&taken);
-            require(twice.is_empty(), key("cores"), format!("{twice} belong to a group before"))?;
+            require(
+                twice.is_empty(),
+                key("cores"),
+                format!("{twice} already belong to another group"),
+            )?;
             let count = cores.len();
             let few = (1..=count).contains(&(group.cores_min as usize));
             let message = format!("is {}; allowed is 1 to the group's {count}", group.cores_min);

@@ -139,7 +139,8 @@ impl<'de> Deserialize<'de> for Listen {
         }
         let wrong = || {
             let message = format!(
-                "listen = {text:?} is no address with a port such as \"127.0.0.1:9288\", and not \"off\""
+                "listen = {text:?} is neither an address with a port such as \"127.0.0.1:9288\" \
+                 nor \"off\""
             );
             serde::de::Error::custom(message)
         };
@@ -249,7 +250,7 @@ cores = "0-3"
             ("[safety]\ncool_down = \"2 h\"\ncool_down_max = \"1 h\"", "safety.cool_down_max"),
             ("[service]\nlisten = \"everywhere\"", "127.0.0.1:9288"),
             ("[[group]]\nname = \"more\"\ncores = \"0-\"", "group[1].cores"),
-            ("[[group]]\nname = \"more\"\ncores = \"3-4\"", "3 belong to a group before"),
+            ("[[group]]\nname = \"more\"\ncores = \"3-4\"", "3 already belong to another group"),
             (
                 "queue = { url = \"h\", metric = \"m\" }",
                 "group[0].queue.url: url = \"h\" does not begin",

@@ -93,7 +93,7 @@ impl BackgroundConfig {
             knob.paused.push((Address::new("command", &command.name), PAUSED.to_owned()));
         }
         if knob.scaled.is_empty() && knob.paused.is_empty() {
-            return Err("names no work: md, weight, freeze or commands".to_owned());
+            return Err("names no work; set md, weight, freeze or commands".to_owned());
         }
         Ok(Box::new(knob))
     }
@@ -136,7 +136,7 @@ impl Scaled {
         let text = root.read(path).map_err(|error| format!("{path}: {error}"))?;
         // md writes "200000 (system)".
         let number = text.split_whitespace().next().and_then(|word| word.parse::<u32>().ok());
-        let full = number.ok_or_else(|| format!("{path} holds {text:?} and no number"))?;
+        let full = number.ok_or_else(|| format!("{path} holds {text:?}, not a number"))?;
         Ok(Self { address, file, full: f64::from(full) * file.scale })
     }
 }

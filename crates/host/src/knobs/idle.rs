@@ -218,7 +218,7 @@ impl NvmeConfig {
             None => Err(format!("power_state = {state}: {device} has 0 to {last}")),
             Some(false) if !self.accept_non_operational => Err(format!(
                 "power_state = {state}: {device} takes no requests in this state, and has to wake \
-                 for each; take an operational one, or set accept_non_operational = true"
+                 for each; choose an operational one, or set accept_non_operational = true"
             )),
             Some(_) => Ok((Address::new("nvme", device), state.to_string())),
         }
@@ -251,7 +251,7 @@ impl DiskConfig {
             });
             for file in needed {
                 let address = file.of_device(root, &device).ok_or_else(|| {
-                    format!("{device} has no {}: it is no SCSI or ATA disk", file.name())
+                    format!("{device} has no {}: it is not a SCSI or ATA disk", file.name())
                 })?;
                 // The kernel answers EIO where the driver does not suspend by itself.
                 root.read(address.rest()).map_err(|error| {
@@ -282,7 +282,7 @@ impl SataConfig {
         let known: Vec<_> =
             files_of(SATA).flat_map(|file| &file.values).map(String::as_str).collect();
         if !known.contains(&self.policy.as_str()) {
-            return Err(format!("policy {:?} is none of {}", self.policy, known.join(", ")));
+            return Err(format!("policy {:?} is not one of {}", self.policy, known.join(", ")));
         }
         if self.policy.starts_with("min_power") && !self.accept_data_loss {
             return Err(format!(
@@ -299,8 +299,8 @@ impl SataConfig {
                 let now = root.read(address.rest()).unwrap_or_default();
                 if !file.values.contains(&now) {
                     return Err(format!(
-                        "{} holds {now:?}, which the kernel does not take back; set it to one of \
-                         {} first",
+                        "{} holds {now:?}, which the kernel would not accept again; set it to one \
+                         of {} first",
                         address.rest(),
                         file.values.join(", ")
                     ));

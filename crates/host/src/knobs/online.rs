@@ -39,8 +39,8 @@ impl OnlineConfig {
     pub(super) fn open(&self, root: &Root, topology: &Topology, groups: &[Group]) -> Opened {
         if !self.accept_hotplug {
             return Err(
-                "takes cores off the running machine; set accept_hotplug = true for that, \
-                        or use cpu.cpuset, which does without"
+                "takes cores of the running machine offline; set accept_hotplug = true for that, \
+                 or use cpu.cpuset, which does not need it"
                     .to_owned(),
             );
         }
@@ -56,8 +56,9 @@ impl OnlineConfig {
         }
         if units.is_empty() {
             return Err(format!(
-                "none of cores {grouped} can leave: processor 0 stays, {CPU_FOLDER}/cpuN/online \
-                 must be there, and both threads of a core must be in groups"
+                "none of cores {grouped} can go offline: processor 0 stays, \
+                 {CPU_FOLDER}/cpuN/online must be there, and both threads of a core must be in \
+                 groups"
             ));
         }
         Ok(Box::new(OnlineKnob { root: root.clone(), units, decided: None }))

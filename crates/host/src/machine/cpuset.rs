@@ -76,7 +76,7 @@ pub(super) fn write(root: &Root, place: &str, value: &str) -> Result<(), AccessE
     if cpus.is_empty() {
         if is_version_1(root, path) {
             return Err(AccessError::refused(
-                "version 1 control groups with tasks take no empty list",
+                "version 1 control groups with tasks cannot have an empty list",
             ));
         }
         let all = possible(root).map(|all| all.to_string()).unwrap_or_default();
@@ -187,7 +187,7 @@ fn check(path: &str) -> Result<(), AccessError> {
     if path.starts_with("/sys/fs/cgroup/") && path.ends_with("/cpuset.cpus") {
         return Ok(());
     }
-    Err(AccessError::refused("is no /sys/fs/cgroup/…/cpuset.cpus"))
+    Err(AccessError::refused("is not a /sys/fs/cgroup/…/cpuset.cpus"))
 }
 
 #[cfg(test)]

@@ -193,7 +193,7 @@ fn check(path: &str) -> Result<(), AccessError> {
     if kernel && !path.split('/').any(|part| part == "..") {
         return Ok(());
     }
-    Err(AccessError::refused("is no file under /sys or /proc/irq"))
+    Err(AccessError::refused("is not a file under /sys or /proc/irq"))
 }
 
 #[cfg(test)]

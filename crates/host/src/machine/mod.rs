@@ -70,7 +70,7 @@ impl LinuxMachine {
 /// The error for an address of an unknown scheme, from an edited or foreign snapshot.
 fn unknown(address: &Address) -> AccessError {
     AccessError::refused(format!(
-        "scheme {:?} is none of \"file\", \"cpuset\", \"affinity\", \"command\", \"nvme\"",
+        "scheme {:?} is not one of \"file\", \"cpuset\", \"affinity\", \"command\", \"nvme\"",
         address.scheme()
     ))
 }

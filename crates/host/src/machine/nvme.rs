@@ -86,7 +86,7 @@ impl Drives {
         let number = value.parse::<u32>().ok().filter(|number| *number <= VALUE_MASK);
         let Some(number) = number else {
             return Err(AccessError::refused(format!(
-                "{value:?} is no number from 0 to {VALUE_MASK}"
+                "{value:?} is not a number from 0 to {VALUE_MASK}"
             )));
         };
         self.known.remove(device);
@@ -184,7 +184,7 @@ pub fn power_management(text: &str) -> Result<u32, String> {
         u32::from_str_radix(after.get(..end)?, 16).ok()
     });
     let short: String = text.trim().chars().take(120).collect();
-    let value = value.ok_or_else(|| format!("nvme get-feature says no value: {short:?}"))?;
+    let value = value.ok_or_else(|| format!("nvme get-feature shows no value: {short:?}"))?;
     Ok(value & VALUE_MASK)
 }
 
@@ -201,7 +201,7 @@ pub fn operational(bytes: &[u8]) -> Result<Vec<bool>, String> {
     const STATE_BYTES: usize = 32;
     /// The byte of a descriptor whose bit 1 says that no request is taken (NOPS).
     const FLAGS_AT: usize = 3;
-    let short = || format!("nvme id-ctrl says {} bytes, 4096 are needed", bytes.len());
+    let short = || format!("nvme id-ctrl returned {} bytes, 4096 are needed", bytes.len());
     let last = *bytes.get(LAST_STATE_AT).ok_or_else(short)?;
     let states = 0..=usize::from(last).min(STATE_MASK as usize);
     let flags = |state: usize| bytes.get(STATES_AT + state * STATE_BYTES + FLAGS_AT).copied();

@@ -84,7 +84,7 @@ impl Program<'_> {
         };
         let Some(timeout) = self.budget.allows(self.timeout) else {
             return Err(AccessError::refused(format!(
-                "{program} was not started: others took all the time that programs have in a tick"
+                "{program} was not started: other programs used up the time of this tick"
             )));
         };
         let began = Instant::now();
@@ -104,7 +104,7 @@ impl Program<'_> {
             return Ok((status, child.stdout.take()));
         }
         stop(&mut child);
-        Err(AccessError::refused(format!("{program} was ended after {timeout}")))
+        Err(AccessError::refused(format!("{program} was killed after {timeout}")))
     }
 
     /// A missing program does not mean that the place is gone.
@@ -167,6 +167,6 @@ mod tests {
         else {
             panic!()
         };
-        assert!(message.contains("ended after"), "{message}");
+        assert!(message.contains("killed after"), "{message}");
     }
 }

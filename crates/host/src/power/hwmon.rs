@@ -69,7 +69,9 @@ fn microwatts(root: &Root, input: &mut Attribute) -> Result<u64, String> {
     let power_uw = input.number(root)?;
     if power_uw > POWER_UW_MAX {
         let path = input.path();
-        return Err(format!("{path} says {power_uw} uW, which is no power: it does not know"));
+        return Err(format!(
+            "{path} says {power_uw} uW, which is not a power: the sensor has no value"
+        ));
     }
     Ok(power_uw)
 }

@@ -97,7 +97,7 @@ impl Meters {
         let kind = match rapl::open(root, name) {
             Some(zones) => Kind::Rapl(zones),
             None => Kind::Hwmon(
-                hwmon::open(root, name).ok_or_else(|| failed("it was taken out".to_owned()))?,
+                hwmon::open(root, name).ok_or_else(|| failed("it was removed".to_owned()))?,
             ),
         };
         Ok(Meter { name: name.to_owned(), root: root.clone(), kind, last: None })

@@ -160,7 +160,7 @@ impl Checked {
         let whole_j = whole_uj as f64 / 1e6;
         if parts_j > COMPARED_J_MIN && parts_j > whole_j * (1.0 + PARTS_EXCESS_MAX) {
             return Err(format!(
-                "{} told {whole_j:.1} J and its parts {parts_j:.1} J: one of them is wrong",
+                "{} counted {whole_j:.1} J and its parts {parts_j:.1} J: one of them is wrong",
                 self.whole.folder
             ));
         }

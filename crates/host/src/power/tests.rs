@@ -91,7 +91,7 @@ fn parts_that_exceed_their_package_are_not_believed() {
     host.joules("intel-rapl:0", 10.0);
     host.joules("intel-rapl:0:0", 30.0);
     let error = meter.read(Seconds(1.0)).unwrap_err().to_string();
-    assert!(error.contains("told 10.0 J and its parts 30.0 J"), "{error}");
+    assert!(error.contains("counted 10.0 J and its parts 30.0 J"), "{error}");
 }
 
 #[test]

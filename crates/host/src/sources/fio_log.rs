@@ -48,7 +48,7 @@ pub fn parse(line: &str) -> Result<Option<Request>, String> {
     match direction {
         0 | 1 => Ok(Some(Request { latency_ns, bytes, read: direction == 0 })),
         2 => Ok(None),
-        other => Err(format!("{line:?} has the direction {other}, which is none of 0, 1, 2")),
+        other => Err(format!("{line:?} has the direction {other}, which is not 0, 1 or 2")),
     }
 }
 

@@ -6,9 +6,8 @@
 //! and no number of tasks; `/proc/schedstat` tells a mean over all tasks, background ones too, and
 //! only where the kernel was built for it and it was switched on.
 
-use super::polled::{INTERVAL_MIN, interval};
-use super::prometheus::http::Client;
-use super::prometheus::{text, url};
+use super::polled::interval;
+use super::prometheus::gauge::{self, Gauge};
 use super::worker::Worker;
 use crate::Stopwatch;
 use serde::Deserialize;
@@ -46,14 +45,7 @@ impl Config {
     /// # Errors
     /// The key below `queue`, and what is allowed.
     pub fn check(&self) -> Result<(), (&'static str, String)> {
-        url::parse(&self.url).map_err(|message| ("url", message))?;
-        if self.metric.is_empty() || !self.metric.bytes().all(|byte| byte.is_ascii_graphic()) {
-            return Err(("metric", format!("is {:?}, no name of a metric", self.metric)));
-        }
-        if self.interval.is_some_and(|interval| interval < INTERVAL_MIN) {
-            return Err(("interval", format!("is too short; at least {INTERVAL_MIN}")));
-        }
-        Ok(())
+        gauge::check(&self.url, &self.metric, self.interval)
     }
 }
 
@@ -95,17 +87,12 @@ pub fn beside(
 impl Queue {
     fn open(config: &Config, period: Seconds, stopwatch: Stopwatch) -> Result<Self, SourceError> {
         let name = format!("queue {} {}", config.url, config.metric);
-        let url = url::parse(&config.url).map_err(|message| SourceError::new(&name, message))?;
         let interval = interval(&name, config.interval, period)?;
-        let mut client = Client::new(url, TIMEOUT);
-        let (metric, labels) = (config.metric.clone(), config.labels.clone());
+        let mut gauge = Gauge::new(&name, &config.url, &config.metric, &config.labels, TIMEOUT)?;
         let read = move || {
             // As old as the request.
             let at = stopwatch();
-            let value = client.get().and_then(|page| {
-                let page = String::from_utf8_lossy(page);
-                whole(text::value(&page, &metric, &labels)?)
-            });
+            let value = gauge.read().and_then(|(value, _)| whole(value));
             (at, value)
         };
         let worker = Worker::start(&name, interval, None, read, |slot, read| *slot = Some(read))?;
@@ -130,7 +117,7 @@ fn whole(value: f64) -> Result<u64, String> {
     if (0.0..=QUEUED_MAX).contains(&value) {
         return Ok(value.round() as u64);
     }
-    Err(format!("says {value}, which is no number of tasks"))
+    Err(format!("says {value}, which is not a number of tasks"))
 }
 
 impl CpuSource for WithQueues {
@@ -150,7 +137,7 @@ impl CpuSource for WithQueues {
             }
         }
         if problem.is_some() != self.problem.is_some() {
-            let again = || "queues of all groups are told again".to_owned();
+            let again = || "the queues of all groups are known again".to_owned();
             self.note = Some(problem.clone().unwrap_or_else(again));
         }
         self.problem = problem;
@@ -237,13 +224,13 @@ mod tests {
         *page.lock().unwrap() = "queue_depth{pool=\"io\"} -1\n".to_owned();
         until(&|uses, note| {
             let told =
-                note.is_some_and(|note| note.contains("says -1, which is no number of tasks"));
+                note.is_some_and(|note| note.contains("says -1, which is not a number of tasks"));
             assert!(!told || uses[1].queued.is_none());
             told
         });
         *page.lock().unwrap() = "queue_depth{pool=\"io\"} 0\n".to_owned();
         until(&|uses, note| {
-            note.is_some_and(|note| note.contains("told again")) && uses[1].queued == Some(0)
+            note.is_some_and(|note| note.contains("known again")) && uses[1].queued == Some(0)
         });
     }
 

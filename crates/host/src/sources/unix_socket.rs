@@ -21,7 +21,9 @@ pub(super) fn connect(path: &Path, timeout: Seconds) -> Result<UnixStream, Error
 /// Explains an error to the user.
 pub(super) fn explain(error: &Error, timeout: Seconds) -> String {
     match error.kind() {
-        ErrorKind::WouldBlock | ErrorKind::TimedOut => format!("no whole answer within {timeout}"),
+        ErrorKind::WouldBlock | ErrorKind::TimedOut => {
+            format!("no complete answer within {timeout}")
+        }
         ErrorKind::UnexpectedEof => "the answer ends early".to_owned(),
         ErrorKind::ConnectionRefused => "nobody listens there any more".to_owned(),
         ErrorKind::PermissionDenied => "may not be opened: run as root or as its user".to_owned(),

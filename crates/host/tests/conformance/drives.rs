@@ -129,13 +129,13 @@ fn drives_knobs_say_what_is_missing() {
         "kind = 'nvme.power'\ndevices = ['nvme0']\nlatency = '1 h'",
         "latency = 1 h is not between",
     );
-    missing("kind = 'disk.runtime'\ndevices = ['nvme0n1']", "no SCSI or ATA disk");
+    missing("kind = 'disk.runtime'\ndevices = ['nvme0n1']", "not a SCSI or ATA disk");
     missing("kind = 'disk.runtime'\ndevices = ['sda']\nwake = '1 h'", "wake = 1 h is not between");
     missing("kind = 'sata.alpm'\ndevices = ['host2']", "SATA host");
-    missing("kind = 'sata.alpm'\ndevices = ['host0']\npolicy = 'off'", "none of max_performance");
+    missing("kind = 'sata.alpm'\ndevices = ['host0']\npolicy = 'off'", "not one of max_performance");
     missing("kind = 'sata.alpm'\ndevices = ['host0']\npolicy = 'min_power'", "has lost data");
     tree.write("/sys/class/scsi_host/host0/link_power_management_policy", "keep_firmware_settings");
-    missing("kind = 'sata.alpm'\ndevices = ['host0']", "does not take back");
+    missing("kind = 'sata.alpm'\ndevices = ['host0']", "would not accept again");
     let asked_twice = "kind = 'sata.alpm'\ndevices = ['host1']\npolicy = 'min_power'\n\
                        accept_data_loss = true";
     assert_eq!(written(&tree, asked_twice, &idle()), ["link_power_management_policy min_power"]);
@@ -193,7 +193,7 @@ fn background_work_is_left_as_it_was() {
     missing("weight = ['/none.service']", "no cpu.weight or cpu.shares");
     tree.write("/proc/self/cgroup", "5:freezer:/s.slice/etcd.service/below");
     missing("freeze = ['/s.slice/etcd.service']", "this program itself runs in");
-    missing("freeze = ['etcd']", "no path of a control group");
+    missing("freeze = ['etcd']", "not the path of a control group");
 }
 
 /// A knob that makes and removes a file by commands, as whoever runs the test.

@@ -210,7 +210,7 @@ impl<L: Law> Driver<L> {
             return Some("time jumped back".to_owned());
         };
         let expected = self.window_end.saturating_sub(self.last_look).max(late);
-        (gap > expected).then(|| format!("time jumped on by {:.1} s", gap.as_secs_f64()))
+        (gap > expected).then(|| format!("time jumped ahead by {:.1} s", gap.as_secs_f64()))
     }
 
     /// Takes in a glimpse; returns whether those of the last span alarm the law.

@@ -36,7 +36,7 @@ pub struct Check {
 #[command(after_help = "\
 Examples:
   wattiod doctor            what this host offers
-  wattiod doctor nas.toml   and whether this configuration can be had here")]
+  wattiod doctor nas.toml   and whether this configuration works here")]
 pub struct Doctor {
     /// Also say whether each part of this configuration can be had.
     config: Option<PathBuf>,

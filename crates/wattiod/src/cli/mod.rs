@@ -41,7 +41,7 @@ Examples:
   wattiod check /etc/wattiod.toml                is the file right?
   wattiod observe nas.toml --duration '10 min'   what would it save here?
   wattiod run /etc/wattiod.toml                  save it
-  wattiod status --watch                         how does it stand?
+  wattiod status --watch                         how is it doing?
   wattiod set plf 0.1                            a tighter bound, at once
   wattiod restore                                put everything back after a crash
 

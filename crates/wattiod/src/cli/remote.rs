@@ -74,7 +74,7 @@ impl Status {
         let socket = socket(self.socket.as_ref())?;
         loop {
             let Answer::Status { status } = ask(&socket, &Request::Status {})? else {
-                bail!("{}: answered something else than a status", socket.display());
+                bail!("{}: the answer is not a status", socket.display());
             };
             self.show(&status)?;
             if !self.watch {
@@ -137,6 +137,6 @@ fn tell(given: Option<&PathBuf>, request: &Request) -> Result<ExitCode> {
             Ok(ExitCode::SUCCESS)
         }
         Answer::Refused { message } => Err(BadInput::new(message).into()),
-        Answer::Status { .. } => bail!("{}: answered something else", socket.display()),
+        Answer::Status { .. } => bail!("{}: unexpected answer", socket.display()),
     }
 }

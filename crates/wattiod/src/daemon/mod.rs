@@ -170,7 +170,7 @@ impl Daemon {
                     return Answer::Refused { message };
                 }
                 governor.set_latency_tolerance(*tolerance);
-                format!("the latency tolerance is {tolerance} now, it was {before}")
+                format!("the latency tolerance is now {tolerance}, it was {before}")
             }
             Request::Pause {} => {
                 governor.pause();
@@ -345,7 +345,8 @@ impl Daemon {
     fn keep(&mut self, write: impl FnOnce(&mut Journal) -> std::io::Result<()>) {
         let Some(journal) = &mut self.parts.journal else { return };
         if let Err(error) = write(journal) {
-            let message = format!("{}: {error}; no more is recorded", journal.folder().display());
+            let message =
+                format!("{}: {error}; nothing more is recorded", journal.folder().display());
             self.parts.journal = None;
             let event =
                 EventStatus { utc_ns: self.stepped_utc_ns, severity: Severity::Error, message };

@@ -84,6 +84,6 @@ fn exchange(mut stream: &UnixStream, request: &Request) -> io::Result<Vec<u8>> {
     BufReader::new(stream).take(ANSWER_BYTES_MAX).read_until(b'\n', &mut line)?;
     match line.last() {
         Some(b'\n') => Ok(line),
-        _ => Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the answer has no end")),
+        _ => Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the answer has no line end")),
     }
 }

@@ -79,7 +79,7 @@ pub enum ServiceError {
     #[error("another wattiod answers on {}; stop it, or choose another socket", .0.display())]
     Answered(PathBuf),
     /// Something else has the socket's name.
-    #[error("{} is no socket and stays; choose another path for the control socket", .0.display())]
+    #[error("{} is not a socket and is left alone; choose another path for the control socket", .0.display())]
     NoSocket(PathBuf),
     /// The control socket.
     #[error("cannot {what} the control socket {}: {error}", path.display())]

@@ -109,7 +109,7 @@ impl FromStr for Masks {
         let default = list(parts.next().unwrap_or_default())?;
         let mut threads = BTreeMap::new();
         for part in parts {
-            let bad = || format!("{part:?} is no thread's mask such as \"1240@5680=0-3\"");
+            let bad = || format!("{part:?} is not a thread's mask such as \"1240@5680=0-3\"");
             let (name, mask) = part.split_once('=').ok_or_else(bad)?;
             threads.insert(numbered(name).ok_or_else(bad)?, list(mask)?);
         }

@@ -56,10 +56,10 @@ fn parse_place(place: &str) -> Option<ProcessId> {
 /// The process or thread, if it is still the one that was meant.
 fn find(root: &Root, place: &str) -> Result<ProcessId, AccessError> {
     if root.folder() != std::path::Path::new("/") {
-        return Err(AccessError::refused("affinity is of running processes: the root must be /"));
+        return Err(AccessError::refused("affinity needs running processes: the root must be /"));
     }
     let id = parse_place(place).ok_or_else(|| {
-        AccessError::refused(format!("{place:?} is no process such as \"1234@5678\""))
+        AccessError::refused(format!("{place:?} is not a process such as \"1234@5678\""))
     })?;
     let stat = match id.thread {
         None => processes::process_stat(root, id.pid),

@@ -57,7 +57,7 @@ fn a_command_that_hangs_is_ended_with_what_it_started() {
     else {
         panic!()
     };
-    assert!(message.contains("ended after 50 ms"), "{message}");
+    assert!(message.contains("killed after 50 ms"), "{message}");
     assert_eq!(commands.read("scrub", &Budget::default()).unwrap(), RUNNING);
 }
 
@@ -78,7 +78,7 @@ fn the_commands_of_one_tick_share_their_time() {
     for _tick in 0..2 {
         budget.set(Some(commands.timeout()));
         let hung = message(commands.read("scrub", &budget).unwrap_err());
-        assert!(hung.contains("ended after 50 ms"), "{hung}");
+        assert!(hung.contains("killed after 50 ms"), "{hung}");
         for _ in 0..2 {
             let late = message(commands.write("scrub", PAUSED, &budget).unwrap_err());
             assert!(late.contains("not started"), "{late}");
@@ -87,7 +87,7 @@ fn the_commands_of_one_tick_share_their_time() {
     budget.set(None);
     for _restored in 0..2 {
         let hung = message(commands.read("scrub", &budget).unwrap_err());
-        assert!(hung.contains("ended after 50 ms"), "{hung}");
+        assert!(hung.contains("killed after 50 ms"), "{hung}");
     }
 }
 

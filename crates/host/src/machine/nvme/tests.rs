@@ -218,7 +218,7 @@ fn what_versions_of_nvme_cli_print_is_read() {
     }
     for text in ["", "value:", "Current value:0x", "NVMe status: Invalid Field", "value:ffffffff1"]
     {
-        assert!(power_management(text).unwrap_err().contains("says no value"), "{text}");
+        assert!(power_management(text).unwrap_err().contains("shows no value"), "{text}");
     }
 }
 

@@ -57,7 +57,7 @@ pub fn parse(text: &str) -> Result<Line, String> {
     let shares = shares.into_iter().flatten().flatten().chain(&line.read_share);
     for share in shares {
         if !(0.0..=1.0).contains(share) {
-            return Err(format!("{share} is no share from 0 to 1"));
+            return Err(format!("{share} is not a share from 0 to 1"));
         }
     }
     if line.requests.is_some_and(|requests| requests > 0) && line.latency_us_mean.is_none() {
@@ -153,7 +153,7 @@ mod tests {
             ("{\"latency_us_mean\": -1}", "negative"),
             ("{\"power_w\": -5}", "negative"),
             ("{\"read_share\": 1.5}", "share"),
-            ("{\"utilisation\": [0.5, 40]}", "40 is no share"),
+            ("{\"utilisation\": [0.5, 40]}", "40 is not a share"),
             ("{\"buckets\": [[2, 1], [1, 1]]}", "ascend"),
             ("{\"buckets\": [[null, 1], [1, 1]]}", "ascend"),
             ("12", "invalid type"),

@@ -108,7 +108,7 @@ impl Md {
             if !plain || !root.exists(&file(device, "sync_action")) {
                 let there = there();
                 return Err(refused(format!(
-                    "{device:?} is no array that resyncs; there are: {there}"
+                    "{device:?} is not an array that resyncs; there are: {there}"
                 )));
             }
             if config.devices.iter().take(at).any(|other| other == device) {
@@ -116,7 +116,7 @@ impl Md {
             }
             let limit_full = match read(root, device, "sync_speed_max", speed) {
                 Ok(Some(Some(limit))) => limit,
-                Ok(_) => return Err(refused(format!("{device} tells no sync_speed_max"))),
+                Ok(_) => return Err(refused(format!("{device} has no sync_speed_max"))),
                 Err(message) => return Err(refused(message)),
             };
             arrays.push(Array { device: device.clone(), limit_full, pass: None });

@@ -160,7 +160,7 @@ fn arrays_that_are_not_there_are_refused_with_those_that_are() {
     for (devices, says) in [
         (&["md9"][..], "there are: md0"),
         (&["md7"], "there are: md0"),
-        (&["../block/md0"], "no array"),
+        (&["../block/md0"], "not an array"),
         (&["md0", "md0"], "named twice"),
         (&[], "devices is empty"),
     ] {

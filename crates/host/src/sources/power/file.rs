@@ -80,7 +80,7 @@ pub fn parse(text: &str) -> Result<f64, String> {
     let number = (digits.len() <= TEXT_BYTES_MAX).then(|| digits.parse().ok()).flatten();
     number.filter(|number: &f64| number.is_finite()).ok_or_else(|| {
         let text: String = digits.chars().take(TEXT_BYTES_MAX).collect();
-        format!("holds {text:?}, which is no number")
+        format!("holds {text:?}, which is not a number")
     })
 }
 

@@ -86,8 +86,8 @@ impl Means {
                 let Some(window) = window else { return Ok(None) };
                 if span.0 > window.0 * WINDOWS_MAX + self.interval.0 {
                     return Err(format!(
-                        "tells of {span} at once, and a window took {window}: such power is no \
-                         window's; ask it more often, or take a longer window"
+                        "covers {span} at once, and a window took {window}: read it more often, \
+                         or use longer windows"
                     ));
                 }
                 Ok(Some(Watts(grown * self.scale / span.0)))
@@ -126,7 +126,7 @@ impl Counter {
             self.restart();
             self.value = Some(value);
             self.moved = Some((at, self.sum));
-            return Err(format!("went back from {before} to {value}: it began anew"));
+            return Err(format!("went back from {before} to {value}: it was reset"));
         }
         if grown > 0.0 {
             self.sum += grown;
@@ -175,7 +175,7 @@ mod tests {
         let mut counter = Means::of_energy(1.0, None, AT_ONCE);
         assert_eq!(at(&mut counter, 0.0, 500.0), Ok(None));
         assert_eq!(at(&mut counter, 1.0, 600.0), Ok(Some(100.0)));
-        assert!(at(&mut counter, 2.0, 5.0).unwrap_err().contains("began anew"));
+        assert!(at(&mut counter, 2.0, 5.0).unwrap_err().contains("was reset"));
         assert_eq!(at(&mut counter, 3.0, 55.0), Ok(None));
         assert_eq!(at(&mut counter, 4.0, 95.0), Ok(Some(40.0)));
     }
@@ -193,7 +193,7 @@ mod tests {
         assert!(said.iter().all(|said| !matches!(said, Ok(Some(_)))), "{said:?}");
         assert_eq!(said.iter().filter(|said| said.is_err()).count(), 3);
         let message = said.into_iter().find_map(Result::err).unwrap();
-        assert!(message.contains("tells of 5 s at once, and a window took 500 ms"), "{message}");
+        assert!(message.contains("covers 5 s at once, and a window took 500 ms"), "{message}");
         assert!(
             at(&mut counter, 30.0, 1500.0).unwrap_err().contains("nothing was counted for 15 s")
         );

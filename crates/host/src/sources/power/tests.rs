@@ -96,7 +96,7 @@ fn a_file_tells_power_or_counts_energy() {
     assert_eq!(watts(&mut *meter, 1.0), Some(61.5));
     host.say("/run/power", "sixty");
     let message = meter.sample(Seconds(1.5)).unwrap_err().to_string();
-    assert_eq!(message, "file /run/power: holds \"sixty\", which is no number");
+    assert_eq!(message, "file /run/power: holds \"sixty\", which is not a number");
 
     // The kernel's amd_energy: a counter of one socket, in microjoules.
     let path = "/sys/class/hwmon/hwmon3/energy9_input";
@@ -133,7 +133,7 @@ fn what_makes_no_sense_is_refused_by_its_key() {
         ("meter = { kind = 'prometheus', url = 'host', metric = 'm', unit = 'W' }", "url: "),
         (
             "meter = { kind = 'prometheus', url = 'http://h/', metric = '', unit = 'W' }",
-            "metric: is \"\", no name",
+            "metric: is \"\", not a metric name",
         ),
         (
             "meter = { kind = 'prometheus', url = 'http://h/', metric = 'm', unit = 'W', \
@@ -244,7 +244,7 @@ fn lines_of_a_command_tell_the_mean_of_a_window() {
     }
     told.post(line(7.0, 80.0));
     let message = told.fetch("exec", Seconds(7.7)).unwrap_err().to_string();
-    assert!(message.contains("exec: tells of 5 s at once"), "{message}");
+    assert!(message.contains("exec: covers 5 s at once"), "{message}");
 }
 
 #[test]

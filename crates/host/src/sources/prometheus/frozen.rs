@@ -39,7 +39,7 @@ impl Frozen {
                 let stuck = now - last.since;
                 if self.changes_by_itself && stuck >= STUCK_AFTER {
                     return Err(format!(
-                        "not a figure on the page has changed for {:.0} s, though it changes without \
+                        "no figure on the page has changed for {:.0} s, though it changes without \
                          requests: its exporter is stuck",
                         stuck.0
                     ));

@@ -180,7 +180,7 @@ impl Answer {
     fn failed(&mut self, error: &std::io::Error) -> String {
         self.timed_out = matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut);
         if self.timed_out {
-            format!("no whole answer within {:?}", self.timeout)
+            format!("no complete answer within {:?}", self.timeout)
         } else {
             error.to_string()
         }

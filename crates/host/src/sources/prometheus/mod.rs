@@ -5,9 +5,10 @@
 //! series that match are summed. Only plain HTTP: the page of a local exporter.
 
 pub(super) mod frozen;
-pub(super) mod http;
+pub(super) mod gauge;
+mod http;
 pub mod text;
-pub(super) mod url;
+mod url;
 
 use super::differences::{Differences, Totals};
 use super::polled::{Polled, at_least, interval};
@@ -90,8 +91,8 @@ pub fn open(config: &Config, period: Seconds, stopwatch: Stopwatch) -> Result<Po
     let name = format!("prometheus {} {}", config.url, config.metric);
     let refused = |message: String| SourceError::new(&name, message);
     let url = url::parse(&config.url).map_err(refused)?;
-    if config.metric.is_empty() || !config.metric.bytes().all(|byte| byte.is_ascii_graphic()) {
-        return Err(refused(format!("metric = {:?} is no name of a metric", config.metric)));
+    if !is_metric_name(&config.metric) {
+        return Err(refused(format!("metric = {:?} is not a metric name", config.metric)));
     }
     for part in ["_bucket", "_sum", "_count"] {
         if let Some(metric) = config.metric.strip_suffix(part) {
@@ -116,6 +117,11 @@ pub fn open(config: &Config, period: Seconds, stopwatch: Stopwatch) -> Result<Po
         interval,
         stopwatch,
     )
+}
+
+/// Whether a text can be the name of a metric.
+fn is_metric_name(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_graphic())
 }
 
 impl Page {

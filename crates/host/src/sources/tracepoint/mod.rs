@@ -194,11 +194,11 @@ impl LatencySource for Trace {
         self.drain().map_err(|message| SourceError::new(&self.name, message))?;
         if !self.instance.is_on() {
             // Silence would look like no requests.
-            return Err(SourceError::new(&self.name, "its recording was stopped by others"));
+            return Err(SourceError::new(&self.name, "somebody else stopped its recording"));
         }
         self.requests.sample(now, under_way).map(Some).map_err(|lost| {
             let message = format!(
-                "{lost} events were lost: raise buffer, shorten interval, or take diskstats"
+                "{lost} events were lost: raise buffer, shorten interval, or use diskstats"
             );
             SourceError::new(&self.name, message)
         })
@@ -211,8 +211,8 @@ impl LatencySource for Trace {
         news.then(|| {
             self.told = overlooked;
             format!(
-                "the answers to {overlooked} requests were not seen so far: their latency is in no \
-                 sample"
+                "the completions of {overlooked} requests were missed so far: their latency is in \
+                 no sample"
             )
         })
     }

@@ -97,7 +97,7 @@ fn info(encoder: &mut DescriptorEncoder, status: &Status) -> fmt::Result {
     ];
     let help = "What runs: in mode observe it acts on nothing and says what it would do.";
     Info::new(what).encode(encoder.encode_descriptor("wattio", help, None, MetricType::Info)?)?;
-    let help = "Why the last step decided as it did.";
+    let help = "Reason for the last step's decision.";
     let reason = Info::new(vec![("reason", status.reason.clone())]);
     reason.encode(encoder.encode_descriptor("wattio_last_change", help, None, MetricType::Info)?)
 }
