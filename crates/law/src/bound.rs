@@ -204,8 +204,8 @@ mod tests {
         let message = |text: &str| text.parse::<Bound>().unwrap_err().to_string();
         assert!(message("").contains("it is empty"));
         assert!(message("mean").contains("the limit is missing"));
-        assert!(message("median 20%").contains("\"median\" is no statistic"));
-        assert!(message("p100 20%").contains("no statistic"));
+        assert!(message("median 20%").contains("\"median\" is not a statistic"));
+        assert!(message("p100 20%").contains("not a statistic"));
         assert!(message("mean -20%").contains("allowed is 0.001 to 10"));
         assert!(message("mean nan").contains("allowed is 0.001 to 10"));
         assert!(message("p99 2 hours run").contains("write a statistic"));

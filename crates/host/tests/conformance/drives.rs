@@ -132,7 +132,10 @@ fn drives_knobs_say_what_is_missing() {
     missing("kind = 'disk.runtime'\ndevices = ['nvme0n1']", "not a SCSI or ATA disk");
     missing("kind = 'disk.runtime'\ndevices = ['sda']\nwake = '1 h'", "wake = 1 h is not between");
     missing("kind = 'sata.alpm'\ndevices = ['host2']", "SATA host");
-    missing("kind = 'sata.alpm'\ndevices = ['host0']\npolicy = 'off'", "not one of max_performance");
+    missing(
+        "kind = 'sata.alpm'\ndevices = ['host0']\npolicy = 'off'",
+        "not one of max_performance",
+    );
     missing("kind = 'sata.alpm'\ndevices = ['host0']\npolicy = 'min_power'", "has lost data");
     tree.write("/sys/class/scsi_host/host0/link_power_management_policy", "keep_firmware_settings");
     missing("kind = 'sata.alpm'\ndevices = ['host0']", "would not accept again");
