@@ -192,6 +192,9 @@ mod tests {
         time: Arc<Mutex<f64>>,
     }
 
+    /// Longer than anything here takes on a busy machine.
+    const PATIENCE: std::time::Duration = std::time::Duration::from_secs(60);
+
     impl Bench {
         fn new() -> Self {
             let ((answers, theirs), (says, asked)) = (channel(), channel());
@@ -200,14 +203,14 @@ mod tests {
             let stopwatch: Stopwatch = Arc::new(move || Seconds(*told.lock().unwrap()));
             let source = Scripted { answers: theirs, asked: says, notes: vec!["odd".to_owned()] };
             let polled = Polled::start(source, Seconds(1e-6), stopwatch).unwrap();
-            asked.recv().unwrap();
+            asked.recv_timeout(PATIENCE).unwrap();
             Self { answers, polled, asked, time }
         }
 
         /// Answers the pending question, and waits for the next one.
         fn answer(&self, answer: Answer) {
             self.answers.send(answer).unwrap();
-            self.asked.recv().unwrap();
+            self.asked.recv_timeout(PATIENCE).unwrap();
         }
     }
 

@@ -30,10 +30,12 @@ fn wattiod() -> Command {
 }
 
 pub fn output(arguments: &[&str]) -> Output {
-    wattiod().args(arguments).output().unwrap()
+    let mut command = wattiod();
+    command.args(arguments);
+    Running::start(command).end()
 }
 
-/// Runs it, and answers its exit code, what it printed and what it complained of.
+/// Runs it; returns its exit code, stdout and stderr.
 pub fn said(arguments: &[&str]) -> (i32, String, String) {
     let output = output(arguments);
     let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
@@ -108,8 +110,7 @@ state = "{}"
         let mut command = wattiod();
         command.arg("observe").arg(self.path("wattiod.toml"));
         command.arg("--out").arg(self.path("results")).args(more);
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        Running(command.spawn().unwrap())
+        Running::start(command)
     }
 }
 
@@ -125,6 +126,11 @@ pub fn me() -> String {
 pub struct Running(Child);
 
 impl Running {
+    fn start(mut command: Command) -> Self {
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        Self(command.spawn().unwrap())
+    }
+
     pub fn signal(&self, signal: Signal) {
         kill_process(Pid::from_child(&self.0), signal).unwrap();
     }
