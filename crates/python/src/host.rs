@@ -137,7 +137,7 @@ impl PowerSampler {
 pub struct HeldKnobs {
     writer: Mutex<RestorableWriter>,
     restored_at_open: Vec<String>,
-    /// Goes after the hands, which restore.
+    /// Dropped after the writer, which restores.
     _locks: (Lock, Option<Lock>),
 }
 

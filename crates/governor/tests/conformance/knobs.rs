@@ -16,7 +16,7 @@ pub struct Subject<'a> {
     pub narrow: Setting,
 }
 
-/// A snapshot that outlives the hands that made it.
+/// A snapshot that outlives the writer that made it.
 #[derive(Clone, Default)]
 pub struct Store(Arc<Mutex<Option<Snapshot>>>);
 

@@ -108,7 +108,7 @@ fn all_conform(world: &Shared, limits: &Limits) {
     }
 }
 
-/// Turns all knobs of a world, until the hands are dropped.
+/// Turns all knobs of a world, until the writer is dropped.
 fn turned(world: &Shared, setting: &Setting) -> RestorableWriter {
     let mut writer = open_writer(world, "boot").0;
     for mut knob in knobs(world) {

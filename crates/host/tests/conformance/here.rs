@@ -149,7 +149,7 @@ fn cpuset_of_a_process_that_runs() {
     writer.apply("cpu.cpuset", &assignments);
     assert_eq!(cgroup.allowed(&here), cpus("0"), "the process follows");
     drop(writer);
-    assert_eq!(cgroup.allowed(&here), here.online, "dropping the hands restores");
+    assert_eq!(cgroup.allowed(&here), here.online, "dropping the writer restores");
     subject.lets_go(|| cgroup.remove());
 }
 
