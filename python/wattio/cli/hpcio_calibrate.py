@@ -87,14 +87,14 @@ def _keep_apart(fitted: Iterable[Path], kept: Iterable[Path]) -> None:
 
 
 def _watts(text: str | None) -> float | None:
-    from wattio._core import parse_quantity
+    from wattio.cli.load_options import quantity
 
     if text is None:
         return None
-    try:
-        return parse_quantity(text, "power")
-    except InputError as error:
-        raise InputError(f"--idle-power: {error}") from None
+    found = quantity("--idle-power", text, "power")
+    if found < 0:
+        raise InputError(f'--idle-power: "{text}"; allowed is 0 W and more')
+    return found
 
 
 def _as_object(found: Calibration, checked: Validation | None, out: Path) -> dict[str, object]:
