@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import signal
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator
 
 from wattio.errors import InputError, ResultError
 from wattio.executors.threads import Executor, Finished
@@ -13,8 +13,9 @@ from wattio.files import document
 from wattio.kinds.simulation import metrics, plan, schema
 from wattio.kinds.simulation.folder import SimulationFolder
 from wattio.kinds.simulation.plan import BOUND_BY, REFERENCE, Iteration, Plan
-from wattio.results.catalog import Metrics, Recorded
+from wattio.results.catalog import Catalog, Metrics, Recorded
 from wattio.simulator.native import Simulator
+from wattio.simulator.simulation import Outcome
 
 
 def prepare(source: document.Document, simulator: Simulator) -> Plan:
@@ -53,6 +54,7 @@ def execute(
     is called for each iteration once it is kept.
     """
     catalog = folder.catalog()
+    twins = _Twins(folder, catalog, simulator)
 
     def keep(iteration: Iteration, finished: Finished) -> None:
         outcome = finished.outcome
@@ -63,17 +65,14 @@ def execute(
             judged = tuple(metrics.verdicts(outcome))
             recorded = Recorded(*head, iteration.request.seed, judged, found)
             catalog.add(recorded, finished.phases, "simulation")
+            twins.add(recorded)
         ended(iteration)
 
     try:
+        twins.settle()
         executor.run(iterations, keep)
     finally:
-        try:
-            with undisturbed():
-                for identity, found in relations(folder, simulator).items():
-                    catalog.put_metrics(identity, found)
-        finally:
-            catalog.close()
+        catalog.close()
 
 
 @contextlib.contextmanager
@@ -92,28 +91,82 @@ def undisturbed() -> Iterator[None]:
         raise KeyboardInterrupt
 
 
+class _Twins:
+    """Relates iterations to their native twins as they are kept, so that a stop finds it done."""
+
+    def __init__(self, folder: SimulationFolder, catalog: Catalog, simulator: Simulator) -> None:
+        self._folder, self._catalog, self._simulator = folder, catalog, simulator
+        self._groups = _groups(folder.iterations())
+        self._metrics = {
+            item.identity: item.metrics for group in self._groups.values() for item in group
+        }
+
+    def add(self, recorded: Recorded) -> None:
+        """Relate an iteration that was kept just now, and those that waited for it."""
+        group = self._groups.setdefault(_twins_of(recorded), [])
+        group.append(recorded)
+        self._metrics[recorded.identity] = recorded.metrics
+        self._relate(group)
+
+    def settle(self) -> None:
+        """Relate what a process that was killed has left."""
+        for group in self._groups.values():
+            self._relate(group)
+
+    def _relate(self, group: list[Recorded]) -> None:
+        done = {item.identity for item in group if "saving_share" in self._metrics[item.identity]}
+        for identity, found in _relations(self._folder, self._simulator, group, done).items():
+            if not found.items() <= self._metrics[identity].items():
+                self._catalog.put_metrics(identity, found)
+                self._metrics[identity] = self._metrics[identity] | found
+
+
 def relations(folder: SimulationFolder, simulator: Simulator) -> dict[str, Metrics]:
     """Metrics of every iteration against its native twin and the oracle, from the files kept."""
     found: dict[str, Metrics] = {}
+    for group in _groups(folder.iterations()).values():
+        found |= _relations(folder, simulator, group)
+    return found
+
+
+def _twins_of(item: Recorded) -> tuple[str, int, int]:
+    """What iterations have in common that are compared with each other."""
+    return item.run.load, item.seed, item.repetition
+
+
+def _groups(items: Iterable[Recorded]) -> dict[tuple[str, int, int], list[Recorded]]:
     groups: dict[tuple[str, int, int], list[Recorded]] = {}
-    for item in folder.iterations():
-        groups.setdefault((item.run.load, item.seed, item.repetition), []).append(item)
-    for group in groups.values():
-        native = next((item for item in group if item.run.policy == REFERENCE), None)
-        if native is None:
-            continue
-        twin = folder.read_outcome(native)
-        # Shares are of what is possible under the same bound on the same statistic, the mean.
-        oracle_w = {
-            item.run.plf: _power_w(item)
-            for item in group
-            if item.run.policy == BOUND_BY and item.run.settings.get("statistic", "mean") == "mean"
-        }
-        for item in group:
+    for item in items:
+        groups.setdefault(_twins_of(item), []).append(item)
+    return groups
+
+
+def _relations(
+    folder: SimulationFolder,
+    simulator: Simulator,
+    group: list[Recorded],
+    done: Container[str] = (),
+) -> dict[str, Metrics]:
+    """Metrics of a group; of those that are done, only the shares, which need no files."""
+    native = next((item for item in group if item.run.policy == REFERENCE), None)
+    if native is None:
+        return {}
+    # Shares are of what is possible under the same bound on the same statistic, the mean.
+    oracle_w = {
+        item.run.plf: _power_w(item)
+        for item in group
+        if item.run.policy == BOUND_BY and item.run.settings.get("statistic", "mean") == "mean"
+    }
+    found: dict[str, Metrics] = {}
+    twin: Outcome | None = None
+    for item in group:
+        powers = (_power_w(item), _power_w(native), oracle_w.get(item.run.plf))
+        found[item.identity] = metrics.of_powers(*powers)
+        if item.identity not in done:
+            twin = twin or folder.read_outcome(native)
             outcome = twin if item is native else folder.read_outcome(item)
             relation = simulator.relate(outcome, twin, item.run.plf)
-            powers = (_power_w(item), _power_w(native), oracle_w.get(item.run.plf))
-            found[item.identity] = metrics.of_relation(relation) | metrics.of_powers(*powers)
+            found[item.identity] |= metrics.of_relation(relation)
     return found
 
 
