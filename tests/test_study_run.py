@@ -99,6 +99,7 @@ def test_result_folder_holds_what_it_should(study: Path, tmp_path: Path) -> None
     assert sorted(path.name for path in folder.path.iterdir()) == [
         "catalog.sqlite",
         "inputs.json",
+        "lock",
         "machine.json",
         "raw",
         "report",

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
+import fcntl
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +52,27 @@ class ResultFolder:
     def kind(self) -> str:
         """The kind of study that it holds."""
         return str(self.machine().get("kind", "simulation"))
+
+    @contextlib.contextmanager
+    def alone(self) -> Iterator[None]:
+        """Keep other processes from running into the folder. Raises ResultError where one does.
+
+        They would run the same iterations once more; a recording of theirs would be taken for one
+        that has ended, and removed under their feet.
+        """
+        with contextlib.ExitStack() as stack:
+            try:
+                file = stack.enter_context((self.path / "lock").open("w"))
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise ResultError(
+                    f"{self.path}: another wattio is at work in it; wait until it ends"
+                ) from None
+            except OSError as error:
+                # A file system may know no locks; one that takes no file takes no results either.
+                if error.errno not in (errno.ENOLCK, errno.EOPNOTSUPP):
+                    raise ResultError(f"{self.path}: takes no results: {error.strerror}") from error
+            yield
 
     def study_source(self) -> document.Document:
         """The study file as given, under the path it had, so that its relative paths still hold."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import threading
 from collections.abc import Callable, Mapping, Sequence
@@ -91,27 +92,24 @@ def execute(
     ended: Callable[[Iteration], None] = lambda _: None,
 ) -> None:
     """Run batches, keep each as it ends, then add them up. What is done is kept however it ends."""
-    catalog = folder.catalog()
+    with folder.alone():
+        with contextlib.closing(folder.catalog()) as catalog:
+            done = catalog.done()  # Another process may have run some since they were counted.
 
-    def keep(iteration: Iteration, finished: Finished) -> None:
-        answer: dict[str, Any] = finished.outcome  # type: ignore[assignment]
-        batch = next(batch for batch in batches if batch.identity == iteration.identity)
-        with undisturbed():
-            folder.write_batch(batch, answer)
-            head = (batch.identity, batch.run, batch.seed, batch.repetition, batch.seed)
-            found = of_batch(answer["members"])
-            catalog.add(
-                Recorded(*head, verdicts(answer["members"]), found), finished.phases, "batch"
-            )
-        ended(iteration)
+            def keep(iteration: Iteration, finished: Finished) -> None:
+                answer: dict[str, Any] = finished.outcome  # type: ignore[assignment]
+                batch = next(batch for batch in batches if batch.identity == iteration.identity)
+                with undisturbed():
+                    folder.write_batch(batch, answer)
+                    head = (batch.identity, batch.run, batch.seed, batch.repetition, batch.seed)
+                    judged, found = verdicts(answer["members"]), of_batch(answer["members"])
+                    catalog.add(Recorded(*head, judged, found), finished.phases, "batch")
+                ended(iteration)
 
-    try:
-        executor.run(batches, keep)
-    finally:
-        catalog.close()
-    if folder.complete():
-        with undisturbed():
-            summary.write(folder)
+            executor.run([batch for batch in batches if batch.identity not in done], keep)
+        if folder.complete():
+            with undisturbed():
+                summary.write(folder)
 
 
 def of_batch(rows: Sequence[Mapping[str, Any]]) -> dict[str, tuple[float, str]]:

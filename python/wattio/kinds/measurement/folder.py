@@ -15,11 +15,8 @@ lock            locked while something is measured into the folder
 
 from __future__ import annotations
 
-import contextlib
-import fcntl
 import json
 import shutil
-from collections.abc import Iterator
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
@@ -78,21 +75,6 @@ class MeasurementFolder(ResultFolder):
         # Last, because a folder without it is none: what a kill leaves here is not half a folder.
         write_json(path / "machine.json", facts)
         return cls(path)
-
-    @contextlib.contextmanager
-    def alone(self) -> Iterator[None]:
-        """Keep other processes from measuring into the folder. Raises ResultError where one does.
-
-        A recording of theirs would be taken for one that has ended, and removed under their feet.
-        """
-        with (self.path / "lock").open("w") as file:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                raise ResultError(
-                    f"{self.path}: another wattio is at work in it; wait until it ends"
-                ) from None
-            yield
 
     def inputs(self) -> dict[str, Any]:
         """The scale, the meter asked for, and the text of the file of the theoretical peak."""

@@ -51,28 +51,28 @@ def execute(
     """Run iterations, keep each as it ends, and relate them to their native twins.
 
     However it ends, what is done is kept and the folder can be reported on and resumed. `ended`
-    is called for each iteration once it is kept.
+    is called for each iteration once it is kept. Raises ResultError where another process is at
+    work in the folder.
     """
-    catalog = folder.catalog()
-    twins = _Twins(folder, catalog, simulator)
+    with folder.alone(), contextlib.closing(folder.catalog()) as catalog:
+        twins = _Twins(folder, catalog, simulator)
 
-    def keep(iteration: Iteration, finished: Finished) -> None:
-        outcome = finished.outcome
-        with undisturbed():
-            folder.write_outcome(iteration.identity, outcome)
-            found = metrics.of_outcome(outcome)
-            head = (iteration.identity, iteration.run, iteration.seed, iteration.repetition)
-            judged = tuple(metrics.verdicts(outcome))
-            recorded = Recorded(*head, iteration.request.seed, judged, found)
-            catalog.add(recorded, finished.phases, "simulation")
-            twins.add(recorded)
-        ended(iteration)
+        def keep(iteration: Iteration, finished: Finished) -> None:
+            outcome = finished.outcome
+            with undisturbed():
+                folder.write_outcome(iteration.identity, outcome)
+                found = metrics.of_outcome(outcome)
+                head = (iteration.identity, iteration.run, iteration.seed, iteration.repetition)
+                judged = tuple(metrics.verdicts(outcome))
+                recorded = Recorded(*head, iteration.request.seed, judged, found)
+                catalog.add(recorded, finished.phases, "simulation")
+                twins.add(recorded)
+            ended(iteration)
 
-    try:
         twins.settle()
-        executor.run(iterations, keep)
-    finally:
-        catalog.close()
+        # Another process may have run some since they were counted.
+        left = [item for item in iterations if not twins.knows(item.identity)]
+        executor.run(left, keep)
 
 
 @contextlib.contextmanager
@@ -100,6 +100,10 @@ class _Twins:
         self._metrics = {
             item.identity: item.metrics for group in self._groups.values() for item in group
         }
+
+    def knows(self, identity: str) -> bool:
+        """Whether an iteration is kept."""
+        return identity in self._metrics
 
     def add(self, recorded: Recorded) -> None:
         """Relate an iteration that was kept just now, and those that waited for it."""
