@@ -21,6 +21,7 @@ from wattio.errors import ResultError
 from wattio.kinds.simulation.folder import SimulationFolder
 from wattio.results import samples
 from wattio.results.catalog import Catalog
+from wattio.results.plan import Plan
 from wattio.simulator import native as simulator_module
 
 FULL = os.strerror(errno.ENOSPC)
@@ -130,9 +131,11 @@ def test_two_processes_do_not_run_into_one_folder(
 def test_what_another_process_has_run_since_is_not_run_again(
     place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from wattio.kinds.simulation import execute
-
     assert called("run", "study.toml", "--no-report") == 0
-    monkeypatch.setattr(execute, "remaining", lambda plan, _: list(plan.iterations))
+
+    def everything(_: SimulationFolder, plan: Plan) -> list[object]:
+        return list(plan.iterations)
+
+    monkeypatch.setattr(SimulationFolder, "remaining", everything)
     assert called("run", "--resume", result_of(place), "--no-report") == 0
     assert len(SimulationFolder(place / result_of(place)).iterations()) == 2

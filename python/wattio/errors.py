@@ -73,7 +73,9 @@ def storage_reason(error: BaseException) -> str | None:
             where = f"{found.filename}: " if found.filename else ""
             return f"{where}{found.strerror or found}"
         if isinstance(found, sqlite3.Error):
-            full = _DATABASE_FULL in str(found)
+            # The second is about the index of the log, for which there was no room.
+            name = getattr(found, "sqlite_errorname", "")
+            full = _DATABASE_FULL in str(found) or name == "SQLITE_IOERR_SHMSIZE"
             return f"catalog.sqlite: {os.strerror(errno.ENOSPC) if full else found}"
         # Not imported here: most commands go without it.
         if type(found).__module__.split(".")[0].lstrip("_") == "duckdb":
