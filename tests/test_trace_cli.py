@@ -172,7 +172,7 @@ def test_ctrl_c_stops_the_native_work(
     [
         ("0 s", "trace", "allowed is 1 ms to"),
         ("3 parsecs", "trace", "parsec"),
-        ("3 s", "missing/trace", "does not exist"),
+        ("3 s", "missing/trace", "there is no folder"),
         ("3 s", "trace", "only root"),
     ],
 )

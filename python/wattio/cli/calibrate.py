@@ -16,6 +16,7 @@ from cyclopts import App, Parameter
 from wattio.calibration.fitting import CalibrationFailed
 from wattio.cli import output
 from wattio.cli.load_options import Quantity
+from wattio.cli.out_path import writable
 from wattio.errors import Cancelled, HostError, InputError
 from wattio.meters.meter import Facts, MeterLost, MeterRefused
 
@@ -118,8 +119,9 @@ def power(
     from wattio.cli import calibrate_options, calibrate_showing
 
     # Before hours of measuring, not after.
-    if out.is_dir() or out.suffix == _DATA:
-        raise InputError(f"--out: {out} is a folder, or is named as one of data; name a .toml file")
+    if out.suffix == _DATA:
+        raise InputError(f"--out: {out} is named as a folder of data; name a .toml file")
+    writable("--out", out)
     if source is not None:
         if meter or io or dry_run:
             raise InputError("--from measures nothing: give it without --meter, --io, --dry-run")

@@ -10,6 +10,7 @@ from cyclopts import Parameter
 from rich.table import Table
 
 from wattio.cli import output
+from wattio.cli.out_path import writable
 from wattio.errors import InputError
 
 if TYPE_CHECKING:
@@ -60,6 +61,7 @@ def calibrate(
 
     if seed < 0:
         raise InputError(f"--seed {seed}: allowed: 0 or more")
+    writable("--out", out)
     _keep_apart(runs.files(results), runs.files(held_out))
     fitted, kept = runs.read(results), runs.read(held_out)
     calibrating.check_alike([*fitted, *kept])

@@ -28,6 +28,7 @@ from wattio.cli.load_options import (
     seconds,
     within,
 )
+from wattio.cli.out_path import writable
 from wattio.errors import Cancelled, InputError
 
 if TYPE_CHECKING:
@@ -200,6 +201,7 @@ def convert(
         Factor on all times: 2 makes the trace take twice as long.
     """
     keywords = reading.keywords()
+    writable("TARGET", target)
     within("--rate-scale", rate_scale, *RATE_SCALE)
     within("--time-scale", time_scale, *TIME_SCALE)
     with _bar(f"writing {target.name}") as progress:
@@ -234,8 +236,7 @@ def record(*, device: str, duration: str, out: Path, to: Form = "wtrace") -> int
     from wattio.tracing.tracefs import TracefsError
 
     duration_s = seconds("--duration", duration, SPAN_S_LEAST)
-    if not out.resolve().parent.is_dir():
-        raise InputError(f"--out {str(out)!r}: the folder {out.resolve().parent} does not exist")
+    writable("--out", out)
     if os.geteuid() != 0:
         raise InputError(
             "recording reads the kernel's tracepoints, which only root may: run it again with sudo"
