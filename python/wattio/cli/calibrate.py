@@ -38,7 +38,7 @@ app = App(
     help_epilogue="""**Examples**
 
 ```
-wattio calibrate power --meter snmp://public@pdu/outlet/3 --out power-model.toml
+wattio calibrate power --meter "snmp://public@pdu/apc-rpdu2?outlet=3" --out power-model.toml
 ```""",
 )
 
@@ -47,7 +47,7 @@ _EPILOGUE = """**Examples**
 ```
 wattio calibrate power --meter rapl: --out power-model.toml --dry-run
 sudo wattio calibrate power --meter hwmon:power_meter/power1 --out power-model.toml
-sudo wattio calibrate power --meter snmp://public@pdu/outlet/3 --meter-covers server \\
+sudo wattio calibrate power --meter "snmp://public@pdu/apc-rpdu2?outlet=3" --meter-covers server \\
     --out power-model.toml --frequencies "1.2 GHz,2.4 GHz" --cores 1,4,8 --io /data
 wattio calibrate power --from power-model.data --out power-model.toml
 ```

@@ -154,7 +154,7 @@ def record(*names: str, out: Path, rate: str | None = None, duration: str | None
 
 @app.command(
     help_epilogue="**Examples**\n\n```\nwattio meter check rapl:\n"
-    'wattio meter check snmp://public@pdu/apc?outlet=1 --span "1 min"\n```'
+    'wattio meter check "snmp://public@pdu/apc-rpdu2?outlet=1" --span "1 min"\n```'
 )
 def check(name: str, /, *, span: str = "10 s", as_json: Json = False) -> int:
     """Check a meter: alive, advancing, its real period, and how late it tells of a load.
