@@ -113,7 +113,11 @@ def relations(folder: SimulationFolder, simulator: Simulator) -> dict[str, Metri
             outcome = twin if item is native else folder.read_outcome(item)
             relation = simulator.relate(outcome, twin, item.run.plf)
             powers = (_power_w(item), _power_w(native), oracle_w.get(item.run.plf))
-            found[item.identity] = metrics.of_relation(relation) | metrics.of_powers(*powers)
+            found[item.identity] = {
+                **metrics.of_relation(relation),
+                **metrics.of_powers(*powers),
+                **metrics.of_tails(metrics.of_outcome(outcome), metrics.of_outcome(twin)),
+            }
     return found
 
 

@@ -20,6 +20,8 @@ RATIOS = (
     "relative_iops_per_watt",
     "relative_latency_us_mean",
     "relative_latency_us_p99",
+    "relative_latency_us_p999",
+    "relative_latency_us_p9999",
     "relative_background_rate",
 )
 

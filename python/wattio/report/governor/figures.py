@@ -74,7 +74,7 @@ def latency(found: Governed) -> Drawn:
         axis.fill_between(x, low, high, step="post", alpha=0.18, linewidth=0, **band)
         handles.append(Patch(label="up to the slowest window of a step", alpha=0.18, **band))
     shown = (found.series["latency_us_mean"], most, found.series["bound_us"])
-    drawing.fit(axis, np.concatenate(shown))
+    drawing.fit(axis, np.concatenate(shown), "mean latency")
     broken = found.series["violations"] > 0
     if broken.any():
         label = "bound broken (estimate)" if found.shadow else "bound broken"
@@ -82,7 +82,6 @@ def latency(found: Governed) -> Drawn:
         top = axis.get_xaxis_transform()
         axis.plot(middle_s / time.unit_s, np.full(broken.sum(), 0.02), transform=top, **BROKEN)
         handles.append(Line2D([], [], label=label, **BROKEN))
-    axis.set_ylabel("mean latency (µs)")
     time.finish(drawn, axis, handles)
     text = f"{_points(found)} Means are weighted by requests."
     if broken.any():

@@ -71,6 +71,7 @@ def _session(session: str, whole: Stretch, looked: Looked, found: Measured) -> D
     handles = _curves(axis, 0, looked, at, found, table)
     handles += _iterations(axis, session, at, found)
     handles += _gaps(axis, looked, whole, at)
+    drawing.mark_cut(axis)
     axis.set_xlim(0, (whole[1] - whole[0]) / unit_s)
     axis.set_xlabel(f"time since the session's first iteration ({unit})")
     axis.set_ylabel(labelled("power (W)", found))
@@ -135,6 +136,7 @@ def _iteration(
     again = f", attempt {item.attempt + 1}" if item.attempt else ""
     text = f"{item.run.name}, repetition {item.repetition + 1}{again}"
     axis.set_title(text, fontsize=9.5, loc="left", fontweight="bold")
+    drawing.mark_cut(axis)
     axis.set_xlim(0, (end_s - start_s) / unit_s)
     axis.set_xlabel(f"time since the iteration began ({unit})")
     axis.set_ylabel(labelled("power (W)", found))

@@ -12,11 +12,39 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
 from wattio.analysis.histogram import exceedance
+from wattio.kinds.simulation.overall import sound
+from wattio.kinds.simulation.plan import BOUND_BY
 from wattio.kinds.simulation.summary import Row
-from wattio.report import drawing
+from wattio.report import drawing, ranking
 from wattio.report.drawing import WIDTH, Drawn, Table
 from wattio.report.phrases import number, percent
-from wattio.report.simulation.gather import Curve, LoadPart
+from wattio.report.simulation.gather import Curve, LoadPart, Result
+
+
+def winners(result: Result) -> Drawn | None:
+    """Every policy's power over native's, load by load."""
+    return ranking.drawn(contests(result))
+
+
+def contests(result: Result) -> list[ranking.Contest]:
+    """What is compared on each load: mean power for the same work, native first."""
+    found = []
+    for part in result.loads:
+        if part.native is None or len(part.curves) < 2:
+            continue
+        # Seeds that all have, so that values of a place belong together.
+        common = set.intersection(*(set(curve.powers_w) for curve in part.curves))
+        conditions = [
+            ranking.Condition(
+                curve.label,
+                tuple(curve.powers_w[key] for key in sorted(common)),
+                sound(curve.row),
+                curve.row.run.policy != BOUND_BY,
+            )
+            for curve in sorted(part.curves, key=lambda curve: curve is not part.native)
+        ]
+        found.append(ranking.Contest(part.name, "power", tuple(conditions), paired=True))
+    return [one for one in found if one.conditions[0].values]
 
 
 def of_load(part: LoadPart) -> list[Drawn]:
@@ -35,11 +63,10 @@ def power_and_latency(part: LoadPart) -> Drawn:
     _over_time(axes[0], part, lambda c: c.series["power_w"])
     axes[0].set_ylabel("power, simulated (W)")
     _over_time(axes[1], part, lambda c: c.series["latency_us_mean"])
-    axes[1].set_ylabel("mean latency (µs)")
     extra = _bound_line(axes[1], part)
     shaded = _shade_states(axes, part)
     latencies = [curve.series["latency_us_mean"] for curve in part.curves]
-    drawing.fit(axes[1], np.concatenate(latencies))
+    drawing.fit(axes[1], np.concatenate(latencies), "mean latency")
     _finish_time(drawn, axes, part, [*extra, *shaded])
     subject = part.subject
     states = f" Shading shows the state of {subject.label}." if subject and shaded else ""
@@ -81,6 +108,7 @@ def latency_distribution(part: LoadPart) -> Drawn:
         table += [[curve.label, *pair] for pair in zip(edge.tolist(), above.tolist(), strict=True)]
         if len(edge):
             lowest = min(lowest, float(above[-1]))
+            edge, above = drawing.thinned(edge, above)
             axis.plot(edge, above, drawstyle="steps-post", **_line(stroke, len(edge)))
     drawing.exceedance_axis(axis, lowest)
     _legend(drawn, part, [])

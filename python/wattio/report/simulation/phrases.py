@@ -2,10 +2,27 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
+from wattio.kinds.simulation.overall import does_background, sound
 from wattio.kinds.simulation.plan import BOUND_BY, REFERENCE
 from wattio.kinds.simulation.summary import Row
-from wattio.report.phrases import number, percent, times
-from wattio.report.simulation.gather import LoadPart
+from wattio.report.phrases import bracketed, number, percent, times
+from wattio.report.simulation.figures import contests
+from wattio.report.simulation.gather import LoadPart, Result
+
+LOADS_TOLD = 6
+"""Most loads whose winner is told in a sentence."""
+
+
+def winners(result: Result) -> list[str]:
+    """Who draws the least power on each load, or over how many loads."""
+    found = contests(result)
+    if len(found) <= LOADS_TOLD:
+        return [one.sentence() for one in found]
+    first = Counter(ranked[0].name for one in found if (ranked := one.ranked()))
+    told = ", ".join(f"{name} on {count}" for name, count in first.most_common())
+    return [f"Of {len(found)} loads, the least power is drawn, with every promise kept: {told}."]
 
 
 def headline(part: LoadPart) -> str:
@@ -19,12 +36,14 @@ def headline(part: LoadPart) -> str:
     if saving is None or latency is None:
         return f"{where}: {subject.label} has no native run to be compared with."
     watts = f"{number(part.native.row.get('power_w_mean'))} to {number(row.get('power_w_mean'))} W"
-    change = f"save {percent(saving, 1)}" if saving >= 0 else f"cost {percent(-saving, 1)} more"
+    share = bracketed(percent(abs(saving), 1), sound(row))
+    change = f"save {share}" if saving >= 0 else f"cost {share} more"
     text = f"{where}, {subject.label} would {change} of the power ({watts}, simulated)"
-    text += f" at {times(latency)} the mean latency, {_bound(row)}."
+    text += f" at {times(latency)} the mean latency, {_bound(row)}{_undone(row)}."
     captured = row.get("captured_share")
     if captured is not None:
-        text += f" That is {percent(captured, 0)} of the saving that the oracle finds possible."
+        share = bracketed(percent(captured, 0), sound(row))
+        text += f" That is {share} of the saving that the oracle finds possible."
     return text
 
 
@@ -38,11 +57,20 @@ def others(part: LoadPart) -> str:
         if skipped or saving is None or latency is None:
             continue
         verb = "saves" if saving >= 0 else "costs"
-        kept = _bound(row)
-        parts.append(f"{curve.label} {verb} {percent(abs(saving), 1)} at {times(latency)}, {kept}")
+        kept = f"{_bound(row)}{_undone(row)}"
+        share = bracketed(percent(abs(saving), 1), sound(row))
+        parts.append(f"{curve.label} {verb} {share} at {times(latency)}, {kept}")
     return "; ".join(parts) + "." if parts else ""
 
 
 def _bound(row: Row) -> str:
     side = "within" if row.bound_kept else "outside"
     return f"{side} its {percent(row.run.plf)} bound"
+
+
+def _undone(row: Row) -> str:
+    """What a policy leaves undone of the server's own work."""
+    rate = row.get("relative_background_rate")
+    if does_background(row) or rate is None:
+        return ""
+    return f", with {percent(1 - rate, 0)} of the background work left undone"
