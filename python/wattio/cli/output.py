@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
 
@@ -15,8 +15,12 @@ from rich.table import Table
 if TYPE_CHECKING:
     from wattio.kinds.simulation.overall import Overall
     from wattio.kinds.simulation.summary import Row
+    from wattio.results.catalog import Recorded, Verdict
 
 ABSENT = "-"
+
+TAILS = {"p99": "latency_us_p99", "p99.9": "latency_us_p999", "p99.99": "latency_us_p9999"}
+"""Percentiles of latency in tables, by metric."""
 
 
 def print_json(content: object) -> None:
@@ -70,22 +74,44 @@ def bound(row: Row) -> str:
     return ("kept" if row.bound_kept else "BROKEN") + (f" ({share(over)} over)" if over else "")
 
 
-def captured(row: Row) -> str:
-    """Share of the oracle's saving; in brackets where it was had by breaking the bound."""
+def saved(row: Row, name: str) -> str:
+    """A share saved; in brackets where it was had by breaking the bound or leaving work undone."""
+    from wattio.kinds.simulation.overall import sound
     from wattio.kinds.simulation.plan import REFERENCE
 
-    value = row.get("captured_share")
+    value = row.get(name)
     if value is None or row.run.policy == REFERENCE:
         return ABSENT
-    return f"({share(value)})" if row.bound_kept is False else share(value)
+    return share(value) if sound(row) else f"({share(value)})"
+
+
+def codes(verdicts: Iterable[Verdict], kind: str) -> list[str]:
+    """What verdicts of a kind say, by the first word of their reasons, each once."""
+    return list(dict.fromkeys(v.reason.partition(":")[0] for v in verdicts if v.verdict == kind))
+
+
+def remarks(iterations: Sequence[Recorded]) -> list[str]:
+    """Why iterations are WARN: one line for each reason, with how often and an example."""
+    found: dict[str, list[tuple[str, str]]] = {}
+    for item in iterations:
+        for code in codes(item.verdicts, "WARN"):
+            reason = next(v.reason for v in item.verdicts if v.reason.startswith(code))
+            found.setdefault(code, []).append((item.run.name, reason))
+    return [
+        f"WARN in {len(every)} of {len(iterations)} iterations: {every[0][1]} ({every[0][0]})"
+        for every in found.values()
+    ]
 
 
 def summary_table(rows: Sequence[Row]) -> Table:
     """Each policy against native, load by load."""
-    table = Table(title="Simulated; ratios are to native", title_justify="left", box=None)
+    title = "Simulated; ratios are to native; a saving in brackets broke the bound or left"
+    title += " background work undone"
+    table = Table(title=title, title_justify="left", box=None)
     table.add_column("load")
     table.add_column("policy")
-    for column in ("watts", "saving", "IOPS/W", "mean lat.", "p99 lat.", "backgr.", "of oracle"):
+    tails = [name for name in TAILS if any(row.get(f"relative_{TAILS[name]}") for row in rows)]
+    for column in ("W", "saving", "IOPS/W", "mean lat.", *tails, "backgr.", "of oracle"):
         table.add_column(column, justify="right")
     table.add_column("bound on mean")
     before = None
@@ -94,12 +120,12 @@ def summary_table(rows: Sequence[Row]) -> Table:
             row.run.load if row.run.load != before else "",
             row.run.label,
             number(row.get("power_w_mean")),
-            share(row.get("saving_share")),
+            saved(row, "saving_share"),
             ratio(row.get("relative_iops_per_watt")),
             ratio(row.get("relative_latency_us_mean")),
-            ratio(row.get("relative_latency_us_p99")),
+            *(ratio(row.get(f"relative_{TAILS[name]}")) for name in tails),
             ratio(row.get("relative_background_rate")),
-            captured(row),
+            saved(row, "captured_share"),
             bound(row),
         )
         before = row.run.load
