@@ -70,40 +70,28 @@ class Contest:
 
     def sentence(self) -> str:
         """The winner and by how much, or that there is none."""
-        ranked = self.ranked()
-        reference = self.conditions[0]
+        ranked, reference = self.ranked(), self.conditions[0]
         if len(ranked) < 2:
             return f"{self.name}: nothing is left to compare."
         best, rivals = ranked[0], ranked[1:]
-        if best is reference:
-            behind = f"none has {self._word} {self.quantity} than {reference.name}"
-        else:
-            behind = f"{best.name} has the {self._most} {self.quantity}"
-            behind += f", {self._by(best, reference)} {reference.name}"
-        unknown = [one for one in rivals if self.ratio(best, one) is None]
-        if unknown:
-            text = f"{self.name}: {behind}; one of {self.of} does not tell how much is noise."
-            return text
+        text = f"{self.name}: {best.name}{', the reference,' if best is reference else ''} has"
+        text += f" the {'most' if self.higher_is_better else 'least'} {self.quantity}"
+        if best is not reference:
+            text += f", {self._by(best, reference)} {reference.name}"
+        if any(self.ratio(best, one) is None for one in rivals):
+            return f"{text}; one {self.of[:-1]} does not tell how much is noise."
         level = [one for one in rivals if not self._apart(best, one)]
         if not level:
-            margin = "" if rivals[0] is reference else f", and {self._by(best, rivals[0])}"
-            margin += "" if rivals[0] is reference else f" {rivals[0].name}, the next"
-            return f"{self.name}: {behind}{margin}.{self._few()}"
+            if rivals[0] is not reference:
+                also = "" if best is reference else " and"
+                text += f",{also} {self._by(best, rivals[0])} {rivals[0].name}, the next"
+            return f"{text}.{self._few()}"
         names = ", ".join(one.name for one in [best, *level][:4])
         names += f" and {len(level) - 3} more" if len(level) > 3 else ""
         if len(level) == len(rivals):
             return f"{self.name}: no winner; {names} cannot be told apart.{self._few()}"
-        return (
-            f"{self.name}: no single winner: {names} lead, and cannot be told apart.{self._few()}"
-        )
-
-    @property
-    def _word(self) -> str:
-        return "more" if self.higher_is_better else "less"
-
-    @property
-    def _most(self) -> str:
-        return "most" if self.higher_is_better else "least"
+        text = f"{self.name}: no single winner: {names} lead, and cannot be told apart."
+        return f"{text}{self._few()}"
 
     def _by(self, one: Condition, other: Condition) -> str:
         """By how much one is better than the other, with its interval."""

@@ -70,12 +70,17 @@ def _lead(found: Measured) -> list[Block]:
     if not any(item.usable for item in found.last if item.run.load != "idle"):
         text = "No iteration may be used: all of them are INVALID, or none has ended. There are no"
         blocks.append(Text(f"{text} means; the reasons are under Verdicts.", "warning"))
-    for part in found.workloads[: phrases.WORKLOADS_TOLD]:
+    # Workloads of one setting each are conditions: what won says it all.
+    single = all(len(phase.rows) == 1 for part in found.workloads for phase in part.phases)
+    told = [one.sentence() for one in winners.contests(found)] if single else []
+    for text in told[: phrases.WORKLOADS_TOLD]:
+        blocks.append(Text(text, "headline"))
+    for part in [] if told else found.workloads[: phrases.WORKLOADS_TOLD]:
         headline, details = phrases.headline(part, found), phrases.details(part, found)
         blocks.append(Text(headline, "headline", details))
-    left = len(found.workloads) - phrases.WORKLOADS_TOLD
+    left = len(told or found.workloads) - phrases.WORKLOADS_TOLD
     if left > 0:
-        blocks.append(Text(f"{left} more workloads are below.", "note"))
+        blocks.append(Text(f"{left} more are below.", "note"))
     text = phrases.counts(found)
     if found.estimated:
         text += " ESTIMATE: no meter measured the total of power and energy, or not all of it; a"

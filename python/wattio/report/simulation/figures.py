@@ -43,7 +43,9 @@ def contests(result: Result) -> list[ranking.Contest]:
             )
             for curve in sorted(part.curves, key=lambda curve: curve is not part.native)
         ]
-        found.append(ranking.Contest(part.name, "power", tuple(conditions), paired=True))
+        found.append(
+            ranking.Contest(part.name, "power", tuple(conditions), paired=True, of="seeds")
+        )
     return [one for one in found if one.conditions[0].values]
 
 
