@@ -14,8 +14,8 @@ from rich.table import Table
 
 if TYPE_CHECKING:
     from wattio.kinds.simulation.overall import Overall
-    from wattio.kinds.simulation.summary import Row
-    from wattio.results.catalog import Recorded, Verdict
+    from wattio.results.runs import Recorded, Verdict
+    from wattio.results.summary import Row
 
 ABSENT = "-"
 
@@ -66,20 +66,20 @@ def number(value: float | None) -> str:
 
 def bound(row: Row) -> str:
     """Whether the bound on mean latency was kept, and the share of windows above it."""
-    from wattio.kinds.simulation.plan import REFERENCE
+    from wattio.simulator.policies import REFERENCE
 
     if row.bound_kept is None or row.run.policy == REFERENCE:
         return ABSENT
-    over = row.get("bound_violation_share")
+    over = row.mean("bound_violation_share")
     return ("kept" if row.bound_kept else "BROKEN") + (f" ({share(over)} over)" if over else "")
 
 
 def saved(row: Row, name: str) -> str:
     """A share saved; in brackets where it was had by breaking the bound or leaving work undone."""
     from wattio.kinds.simulation.overall import sound
-    from wattio.kinds.simulation.plan import REFERENCE
+    from wattio.simulator.policies import REFERENCE
 
-    value = row.get(name)
+    value = row.mean(name)
     if value is None or row.run.policy == REFERENCE:
         return ABSENT
     return share(value) if sound(row) else f"({share(value)})"
@@ -110,25 +110,25 @@ def summary_table(rows: Sequence[Row]) -> Table:
     table = Table(title=title, title_justify="left", box=None)
     table.add_column("load")
     table.add_column("policy")
-    tails = [name for name in TAILS if any(row.get(f"relative_{TAILS[name]}") for row in rows)]
+    tails = [name for name in TAILS if any(row.mean(f"relative_{TAILS[name]}") for row in rows)]
     for column in ("W", "saving", "IOPS/W", "mean lat.", *tails, "backgr.", "of oracle"):
         table.add_column(column, justify="right")
     table.add_column("bound on mean")
     before = None
     for row in rows:
         table.add_row(
-            row.run.load if row.run.load != before else "",
-            row.run.label,
-            number(row.get("power_w_mean")),
+            row.run.subject if row.run.subject != before else "",
+            row.run.condition,
+            number(row.mean("power_w_mean")),
             saved(row, "saving_share"),
-            ratio(row.get("relative_iops_per_watt")),
-            ratio(row.get("relative_latency_us_mean")),
-            *(ratio(row.get(f"relative_{TAILS[name]}")) for name in tails),
-            ratio(row.get("relative_background_rate")),
+            ratio(row.mean("relative_iops_per_watt")),
+            ratio(row.mean("relative_latency_us_mean")),
+            *(ratio(row.mean(f"relative_{TAILS[name]}")) for name in tails),
+            ratio(row.mean("relative_background_rate")),
             saved(row, "captured_share"),
             bound(row),
         )
-        before = row.run.load
+        before = row.run.subject
     return table
 
 
@@ -156,17 +156,18 @@ def summary_json(rows: Sequence[Row]) -> list[dict[str, object]]:
     """The summary as plain data: means and intervals of every metric."""
     return [
         {
-            "load": row.run.load,
-            "server": row.run.server,
+            "load": row.run.subject,
+            "server": row.run.system,
             "policy": row.run.policy,
-            "label": row.run.label,
+            "label": row.run.condition,
             "settings": dict(row.run.settings),
-            "iterations": {"used": row.iterations, "warned": row.warned, "invalid": row.invalid},
+            "iterations": {"used": row.used, "warned": row.warned, "invalid": row.invalid},
             "bound_kept": row.bound_kept,
-            "metrics": row.values,
+            "metrics": {name: found.mean for name, found in row.metrics.items()},
             "intervals": {
                 name: {"low": i.low, "high": i.high, "confidence": i.confidence}
-                for name, i in row.intervals.items()
+                for name, found in row.metrics.items()
+                if (i := found.interval) is not None
             },
         }
         for row in rows

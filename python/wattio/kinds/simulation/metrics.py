@@ -9,8 +9,9 @@ import numpy as np
 
 from wattio.analysis import efficiency, energy
 from wattio.analysis.histogram import Counts, Edges, WindowHistograms, percentile
-from wattio.results.catalog import Metrics, Verdict
 from wattio.results.recompute import BALANCE_LIMIT
+from wattio.results.runs import Metrics, Verdict
+from wattio.results.states import PERCENTILES, STATE_OF
 from wattio.simulator.simulation import Outcome
 
 UNITS = {
@@ -40,12 +41,6 @@ UNITS = {
 COMPONENTS = ("cores", "drives", "rest")
 """The parts of a server whose energy is accounted for one by one."""
 
-STATES = ("unstable", "stable", "idle")
-"""States of a policy, in the order of their numbers in the windows' `state`."""
-
-STATE_OF = {"learning": "unstable", "guarding": "unstable", "saving": "stable"}
-"""Modes of other laws than PACER, by the state that comes to the same: full speed, or saving."""
-
 RELATIVE = ("iops", "iops_per_watt", "latency_us_mean", "latency_us_p99", "background_rate")
 """Metrics that are also given as a ratio to the native twin."""
 
@@ -57,8 +52,6 @@ LATER = ("latency_us_p9999", *(f"relative_{name}" for name in TAILS))
 
 LITTLE_LIMIT = 1e-3
 """Deviation from Little's law beyond what the ends of a run explain."""
-
-PERCENTILES = {"latency_us_p50": 0.5, "latency_us_p99": 0.99, **TAILS}
 
 
 def of_outcome(outcome: Outcome) -> Metrics:
@@ -76,10 +69,7 @@ def of_outcome(outcome: Outcome) -> Metrics:
     for mode, share in shares.items():
         name = f"state_share_{STATE_OF.get(mode, mode)}"
         found[name] = (found.get(name, (0.0, "1"))[0] + float(share), "1")
-    tails = _percentiles(
-        *outcome.latency_histogram, {"latency_us_p9999": TAILS["latency_us_p9999"]}
-    )
-    return found | tails
+    return found | _percentiles(*outcome.latency_histogram, {"latency_us_p9999": 0.9999})
 
 
 def _percentiles(edge: Edges, count: Counts, shares: Mapping[str, float]) -> Metrics:
@@ -143,7 +133,7 @@ def from_windows(outcome: Outcome) -> Metrics:
         mean_us = np.sum(ios[busy] * windows["latency_us_mean"][busy]) / total_ios
         found["latency_us_mean"] = (float(mean_us), "us")
     merged = WindowHistograms(*outcome.window_histograms).merged()
-    return found | _percentiles(*merged, PERCENTILES)
+    return found | _percentiles(*merged, PERCENTILES | TAILS)
 
 
 def _littles_law(summary: Mapping[str, Any]) -> list[Verdict]:

@@ -13,7 +13,6 @@ from wattio.kinds.fleet.folder import COLUMNS, FleetFolder
 from wattio.kinds.fleet.schema import FleetStudy
 from wattio.kinds.fleet.summary import Policy
 from wattio.kinds.simulation.overall import BACKGROUND_FLOOR
-from wattio.kinds.simulation.plan import REFERENCE
 from wattio.report.drawing import Table
 from wattio.report.fleet import figures
 from wattio.report.page import (
@@ -35,6 +34,7 @@ from wattio.report.page import (
     write,
 )
 from wattio.report.phrases import bracketed, number, percent, setting, times
+from wattio.simulator.policies import REFERENCE
 
 _TOLD_MOST = 20
 """So many servers over the bound are named on the page; all are in the table."""
@@ -114,8 +114,8 @@ def headline(policy: Policy | None, study: FleetStudy) -> str:
     watts, euro = _unit(policy, "saving_w", "W"), _unit(policy, "saving_eur_year", "EUR")
     tonnes = _unit(policy, "saving_co2_t_year", "t")
     return (
-        f"{policy.run.label} would {change} of the power of these {whole(study.servers)} servers"
-        f" ({interval}): {watts}, {euro} and {tonnes} of CO\N{SUBSCRIPT TWO} a year, {kept}."
+        f"{policy.run.condition} would {change} of the power of these {whole(study.servers)}"
+        f" servers ({interval}): {watts}, {euro} and {tonnes} of CO\N{SUBSCRIPT TWO} a year, {kept}."
     )
 
 
@@ -159,7 +159,7 @@ def _policy(policy: Policy) -> Cells:
     over = int(policy.get("servers_over_bound") or 0)
     saving = percent(policy.get("saving_share"), 1)
     return [
-        policy.run.label,
+        policy.run.condition,
         (power, f"{low:.2f} to {high:.2f}"),
         (bracketed(saving, _sound(policy)), " to ".join(ends)) if compared else "",
         (number(policy.get("energy_kwh")), number(policy.get("energy_kwh_year"))),
@@ -219,7 +219,7 @@ def _servers_section(
             "saved",
             "latency over its limit",
         ]
-        label = policy.run.label
+        label = policy.run.condition
         blocks.append(Heading(f"The most worthwhile servers for {label}"))
         blocks.append(grid(f"Most worthwhile servers for {label}", columns, rows))
     return Section("Server by server", blocks)
@@ -229,7 +229,7 @@ def _over_section(found: list[Policy], study: FleetStudy, members: list[dict[str
     text = f"The bound is “{study.study.bound}”, over the whole run, against the same server under"
     blocks: list[Block] = [Text(f"{text} native.", "note")]
     for policy in found:
-        label, over = policy.run.label, summary.breakers(policy, study)
+        label, over = policy.run.condition, summary.breakers(policy, study)
         blocks.append(Heading(f"{label}: {whole(len(over))} of {whole(study.servers)} servers"))
         rows = [
             [*_server(at, members), Cell(_times(ratio), look="broken")]
@@ -253,7 +253,7 @@ def _placing_section(found: list[Policy], study: FleetStudy) -> list[Section]:
     entry = study.placing
     rows: list[Cells] = [
         [
-            policy.run.label,
+            policy.run.condition,
             whole(policy.get("estimated_placing_servers")),
             whole(policy.get("estimated_placing_servers_needed")),
             _unit(policy, "estimated_placing_saving_w", "W"),
@@ -288,7 +288,7 @@ def _made(folder: FleetFolder, found: list[Policy], study: FleetStudy) -> Sectio
     for policy in found:
         skipped = (policy.get("windows_skipped") or 0.0) / max(policy.get("windows") or 1.0, 1.0)
         settings = ", ".join(f"{k} = {setting(v)}" for k, v in sorted(policy.run.settings.items()))
-        text = f"{policy.run.label}: {settings}" if settings else policy.run.label
+        text = f"{policy.run.condition}: {settings}" if settings else policy.run.condition
         again = f"({percent(skipped, 0)} of its windows repeat others and were not stepped)"
         policies.append(f"{text} {again}")
     processor = machine["processor"] or "unknown processor"
@@ -313,7 +313,9 @@ def _metrics(found: list[Policy]) -> Table:
     """Every metric of the fleet, policy by policy."""
     rows: Table = [["policy", "metric", "value", "unit"]]
     for policy in found:
-        rows += [[policy.run.label, name, *value] for name, value in sorted(policy.metrics.items())]
+        rows += [
+            [policy.run.condition, name, *value] for name, value in sorted(policy.metrics.items())
+        ]
     return rows
 
 
@@ -324,7 +326,7 @@ def _servers(found: list[Policy], study: FleetStudy, members: list[dict[str, Any
         ratios = summary.relative(policy.columns, policy.native, study)
         for at, member in enumerate(members):
             values = [float(policy.columns[name][at]) for name in COLUMNS]
-            head = [at, member["group"], policy.run.label, float(policy.saved_w[at])]
+            head = [at, member["group"], policy.run.condition, float(policy.saved_w[at])]
             cells = [float(ratios[at]), *values]
             rows.append([*head, *("" if np.isnan(cell) else cell for cell in cells)])
     return rows

@@ -21,9 +21,9 @@ def section(found: Measured) -> Section:
     workloads: dict[str, Any] = {}
     for item in found.iterations:
         record = found.records[item.identity]
-        systems.setdefault(f"System {item.run.server}", record.system)
+        systems.setdefault(f"System {item.run.system}", record.system)
         if record.module is not None:
-            name = f"Workload {item.run.load} ({record.module})"
+            name = f"Workload {item.run.subject} ({record.module})"
             workloads.setdefault(name, record.workload)
     blocks: list[Block] = [Facts(_entries(found))]
     for name, facts in (systems | workloads).items():

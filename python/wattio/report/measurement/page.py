@@ -67,7 +67,7 @@ def _lead(found: Measured) -> list[Block]:
     if not found.complete:
         text = "This study is not complete: it was stopped before all of its iterations had ended."
         blocks.append(Text(f"{text} What is below is of those that did.", "warning"))
-    if not any(item.usable for item in found.last if item.run.load != "idle"):
+    if not any(item.usable for item in found.last if item.run.subject != "idle"):
         text = "No iteration may be used: all of them are INVALID, or none has ended. There are no"
         blocks.append(Text(f"{text} means; the reasons are under Verdicts.", "warning"))
     # Workloads of one setting each are conditions: what won says it all.

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from wattio.kinds.measurement.summary import PhaseRow, equal_work
 from wattio.report import ranking
 from wattio.report.measurement.gather import Measured, PhasePart, WorkloadPart
 from wattio.report.measurement.phrases import UNITS, estimate, has_samples
 from wattio.report.page import Section, Text, gallery
 from wattio.report.ranking import Condition, Contest
+from wattio.results.summary import Row, equal_work
 
 TOLD_MAX = 12
 """Most contests that are told and drawn."""
 
-Entry = tuple[WorkloadPart, PhasePart, PhaseRow]
+Entry = tuple[WorkloadPart, PhasePart, Row]
 
 
 def section(found: Measured) -> list[Section]:
@@ -35,7 +35,7 @@ def contests(found: Measured) -> Iterator[Contest]:
     of one name; else the rows of a workload among themselves.
     """
     modules = {
-        item.run.load: record.module
+        item.run.subject: record.module
         for item in found.iterations
         if (record := found.records[item.identity]).module is not None
     }
@@ -57,7 +57,7 @@ def contests(found: Measured) -> Iterator[Contest]:
                     yield contest
 
 
-def _pairs(rows: list[PhaseRow]) -> Iterator[tuple[PhaseRow, PhaseRow]]:
+def _pairs(rows: list[Row]) -> Iterator[tuple[Row, Row]]:
     for at, row in enumerate(rows):
         yield from ((row, other) for other in rows[at + 1 :])
 

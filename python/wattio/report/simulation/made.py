@@ -82,12 +82,12 @@ def _remarks(result: Result) -> list[Block]:
 
 def _policies(result: Result) -> list[Run]:
     runs = {row.run.name: row.run for part in result.loads for row in part.rows}
-    return list({run.label: run for run in runs.values()}.values())
+    return list({run.condition: run for run in runs.values()}.values())
 
 
 def _policy_text(run: Run) -> str:
     settings = ", ".join(f"{key} = {setting(value)}" for key, value in run.settings.items())
-    return f"{run.label}: {settings}" if settings else run.label
+    return f"{run.condition}: {settings}" if settings else run.condition
 
 
 def _load_text(name: str, result: Result) -> str:

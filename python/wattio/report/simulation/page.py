@@ -7,8 +7,6 @@ from pathlib import Path
 from wattio.analysis.price import Price
 from wattio.kinds.simulation import overall
 from wattio.kinds.simulation.overall import BACKGROUND_FLOOR, Overall, sound
-from wattio.kinds.simulation.plan import REFERENCE
-from wattio.kinds.simulation.summary import Row
 from wattio.report import rendering
 from wattio.report.drawing import Table
 from wattio.report.page import (
@@ -26,6 +24,8 @@ from wattio.report.page import (
 from wattio.report.phrases import DASH, bracketed, latency, number, percent, times
 from wattio.report.simulation import figures, made, phrases
 from wattio.report.simulation.gather import LoadPart, Result, gather
+from wattio.results.summary import Row
+from wattio.simulator.policies import REFERENCE
 
 PRICE = Price()
 """By what a year of saved power is told in money and carbon dioxide."""
@@ -146,15 +146,15 @@ def _policies(part: LoadPart) -> Block:
 
 def _policy(row: Row, part: LoadPart) -> Cells:
     reference = row.run.policy == REFERENCE
-    runs = f"mean of {row.iterations}" if row.iterations > 1 else ""
+    runs = f"mean of {row.used}" if row.used > 1 else ""
     warned = f"{row.warned} WARN: see remarks" if row.warned else ""
     cells: list[Cell | str | tuple[str, str]] = [
-        (row.run.label, ", ".join(filter(None, (runs, warned)))),
-        number(row.get("power_w_mean")),
+        (row.run.condition, ", ".join(filter(None, (runs, warned)))),
+        number(row.mean("power_w_mean")),
         *([DASH, DASH] if reference else _saving(row, part)),
-        (number(row.get("iops_per_watt")), _ratio(row, "iops_per_watt", reference)),
+        (number(row.mean("iops_per_watt")), _ratio(row, "iops_per_watt", reference)),
     ]
-    cells += [(latency(row.get(name)), _ratio(row, name, reference)) for _, name in LATENCIES]
+    cells += [(latency(row.mean(name)), _ratio(row, name, reference)) for _, name in LATENCIES]
     cells.append(_ratio(row, "background_rate", reference) or DASH)
     if part.has_oracle:
         cells.append(DASH if reference else _captured(row))
@@ -164,11 +164,12 @@ def _policy(row: Row, part: LoadPart) -> Cells:
 
 def _saving(row: Row, part: LoadPart) -> list[tuple[str, str]]:
     """The share saved with its interval; what that is in a year."""
-    share = row.get("saving_share")
-    interval = row.intervals.get("saving_share")
+    share = row.mean("saving_share")
+    estimate = row.get("saving_share")
+    interval = estimate.interval if estimate else None
     ends = f"{percent(interval.low, 1)} to {percent(interval.high, 1)}" if interval else ""
-    native_w = part.native.row.get("power_w_mean") if part.native else None
-    power_w = row.get("power_w_mean")
+    native_w = part.native.row.mean("power_w_mean") if part.native else None
+    power_w = row.mean("power_w_mean")
     year = (DASH, "")
     if native_w is not None and power_w is not None:
         saved = PRICE.year(native_w - power_w)
@@ -180,16 +181,16 @@ def _saving(row: Row, part: LoadPart) -> list[tuple[str, str]]:
 def _ratio(row: Row, name: str, reference: bool) -> str:
     if reference:
         return times(1.0)
-    value = row.get(f"relative_{name}")
+    value = row.mean(f"relative_{name}")
     return "" if value is None else times(value)
 
 
 def _captured(row: Row) -> str:
-    return bracketed(percent(row.get("captured_share"), 0), sound(row))
+    return bracketed(percent(row.mean("captured_share"), 0), sound(row))
 
 
 def _bound(row: Row) -> Cell:
-    over = row.get("bound_violation_share")
+    over = row.mean("bound_violation_share")
     small = "" if over is None else f"{percent(over, 1)} over"
     word = "kept" if row.bound_kept else "broken"
     return Cell(f"{word}, {percent(row.run.plf)}", small, "" if row.bound_kept else "broken")
@@ -204,7 +205,7 @@ def _note(part: LoadPart) -> str:
     text += f" flushing): below {percent(BACKGROUND_FLOOR)} of native's it is left undone. A saving"
     text += " in brackets is none: it was had by breaking the bound, or by leaving such work"
     text += f" undone. {PRICE.stated}"
-    if any(curve.row.iterations > 1 for curve in part.curves):
+    if any(curve.row.used > 1 for curve in part.curves):
         text += " Small figures under a saving are its 95 % bootstrap interval over seeds."
     return text
 
@@ -212,9 +213,9 @@ def _note(part: LoadPart) -> str:
 def _table(part: LoadPart) -> Table:
     table: Table = [["policy", "iterations", *COLUMNS, "bound_plf", "bound_kept"]]
     for row in part.rows:
-        values = ["" if row.get(name) is None else row.get(name) for name in COLUMNS]
+        values = ["" if row.mean(name) is None else row.mean(name) for name in COLUMNS]
         kept = "" if row.bound_kept is None else str(row.bound_kept).lower()
-        line = [row.run.label, row.iterations, *values, row.run.plf, kept]
+        line = [row.run.condition, row.used, *values, row.run.plf, kept]
         if line not in table:
             table.append(line)
     return table

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections import Counter
 
 from wattio.kinds.simulation.overall import does_background, sound
-from wattio.kinds.simulation.plan import BOUND_BY, REFERENCE
-from wattio.kinds.simulation.summary import Row
 from wattio.report.phrases import bracketed, number, percent, times
 from wattio.report.simulation.figures import contests
 from wattio.report.simulation.gather import LoadPart, Result
+from wattio.results.summary import Row
+from wattio.simulator.policies import BOUND_BY, REFERENCE
 
 LOADS_TOLD = 6
 """Most loads whose winner is told in a sentence."""
@@ -32,15 +32,17 @@ def headline(part: LoadPart) -> str:
     if subject is None or part.native is None:
         return f"{where}: no policy was compared with native."
     row = subject.row
-    saving, latency = row.get("saving_share"), row.get("relative_latency_us_mean")
+    saving, latency = row.mean("saving_share"), row.mean("relative_latency_us_mean")
     if saving is None or latency is None:
         return f"{where}: {subject.label} has no native run to be compared with."
-    watts = f"{number(part.native.row.get('power_w_mean'))} to {number(row.get('power_w_mean'))} W"
+    watts = (
+        f"{number(part.native.row.mean('power_w_mean'))} to {number(row.mean('power_w_mean'))} W"
+    )
     share = bracketed(percent(abs(saving), 1), sound(row))
     change = f"save {share}" if saving >= 0 else f"cost {share} more"
     text = f"{where}, {subject.label} would {change} of the power ({watts}, simulated)"
     text += f" at {times(latency)} the mean latency, {_bound(row)}{_undone(row)}."
-    captured = row.get("captured_share")
+    captured = row.mean("captured_share")
     if captured is not None:
         share = bracketed(percent(captured, 0), sound(row))
         text += f" That is {share} of the saving that the oracle finds possible."
@@ -52,7 +54,7 @@ def others(part: LoadPart) -> str:
     parts = []
     for curve in part.curves:
         row = curve.row
-        saving, latency = row.get("saving_share"), row.get("relative_latency_us_mean")
+        saving, latency = row.mean("saving_share"), row.mean("relative_latency_us_mean")
         skipped = curve is part.subject or row.run.policy in (REFERENCE, BOUND_BY)
         if skipped or saving is None or latency is None:
             continue
@@ -70,7 +72,7 @@ def _bound(row: Row) -> str:
 
 def _undone(row: Row) -> str:
     """What a policy leaves undone of the server's own work."""
-    rate = row.get("relative_background_rate")
+    rate = row.mean("relative_background_rate")
     if does_background(row) or rate is None:
         return ""
     return f", with {percent(1 - rate, 0)} of the background work left undone"
