@@ -175,12 +175,12 @@ def code(text: str) -> Markup:
     return Markup("<code>{}</code>").format(text)
 
 
-def write(target: Path, page: Page) -> Path:
+def write(target: Path, page: Page, name: str = "index.html") -> Path:
     """Write a page into a folder with its tables and figures beside it; return the page.
 
     Raises ResultError where it cannot be written.
     """
-    path = target / "index.html"
+    path = target / name
     try:
         target.mkdir(exist_ok=True)
         for name, table in page.tables.items():

@@ -115,7 +115,8 @@ def headline(policy: Policy | None, study: FleetStudy) -> str:
     tonnes = _unit(policy, "saving_co2_t_year", "t")
     return (
         f"{policy.run.condition} would {change} of the power of these {whole(study.servers)}"
-        f" servers ({interval}): {watts}, {euro} and {tonnes} of CO\N{SUBSCRIPT TWO} a year, {kept}."
+        f" servers ({interval}): {watts}, {euro} and {tonnes} of CO\N{SUBSCRIPT TWO} a year,"
+        f" {kept}."
     )
 
 
