@@ -8,6 +8,7 @@ pub mod client;
 mod desk;
 mod events;
 mod guard;
+mod history;
 mod http;
 mod metrics;
 mod page;
@@ -163,6 +164,7 @@ fn run(
         let address = doors.page.as_ref().map(|(_, address)| *address);
         let _door = doors.control.as_ref().map(|control| control.file());
         let _ = opened.send(Ok(address));
+        tokio::spawn(desk.clone().remember());
         if let Some((listener, _)) = doors.page {
             tokio::spawn(http::serve(listener, http::router(&desk, &settings.host_names)));
         }
