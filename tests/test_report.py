@@ -104,6 +104,7 @@ def page(result: SimulationFolder) -> str:
 
 def test_page_matches_the_golden_one(page: str, result: SimulationFolder) -> None:
     text = re.sub(r"base64,[A-Za-z0-9+/=]+", "base64,...", page)
+    text = re.sub(r"(<(style|script)[^>]*>).*?(</\2>)", r"\1...\3", text, flags=re.S)
     text = text.replace(result.name, "TIME-HASH")
     if os.environ.get("WATTIO_UPDATE_GOLDEN"):
         GOLDEN.write_text(text, encoding="utf-8")
@@ -123,7 +124,7 @@ def test_made_again_every_file_is_the_same(result: SimulationFolder, page: str) 
 
 
 def test_page_stands_alone(page: str) -> None:
-    assert "<script" not in page
+    assert not re.search("<script[^>]* src", page)
     assert "<link" not in page
     assert "@import" not in page
     addresses = re.findall(r"""(?:src|href)=["']([^"']+)""", page)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
@@ -133,6 +134,37 @@ def test_coordinates_lose_idle_digits_and_scales_none() -> None:
         text = drawing.svg(drawn).decode()
     assert "scale(0.015625)" in text
     assert not re.search(r"[ML] \d+\.\d{3}", text)
+
+
+def test_a_figure_that_can_be_looked_into_brings_its_numbers_and_the_library() -> None:
+    x, y = np.array([0.0, 1.0, 2.0]), np.array([1.23456789, np.nan, 3.0])
+    other = ("</script><b>", {"color": "#000000", "linestyle": ":"}, x[1:], y[1:])
+    panel = drawing.panel(
+        "time (s)", "power (W)", [("law", drawing.strokes(["pacer"])[0], x, y), other]
+    )
+    assert panel.x == [0.0, 1.0, 2.0]
+    assert [one["values"] for one in panel.series] == [[1.2346, None, 3.0], [None, None, 3.0]]
+    assert panel.span_gaps
+    drawn = Drawn(
+        "power", "Power", "Watts.", "A chart of watts over time.", b"<svg/>", [["a"]], (panel,)
+    )
+    text = render(page(Shown(drawn)))
+    own = re.findall(r"<script([^>]*)>(.*?)</script>", text, flags=re.S)
+    assert [attributes for attributes, _ in own] == [' type="application/json"', "", ""]
+    [shown] = json.loads(own[0][1])
+    assert shown["series"][1]["label"] == "</script><b>"
+    assert "uPlot" in own[1][1]
+    assert "Hover and zoom</button>" in text
+    # The still figure stays: for print, and where no script runs.
+    assert "data:image/svg+xml;base64," in text
+    assert "<script" not in render(page(Shown(DRAWN)))
+
+
+def test_logarithmic_curves_have_no_zeros() -> None:
+    look = {"color": "#000000"}
+    x, y = np.array([0.0, 1.0, 10.0]), np.array([1.0, 0.5, 0.0])
+    panel = drawing.panel("x", "y", [("a", look, x, y)], log=True)
+    assert (panel.x, panel.series[0]["values"]) == ([1.0, 10.0], [0.5, None])
 
 
 def test_the_style_is_for_other_pages_too() -> None:

@@ -26,8 +26,27 @@ Table = list[list[Any]]
 
 
 @dataclass(frozen=True)
+class Panel:
+    """Curves over one x axis that a page can look into: hover for values, zoom.
+
+    `series` has for each curve its label, colour, dashes, and a value or None for each x.
+    """
+
+    x_label: str
+    y_label: str
+    x: list[float]
+    series: list[dict[str, Any]]
+    log: bool = False
+    span_gaps: bool = False
+    y_max: float | None = None
+
+
+@dataclass(frozen=True)
 class Drawn:
-    """A figure: its file name without ending, title, caption, alternative text, image and data."""
+    """A figure: its file name without ending, title, caption, alternative text, image and data.
+
+    `panels` are its curves where they can be looked into.
+    """
 
     name: str
     title: str
@@ -35,10 +54,61 @@ class Drawn:
     alternative: str
     image: bytes
     table: Table
+    panels: tuple[Panel, ...] = ()
 
 
 POINTS = 240
 """Most points of a curve over time: more than that is a blur at the width of a page."""
+
+Line = tuple[str, "Stroke | dict[str, Any]", NDArray[np.float64], NDArray[np.float64]]
+"""Label, look, x and y of a curve."""
+
+
+def panel(
+    x_label: str,
+    y_label: str,
+    lines: Sequence[Line],
+    *,
+    log: bool = False,
+    stepped: bool = False,
+    y_max: float | None = None,
+) -> Panel:
+    """Curves put on one x axis, to five digits; NaN is a gap. Above `y_max` are single spikes."""
+    x = np.unique(np.concatenate([line[2] for line in lines]))
+    if log:
+        x = x[x > 0]
+    series = []
+    for label, look, own_x, own_y in lines:
+        known = dict(zip(own_x.tolist(), own_y.tolist(), strict=True))
+        values = [known.get(at) for at in x.tolist()]
+        shown = [_digits(value) if value is not None and _shows(value, log) else None
+                 for value in values]  # fmt: skip
+        colour, dashes = _look(look)
+        entry = {"label": label, "colour": colour, "dashes": dashes, "stepped": stepped}
+        series.append(entry | {"values": shown})
+    same = all(len(line[2]) == len(x) for line in lines)
+    places = [_digits(at) for at in x.tolist()]
+    return Panel(x_label, y_label, places, series, log, not same, y_max)
+
+
+def _shows(value: float, log: bool) -> bool:
+    return bool(np.isfinite(value)) and (value > 0 or not log)
+
+
+def _digits(value: float) -> float:
+    return float(f"{value:.5g}")
+
+
+def _look(look: Stroke | dict[str, Any]) -> tuple[str, list[float]]:
+    """Colour and dashes, in pixels."""
+    if isinstance(look, Stroke):
+        colour, dashes = look.colour, look.dashes
+    else:
+        colour, dashes = look["color"], look.get("linestyle", "-")
+    if isinstance(dashes, str):
+        return colour, {":": [2.0, 3.0], "--": [6.0, 3.0]}.get(dashes, [])
+    return colour, [1.5 * length for length in dashes[1]]
+
 
 RC: dict[Any, Any] = {
     "svg.hashsalt": "wattio",

@@ -6,7 +6,8 @@ A kind of result brings sections; each is a title and blocks: paragraphs, tables
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
+from importlib.resources import files
 from pathlib import Path
 from typing import ClassVar
 
@@ -196,4 +197,15 @@ def write(target: Path, page: Page, name: str = "index.html") -> Path:
 def render(page: Page) -> str:
     """The page as HTML, with its figures inside."""
     template = rendering.environment().get_template("page.html.j2")
-    return template.render(page=page, embedded=rendering.embedded_image)
+    return template.render(
+        page=page,
+        embedded=rendering.embedded_image,
+        live=lambda drawn: [asdict(panel) for panel in drawn.panels],
+        library=lambda name: _own(f"vendor/uplot/{name}"),
+        script=_own("figures.js"),
+    )
+
+
+def _own(name: str) -> str:
+    """A file of this package."""
+    return files("wattio.report").joinpath(name).read_text(encoding="utf-8")

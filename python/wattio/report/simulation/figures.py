@@ -69,6 +69,7 @@ def power_and_latency(part: LoadPart) -> Drawn:
     shaded = _shade_states(axes, part)
     latencies = [curve.series["latency_us_mean"] for curve in part.curves]
     drawing.fit(axes[1], np.concatenate(latencies), "mean latency")
+    top_us = axes[1].get_ylim()[1]
     _finish_time(drawn, axes, part, [*extra, *shaded])
     subject = part.subject
     states = f" Shading shows the state of {subject.label}." if subject and shaded else ""
@@ -77,7 +78,11 @@ def power_and_latency(part: LoadPart) -> Drawn:
     alternative = f"Two charts over time on {part.name}: power in watts and mean latency."
     table = _series_table(part, ("power_w", "latency_us_mean", "iops"))
     title = "Power and latency over time"
-    return Drawn("power-latency", title, text, alternative, drawing.svg(drawn), table)
+    panels = (
+        _panel(part, "power, simulated (W)", lambda c: c.series["power_w"]),
+        _panel(part, "mean latency (µs)", lambda c: c.series["latency_us_mean"], top_us),
+    )
+    return Drawn("power-latency", title, text, alternative, drawing.svg(drawn), table, panels)
 
 
 def cores_and_frequency(part: LoadPart) -> Drawn:
@@ -95,7 +100,11 @@ def cores_and_frequency(part: LoadPart) -> Drawn:
     alternative = f"Two charts over time on {part.name}: active cores and their frequency."
     table = _series_table(part, ("cores_active_mean", "frequency_hz_mean"))
     title = "Active cores and frequency over time"
-    return Drawn("cores-frequency", title, text, alternative, drawing.svg(drawn), table)
+    panels = (
+        _panel(part, "active cores", lambda c: c.series["cores_active_mean"]),
+        _panel(part, "core frequency (GHz)", lambda c: c.series["frequency_hz_mean"] / 1e9),
+    )
+    return Drawn("cores-frequency", title, text, alternative, drawing.svg(drawn), table, panels)
 
 
 def latency_distribution(part: LoadPart) -> Drawn:
@@ -103,6 +112,7 @@ def latency_distribution(part: LoadPart) -> Drawn:
     drawn, (axis,) = drawing.figure(WIDTH, 3.8)
     table: Table = [["policy", "latency_us", "share_above"]]
     lowest = 1e-2
+    lines: list[drawing.Line] = []
     for curve, stroke in _styled(part):
         edge, above = exceedance(curve.edge, curve.count)
         keep = above > 0
@@ -112,12 +122,16 @@ def latency_distribution(part: LoadPart) -> Drawn:
             lowest = min(lowest, float(above[-1]))
             edge, above = drawing.thinned(edge, above)
             axis.plot(edge, above, drawstyle="steps-post", **_line(stroke, len(edge)))
+            lines.append((curve.label, stroke, edge, above))
     drawing.exceedance_axis(axis, lowest)
     _legend(drawn, part, [])
     text = "Further left is faster; where a curve crosses a dotted line is that percentile."
     alternative = f"Distribution of latency on {part.name}: share of I/Os above each latency."
     title = "Latency distribution"
-    return Drawn("latency-distribution", title, text, alternative, drawing.svg(drawn), table)
+    told = "share of I/Os that are slower"
+    panels = (drawing.panel("latency (µs)", told, lines, log=True),) if lines else ()
+    name = "latency-distribution"
+    return Drawn(name, title, text, alternative, drawing.svg(drawn), table, panels)
 
 
 def power_by_component(part: LoadPart) -> Drawn:
@@ -235,6 +249,16 @@ def _over_time(axis: Axes, part: LoadPart, column: Callable[[Curve], Any]) -> No
     for curve, stroke in _styled(part):
         values = column(curve)
         axis.plot(curve.series["start_s"], values, **_line(stroke, len(values)))
+
+
+def _panel(
+    part: LoadPart, label: str, column: Callable[[Curve], Any], y_max: float | None = None
+) -> drawing.Panel:
+    lines: list[drawing.Line] = [
+        (curve.label, stroke, curve.series["start_s"], column(curve))
+        for curve, stroke in _styled(part)
+    ]
+    return drawing.panel("simulated time (s)", label, lines, y_max=y_max)
 
 
 def _bound_line(axis: Axes, part: LoadPart) -> list[Line2D]:
