@@ -85,6 +85,13 @@ def test_those_that_cannot_be_told_apart_share_the_lead() -> None:
     assert "no winner; better, like it cannot be told apart." in said(BETTER, LIKE_IT)
 
 
+def test_leaders_are_the_best_and_what_cannot_be_told_from_it() -> None:
+    contest = Contest("day", "energy", (NATIVE, BETTER, LIKE_IT, BREAKS, LIMIT))
+    assert [one.name for one in contest.leaders()] == ["better", "like it"]
+    assert [one.name for one in Contest("day", "energy", (NATIVE, BETTER)).leaders()] == ["better"]
+    assert Contest("day", "energy", (Condition("a", (3.0,)), BETTER)).leaders() == []
+
+
 def test_the_reference_can_win_and_more_can_be_better() -> None:
     text = said(BETTER, NATIVE)
     assert text.startswith("day: better, the reference, has the least energy, 20.0 % less (0.79x")

@@ -68,6 +68,13 @@ class Contest:
         sign = -1 if self.higher_is_better else 1
         return sorted(able, key=lambda one: sign * float(np.mean(one.values)))
 
+    def leaders(self) -> list[Condition]:
+        """The best and all that cannot be told apart from it; none where noise is not known."""
+        ranked = self.ranked()
+        if len(ranked) < 2 or any(self.ratio(ranked[0], one) is None for one in ranked[1:]):
+            return []
+        return [ranked[0], *(one for one in ranked[1:] if not self._apart(ranked[0], one))]
+
     def sentence(self) -> str:
         """The winner and by how much, or that there is none."""
         ranked, reference = self.ranked(), self.conditions[0]
@@ -78,9 +85,9 @@ class Contest:
         text += f" the {'most' if self.higher_is_better else 'least'} {self.quantity}"
         if best is not reference:
             text += f", {self._by(best, reference)} {reference.name}"
-        if any(self.ratio(best, one) is None for one in rivals):
+        level = self.leaders()[1:]
+        if not self.leaders():
             return f"{text}; one {self.of[:-1]} does not tell how much is noise."
-        level = [one for one in rivals if not self._apart(best, one)]
         if not level:
             if rivals[0] is not reference:
                 also = "" if best is reference else " and"

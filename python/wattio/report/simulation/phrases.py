@@ -20,9 +20,15 @@ def winners(result: Result) -> list[str]:
     found = contests(result)
     if len(found) <= LOADS_TOLD:
         return [one.sentence() for one in found]
-    first = Counter(ranked[0].name for one in found if (ranked := one.ranked()))
-    told = ", ".join(f"{name} on {count}" for name, count in first.most_common())
-    return [f"Of {len(found)} loads, the least power is drawn, with every promise kept: {told}."]
+    led = [one.leaders() for one in found]
+    clear = Counter(leaders[0].name for leaders in led if len(leaders) == 1)
+    told = [f"{name} on {count}" for name, count in clear.most_common()]
+    level = sum(len(leaders) > 1 for leaders in led)
+    told += [f"several that cannot be told apart on {level}"] if level else []
+    unknown = len(led) - clear.total() - level
+    told += [f"not known on {unknown}, of which one seed says too little"] if unknown else []
+    head = f"Of {len(found)} loads, clearly the least power with every promise kept is drawn by"
+    return [f"{head}: {', '.join(told)}."]
 
 
 def headline(part: LoadPart) -> str:
