@@ -202,7 +202,7 @@ def test_a_trace_lasts_as_long_under_every_policy() -> None:
 def test_the_oracle_refuses_settings_it_does_not_know() -> None:
     with pytest.raises(InputError, match="unknown parameter"):
         oracle.check({"beta": 0.1})
-    with pytest.raises(InputError, match=r'oracle: .*"max" is no statistic'):
+    with pytest.raises(InputError, match=r'oracle: .*"max" is not a statistic'):
         oracle.check({"statistic": "max"})
 
 

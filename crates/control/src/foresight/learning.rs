@@ -2,8 +2,9 @@
 
 use super::choice::{Demand, Features, Menu};
 use super::estimate::Surprise;
+use super::load::REQUESTS_MAX;
 use super::price::{Account, Spent};
-use super::{Foresight, REQUESTS_MAX, TRUST_FIRST, TRUST_MAX};
+use super::{Foresight, TRUST_FIRST, TRUST_MAX};
 use wattio_law::{GroupAction, LatencyHistogram, LatencyObservation, Observation, Statistic};
 use wattio_units::Seconds;
 

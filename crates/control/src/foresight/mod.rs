@@ -180,8 +180,6 @@ impl Foresight {
     }
 }
 
-/// No window has more requests; a count that says so is not believed beyond this.
-const REQUESTS_MAX: f64 = 1e9;
 /// How far from full speed the model is trusted at first, and at most.
 const TRUST_FIRST: f64 = 1.6;
 const TRUST_MAX: f64 = 100.0;

@@ -13,6 +13,7 @@ mod adaptor;
 mod background;
 mod baseline;
 mod burst;
+mod by_source;
 mod closed_loop;
 mod credit;
 mod expectation;

@@ -1,6 +1,6 @@
 //! The stability check: how far the latency of the last k windows diverges.
 
-use super::closed_loop::Told;
+use super::by_source::BySource;
 use super::expectation::{Expectation, Mix};
 use std::collections::VecDeque;
 use wattio_law::{LatencyHistogram, LatencyObservation};
@@ -22,7 +22,7 @@ pub struct Sample {
     pub in_flight: Option<f64>,
     /// What was drawn, in joules, for each who tells it of all windows; time without a request
     /// counts at the power of the window after it.
-    pub energy_j: Told,
+    pub energy_j: BySource,
     pub span: Seconds,
 }
 
@@ -61,7 +61,7 @@ impl Sample {
     }
 
     /// What a request takes, in joules.
-    pub fn energy_of_request_j(&self) -> Told {
+    pub fn energy_of_request_j(&self) -> BySource {
         self.energy_j.map(|energy_j| energy_j / self.requests as f64)
     }
 
@@ -124,7 +124,7 @@ impl Stability {
     }
 
     /// Adds a window; returns whether that completes a sample, which is the last one then.
-    pub fn push(&mut self, latency: &LatencyObservation, power_w: Told, dt: Seconds) -> bool {
+    pub fn push(&mut self, latency: &LatencyObservation, power_w: BySource, dt: Seconds) -> bool {
         let Some(latency_us_mean) = latency.latency_us_mean.filter(|_| latency.requests > 0) else {
             self.empty = self.empty + dt;
             return false;
@@ -207,9 +207,9 @@ mod tests {
     fn sparse_windows_are_merged_and_their_time_is_kept() {
         let mut stability = Stability::new(2, 10);
         let half = Seconds(0.5);
-        assert!(!stability.push(&window(4, 100.0), Told::default(), half));
-        assert!(!stability.push(&window(0, 0.0), Told::default(), half));
-        assert!(stability.push(&window(6, 200.0), Told::default(), half));
+        assert!(!stability.push(&window(4, 100.0), BySource::default(), half));
+        assert!(!stability.push(&window(0, 0.0), BySource::default(), half));
+        assert!(stability.push(&window(6, 200.0), BySource::default(), half));
         let sample = stability.last().unwrap();
         assert_eq!((sample.requests, sample.span), (10, Seconds(1.5)));
         assert!((sample.latency_us_mean - 160.0).abs() < 1e-9);
@@ -220,12 +220,12 @@ mod tests {
     fn divergence_is_the_farthest_window_over_the_average() {
         let mut stability = Stability::new(3, 1);
         for latency_us in [90.0, 100.0, 140.0] {
-            stability.push(&window(5, latency_us), Told::default(), Seconds(0.5));
+            stability.push(&window(5, latency_us), BySource::default(), Seconds(0.5));
         }
         assert!((stability.divergence(&Expectation::default()) - 30.0 / 110.0).abs() < 1e-12);
-        stability.push(&window(5, 100.0), Told::default(), Seconds(0.5));
-        stability.push(&window(5, 100.0), Told::default(), Seconds(0.5));
-        stability.push(&window(5, 100.0), Told::default(), Seconds(0.5));
+        stability.push(&window(5, 100.0), BySource::default(), Seconds(0.5));
+        stability.push(&window(5, 100.0), BySource::default(), Seconds(0.5));
+        stability.push(&window(5, 100.0), BySource::default(), Seconds(0.5));
         assert_eq!(stability.divergence(&Expectation::default()), 0.0, "only the last three count");
     }
 }
