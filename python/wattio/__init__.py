@@ -1,1 +1,5 @@
-"""wattio measures, models and cuts the energy that storage uses, within a stated latency bound."""
+"""wattio measures, models and cuts the energy that storage uses."""
+
+from importlib.metadata import version
+
+__version__ = version("wattio")

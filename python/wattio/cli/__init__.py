@@ -18,9 +18,9 @@ EXIT_STOPPED = 130
 
 
 def _version() -> str:
-    from importlib.metadata import version
+    import wattio
 
-    return version("wattio")
+    return wattio.__version__
 
 
 def _plain(error: CycloptsError) -> str:
@@ -31,6 +31,7 @@ _COMMANDS = {
     "simulate": ("simulate:app", "Simulate one server under one load with one policy."),
     "oracle": ("oracle:app", "Find the least power that any policy could reach on a load."),
     "run": ("run:app", "Run a study; its results go into a folder of their own."),
+    "new": ("new:app", "Start a study or a server description of your own from an example."),
     "attach": ("attach:app", "Join recorded power samples to a measurement afterwards."),
     "report": ("report:app", "Make the report of a result folder: one HTML page, SVG and CSV."),
     "compare": ("compare:app", "Compare two results, or two runs: ratios with intervals."),

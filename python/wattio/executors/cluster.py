@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
+from wattio import extras
 from wattio.errors import HostError, InputError
 from wattio.executors.threads import Finished, OnDone, Watch
 from wattio.kinds.simulation.plan import BOUND_BY, Iteration
@@ -81,9 +82,7 @@ class ClusterExecutor:
         try:
             from distributed import Client, LocalCluster
         except ImportError as error:
-            raise HostError(
-                "the engine needs dask.distributed: pip install 'wattio[cluster]'"
-            ) from error
+            raise HostError(f"a cluster as the engine {extras.needed('cluster')}") from error
         if self._engine == LOCAL:
             with (
                 LocalCluster(
