@@ -200,7 +200,13 @@ def convert(
     within("--time-scale", time_scale, *TIME_SCALE)
     with _bar(f"writing {target.name}") as progress:
         ios = _core.trace_convert(
-            str(shipped.located(source)), str(target), to, rate_scale, time_scale, progress, **keywords
+            str(shipped.located(source)),
+            str(target),
+            to,
+            rate_scale,
+            time_scale,
+            progress,
+            **keywords,
         )
     _say(f"{ios:,} requests, {target.stat().st_size:,} bytes: {target}")
     return EXIT_DONE

@@ -82,9 +82,7 @@ def probe(options: RankOptions) -> None:
     if options.python is None and util.find_spec("mpi4py") is None:
         raise HostError(f"mpi4py is not installed: {extras.needed('hpc')}")
     if launcher(options) is None:
-        raise HostError(
-            f"{options.mpirun} is not installed: {_MPI}"
-        )
+        raise HostError(f"{options.mpirun} is not installed: {_MPI}")
 
 
 def _mpi4py_version(options: RankOptions) -> str | None:
