@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 from pacer_data import PACER, Evaluation, interval
 from wattio.analysis.histogram import WindowHistograms, percentile
 from wattio.analysis.statistics import Interval
-from wattio.kinds.simulation.plan import REFERENCE
 from wattio.report import drawing
 from wattio.report.drawing import WIDTH, Drawn, Table
+from wattio.simulator.policies import REFERENCE
 from wattio.simulator.simulation import Outcome
 
 LOAD = "burst"

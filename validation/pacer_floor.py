@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from pacer_data import BACKGROUND_FLOOR, Evaluation
 from wattio.analysis.statistics import Interval
-from wattio.kinds.simulation.plan import REFERENCE
+from wattio.simulator.policies import REFERENCE
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from pacer_data import ONDEMAND, ONDEMAND_PRINTED, PACER, PRINTED, fixed, load_n
 from pacer_entries import Evidence
 from wattio import _core
 from wattio.analysis.statistics import Interval
-from wattio.kinds.simulation.plan import REFERENCE
+from wattio.simulator.policies import REFERENCE
 
 DRIVE_W = {"0 %": 8.5, "10 %": 10.5}
 """Table I, one SSD at these loads."""

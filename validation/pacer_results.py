@@ -11,7 +11,7 @@ import pacer_reasons as reasons
 from pacer_data import ONDEMAND, ONDEMAND_PRINTED, PACER, PRINTED, fixed, interval, load_name
 from pacer_entries import Entry, Evidence, Reading, exact
 from wattio.analysis.statistics import Interval
-from wattio.kinds.simulation.plan import REFERENCE
+from wattio.simulator.policies import REFERENCE
 
 IPW, LATENCY = "iops_per_watt", "latency_us_mean"
 GATED_SHARE = 0.63
