@@ -8,6 +8,7 @@ found by name in the native module (`wattio._core.built_in_servers`).
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from wattio.errors import InputError
@@ -30,7 +31,7 @@ def traces() -> dict[str, Path]:
     return {path.stem: path for path in sorted(TRACES.glob(f"*{TRACE_SUFFIX}"))}
 
 
-def located(path: str | Path, base: Path | None = None) -> Path:
+def located(path: str | os.PathLike[str], base: Path | None = None) -> Path:
     """The path, below `base` where it is relative; what is shipped under it if nothing is there.
 
     A path that leads nowhere at all is returned as it came, for the reader's own message.
@@ -46,7 +47,7 @@ def located(path: str | Path, base: Path | None = None) -> Path:
     return own
 
 
-def study_file(path: str | Path) -> Path:
+def study_file(path: str | os.PathLike[str]) -> Path:
     """The study file that a path, a folder with a study.toml or the name of a study stands for.
 
     Raises InputError where there is nothing of that name.

@@ -111,7 +111,7 @@ def _free(name: Path | None, example: str) -> Path:
 
 
 def _renamed(text: str, source: str, target: Path) -> str:
-    """A file of an example, under the new name: in `[study]` and in the commands of its comments."""
+    """A file of an example, under the new name: in `[study]` and in commands in its comments."""
     named = re.sub(rf'(?m)^name = "{re.escape(source)}"$', f'name = "{target.name}"', text, count=1)
     command = re.compile(rf"(?m)^(# .*wattio \w+) {re.escape(source)}\b")
     return command.sub(lambda found: f"{found[1]} {target}", named)
