@@ -45,6 +45,7 @@ _COMMANDS = {
     "trace": ("trace:app", "Look into block traces, convert and record them."),
     "hpcio": ("hpcio:app", "Output of parallel simulations: run, inspect, assemble, calibrate."),
     "doctor": ("doctor:app", "Show what this machine offers wattio, and what it lacks."),
+    "completion": ("completion:app", "Print what lets a shell complete this command's words."),
 }
 
 
