@@ -45,7 +45,7 @@ def test_the_packages_come_and_go_without_a_trace(bare: Path) -> None:
     assert done(bare, "dpkg-query -W -f='${Conffiles}' wattiod").startswith(" /etc/wattiod.toml ")
     unit = done(bare, "cat /usr/lib/systemd/system/wattiod.service")
     assert "ExecStart=/usr/sbin/wattiod run /etc/wattiod.toml" in unit
-    assert "/usr/local" not in "".join(unit.split("#   install")[0:1] + unit.split("[Unit]")[1:])
+    assert "/usr/local" not in unit
     assert not list((bare / "etc/systemd/system").glob("**/wattiod*"))
 
     # The command: simulates and reports, as a user who may not write where it lies.
@@ -54,9 +54,6 @@ def test_the_packages_come_and_go_without_a_trace(bare: Path) -> None:
     told = done(bare, f"{asnobody} wattio simulate --trace pgbench --policy ondemand --json")
     assert "relative_to_native" in told
     done(bare, f"{asnobody} wattio new study mine && {asnobody} wattio check mine")
-    assert "redfish" in done(
-        bare, "wattio meter list --help; ls /usr/lib/wattio/lib/*/*/wattio/meters"
-    )
 
     # Manual pages and completion.
     for name, section, word in (("wattio", 1, "simulate"), ("wattiod", 8, "observe")):
