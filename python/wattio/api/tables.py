@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from wattio import extras
-from wattio.errors import HostError, InputError
+from wattio.errors import HostError, InputError, needed
 from wattio.files.document import nearest
 
 if TYPE_CHECKING:
@@ -61,7 +60,7 @@ class Table(Mapping[str, NDArray[Any]]):
         try:
             import pandas as pd
         except ImportError:
-            raise HostError(f"a table as pandas {extras.needed('tables')}") from None
+            raise HostError(f"a table as pandas {needed('tables')}") from None
         return pd.DataFrame(self._columns)
 
     def to_arrow(self) -> pa.Table:
@@ -69,7 +68,7 @@ class Table(Mapping[str, NDArray[Any]]):
         try:
             import pyarrow as pa
         except ImportError:
-            raise HostError(f"a table as Arrow {extras.needed('tables')}") from None
+            raise HostError(f"a table as Arrow {needed('tables')}") from None
         return pa.table(
             {name: pa.array(column, from_pandas=True) for name, column in self._columns.items()}
         )

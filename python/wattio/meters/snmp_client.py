@@ -8,8 +8,9 @@ from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from wattio import clock, extras
+from wattio import clock
 from wattio.clock import Instant
+from wattio.errors import needed
 from wattio.meters.credentials import Credentials
 from wattio.meters.guard import Guard
 from wattio.meters.meter import MeterLost, MeterRefused
@@ -190,7 +191,7 @@ def _who(agent: Agent) -> Any:  # noqa: ANN401 (pysnmp has no types)
     try:
         from pysnmp.hlapi.v3arch import asyncio as snmp
     except ImportError:
-        raise MeterRefused(f"{agent.meter}: {extras.needed('meters')}") from None
+        raise MeterRefused(f"{agent.meter}: {needed('meters')}") from None
     credentials = agent.credentials
     if agent.version != "3":
         return snmp.CommunityData(credentials.community, mpModel=0 if agent.version == "1" else 1)
@@ -198,7 +199,7 @@ def _who(agent: Agent) -> Any:  # noqa: ANN401 (pysnmp has no types)
         try:
             import cryptography  # noqa: F401
         except ImportError:
-            raise MeterRefused(f"{agent.meter}: encryption {extras.needed('meters')}") from None
+            raise MeterRefused(f"{agent.meter}: encryption {needed('meters')}") from None
     proof = AUTHENTICATIONS.get(agent.authentication or "")
     cipher = PRIVACIES.get(agent.privacy or "")
     return snmp.UsmUserData(

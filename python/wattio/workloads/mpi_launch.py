@@ -20,9 +20,8 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-from wattio import extras
 from wattio.clock import Span
-from wattio.errors import HostError, ResultError, WorkloadFailed
+from wattio.errors import HostError, ResultError, WorkloadFailed, needed
 from wattio.workloads import invocation, mpi_report, processes
 from wattio.workloads.mpi_report import Report
 from wattio.workloads.mpirun import LauncherOptions
@@ -80,7 +79,7 @@ def probe(options: RankOptions) -> None:
             f"python: {options.python} cannot run ranks; allowed: one that has wattio and mpi4py"
         )
     if options.python is None and util.find_spec("mpi4py") is None:
-        raise HostError(f"mpi4py is not installed: {extras.needed('hpc')}")
+        raise HostError(f"mpi4py is not installed: {needed('hpc')}")
     if launcher(options) is None:
         raise HostError(f"{options.mpirun} is not installed: {_MPI}")
 
