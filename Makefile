@@ -76,9 +76,9 @@ package: needs $(UV) ## Build the wheel, the source package and the Debian packa
 	@ls -sh target/dist
 
 .PHONY: docs
-docs: build ## Build the documentation as a site, into target/site; nothing is fetched.
+docs: needs $(UV) ## Build the documentation as a site, into target/site; nothing is fetched.
 	@$(UV) sync --locked --quiet --inexact --group docs
-	@$(RUN) mkdocs build --quiet --strict
+	@NO_MKDOCS_2_WARNING=1 $(RUN) mkdocs build --quiet --strict
 
 .PHONY: clean
 clean: ## Remove everything that was built; results stay.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 import subprocess
 from collections.abc import Iterator, Sequence
@@ -44,7 +45,7 @@ def within(root: Path, script: str, **environment: str) -> subprocess.CompletedP
     mounts = f"mount -t proc proc {root}/proc"
     for name in ("dev", "sys"):
         mounts += f" && mount --rbind /{name} {root}/{name}"
-    inside = f"exec chroot {root} /bin/sh -euc {script!r}"
+    inside = f"exec chroot {root} /bin/sh -euc {shlex.quote(script)}"
     keep = {name: value for name, value in os.environ.items() if name.lower().endswith("_proxy")}
     return subprocess.run(
         ["unshare", "--mount", "--pid", "--fork", "/bin/sh", "-euc", f"{mounts}; {inside}"],

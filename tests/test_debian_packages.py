@@ -64,7 +64,7 @@ def test_the_packages_come_and_go_without_a_trace(bare: Path) -> None:
     done(bare, "echo '# mine' >> /etc/wattiod.toml && apt-get remove -y -qq wattio wattiod")
     assert (bare / "etc/wattiod.toml").is_file()
     assert not (bare / "usr/lib/wattio").exists()
-    done(bare, "apt-get purge -y -qq wattiod wattio && apt-get autoremove -y -qq --purge")
+    done(bare, "apt-get purge -y -qq wattiod && apt-get autoremove -y -qq --purge")
     left = [path for name in ("etc", "usr", "var") for path in (bare / name).rglob("*wattio*")]
     assert left == []
 
@@ -78,4 +78,4 @@ def test_purging_keeps_what_a_killed_daemon_has_not_put_back(bare: Path) -> None
     ended = within(bare, "apt-get purge -y -qq wattiod", DEBIAN_FRONTEND="noninteractive")
     assert ended.returncode == 0
     assert snapshot.is_file()
-    assert "is kept: it says what to put back" in ended.stderr
+    assert "is kept: it says what to put back" in ended.stdout + ended.stderr

@@ -74,11 +74,11 @@ def page(program: str) -> str:
     """The whole manual page, in roff."""
     name = Path(program).name
     if name == "wattio":
+        import wattio
         from wattio.cli import build
 
         app = build()
-        version, what = app.version, str(app.help)
-        version = version() if callable(version) else version
+        version, what = wattio.__version__, str(app.help)
         markdown = app.generate_docs(output_format="markdown")
         body = list(of_markdown(markdown.split("**Commands**", 1)[1].partition("\n")[2]))
         number, body = "1", [".SH COMMANDS", *body]
