@@ -11,7 +11,7 @@ import numpy as np
 from io_entries import approach_of
 from numpy.typing import NDArray
 from wattio.analysis.statistics import Interval
-from wattio.models import advice, conditioning, document, scenario
+from wattio.models import advice, document, posterior, scenario
 from wattio.models.approach import Approach, resources
 from wattio.models.files import PlatformFile, read_application, read_platform
 from wattio.models.objective import Objective
@@ -138,7 +138,7 @@ def site(name: str, draws: int, left_out: str | None = None, words: bool = False
             known.append(run)
         elif words and run.hidden:
             known.append(replace(run, energy_j=None))
-    drawn = conditioning.condition(platform, known, draws, SEED)
+    drawn = posterior.condition(platform, known, draws, SEED)
     return Site(name, file, platform, read_application(FOLDER / "cm1.toml"), drawn)
 
 

@@ -16,10 +16,12 @@ middleware for parallel simulations is `wattio.hpcio`. Errors are those of `watt
 folder that is no result.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from __future__ import annotations
 
-if TYPE_CHECKING:
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # `typing` itself takes its time to load.
+    from typing import Any
+
     from wattio.api import Figure, Result, Simulated, Table, run, simulate
     from wattio.api import open_result as open
 
@@ -35,6 +37,8 @@ def __getattr__(name: str) -> Any:  # noqa: ANN401 (whatever has that name)
         return version("wattio")
     if name not in __all__:
         raise AttributeError(f"module 'wattio' has no attribute {name!r}")
+    from importlib import import_module
+
     return getattr(import_module("wattio.api"), "open_result" if name == "open" else name)
 
 

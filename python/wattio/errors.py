@@ -5,6 +5,10 @@ comes from the native module, so that Rust and Python refuse input in the same w
 `HostError`: the host lacks what was asked of it, or says no.
 """
 
+import errno
+import os
+import re
+import sqlite3
 from typing import Literal
 
 from wattio._core import HostError, InputError
@@ -19,6 +23,7 @@ __all__ = [
     "WattioError",
     "WorkloadFailed",
     "needed",
+    "storage_reason",
     "unusable",
 ]
 
@@ -65,3 +70,30 @@ def needed(extra: Extra) -> str:
         f"needs the extra {extra}: install it from where wattio came from, as in"
         f" pip install 'FILE.whl[{extra}]', or uv sync --extra {extra} in a source tree"
     )
+
+
+_DATABASE_FULL = "database or disk is full"
+_ERRNO = re.compile(r'"errno":\s*"?(\d+)')
+
+
+def storage_reason(error: BaseException) -> str | None:
+    """What a file system said, in a few words: a full disk, a folder that is read-only.
+
+    None where the error, and what caused it, did not come from files, SQLite or DuckDB.
+    """
+    found: BaseException | None = error
+    while found is not None:
+        if isinstance(found, OSError):
+            where = f"{found.filename}: " if found.filename else ""
+            return f"{where}{found.strerror or found}"
+        if isinstance(found, sqlite3.Error):
+            # The second is about the index of the log, for which there was no room.
+            name = getattr(found, "sqlite_errorname", "")
+            full = _DATABASE_FULL in str(found) or name == "SQLITE_IOERR_SHMSIZE"
+            return f"catalog.sqlite: {os.strerror(errno.ENOSPC) if full else found}"
+        # Not imported here: most commands go without it.
+        if type(found).__module__.split(".")[0].lstrip("_") == "duckdb":
+            number = _ERRNO.search(str(found))
+            return os.strerror(int(number[1])) if number else str(found).splitlines()[0]
+        found = found.__cause__
+    return None

@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import App, Parameter
 
-from wattio.calibration.fitting import CalibrationFailed
+from wattio.calibration.fit import CalibrationFailed
 from wattio.cli import output
 from wattio.cli.load_options import Quantity
+from wattio.cli.out_path import writable
 from wattio.errors import Cancelled, HostError, InputError
 from wattio.meters.meter import Facts, MeterLost, MeterRefused
 
@@ -37,7 +38,7 @@ app = App(
     help_epilogue="""**Examples**
 
 ```
-wattio calibrate power --meter snmp://public@pdu/outlet/3 --out power-model.toml
+wattio calibrate power --meter "snmp://public@pdu/apc-rpdu2?outlet=3" --out power-model.toml
 ```""",
 )
 
@@ -46,7 +47,7 @@ _EPILOGUE = """**Examples**
 ```
 wattio calibrate power --meter rapl: --out power-model.toml --dry-run
 sudo wattio calibrate power --meter hwmon:power_meter/power1 --out power-model.toml
-sudo wattio calibrate power --meter snmp://public@pdu/outlet/3 --meter-covers server \\
+sudo wattio calibrate power --meter "snmp://public@pdu/apc-rpdu2?outlet=3" --meter-covers server \\
     --out power-model.toml --frequencies "1.2 GHz,2.4 GHz" --cores 1,4,8 --io /data
 wattio calibrate power --from power-model.data --out power-model.toml
 ```
@@ -115,18 +116,19 @@ def power(
         Print one JSON object.
     """
     from wattio.calibration.folder import DataFolder
-    from wattio.cli import calibrate_options, calibrate_showing
+    from wattio.cli import calibrate_options, calibrate_tables
 
     # Before hours of measuring, not after.
-    if out.is_dir() or out.suffix == _DATA:
-        raise InputError(f"--out: {out} is a folder, or is named as one of data; name a .toml file")
+    if out.suffix == _DATA:
+        raise InputError(f"--out: {out} is named as a folder of data; name a .toml file")
+    writable("--out", out)
     if source is not None:
         if meter or io or dry_run:
             raise InputError("--from measures nothing: give it without --meter, --io, --dry-run")
         return _fit(DataFolder(source), out, as_json)
     if not meter:
         raise InputError("it takes a meter: --meter NAME; wattio meter list shows them")
-    given = calibrate_options.Given(
+    given = calibrate_options.TypedOptions(
         meters=meter,
         covers=meter_covers,
         frequencies=frequencies,
@@ -142,7 +144,7 @@ def power(
     try:
         asked = calibrate_options.resolve(given)
         if dry_run:
-            return calibrate_showing.plan(asked, as_json)
+            return calibrate_tables.plan(asked, as_json)
         data = DataFolder(out.with_suffix(_DATA))
         _measure(asked, data, out, quiet=as_json)
         return _fit(data, out, as_json)
@@ -169,16 +171,16 @@ def _measure(asked: Asked, data: DataFolder, out: Path, *, quiet: bool) -> None:
 
 
 def _sweep(asked: Asked, data: DataFolder, recorder: Recorder, *, quiet: bool) -> None:
-    from wattio.calibration import sweeping
-    from wattio.cli import calibrate_showing
+    from wattio.calibration import sweep
+    from wattio.cli import calibrate_tables
 
     facts = recorder.start()
-    settle_s = sweeping.fit_to_meters(asked.design, list(facts.values()))
+    settle_s = sweep.fit_to_meters(asked.design, list(facts.values()))
     asked = replace(asked, design=replace(asked.design, settle_s=settle_s))
     data.begin(_record(asked, list(facts.values())))
-    place = sweeping.Place(data, asked.io)
-    with calibrate_showing.SweepProgress(asked.design, quiet=quiet) as progress:
-        sweeping.sweep(
+    place = sweep.Place(data, asked.io)
+    with calibrate_tables.SweepProgress(asked.design, quiet=quiet) as progress:
+        sweep.sweep(
             asked.host, asked.design, recorder, facts, place, asked.frequency_max_hz, progress
         )
 
@@ -217,8 +219,8 @@ def _record(asked: Asked, facts: list[Facts]) -> Record:
 def _fit(data: DataFolder, out: Path, as_json: bool) -> int:
     """Fit what a folder holds, write the model, show it."""
     from wattio.calibration import model_file
-    from wattio.calibration.fitting import fit
-    from wattio.cli import calibrate_showing
+    from wattio.calibration.fit import fit
+    from wattio.cli import calibrate_tables
 
     record = data.record()
     try:
@@ -226,7 +228,7 @@ def _fit(data: DataFolder, out: Path, as_json: bool) -> int:
     except CalibrationFailed as error:
         return _complain(f"{error}; what was measured is kept in {data.path}")
     model_file.write(out, model_file.text(found, record))
-    calibrate_showing.show(found, record, out, data, as_json=as_json)
+    calibrate_tables.show(found, record, out, data, as_json=as_json)
     return EXIT_DONE if found.is_good else EXIT_PROBLEM
 
 

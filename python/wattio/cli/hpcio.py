@@ -12,6 +12,7 @@ from rich.text import Text
 from wattio.cli import output
 from wattio.cli.hpcio_calibrate import calibrate
 from wattio.cli.hpcio_run import run
+from wattio.cli.out_path import writable
 
 EXIT_DONE = 0
 EXIT_PROBLEM = 1
@@ -84,7 +85,7 @@ def inspect(folder: Path, /, *, as_json: AsJson = False) -> int:
     as_json
         Print one JSON object.
     """
-    from wattio.hpcio.inspecting import inspect as inspect_dumps
+    from wattio.hpcio.inspection import inspect as inspect_dumps
 
     found = inspect_dumps(folder)
     bad = not found or any(dump.problems or not dump.whole for dump in found)
@@ -143,8 +144,9 @@ def assemble(folder: Path, step: int, /, *, out: Path, as_json: AsJson = False) 
     as_json
         Print one JSON object.
     """
-    from wattio.hpcio.assembling import assemble as assemble_dump
+    from wattio.hpcio.assembly import assemble as assemble_dump
 
+    writable("--out", out)
     shapes = assemble_dump(folder, step, out)
     if as_json:
         output.print_json({"file": str(out), "step": step, "variables": shapes})

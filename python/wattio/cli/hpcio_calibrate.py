@@ -10,11 +10,12 @@ from cyclopts import Parameter
 from rich.table import Table
 
 from wattio.cli import output
+from wattio.cli.out_path import writable
 from wattio.errors import InputError
 
 if TYPE_CHECKING:
-    from wattio.models.calibrating import Calibration
-    from wattio.models.validating import Validation
+    from wattio.models.calibrate import Calibration
+    from wattio.models.validate import Validation
 
 EXIT_DONE = 0
 EXIT_PROBLEM = 1
@@ -56,15 +57,17 @@ def calibrate(
     as_json
         Print one JSON object.
     """
-    from wattio.models import calibrating, runs, validating
+    from wattio.models import calibrate as calibrating
+    from wattio.models import runs, validate
 
     if seed < 0:
         raise InputError(f"--seed {seed}: allowed: 0 or more")
+    writable("--out", out)
     _keep_apart(runs.files(results), runs.files(held_out))
     fitted, kept = runs.read(results), runs.read(held_out)
     calibrating.check_alike([*fitted, *kept])
     found = calibrating.calibrate(fitted, name, _watts(idle_power), seed)
-    checked = validating.validate(found.file.build(), kept) if held_out else None
+    checked = validate.validate(found.file.build(), kept) if held_out else None
     try:
         out.write_text(found.file.text(), encoding="utf-8")
     except OSError as error:
@@ -87,14 +90,14 @@ def _keep_apart(fitted: Iterable[Path], kept: Iterable[Path]) -> None:
 
 
 def _watts(text: str | None) -> float | None:
-    from wattio._core import parse_quantity
+    from wattio.cli.load_options import quantity
 
     if text is None:
         return None
-    try:
-        return parse_quantity(text, "power")
-    except InputError as error:
-        raise InputError(f"--idle-power: {error}") from None
+    found = quantity("--idle-power", text, "power")
+    if found < 0:
+        raise InputError(f'--idle-power: "{text}"; allowed is 0 W and more')
+    return found
 
 
 def _as_object(found: Calibration, checked: Validation | None, out: Path) -> dict[str, object]:

@@ -13,7 +13,8 @@ from cyclopts import App, Parameter
 from wattio import shipped
 from wattio.cli import output
 from wattio.cli.progress import RunProgress
-from wattio.errors import Cancelled, InputError
+from wattio.cli.resumable import resumable
+from wattio.errors import InputError
 from wattio.executors.threads import Executor, SimulationExecutor, Watch
 from wattio.files import document
 from wattio.files.document import Document
@@ -105,27 +106,27 @@ def run(
     if traces is not None:
         source = _with_traces(source, traces)
     if is_measurement(source) if source else resume is not None and _was_measured(resume):
-        from wattio.cli import measuring
+        from wattio.cli import run_measurement
 
         if engine is not None:
             raise InputError("--engine is for simulations; clients of a measurement are MPI ranks")
-        asked = measuring.Request(
+        asked = run_measurement.Request(
             source,
             resume,
             results,
             Asked(scale, located_name(meter, Path.cwd()) if meter else None),
             scratch,
         )
-        return measuring.run(asked, dry_run=dry_run, report=report, as_json=as_json)
+        return run_measurement.run(asked, dry_run=dry_run, report=report, as_json=as_json)
     from wattio.kinds.fleet.schema import is_fleet
 
     if is_fleet(source) if source else resume is not None and kind_of(resume) == "fleet":
-        from wattio.cli import fleet
+        from wattio.cli import run_fleet
 
         if meter is not None or dry_run or scratch is not None:
             raise InputError("--meter, --dry-run and --scratch are for studies of kind measurement")
-        going = fleet.Request(source, resume, results, scale, jobs, engine)
-        return fleet.run(going, report=report, as_json=as_json)
+        going = run_fleet.Request(source, resume, results, scale, jobs, engine)
+        return run_fleet.run(going, report=report, as_json=as_json)
     only = {"--scale": scale, "--meter": meter, "--dry-run": dry_run, "--scratch": scratch}
     for name, given in only.items():
         if given:
@@ -182,16 +183,12 @@ def carry_out(
     waiting = folder.remaining(plan)
     for line in compressions(folder):
         messages.print(line, markup=False, highlight=False, soft_wrap=True)
-    try:
-        with RunProgress(messages, waiting) as progress:
-            executor = _executor(simulator, jobs, progress.watch, engine)
-            execute.execute(waiting, folder, executor, simulator, progress.ended)
-    except (KeyboardInterrupt, Cancelled):
-        done = len(plan.iterations) - len(folder.remaining(plan))
-        raise Cancelled(
-            f"stopped; {done} of {len(plan.iterations)} runs are kept in {folder.path};"
-            f" go on with: wattio run --resume {folder.path}"
-        ) from None
+    with (
+        resumable(folder, len(plan.iterations), lambda: len(folder.remaining(plan)), "runs"),
+        RunProgress(messages, waiting) as progress,
+    ):
+        executor = _executor(simulator, jobs, progress.watch, engine)
+        execute.execute(waiting, folder, executor, simulator, progress.ended)
 
 
 def _executor(simulator: Simulator, jobs: int, watch: Watch, engine: str | None) -> Executor:

@@ -26,7 +26,7 @@ from wattio.clock import Instant
 from wattio.errors import InputError, ResultError
 from wattio.meters.columns import Row
 from wattio.meters.lines import Lines
-from wattio.meters.meter import Facts, Found, Meter, MeterLost, MeterRefused, Reading
+from wattio.meters.meter import Facts, FoundMeter, Meter, MeterLost, MeterRefused, Reading
 from wattio.meters.name import Name, parse
 from wattio.meters.sample import plausible
 
@@ -44,7 +44,7 @@ _POLL_S = 0.02
 _TIMEOUT_S = 10.0
 
 
-def find() -> list[Found]:
+def find() -> list[FoundMeter]:
     """None: files are named by who knows them."""
     return []
 
@@ -54,7 +54,7 @@ def open_meter(name: str) -> Meter:
     parts = _parts(name)
     replay = parts.query.get("replay", "fast" if _is_parquet(name) else None)
     if replay is None:
-        return Followed(parts)
+        return FollowedFile(parts)
     return Replayed(parts, _readings(parts, name), real=replay == "real")
 
 
@@ -90,7 +90,7 @@ def _readings(parts: Name, name: str) -> Iterator[Reading]:
     return _parquet_readings(parts) if _is_parquet(name) else _csv_readings(parts)
 
 
-class Followed:
+class FollowedFile:
     """A text file that another program writes."""
 
     def __init__(self, parts: Name) -> None:
