@@ -17,6 +17,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 from rich.text import Text
 
+from wattio import shipped
 from wattio.analysis.peak import QUANTITIES, RULES, Limit, Rule
 from wattio.cli import output
 from wattio.cli.load_options import Quantity, seconds
@@ -110,7 +111,7 @@ def peak(
     if file is not None:
         if any(measuring):
             raise InputError("a file is computed from, not measured: give it alone")
-        content = from_document(document.read(file))
+        content = from_document(document.read(shipped.located(file)))
         return _show(content, [], rule, as_json)
     if out is not None:
         writable("--out", out)

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
-from wattio.errors import HostError, InputError
+from wattio.errors import HostError, InputError, needed
 from wattio.executors.threads import Finished, OnDone, Watch
 from wattio.results.plan import Iteration
 from wattio.results.runs import Phase
@@ -82,9 +82,7 @@ class ClusterExecutor:
         try:
             from distributed import Client, LocalCluster
         except ImportError as error:
-            raise HostError(
-                "the engine needs dask.distributed: pip install 'wattio[cluster]'"
-            ) from error
+            raise HostError(f"a cluster as the engine {needed('cluster')}") from error
         if self._engine == LOCAL:
             with (
                 LocalCluster(
