@@ -150,8 +150,13 @@ def test_the_page_is_whole(study: Study, tmp_path: Path) -> None:
     assert "1.296" in text
     assert "not in the text" in text
     assert text.count("<img") == 7
-    for link in re.findall(r'href="([^"]+)"', text):
+    for link in re.findall(r'href="([^#"]+)"', text):
         assert (tmp_path / link).is_file()
+    headings = re.findall(r'<h[23] id="([^"]+)"', text)
+    links = re.findall(r'href="#([^"]+)"', text)
+    assert links[: len(headings)] == headings
+    assert set(links) == set(headings)
+    assert made.stat().st_size < 2e6
     assert "http" not in re.sub(r'src="[^"]*"', "", text)
     with (tmp_path / "table-2.csv").open() as file:
         rows = list(csv.DictReader(file))

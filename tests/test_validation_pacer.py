@@ -22,13 +22,14 @@ from wattio.simulator import profile, simulation
 from wattio.simulator.native import NativeSimulator
 from wattio.simulator.simulation import Outcome, Request
 
-from validation.common import published
+from validation.common import pages, published
 from validation.common.bars import Bars, Panel, Series
 from validation.pacer import __main__ as command
 from validation.pacer import (
     before,
     burst,
     checks,
+    figures,
     fit,
     idle,
     inputs,
@@ -38,7 +39,10 @@ from validation.pacer import (
     tail,
 )
 from validation.pacer.data import Evaluation
-from validation.pacer.entries import Compared, Entry, Evidence, Reading, compare, exact
+from validation.pacer.entries import NOT_RUN, Compared, Entry, Evidence, Reading, compare, exact
+from validation.pacer.floor import Floor
+from validation.pacer.page import Found
+from validation.pacer.tail import Tail
 
 STUDY = """\
 [study]
@@ -184,7 +188,7 @@ def test_numbers_are_shown_with_the_digits_they_have() -> None:
     assert shown == ["96", "0.7", "6.73"]
     assert page.value_text(0.0) == "0"
     assert page.value_text(600_000) == "600\N{NARROW NO-BREAK SPACE}000"
-    assert page.typeset("1.18 x and 2 x.") == (
+    assert pages.typeset("1.18 x and 2 x.") == (
         "1.18\N{NO-BREAK SPACE}\N{MULTIPLICATION SIGN} and 2\N{NO-BREAK SPACE}"
         "\N{MULTIPLICATION SIGN}."
     )
@@ -195,13 +199,81 @@ def test_page_has_all_sections(text: str) -> None:
     assert "main { max-width" in text
     assert "{%" not in text
     headings = re.findall(r"<h2 id=\"(\w+)\"", text)
-    assert headings == ["checks", "results", "tail", "floor", "inputs", "drawn", "assumed"]
-    for number in (6, 7, *range(10, 20)):
-        assert f"<h3>Figure {number}: " in text
+    assert headings == [
+        *("summary", "checks", "results", "tail", "floor", "drawn", "inputs", "assumed")
+    ]
+    slots = re.findall(r'<h3 id="figure-(.*?)">Figure (.*?): ', text)
+    assert slots == [(str(number), str(number)) for number in (6, 7, *range(10, 20))]
     assert "core power 2.5 W static" in text
     assert "not tuned result by result" in text
     assert "ASSUMED" in text
     assert "http" not in re.sub(r"data:image/svg\+xml;base64,[A-Za-z0-9+/=]+", "", text)
+
+
+def test_contents_and_summary_lead_to_places_on_the_page(text: str) -> None:
+    """The page was 19,000 px long, had no list of contents, and what held stood nowhere at once."""
+    places = re.findall(r' id="([^"]+)"', text)
+    assert len(places) == len(set(places))
+    links = re.findall(r'href="#([^"]+)"', text)
+    assert set(links) <= set(places)
+    headings = re.findall(r'<h[23] id="([^"]+)"', text)
+    assert links[: len(headings)] == headings
+
+
+def test_the_summary_has_every_result_and_how_it_came_out() -> None:
+    """Numbers that the server was fitted to, and savings with work undone, count as no success."""
+    known = {item.key: item for item in all_entries()}
+    result = known["results.trace_iops_per_watt.pacer"]
+    fitted = known["results.trace_iops_per_watt.ondemand"]
+    gate = [Reading("PACER", exact(1.23)), Reading("PACER as printed", exact(1.4), exact(0.5))]
+    undone = [Reading("PACER", exact(1.23), exact(0.5)), Reading("", None)]
+    rows = [
+        Compared(result, 1.23, gate, ""),
+        Compared(result, 1.3, gate, ""),
+        Compared(result, 1.23, undone, ""),
+        Compared(fitted, 1.02, [Reading("ondemand", exact(1.02))], ""),
+        Compared(known["testbed.cores"], 96.0, [Reading("", exact(96.0))], ""),
+    ]
+    lines = page.summary(Found(rows, [], Floor([], 0, []), []))
+    assert [[ours.said for ours in line.ours] for line in lines] == [
+        ["met, +0.0 %"],
+        ["missed, -5.4 %"],
+        ["no: background work left undone", "not run"],
+        ["fitted to it, +0.0 %"],
+    ]
+    outcomes = [[ours.outcome for ours in line.ours] for line in lines]
+    assert outcomes == [["met"], ["missed"], ["missed", "open"], ["open"]]
+
+
+def tail_of(outcome: str) -> Tail:
+    return Tail("day", "fig. 17", tail.LOWER, "ondemand", None, None, None, outcome, "")
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "said"),
+    [
+        ([tail.HELD, tail.HELD], "met"),
+        ([tail.NOT_HELD], "missed"),
+        ([tail.HELD, tail.NOT_HELD], "in part"),
+        ([tail.UNDECIDED, tail.NOT_HELD], "undecided"),
+        ([NOT_RUN], "not run"),
+    ],
+)
+def test_a_sentence_is_met_where_it_holds_at_every_load(outcomes: list[str], said: str) -> None:
+    found = Found([], [tail_of(outcome) for outcome in outcomes], Floor([], 0, []), [])
+    (line,) = page.summary(found)
+    assert line.ours[0].said == said
+    assert (
+        line.ours[0].text == f"held in {outcomes.count(tail.HELD)} of {len(outcomes)} comparisons"
+    )
+
+
+def test_every_hatch_is_light() -> None:
+    """A hatch of dots is 150 kB of circles: four figures with it were a quarter of the page."""
+    for hatch in {look[1] for look in (*figures.LOOKS.values(), *figures.PLF_LOOKS)}:
+        series = [Series("a", "#000000", hatch, [exact(1.0)])]
+        image = Bars(["x"], [Panel("IOPS/W", series)], "load", base=1).draw()
+        assert len(image) < 40_000
 
 
 def test_page_shows_every_published_number(text: str) -> None:
@@ -216,7 +288,7 @@ def test_page_says_what_was_not_run(text: str) -> None:
 
 def test_files_stand_beside_the_page(result: Path, text: str) -> None:
     report = result / "report"
-    for name in re.findall(r'href="([^"]+)"', text):
+    for name in re.findall(r'href="([^#"]+)"', text):
         assert (report / name).is_file(), name
     with (report / "published.csv").open() as file:
         rows = list(csv.DictReader(file))
@@ -235,7 +307,7 @@ def test_background_work_left_undone_stands_in_the_tables(result: Path, text: st
     assert [row["policy"] for row in rows] == ["fixed cores_share=0.4"]
     assert float(rows[0]["background_done"]) < 0.98
     assert (rows[0]["seeds_missed"], rows[0]["seeds"]) == ("2", "2")
-    section = text[text.index('id="floor"') : text.index('id="inputs"')]
+    section = text[text.index('id="floor"') : text.index('id="drawn"')]
     assert "fixed cores_share=0.4" in section
     assert "2 of 2" in section
     assert "## Background work left undone" in (result / "report" / "published.md").read_text()

@@ -99,7 +99,8 @@ class Bars:
                 self._panel(axis, panel)
             axes[-1].set_xticks(range(len(self.groups)), self.groups)
             axes[-1].set_xlabel(self.across)
-            drawing.legend(figure, self._handles())
+            handles = self._handles()
+            figure.legend(handles=handles, loc="outside upper left", ncols=3, handlelength=2)
             return drawing.svg(figure)
 
     def table(self) -> Table:

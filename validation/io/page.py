@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoescape
 from wattio.analysis.statistics import Interval
 from wattio.models import advice
 from wattio.models.advice import Advice
-from wattio.report import rendering
+from wattio.report import phrases, rendering
 from wattio.report.drawing import Drawn, Table
-from wattio.report.phrases import number as spell
 
+from validation.common import pages
+from validation.common.pages import MET, MISSED, OPEN, Line, Ours
 from validation.common.printed import Checked, number
 from validation.io import entries, models, own
 from validation.io.claims import Claim, claims
@@ -181,6 +182,26 @@ def make(study: Study, target: Path) -> Path:
     return page
 
 
+def summary(study: Study) -> list[Line]:
+    """What the page begins with: each energy without itself, and the statements by figure."""
+    lines = []
+    for row in study.table_2:
+        found = row.left_out.predicted_kj
+        outcome = MET if row.left_out.is_inside(found) else MISSED
+        said = f"{outcome}, {_deviation(row.deviation(found.estimate))}"
+        ours = Ours(f"{found.estimate:.0f} kJ ({found.low:.0f} to {found.high:.0f})", outcome, said)
+        claim = f"energy of {row.title} on Nancy, from the others"
+        lines.append(Line(claim, f"{row.published_kj:.0f} kJ", [ours], "table-2"))
+    for figure in dict.fromkeys(one.figure.split()[0] for one in study.claims):
+        counts = Counter(one.outcome for one in study.claims if one.figure.split()[0] == figure)
+        outcome = MET if {*counts} == {"agrees"} else MISSED if {*counts} == {"disagrees"} else OPEN
+        text = ", ".join(f"{count} {word}" for word, count in counts.items())
+        said = "in part" if outcome == OPEN and counts["agrees"] else outcome
+        ours = Ours(text, outcome, said)
+        lines.append(Line(f"statements on figure {figure}", "in words", [ours], "claims"))
+    return lines
+
+
 def energies_table(study: Study) -> Table:
     """Table 2: published, the document's model, the extended one, the approach left out."""
     head = ["approach", "published_kj", "document_model_kj"]
@@ -223,22 +244,15 @@ def as_object(study: Study) -> dict[str, Any]:
 
 
 def _render(study: Study, drawn: Sequence[Drawn], simulated: section.Section) -> str:
-    environment = Environment(
-        loader=FileSystemLoader(Path(__file__).parent),
-        autoescape=select_autoescape(["html.j2"]),
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
+    environment = pages.environment(Path(__file__).parent)
     environment.filters |= {
-        "number": spell,
         "kj": lambda value: f"{value:.0f}",
-        "percent": lambda share: f"{100 * share:.1f} %".replace(" ", "\N{NO-BREAK SPACE}"),
+        "percent": lambda share: phrases.percent(share, 1),
         "deviation": _deviation,
         "span": lambda one: f"{one.low:.0f} to {one.high:.0f}",
     }
     return environment.get_template("page.html.j2").render(
-        style=rendering.style(),
+        lines=summary(study),
         study=study,
         slots=rendering.embedded(drawn),
         figures=FIGURES,

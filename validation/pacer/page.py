@@ -2,27 +2,26 @@
 
 from __future__ import annotations
 
-import base64
-import csv
-import io
 import math
-import re
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoescape
 from wattio.analysis.statistics import Interval
 from wattio.report import rendering
 from wattio.report.drawing import Table
 from wattio.report.phrases import number
 
+from validation.common import pages
+from validation.common.bars import ends
+from validation.common.pages import MET, MISSED, OPEN, Line, Ours
 from validation.pacer.checks import Check
 from validation.pacer.data import BACKGROUND_FLOOR, PACER, Evaluation
 from validation.pacer.entries import KINDS, NOT_RUN, Compared, Reading
 from validation.pacer.figures import Slot
 from validation.pacer.floor import Floor
-from validation.pacer.tail import Tail
+from validation.pacer.tail import HELD, NOT_HELD, UNDECIDED, Tail
 
 HEADER = [
     "key",
@@ -113,14 +112,13 @@ def make(study: Evaluation, found: Found, slots: list[Slot]) -> Path:
     target.mkdir(exist_ok=True)
     for slot in slots:
         if slot.drawn is not None:
-            (target / f"{slot.drawn.name}.svg").write_bytes(slot.drawn.image)
-            _write(target / f"{slot.drawn.name}.csv", _csv(slot.drawn.table))
-    _write(target / "published.csv", _csv(table(found.compared)))
-    _write(target / "published-tail.csv", _csv(tail_table(found.tails)))
-    _write(target / "published-floor.csv", _csv(floor_table(found.floor)))
-    _write(target / "published.md", markdown(found))
+            rendering.write_figure(target, slot.drawn.name, slot.drawn)
+    rendering.write_table(target / "published.csv", table(found.compared))
+    rendering.write_table(target / "published-tail.csv", tail_table(found.tails))
+    rendering.write_table(target / "published-floor.csv", floor_table(found.floor))
+    (target / "published.md").write_text(markdown(found), encoding="utf-8")
     page = target / "published.html"
-    _write(page, _render(study, found, slots))
+    page.write_text(_render(study, found, slots), encoding="utf-8")
     return page
 
 
@@ -151,7 +149,7 @@ def tail_table(tails: list[Tail]) -> Table:
     """One row for each sentence on p99 at each load; what was not run is empty."""
     rows: Table = [list(TAIL_HEADER)]
     for tail in tails:
-        values = [_estimate(tail.ondemand), _estimate(tail.pacer), *_ends(tail.more_percent)]
+        values = [_estimate(tail.ondemand), _estimate(tail.pacer), *ends(tail.more_percent)]
         head = [tail.load, tail.where, tail.claim, tail.against]
         rows.append([*head, *values, tail.outcome, tail.why])
     return rows
@@ -162,16 +160,57 @@ def floor_table(floor: Floor) -> Table:
     rows: Table = [list(FLOOR_HEADER)]
     for one in floor.missed:
         seeds = [one.seeds_missed, one.seeds]
-        rows.append([one.label, one.load, *_ends(one.done), *seeds, _estimate(one.saving_percent)])
+        rows.append([one.label, one.load, *ends(one.done), *seeds, _estimate(one.saving_percent)])
     return rows
 
 
+def summary(found: Found) -> list[Line]:
+    """What the page begins with: results, sentences on the tail, and what the server was fitted to.
+
+    The law as the document prints it stands in the tables below only.
+    """
+    sentences = dict.fromkeys((tail.claim, tail.where) for tail in found.tails)
+    return [
+        *(_line(row) for row in found.compared if row.entry.kind == "result"),
+        *(_sentence(found.tails, *one) for one in sentences),
+        *(_line(row) for row in found.compared if row.entry.kind == "fitted"),
+    ]
+
+
+def _line(row: Compared) -> Line:
+    """A published number, as the summary has it."""
+    ours = [_reading(row, one) for one in row.readings if "printed" not in one.label]
+    published = f"{value_text(row.value)} {row.entry.unit}".strip()
+    return Line(row.entry.quantity, published, ours, rendering.slug(row.entry.key))
+
+
+def _reading(row: Compared, reading: Reading) -> Ours:
+    label = "" if reading.label in row.entry.quantity else reading.label
+    if reading.value is None:
+        return Ours(NOT_RUN, OPEN, NOT_RUN, label)
+    text = f"{ours_text(reading)} {row.entry.unit}".strip()
+    if reading.floor_missed:
+        return Ours(text, MISSED, "no: background work left undone", label)
+    deviation = deviation_text(row, reading)
+    if row.entry.kind == "fitted":
+        return Ours(text, OPEN, f"fitted to it, {deviation}", label)
+    outcome = MISSED if row.deviates(reading) else MET
+    return Ours(text, outcome, f"{outcome}, {deviation}", label)
+
+
+def _sentence(tails: list[Tail], claim: str, where: str) -> Line:
+    """One sentence of the document on p99, over all loads that it may stand for."""
+    counts = Counter(one.outcome for one in tails if (one.claim, one.where) == (claim, where))
+    outcome = MET if {*counts} == {HELD} else MISSED if {*counts} == {NOT_HELD} else OPEN
+    said = outcome if outcome != OPEN else "in part" if counts[HELD] else UNDECIDED
+    if {*counts} == {NOT_RUN}:
+        said = NOT_RUN
+    ours = Ours(f"held in {counts[HELD]} of {counts.total()} comparisons", outcome, said)
+    return Line(f"p99 {claim} ({where})", "in words", [ours], "tail")
+
+
 def _estimate(value: Interval | None) -> float | str:
-    return "" if value is None else value.estimate
-
-
-def _ends(value: Interval | None) -> list[float | str]:
-    return ["", "", ""] if value is None else [value.estimate, value.low, value.high]
+    return ends(value)[0]
 
 
 def markdown(found: Found) -> str:
@@ -290,26 +329,18 @@ def _large(value: object) -> str:
 
 
 def _ours(reading: Reading) -> list[Any]:
-    if reading.value is None:
-        return [NOT_RUN, "", ""]
-    if isinstance(reading.value, str):
-        return [reading.value, "", ""]
-    return [reading.value.estimate, reading.value.low, reading.value.high]
+    if isinstance(reading.value, Interval):
+        return ends(reading.value)
+    return [reading.value or NOT_RUN, "", ""]
 
 
 def _render(study: Evaluation, found: Found, slots: list[Slot]) -> str:
-    environment = Environment(
-        loader=FileSystemLoader(Path(__file__).parent),
-        autoescape=select_autoescape(["html.j2"]),
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
+    environment = pages.environment(Path(__file__).parent)
     environment.filters |= {
         "value": value_text,
         "ours": ours_text,
         "interval": interval_text,
-        "typeset": typeset,
+        "slug": rendering.slug,
         "undone": undone_text,
         "four": _four,
     }
@@ -318,7 +349,7 @@ def _render(study: Evaluation, found: Found, slots: list[Slot]) -> str:
         (study.run(load, PACER) for load in study.loads(PACER)), None
     )
     return environment.get_template("page.html.j2").render(
-        style=rendering.style(),
+        lines=summary(found),
         name=study.folder.name,
         complete=study.folder.complete(),
         compared=sorted(found.compared, key=lambda row: not row.entry.key.startswith("results.")),
@@ -327,7 +358,7 @@ def _render(study: Evaluation, found: Found, slots: list[Slot]) -> str:
         tails=found.tails,
         floor=found.floor,
         floor_percent=100 * BACKGROUND_FLOOR,
-        slots=[(slot, _source(slot)) for slot in slots],
+        slots=[(slot, _embedded(slot)) for slot in slots],
         only_drawn=ONLY_DRAWN,
         servers=study.inputs["servers"],
         seeds=study.folder.resolved()["study"]["seeds"],
@@ -336,21 +367,5 @@ def _render(study: Evaluation, found: Found, slots: list[Slot]) -> str:
     )
 
 
-def typeset(text: str) -> str:
-    """Factors with a multiplication sign; no line break before it or before a per cent sign."""
-    text = re.sub(r"(?<=\d) %", "\N{NO-BREAK SPACE}%", text)
-    return re.sub(r"(?<=[\d)]) x(?=[\s,;.)]|$)", "\N{NO-BREAK SPACE}\N{MULTIPLICATION SIGN}", text)
-
-
-def _source(slot: Slot) -> str:
-    return "" if slot.drawn is None else base64.b64encode(slot.drawn.image).decode()
-
-
-def _csv(rows: Table) -> str:
-    buffer = io.StringIO()
-    csv.writer(buffer, lineterminator="\n").writerows(rows)
-    return buffer.getvalue()
-
-
-def _write(path: Path, text: str) -> None:
-    path.write_text(text, encoding="utf-8")
+def _embedded(slot: Slot) -> dict[str, Any] | None:
+    return None if slot.drawn is None else rendering.embedded([slot.drawn])[0]
