@@ -25,8 +25,8 @@ from wattio.kinds.measurement.folder import MeasurementFolder
 from wattio.kinds.measurement.record import Phase, Record
 from wattio.meters.meter import Facts
 from wattio.recording import Samples, parquet
-from wattio.results import catalog
-from wattio.results.catalog import Metrics, Recorded, Verdict
+from wattio.results import runs
+from wattio.results.runs import Metrics, Recorded, Verdict
 
 SAMPLES = 10_000_000
 RATE_HZ = 1000.0
@@ -112,11 +112,11 @@ def write_folder(root: Path, count: int) -> tuple[MeasurementFolder, list[tuple[
         )
         folder.raw(item.identity).mkdir()
         entry.write(folder.raw(item.identity))
-        rows = [
-            catalog.Phase(span.name, span.start[0], span.end[0], *_both(span)) for span in phases
-        ]
+        rows = [runs.Phase(span.name, span.start[0], span.end[0], *_both(span)) for span in phases]
         head = (item.identity, item.run, 1, item.repetition, 1)
-        store.add(Recorded(*head, (Verdict("VALID", ""),), _metrics(number)), rows, "measurement")
+        store.add(
+            Recorded(*head, (Verdict("VALID", ""),), {"": _metrics(number)}), rows, "measurement"
+        )
     store.close()
     monotonic_ns = (np.arange(count) * (1e9 / RATE_HZ)).astype(np.int64)
     power_w = np.random.default_rng(1).normal(80.0, 3.0, count).round(2)

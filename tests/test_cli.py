@@ -83,7 +83,7 @@ def test_commands_on_a_result(place: Path, capsys: pytest.CaptureFixture[str]) -
     assert called("compare", f"{result}:steady/native", f"{result}:steady/PACER") == 0
     assert "power_w_mean" in capsys.readouterr().out
     assert called("compare", result, result, "--json") == 0
-    assert json.loads(capsys.readouterr().out)["ratios"][0]["ratio"]["estimate"] == 1
+    assert json.loads(capsys.readouterr().out)["compared"][0]["ratios"][0]["ratio"] == 1
 
 
 def test_recompute_exits_1_on_a_difference(place: Path, capsys: pytest.CaptureFixture[str]) -> None:

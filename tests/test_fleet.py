@@ -17,7 +17,7 @@ from wattio.kinds.fleet import execute, members, placing, plan, recompute, summa
 from wattio.kinds.fleet.folder import FleetFolder
 from wattio.kinds.fleet.plan import FleetRequest
 from wattio.kinds.fleet.schema import FleetStudy, PlacingEntry
-from wattio.kinds.simulation.plan import Iteration
+from wattio.results.plan import Iteration
 
 STUDY = """
 [study]
@@ -102,7 +102,7 @@ def test_an_unknown_scale_says_which_there_are() -> None:
 
 def test_native_is_added_and_a_larger_fleet_begins_with_the_servers_of_the_smaller() -> None:
     small, large = made(), made(scale="more")
-    assert [run.label for run in small.runs] == ["native", "PACER", "ondemand"]
+    assert [run.condition for run in small.runs] == ["native", "PACER", "ondemand"]
     assert (len(small.members), len(large.members)) == (5, 10)
     webs = [[item for item in of.members if item.group == "web"] for of in (small, large)]
     assert webs[0] == webs[1][: len(webs[0])]
@@ -160,18 +160,18 @@ def test_placing_keeps_to_the_share_and_pays_for_moving() -> None:
 
 
 def test_the_native_module_refuses_what_cannot_be_and_stops_when_told() -> None:
-    batch = execute.specification(made().iterations[0].asked)
+    batch = execute.specification(made().iterations[0].request)
     with pytest.raises(InputError, match="fleet: "):
         _core.run_fleet("{}")
     batch["members"][1]["parts"] = []
     with pytest.raises(InputError, match=r"members\[1\]: parts: "):
         _core.run_fleet(json.dumps(batch))
-    batch = execute.specification(made().iterations[0].asked)
+    batch = execute.specification(made().iterations[0].request)
     assert _core.run_fleet(json.dumps(batch), lambda _: False) is None
 
 
 def test_threads_change_nothing() -> None:
-    asked = made().iterations[3].asked
+    asked = made().iterations[3].request
     assert asked.policy == "pacer"
     one, all_ = execute.simulate(asked, threads=1), execute.simulate(asked, threads=None)
     assert one == all_
@@ -196,9 +196,9 @@ def test_a_stopped_fleet_goes_on_and_gives_what_a_whole_one_gives(
     whole = _run([str(study), "--results", str(tmp_path / "a"), "--jobs", "2"], capsys)
     again = plan.make(document.read(study))
     folder = FleetFolder.create(again, tmp_path / "b", datetime(2026, 1, 2, tzinfo=UTC))
-    ended: list[Iteration] = []
+    ended: list[Iteration[Any]] = []
     executor = SimulationExecutor(_Failing(), 1, lambda *_: None)
-    left = execute.remaining(again, folder)
+    left = folder.remaining(again)
     with pytest.raises(KeyboardInterrupt):
         execute.execute(left, folder, executor, ended.append)
     assert len(ended) == 2
@@ -207,7 +207,8 @@ def test_a_stopped_fleet_goes_on_and_gives_what_a_whole_one_gives(
     assert "is not complete; go on with: wattio run --resume" in capsys.readouterr().err
     resumed = _run(["--resume", str(folder.path)], capsys)
     assert resumed["policies"] == whole["policies"]
-    compared, different = recompute.differences(folder)
+    derived = recompute.compare(folder)
+    compared, different = derived.compared, derived.differences
     assert compared > 100
     assert different == []
 

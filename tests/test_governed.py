@@ -92,7 +92,7 @@ def test_pieces_do_not_matter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, p
     assert {k: v[0] for k, v in pieces.items()} == pytest.approx(
         {k: v[0] for k, v in whole.items()}
     )
-    assert recompute.differences(folder)[1] == []
+    assert recompute.compare(folder).differences == []
 
 
 def test_samples_hold_every_window_on_both_clocks(tmp_path: Path) -> None:
@@ -122,7 +122,7 @@ def test_derived_once_and_again_when_the_journal_has_grown(tmp_path: Path) -> No
     assert (path / "catalog.sqlite").stat().st_mtime_ns == before
     fake.lines(path / "raw" / "windows.jsonl", rows)
     with pytest.raises(ResultError, match="has grown"):
-        recompute.differences(folder)
+        recompute.compare(folder)
     folder.refresh()
     assert folder.recorded()[0].metrics["windows"][0] == 100
     assert len(list((path / "samples").iterdir())) == 1
@@ -143,14 +143,14 @@ def test_garbage_leaves_what_was_derived_before(tmp_path: Path) -> None:
 def test_an_empty_journal_is_invalid(tmp_path: Path) -> None:
     folder = derived(fake.write(tmp_path / "r", []))
     assert verdicts(folder) == {"NO_WINDOWS": "INVALID"}
-    assert recompute.differences(folder)[1] == []
+    assert recompute.compare(folder).differences == []
 
 
 def test_one_window(tmp_path: Path) -> None:
     folder = derived(fake.write(tmp_path / "r", fake.windows(3)[2:]))
     assert verdicts(folder) == {"LOW_N": "WARN"}
     assert folder.recorded()[0].metrics["setting_changes_estimated"][0] == 0
-    assert recompute.differences(folder)[1] == []
+    assert recompute.compare(folder).differences == []
 
 
 def _gap(rows: list[dict[str, Any]]) -> None:
@@ -226,12 +226,14 @@ def test_a_killed_daemon_leaves_a_usable_journal(tmp_path: Path) -> None:
 def test_a_changed_catalog_or_sample_is_found(tmp_path: Path) -> None:
     path = fake.write(tmp_path / "r", fake.windows(COUNT))
     folder = derived(path)
-    compared, found = recompute.differences(folder)
+    again = recompute.compare(folder)
+    compared, found = again.compared, again.differences
     assert compared > 30
     assert found == []
     with sqlite3.connect(path / "catalog.sqlite") as connection:
         connection.execute("UPDATE metrics SET value = value * 1.001 WHERE name = 'span_s'")
-    _, found = recompute.differences(folder)
+    again = recompute.compare(folder)
+    found = again.differences
     assert {(item.metric, item.source) for item in found} == {
         ("span_s", "journal"),
         ("span_s", "samples"),
@@ -241,7 +243,7 @@ def test_a_changed_catalog_or_sample_is_found(tmp_path: Path) -> None:
 def test_nothing_derived_is_nothing_to_compare(tmp_path: Path) -> None:
     folder = GovernorFolder(fake.write(tmp_path / "r", fake.windows(5)))
     with pytest.raises(ResultError, match="wattio report"):
-        recompute.differences(folder)
+        recompute.compare(folder)
 
 
 def test_which_folders_are_a_governor_s(tmp_path: Path) -> None:
@@ -265,7 +267,7 @@ def test_names_of_groups_may_be_anything_but_equal(tmp_path: Path) -> None:
     facts = fake.machine() | {"groups": [{"name": name, "cores": "0-7"} for name in names]}
     path = fake.write(tmp_path / "r", fake.windows(70))
     (path / "machine.json").write_text(json.dumps(facts))
-    assert recompute.differences(derived(path))[1] == []
+    assert recompute.compare(derived(path)).differences == []
     facts["groups"] = [{"name": "a", "cores": "0"}, {"name": "a", "cores": "1"}]
     (path / "machine.json").write_text(json.dumps(facts))
     with pytest.raises(ResultError, match="same name"):

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from wattio.kinds.simulation import overall
-from wattio.kinds.simulation.summary import Row
-from wattio.results.runs import Run
+from wattio.results.runs import WHOLE, Run
+from wattio.results.summary import BOUND_KEPT, Row, estimates
 
 
 def row(load: int, label: str, *, kept: bool = True, background: float = 1.0, **more: float) -> Row:
-    run = Run(f"load {load}", "small", label, label, {}, 0.2)
+    run = Run(f"load {load}", "small", label, {}, {"policy": label, "plf": 0.2})
     values = {"relative_background_rate": background, **more}
-    return Row(run, 1, 0, 0, values, {}, None if label == "native" else kept)
+    if label != "native":
+        values[BOUND_KEPT] = float(kept)
+    return Row(run, WHOLE, 1, 0, 0, estimates([{k: (v, "1") for k, v in values.items()}]))
 
 
 def test_a_broken_bound_and_undone_background_work_count_as_nothing_saved() -> None:

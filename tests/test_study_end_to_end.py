@@ -115,8 +115,8 @@ def test_the_whole_way(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> No
     capsys.readouterr()
     first, second = str(result_in(one).path), str(result_in(many).path)
     assert called("compare", first, second, "--json") == 0
-    ratios = json.loads(capsys.readouterr().out)["ratios"]
-    assert {ratio["ratio"]["estimate"] for ratio in ratios} == {1.0}
+    compared = json.loads(capsys.readouterr().out)["compared"]
+    assert {ratio["ratio"] for pair in compared for ratio in pair["ratios"]} == {1.0}
     page = Path(found["report"]).read_text(encoding="utf-8")
     assert "PACER would" in page
     assert "one simulated second stands for 14400 s" in page

@@ -55,7 +55,7 @@ io_bytes = "64 KiB"
 """
 
 
-def made(tmp_path: Path, text: str, simulator: Simulator | None = None) -> plan.Plan:
+def made(tmp_path: Path, text: str, simulator: Simulator | None = None) -> plan.SimulationPlan:
     path = tmp_path / "study.toml"
     path.write_text(text)
     return execute.prepare(document.read(path), simulator or FakeSimulator())

@@ -16,9 +16,11 @@ from wattio.analysis.statistics import Interval
 from wattio.errors import InputError, ResultError
 from wattio.executors.threads import SimulationExecutor
 from wattio.files import document
-from wattio.kinds.simulation import compare, execute, metrics, recompute, summary
+from wattio.kinds.simulation import execute, metrics, recompute
+from wattio.kinds.simulation.compare import ratios
 from wattio.kinds.simulation.folder import SimulationFolder
-from wattio.results import samples
+from wattio.results import samples, summary
+from wattio.results.compare import compare, side
 from wattio.simulator.simulation import Outcome, Request
 
 STUDY = """\
@@ -72,7 +74,7 @@ def carried_out(
     plan = execute.prepare(document.read(study), simulator)
     folder = SimulationFolder.create(plan, results, NOW)
     executor = SimulationExecutor(simulator, jobs, lambda *_: None)
-    execute.execute(execute.remaining(plan, folder), folder, executor, simulator)
+    execute.execute(folder.remaining(plan), folder, executor, simulator)
     return folder
 
 
@@ -125,7 +127,7 @@ def test_jobs_do_not_change_results(study: Path, tmp_path: Path) -> None:
 
 
 def test_summary_compares_twins(study: Path, tmp_path: Path) -> None:
-    rows = summary.rows(carried_out(study, tmp_path).iterations())
+    rows = summary.by_subject(summary.rows(carried_out(study, tmp_path).iterations()))
     assert [row.run.name for row in rows] == [
         "steady/native",
         "steady/PACER",
@@ -135,16 +137,18 @@ def test_summary_compares_twins(study: Path, tmp_path: Path) -> None:
         "recorded/PACER",
     ]
     native, pacer, oracle, swept, _, other = rows
-    assert native.values["saving_share"] == 0
-    assert oracle.values["captured_share"] == 1
-    assert pacer.values["relative_latency_us_mean"] == pytest.approx(1.1, abs=1e-3)
+    assert native.mean("saving_share") == 0
+    assert oracle.mean("captured_share") == 1
+    assert pacer.mean("relative_latency_us_mean") == pytest.approx(1.1, abs=1e-3)
     assert pacer.bound_kept
-    assert 0 < pacer.values["captured_share"] < 1
+    assert 0 < pacer.metrics["captured_share"].mean < 1
     # The oracle was searched for another bound, or not at all: there is no share to give.
-    assert "captured_share" not in swept.values
-    assert "captured_share" not in other.values
-    assert pacer.iterations == 2
-    assert pacer.intervals["saving_share"].low <= pacer.values["saving_share"]
+    assert "captured_share" not in swept.metrics
+    assert "captured_share" not in other.metrics
+    assert pacer.used == 2
+    saving = pacer.metrics["saving_share"]
+    assert saving.interval is not None
+    assert saving.interval.low <= saving.mean
 
 
 def test_ctrl_c_keeps_what_is_done_and_resume_does_the_rest(study: Path, tmp_path: Path) -> None:
@@ -154,14 +158,14 @@ def test_ctrl_c_keeps_what_is_done_and_resume_does_the_rest(study: Path, tmp_pat
     folder = SimulationFolder.create(plan, tmp_path / "stopped", NOW)
     executor = SimulationExecutor(stopped, 1, lambda *_: None)
     with pytest.raises(KeyboardInterrupt):
-        execute.execute(execute.remaining(plan, folder), folder, executor, stopped)
+        execute.execute(folder.remaining(plan), folder, executor, stopped)
     assert len(folder.iterations()) == 5
     assert not folder.complete()
 
     rest = FakeSimulator()
     plan = execute.resume(folder, rest)
     executor = SimulationExecutor(rest, 2, lambda *_: None)
-    execute.execute(execute.remaining(plan, folder), folder, executor, rest)
+    execute.execute(folder.remaining(plan), folder, executor, rest)
     assert len(rest.simulated) == 7
     assert content(folder) == content(whole)
 
@@ -192,7 +196,7 @@ def test_a_killed_run_loses_only_what_was_in_flight(study: Path, tmp_path: Path)
     simulator = FakeSimulator()
     plan = execute.resume(folder, simulator)
     executor = SimulationExecutor(simulator, 2, lambda *_: None)
-    execute.execute(execute.remaining(plan, folder), folder, executor, simulator)
+    execute.execute(folder.remaining(plan), folder, executor, simulator)
     assert len(simulator.simulated) == 8
     assert content(folder) == content(carried_out(study, tmp_path / "whole"))
 
@@ -223,12 +227,13 @@ def test_an_error_in_one_run_stops_the_study_and_keeps_the_others(
     with pytest.raises(InputError, match="record 3"):
         carried_out(study, tmp_path / "results", Damaged(), jobs=1)
     folder = SimulationFolder(next((tmp_path / "results" / "small").iterdir()))
-    assert {item.run.load for item in folder.iterations()} == {"steady"}
+    assert {item.run.subject for item in folder.iterations()} == {"steady"}
 
 
 def test_recompute_agrees_with_an_untouched_result(study: Path, tmp_path: Path) -> None:
     folder = carried_out(study, tmp_path)
-    compared, found = recompute.differences(folder, FakeSimulator())
+    again = recompute.compare(folder, FakeSimulator())
+    compared, found = again.compared, again.differences
     assert compared > 200
     assert found == []
 
@@ -242,7 +247,8 @@ def test_recompute_finds_a_changed_metric(study: Path, tmp_path: Path) -> None:
     )
     connection.commit()
     connection.close()
-    _, found = recompute.differences(folder, FakeSimulator())
+    again = recompute.compare(folder, FakeSimulator())
+    found = again.differences
     assert {(item.run, item.seed, item.metric) for item in found} == {
         ("steady/PACER", 2, "energy_j")
     }
@@ -255,7 +261,8 @@ def test_recompute_finds_a_changed_window(study: Path, tmp_path: Path) -> None:
     windows, histograms = samples.read(path)
     windows["energy_j"][3] += 1.0
     samples.write(path, windows, histograms)
-    _, found = recompute.differences(folder, FakeSimulator())
+    again = recompute.compare(folder, FakeSimulator())
+    found = again.differences
     assert {"energy_j", "power_w_mean"} <= {difference.metric for difference in found}
 
 
@@ -295,23 +302,24 @@ def test_samples_keep_absent_values_and_histograms(tmp_path: Path) -> None:
 
 def test_compare_draws_seeds_where_there_are_several(study: Path, tmp_path: Path) -> None:
     folder = carried_out(study, tmp_path)
-    sides = [compare.Side.parse(f"{folder.path}:steady/{name}") for name in ("native", "PACER")]
-    found = {ratio.metric: ratio for ratio in compare.compare(*sides)}
+    sides = [side(folder, f"steady/{name}") for name in ("native", "PACER")]
+    found = {ratio.metric: ratio for ratio in compare(sides[0], sides[1], ratios)}
     assert found["power_w_mean"].drawn == "2 pairs of seeds"
-    estimate = found["power_w_mean"].second / found["power_w_mean"].first
-    assert found["power_w_mean"].ratio.estimate == pytest.approx(estimate)
-    assert found["latency_us_mean"].ratio.estimate == pytest.approx(1.1, abs=1e-3)
+    power = found["power_w_mean"]
+    assert power.ratio == pytest.approx(power.second.mean / power.first.mean)
+    assert found["latency_us_mean"].ratio == pytest.approx(1.1, abs=1e-3)
 
 
 def test_compare_draws_windows_where_there_is_one_run(study: Path, tmp_path: Path) -> None:
     study.write_text(STUDY.replace("[1, 2]", "[1]"))
     folder = carried_out(study, tmp_path)
-    side = compare.Side.parse(str(folder.path))
-    same = compare.compare(side, side)
-    assert {ratio.ratio for ratio in same} == {Interval(1.0, 1.0, 1.0, 0.95)}
-    sides = [compare.Side.parse(f"{folder.path}:steady/{name}") for name in ("native", "PACER")]
-    found = {ratio.metric: ratio for ratio in compare.compare(*sides)}
-    power = found["power_w_mean"].ratio
+    whole = side(folder, None)
+    same = compare(whole, whole, ratios)
+    assert {ratio.interval for ratio in same} == {Interval(1.0, 1.0, 1.0, 0.95)}
+    sides = [side(folder, f"steady/{name}") for name in ("native", "PACER")]
+    found = {ratio.metric: ratio for ratio in compare(sides[0], sides[1], ratios)}
+    power = found["power_w_mean"].interval
+    assert power is not None
     assert found["power_w_mean"].drawn == "blocks of windows, one run each"
     assert power.low < power.estimate < power.high < 1
 
@@ -319,7 +327,7 @@ def test_compare_draws_windows_where_there_is_one_run(study: Path, tmp_path: Pat
 def test_compare_names_the_nearest_run(study: Path, tmp_path: Path) -> None:
     folder = carried_out(study, tmp_path)
     with pytest.raises(InputError, match='did you mean "steady/PACER"'):
-        compare.Side.parse(f"{folder.path}:steady/PACR")
+        side(folder, "steady/PACR")
 
 
 def test_a_folder_that_is_no_result_is_refused(tmp_path: Path) -> None:

@@ -101,7 +101,7 @@ def result(tmp_path_factory: pytest.TempPathFactory) -> Path:
     plan = execute.prepare(document.read(study), simulator)
     made = SimulationFolder.create(plan, folder / "results", datetime(2026, 1, 2, tzinfo=UTC))
     executor = SimulationExecutor(simulator, 2, lambda *_: None)
-    execute.execute(execute.remaining(plan, made), made, executor, simulator)
+    execute.execute(made.remaining(plan), made, executor, simulator)
     return made.path
 
 

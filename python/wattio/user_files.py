@@ -12,8 +12,9 @@ from wattio import _core
 from wattio.errors import InputError
 from wattio.files import document
 from wattio.files.document import Document, Strict
-from wattio.kinds.simulation import execute, schema
-from wattio.kinds.simulation.schema import Setting
+from wattio.kinds import common
+from wattio.kinds.simulation import execute
+from wattio.results.runs import Setting
 from wattio.simulator import profile
 from wattio.simulator.native import Simulator
 
@@ -44,7 +45,7 @@ def check_file(path: Path, simulator: Simulator) -> str:
 
 
 def _study(source: Document, simulator: Simulator) -> str:
-    kind = schema.kind_of(source)
+    kind = common.kind_of(source)
     if kind == "fleet":
         from wattio.kinds.fleet import plan as fleets
 

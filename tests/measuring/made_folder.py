@@ -20,10 +20,10 @@ from wattio.kinds.measurement import derive, record
 from wattio.kinds.measurement import plan as planning
 from wattio.kinds.measurement.derive import Rulebook, View
 from wattio.kinds.measurement.folder import MeasurementFolder
-from wattio.kinds.measurement.plan import IDLE, Iteration, Plan
+from wattio.kinds.measurement.plan import IDLE, MeasurementPlan, Measuring
 from wattio.meters.meter import Facts
 from wattio.recording import Event, Samples, parquet
-from wattio.results.catalog import Recorded
+from wattio.results.runs import Recorded
 from wattio.workloads.workload import Operation
 
 from .made import instant, samples, span
@@ -162,7 +162,7 @@ def facts_of(*, estimate_only: bool) -> dict[str, Facts]:
     return {"pdu": pdu, "model": model}
 
 
-def _write_machine(path: Path, plan: Plan) -> None:
+def _write_machine(path: Path, plan: MeasurementPlan) -> None:
     """Facts that are the same on every machine."""
     facts = json.loads((path / "machine.json").read_text(encoding="utf-8"))
     facts |= {
@@ -197,7 +197,7 @@ def _write_events(path: Path, lost: Sequence[tuple[float, float]]) -> None:
     path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
 
 
-def _recorded(iteration: Iteration, found: derive.Derived) -> Recorded:
+def _recorded(iteration: Measuring, found: derive.Derived) -> Recorded:
     return Recorded(
         identity=iteration.identity,
         run=iteration.run,
@@ -205,7 +205,7 @@ def _recorded(iteration: Iteration, found: derive.Derived) -> Recorded:
         repetition=iteration.repetition,
         derived_seed=1,
         verdicts=tuple(found.verdicts),
-        metrics=found.metrics,
+        by_phase=found.by_phase,
         attempt=iteration.attempt,
     )
 
@@ -215,14 +215,14 @@ class _Story:
 
     def __init__(
         self,
-        plan: Plan,
+        plan: MeasurementPlan,
         works: Mapping[str, Sequence[Work]],
         gaps: set[Break],
         failures: set[Break],
         facts: dict[str, Facts],
     ) -> None:
         self.facts = facts
-        self.entries: list[tuple[Iteration, record.Record, list[Operation]]] = []
+        self.entries: list[tuple[Measuring, record.Record, list[Operation]]] = []
         self.lost: list[tuple[float, float]] = []
         self._plan, self._works, self._gaps, self._failures = plan, works, gaps, failures
         self._at_s = 100.0
@@ -253,7 +253,7 @@ class _Story:
             found[label] = samples(times_s, lambda _, watts=watts: watts)  # type: ignore[misc]
         return found
 
-    def _one(self, iteration: Iteration) -> bool:
+    def _one(self, iteration: Measuring) -> bool:
         """Tell an iteration; whether it went wrong."""
         place = iteration.run.name, iteration.repetition, iteration.attempt
         start_s = self._at_s
@@ -262,7 +262,7 @@ class _Story:
         if iteration.cell is None:
             phases.append(self._phase(IDLE, 60.0, 60.0))
         else:
-            for work in self._works[iteration.run.load]:
+            for work in self._works[iteration.run.subject]:
                 phases.append(self._work(work, iteration, operations))
         if place in self._gaps:
             middle_s = (phases[0].start.monotonic_ns + phases[0].end.monotonic_ns) / 2e9
@@ -286,11 +286,11 @@ class _Story:
         self.entries.append((iteration, entry, [] if failed else operations))
         return failed or place in self._gaps
 
-    def _work(self, work: Work, iteration: Iteration, operations: list[Operation]) -> Span:
+    def _work(self, work: Work, iteration: Measuring, operations: list[Operation]) -> Span:
         """A phase: more clients are faster up to a point, the right server is better."""
         assert iteration.cell is not None
         clients = iteration.cell.clients
-        right = iteration.run.server == "right"
+        right = iteration.run.system == "right"
         wobble = 1 + 0.01 * ((7 * iteration.repetition + 3 * clients + 2 * right) % 5 - 2)
         rate = work.rate * (clients**0.6) * (1.15 if right else 1.0) * wobble
         done = work.operations * clients

@@ -57,23 +57,23 @@ def test_a_total_takes_the_place_of_the_studys_own(folder: MeasurementFolder) ->
     assert code == 0, err
     assert json.loads(out)["samples"] > 20
     for item in folder.iterations():
-        phase = "idle" if item.run.load == "idle" else "write"
-        seconds = item.metrics[f"{phase}.seconds"][0]
-        assert item.metrics[f"{phase}.energy_j"][0] == pytest.approx(WATTS * seconds, rel=0.01)
-        assert f"{phase}.estimate.estimated_energy_j" in item.metrics
-        assert f"{phase}.estimated_energy_j" not in item.metrics
-    assert recompute.differences(folder)[1] == []
+        phase = "idle" if item.run.subject == "idle" else "write"
+        seconds = item.by_phase[phase]["seconds"][0]
+        assert item.by_phase[phase]["energy_j"][0] == pytest.approx(WATTS * seconds, rel=0.01)
+        assert "estimate.estimated_energy_j" in item.by_phase[phase]
+        assert "estimated_energy_j" not in item.by_phase[phase]
+    assert recompute.compare(folder).differences == []
 
 
 @pytest.mark.slow
 def test_it_stands_beside_where_nothing_else_is_asked(folder: MeasurementFolder) -> None:
     assert attach(folder, scope(folder))[0] == 0
     item = folder.iterations()[-1]
-    assert item.metrics["write.csv.energy_j"][0] > 0
-    assert "write.estimated_energy_j" in item.metrics
+    assert item.by_phase["write"]["csv.energy_j"][0] > 0
+    assert "estimated_energy_j" in item.by_phase["write"]
     # Again, as after a kill half-way: it takes the place of what joined before.
     assert attach(folder, scope(folder))[0] == 0
-    assert recompute.differences(folder)[1] == []
+    assert recompute.compare(folder).differences == []
     code, _, err = attach(folder, scope(folder), "--label", "estimate")
     assert code == 2
     assert 'has a meter "estimate" already' in err

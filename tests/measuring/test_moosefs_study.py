@@ -87,16 +87,22 @@ def test_a_killed_study_of_two_file_systems_ends_right(tmp_path: Path) -> None:
     for item in usable:
         for phase in folder.record(item.identity).phases:
             true_j = pdu.energy_j(phase.span.start.monotonic_ns, phase.span.end.monotonic_ns)
-            found_j = item.metrics[f"{phase.span.name}.energy_j"][0]
+            found_j = item.by_phase[phase.span.name]["energy_j"][0]
             assert abs(found_j - true_j) <= 0.01 * true_j + PERIOD_S * 180.0
             # The estimate stands beside: on a busy machine it may miss a phase of a second, and
             # then says so.
-            if f"{phase.span.name}.model.estimated_energy_j" not in item.metrics:
+            if "model.estimated_energy_j" not in item.by_phase[phase.span.name]:
                 said = [verdict.reason for verdict in item.verdicts]
                 assert any(f": {phase.span.name}: model" in reason for reason in said)
-    estimates = [name for item in usable for name in item.metrics if "model.estimated" in name]
+    estimates = [
+        name
+        for item in usable
+        for part in item.by_phase.values()
+        for name in part
+        if "model.estimated" in name
+    ]
     assert len(estimates) > len(usable)
-    assert recompute.differences(folder)[1] == []
+    assert recompute.compare(folder).differences == []
     assert Path(tmp_path / told["report"]).is_file()
     assert not (folder.path / "scratch").exists()
     assert "mfs" not in Path("/proc/mounts").read_text()

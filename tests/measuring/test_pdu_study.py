@@ -11,7 +11,7 @@ import pytest
 from meters.pdu import OWN, Load, Pdu, missing, served_pdu
 from wattio.kinds.measurement import recompute
 from wattio.kinds.measurement.folder import MeasurementFolder
-from wattio.results.catalog import Recorded
+from wattio.results.runs import Recorded
 
 from measuring.test_running import PAUSE_S, ended, wait_for, wattio
 
@@ -95,10 +95,10 @@ def test_energies_of_a_killed_and_resumed_study_are_those_of_the_pdu(tmp_path: P
         for phase in folder.record(item.identity).phases:
             start_ns, end_ns = phase.span.start.monotonic_ns, phase.span.end.monotonic_ns
             true_j = pdu.energy_j(start_ns, end_ns)
-            found_j = item.metrics[f"{phase.span.name}.energy_j"][0]
+            found_j = item.by_phase[phase.span.name]["energy_j"][0]
             one_sample_j = PERIOD_S * 180.0
             assert abs(found_j - true_j) <= 0.01 * true_j + one_sample_j
-    assert recompute.differences(folder)[1] == []
+    assert recompute.compare(folder).differences == []
 
 
 def test_a_frozen_pdu_makes_exactly_the_touched_iterations_invalid(tmp_path: Path) -> None:
@@ -137,7 +137,7 @@ def test_a_frozen_pdu_makes_exactly_the_touched_iterations_invalid(tmp_path: Pat
     invalid = [item for item in iterations if not item.usable]
     assert frozen <= {item.identity for item in invalid}
     assert len(json.loads(out)["invalid"]) == len(invalid)
-    assert recompute.differences(folder)[1] == []
+    assert recompute.compare(folder).differences == []
 
 
 def reasons(item: Recorded) -> set[str]:

@@ -254,9 +254,9 @@ def test_operations_that_share_a_phase_have_rows_of_their_own(tmp_path: Path) ->
     with sqlite3.connect(path / "catalog.sqlite") as catalog:
         for name, value, unit in (("iops", 123.0, "1/s"), ("throughput_mib_s", 456.0, "MiB/s")):
             catalog.execute(
-                "INSERT INTO metrics SELECT iteration, ?, ?, ? FROM iterations"
+                "INSERT INTO metrics SELECT iteration, 'read', ?, ?, ? FROM iterations"
                 " WHERE run LIKE 'sequential/%'",
-                (f"read.lookup.{name}", value, unit),
+                (f"lookup.{name}", value, unit),
             )
     assert re.search(r"lookup\s+456\s", said(path))
 

@@ -120,7 +120,8 @@ def test_a_study_runs_and_is_recomputed_to_the_last_digit(tmp_path: Path) -> Non
     assert "energy_j" not in written["metrics"]
     assert written["metrics"]["estimated_energy_j"]["n"] == 3
     folder = MeasurementFolder(result(tmp_path))
-    compared, differences = recompute.differences(folder)
+    again = recompute.compare(folder)
+    compared, differences = again.compared, again.differences
     assert compared > 50
     assert differences == []
     assert folder.sessions() == ["0001"]
@@ -132,12 +133,13 @@ def test_a_changed_raw_file_is_noticed(tmp_path: Path) -> None:
     path = study(tmp_path)
     assert ended(wattio("run", path, "--no-report", folder=tmp_path))[0] == 0
     folder = MeasurementFolder(result(tmp_path))
-    work = next(item for item in folder.iterations() if item.run.load == "wait")
+    work = next(item for item in folder.iterations() if item.run.subject == "wait")
     record = folder.raw(work.identity) / "iteration.json"
     content = json.loads(record.read_text())
     content["phases"][0]["span"]["end"][1] += 1_000_000
     record.write_text(json.dumps(content))
-    _, differences = recompute.differences(folder)
+    again = recompute.compare(folder)
+    differences = again.differences
     assert "write.seconds" in {difference.metric for difference in differences}
 
 
@@ -146,14 +148,14 @@ def test_raw_files_that_cannot_be_read_make_an_iteration_invalid(tmp_path: Path)
     path = study(tmp_path)
     assert ended(wattio("run", path, "--no-report", folder=tmp_path))[0] == 0
     folder = MeasurementFolder(result(tmp_path))
-    work = next(item for item in folder.iterations() if item.run.load == "wait")
+    work = next(item for item in folder.iterations() if item.run.subject == "wait")
     for raw in (folder.raw(work.identity) / "run").iterdir():
         raw.write_text("no such thing")
     execute.put_derived(folder)
     again = next(item for item in folder.iterations() if item.identity == work.identity)
     assert not again.usable
     assert again.verdicts[0].reason.startswith("UNREADABLE: run/")
-    assert recompute.differences(folder)[1] == []
+    assert recompute.compare(folder).differences == []
 
 
 @pytest.mark.parametrize(
@@ -184,15 +186,15 @@ def test_a_killed_study_loses_the_iteration_in_flight_and_nothing_else(tmp_path:
     folder = wait_for(tmp_path, 2, process)
     process.kill()
     ended(process)
-    kept = {item.identity: item.metrics for item in folder.iterations()}
+    kept = {item.identity: item.by_phase for item in folder.iterations()}
     code, _, err = ended(wattio("run", "--resume", folder.path, "--no-report", folder=tmp_path))
     assert code == 0, err
-    again = {item.identity: item.metrics for item in folder.iterations()}
+    again = {item.identity: item.by_phase for item in folder.iterations()}
     assert len(again) == 4
     for identity in kept:
         assert again[identity].keys() == kept[identity].keys()
     assert folder.sessions() == ["0001", "0002"]
-    assert recompute.differences(folder)[1] == []
+    assert recompute.compare(folder).differences == []
     end_s = time.monotonic() + 20
     while samplers() - others:
         assert time.monotonic() < end_s, "a sampling process outlived its study"
@@ -207,7 +209,7 @@ def test_two_at_once_do_not_work_in_one_folder(tmp_path: Path) -> None:
     assert code == 2
     assert "another wattio is at work in it" in err
     assert ended(process)[0] == 0
-    assert recompute.differences(folder)[1] == []
+    assert recompute.compare(folder).differences == []
 
 
 @pytest.mark.slow
@@ -224,7 +226,7 @@ def test_a_study_stops_when_nothing_is_recorded_any_more(tmp_path: Path) -> None
     assert f"go on with: wattio run --resume {folder.path.relative_to(tmp_path)}" in err
     assert all(item.usable for item in folder.iterations())
     assert ended(wattio("run", "--resume", folder.path, "--no-report", folder=tmp_path))[0] == 0
-    assert recompute.differences(folder)[1] == []
+    assert recompute.compare(folder).differences == []
 
 
 @pytest.mark.slow
@@ -262,14 +264,14 @@ def test_a_record_that_is_lost_is_measured_again(tmp_path: Path) -> None:
     path = study(tmp_path)
     assert ended(wattio("run", path, "--no-report", folder=tmp_path))[0] == 0
     folder = MeasurementFolder(result(tmp_path))
-    lost = next(item for item in folder.iterations() if item.run.load == "wait")
+    lost = next(item for item in folder.iterations() if item.run.subject == "wait")
     (folder.raw(lost.identity) / "iteration.json").write_text("")
     execute.put_derived(folder)
-    assert recompute.differences(folder)[1] == []
+    assert recompute.compare(folder).differences == []
     code, _, err = ended(wattio("run", "--resume", folder.path, "--no-report", folder=tmp_path))
     assert code == 0, err
     again = [item for item in folder.iterations() if item.repetition == lost.repetition]
-    assert sorted(item.usable for item in again if item.run.load == "wait") == [False, True]
+    assert sorted(item.usable for item in again if item.run.subject == "wait") == [False, True]
 
 
 def test_a_missing_program_is_told_without_a_trace(tmp_path: Path) -> None:

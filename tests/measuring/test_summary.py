@@ -1,15 +1,17 @@
 from __future__ import annotations
 
 import pytest
-from wattio.kinds.measurement import compare, metrics, summary
-from wattio.results.catalog import Metrics, Recorded, Verdict
-from wattio.results.runs import Run
+from wattio.kinds.measurement import compare
+from wattio.kinds.measurement.summary import normalised_edp
+from wattio.results import summary
+from wattio.results.compare import sentence
+from wattio.results.runs import Metrics, Recorded, Run, Verdict
 
 VALID, WARN, INVALID = Verdict("VALID", ""), Verdict("WARN", "LOW_N"), Verdict("INVALID", "GAP")
 
 
 def run(label: str = "local, 1 client") -> Run:
-    return Run("posix", "local", "measured", label, {"clients": 1}, 0.0)
+    return Run("posix", "local", label, {"clients": 1})
 
 
 def recorded(
@@ -22,13 +24,13 @@ def recorded(
     seconds: float = 10.0,
 ) -> Recorded:
     metrics: Metrics = {
-        "write.energy_j": (energy_j, "J"),
-        "write.seconds": (seconds, "s"),
-        "write.bytes": (size, "B"),
-        "write.edp_w1": (energy_j * seconds, "J s"),
+        "energy_j": (energy_j, "J"),
+        "seconds": (seconds, "s"),
+        "bytes": (size, "B"),
+        "edp_w1": (energy_j * seconds, "J s"),
     }
     identity = f"{of.name} {repetition} {attempt}"
-    return Recorded(identity, of, 1, repetition, 1, (verdict,), metrics, attempt)
+    return Recorded(identity, of, 1, repetition, 1, (verdict,), {"write": metrics}, attempt)
 
 
 def test_invalid_iterations_are_counted_and_never_averaged() -> None:
@@ -68,53 +70,38 @@ def test_a_run_whose_iterations_are_all_invalid_is_still_told_of() -> None:
 def test_products_are_normalised_over_equal_work_only() -> None:
     one, other = run(), run("local, 2 clients")
     equal = summary.rows([recorded(one, 0, 30.0), recorded(other, 0, 90.0)])
-    found = summary.normalised_edp(equal, 1)
+    found = normalised_edp(equal, 1)
     assert found == {one.name: 1.0, other.name: 3.0}
     unequal = summary.rows([recorded(one, 0, 30.0), recorded(other, 0, 90.0, size=200.0)])
-    assert summary.normalised_edp(unequal, 1) == {}
-    assert summary.normalised_edp([], 1) == {}
+    assert normalised_edp(unequal, 1) == {}
+    assert normalised_edp([], 1) == {}
 
 
 def rows_of(
     values: list[float], label: str = "local, 1 client", size: float = 100.0
-) -> summary.PhaseRow:
+) -> summary.Row:
     made = [recorded(run(label), n, value, size=size) for n, value in enumerate(values)]
     return summary.rows(made)[0]
-
-
-def test_a_phase_whose_name_has_dots_keeps_its_metrics() -> None:
-    found = metrics.by_phase(
-        {
-            "write.4k.seconds": (2.0, "s"),
-            "write.4k.read.bytes": (8.0, "B"),
-            "write.seconds": (1.0, "s"),
-            "write.energy_j": (3.0, "J"),
-        }
-    )
-    assert found == {
-        "write.4k": {"seconds": (2.0, "s"), "read.bytes": (8.0, "B")},
-        "write": {"seconds": (1.0, "s"), "energy_j": (3.0, "J")},
-    }
 
 
 def test_energy_delay_products_of_unequal_work_are_not_compared() -> None:
     left = rows_of([100.0, 101])
     same, twice = (rows_of([200.0, 202], size=size) for size in (100.0, 200.0))
     told, untold = (
-        {ratio.metric for ratio in compare._ratios(left, right)} for right in (same, twice)
+        {ratio.metric for ratio in compare.of_rows(left, right)} for right in (same, twice)
     )
     assert told - untold == {"edp_w1"}
 
 
 def test_a_difference_beyond_noise_is_said_in_words() -> None:
     left, right = rows_of([100.0, 101, 99]), rows_of([200.0, 202, 198])
-    found = compare._ratios(left, right)
+    found = compare.of_rows(left, right)
     energy = next(ratio for ratio in found if ratio.metric == "energy_j")
     assert energy.ratio == pytest.approx(2.0)
     assert energy.beyond_noise
     few = " 3 repetitions are few: intervals over them are too narrow."
-    assert compare.sentence([energy]) == "Beyond noise: energy 100.0 % higher (worse)." + few
-    same = compare._ratios(left, rows_of([100.5, 99.5, 100]))
-    assert compare.sentence(same) == "Nothing differs beyond noise." + few
-    single = compare._ratios(rows_of([100.0]), right)
-    assert compare.sentence(single).startswith("One repetition on a side says nothing")
+    assert sentence([energy]) == "Beyond noise: energy 100.0 % higher (worse)." + few
+    same = compare.of_rows(left, rows_of([100.5, 99.5, 100]))
+    assert sentence(same) == "Nothing differs beyond noise." + few
+    single = compare.of_rows(rows_of([100.0]), right)
+    assert sentence(single).startswith("One repetition on a side says nothing")

@@ -7,7 +7,7 @@ from wattio.clock import Instant, Span
 from wattio.kinds.measurement import verdicts
 from wattio.kinds.measurement.schema import Rules
 from wattio.kinds.measurement.verdicts import Watched
-from wattio.results.catalog import Verdict
+from wattio.results.runs import Verdict
 from wattio.workloads.workload import Operation
 
 from measuring import made

@@ -14,9 +14,9 @@ from matplotlib.lines import Line2D
 from numpy.typing import NDArray
 from wattio.analysis.histogram import WindowHistograms, percentile
 from wattio.analysis.statistics import Interval
-from wattio.kinds.simulation.plan import REFERENCE
 from wattio.report import drawing
 from wattio.report.drawing import WIDTH, Drawn, Table
+from wattio.simulator.policies import REFERENCE
 from wattio.simulator.simulation import Outcome
 
 from validation.pacer.data import PACER, Evaluation, interval

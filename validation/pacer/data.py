@@ -13,9 +13,8 @@ from typing import Any
 from wattio.analysis import statistics
 from wattio.analysis.statistics import Interval
 from wattio.kinds.simulation.folder import SimulationFolder
-from wattio.kinds.simulation.plan import REFERENCE
-from wattio.results.catalog import Metrics, Recorded
-from wattio.results.runs import Run
+from wattio.results.runs import Metrics, Recorded, Run
+from wattio.simulator.policies import REFERENCE
 from wattio.simulator.simulation import Outcome
 
 PATTERNS = ("Rand_R", "Rand_W", "Seq_R", "Seq_W", "Rand_RW")
@@ -58,7 +57,10 @@ def plf_runs(study: Evaluation, load: str) -> list[tuple[str, float]]:
     found = []
     for label in study.labels(load):
         run = study.run(load, label)
-        swept = run is not None and (run.sweep_of, run.sweep_setting) == (PACER, "plf")
+        swept = run is not None and (run.sweep_of, run.sweep_setting) == (
+            PACER,
+            "plf",
+        )
         if run is not None and (swept or label == PACER):
             found.append((label, float(run.settings["plf"])))
     return sorted(found, key=lambda pair: pair[1])
@@ -76,7 +78,7 @@ class Evaluation:
         self._groups: dict[tuple[str, str], dict[tuple[int, int], Recorded]] = {}
         for item in self.iterations:
             if item.usable:
-                group = self._groups.setdefault((item.run.load, item.run.label), {})
+                group = self._groups.setdefault((item.run.subject, item.run.condition), {})
                 group[item.seed, item.repetition] = item
 
     @property

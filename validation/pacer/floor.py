@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from wattio.analysis.statistics import Interval
-from wattio.kinds.simulation.plan import REFERENCE
+from wattio.simulator.policies import REFERENCE
 
 from validation.pacer.data import BACKGROUND_FLOOR, Evaluation
 

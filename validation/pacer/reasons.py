@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from wattio import _core
 from wattio.analysis.statistics import Interval
-from wattio.kinds.simulation.plan import REFERENCE
+from wattio.simulator.policies import REFERENCE
 
 from validation.pacer import data
 from validation.pacer.data import ONDEMAND, ONDEMAND_PRINTED, PACER, PRINTED, fixed, load_name

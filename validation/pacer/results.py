@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 from wattio.analysis.statistics import Interval
-from wattio.kinds.simulation.plan import REFERENCE
+from wattio.simulator.policies import REFERENCE
 
 from validation.pacer import data, knobs, reasons
 from validation.pacer.data import (

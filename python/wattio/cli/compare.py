@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import App, Parameter
 from rich.table import Table
 
 from wattio.cli import output
+from wattio.errors import InputError
+from wattio.results.folder import LEFT_BY_DAEMON, kind_of
 
 if TYPE_CHECKING:
-    from wattio.kinds.measurement.compare import Ratio
+    from wattio.results.compare import Ratio
+
+COMPARED = ("simulation", "measurement")
+"""Kinds of results that can be compared."""
 
 app = App(
     name="compare",
@@ -46,90 +50,73 @@ def compare(
     as_json
         Print one JSON object instead of tables.
     """
-    if _is_measured(first):
-        return _measured(first, second, as_json)
-    from wattio.kinds.simulation import compare as comparing
+    from wattio.kinds import module_of
+    from wattio.results import compare as comparing
 
-    found = comparing.compare(comparing.Side.parse(first), comparing.Side.parse(second))
-    if as_json:
-        rows = [ratio.__dict__ | {"ratio": ratio.ratio.__dict__} for ratio in found]
-        output.print_json({"first": first, "second": second, "ratios": rows})
-        return 0
-    console = output.console()
-    for names in dict.fromkeys((ratio.first_run, ratio.second_run) for ratio in found):
-        own = [ratio for ratio in found if (ratio.first_run, ratio.second_run) == names]
-        title = names[0] if names[0] == names[1] else f"{names[1]} against {names[0]}"
-        table = Table(title=title, title_justify="left", box=None)
-        table.add_column("metric")
-        for column in ("first", "second", "unit", "ratio", "95 % interval"):
-            table.add_column(column, justify="right")
-        for ratio in own:
-            interval = f"{ratio.ratio.low:.4f} to {ratio.ratio.high:.4f}"
-            numbers = output.number(ratio.first), output.number(ratio.second), ratio.unit
-            table.add_row(ratio.metric, *numbers, f"{ratio.ratio.estimate:.4f}", interval)
-        console.print(table)
-        console.print(f"intervals from {own[0].drawn}\n", highlight=False)
-    return 0
-
-
-def _is_measured(side: str) -> bool:
-    from wattio.results.folder import ResultFolder
-
-    path = Path(side) if Path(side).exists() else Path(side.partition(":")[0])
-    return path.is_dir() and ResultFolder(path).kind == "measurement"
-
-
-def _measured(first: str, second: str, as_json: bool) -> int:
-    from wattio.kinds.measurement import compare as comparing
-
-    found = comparing.compare(comparing.Side.parse(first), comparing.Side.parse(second))
-    keys = list(dict.fromkeys((item.first_run, item.second_run, item.phase) for item in found))
-    groups = [
-        [item for item in found if (item.first_run, item.second_run, item.phase) == key]
-        for key in keys
+    places = [comparing.split(text) for text in (first, second)]
+    kinds = [kind_of(path) for path, _ in places]
+    for (path, _), kind in zip(places, kinds, strict=True):
+        if kind == "governor":
+            raise InputError(f"{path}: {LEFT_BY_DAEMON}")
+        if kind not in COMPARED or kind != kinds[0]:
+            raise InputError(
+                f"{path}: holds a {kind}; two simulations are compared, or two measurements"
+            )
+    sides = [
+        comparing.side(module_of(path, "folder").open_folder(path), run) for path, run in places
     ]
+    ratios = module_of(places[0][0], "compare").ratios
+    found = comparing.by_phase(comparing.compare(sides[0], sides[1], ratios))
     if as_json:
-        rows = [
-            {
-                "first": key[0],
-                "second": key[1],
-                "phase": key[2],
-                "says": comparing.sentence(own),
-                "ratios": [_ratio_json(item) for item in own],
-            }
-            for key, own in zip(keys, groups, strict=True)
-        ]
-        output.print_json({"first": first, "second": second, "compared": rows})
+        output.print_json({"first": first, "second": second, "compared": list(map(_json, found))})
         return 0
     console = output.console()
-    for (one, other, phase), own in zip(keys, groups, strict=True):
-        name = one if one == other else f"{other} against {one}"
-        table = Table(title=f"{name}: {phase}", title_justify="left", box=None)
-        table.add_column("metric")
-        for column in ("first", "n", "second", "n", "unit", "ratio", "95 % interval"):
-            table.add_column(column, justify="right")
-        for item in own:
-            metric = f"{item.metric} (estimated)" if item.estimated else item.metric
-            numbers = output.number(item.first.mean), str(item.first.n)
-            others = output.number(item.second.mean), str(item.second.n)
-            interval = output.ABSENT
-            if item.interval is not None:
-                interval = f"{item.interval.low:.4f} to {item.interval.high:.4f}"
-            table.add_row(metric, *numbers, *others, item.unit, f"{item.ratio:.4f}", interval)
-        console.print(table)
-        console.print(comparing.sentence(own) + "\n", highlight=False)
+    for group in found:
+        console.print(_table(group))
+        console.print(
+            f"{comparing.sentence(group)} (95 % intervals from {group[0].drawn})\n", highlight=False
+        )
     return 0
 
 
-def _ratio_json(item: Ratio) -> dict[str, object]:
-    interval = None if item.interval is None else [item.interval.low, item.interval.high]
+def _table(group: list[Ratio]) -> Table:
+    one, other = group[0].first_run, group[0].second_run
+    title = one if one == other else f"{other} against {one}"
+    phase = f": {group[0].phase}" if group[0].phase else ""
+    table = Table(title=title + phase, title_justify="left", box=None)
+    table.add_column("metric")
+    for column in ("first", "n", "second", "n", "unit", "ratio", "95 % interval"):
+        table.add_column(column, justify="right")
+    for item in group:
+        metric = f"{item.metric} (estimated)" if item.estimated else item.metric
+        sides = [(output.number(side.mean), str(side.n)) for side in (item.first, item.second)]
+        interval = output.ABSENT
+        if item.interval is not None:
+            interval = f"{item.interval.low:.4f} to {item.interval.high:.4f}"
+        table.add_row(metric, *sides[0], *sides[1], item.unit, f"{item.ratio:.4f}", interval)
+    return table
+
+
+def _json(group: list[Ratio]) -> dict[str, object]:
+    from wattio.results.compare import sentence
+
     return {
-        "metric": item.metric,
-        "unit": item.unit,
-        "estimated": item.estimated,
-        "first": item.first.mean,
-        "second": item.second.mean,
-        "n": [item.first.n, item.second.n],
-        "ratio": item.ratio,
-        "interval": interval,
+        "first": group[0].first_run,
+        "second": group[0].second_run,
+        "phase": group[0].phase or None,
+        "says": sentence(group),
+        "drawn": group[0].drawn,
+        "ratios": [
+            {
+                "metric": item.metric,
+                "unit": item.unit,
+                "estimated": item.estimated,
+                "first": item.first.mean,
+                "second": item.second.mean,
+                "n": [item.first.n, item.second.n],
+                "ratio": item.ratio,
+                "interval": item.interval and [item.interval.low, item.interval.high],
+            }
+            for item in group
+        ],
     }

@@ -62,12 +62,12 @@ def run(asked: Request, *, report: bool, as_json: bool) -> int:
     if asked.jobs is not None and asked.jobs < 1:
         raise InputError(f"--jobs {asked.jobs}: must be 1 or more")
     folder, plan = asked.begin()
-    waiting = execute.remaining(plan, folder)
+    waiting = folder.remaining(plan)
     try:
         with RunProgress(output.messages(), waiting) as progress:
             execute.execute(waiting, folder, asked.executor(progress.watch), progress.ended)
     except (KeyboardInterrupt, Cancelled):
-        done = len(plan.iterations) - len(execute.remaining(plan, folder))
+        done = len(plan.iterations) - len(folder.remaining(plan))
         raise Cancelled(
             f"stopped; {done} of {len(plan.iterations)} batches are kept in {folder.path};"
             f" go on with: wattio run --resume {folder.path}"
@@ -105,7 +105,7 @@ def _json(policy: Policy, folder: FleetFolder) -> dict[str, Any]:
     over = summary.breakers(policy, folder.study())
     return {
         "policy": policy.run.policy,
-        "label": policy.run.label,
+        "label": policy.run.condition,
         "settings": dict(policy.run.settings),
         "metrics": {name: value for name, (value, _) in policy.metrics.items()},
         "servers_over_bound": [{"server": at, "ratio": ratio} for at, ratio in over],
@@ -123,7 +123,7 @@ def _table(found: list[Policy]) -> Table:
         low, high = policy.get("saving_share_low"), policy.get("saving_share_high")
         ratio = policy.get("relative_latency_us_mean_p50")
         table.add_row(
-            policy.run.label,
+            policy.run.condition,
             f"{(policy.get('power_w_fleet') or 0.0) / 1000:.2f} kW",
             output.share(policy.get("saving_share")),
             f"{output.share(low)} to {output.share(high)}",

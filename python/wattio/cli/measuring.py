@@ -19,12 +19,13 @@ from wattio.cli import output
 from wattio.cli.progress import Bar
 from wattio.errors import Cancelled, InputError
 from wattio.files.document import Document
-from wattio.kinds.measurement import execute, summary
+from wattio.kinds.measurement import execute
 from wattio.kinds.measurement import plan as planning
 from wattio.kinds.measurement.folder import MeasurementFolder
-from wattio.kinds.measurement.plan import BEFORE, Iteration, Plan
-from wattio.kinds.measurement.summary import PhaseRow
-from wattio.results.catalog import Recorded, Verdict
+from wattio.kinds.measurement.plan import BEFORE, MeasurementPlan, Measuring
+from wattio.results import summary
+from wattio.results.runs import Recorded, Verdict
+from wattio.results.summary import Row
 
 
 @dataclass(frozen=True)
@@ -37,7 +38,7 @@ class Request:
     changes: planning.Asked
     scratch: Path | None
 
-    def begin(self) -> tuple[MeasurementFolder, Plan]:
+    def begin(self) -> tuple[MeasurementFolder, MeasurementPlan]:
         """The folder to work in, new or resumed, and the plan. Raises InputError, ResultError."""
         if self.resume is not None:
             return self._begun(MeasurementFolder(self.resume))
@@ -45,7 +46,7 @@ class Request:
         execute.probe(plan)
         return MeasurementFolder.create(plan, self.results, datetime.now(UTC)), plan
 
-    def plan(self) -> Plan:
+    def plan(self) -> MeasurementPlan:
         """The plan alone; nothing is made. Raises InputError or ResultError."""
         if self.resume is not None:
             return self._begun(MeasurementFolder(self.resume))[1]
@@ -53,7 +54,7 @@ class Request:
             raise InputError("wattio run needs a study file, or --resume with a result folder")
         return planning.make(self.source, self.changes)
 
-    def _begun(self, folder: MeasurementFolder) -> tuple[MeasurementFolder, Plan]:
+    def _begun(self, folder: MeasurementFolder) -> tuple[MeasurementFolder, MeasurementPlan]:
         if self.source is not None and self.source.text != folder.study_text():
             raise InputError(f"{self.source.path}: is not the study {folder.path} was begun with")
         if self.changes not in (planning.Asked(), planning.Asked.of_inputs(folder.inputs())):
@@ -72,7 +73,7 @@ def run(asked: Request, *, dry_run: bool, report: bool, as_json: bool) -> int:
     return show(folder, plan, report, as_json)
 
 
-def carry_out(folder: MeasurementFolder, plan: Plan, scratch: Path | None) -> None:
+def carry_out(folder: MeasurementFolder, plan: MeasurementPlan, scratch: Path | None) -> None:
     """Measure what is left of a plan. Raises Cancelled on Ctrl-C, with how to go on."""
     messages = output.messages()
     try:
@@ -102,11 +103,11 @@ def _terminated() -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def seconds_of(plan: Plan, iteration: Iteration) -> float:
+def seconds_of(plan: MeasurementPlan, iteration: Measuring) -> float:
     """How long an iteration may take, by what its workload guesses."""
     head = plan.study.study
     if iteration.cell is None:
-        return head.idle_before if iteration.run.label.endswith(BEFORE) else head.idle_after
+        return head.idle_before if iteration.run.condition.endswith(BEFORE) else head.idle_after
     work = plan.work(iteration.cell.workload)
     return work.seconds_guess(iteration.cell.clients) + len(work.steps()) * head.settle
 
@@ -114,7 +115,7 @@ def seconds_of(plan: Plan, iteration: Iteration) -> float:
 class MeasuringProgress(Bar):
     """Progress over the iterations that are left: a bar on a terminal, plain lines elsewhere."""
 
-    def __init__(self, console: Console, plan: Plan, folder: MeasurementFolder) -> None:
+    def __init__(self, console: Console, plan: MeasurementPlan, folder: MeasurementFolder) -> None:
         """The remaining time is guessed first, and corrected by how long iterations really take."""
         self._plan = plan
         left = execute.remaining(plan, folder)
@@ -126,7 +127,7 @@ class MeasuringProgress(Bar):
         super().__init__(console, counts, total=self._count or 1)
         self._bar.update(self._task, ended=0)
 
-    def begun(self, iteration: Iteration) -> None:
+    def begun(self, iteration: Measuring) -> None:
         """An iteration begins."""
         self._bar.update(self._task, description=iteration.name)
         if iteration.identity not in self._left_s:  # Another attempt at one that was INVALID.
@@ -134,7 +135,7 @@ class MeasuringProgress(Bar):
             self._left_s[iteration.identity] = seconds_of(self._plan, iteration)
             self._bar.update(self._task, total=self._count)
 
-    def ended(self, iteration: Iteration, verdicts: list[Verdict]) -> None:
+    def ended(self, iteration: Measuring, verdicts: list[Verdict]) -> None:
         """An iteration is kept; what is wrong with it is said at once."""
         self._ended += 1
         self._done_s += self._left_s.pop(iteration.identity, 0.0)
@@ -166,7 +167,7 @@ def _worst(verdicts: list[Verdict]) -> str:
     return min((verdict.verdict for verdict in verdicts), key=order.index)
 
 
-def show_plan(plan: Plan, as_json: bool) -> int:
+def show_plan(plan: MeasurementPlan, as_json: bool) -> int:
     """Print what would be run, and how long it may take."""
     seconds = {item.identity: seconds_of(plan, item) for item in plan.iterations}
     total_s = sum(seconds.values())
@@ -174,8 +175,8 @@ def show_plan(plan: Plan, as_json: bool) -> int:
         entries = [
             {
                 "run": item.run.name,
-                "system": item.run.server,
-                "workload": item.run.load,
+                "system": item.run.system,
+                "workload": item.run.subject,
                 "settings": dict(item.run.settings),
                 "repetition": item.repetition,
                 "seconds_guess": seconds[item.identity],
@@ -203,7 +204,7 @@ def show_plan(plan: Plan, as_json: bool) -> int:
     return 0
 
 
-def show(folder: MeasurementFolder, plan: Plan, report: bool, as_json: bool) -> int:
+def show(folder: MeasurementFolder, plan: MeasurementPlan, report: bool, as_json: bool) -> int:
     """Print the summary and where everything is. 1 where an iteration stayed INVALID."""
     iterations = folder.iterations()
     found = summary.rows(iterations)
@@ -244,7 +245,7 @@ def _invalid_json(item: Recorded) -> dict[str, Any]:
     return {"run": item.run.name, "repetition": item.repetition, "reasons": reasons}
 
 
-def summary_table(found: list[PhaseRow], estimated: bool) -> Table:
+def summary_table(found: list[Row], estimated: bool) -> Table:
     """Each phase of each run: means, with deviations over the repetitions."""
     kind = "power ESTIMATED by a model, not measured" if estimated else "power measured"
     title = f"Means over VALID and WARN iterations; {kind}"
@@ -266,7 +267,7 @@ def summary_table(found: list[PhaseRow], estimated: bool) -> Table:
             values.append(output.share(peak.mean if peak else None))
         counts = {"WARN": row.warned, "INVALID": row.invalid}
         told = ", ".join(f"{count} {kind}" for kind, count in counts.items() if count)
-        table.add_row(row.run.load, row.run.label, row.phase, str(row.used), *values, told)
+        table.add_row(row.run.subject, row.run.condition, row.phase, str(row.used), *values, told)
     return table
 
 
@@ -274,7 +275,7 @@ SMALL_BYTES = 65536
 """Operations smaller than this on average are counted, larger ones are weighed."""
 
 
-def _work(row: PhaseRow) -> tuple[tuple[str, str], tuple[str, str]]:
+def _work(row: Row) -> tuple[tuple[str, str], tuple[str, str]]:
     """The rate, and the work per joule, that a phase is known by: each a metric and its unit."""
     size, count = row.get("bytes"), row.get("operations")
     if size and not (count and size.mean < SMALL_BYTES * count.mean):
@@ -282,7 +283,7 @@ def _work(row: PhaseRow) -> tuple[tuple[str, str], tuple[str, str]]:
     return ("iops", "IO/s"), ("iops_per_watt", "IO/J")
 
 
-def _told(row: PhaseRow, name: str, unit: str = "") -> str:
+def _told(row: Row, name: str, unit: str = "") -> str:
     """A mean, with its deviation over the repetitions as a share of it."""
     found = row.get(name)
     if found is None:
@@ -293,7 +294,7 @@ def _told(row: PhaseRow, name: str, unit: str = "") -> str:
     return f"{text} ±{100 * found.deviation / abs(found.mean):.2g}%"
 
 
-def row_json(row: PhaseRow) -> dict[str, Any]:
+def row_json(row: Row) -> dict[str, Any]:
     """A row as plain data."""
     metrics = {}
     for name, found in row.metrics.items():
@@ -303,8 +304,8 @@ def row_json(row: PhaseRow) -> dict[str, Any]:
             entry["interval"] = [found.interval.low, found.interval.high]
         metrics[name] = entry
     return {
-        "workload": row.run.load,
-        "system": row.run.server,
+        "workload": row.run.subject,
+        "system": row.run.system,
         "settings": dict(row.run.settings),
         "phase": row.phase,
         "iterations": {"valid": row.valid, "warned": row.warned, "invalid": row.invalid},

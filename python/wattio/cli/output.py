@@ -14,7 +14,7 @@ from rich.table import Table
 
 if TYPE_CHECKING:
     from wattio.kinds.simulation.overall import Overall
-    from wattio.kinds.simulation.summary import Row
+    from wattio.results.summary import Row
 
 ABSENT = "-"
 
@@ -62,19 +62,19 @@ def number(value: float | None) -> str:
 
 def bound(row: Row) -> str:
     """Whether the bound on mean latency was kept, and the share of windows above it."""
-    from wattio.kinds.simulation.plan import REFERENCE
+    from wattio.simulator.policies import REFERENCE
 
     if row.bound_kept is None or row.run.policy == REFERENCE:
         return ABSENT
-    over = row.get("bound_violation_share")
+    over = row.mean("bound_violation_share")
     return ("kept" if row.bound_kept else "BROKEN") + (f" ({share(over)} over)" if over else "")
 
 
 def captured(row: Row) -> str:
     """Share of the oracle's saving; in brackets where it was had by breaking the bound."""
-    from wattio.kinds.simulation.plan import REFERENCE
+    from wattio.simulator.policies import REFERENCE
 
-    value = row.get("captured_share")
+    value = row.mean("captured_share")
     if value is None or row.run.policy == REFERENCE:
         return ABSENT
     return f"({share(value)})" if row.bound_kept is False else share(value)
@@ -91,18 +91,18 @@ def summary_table(rows: Sequence[Row]) -> Table:
     before = None
     for row in rows:
         table.add_row(
-            row.run.load if row.run.load != before else "",
-            row.run.label,
-            number(row.get("power_w_mean")),
-            share(row.get("saving_share")),
-            ratio(row.get("relative_iops_per_watt")),
-            ratio(row.get("relative_latency_us_mean")),
-            ratio(row.get("relative_latency_us_p99")),
-            ratio(row.get("relative_background_rate")),
+            row.run.subject if row.run.subject != before else "",
+            row.run.condition,
+            number(row.mean("power_w_mean")),
+            share(row.mean("saving_share")),
+            ratio(row.mean("relative_iops_per_watt")),
+            ratio(row.mean("relative_latency_us_mean")),
+            ratio(row.mean("relative_latency_us_p99")),
+            ratio(row.mean("relative_background_rate")),
             captured(row),
             bound(row),
         )
-        before = row.run.load
+        before = row.run.subject
     return table
 
 
@@ -130,17 +130,18 @@ def summary_json(rows: Sequence[Row]) -> list[dict[str, object]]:
     """The summary as plain data: means and intervals of every metric."""
     return [
         {
-            "load": row.run.load,
-            "server": row.run.server,
+            "load": row.run.subject,
+            "server": row.run.system,
             "policy": row.run.policy,
-            "label": row.run.label,
+            "label": row.run.condition,
             "settings": dict(row.run.settings),
-            "iterations": {"used": row.iterations, "warned": row.warned, "invalid": row.invalid},
+            "iterations": {"used": row.used, "warned": row.warned, "invalid": row.invalid},
             "bound_kept": row.bound_kept,
-            "metrics": row.values,
+            "metrics": {name: found.mean for name, found in row.metrics.items()},
             "intervals": {
                 name: {"low": i.low, "high": i.high, "confidence": i.confidence}
-                for name, i in row.intervals.items()
+                for name, found in row.metrics.items()
+                if (i := found.interval) is not None
             },
         }
         for row in rows

@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Sequence
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from rich.console import Console
 from rich.progress import (
@@ -18,7 +18,8 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-from wattio.kinds.simulation.plan import BOUND_BY, Iteration
+from wattio.results.plan import Iteration
+from wattio.simulator.policies import BOUND_BY
 
 ORACLE_WEIGHT = 25.0
 """How many plain simulations an oracle's search takes, about; only the bar depends on it."""
@@ -62,7 +63,7 @@ class Bar:
 class RunProgress(Bar):
     """Progress over all iterations of a study, with the remaining time."""
 
-    def __init__(self, console: Console, iterations: Sequence[Iteration]) -> None:
+    def __init__(self, console: Console, iterations: Sequence[Iteration[Any]]) -> None:
         """The total is known from the start, so the remaining time is over all of them."""
         self._weight = {item.identity: _weight(item) for item in iterations}
         self._share = dict.fromkeys(self._weight, 0.0)
@@ -72,13 +73,13 @@ class RunProgress(Bar):
         super().__init__(console, TaskProgressColumn(), total=total or 1.0)
         self._bar.update(self._task, description=self._description())
 
-    def watch(self, iteration: Iteration, share: float) -> None:
+    def watch(self, iteration: Iteration[Any], share: float) -> None:
         """Note how far an iteration is; may be called from any thread."""
         with self._lock:
             self._share[iteration.identity] = min(max(share, 0.0), 1.0)
             self._bar.update(self._task, completed=self._done())
 
-    def ended(self, iteration: Iteration) -> None:
+    def ended(self, iteration: Iteration[Any]) -> None:
         """Note that an iteration has ended; where there is no bar, say so in a line."""
         self.watch(iteration, 1.0)
         with self._lock:
@@ -101,5 +102,5 @@ class RunProgress(Bar):
         return f", about {left_s:.0f} s left"
 
 
-def _weight(iteration: Iteration) -> float:
+def _weight(iteration: Iteration[Any]) -> float:
     return ORACLE_WEIGHT if iteration.run.policy == BOUND_BY else 1.0

@@ -45,7 +45,8 @@ def recompute(
     from wattio.kinds import module_of
 
     folder = module_of(result, "folder").open_folder(result)
-    compared, found = module_of(result, "recompute").differences(folder)
+    comparison = module_of(result, "recompute").compare(folder)
+    compared, found = comparison.compared, comparison.differences
     if as_json:
         rows = [difference.__dict__ for difference in found]
         output.print_json({"result": str(result), "compared": compared, "differences": rows})

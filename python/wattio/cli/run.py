@@ -16,10 +16,11 @@ from wattio.errors import Cancelled, InputError
 from wattio.executors.threads import Executor, SimulationExecutor, Watch
 from wattio.files import document
 from wattio.files.document import Document
-from wattio.kinds.simulation import execute, overall, schema, summary, trace_set
+from wattio.kinds.simulation import execute, overall, schema, trace_set
 from wattio.kinds.simulation.folder import SimulationFolder
-from wattio.kinds.simulation.plan import Plan
-from wattio.results.folder import ResultFolder
+from wattio.kinds.simulation.plan import SimulationPlan
+from wattio.results import summary
+from wattio.results.folder import kind_of
 from wattio.simulator.native import Simulator
 
 app = App(
@@ -118,7 +119,7 @@ def run(
         return measuring.run(asked, dry_run=dry_run, report=report, as_json=as_json)
     from wattio.kinds.fleet.schema import is_fleet
 
-    if is_fleet(source) if source else resume is not None and ResultFolder(resume).kind == "fleet":
+    if is_fleet(source) if source else resume is not None and kind_of(resume) == "fleet":
         from wattio.cli import fleet
 
         if meter is not None or dry_run or scratch is not None:
@@ -151,12 +152,12 @@ def _with_traces(source: Document | None, traces: Path) -> Document:
 
 
 def _was_measured(folder: Path) -> bool:
-    return ResultFolder(folder).kind == "measurement"
+    return kind_of(folder) == "measurement"
 
 
 def begin(
     source: Document | None, resume: Path | None, results: Path, simulator: Simulator
-) -> tuple[SimulationFolder, Plan]:
+) -> tuple[SimulationFolder, SimulationPlan]:
     """The folder to work in, new or resumed, and the plan. Raises InputError or ResultError."""
     if resume is not None:
         folder = SimulationFolder(resume)
@@ -170,11 +171,15 @@ def begin(
 
 
 def carry_out(
-    folder: SimulationFolder, plan: Plan, jobs: int, simulator: Simulator, engine: str | None
+    folder: SimulationFolder,
+    plan: SimulationPlan,
+    jobs: int,
+    simulator: Simulator,
+    engine: str | None,
 ) -> None:
     """Run what is left of a plan. Raises Cancelled on Ctrl-C, with how to go on."""
     messages = output.messages()
-    waiting = execute.remaining(plan, folder)
+    waiting = folder.remaining(plan)
     for line in compressions(folder):
         messages.print(line, markup=False, highlight=False, soft_wrap=True)
     try:
@@ -182,7 +187,7 @@ def carry_out(
             executor = _executor(simulator, jobs, progress.watch, engine)
             execute.execute(waiting, folder, executor, simulator, progress.ended)
     except (KeyboardInterrupt, Cancelled):
-        done = len(plan.iterations) - len(execute.remaining(plan, folder))
+        done = len(plan.iterations) - len(folder.remaining(plan))
         raise Cancelled(
             f"stopped; {done} of {len(plan.iterations)} runs are kept in {folder.path};"
             f" go on with: wattio run --resume {folder.path}"
@@ -210,7 +215,7 @@ def compressions(folder: SimulationFolder) -> list[str]:
 
 def show(folder: SimulationFolder, report: bool, as_json: bool) -> int:
     """Print the summary and where everything is; make the report where it is wanted."""
-    rows = summary.rows(folder.iterations())
+    rows = summary.by_subject(summary.rows(folder.iterations()))
     page = None
     if report:
         from wattio.report import make

@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING, Any
 
 from wattio.errors import HostError, InputError
 from wattio.executors.threads import Finished, OnDone, Watch
-from wattio.kinds.simulation.plan import BOUND_BY, Iteration
-from wattio.results.catalog import Phase
+from wattio.results.plan import Iteration
+from wattio.results.runs import Phase
 from wattio.simulator import simulation
+from wattio.simulator.policies import BOUND_BY
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -50,7 +51,7 @@ class ClusterExecutor:
         self._watch = watch
         self._simulate = simulate
 
-    def run(self, iterations: Sequence[Iteration], on_done: OnDone) -> None:
+    def run(self, iterations: Sequence[Iteration[Any]], on_done: OnDone) -> None:
         """Run all of them. On any error, and on Ctrl-C, the others are given up first.
 
         Raises HostError where the cluster does not answer or runs another version.

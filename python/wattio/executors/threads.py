@@ -15,11 +15,11 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from wattio.errors import InputError
-from wattio.kinds.simulation.plan import BOUND_BY, Iteration
-from wattio.results.catalog import Phase
-from wattio.simulator.simulation import Outcome
+from wattio.results.plan import Iteration
+from wattio.results.runs import Phase
+from wattio.simulator.policies import BOUND_BY
 
-Watch = Callable[[Iteration, float], None]
+Watch = Callable[[Iteration[Any], float], None]
 """Told the share of an iteration that is done, from whatever thread runs it."""
 
 
@@ -27,11 +27,11 @@ Watch = Callable[[Iteration, float], None]
 class Finished:
     """An iteration that has ended: what it gave, and when it ran on this machine's clocks."""
 
-    outcome: Outcome
+    outcome: Any
     phases: tuple[Phase, ...]
 
 
-OnDone = Callable[[Iteration, Finished], None]
+OnDone = Callable[[Any, Finished], None]
 
 
 class Simulating(Protocol):
@@ -50,7 +50,7 @@ class Simulating(Protocol):
 class Executor(Protocol):
     """Runs iterations; raises what an iteration raises, after it has stopped the others."""
 
-    def run(self, iterations: Sequence[Iteration], on_done: OnDone) -> None:
+    def run(self, iterations: Sequence[Iteration[Any]], on_done: OnDone) -> None:
         """Run all of them and call `on_done` for each, in this thread, as it ends."""
 
 
@@ -64,11 +64,11 @@ class SimulationExecutor:
         self._watch = watch
         self._cancelled = threading.Event()
 
-    def run(self, iterations: Sequence[Iteration], on_done: OnDone) -> None:
+    def run(self, iterations: Sequence[Iteration[Any]], on_done: OnDone) -> None:
         """Run all of them. On any error, and on Ctrl-C, the others are stopped first."""
         # The oracle simulates many candidates: begun first, it does not hold up the end.
         waiting = iter(sorted(iterations, key=lambda item: item.run.policy != BOUND_BY))
-        running: dict[Future[Finished], Iteration] = {}
+        running: dict[Future[Finished], Iteration[Any]] = {}
         pool = ThreadPoolExecutor(self._jobs, thread_name_prefix="simulation")
         try:
             self._fill(pool, waiting, running)
@@ -87,8 +87,8 @@ class SimulationExecutor:
     def _fill(
         self,
         pool: ThreadPoolExecutor,
-        waiting: Iterator[Iteration],
-        running: dict[Future[Finished], Iteration],
+        waiting: Iterator[Iteration[Any]],
+        running: dict[Future[Finished], Iteration[Any]],
     ) -> None:
         """Keep every thread busy; no more, as each result that waits holds its windows."""
         while len(running) < self._jobs:
@@ -97,7 +97,7 @@ class SimulationExecutor:
                 return
             running[pool.submit(self._simulate, iteration)] = iteration
 
-    def _simulate(self, iteration: Iteration) -> Finished:
+    def _simulate(self, iteration: Iteration[Any]) -> Finished:
         utc_ns, monotonic_ns = time.time_ns(), time.monotonic_ns()
         try:
             outcome = self._simulator.simulate(

@@ -14,7 +14,9 @@ from pathlib import Path
 from wattio._core import HostError, parse_quantity
 from wattio.errors import InputError
 from wattio.files.document import nearest
-from wattio.kinds.measurement.schema import Value
+
+Value = float | int | str
+"""What a knob is set to."""
 
 
 @dataclass(frozen=True)

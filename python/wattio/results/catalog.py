@@ -1,26 +1,30 @@
 """The catalog of a result folder: runs, iterations, phases, verdicts and metrics, in SQLite.
 
 An iteration becomes part of the catalog in one transaction, when it has ended; whatever kills the
-process before leaves no trace of it here.
+process before leaves no trace of it here. Catalogs of version 0.1 are converted as they are opened;
+those in a folder that cannot be written are read, and converted in memory.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 
 from wattio.errors import ResultError
-from wattio.results.runs import Run
+from wattio.results import conversion
+from wattio.results.runs import WHOLE, Metrics, Phase, Recorded, Run, Verdict
+
+FORMAT = 2
+"""Version of the tables below, as `PRAGMA user_version` has it; version 0.1 wrote none."""
 
 _TABLES = """
 CREATE TABLE IF NOT EXISTS runs (
-    run TEXT PRIMARY KEY, load TEXT NOT NULL, server TEXT NOT NULL, policy TEXT NOT NULL,
-    label TEXT NOT NULL, settings TEXT NOT NULL, plf REAL NOT NULL,
-    sweep_of TEXT, sweep_setting TEXT, position INTEGER NOT NULL) STRICT;
+    run TEXT PRIMARY KEY, subject TEXT NOT NULL, system TEXT NOT NULL, condition TEXT NOT NULL,
+    settings TEXT NOT NULL, facts TEXT NOT NULL, position INTEGER NOT NULL) STRICT;
 CREATE TABLE IF NOT EXISTS iterations (
     iteration TEXT PRIMARY KEY, run TEXT NOT NULL REFERENCES runs, seed INTEGER NOT NULL,
     repetition INTEGER NOT NULL, derived_seed INTEGER NOT NULL, kind TEXT NOT NULL,
@@ -34,76 +38,23 @@ CREATE TABLE IF NOT EXISTS verdicts (
     iteration TEXT NOT NULL REFERENCES iterations, verdict TEXT NOT NULL, reason TEXT NOT NULL,
     PRIMARY KEY (iteration, reason)) STRICT;
 CREATE TABLE IF NOT EXISTS metrics (
-    iteration TEXT NOT NULL REFERENCES iterations, name TEXT NOT NULL, value REAL NOT NULL,
-    unit TEXT NOT NULL, PRIMARY KEY (iteration, name)) STRICT;
+    iteration TEXT NOT NULL REFERENCES iterations, phase TEXT NOT NULL, name TEXT NOT NULL,
+    value REAL NOT NULL, unit TEXT NOT NULL, PRIMARY KEY (iteration, phase, name)) STRICT;
 """
-
-Metrics = dict[str, tuple[float, str]]
-"""Value and unit of each metric, by name."""
-
-
-@dataclass(frozen=True)
-class Phase:
-    """A stretch of an iteration on both clocks of the machine that ran it."""
-
-    name: str
-    start_utc_ns: int
-    end_utc_ns: int
-    start_monotonic_ns: int
-    end_monotonic_ns: int
-
-
-@dataclass(frozen=True)
-class Verdict:
-    """VALID, WARN or INVALID, with the reason."""
-
-    verdict: str
-    reason: str
-
-
-@dataclass(frozen=True)
-class Recorded:
-    """An iteration as the catalog holds it."""
-
-    identity: str
-    run: Run
-    seed: int
-    repetition: int
-    derived_seed: int
-    verdicts: tuple[Verdict, ...]
-    metrics: Metrics
-    # How often a measured iteration was tried before, and was INVALID.
-    attempt: int = 0
-
-    @property
-    def usable(self) -> bool:
-        """Whether means may be taken over it: every verdict but INVALID."""
-        return all(verdict.verdict != "INVALID" for verdict in self.verdicts)
 
 
 class Catalog:
     """One open catalog; for one thread."""
 
     def __init__(self, path: Path) -> None:
-        """Open a catalog, or begin one. Raises ResultError where the file is something else."""
+        """Open a catalog, or begin one. Raises ResultError if the file is something else."""
         try:
-            self._connection = sqlite3.connect(path, isolation_level=None)
-            self._connection.execute("PRAGMA journal_mode = WAL")
-            self._connection.execute("PRAGMA foreign_keys = ON")
-            self._connection.executescript(_TABLES)
-            self._add_attempts()
-        except sqlite3.Error as error:
+            self._connection = _connect(path)
+        except (sqlite3.Error, ValueError) as error:
             raise ResultError(f"{path}: is not a usable catalog: {error}") from error
 
-    def _add_attempts(self) -> None:
-        """Folders of version 0.1 know no attempts: theirs are all first ones."""
-        columns = self._connection.execute("PRAGMA table_info(iterations)")
-        if "attempt" not in [row[1] for row in columns]:
-            column = "attempt INTEGER NOT NULL DEFAULT 0"
-            self._connection.execute(f"ALTER TABLE iterations ADD COLUMN {column}")
-
     def close(self) -> None:
-        """Fold the write-ahead log into the file, where no other reads it now, and close it."""
+        """Fold the write-ahead log into the file, unless others read it now, and close it."""
         with suppress(sqlite3.OperationalError):
             self._connection.execute("PRAGMA busy_timeout = 0")
             self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
@@ -113,16 +64,14 @@ class Catalog:
         """Enter runs that are not there yet."""
         rows = [
             (
-                *(run.name, run.load, run.server, run.policy, run.label),
-                *(json.dumps(run.settings, sort_keys=True), run.plf),
-                *(run.sweep_of, run.sweep_setting, position),
+                *(run.name, run.subject, run.system, run.condition),
+                *(json.dumps(dict(part), sort_keys=True) for part in (run.settings, run.facts)),
+                position,
             )
             for position, run in enumerate(runs)
         ]
         with _transaction(self._connection) as connection:
-            connection.executemany(
-                "INSERT OR IGNORE INTO runs VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", rows
-            )
+            connection.executemany("INSERT OR IGNORE INTO runs VALUES (?, ?, ?, ?, ?, ?, ?)", rows)
 
     def add(self, ended: Recorded, phases: Sequence[Phase], kind: str) -> None:
         """Enter an iteration that has ended, with all that belongs to it, or nothing of it."""
@@ -136,25 +85,22 @@ class Catalog:
                 [(key, *phase.__dict__.values()) for phase in phases],
             )
             _insert_verdicts(connection, key, ended.verdicts)
-            _insert_metrics(connection, key, ended.metrics)
+            _insert_metrics(connection, key, ended.by_phase)
 
-    def put_metrics(self, identity: str, metrics: Mapping[str, tuple[float, str]]) -> None:
-        """Enter metrics of an iteration that is there already; equal names are replaced."""
+    def put_metrics(self, identity: str, metrics: Metrics) -> None:
+        """Enter metrics of a whole iteration that is there; equal names are replaced."""
         with _transaction(self._connection) as connection:
-            _insert_metrics(connection, identity, metrics)
+            _insert_metrics(connection, identity, {WHOLE: metrics})
 
     def replace_derived(
-        self,
-        identity: str,
-        verdicts: Sequence[Verdict],
-        metrics: Mapping[str, tuple[float, str]],
+        self, identity: str, verdicts: Sequence[Verdict], by_phase: Mapping[str, Metrics]
     ) -> None:
         """Put verdicts and metrics of an iteration in the place of those that are there."""
         with _transaction(self._connection) as connection:
             for table in ("verdicts", "metrics"):
                 connection.execute(f"DELETE FROM {table} WHERE iteration = ?", (identity,))  # noqa: S608
             _insert_verdicts(connection, identity, verdicts)
-            _insert_metrics(connection, identity, metrics)
+            _insert_metrics(connection, identity, by_phase)
 
     def phases(self, identity: str) -> list[Phase]:
         """The phases of an iteration, in their order."""
@@ -176,12 +122,19 @@ class Catalog:
             return self._iterations()
 
     def _iterations(self) -> list[Recorded]:
-        runs = {row[0]: _run(row) for row in self._connection.execute("SELECT * FROM runs")}
-        metrics: dict[str, Metrics] = {}
-        for key, name, value, unit in self._connection.execute(
-            "SELECT * FROM metrics ORDER BY iteration, name"
+        runs = {
+            name: Run(subject, system, condition, json.loads(settings), json.loads(facts))
+            for name, subject, system, condition, settings, facts in self._connection.execute(
+                "SELECT run, subject, system, condition, settings, facts FROM runs"
+            )
+        }
+        metrics: dict[str, dict[str, Metrics]] = {}
+        for key, phase, name, value, unit in self._connection.execute(
+            "SELECT metrics.* FROM metrics LEFT JOIN phases"
+            " ON phases.iteration = metrics.iteration AND phases.name = metrics.phase"
+            " ORDER BY metrics.iteration, start_monotonic_ns, metrics.phase, metrics.name"
         ):
-            metrics.setdefault(key, {})[name] = (value, unit)
+            metrics.setdefault(key, {}).setdefault(phase, {})[name] = (value, unit)
         verdicts: dict[str, list[Verdict]] = {}
         for key, verdict, reason in self._connection.execute(
             "SELECT * FROM verdicts ORDER BY iteration, reason"
@@ -200,14 +153,47 @@ class Catalog:
         ]
 
 
-def _run(row: Sequence[str | float | None]) -> Run:
-    _, load, server, policy, label, settings, plf, sweep_of, sweep_setting, _ = row
-    return Run(
-        *(str(load), str(server), str(policy), str(label)),
-        *(json.loads(str(settings)), float(plf or 0.0)),
-        *(sweep_of if sweep_of is None else str(sweep_of),),
-        *(sweep_setting if sweep_setting is None else str(sweep_setting),),
-    )
+def _connect(path: Path) -> sqlite3.Connection:
+    """The file itself, or a copy in memory if it is old and cannot be written."""
+    writable = os.access(path if path.exists() else path.parent, os.W_OK)
+    if not (writable and os.access(path.parent, os.W_OK)):
+        return _read_only(path)
+    connection = sqlite3.connect(path, isolation_level=None)
+    connection.execute("PRAGMA journal_mode = WAL")
+    _bring_up(connection)
+    # Only now: what is converted refers to tables that are made anew.
+    connection.execute("PRAGMA foreign_keys = ON")
+    return connection
+
+
+def _read_only(path: Path) -> sqlite3.Connection:
+    # Without write access there is no place for the locks and the index of the log.
+    with_log = path.with_name(f"{path.name}-wal").exists()
+    mode = "mode=ro" if with_log else "mode=ro&immutable=1"
+    with sqlite3.connect(f"{path.resolve().as_uri()}?{mode}", uri=True) as kept:
+        connection = sqlite3.connect(":memory:", isolation_level=None)
+        kept.backup(connection)
+    kept.close()
+    _bring_up(connection)
+    return connection
+
+
+def _bring_up(connection: sqlite3.Connection) -> None:
+    """Make the tables if there are none, and convert those of an older version."""
+    found = connection.execute("PRAGMA user_version").fetchone()[0]
+    if found > FORMAT:
+        raise ValueError(f"it is of a newer wattio (format {found}, this one knows {FORMAT})")
+    if found == FORMAT:
+        return
+    with _transaction(connection):
+        # Another process may have done it meanwhile.
+        if connection.execute("PRAGMA user_version").fetchone()[0] == FORMAT:
+            return
+        old = conversion.take_out(connection)
+        for statement in _TABLES.split(";"):
+            connection.execute(statement)
+        conversion.put_in(connection, old)
+        connection.execute(f"PRAGMA user_version = {FORMAT}")
 
 
 def _insert_verdicts(connection: sqlite3.Connection, key: str, verdicts: Sequence[Verdict]) -> None:
@@ -216,10 +202,14 @@ def _insert_verdicts(connection: sqlite3.Connection, key: str, verdicts: Sequenc
 
 
 def _insert_metrics(
-    connection: sqlite3.Connection, key: str, metrics: Mapping[str, tuple[float, str]]
+    connection: sqlite3.Connection, key: str, by_phase: Mapping[str, Metrics]
 ) -> None:
-    rows = [(key, name, float(value), unit) for name, (value, unit) in sorted(metrics.items())]
-    connection.executemany("INSERT OR REPLACE INTO metrics VALUES (?, ?, ?, ?)", rows)
+    rows = [
+        (key, phase, name, float(value), unit)
+        for phase, metrics in by_phase.items()
+        for name, (value, unit) in sorted(metrics.items())
+    ]
+    connection.executemany("INSERT OR REPLACE INTO metrics VALUES (?, ?, ?, ?, ?)", rows)
 
 
 @contextmanager

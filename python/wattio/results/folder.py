@@ -4,15 +4,22 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar, Self
 
 from wattio.errors import ResultError
-from wattio.files import document
-from wattio.results.catalog import Catalog, Recorded
+from wattio.files import document, toml_text
+from wattio.results import machine
+from wattio.results.catalog import Catalog
+from wattio.results.plan import Plan
+from wattio.results.runs import Recorded
 
 KINDS = ("simulation", "measurement", "fleet", "governor")
 """What a result folder can hold: `kind` in its machine.json."""
+
+
+LEFT_BY_DAEMON = "was left by wattiod; only `wattio report` and `wattio recompute` take it"
 
 
 def kind_of(path: Path) -> str:
@@ -31,24 +38,85 @@ def kind_of(path: Path) -> str:
 class ResultFolder:
     """What the result folders of all kinds of studies have in common."""
 
+    kind: ClassVar[str]
+    parts: ClassVar[tuple[str, ...]] = ("samples", "raw", "report")
+
     def __init__(self, path: Path) -> None:
-        """Open a folder that exists. Raises ResultError where it is not a result folder."""
+        """Open a folder that exists. Raises ResultError if it is not one of this kind."""
         self.path = path
         if not (path / "catalog.sqlite").is_file() or not (path / "machine.json").is_file():
             raise ResultError(f"{path}: is not a result folder: it has no catalog.sqlite")
-        if kind_of(path) == "governor":
-            message = "was left by wattiod; only `wattio report` and `wattio recompute` take it"
-            raise ResultError(f"{path}: {message}")
+        found = kind_of(path)
+        if found == "governor":
+            raise ResultError(f"{path}: {LEFT_BY_DAEMON}")
+        if found != self.kind:
+            raise ResultError(f"{path}: holds a {found}, not a {self.kind}")
+
+    @classmethod
+    def create(cls, plan: Plan, results: Path, now_utc: datetime) -> Self:
+        """Begin a new folder `results/<study>/<UTC time>-<short hash>/`."""
+        path = results / plan.name / f"{now_utc:%Y%m%dT%H%M%SZ}-{plan.short_hash}"
+        facts = machine.describe() | {
+            "kind": cls.kind,
+            **plan.facts,
+            "study_file": str(plan.source.path.resolve()),
+            "plan": [iteration.identity for iteration in plan.iterations],
+            "started_utc": now_utc.isoformat(timespec="seconds"),
+        }
+        texts = {
+            "study.toml": plan.source.text,
+            "inputs.json": json.dumps(plan.inputs, indent=1, allow_nan=False) + "\n",
+            "resolved.toml": toml_text.dump(plan.resolved),
+        }
+        try:
+            for name in cls.parts:
+                (path / name).mkdir(parents=True)
+            for name, text in texts.items():
+                # What is resolved hides secrets; the others have them as given, to resume with.
+                open_to_all = name == "resolved.toml" or not plan.is_secret
+                (path / name).touch(0o666 if open_to_all else 0o600)
+                (path / name).write_text(text, encoding="utf-8")
+        except OSError as error:
+            raise ResultError(f"{path}: cannot be made: {error.strerror}") from error
+        catalog = Catalog(path / "catalog.sqlite")
+        catalog.add_runs(plan.runs)
+        catalog.close()
+        # Last, because a folder without it is none: what a kill leaves here is not half a folder.
+        write_json(path / "machine.json", facts)
+        return cls(path)
 
     @property
     def name(self) -> str:
         """The folder's own name: time and short hash."""
         return self.path.resolve().name
 
-    @property
-    def kind(self) -> str:
-        """The kind of study that it holds."""
-        return str(self.machine().get("kind", "simulation"))
+    def check_again(self, plan: Plan) -> None:
+        """Raise ResultError if a plan that was made again is no longer the folder's own."""
+        if [iteration.identity for iteration in plan.iterations] != self.machine()["plan"]:
+            raise ResultError(
+                f"{self.path}: a file that the study names, or wattio itself, has changed since it"
+                " was begun; its iterations would not belong together; run the study anew"
+            )
+
+    def complete(self) -> bool:
+        """Whether every iteration of the plan is done."""
+        return self.done() >= set(self.machine()["plan"])
+
+    def done(self) -> set[str]:
+        """Identities of the iterations that are done."""
+        catalog = self.catalog()
+        try:
+            return catalog.done()
+        finally:
+            catalog.close()
+
+    def remaining(self, plan: Plan) -> list[Any]:
+        """The iterations of a plan that are not done."""
+        return plan.without(self.done())
+
+    def inputs(self) -> dict[str, Any]:
+        """What the study read and how it was asked for."""
+        return self._json("inputs.json")
 
     def study_source(self) -> document.Document:
         """The study file as given, under the path it had, so that its relative paths still hold."""

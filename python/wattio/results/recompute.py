@@ -1,10 +1,12 @@
-"""Two derivations of a metric: what is recorded, and what is derived again."""
+"""Two derivations of a metric: the one in the catalog, and one from what else was kept."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 from wattio.analysis import energy
+from wattio.results.runs import Metrics, Recorded, Verdict
 
 BALANCE_LIMIT = 1e-9
 """Largest relative difference between sums that should be equal."""
@@ -12,7 +14,7 @@ BALANCE_LIMIT = 1e-9
 
 @dataclass(frozen=True)
 class Difference:
-    """A metric whose two derivations do not agree; None where one of them lacks it."""
+    """A metric whose two derivations do not agree; None if one of them lacks it."""
 
     run: str
     seed: int
@@ -22,8 +24,61 @@ class Difference:
     source: str
 
 
+@dataclass
+class Comparison:
+    """How many derivations were compared with the catalog, and those that do not agree."""
+
+    compared: int = 0
+    differences: list[Difference] = field(default_factory=list)
+
+    def metrics(
+        self, item: Recorded, derived: Mapping[str, Metrics], source: str, *, part: bool = False
+    ) -> None:
+        """Compare metrics, by phase; of a `part` only those that it has. Equal within rounding."""
+        recorded = _flat(item.by_phase)
+        again = _flat(derived)
+        names = again.keys() if part else recorded.keys() | again.keys()
+        for name in sorted(names):
+            pair = recorded.get(name), again.get(name)
+            self._add(item, name, pair, source, agree(*pair))
+
+    def exactly(
+        self, item: Recorded, derived: Mapping[str, Metrics], judged: Sequence[Verdict], source: str
+    ) -> None:
+        """Compare metrics and verdicts, which must be equal to the last digit."""
+        recorded = _flat(item.by_phase) | _told(item.verdicts)
+        again = _flat(derived) | _told(judged)
+        for name in sorted(recorded.keys() | again.keys()):
+            pair = recorded.get(name), again.get(name)
+            self._add(item, name, pair, source, pair[0] == pair[1])
+
+    def _add(
+        self,
+        item: Recorded,
+        name: str,
+        pair: tuple[float | None, float | None],
+        source: str,
+        equal: bool,
+    ) -> None:
+        self.compared += 1
+        if not equal:
+            self.differences.append(Difference(item.name, item.seed, name, *pair, source))
+
+
 def agree(recorded: float | None, derived: float | None) -> bool:
     """Whether two derivations of a metric agree within rounding."""
     if recorded is None or derived is None:
         return recorded is derived
     return energy.balance_error(recorded, {"derived": derived}) <= BALANCE_LIMIT
+
+
+def _flat(by_phase: Mapping[str, Metrics]) -> dict[str, float]:
+    return {
+        f"{phase}.{name}" if phase else name: value
+        for phase, metrics in by_phase.items()
+        for name, (value, _) in metrics.items()
+    }
+
+
+def _told(verdicts: Sequence[Verdict]) -> dict[str, float]:
+    return {f"{verdict.verdict} {verdict.reason}": 1.0 for verdict in verdicts}

@@ -116,8 +116,8 @@ fn online(cpu: u32) -> String {
 fn off_or(root: &Root, path: &str, trouble: Trouble) -> Trouble {
     match (trouble, off(root, path)) {
         (Trouble::Busy(_) | Trouble::Refused(_), Some(cpu)) => Trouble::Busy(format!(
-            "processor {cpu} is off, and keeps this limit when it comes back: bring it on, then \
-             `wattiod restore`"
+            "busy: processor {cpu} is off, and keeps this limit when it comes back; bring it on \
+             first"
         )),
         (trouble, _) => trouble,
     }

@@ -8,15 +8,14 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from wattio import _core
-from wattio.errors import Cancelled, ResultError
+from wattio.errors import Cancelled
+from wattio.executors.interrupts import undisturbed
 from wattio.executors.threads import Executor, Finished
 from wattio.kinds.fleet import plan as planning
 from wattio.kinds.fleet import summary
 from wattio.kinds.fleet.folder import FleetFolder, load_json
 from wattio.kinds.fleet.plan import Batch, FleetPlan, FleetRequest
-from wattio.kinds.simulation.execute import undisturbed
-from wattio.kinds.simulation.plan import Iteration
-from wattio.results.catalog import Recorded, Verdict
+from wattio.results.runs import WHOLE, Recorded, Verdict
 
 
 class FleetSimulator:
@@ -68,42 +67,30 @@ def specification(request: FleetRequest, threads: int | None = 1) -> dict[str, A
 
 
 def resume(folder: FleetFolder) -> FleetPlan:
-    """Plan a stopped fleet again. Raises ResultError where it is no longer the same."""
+    """Plan a stopped fleet again. Raises ResultError if it is no longer the same."""
     again = planning.make(folder.unchanged_source(), folder.inputs()["scale"])
-    if [batch.identity for batch in again.iterations] != folder.machine()["plan"]:
-        raise ResultError(
-            f"{folder.path}: a server, trace, profile or wattio itself has changed since it was"
-            " begun; its batches would not belong together; run the study anew"
-        )
+    folder.check_again(again)
     return again
 
 
-def remaining(plan: FleetPlan, folder: FleetFolder) -> list[Batch]:
-    """The batches of a plan that the folder does not hold yet."""
-    done = {item.identity for item in folder.iterations()}
-    return [batch for batch in plan.iterations if batch.identity not in done]
-
-
 def execute(
-    batches: list[Batch],
+    batches: Sequence[Batch],
     folder: FleetFolder,
     executor: Executor,
-    ended: Callable[[Iteration], None] = lambda _: None,
+    ended: Callable[[Batch], None] = lambda _: None,
 ) -> None:
     """Run batches, keep each as it ends, then add them up. What is done is kept however it ends."""
     catalog = folder.catalog()
 
-    def keep(iteration: Iteration, finished: Finished) -> None:
-        answer: dict[str, Any] = finished.outcome  # type: ignore[assignment]
-        batch = next(batch for batch in batches if batch.identity == iteration.identity)
+    def keep(batch: Batch, finished: Finished) -> None:
+        answer: dict[str, Any] = finished.outcome
         with undisturbed():
             folder.write_batch(batch, answer)
             head = (batch.identity, batch.run, batch.seed, batch.repetition, batch.seed)
-            found = of_batch(answer["members"])
-            catalog.add(
-                Recorded(*head, verdicts(answer["members"]), found), finished.phases, "batch"
-            )
-        ended(iteration)
+            found = {WHOLE: of_batch(answer["members"])}
+            recorded = Recorded(*head, verdicts(answer["members"]), found)
+            catalog.add(recorded, finished.phases, "batch")
+        ended(batch)
 
     try:
         executor.run(batches, keep)

@@ -14,7 +14,6 @@ report/         the page, figures and tables, derived
 from __future__ import annotations
 
 import json
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -23,12 +22,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wattio.errors import ResultError
-from wattio.files import document, toml_text
+from wattio.files import document
 from wattio.files.document import Document
-from wattio.kinds.fleet.plan import Batch, FleetPlan
+from wattio.kinds.fleet.plan import Batch
 from wattio.kinds.fleet.schema import KIND, FleetStudy
-from wattio.results import machine
-from wattio.results.catalog import Catalog
 from wattio.results.folder import ResultFolder, write_json
 
 Columns = dict[str, NDArray[np.float64]]
@@ -61,43 +58,7 @@ COLUMNS = (
 class FleetFolder(ResultFolder):
     """One result folder of a fleet."""
 
-    def __init__(self, path: Path) -> None:
-        """Open a folder that exists. Raises ResultError where it holds no fleet."""
-        super().__init__(path)
-        if self.kind != KIND:
-            raise ResultError(f"{path}: holds a {self.kind}, not a fleet")
-
-    @classmethod
-    def create(cls, plan: FleetPlan, results: Path, now_utc: datetime) -> FleetFolder:
-        """Begin a new folder `results/<study>/<UTC time>-<short hash>/`."""
-        stamp = now_utc.strftime("%Y%m%dT%H%M%SZ")
-        path = results / plan.study.study.name / f"{stamp}-{plan.short_hash}"
-        try:
-            for name in ("samples", "raw", "report"):
-                (path / name).mkdir(parents=True)
-        except OSError as error:
-            raise ResultError(f"{path}: cannot be made: {error.strerror}") from error
-        facts = machine.describe() | {
-            "kind": KIND,
-            "seeds": [plan.study.study.seed],
-            "study_file": str(plan.source.path.resolve()),
-            "plan": [batch.identity for batch in plan.iterations],
-            "started_utc": now_utc.isoformat(timespec="seconds"),
-        }
-        (path / "study.toml").write_text(plan.source.text, encoding="utf-8")
-        (path / "resolved.toml").write_text(toml_text.dump(plan.resolved), encoding="utf-8")
-        drawn = [_drawn(member.__dict__) for member in plan.members]
-        inputs = {"scale": plan.scale, "servers": plan.servers, "members": drawn}
-        write_json(path / "inputs.json", inputs)
-        catalog = Catalog(path / "catalog.sqlite")
-        catalog.add_runs(plan.runs)
-        catalog.close()
-        write_json(path / "machine.json", facts)
-        return cls(path)
-
-    def inputs(self) -> dict[str, Any]:
-        """The scale, server descriptions, and what was drawn for each server."""
-        return self._json("inputs.json")
+    kind = KIND
 
     def study(self) -> FleetStudy:
         """The study with its scale applied."""
@@ -105,14 +66,10 @@ class FleetFolder(ResultFolder):
         source = Document(self.path / "resolved.toml", "", content)
         return document.validate(FleetStudy, source)
 
-    def complete(self) -> bool:
-        """Whether every batch of the plan is done."""
-        return {item.identity for item in self.iterations()} >= set(self.machine()["plan"])
-
     def write_batch(self, batch: Batch, answer: dict[str, Any]) -> None:
         """Keep what a batch gave: the totals untouched, and as a table."""
         write_json(self.path / "raw" / f"{batch.identity}.json", answer)
-        first = batch.asked.members[0].number
+        first = batch.request.members[0].number
         rows = answer["members"]
         table: dict[str, NDArray[Any]] = {"server": np.arange(first, first + len(rows))}
         for name in COLUMNS:
@@ -135,7 +92,7 @@ class FleetFolder(ResultFolder):
         batches = [
             item
             for item in self.iterations()
-            if item.run.label == label and (self.path / f"raw/{item.identity}.json").is_file()
+            if item.run.condition == label and (self.path / f"raw/{item.identity}.json").is_file()
         ]
         files = [str(self.path / "samples" / f"{item.identity}.parquet") for item in batches]
         if not files:
@@ -148,15 +105,6 @@ class FleetFolder(ResultFolder):
         except duckdb.Error as error:
             raise ResultError(f"{self.path}: samples cannot be read: {error}") from error
         return {name: np.asarray(column, dtype=np.float64) for name, column in found.items()}
-
-
-def _drawn(member: dict[str, Any]) -> dict[str, Any]:
-    """What was drawn for a server, without long lists."""
-    source = dict(member["source"])
-    parts = source.pop("parts", None)
-    if parts is not None:
-        source["segments"] = len(parts)
-    return member | {"source": source}
 
 
 def load_json(text: str) -> dict[str, Any]:

@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from wattio.errors import InputError
 from wattio.files.document import Document
 from wattio.kinds.fleet import members
 from wattio.kinds.fleet.members import Member
-from wattio.kinds.fleet.schema import FleetStudy, GroupEntry, from_document
-from wattio.kinds.simulation.plan import REFERENCE, Iteration
+from wattio.kinds.fleet.schema import KIND, FleetStudy, GroupEntry, from_document
+from wattio.results.plan import Iteration, Plan, digest
 from wattio.results.runs import Run
 from wattio.simulator import profile, saturation, simulation
 from wattio.simulator.native import NativeSimulator
+from wattio.simulator.policies import REFERENCE
 from wattio.simulator.profile import Pattern
-from wattio.simulator.simulation import Request, Setting
+from wattio.simulator.simulation import Setting
 
 
 @dataclass(frozen=True)
@@ -36,43 +36,38 @@ class FleetRequest:
     members: tuple[Member, ...]
 
 
-class Batch(Iteration):
+class Batch(Iteration[FleetRequest]):
     """An iteration of a fleet: `repetition` is the number of the batch."""
 
     @property
     def name(self) -> str:
         """How a progress line names it."""
-        return f"{self.run.label}, batch {self.repetition + 1}"
-
-    @property
-    def asked(self) -> FleetRequest:
-        """The batch; executors hand it on as it is."""
-        return cast(FleetRequest, self.request)
+        return f"{self.run.condition}, batch {self.repetition + 1}"
 
 
 @dataclass(frozen=True)
-class FleetPlan:
+class FleetPlan(Plan):
     """All batches of a fleet, the servers they are made of, the study with every default."""
 
-    source: Document
+    iterations: tuple[Batch, ...]
     study: FleetStudy
     scale: str | None
     servers: dict[str, dict[str, Any]]
     members: tuple[Member, ...]
-    runs: tuple[Run, ...]
-    iterations: tuple[Batch, ...]
+
+    kind = KIND
 
     @property
-    def short_hash(self) -> str:
-        """Seven hexadecimal digits over the identities of all batches."""
-        return digest([batch.identity for batch in self.iterations])[:7]
+    def name(self) -> str:
+        """The study's name."""
+        return self.study.study.name
 
     @property
     def resolved(self) -> dict[str, Any]:
         """The study with every default filled in and its scale applied."""
         plain = self.study.model_dump(mode="json", exclude={"scale"}, exclude_none=True)
         policies = [
-            {"name": run.policy, "label": run.label, "settings": dict(run.settings)}
+            {"name": run.policy, "label": run.condition, "settings": dict(run.settings)}
             for run in self.runs
         ]
         for group in plain["group"]:
@@ -80,10 +75,25 @@ class FleetPlan:
                 del group["rate_scale"], group["segment"]
         return plain | {"policy": policies}
 
+    @property
+    def inputs(self) -> dict[str, Any]:
+        """The scale, server descriptions, and what was drawn for each server."""
+        drawn = [_drawn(member.__dict__) for member in self.members]
+        return {"scale": self.scale, "servers": self.servers, "members": drawn}
 
-def digest(content: object) -> str:
-    """The hash of anything that JSON can hold."""
-    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+    @property
+    def facts(self) -> dict[str, Any]:
+        """The seed."""
+        return {"seeds": [self.study.study.seed]}
+
+
+def _drawn(member: dict[str, Any]) -> dict[str, Any]:
+    """What was drawn for a server, without long lists."""
+    source = dict(member["source"])
+    parts = source.pop("parts", None)
+    if parts is not None:
+        source["segments"] = len(parts)
+    return member | {"source": source}
 
 
 def make(source: Document, scale: str | None = None) -> FleetPlan:
@@ -112,7 +122,7 @@ def make(source: Document, scale: str | None = None) -> FleetPlan:
         for run in runs
         for number, batch in enumerate(batches)
     ]
-    return FleetPlan(source, study, scale, servers, tuple(drawn), runs, tuple(iterations))
+    return FleetPlan(source, tuple(iterations), study, scale, servers, tuple(drawn))
 
 
 def _batch(
@@ -139,8 +149,8 @@ def _batch(
         member["source"].pop("path", None)
         member.pop("server")
     content["servers"] = [texts[member.server] for member in batch]
-    content |= {"wattio": version("wattio"), "run": run.label}
-    return Batch(digest(content)[:16], run, head.seed, number, cast(Request, request))
+    content |= {"wattio": version("wattio"), "run": run.condition}
+    return Batch(digest(content)[:16], run, head.seed, number, request)
 
 
 STEERING = ("pacer", "foresight")
@@ -163,7 +173,8 @@ def _runs(source: Document, study: FleetStudy, servers: tuple[str, ...]) -> tupl
         found.insert(0, (REFERENCE, REFERENCE, simulator.settings(REFERENCE, {})))
     described = ", ".join(servers)
     return tuple(
-        Run("fleet", described, name, label, settings, bound) for name, label, settings in found
+        Run("fleet", described, label, settings, {"policy": name, "plf": bound})
+        for name, label, settings in found
     )
 
 

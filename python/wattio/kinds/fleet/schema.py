@@ -43,7 +43,7 @@ from wattio.errors import InputError
 from wattio.files import document
 from wattio.files.document import Document, Strict, nearest
 from wattio.files.quantity import Bytes, Seconds, Size, Watts
-from wattio.kinds.simulation.schema import Name, PolicyEntry, Scale, Seed
+from wattio.kinds.common import Name, PolicyEntry, Scale, Seed
 from wattio.simulator.profile import Fraction, PatternName, Pressure
 
 KIND = "fleet"

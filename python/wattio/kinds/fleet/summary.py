@@ -16,9 +16,8 @@ from wattio.errors import ResultError
 from wattio.kinds.fleet import placing
 from wattio.kinds.fleet.folder import Columns, FleetFolder
 from wattio.kinds.fleet.schema import FleetStudy
-from wattio.kinds.simulation.plan import REFERENCE
-from wattio.results.catalog import Metrics, Recorded, Verdict
-from wattio.results.runs import Run
+from wattio.results.runs import WHOLE, Metrics, Recorded, Run, Verdict
+from wattio.simulator.policies import REFERENCE
 
 YEAR_H = 8766.0
 TOP = 10
@@ -49,20 +48,21 @@ class Policy:
 def policies(folder: FleetFolder) -> list[Policy]:
     """Every policy of a fleet that is complete, in the study's order. Raises ResultError."""
     wholes = [item for item in folder.iterations() if item.identity == whole_identity(item.run)]
-    tables = {item.run.label: folder.columns(item.run.label) for item in wholes}
-    native = next((item.run.label for item in wholes if item.run.policy == REFERENCE), None)
+    tables = {item.run.condition: folder.columns(item.run.condition) for item in wholes}
+    native = next((item.run.condition for item in wholes if item.run.policy == REFERENCE), None)
     if native is None:
         raise ResultError(
             f"{folder.path}: is not complete; go on with: wattio run --resume {folder.path}"
         )
     return [
-        Policy(item.run, tables[item.run.label], tables[native], item.metrics) for item in wholes
+        Policy(item.run, tables[item.run.condition], tables[native], item.metrics)
+        for item in wholes
     ]
 
 
 def whole_identity(run: Run) -> str:
     """The identity of the iteration that stands for the whole fleet under a policy."""
-    return hashlib.sha256(f"whole fleet, {run.label}".encode()).hexdigest()[:16]
+    return hashlib.sha256(f"whole fleet, {run.condition}".encode()).hexdigest()[:16]
 
 
 def write(folder: FleetFolder) -> None:
@@ -70,17 +70,17 @@ def write(folder: FleetFolder) -> None:
     catalog = folder.catalog()
     try:
         items = [item for item in catalog.iterations() if item.identity != whole_identity(item.run)]
-        runs = {item.run.label: item.run for item in items}
+        runs = {item.run.condition: item.run for item in items}
         known = catalog.done()
         for label, found in derive(folder, runs).items():
             run = runs[label]
             identity = whole_identity(run)
             verdicts = [Verdict("VALID", "")]
             if identity in known:
-                catalog.replace_derived(identity, verdicts, found)
+                catalog.replace_derived(identity, verdicts, {WHOLE: found})
             else:
                 head = (identity, run, items[0].seed, len(items), items[0].seed)
-                catalog.add(Recorded(*head, tuple(verdicts), found), (), "fleet")
+                catalog.add(Recorded(*head, tuple(verdicts), {WHOLE: found}), (), "fleet")
     finally:
         catalog.close()
 

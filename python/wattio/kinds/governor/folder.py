@@ -36,8 +36,8 @@ from wattio.kinds.governor import windows as governed_windows
 from wattio.kinds.governor.journal import Event, Journal, Machine, Summary, Window, read_object
 from wattio.kinds.governor.metrics import STABLE, Tally
 from wattio.results import samples
-from wattio.results.catalog import Catalog, Metrics, Phase, Recorded, Verdict
-from wattio.results.runs import Run
+from wattio.results.catalog import Catalog
+from wattio.results.runs import WHOLE, Metrics, Phase, Recorded, Run, Setting, Verdict
 
 PIECE = 20_000
 """Windows in one file of samples: some hours at 2 Hz, and what is held in memory at once."""
@@ -219,7 +219,8 @@ class GovernorFolder:
         plf = tolerance if tolerance is not None else round(tally.tolerance or 0.0, 6)
         host = machine.hostname or "unknown host"
         settings = self._settings()
-        return Run(machine.name, host, machine.policy, machine.policy, settings, plf)
+        facts: dict[str, Setting] = {"policy": machine.policy, "plf": plf}
+        return Run(machine.name, host, machine.policy, settings, facts)
 
     def _settings(self) -> dict[str, Any]:
         """The policy's settings as the configuration gives them."""
@@ -233,7 +234,7 @@ class GovernorFolder:
         return {key: value for key, value in given if isinstance(value, str | int | float)}
 
     def _recorded(self, run: Run, verdicts: list[Verdict], found: Metrics) -> Recorded:
-        return Recorded(self._identity(), run, 0, 0, 0, tuple(verdicts), found)
+        return Recorded(self._identity(), run, 0, 0, 0, tuple(verdicts), {WHOLE: found})
 
     def _phase(self, tally: Tally) -> Phase:
         machine = self.machine

@@ -16,8 +16,8 @@ from wattio.analysis import efficiency
 from wattio.analysis.histogram import Counts, Edges, WindowHistograms, merge, percentile
 from wattio.kinds.governor.journal import Machine, Summary
 from wattio.kinds.governor.windows import Columns
-from wattio.kinds.simulation.metrics import PERCENTILES, STATES
-from wattio.results.catalog import Metrics, Verdict
+from wattio.results.runs import Metrics, Verdict
+from wattio.results.states import PERCENTILES, STATES
 
 STABLE = float(STATES.index("stable"))
 """Number of the state in which a law saves."""

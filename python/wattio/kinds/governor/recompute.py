@@ -6,15 +6,14 @@ from math import isnan
 
 from wattio.errors import ResultError
 from wattio.kinds.governor.folder import GovernorFolder
-from wattio.results.catalog import Metrics
-from wattio.results.recompute import Difference, agree
+from wattio.results.recompute import Comparison
+from wattio.results.runs import WHOLE, Metrics
 
 
-def differences(folder: GovernorFolder) -> tuple[int, list[Difference]]:
-    """How many metrics were compared, and those that differ by more than 1e-9 of their value.
+def compare(folder: GovernorFolder) -> Comparison:
+    """Compare two derivations with the catalog: from the journal, and from the samples alone.
 
-    Two derivations are compared with the catalog: from the journal, and from the samples alone.
-    Raises ResultError where nothing is derived yet, or the journal has grown since.
+    Raises ResultError if nothing is derived yet, or the journal has grown since.
     """
     recorded, _ = folder.recorded()
     if folder.has_grown():
@@ -23,24 +22,12 @@ def differences(folder: GovernorFolder) -> tuple[int, list[Difference]]:
             " `wattio report` derives it again"
         )
     again, sampled = folder.read().recorded.metrics, _from_samples(folder)
-    shared = sampled.keys() & (recorded.metrics.keys() | again.keys())
-    sources = (
-        ("journal", again, recorded.metrics.keys() | again.keys()),
-        ("samples", sampled, shared),
-    )
-    compared, found = 0, []
-    for source, derived, names in sources:
-        for name in sorted(names):
-            compared += 1
-            pair = (_value(recorded.metrics, name), _value(derived, name))
-            if not agree(*pair):
-                run = recorded.run.name
-                found.append(Difference(run, recorded.seed, name, *pair, source))
-    return compared, found
-
-
-def _value(found: Metrics, name: str) -> float | None:
-    return found[name][0] if name in found else None
+    known = recorded.metrics.keys() | again.keys()
+    found = Comparison()
+    found.metrics(recorded, {WHOLE: again}, "journal")
+    shared = {name: value for name, value in sampled.items() if name in known}
+    found.metrics(recorded, {WHOLE: shared}, "samples", part=True)
+    return found
 
 
 def _from_samples(folder: GovernorFolder) -> Metrics:

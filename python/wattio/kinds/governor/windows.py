@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from wattio.analysis.histogram import WindowHistograms
 from wattio.kinds.governor.journal import Window
-from wattio.kinds.simulation.metrics import STATE_OF, STATES
+from wattio.results.states import STATE_OF, STATES
 
 Columns = dict[str, NDArray[Any]]
 """The journal's keys, each with one value per window; absent numbers are NaN, absent texts None."""

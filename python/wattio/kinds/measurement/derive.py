@@ -26,8 +26,7 @@ from wattio.kinds.measurement.verdicts import WITNESS, Watched
 from wattio.meters.meter import Facts
 from wattio.peak import file as peak_file
 from wattio.recording import Samples
-from wattio.results import catalog
-from wattio.results.catalog import Metrics, Verdict
+from wattio.results.runs import Metrics, Phase, Verdict
 from wattio.workloads import KINDS
 from wattio.workloads.workload import Operation
 
@@ -63,9 +62,9 @@ class Rulebook:
 class Derived:
     """What the catalog holds of an iteration."""
 
-    metrics: Metrics
+    by_phase: dict[str, Metrics]
     verdicts: list[Verdict]
-    phases: list[catalog.Phase]
+    phases: list[Phase]
 
 
 @dataclass(frozen=True)
@@ -108,7 +107,7 @@ class View:
 
 def derive(record: Record, results: Results, view: View, book: Rulebook) -> Derived:
     """Metrics and verdicts of an iteration, from its results and its session."""
-    found: Metrics = {}
+    found: dict[str, Metrics] = {}
     judged = verdicts.of_record(record, results.operations, book.study.rules)
     pairs = list(zip(view.watched, view.stills, strict=True))
     for phase in record.phases:
@@ -120,11 +119,11 @@ def derive(record: Record, results: Results, view: View, book: Rulebook) -> Deri
             if meter.entry.role == "beside" and not verdicts.is_valid(told):
                 # What stands beside spoils no iteration; its own figure is left out.
                 told = [Verdict("WARN", verdict.reason) for verdict in told]
-                values = metrics.without(values, phase.span, meter)
+                values = metrics.without(values, meter)
             judged += told
-        found |= values
+        found[phase.span.name] = values
     if record.module is None:
-        found |= _capacity(record, found)
+        found[IDLE] = found.get(IDLE, {}) | _capacity(record, found.get(IDLE, {}))
     if results.trouble is not None:
         judged = [Verdict("INVALID", f"UNREADABLE: {results.trouble}")]
     judged = list(dict.fromkeys(judged)) or [Verdict("VALID", "")]
@@ -146,16 +145,16 @@ def _capacity(record: Record, found: Metrics) -> Metrics:
     size = record.system.get("raw_capacity_bytes")
     if not isinstance(size, int | float) or size <= 0:
         return {}
-    made: Metrics = {f"{IDLE}.raw_capacity_tb": (size / 1e12, "TB")}
+    made: Metrics = {"raw_capacity_tb": (size / 1e12, "TB")}
     for prefix in ("", "estimated_"):
         for suffix in ("", "_net"):
-            power = found.get(f"{IDLE}.{prefix}power_w_mean{suffix}")
+            power = found.get(f"{prefix}power_w_mean{suffix}")
             if power is not None and power[0] > 0:
                 value = efficiency.capacity_tb_per_watt(size, power[0])
-                made[f"{IDLE}.{prefix}capacity_tb_per_watt{suffix}"] = (value, "TB/W")
+                made[f"{prefix}capacity_tb_per_watt{suffix}"] = (value, "TB/W")
     return made
 
 
-def _row(span: Span) -> catalog.Phase:
+def _row(span: Span) -> Phase:
     ends = (span.start.utc_ns, span.end.utc_ns, span.start.monotonic_ns, span.end.monotonic_ns)
-    return catalog.Phase(span.name, *ends)
+    return Phase(span.name, *ends)

@@ -17,7 +17,7 @@ from wattio.kinds.measurement import plan as planning
 from wattio.kinds.measurement.derive import WITNESS_NAME, Derived, Rulebook, View
 from wattio.kinds.measurement.folder import MeasurementFolder
 from wattio.kinds.measurement.iterate import Served, Session
-from wattio.kinds.measurement.plan import Asked, Iteration, Plan
+from wattio.kinds.measurement.plan import Asked, MeasurementPlan, Measuring
 from wattio.kinds.measurement.record import Record
 from wattio.kinds.measurement.schema import SystemEntry
 from wattio.kinds.measurement.verdicts import WITNESS, is_valid
@@ -26,7 +26,7 @@ from wattio.knobs.holder import SNAPSHOT, Holder
 from wattio.meters import open_meter
 from wattio.meters.meter import Facts, MeterLost
 from wattio.recording import Recorder, Source
-from wattio.results.catalog import Recorded, Verdict
+from wattio.results.runs import Recorded, Verdict
 from wattio.systems import KINDS as SYSTEMS
 from wattio.systems.system import System
 
@@ -37,29 +37,24 @@ _CATCH_UP_S = 10.0
 class Watch(Protocol):
     """Told how a measurement gets on."""
 
-    def begun(self, iteration: Iteration) -> None:
+    def begun(self, iteration: Measuring) -> None:
         """An iteration begins."""
 
-    def ended(self, iteration: Iteration, verdicts: list[Verdict]) -> None:
+    def ended(self, iteration: Measuring, verdicts: list[Verdict]) -> None:
         """An iteration is kept."""
 
     def said(self, text: str) -> None:
         """Something that takes a while, or went wrong and is got over."""
 
 
-def resume(folder: MeasurementFolder) -> Plan:
-    """Plan a stopped measurement again. Raises ResultError where it is no longer the same."""
-    source = folder.unchanged_source()
-    again = planning.make(source, Asked.of_inputs(folder.inputs()))
-    if [iteration.identity for iteration in again.iterations] != folder.machine()["plan"]:
-        raise ResultError(
-            f"{folder.path}: a file that the study names or wattio itself has changed since it was"
-            " begun; its iterations would not belong together; run the study anew"
-        )
+def resume(folder: MeasurementFolder) -> MeasurementPlan:
+    """Plan a stopped measurement again. Raises ResultError if it is no longer the same."""
+    again = planning.make(folder.unchanged_source(), Asked.of_inputs(folder.inputs()))
+    folder.check_again(again)
     return again
 
 
-def remaining(plan: Plan, folder: MeasurementFolder) -> list[Iteration]:
+def remaining(plan: MeasurementPlan, folder: MeasurementFolder) -> list[Measuring]:
     """What is left: iterations that are not there, and next attempts at those that are INVALID."""
     done = {item.identity: item for item in folder.iterations()}
     found = []
@@ -74,7 +69,7 @@ def remaining(plan: Plan, folder: MeasurementFolder) -> list[Iteration]:
     return found
 
 
-def probe(plan: Plan) -> None:
+def probe(plan: MeasurementPlan) -> None:
     """Look whether programs, systems, knobs and meters are there, before anything is begun.
 
     Raises HostError with what is missing, MeterRefused and MeterLost with a meter's own words.
@@ -94,7 +89,7 @@ def probe(plan: Plan) -> None:
             meter.close()
 
 
-def execute(plan: Plan, folder: MeasurementFolder, scratch: Path, watch: Watch) -> None:
+def execute(plan: MeasurementPlan, folder: MeasurementFolder, scratch: Path, watch: Watch) -> None:
     """Run what is left of a plan, session by session, until nothing is left to repeat.
 
     However it ends, what is done is kept and the folder can be reported on and resumed. Raises
@@ -140,7 +135,7 @@ def put_derived(folder: MeasurementFolder, sessions: Container[str] | None = Non
     catalog = folder.catalog()
     try:
         for item, found in derived(folder, Rulebook.of_folder(folder), sessions):
-            catalog.replace_derived(item.identity, found.verdicts, found.metrics)
+            catalog.replace_derived(item.identity, found.verdicts, found.by_phase)
     finally:
         catalog.close()
 
@@ -179,12 +174,12 @@ def derived(
 class _Session:
     """One uninterrupted stretch of measuring, with one recording."""
 
-    plan: Plan
+    plan: MeasurementPlan
     folder: MeasurementFolder
     scratch: Path
     watch: Watch
 
-    def run(self, left: list[Iteration]) -> None:
+    def run(self, left: list[Measuring]) -> None:
         """Measure what is left, system by system."""
         name, recording = self.folder.new_session()
         book = Rulebook(self.plan.study, self.plan.peak)
@@ -194,7 +189,7 @@ class _Session:
             facts = recorder.start()
             session = Session(name, _named(facts, self.plan), threading.Event())
             for system in self.plan.study.system:
-                own = [item for item in left if item.run.server == system.name]
+                own = [item for item in left if item.run.system == system.name]
                 if not own:
                     continue
                 clients = max((item.cell.clients for item in own if item.cell), default=1)
@@ -228,10 +223,10 @@ class _Session:
             self.watch.said(f"taking down {entry.name}")
             _take_down(storage)
 
-    def _warm_up(self, own: list[Iteration], served: Served, session: Session) -> None:
+    def _warm_up(self, own: list[Measuring], served: Served, session: Session) -> None:
         """Run each workload as often as the study says, by as many clients as it has at most."""
         by_clients = sorted(own, key=lambda item: item.cell.clients if item.cell else 0)
-        most = {item.run.load: item for item in by_clients if item.cell}
+        most = {item.run.subject: item for item in by_clients if item.cell}
         for item in most.values():
             for _ in range(self.plan.study.study.warm_up):
                 self.watch.said(f"warming up: {item.run.name}")
@@ -240,7 +235,7 @@ class _Session:
 
     def _iterate(
         self,
-        first: Iteration,
+        first: Measuring,
         served: Served,
         session: Session,
         holder: Holder | None,
@@ -305,16 +300,16 @@ class _Session:
             found[label] = max(period_s, facts.period_s), lag_s
         return found
 
-    def _keep(self, iteration: Iteration, found: Derived) -> None:
+    def _keep(self, iteration: Measuring, found: Derived) -> None:
         recorded = Recorded(
             identity=iteration.identity,
             run=iteration.run,
-            seed=self.plan.study.study.seed,
+            seed=iteration.seed,
             repetition=iteration.repetition,
-            derived_seed=self.plan.study.study.seed,
+            derived_seed=iteration.seed,
             attempt=iteration.attempt,
             verdicts=tuple(found.verdicts),
-            metrics=found.metrics,
+            by_phase=found.by_phase,
         )
         catalog = self.folder.catalog()
         try:
@@ -323,7 +318,7 @@ class _Session:
             catalog.close()
 
 
-def _turn(holder: Holder, iteration: Iteration) -> None:
+def _turn(holder: Holder, iteration: Measuring) -> None:
     """Set the knobs of an iteration; an idle one finds them as they were."""
     if iteration.cell is None:
         holder.restore()
@@ -350,7 +345,7 @@ def _take_down(storage: System) -> None:
         raise SystemFailed("; ".join(map(str, complaints)))
 
 
-def _sources(plan: Plan) -> list[Source]:
+def _sources(plan: MeasurementPlan) -> list[Source]:
     """The study's meters, and the witness where none of them is an estimate."""
     found = [
         Source(entry.shown, entry.name, None if entry.period is None else 1 / entry.period)
@@ -363,7 +358,7 @@ def _sources(plan: Plan) -> list[Source]:
     return found
 
 
-def _named(facts: Mapping[str, Facts], plan: Plan) -> dict[str, Facts]:
+def _named(facts: Mapping[str, Facts], plan: MeasurementPlan) -> dict[str, Facts]:
     """Facts of the meters, with the accuracy class that the study gives where it gives one."""
     classes: dict[str, Any] = {
         entry.shown: entry.accuracy_class for entry in plan.study.meter if entry.accuracy_class

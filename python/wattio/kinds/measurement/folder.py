@@ -17,67 +17,27 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
-import json
 import shutil
 from collections.abc import Iterator
 from dataclasses import replace
-from datetime import datetime
 from pathlib import Path
-from typing import Any
 
 from wattio.errors import ResultError
-from wattio.files import toml_text
 from wattio.kinds.measurement import record
-from wattio.kinds.measurement.plan import Plan
 from wattio.kinds.measurement.record import Record, on_disk
 from wattio.kinds.measurement.schema import KIND
 from wattio.meters import public_name
 from wattio.meters.meter import Facts
 from wattio.recording import Event, Samples, parquet
 from wattio.recording.journal import EVENTS, SOURCES, read_events, read_folder
-from wattio.results import machine
-from wattio.results.catalog import Catalog
-from wattio.results.folder import ResultFolder, write_json
+from wattio.results.folder import ResultFolder
 
 
 class MeasurementFolder(ResultFolder):
     """One result folder of a measurement."""
 
-    def __init__(self, path: Path) -> None:
-        """Open a folder that exists. Raises ResultError where it holds no measurement."""
-        super().__init__(path)
-        if self.kind != KIND:
-            raise ResultError(f"{path}: holds a {self.kind}, not a measurement")
-
-    @classmethod
-    def create(cls, plan: Plan, results: Path, now_utc: datetime) -> MeasurementFolder:
-        """Begin a new folder `results/<study>/<UTC time>-<short hash>/`."""
-        stamp = now_utc.strftime("%Y%m%dT%H%M%SZ")
-        path = results / plan.study.study.name / f"{stamp}-{plan.short_hash}"
-        try:
-            for name in ("samples", "recording", "raw", "report"):
-                (path / name).mkdir(parents=True)
-        except OSError as error:
-            raise ResultError(f"{path}: cannot be made: {error.strerror}") from error
-        facts = machine.describe() | {
-            "kind": KIND,
-            "study_file": str(plan.source.path.resolve()),
-            "plan": [iteration.identity for iteration in plan.iterations],
-            "started_utc": now_utc.isoformat(timespec="seconds"),
-        }
-        for name in ("study.toml", "inputs.json"):
-            # Names of meters stand there as given, which resuming needs, secrets and all.
-            (path / name).touch(0o600 if plan.secret else 0o666)
-        (path / "study.toml").write_text(plan.source.text, encoding="utf-8")
-        (path / "resolved.toml").write_text(toml_text.dump(plan.resolved), encoding="utf-8")
-        inputs = {"scale": plan.asked.scale, "meter": plan.asked.meter, "peak": plan.peak_text}
-        (path / "inputs.json").write_text(json.dumps(inputs, indent=1) + "\n", encoding="utf-8")
-        catalog = Catalog(path / "catalog.sqlite")
-        catalog.add_runs(plan.runs)
-        catalog.close()
-        # Last, because a folder without it is none: what a kill leaves here is not half a folder.
-        write_json(path / "machine.json", facts)
-        return cls(path)
+    kind = KIND
+    parts = ("samples", "recording", "raw", "report")
 
     @contextlib.contextmanager
     def alone(self) -> Iterator[None]:
@@ -93,10 +53,6 @@ class MeasurementFolder(ResultFolder):
                     f"{self.path}: another wattio is at work in it; wait until it ends"
                 ) from None
             yield
-
-    def inputs(self) -> dict[str, Any]:
-        """The scale, the meter asked for, and the text of the file of the theoretical peak."""
-        return self._json("inputs.json")
 
     def public_study_text(self) -> str:
         """The study file as given, with what is secret in the names of meters hidden."""

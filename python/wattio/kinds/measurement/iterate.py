@@ -14,7 +14,7 @@ from typing import Any
 from wattio.clock import Span, now
 from wattio.errors import Cancelled, WorkloadFailed
 from wattio.kinds.measurement.folder import MeasurementFolder
-from wattio.kinds.measurement.plan import BEFORE, IDLE, Iteration, Plan
+from wattio.kinds.measurement.plan import BEFORE, IDLE, MeasurementPlan, Measuring
 from wattio.kinds.measurement.record import Phase, Record, on_disk
 from wattio.meters.meter import Facts
 from wattio.workloads.workload import Context, Place, Workload
@@ -41,7 +41,11 @@ class Session:
 
 
 def run(
-    iteration: Iteration, plan: Plan, served: Served, session: Session, folder: MeasurementFolder
+    iteration: Measuring,
+    plan: MeasurementPlan,
+    served: Served,
+    session: Session,
+    folder: MeasurementFolder,
 ) -> Record:
     """Run an iteration and leave its raw folder, whole. A tool that fails is part of the record.
 
@@ -63,7 +67,9 @@ def run(
     return record
 
 
-def warm_up(iteration: Iteration, plan: Plan, served: Served, session: Session, raw: Path) -> None:
+def warm_up(
+    iteration: Measuring, plan: MeasurementPlan, served: Served, session: Session, raw: Path
+) -> None:
     """Run the workload of an iteration without keeping anything. Raises WorkloadFailed."""
     if iteration.cell is None:
         return
@@ -78,7 +84,7 @@ def warm_up(iteration: Iteration, plan: Plan, served: Served, session: Session, 
 
 
 def _record(
-    iteration: Iteration, plan: Plan, served: Served, session: Session, raw: Path
+    iteration: Measuring, plan: MeasurementPlan, served: Served, session: Session, raw: Path
 ) -> Record:
     start = now()
     facts: dict[str, Any] = {}
@@ -115,10 +121,10 @@ def _record(
     )
 
 
-def _idle(iteration: Iteration, plan: Plan, session: Session) -> Phase:
+def _idle(iteration: Measuring, plan: MeasurementPlan, session: Session) -> Phase:
     """The system is served, and nothing is asked of it."""
     head = plan.study.study
-    before = iteration.run.label.endswith(BEFORE)
+    before = iteration.run.condition.endswith(BEFORE)
     start = now()
     _wait(session.cancelled, head.idle_before if before else head.idle_after)
     return Phase(IDLE, Span(IDLE, start, now()))
@@ -128,7 +134,12 @@ class _Steps:
     """The steps of a workload, one after the other, each with caches dropped and settled."""
 
     def __init__(
-        self, work: Workload, places: tuple[Place, ...], raw: Path, plan: Plan, session: Session
+        self,
+        work: Workload,
+        places: tuple[Place, ...],
+        raw: Path,
+        plan: MeasurementPlan,
+        session: Session,
     ) -> None:
         self.phases: list[Phase] = []
         self.doubts: list[str] = []

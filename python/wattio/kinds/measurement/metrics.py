@@ -1,13 +1,13 @@
 """Metrics of a measured iteration, phase by phase, from its raw files and power samples.
 
-A metric is called `<phase>.<quantity>`; a part of a phase `<phase>.<operation>.<quantity>`; a
-single meter's energy `<phase>.<label>.energy_j`. What rests on an estimate has `estimated_` before
+A metric is called after its quantity; a part of a phase `<operation>.<quantity>`; a single meter's
+energy `<label>.energy_j`. What rests on an estimate has `estimated_` before
 the quantity. `net` beside a quantity means: less the power of the devices that the study subtracts.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +17,7 @@ from wattio.analysis.peak import Peak
 from wattio.clock import Span
 from wattio.kinds.measurement.schema import MeasurementStudy
 from wattio.kinds.measurement.verdicts import Watched, bounds
-from wattio.results.catalog import Metrics
+from wattio.results.runs import Metrics
 from wattio.workloads.workload import Operation
 
 Series = NDArray[np.float64]
@@ -40,7 +40,7 @@ def of_phase(
     if peak is not None:
         found |= _shares_of_peak(operations, peak)
     found |= _power_metrics(span, watched, study, found)
-    return {f"{span.name}.{name}": value for name, value in found.items()}
+    return found
 
 
 def of_operations(operations: Sequence[Operation]) -> Metrics:
@@ -159,9 +159,9 @@ def total_power_w(span: Span, totals: Sequence[Watched]) -> tuple[Series, Series
     return time_s, power_w
 
 
-def without(found: Metrics, span: Span, meter: Watched) -> Metrics:
+def without(found: Metrics, meter: Watched) -> Metrics:
     """Metrics of a phase without a single meter's own energy."""
-    own = f"{span.name}.{meter.entry.shown}."
+    own = f"{meter.entry.shown}."
     return {name: value for name, value in found.items() if not name.startswith(own)}
 
 
@@ -177,18 +177,3 @@ def energy_j(span: Span, meter: Watched) -> float | None:
 
 def _named(name: str, estimated: bool) -> str:
     return f"estimated_{name}" if estimated else name
-
-
-def by_phase(metrics: Mapping[str, tuple[float, str]]) -> dict[str, Metrics]:
-    """Metrics sorted by the phase that their names begin with.
-
-    Phases are named by their programs, and a name can have dots; each phase has its `seconds`.
-    """
-    ends = ".seconds"
-    phases = [name.removesuffix(ends) for name in metrics if name.endswith(ends)]
-    found: dict[str, Metrics] = {}
-    for name, value in metrics.items():
-        own = (phase for phase in phases if name.startswith(f"{phase}."))
-        phase = max(own, key=len, default=name.partition(".")[0])
-        found.setdefault(phase, {})[name.removeprefix(f"{phase}.")] = value
-    return found

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import itertools
-import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
@@ -23,13 +22,14 @@ from wattio.kinds.measurement.schema import (
     MeasurementStudy,
     MeterEntry,
     SystemEntry,
-    Value,
     WorkloadEntry,
     from_document,
 )
 from wattio.knobs import knobs
+from wattio.knobs.knobs import Value
 from wattio.meters import kind_of, public_name
 from wattio.peak import file as peak_file
+from wattio.results.plan import Iteration, Plan, digest
 from wattio.results.runs import Run
 from wattio.systems import KINDS as SYSTEMS
 from wattio.workloads import KINDS as WORKLOADS
@@ -62,15 +62,13 @@ class Cell:
         return _run(self.workload.name, self.system.name, ", ".join(parts), settings)
 
 
-@dataclass(frozen=True)
-class Iteration:
-    """One measuring of a cell, or of the idle system where there is none."""
+class Measuring(Iteration[Cell | None]):
+    """One measuring of a cell, or of the idle system if there is none."""
 
-    identity: str
-    run: Run
-    repetition: int
-    attempt: int
-    cell: Cell | None
+    @property
+    def cell(self) -> Cell | None:
+        """What is measured; None for the idle system."""
+        return self.request
 
     @property
     def name(self) -> str:
@@ -93,20 +91,21 @@ class Asked:
 
 
 @dataclass(frozen=True)
-class Plan:
+class MeasurementPlan(Plan):
     """All iterations of a study in their order, and the study with every default."""
 
-    source: Document
+    iterations: tuple[Measuring, ...]
     study: MeasurementStudy
     asked: Asked
-    iterations: tuple[Iteration, ...]
     peak: Peak | None
     peak_text: str | None
 
+    kind = KIND
+
     @property
-    def base(self) -> Path:
-        """The folder that relative paths of the study begin at."""
-        return self.source.path.resolve().parent
+    def name(self) -> str:
+        """The study's name."""
+        return self.study.study.name
 
     @property
     def resolved(self) -> dict[str, Any]:
@@ -123,14 +122,14 @@ class Plan:
         return any(meter.name.startswith("estimate:") for meter in totals)
 
     @property
-    def secret(self) -> bool:
+    def is_secret(self) -> bool:
         """Whether the name of a meter holds a password or community."""
         return any(public_name(meter.name) != meter.name for meter in self.study.meter)
 
     @property
-    def short_hash(self) -> str:
-        """Seven hexadecimal digits over the identities of all iterations."""
-        return _digest([iteration.identity for iteration in self.iterations])[:7]
+    def inputs(self) -> dict[str, Any]:
+        """The scale, the meter asked for, and the text of the file of the theoretical peak."""
+        return {"scale": self.asked.scale, "meter": self.asked.meter, "peak": self.peak_text}
 
     @property
     def runs(self) -> list[Run]:
@@ -146,12 +145,12 @@ class Plan:
         """The workload of an entry, made."""
         return make_work(entry, self.base)
 
-    def again(self, iteration: Iteration) -> Iteration:
+    def again(self, iteration: Measuring) -> Measuring:
         """The next attempt at an iteration."""
         attempt = iteration.attempt + 1
-        identity = _digest([iteration.identity, attempt])[:16]
-        again = (iteration.run, iteration.repetition, attempt, iteration.cell)
-        return Iteration(identity, *again)
+        return replace(
+            iteration, identity=digest([iteration.identity, attempt])[:16], attempt=attempt
+        )
 
 
 def is_measurement(source: Document) -> bool:
@@ -160,7 +159,7 @@ def is_measurement(source: Document) -> bool:
     return isinstance(head, dict) and head.get("kind") == KIND
 
 
-def make(source: Document, asked: Asked = Asked()) -> Plan:
+def make(source: Document, asked: Asked = Asked()) -> MeasurementPlan:
     """Resolve a study into its plan. Raises InputError that names file, line and key.
 
     Nothing of the host is looked at but the files that the study names.
@@ -170,7 +169,7 @@ def make(source: Document, asked: Asked = Asked()) -> Plan:
     _check_parts(study, source, base)
     peak = _peak(study, source, base)
     identities = _Identities(study, base)
-    iterations: list[Iteration] = []
+    iterations: list[Measuring] = []
     for system in study.system:
         cells = list(_cells(study, system))
         inner = [
@@ -180,7 +179,7 @@ def make(source: Document, asked: Asked = Asked()) -> Plan:
         ]
         if study.study.order == "random":
             # Each system has an order of its own that does not depend on the others.
-            seed = int(_digest([study.study.seed, system.name])[:15], 16)
+            seed = int(digest([study.study.seed, system.name])[:15], 16)
             inner = [inner[place] for place in np.random.default_rng(seed).permutation(len(inner))]
         before, after = (_idle_run(system, when) for when in (BEFORE, AFTER))
         if study.study.idle_before:
@@ -188,7 +187,7 @@ def make(source: Document, asked: Asked = Asked()) -> Plan:
         if study.study.idle_after:
             inner.append(identities.iteration(after, 0, None))
         iterations += inner
-    return Plan(source, study, asked, tuple(iterations), *peak)
+    return MeasurementPlan(source, tuple(iterations), study, asked, *peak)
 
 
 def located(study: MeasurementStudy, base: Path) -> MeasurementStudy:
@@ -297,7 +296,7 @@ def _idle_run(system: SystemEntry, when: str) -> Run:
 
 
 def _run(load: str, system: str, label: str, settings: Mapping[str, Value]) -> Run:
-    return Run(load, system, "measured", label, settings, plf=0.0)
+    return Run(load, system, label, settings)
 
 
 class _Identities:
@@ -312,9 +311,10 @@ class _Identities:
             if scheme == "estimate" and Path(path).is_file():
                 meter["name"] = hashlib.sha256(Path(path).read_bytes()).hexdigest()
         self._base = base
+        self._seed = study.study.seed
         self._shared = {"study": head, "meters": meters, "wattio": version("wattio")}
 
-    def iteration(self, run: Run, repetition: int, cell: Cell | None) -> Iteration:
+    def iteration(self, run: Run, repetition: int, cell: Cell | None) -> Measuring:
         """The first attempt at a repetition of a run."""
         content = {**self._shared, "run": run.name, "repetition": repetition}
         if cell is not None:
@@ -323,7 +323,7 @@ class _Identities:
                 _with_files(cell.workload.options, self._base),
             )
             content["system"] = cell.system.module, cell.system.options
-        return Iteration(_digest(content)[:16], run, repetition, 0, cell)
+        return Measuring(digest(content)[:16], run, self._seed, repetition, cell)
 
 
 def _with_files(options: Mapping[str, Any], base: Path) -> dict[str, Any]:
@@ -333,8 +333,3 @@ def _with_files(options: Mapping[str, Any], base: Path) -> dict[str, Any]:
         if isinstance(value, str) and value and (base / value).is_file():
             found[key] = hashlib.sha256((base / value).read_bytes()).hexdigest()
     return found
-
-
-def _digest(content: object) -> str:
-    text = json.dumps(content, sort_keys=True, default=str)
-    return hashlib.sha256(text.encode()).hexdigest()

@@ -54,11 +54,11 @@ from pydantic import Field, model_validator
 from wattio.files import document
 from wattio.files.document import Document, Place, Strict, nearest
 from wattio.files.quantity import Seconds, SecondsOrZero, Watts
-from wattio.kinds.simulation.schema import Name
+from wattio.kinds.common import Name
+from wattio.knobs.knobs import Value
 
 KIND = "measurement"
 Label = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]{0,31}$")]
-Value = float | int | str
 
 
 class Head(Strict):

@@ -19,7 +19,7 @@ from wattio.kinds.measurement.schema import MeterEntry, Rules
 from wattio.meters.meter import Facts
 from wattio.recording import Samples
 from wattio.recording.samples import COLUMNS
-from wattio.results.catalog import Verdict
+from wattio.results.runs import Verdict
 from wattio.workloads.workload import Operation
 
 WITNESS = "witness"

@@ -1,16 +1,14 @@
-"""Comparison of two results, metric by metric, as ratios with confidence intervals.
+"""How two simulated runs are compared.
 
-Where both sides have several seeds or repetitions in common, whole iterations are drawn, in pairs.
-Where there is one run each, stretches of its latency windows are drawn (moving blocks), which says
-how steady the ratio is along the run, but nothing about other seeds.
+If both sides have several seeds or repetitions in common, whole iterations are drawn, in pairs. If
+there is one run each, stretches of its latency windows are drawn (moving blocks), which says how
+steady the ratio is along the run, but nothing about other seeds.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,10 +16,10 @@ from numpy.typing import NDArray
 from wattio.analysis import statistics
 from wattio.analysis.histogram import WindowHistograms
 from wattio.analysis.statistics import Interval
-from wattio.errors import InputError
-from wattio.files.document import nearest
 from wattio.kinds.simulation.folder import SimulationFolder
-from wattio.results.catalog import Recorded
+from wattio.results.compare import Ratio, Side
+from wattio.results.runs import WHOLE, Recorded
+from wattio.results.summary import SEED, estimates
 from wattio.simulator.simulation import Outcome
 
 METRICS = (
@@ -35,9 +33,6 @@ METRICS = (
 )
 """What is compared, in this order."""
 
-SEED = 1
-"""Seed of every bootstrap here: the same comparison always gives the same interval."""
-
 STRETCHES = 1200
 """Most stretches that the windows of a run are joined into before blocks of them are drawn."""
 
@@ -45,105 +40,64 @@ RESAMPLES = 1000
 """Draws for each interval."""
 
 
-@dataclass(frozen=True)
-class Side:
-    """A result folder, and the run in it where one is named."""
-
-    folder: SimulationFolder
-    run: str | None
-
-    @classmethod
-    def parse(cls, text: str) -> Side:
-        """Read `FOLDER` or `FOLDER:LOAD/POLICY`. Raises InputError for an unknown run."""
-        path, _, run = text.rpartition(":")
-        if not path or Path(text).exists():
-            return cls(SimulationFolder(Path(text)), None)
-        folder = SimulationFolder(Path(path))
-        known = list(dict.fromkeys(item.run.name for item in folder.iterations()))
-        if run not in known:
-            raise InputError(f"{path}: has no run {run!r}; {nearest(run, known)}")
-        return cls(folder, run)
-
-    def runs(self) -> dict[str, list[Recorded]]:
-        """Usable iterations of each run, or of the named one."""
-        found: dict[str, list[Recorded]] = {}
-        for item in self.folder.iterations():
-            if item.usable and self.run in (None, item.run.name):
-                found.setdefault(item.run.name, []).append(item)
-        return found
-
-
-@dataclass(frozen=True)
-class Ratio:
-    """One metric of two runs: both means, and second over first with its interval."""
-
-    first_run: str
-    second_run: str
-    metric: str
-    unit: str
-    first: float
-    second: float
-    ratio: Interval
-    drawn: str
-
-
-def compare(first: Side, second: Side) -> list[Ratio]:
-    """Every metric of every pair of runs. Raises InputError where no runs match.
-
-    Two named runs are compared whatever they are called; else runs of the same load and policy.
-    """
-    left, right = first.runs(), second.runs()
-    if first.run and second.run:
-        pairs = [(first.run, second.run)]
-    elif first.run or second.run:
-        name = first.run or second.run or ""
-        pairs = [(name, name)] if name in left and name in right else []
-    else:
-        pairs = [(name, name) for name in left if name in right]
-    if not all(name in left and other in right for name, other in pairs):
-        raise InputError("a run to be compared has no usable iteration")
-    if not pairs:
-        raise InputError(
-            f"nothing to compare: {first.folder.path} has {', '.join(left) or 'no run'};"
-            f" {second.folder.path} has {', '.join(right) or 'no run'}"
-        )
-    found: list[Ratio] = []
-    for name, other in pairs:
-        found += _ratios((first, left[name]), (second, right[other]))
-    return found
-
-
-def _ratios(first: tuple[Side, list[Recorded]], second: tuple[Side, list[Recorded]]) -> list[Ratio]:
-    left = {(item.seed, item.repetition): item for item in first[1]}
-    right = {(item.seed, item.repetition): item for item in second[1]}
-    common = sorted(left.keys() & right.keys())
+def ratios(first: Side, left: list[Recorded], second: Side, right: list[Recorded]) -> list[Ratio]:
+    """Every metric that both runs have."""
+    ours = {(item.seed, item.repetition): item for item in left}
+    theirs = {(item.seed, item.repetition): item for item in right}
+    common = sorted(ours.keys() & theirs.keys())
     if len(common) > 1:
-        pairs = [(left[key], right[key]) for key in common]
-        return [found for name in METRICS if (found := _over_pairs(name, pairs))]
-    key_left, key_right = (common * 2) if common else (min(left), min(right))
-    one, other = left[key_left], right[key_right]
-    parts = (
-        _Windows(first[0].folder.read_outcome(one)),
-        _Windows(second[0].folder.read_outcome(other)),
+        return _over_all_pairs([(ours[key], theirs[key]) for key in common])
+    key_left, key_right = (common * 2) if common else (min(ours), min(theirs))
+    one, other = ours[key_left], theirs[key_right]
+    parts = _windows(first, one), _windows(second, other)
+    return [
+        _ratio(name, [one], [other], _over_windows(name, *parts), "blocks of windows, one run each")
+        for name in METRICS
+        if name in one.metrics and name in other.metrics
+    ]
+
+
+def _over_all_pairs(pairs: list[tuple[Recorded, Recorded]]) -> list[Ratio]:
+    left, right = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
+    drawn = f"{len(pairs)} pairs of seeds"
+    return [
+        _ratio(name, left, right, _over_pairs(name, pairs), drawn)
+        for name in METRICS
+        if all(name in item.metrics for item in [*left, *right])
+    ]
+
+
+def _ratio(
+    metric: str,
+    left: Sequence[Recorded],
+    right: Sequence[Recorded],
+    interval: Interval,
+    drawn: str,
+) -> Ratio:
+    first, second = (
+        estimates([{metric: item.metrics[metric]} for item in items])[metric]
+        for items in (left, right)
     )
-    return [found for name in METRICS if (found := _over_windows(name, one, other, *parts))]
+    ratio = second.mean / first.mean if first.mean else math.nan
+    interval = Interval(ratio, interval.low, interval.high, interval.confidence)
+    names = left[0].run.name, right[0].run.name
+    return Ratio(*names, WHOLE, metric, first.unit, first, second, ratio, interval, drawn)
 
 
-def _over_pairs(metric: str, pairs: list[tuple[Recorded, Recorded]]) -> Ratio | None:
-    if any(metric not in item.metrics for pair in pairs for item in pair):
-        return None
+def _over_pairs(metric: str, pairs: list[tuple[Recorded, Recorded]]) -> Interval:
     values = np.array([[item.metrics[metric][0] for item in pair] for pair in pairs])
 
     def ratio(weights: NDArray[np.float64]) -> float:
         first, second = weights @ values
-        return float(second / first) if first else float("nan")
+        return float(second / first) if first else math.nan
 
     weights = statistics.independent_weights(len(pairs), SEED, RESAMPLES)
-    interval = statistics.bootstrap(ratio, weights, len(pairs))
-    first, second = values.mean(axis=0).tolist()
-    names = pairs[0][0].run.name, pairs[0][1].run.name
-    unit = pairs[0][0].metrics[metric][1]
-    return Ratio(*names, metric, unit, first, second, interval, f"{len(pairs)} pairs of seeds")
+    return statistics.bootstrap(ratio, weights, len(pairs))
+
+
+def _windows(side: Side, item: Recorded) -> _Windows:
+    assert isinstance(side.folder, SimulationFolder)
+    return _Windows(side.folder.read_outcome(item))
 
 
 class _Windows:
@@ -201,26 +155,14 @@ class _Windows:
         return top / bottom if bottom else float("nan")
 
 
-def _over_windows(
-    metric: str, one: Recorded, other: Recorded, left: _Windows, right: _Windows
-) -> Ratio | None:
-    if metric not in one.metrics or metric not in other.metrics:
-        return None
-
+def _over_windows(metric: str, left: _Windows, right: _Windows) -> Interval:
     def ratio(weights: NDArray[np.float64]) -> float:
         first = left.value(metric, weights[: left.size])
         second = right.value(metric, weights[left.size :])
-        return second / first if first else float("nan")
+        return second / first if first else math.nan
 
-    interval = statistics.bootstrap(
-        ratio, _block_weights(left.size, right.size), left.size + right.size
-    )
-    first, second = one.metrics[metric][0], other.metrics[metric][0]
-    estimate = second / first if first else float("nan")
-    interval = Interval(estimate, interval.low, interval.high, interval.confidence)
-    drawn = "blocks of windows, one run each"
-    names = one.run.name, other.run.name
-    return Ratio(*names, metric, one.metrics[metric][1], first, second, interval, drawn)
+    weights = _block_weights(left.size, right.size)
+    return statistics.bootstrap(ratio, weights, left.size + right.size)
 
 
 def _block_weights(left: int, right: int) -> Iterator[NDArray[np.float64]]:

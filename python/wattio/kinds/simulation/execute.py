@@ -2,50 +2,40 @@
 
 from __future__ import annotations
 
-import contextlib
-import signal
-import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Sequence
 
-from wattio.errors import InputError, ResultError
+from wattio.errors import InputError
+from wattio.executors.interrupts import undisturbed
 from wattio.executors.threads import Executor, Finished
 from wattio.files import document
 from wattio.kinds.simulation import metrics, plan, schema
 from wattio.kinds.simulation.folder import SimulationFolder
-from wattio.kinds.simulation.plan import BOUND_BY, REFERENCE, Iteration, Plan
-from wattio.results.catalog import Metrics, Recorded
+from wattio.kinds.simulation.plan import SimulationPlan
+from wattio.results.plan import Iteration
+from wattio.results.runs import WHOLE, Metrics, Recorded
 from wattio.simulator.native import Simulator
+from wattio.simulator.policies import BOUND_BY, REFERENCE
+from wattio.simulator.simulation import Request
 
 
-def prepare(source: document.Document, simulator: Simulator) -> Plan:
+def prepare(source: document.Document, simulator: Simulator) -> SimulationPlan:
     """Plan the simulation study in a document. Raises InputError."""
     return plan.make(source, schema.from_document(source), simulator)
 
 
-def resume(folder: SimulationFolder, simulator: Simulator) -> Plan:
-    """Plan a stopped study again. Raises ResultError where it is no longer the same study."""
-    source = folder.unchanged_source()
-    again = prepare(source, simulator)
-    if [iteration.identity for iteration in again.iterations] != folder.machine()["plan"]:
-        raise ResultError(
-            f"{folder.path}: a server, trace, profile or wattio itself has changed since it was"
-            " begun; its iterations would not belong together; run the study anew"
-        )
+def resume(folder: SimulationFolder, simulator: Simulator) -> SimulationPlan:
+    """Plan a stopped study again. Raises ResultError if it is no longer the same study."""
+    again = prepare(folder.unchanged_source(), simulator)
+    folder.check_again(again)
     return again
 
 
-def remaining(plan_: Plan, folder: SimulationFolder) -> list[Iteration]:
-    """The iterations of a plan that the folder does not hold yet."""
-    done = {item.identity for item in folder.iterations()}
-    return [iteration for iteration in plan_.iterations if iteration.identity not in done]
-
-
 def execute(
-    iterations: list[Iteration],
+    iterations: Sequence[Iteration[Request]],
     folder: SimulationFolder,
     executor: Executor,
     simulator: Simulator,
-    ended: Callable[[Iteration], None] = lambda _: None,
+    ended: Callable[[Iteration[Request]], None] = lambda _: None,
 ) -> None:
     """Run iterations, keep each as it ends, and relate them to their native twins.
 
@@ -54,14 +44,14 @@ def execute(
     """
     catalog = folder.catalog()
 
-    def keep(iteration: Iteration, finished: Finished) -> None:
+    def keep(iteration: Iteration[Request], finished: Finished) -> None:
         outcome = finished.outcome
         with undisturbed():
             folder.write_outcome(iteration.identity, outcome)
             found = metrics.of_outcome(outcome)
             head = (iteration.identity, iteration.run, iteration.seed, iteration.repetition)
             judged = tuple(metrics.verdicts(outcome))
-            recorded = Recorded(*head, iteration.request.seed, judged, found)
+            recorded = Recorded(*head, iteration.request.seed, judged, {WHOLE: found})
             catalog.add(recorded, finished.phases, "simulation")
         ended(iteration)
 
@@ -76,28 +66,12 @@ def execute(
             catalog.close()
 
 
-@contextlib.contextmanager
-def undisturbed() -> Iterator[None]:
-    """Hold Ctrl-C back until what is being written is whole; then raise KeyboardInterrupt."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    held: list[int] = []
-    before = signal.signal(signal.SIGINT, lambda number, _: held.append(number))
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
-    if held:
-        raise KeyboardInterrupt
-
-
 def relations(folder: SimulationFolder, simulator: Simulator) -> dict[str, Metrics]:
     """Metrics of every iteration against its native twin and the oracle, from the files kept."""
     found: dict[str, Metrics] = {}
     groups: dict[tuple[str, int, int], list[Recorded]] = {}
     for item in folder.iterations():
-        groups.setdefault((item.run.load, item.seed, item.repetition), []).append(item)
+        groups.setdefault((item.run.subject, item.seed, item.repetition), []).append(item)
     for group in groups.values():
         native = next((item for item in group if item.run.policy == REFERENCE), None)
         if native is None:

@@ -9,8 +9,9 @@ import numpy as np
 
 from wattio.analysis import efficiency, energy
 from wattio.analysis.histogram import WindowHistograms, percentile
-from wattio.results.catalog import Metrics, Verdict
 from wattio.results.recompute import BALANCE_LIMIT
+from wattio.results.runs import Metrics, Verdict
+from wattio.results.states import PERCENTILES, STATE_OF
 from wattio.simulator.simulation import Outcome
 
 UNITS = {
@@ -40,19 +41,11 @@ UNITS = {
 COMPONENTS = ("cores", "drives", "rest")
 """The parts of a server whose energy is accounted for one by one."""
 
-STATES = ("unstable", "stable", "idle")
-"""States of a policy, in the order of their numbers in the windows' `state`."""
-
-STATE_OF = {"learning": "unstable", "guarding": "unstable", "saving": "stable"}
-"""Modes of other laws than PACER, by the state that comes to the same: full speed, or saving."""
-
 RELATIVE = ("iops", "iops_per_watt", "latency_us_mean", "latency_us_p99", "background_rate")
 """Metrics that are also given as a ratio to the native twin."""
 
 LITTLE_LIMIT = 1e-3
 """Deviation from Little's law beyond what the ends of a run explain."""
-
-PERCENTILES = {"latency_us_p50": 0.5, "latency_us_p99": 0.99, "latency_us_p999": 0.999}
 
 
 def of_outcome(outcome: Outcome) -> Metrics:

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from wattio.kinds.simulation.plan import BOUND_BY, REFERENCE
-from wattio.kinds.simulation.summary import Row
+from wattio.results.summary import Row
+from wattio.simulator.policies import BOUND_BY, REFERENCE
 
 LOADS_MIN = 4
 """With fewer loads their own tables say it all."""
@@ -40,24 +40,24 @@ class Overall:
 def of(rows: Sequence[Row]) -> list[Overall]:
     """Each policy over all loads, in the order of the study; empty for few loads."""
     subjects = [row for row in rows if row.run.sweep_of is None and row.run.policy != REFERENCE]
-    loads = {row.run.load for row in subjects}
+    loads = {row.run.subject for row in subjects}
     if len(loads) < LOADS_MIN:
         return []
-    labels = list(dict.fromkeys(row.run.label for row in subjects))
-    return [_of([row for row in subjects if row.run.label == label]) for label in labels]
+    labels = list(dict.fromkeys(row.run.condition for row in subjects))
+    return [_of([row for row in subjects if row.run.condition == label]) for label in labels]
 
 
 def _of(rows: list[Row]) -> Overall:
     judged = [row.bound_kept for row in rows if row.bound_kept is not None]
-    latencies = [found for row in rows if (found := row.get("relative_latency_us_mean"))]
-    savings = [found for row in rows if (found := row.get("saving_share")) is not None]
+    latencies = [found for row in rows if (found := row.mean("relative_latency_us_mean"))]
+    savings = [found for row in rows if (found := row.mean("saving_share")) is not None]
     captured = [
         found if sound(row) else 0.0
         for row in rows
-        if (found := row.get("captured_share")) is not None and row.run.policy != BOUND_BY
+        if (found := row.mean("captured_share")) is not None and row.run.policy != BOUND_BY
     ]
     return Overall(
-        label=rows[0].run.label,
+        label=rows[0].run.condition,
         loads=len(rows),
         kept=sum(judged),
         judged=len(judged),
@@ -75,7 +75,7 @@ def sound(row: Row) -> bool:
 
 
 def _does_background(row: Row) -> bool:
-    rate = row.get("relative_background_rate")
+    rate = row.mean("relative_background_rate")
     return rate is None or rate >= BACKGROUND_FLOOR
 
 

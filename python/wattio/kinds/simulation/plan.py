@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
@@ -12,59 +11,53 @@ from typing import Any
 
 from wattio.errors import InputError
 from wattio.files.document import Document, nearest
-from wattio.kinds.simulation.schema import LoadEntry, PolicyEntry, SimulationStudy
+from wattio.kinds.common import PolicyEntry
+from wattio.kinds.simulation.schema import LoadEntry, SimulationStudy
+from wattio.results.plan import Iteration, Plan, digest
 from wattio.results.runs import Run
 from wattio.simulator import profile
 from wattio.simulator.native import Simulator
+from wattio.simulator.policies import BOUND_BY, REFERENCE
 from wattio.simulator.profile import SegmentEntry
 from wattio.simulator.simulation import Request, Setting
-
-REFERENCE = "native"
-"""The policy that every other one is compared with."""
-
-BOUND_BY = "oracle"
-"""The policy that no other one can beat under the same bound."""
-
 
 _FILES = ("trace", "profile")
 """Keys of a load's request whose value is the path of a file."""
 
 
 @dataclass(frozen=True)
-class Iteration:
-    """One run under one seed. `identity` is the hash of everything that decides its result."""
+class SimulationPlan(Plan):
+    """All iterations of a study, the inputs they read and the study with every default."""
 
-    identity: str
-    run: Run
-    seed: int
-    repetition: int
-    request: Request
+    study: SimulationStudy
+    servers: dict[str, dict[str, Any]]
+    loads: dict[str, dict[str, Any]]
+    filled: dict[str, Any]
+
+    kind = "simulation"
 
     @property
     def name(self) -> str:
-        """How a progress line names it."""
-        again = f" repetition {self.repetition + 1}" if self.repetition else ""
-        return f"{self.run.name} seed {self.seed}{again}"
-
-
-@dataclass(frozen=True)
-class Plan:
-    """All iterations of a study, the inputs they read and the study with every default."""
-
-    source: Document
-    study: SimulationStudy
-    resolved: dict[str, Any]
-    servers: dict[str, dict[str, Any]]
-    loads: dict[str, dict[str, Any]]
-    iterations: tuple[Iteration, ...]
+        """The study's name."""
+        return self.study.study.name
 
     @property
-    def short_hash(self) -> str:
-        """Seven hexadecimal digits over the identities of all iterations."""
-        return _digest([iteration.identity for iteration in self.iterations])[:7]
+    def resolved(self) -> dict[str, Any]:
+        """The study with every default filled in, and paths whole."""
+        return self.filled
+
+    @property
+    def inputs(self) -> dict[str, Any]:
+        """Server descriptions and loads as they were read."""
+        return {"servers": self.servers, "loads": self.loads}
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """The seeds."""
+        return {"seeds": self.study.study.seeds}
 
 
-def make(source: Document, study: SimulationStudy, simulator: Simulator) -> Plan:
+def make(source: Document, study: SimulationStudy, simulator: Simulator) -> SimulationPlan:
     """Resolve a study into its plan. Raises InputError that names file, line and key."""
     base = source.path.resolve().parent
     policies = _policies(source, study, simulator)
@@ -102,14 +95,14 @@ def make(source: Document, study: SimulationStudy, simulator: Simulator) -> Plan
         for seed in study.study.seeds
         for repetition in range(study.study.repetitions)
     )
-    return Plan(source, study, resolved, servers, loads, iterations)
+    return SimulationPlan(source, iterations, study, servers, loads, resolved)
 
 
 def derived_seed(seed: int, repetition: int) -> int:
     """The seed of a repetition: the given one for the first, a hash of both for the others."""
     if repetition == 0:
         return seed
-    return int(_digest([seed, repetition])[:15], 16)
+    return int(digest([seed, repetition])[:15], 16)
 
 
 def _policies(source: Document, study: SimulationStudy, simulator: Simulator) -> list[PolicyEntry]:
@@ -145,8 +138,8 @@ def _runs(
     for load in every:
         for policy in policies:
             if load in (policy.loads or every):
-                plf = _bound(policy.settings, study)
-                yield Run(load, servers[load], policy.name, policy.shown, policy.settings, plf)
+                facts = _facts(policy.name, policy.settings, study)
+                yield Run(load, servers[load], policy.shown, policy.settings, facts)
     for index, sweep in enumerate(study.sweep):
         base = next(entry for entry in policies if entry.shown == sweep.policy)
         if sweep.setting not in base.settings:
@@ -163,15 +156,15 @@ def _runs(
                 if settings == base.settings and load in (base.loads or every):
                     continue  # The policy itself is this point of the sweep.
                 label = f"{base.shown} {sweep.setting}={value}"
-                plf = _bound(settings, study)
-                yield Run(
-                    load, servers[load], base.name, label, settings, plf, base.shown, sweep.setting
-                )
+                facts = _facts(base.name, settings, study)
+                swept = {"sweep_of": base.shown, "sweep_setting": sweep.setting}
+                yield Run(load, servers[load], label, settings, facts | swept)
 
 
-def _bound(settings: Mapping[str, Setting], study: SimulationStudy) -> float:
-    plf = settings.get("plf", study.study.plf)
-    return float(plf)
+def _facts(
+    policy: str, settings: Mapping[str, Setting], study: SimulationStudy
+) -> dict[str, Setting]:
+    return {"policy": policy, "plf": float(settings.get("plf", study.study.plf))}
 
 
 def _iteration(
@@ -181,9 +174,9 @@ def _iteration(
     study: SimulationStudy,
     servers: Mapping[str, Mapping[str, Any]],
     loads: Mapping[str, Mapping[str, Any]],
-) -> Iteration:
-    entry = next(entry for entry in study.load if entry.name == run.load)
-    facts = loads[run.load]
+) -> Iteration[Request]:
+    entry = next(entry for entry in study.load if entry.name == run.subject)
+    facts = loads[run.subject]
     request = Request(
         server=facts["server"],
         policy=run.policy,
@@ -206,8 +199,8 @@ def _iteration(
     content["load"] = asked | facts["identity"]
     content["wattio"] = version("wattio")
     # The same request may stand in a study twice, under two labels or seeds.
-    content["run"] = [run.load, run.label, seed, repetition]
-    return Iteration(_digest(content)[:16], run, seed, repetition, request)
+    content["run"] = [run.subject, run.condition, seed, repetition]
+    return Iteration(digest(content)[:16], run, seed, repetition, request)
 
 
 def _described(facts: Mapping[str, Any]) -> str:
@@ -232,7 +225,7 @@ def _load_facts(base: Path, entry: LoadEntry, source: Document, index: int) -> d
     path = _located(base, str(entry.trace or entry.profile))
     if entry.trace:
         try:
-            identity = {"trace": _file_digest(Path(path))}
+            identity = {"trace": _filedigest(Path(path))}
         except OSError as error:
             message = f"{path} cannot be read: {error.strerror}"
             raise source.error(("load", index, "trace"), message) from None
@@ -275,11 +268,6 @@ def _located(base: Path, path: str) -> str:
     return str((base / path).resolve())
 
 
-def _file_digest(path: Path) -> str:
+def _filedigest(path: Path) -> str:
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def _digest(content: object) -> str:
-    text = json.dumps(content, sort_keys=True, default=str)
-    return hashlib.sha256(text.encode()).hexdigest()

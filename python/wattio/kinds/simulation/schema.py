@@ -39,17 +39,13 @@ from wattio.errors import InputError
 from wattio.files import document
 from wattio.files.document import Document, Strict, nearest
 from wattio.files.quantity import Seconds, SecondsOrZero
+from wattio.kinds.common import Name, PolicyEntry, Scale, Seed, kind_of
 from wattio.kinds.simulation import trace_set
 from wattio.kinds.simulation.trace_set import TraceSetEntry
+from wattio.results.runs import Setting
 from wattio.simulator.profile import PatternName, Pressure, Rate, SegmentEntry
 
-Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._+=, -]{0,63}$")]
-Scale = Annotated[float, Field(gt=0, le=1e6)]
 Plf = Annotated[float, Field(gt=0, le=10)]
-Setting = float | int | bool | str
-Seed = Annotated[int, Field(ge=0, lt=2**63)]
-
-KINDS = ("simulation", "measurement", "fleet")
 
 
 class SimulationHead(Strict):
@@ -144,20 +140,6 @@ class LoadEntry(Strict):
         return {key: value for key, value in shown.items() if key not in foreign}
 
 
-class PolicyEntry(Strict):
-    """`[[policy]]`: a policy with its settings, under a label that reports show."""
-
-    name: str
-    label: Name | None = None
-    settings: dict[str, Setting] = Field(default_factory=dict)
-    loads: list[str] | None = None
-
-    @property
-    def shown(self) -> str:
-        """The label, or the name where no label is given."""
-        return self.label or self.name
-
-
 class SweepEntry(Strict):
     """`[[sweep]]`: one setting of one policy over several values."""
 
@@ -200,18 +182,6 @@ def _with_traces(study: SimulationStudy, source: Document) -> SimulationStudy:
         raise source.error(("traces", "folder"), str(error)) from None
     loads = [document.check(LoadEntry, load, "traces") for load in made.loads]
     return study.model_copy(update={"load": [*study.load, *loads]})
-
-
-def kind_of(source: Document) -> str:
-    """The kind of study that a document is, one of `KINDS`. Raises InputError."""
-    head = source.content.get("study")
-    kind = head.get("kind") if isinstance(head, dict) else None
-    if head is None:
-        raise InputError(f"{source.path}: is not a study: it has no table [study]")
-    if kind not in KINDS:
-        what = "is required; " if kind is None else f"{kind!r} is not known; "
-        raise source.error(("study", "kind"), what + nearest(str(kind or ""), KINDS))
-    return str(kind)
 
 
 def _check_names(study: SimulationStudy, source: Document) -> None:

@@ -10,9 +10,9 @@ from matplotlib.lines import Line2D
 from wattio.kinds.fleet import summary
 from wattio.kinds.fleet.schema import FleetStudy
 from wattio.kinds.fleet.summary import Policy
-from wattio.kinds.simulation.plan import REFERENCE
 from wattio.report import drawing
 from wattio.report.drawing import WIDTH, Drawn, Table
+from wattio.simulator.policies import REFERENCE
 
 _BINS = 30
 
@@ -33,7 +33,7 @@ def savings(found: list[Policy]) -> Drawn:
     high = max(float(share.max()) for share in shares)
     edges = np.linspace(min(low, 0.0), max(high, 0.01), _BINS + 1)
     drawn, axes = drawing.figure(WIDTH, 3.2)
-    table: Table = [["saving_from", "saving_to", *(policy.run.label for policy in found)]]
+    table: Table = [["saving_from", "saving_to", *(policy.run.condition for policy in found)]]
     counts = [np.histogram(share, edges)[0] for share in shares]
     for policy, count, stroke in zip(found, counts, _strokes(found), strict=True):
         axes[0].stairs(
@@ -42,7 +42,7 @@ def savings(found: list[Policy]) -> Drawn:
             color=stroke.colour,
             linestyle=stroke.dashes,
             linewidth=stroke.width,
-            label=policy.run.label,
+            label=policy.run.condition,
         )
     axes[0].set_xlabel("power saved against native (%)")
     axes[0].set_ylabel("servers")
@@ -81,7 +81,7 @@ def saving_by_load(found: list[Policy], members: list[dict[str, Any]]) -> Drawn:
                 alpha=dense,
             )
             rows = zip(chosen, rate.tolist(), saved_w.tolist(), strict=True)
-            table += [[at, kind, policy.run.label, of, saved] for at, of, saved in rows]
+            table += [[at, kind, policy.run.condition, of, saved] for at, of, saved in rows]
         axis.set_ylabel(f"saved (W)\n{kind.rsplit('/', 1)[-1]}")
         axis.set_xscale("log")
     axes[-1].set_xlabel("mean rate of the server (I/Os a second)")
@@ -112,7 +112,7 @@ def bound(found: list[Policy], study: FleetStudy) -> Drawn:
             linewidth=stroke.width,
         )
         rows = zip(shares.tolist(), ratios.tolist(), strict=True)
-        table += [[policy.run.label, share, ratio] for share, ratio in rows]
+        table += [[policy.run.condition, share, ratio] for share, ratio in rows]
     axes[0].axvline(1.0, color="#a40e26", linewidth=1.2)
     axes[0].annotate(
         "limit",
@@ -150,7 +150,7 @@ def _handles(found: list[Policy]) -> list[Line2D]:
             linewidth=stroke.width,
             marker=stroke.marker,
             markersize=4,
-            label=policy.run.label,
+            label=policy.run.condition,
         )
         for policy, stroke in zip(found, _strokes(found), strict=True)
     ]

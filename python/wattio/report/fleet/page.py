@@ -12,11 +12,11 @@ from wattio.kinds.fleet import summary
 from wattio.kinds.fleet.folder import COLUMNS, FleetFolder
 from wattio.kinds.fleet.schema import FleetStudy
 from wattio.kinds.fleet.summary import Policy
-from wattio.kinds.simulation.plan import REFERENCE
 from wattio.report import rendering
 from wattio.report.drawing import Table
 from wattio.report.fleet import figures
 from wattio.report.phrases import number, percent
+from wattio.simulator.policies import REFERENCE
 
 _TOLD_MOST = 20
 """So many servers over the bound are named on the page; all are in the table."""
@@ -86,8 +86,9 @@ def headline(policy: Policy | None, study: FleetStudy) -> str:
     watts, euro = _unit(policy, "saving_w", "W"), _unit(policy, "saving_eur_year", "EUR")
     tonnes = _unit(policy, "saving_co2_t_year", "t")
     return (
-        f"{policy.run.label} would {change} of the power of these {whole(study.servers)} servers"
-        f" ({interval}): {watts}, {euro} and {tonnes} of CO\N{SUBSCRIPT TWO} a year, {kept}."
+        f"{policy.run.condition} would {change} of the power of these {whole(study.servers)}"
+        f" servers ({interval}): {watts}, {euro} and {tonnes} of CO\N{SUBSCRIPT TWO} a year,"
+        f" {kept}."
     )
 
 
@@ -133,7 +134,7 @@ def _policy_row(policy: Policy) -> dict[str, Any]:
     low, high = policy.get("saving_share_low"), policy.get("saving_share_high")
     skipped = (policy.get("windows_skipped") or 0.0) / max(policy.get("windows") or 1.0, 1.0)
     return {
-        "label": policy.run.label,
+        "label": policy.run.condition,
         "settings": policy.run.settings,
         "subject": compared,
         "power": f"{(policy.get('power_w_fleet') or 0.0) / 1000:.2f}",
@@ -169,7 +170,7 @@ def _load(source: dict[str, Any]) -> str:
 def _over(policy: Policy, study: FleetStudy, members: list[dict[str, Any]]) -> dict[str, Any]:
     over = summary.breakers(policy, study)
     rows = [_server(at, members) | {"ratio": ratio} for at, ratio in over[:_TOLD_MOST]]
-    return {"label": policy.run.label, "all": len(over), "rows": rows}
+    return {"label": policy.run.condition, "all": len(over), "rows": rows}
 
 
 def _top(policy: Policy, study: FleetStudy, members: list[dict[str, Any]]) -> dict[str, Any]:
@@ -185,12 +186,12 @@ def _top(policy: Policy, study: FleetStudy, members: list[dict[str, Any]]) -> di
             | {"share": percent(saved_w / native_w, 1), "kept": not ratio > 1}
             | {"ratio": None if np.isnan(ratio) else ratio}
         )
-    return {"label": policy.run.label, "rows": rows}
+    return {"label": policy.run.condition, "rows": rows}
 
 
 def _placing(policy: Policy) -> dict[str, Any]:
     return {
-        "label": policy.run.label,
+        "label": policy.run.condition,
         "servers": whole(policy.get("estimated_placing_servers")),
         "needed": whole(policy.get("estimated_placing_servers_needed")),
         "saving": _unit(policy, "estimated_placing_saving_w", "W"),
@@ -203,7 +204,9 @@ def _metrics(found: list[Policy]) -> Table:
     """Every metric of the fleet, policy by policy."""
     rows: Table = [["policy", "metric", "value", "unit"]]
     for policy in found:
-        rows += [[policy.run.label, name, *value] for name, value in sorted(policy.metrics.items())]
+        rows += [
+            [policy.run.condition, name, *value] for name, value in sorted(policy.metrics.items())
+        ]
     return rows
 
 
@@ -214,7 +217,7 @@ def _servers(found: list[Policy], study: FleetStudy, members: list[dict[str, Any
         ratios = summary.relative(policy.columns, policy.native, study)
         for at, member in enumerate(members):
             values = [float(policy.columns[name][at]) for name in COLUMNS]
-            head = [at, member["group"], policy.run.label, float(policy.saved_w[at])]
+            head = [at, member["group"], policy.run.condition, float(policy.saved_w[at])]
             cells = [float(ratios[at]), *values]
             rows.append([*head, *("" if np.isnan(cell) else cell for cell in cells)])
     return rows

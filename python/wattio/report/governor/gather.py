@@ -14,7 +14,7 @@ from wattio.analysis.histogram import Counts, Edges
 from wattio.kinds.governor.folder import GovernorFolder
 from wattio.kinds.governor.journal import Event, Machine, Summary
 from wattio.report.drawing import POINTS
-from wattio.results.catalog import Phase, Recorded
+from wattio.results.runs import Phase, Recorded
 from wattio.results.samples import quoted
 
 Series = dict[str, NDArray[Any]]

@@ -20,7 +20,7 @@ from wattio.report.measurement.figures import called, labelled
 from wattio.report.measurement.gather import Measured
 from wattio.report.measurement.power import SESSIONS_MAX, Seen
 from wattio.report.measurement.samples import SUM, Curve, Looked, Series, Stretch
-from wattio.results.catalog import Recorded
+from wattio.results.runs import Recorded
 
 _SHADES = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00")
 _PALE = 0.18
@@ -45,7 +45,7 @@ def sessions(seen: Seen, found: Measured) -> list[Drawn]:
 
 def of_workload(name: str, seen: Seen, found: Measured) -> Drawn | None:
     """An iteration of a workload on each system, its phases shaded."""
-    items = [item for item in power.chosen(found) if item.run.load == name]
+    items = [item for item in power.chosen(found) if item.run.subject == name]
     if not items:
         return None
     text = "One usable iteration on each system."
@@ -213,7 +213,7 @@ def _iterations(axis: Axes, session: str, at: _Time, found: Measured) -> list[An
         if record.session != session:
             continue
         start, end = (at(end.monotonic_ns / 1e9) for end in (record.start, record.end))
-        load = item.run.load
+        load = item.run.subject
         if load == IDLE:
             shade, label = _IDLE, "ready-idle"
         else:

@@ -10,15 +10,15 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
-from wattio.kinds.measurement.summary import PhaseRow
 from wattio.report import drawing
 from wattio.report.drawing import WIDTH, Drawn, Table
 from wattio.report.measurement.gather import Measured, PhasePart, WorkloadPart
+from wattio.results.summary import Row
 
 Value = tuple[float, float | None]
 """What is drawn, and half the length of its error bar where there is one."""
 
-ValueOf = Callable[[PhaseRow], Value | None]
+ValueOf = Callable[[Row], Value | None]
 
 UNITS = {
     "throughput_mib_s": "throughput (MiB/s)",
@@ -151,7 +151,7 @@ def _products(part: WorkloadPart, phases: Sequence[PhasePart], found: Measured) 
     return Drawn("edp", title, text, alternative, drawing.svg(drawn), table)
 
 
-def product(phase: PhasePart, row: PhaseRow, weight: int, net: bool = False) -> Value | None:
+def product(phase: PhasePart, row: Row, weight: int, net: bool = False) -> Value | None:
     """A row's normalised energy-delay product, where it is in a comparison."""
     for comparison in phase.comparisons:
         found = (comparison.net if net else comparison.products)[weight]
@@ -171,7 +171,7 @@ def labelled(text: str, found: Measured) -> str:
 
 
 def _metric(name: str) -> ValueOf:
-    def value(row: PhaseRow) -> Value | None:
+    def value(row: Row) -> Value | None:
         found = row.get(name)
         return None if found is None else (found.mean, found.deviation)
 

@@ -12,10 +12,10 @@ from wattio.kinds.measurement.folder import MeasurementFolder
 from wattio.kinds.measurement.plan import IDLE
 from wattio.kinds.measurement.record import Record
 from wattio.kinds.measurement.schema import MeasurementStudy, MeterEntry
-from wattio.kinds.measurement.summary import PhaseRow, last_attempts, normalised_edp, rows
+from wattio.kinds.measurement.summary import normalised_edp
 from wattio.meters.meter import Facts
-from wattio.results.catalog import Recorded
-from wattio.results.runs import Run
+from wattio.results.runs import Recorded, Run
+from wattio.results.summary import Row, last_attempts, rows
 
 CLIENTS = "clients"
 
@@ -28,14 +28,14 @@ class Line:
     """A curve, or a row of bars: its name, and its row at each place of the x axis."""
 
     label: str
-    rows: tuple[PhaseRow | None, ...]
+    rows: tuple[Row | None, ...]
 
 
 @dataclass(frozen=True)
 class Comparison:
     """Rows whose energy-delay products are compared, and the products by weight, then run."""
 
-    rows: tuple[PhaseRow, ...]
+    rows: tuple[Row, ...]
     products: dict[int, dict[str, float]]
     net: dict[int, dict[str, float]]
 
@@ -49,9 +49,9 @@ class Naming:
 
     def of(self, run: Run, without: str = "") -> str:
         """What is different about a run, in short."""
-        parts = [run.server] if self.systems > 1 or not self.varied else []
+        parts = [run.system] if self.systems > 1 or not self.varied else []
         parts += [_setting(run, name) for name in self.varied if name != without]
-        return ", ".join(parts) or run.server
+        return ", ".join(parts) or run.system
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class PhasePart:
     """One phase of a workload on everything that it was measured on."""
 
     name: str
-    rows: tuple[PhaseRow, ...]
+    rows: tuple[Row, ...]
     lines: tuple[Line, ...]
     comparisons: tuple[Comparison, ...]
     names: Naming
@@ -85,7 +85,7 @@ class PhasePart:
         """The metric of its rate for each watt."""
         return "iops_per_watt" if self.rate == "iops" else "mib_per_joule"
 
-    def used(self) -> list[PhaseRow]:
+    def used(self) -> list[Row]:
         """Rows with an iteration that may be used."""
         return [row for row in self.rows if row.used]
 
@@ -98,7 +98,7 @@ class WorkloadPart:
     x_name: str | None
     x_labels: tuple[str, ...]
     phases: tuple[PhasePart, ...]
-    rows: tuple[PhaseRow, ...]
+    rows: tuple[Row, ...]
 
 
 @dataclass(frozen=True)
@@ -113,7 +113,7 @@ class Measured:
     iterations: list[Recorded]
     records: dict[str, Record]
     workloads: list[WorkloadPart]
-    idle: list[PhaseRow]
+    idle: list[Row]
 
     @property
     def last(self) -> list[Recorded]:
@@ -157,7 +157,7 @@ def gather(path: Path) -> Measured:
     records = {item.identity: folder.record(item.identity) for item in iterations}
     order = _Order(book.study, iterations, records)
     found = order.sorted(rows(iterations))
-    idle = [row for row in found if row.run.load == IDLE]
+    idle = [row for row in found if row.run.subject == IDLE]
     workloads = [
         part
         for entry in book.study.workload
@@ -178,17 +178,17 @@ class _Order:
         ran: dict[tuple[str, str], int] = {}
         for item in iterations:
             for phase in records[item.identity].phases:
-                ran.setdefault((item.run.load, phase.span.name), len(ran))
+                ran.setdefault((item.run.subject, phase.span.name), len(ran))
         self._ran = ran
 
-    def sorted(self, found: Sequence[PhaseRow]) -> list[PhaseRow]:
+    def sorted(self, found: Sequence[Row]) -> list[Row]:
         return sorted(found, key=self._key)
 
-    def _key(self, row: PhaseRow) -> tuple[Any, ...]:
+    def _key(self, row: Row) -> tuple[Any, ...]:
         values = [self.place(name, row.run.settings.get(name)) for name in (CLIENTS, *self.knobs)]
-        phase = self._ran.get((row.run.load, row.phase), len(self._ran))
-        label = 0 if row.run.label.endswith("before") else 1
-        return phase, self.systems.index(row.run.server), values, label
+        phase = self._ran.get((row.run.subject, row.phase), len(self._ran))
+        label = 0 if row.run.condition.endswith("before") else 1
+        return phase, self.systems.index(row.run.system), values, label
 
     def place(self, name: str, value: object) -> float:
         """Where a value of a setting stands among the others."""
@@ -199,9 +199,9 @@ class _Order:
 
 
 def _workload(
-    name: str, found: Sequence[PhaseRow], order: _Order, study: MeasurementStudy
+    name: str, found: Sequence[Row], order: _Order, study: MeasurementStudy
 ) -> WorkloadPart | None:
-    own = [row for row in found if row.run.load == name]
+    own = [row for row in found if row.run.subject == name]
     if not own:
         return None
     runs = list({row.run.name: row.run for row in own}.values())
@@ -212,12 +212,12 @@ def _workload(
     ]
     x_name = varied[0] if varied else None
     if x_name is None:
-        x_labels = [system for system in order.systems if system in {run.server for run in runs}]
+        x_labels = [system for system in order.systems if system in {run.system for run in runs}]
     else:
         values = {str(run.settings.get(x_name)) for run in runs}
         x_labels = sorted(values, key=lambda value: order.place(x_name, value))
     phases = []
-    names = Naming(len({run.server for run in runs}), tuple(varied))
+    names = Naming(len({run.system for run in runs}), tuple(varied))
     for phase in dict.fromkeys(row.phase for row in own if row.phase):
         rows_ = tuple(row for row in own if row.phase == phase)
         lines = _lines(rows_, x_name, x_labels, varied[1:])
@@ -227,15 +227,15 @@ def _workload(
 
 
 def _lines(
-    own: Sequence[PhaseRow], x_name: str | None, x_labels: Sequence[str], others: Sequence[str]
+    own: Sequence[Row], x_name: str | None, x_labels: Sequence[str], others: Sequence[str]
 ) -> tuple[Line, ...]:
     """Rows by series: the system, and settings that vary beside the x axis."""
     if x_name is None:
-        by_system: dict[str, PhaseRow] = {row.run.server: row for row in own}
+        by_system: dict[str, Row] = {row.run.system: row for row in own}
         return (Line("", tuple(by_system.get(label) for label in x_labels)),)
-    series: dict[str, dict[str, PhaseRow]] = {}
+    series: dict[str, dict[str, Row]] = {}
     for row in own:
-        label = ", ".join([row.run.server, *(_setting(row.run, name) for name in others)])
+        label = ", ".join([row.run.system, *(_setting(row.run, name) for name in others)])
         series.setdefault(label, {})[str(row.run.settings.get(x_name))] = row
     return tuple(
         Line(label, tuple(places.get(at) for at in x_labels)) for label, places in series.items()
@@ -250,20 +250,20 @@ def _setting(run: Run, name: str) -> str:
     return f"{name} {value}"
 
 
-def _comparisons(own: Sequence[PhaseRow], weights: Sequence[int]) -> list[Comparison]:
+def _comparisons(own: Sequence[Row], weights: Sequence[int]) -> list[Comparison]:
     """Over all rows where they did equal work; else over those of equally many clients."""
     used = [row for row in own if row.used]
     whole = _comparison(used, weights)
     if whole is not None:
         return [whole]
-    groups: dict[str, list[PhaseRow]] = {}
+    groups: dict[str, list[Row]] = {}
     for row in used:
         groups.setdefault(str(row.run.settings.get(CLIENTS)), []).append(row)
     parts = [_comparison(group, weights) for group in groups.values()]
     return [part for part in parts if part is not None]
 
 
-def _comparison(among: Sequence[PhaseRow], weights: Sequence[int]) -> Comparison | None:
+def _comparison(among: Sequence[Row], weights: Sequence[int]) -> Comparison | None:
     if len(among) < 2:
         return None
     products = {weight: normalised_edp(among, weight) for weight in weights}

@@ -76,7 +76,7 @@ def _part(part: WorkloadPart, seen: Seen, found: Measured, target: Path) -> dict
 
 def _view(found: Measured) -> dict[str, Any]:
     """What the template shows beside the workloads."""
-    usable = any(item.usable for item in found.last if item.run.load != "idle")
+    usable = any(item.usable for item in found.last if item.run.subject != "idle")
     events = [
         (session, event)
         for session in found.folder.sessions()
@@ -139,9 +139,9 @@ def _made(found: Measured) -> dict[str, Any]:
     workloads: dict[str, Any] = {}
     for item in found.iterations:
         record = found.records[item.identity]
-        systems.setdefault(item.run.server, record.system)
+        systems.setdefault(item.run.system, record.system)
         if record.module is not None:
-            workloads.setdefault(f"{item.run.load} ({record.module})", record.workload)
+            workloads.setdefault(f"{item.run.subject} ({record.module})", record.workload)
     dropped = [record.caches_dropped for record in found.records.values() if record.module]
     head = found.study.study
     return {

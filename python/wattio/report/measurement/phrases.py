@@ -7,9 +7,9 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from wattio.kinds.measurement.summary import Estimate, PhaseRow
 from wattio.report.measurement.gather import CLIENTS, Measured, PhasePart, WorkloadPart
 from wattio.report.phrases import number
+from wattio.results.summary import Estimate, Row
 
 PHASES_TOLD = 4
 """Most phases of a workload that the headline speaks of."""
@@ -75,7 +75,7 @@ def _best(phase: PhasePart, found: Measured) -> str:
     return f"{text}, {_against(phase, value, *ranked[1])}"
 
 
-def _against(phase: PhasePart, value: Estimate, second: PhaseRow, other: Estimate) -> str:
+def _against(phase: PhasePart, value: Estimate, second: Row, other: Estimate) -> str:
     """How sure the first place is."""
     behind = f"{phase.names.of(second.run)} with {number(other.mean)}"
     if value.n < 2 or other.n < 2:
@@ -106,13 +106,13 @@ def _least_energy(phase: PhasePart, found: Measured) -> str:
     return f"{begin} {'; '.join(texts)}."
 
 
-def _ends(among: Sequence[PhaseRow]) -> tuple[tuple[float, PhaseRow], tuple[float, PhaseRow]]:
+def _ends(among: Sequence[Row]) -> tuple[tuple[float, Row], tuple[float, Row]]:
     """The least and the most energy among rows of equal work, each with its row."""
     energies = [(value.mean, row) for row in among if (value := row.get("energy_j")) is not None]
     return min(energies, key=_first), max(energies, key=_first)
 
 
-def _level(least: PhaseRow, most: PhaseRow) -> bool:
+def _level(least: Row, most: Row) -> bool:
     """Whether the intervals of two energies touch."""
     one, other = least.get("energy_j"), most.get("energy_j")
     if one is None or other is None or one.interval is None or other.interval is None:
@@ -120,7 +120,7 @@ def _level(least: PhaseRow, most: PhaseRow) -> bool:
     return one.interval.high >= other.interval.low
 
 
-def _first(pair: tuple[float, PhaseRow]) -> float:
+def _first(pair: tuple[float, Row]) -> float:
     return pair[0]
 
 

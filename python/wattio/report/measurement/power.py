@@ -17,7 +17,7 @@ from wattio.report.measurement.figures import called, grid, labelled, titled
 from wattio.report.measurement.gather import Measured, PhasePart, WorkloadPart
 from wattio.report.measurement.samples import Asked, Looked, Series, Stretch
 from wattio.report.phrases import number
-from wattio.results.catalog import Recorded
+from wattio.results.runs import Recorded
 
 SHOWN_MAX = 4
 """Most iterations of a kind whose power is shown closely."""
@@ -71,7 +71,7 @@ def chosen(found: Measured) -> list[Recorded]:
     for part in found.workloads:
         for row in (row for phase in part.phases[:1] for row in phase.rows):
             if row.run.name in usable:
-                shown[part.name, row.run.server] = usable[row.run.name]
+                shown[part.name, row.run.system] = usable[row.run.name]
     return list(shown.values())
 
 

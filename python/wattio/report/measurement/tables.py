@@ -6,12 +6,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from wattio.kinds.measurement.plan import AFTER, BEFORE
-from wattio.kinds.measurement.summary import Estimate, PhaseRow
 from wattio.report.drawing import Table
 from wattio.report.measurement.figures import product
 from wattio.report.measurement.gather import Measured, PhasePart
 from wattio.report.measurement.phrases import UNITS, deviation, estimate
 from wattio.report.phrases import DASH, number, percent
+from wattio.results.summary import Estimate, Row
 
 Cell = tuple[str, str]
 """What stands in a cell, and in small letters below."""
@@ -106,7 +106,7 @@ def _edp(weight: int) -> str:
     return "E·t" if weight == 1 else "E·t" + str(weight).translate(_RAISED)
 
 
-def _rated(row: PhaseRow, prefix: str, rate: str | None, peaked: bool, latency: bool) -> list[Cell]:
+def _rated(row: Row, prefix: str, rate: str | None, peaked: bool, latency: bool) -> list[Cell]:
     cells: list[Cell] = []
     if rate is not None:
         cells.append(_cell(row.get(prefix + rate)))
@@ -118,14 +118,14 @@ def _rated(row: PhaseRow, prefix: str, rate: str | None, peaked: bool, latency: 
     return cells
 
 
-def _operations(row: PhaseRow) -> list[str]:
+def _operations(row: Row) -> list[str]:
     """The operations that a phase is made of, where there are several."""
     names = (name.partition(".") for name in row.metrics)
     ends = ("throughput_mib_s", "iops")
     return list(dict.fromkeys(first for first, _, rest in names if rest in ends))
 
 
-def _used(row: PhaseRow) -> Cell:
+def _used(row: Row) -> Cell:
     return f"{row.used}" if row.used else "none", f"of {row.used + row.invalid}"
 
 
@@ -136,7 +136,7 @@ def _cell(value: Estimate | None) -> Cell:
     return number(value.mean), spread
 
 
-def _beside(row: PhaseRow, label: str, total: Estimate | None) -> Cell:
+def _beside(row: Row, label: str, total: Estimate | None) -> Cell:
     """A meter's own energy, and what share of the total that is."""
     value = row.get(f"{label}.energy_j") or row.metrics.get(f"{label}.estimated_energy_j")
     if value is None:
@@ -165,9 +165,11 @@ def idle(found: Measured) -> Shown:
     if net:
         columns.append(("capacity per watt", _joined("TB/W, net", kind)))
     rows = []
-    for system in dict.fromkeys(row.run.server for row in found.idle):
+    for system in dict.fromkeys(row.run.system for row in found.idle):
         own = {
-            row.run.label.rpartition(", ")[2]: row for row in found.idle if row.run.server == system
+            row.run.condition.rpartition(", ")[2]: row
+            for row in found.idle
+            if row.run.system == system
         }
         powers = [
             own[when].get("power_w_mean") if when in own else None for when in (BEFORE, AFTER)
@@ -184,7 +186,7 @@ def idle(found: Measured) -> Shown:
     return Shown("Ready-idle", columns, rows)
 
 
-def _watts(own: dict[str, PhaseRow]) -> list[Cell]:
+def _watts(own: dict[str, Row]) -> list[Cell]:
     cells: list[Cell] = []
     for when in (BEFORE, AFTER):
         row = own.get(when)
@@ -199,13 +201,13 @@ def _watts(own: dict[str, PhaseRow]) -> list[Cell]:
     return cells
 
 
-def _mean(own: Iterable[PhaseRow], name: str) -> float | None:
+def _mean(own: Iterable[Row], name: str) -> float | None:
     """The mean of before and after."""
     values = [value.mean for row in own if (value := row.get(name)) is not None]
     return sum(values) / len(values) if values else None
 
 
-def of_metrics(rows: Sequence[PhaseRow]) -> Table:
+def of_metrics(rows: Sequence[Row]) -> Table:
     """Every metric of every row."""
     table: Table = [
         ["workload", "phase", "run", "metric", "unit", "n", "mean", "deviation", "low", "high"]
@@ -214,7 +216,7 @@ def of_metrics(rows: Sequence[PhaseRow]) -> Table:
         for name, value in row.metrics.items():
             ends = (value.interval.low, value.interval.high) if value.interval else ("", "")
             deviation = "" if value.deviation is None else value.deviation
-            head = [row.run.load, row.phase, row.run.name, name, value.unit]
+            head = [row.run.subject, row.phase, row.run.name, name, value.unit]
             table.append([*head, value.n, value.mean, deviation, *ends])
     return table
 

@@ -12,11 +12,11 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
 from wattio.analysis.histogram import exceedance
-from wattio.kinds.simulation.summary import Row
 from wattio.report import drawing
 from wattio.report.drawing import WIDTH, Drawn, Table
 from wattio.report.phrases import number, percent
 from wattio.report.simulation.gather import Curve, LoadPart
+from wattio.results.summary import Row
 
 
 def of_load(part: LoadPart) -> list[Drawn]:
@@ -95,11 +95,11 @@ def power_by_component(part: LoadPart) -> Drawn:
     names = [name for name, *_ in drawing.COMPONENTS]
     drawn, (axis,) = drawing.figure(WIDTH, 1.2 + 0.46 * len(part.curves))
     table: Table = [["policy", *(f"power_{name}_w_mean" for name in names), "power_w_mean"]]
-    total_most = max(curve.row.values["power_w_mean"] for curve in part.curves)
+    total_most = max(curve.row.metrics["power_w_mean"].mean for curve in part.curves)
     for position, curve in enumerate(part.curves):
         row, left = curve.row, 0.0
         watts = [_component_w(row, name) for name in names]
-        table.append([curve.label, *watts, row.values["power_w_mean"]])
+        table.append([curve.label, *watts, row.metrics["power_w_mean"].mean])
         for value, (_, colour, hatch, ink) in zip(watts, drawing.COMPONENTS, strict=True):
             axis.barh(
                 position,
@@ -144,22 +144,22 @@ def sweep(part: LoadPart) -> Drawn:
     names = ("saving_share", "relative_latency_us_mean", "relative_latency_us_p99")
     table: Table = [["policy", setting, *names]]
     points = [
-        (row.run.settings[setting], row) for row in part.sweep if row.get(names[0]) is not None
+        (row.run.settings[setting], row) for row in part.sweep if row.mean(names[0]) is not None
     ]
     for value, row in points:
-        table.append([base, value, *(row.get(name) for name in names)])
+        table.append([base, value, *(row.mean(name) for name in names)])
     numeric = all(isinstance(value, int | float) for value, _ in points)
     x: list[Any] = [value if numeric else str(value) for value, _ in points]
     drawn, axes = drawing.figure(WIDTH, 4.6, panels=2)
     stroke = drawing.strokes([run.policy])[0]
     style: dict[str, Any] = {"color": stroke.colour, "marker": stroke.marker, "linewidth": 1.6}
-    savings = [100 * row.values[names[0]] for _, row in points]
+    savings = [100 * (row.mean(names[0]) or 0.0) for _, row in points]
     axes[0].plot(x, savings, **style)
     axes[0].set_ylabel("power saved (%)")
     axes[0].set_ylim(min(0.0, 1.2 * min(savings)), 1.2 * max(*savings, 1.0))
-    axes[1].plot(x, [row.values.get(names[1], np.nan) for _, row in points], **style)
+    axes[1].plot(x, [_or_nan(row.mean(names[1])) for _, row in points], **style)
     p99: dict[str, Any] = {"color": "#D55E00", "marker": "v", "linestyle": "--", "linewidth": 1.2}
-    axes[1].plot(x, [row.values.get(names[2], np.nan) for _, row in points], **p99)
+    axes[1].plot(x, [_or_nan(row.mean(names[2])) for _, row in points], **p99)
     axes[1].set_ylabel("latency, relative to native")
     axes[1].set_xlabel(f"{setting} of {base}")
     handles = [Line2D([], [], label=f"{base}: saving, mean latency", **style)]
@@ -176,7 +176,7 @@ def sweep(part: LoadPart) -> Drawn:
 
 
 def _component_w(row: Row, name: str) -> float:
-    return row.values[f"energy_{name}_j"] / row.values["duration_s"]
+    return row.metrics[f"energy_{name}_j"].mean / row.metrics["duration_s"].mean
 
 
 def _styled(part: LoadPart) -> Iterator[tuple[Curve, drawing.Stroke]]:
@@ -277,3 +277,7 @@ def _series_table(part: LoadPart, columns: tuple[str, ...]) -> Table:
             shown = ["" if isinstance(v, float) and np.isnan(v) else v for v in values]
             table.append([curve.label, *shown])
     return table
+
+
+def _or_nan(value: float | None) -> float:
+    return np.nan if value is None else value

@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 from wattio.analysis.histogram import Counts, Edges, merge
 from wattio.errors import ResultError
 from wattio.kinds.simulation.folder import SimulationFolder
-from wattio.kinds.simulation.plan import BOUND_BY, REFERENCE
-from wattio.kinds.simulation.summary import Row, rows
 from wattio.report.drawing import POINTS
-from wattio.results.catalog import Recorded
+from wattio.results.runs import Recorded
 from wattio.results.samples import Windows
+from wattio.results.summary import Row, rows
+from wattio.simulator.policies import BOUND_BY, REFERENCE
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Curve:
     @property
     def label(self) -> str:
         """How the policy is called."""
-        return self.row.run.label
+        return self.row.run.condition
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class LoadPart:
         """The policy that the report is about: PACER, or else the one that saves most."""
         tried = [c for c in self.curves if c.row.run.policy not in (REFERENCE, BOUND_BY)]
         own = [curve for curve in tried if curve.row.run.policy == "pacer"]
-        return max(own[:1] or tried, key=lambda c: c.row.get("saving_share") or 0.0, default=None)
+        return max(own[:1] or tried, key=lambda c: c.row.mean("saving_share") or 0.0, default=None)
 
     @property
     def native(self) -> Curve | None:
@@ -82,11 +82,11 @@ def gather(path: Path) -> Result:
     inputs = folder.inputs()
     summary = rows(iterations)
     loads = []
-    for name in dict.fromkeys(row.run.load for row in summary):
-        own = [row for row in summary if row.run.load == name]
+    for name in dict.fromkeys(row.run.subject for row in summary):
+        own = [row for row in summary if row.run.subject == name]
         curves = [_curve(folder, row, iterations) for row in own if row.run.sweep_of is None]
         facts = inputs["loads"][name]
-        loads.append(LoadPart(name, own[0].run.server, facts, curves, _sweep(own)))
+        loads.append(LoadPart(name, own[0].run.system, facts, curves, _sweep(own)))
     return Result(
         folder,
         folder.resolved(),
@@ -105,7 +105,7 @@ def _sweep(own: list[Row]) -> list[Row]:
         return []
     setting, base = points[0].run.sweep_setting, points[0].run.sweep_of
     points = [row for row in points if (row.run.sweep_setting, row.run.sweep_of) == (setting, base)]
-    points += [row for row in own if row.run.label == base and setting in row.run.settings]
+    points += [row for row in own if row.run.condition == base and setting in row.run.settings]
     values = [row.run.settings[str(setting)] for row in points]
     if all(isinstance(value, int | float) for value in values):
         points.sort(key=lambda row: float(row.run.settings[str(setting)]))

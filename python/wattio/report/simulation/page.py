@@ -8,12 +8,12 @@ from typing import Any
 
 from wattio.errors import ResultError
 from wattio.kinds.simulation import overall
-from wattio.kinds.simulation.plan import BOUND_BY, REFERENCE
-from wattio.kinds.simulation.summary import Row
 from wattio.report import rendering
 from wattio.report.drawing import Drawn, Table
 from wattio.report.simulation import figures, phrases
 from wattio.report.simulation.gather import LoadPart, Result, gather
+from wattio.results.summary import Row
+from wattio.simulator.policies import BOUND_BY, REFERENCE
 
 COLUMNS = (
     ("power", "power_w_mean"),
@@ -115,7 +115,7 @@ def _made(result: Result) -> dict[str, Any]:
     return {
         "servers": servers,
         "loads": [_load_text(name, result) for name in result.inputs["loads"]],
-        "policies": list({run.label: run for run in policies.values()}.values()),
+        "policies": list({run.condition: run for run in policies.values()}.values()),
         "verdicts": verdicts,
         "iterations": len(result.iterations),
         "study_file": Path(result.machine["study_file"]).name,
@@ -173,9 +173,9 @@ def _table(part: LoadPart) -> Table:
     header = ["policy", "iterations", *(metric for _, metric in COLUMNS), "bound_plf", "bound_kept"]
     table: Table = [header]
     for row in _rows(part):
-        values = ["" if row.get(m) is None else row.get(m) for _, m in COLUMNS]
+        values = ["" if row.mean(m) is None else row.mean(m) for _, m in COLUMNS]
         kept = "" if row.bound_kept is None else str(row.bound_kept).lower()
-        line = [row.run.label, row.iterations, *values, row.run.plf, kept]
+        line = [row.run.condition, row.used, *values, row.run.plf, kept]
         if line not in table:
             table.append(line)
     return table

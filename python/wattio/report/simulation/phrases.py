@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from wattio.kinds.simulation.plan import BOUND_BY, REFERENCE
-from wattio.kinds.simulation.summary import Row
 from wattio.report.phrases import number, percent, times
 from wattio.report.simulation.gather import LoadPart
+from wattio.results.summary import Row
+from wattio.simulator.policies import BOUND_BY, REFERENCE
 
 
 def headline(part: LoadPart) -> str:
@@ -15,14 +15,16 @@ def headline(part: LoadPart) -> str:
     if subject is None or part.native is None:
         return f"{where}: no policy was compared with native."
     row = subject.row
-    saving, latency = row.get("saving_share"), row.get("relative_latency_us_mean")
+    saving, latency = row.mean("saving_share"), row.mean("relative_latency_us_mean")
     if saving is None or latency is None:
         return f"{where}: {subject.label} has no native run to be compared with."
-    watts = f"{number(part.native.row.get('power_w_mean'))} to {number(row.get('power_w_mean'))} W"
+    watts = (
+        f"{number(part.native.row.mean('power_w_mean'))} to {number(row.mean('power_w_mean'))} W"
+    )
     change = f"save {percent(saving, 1)}" if saving >= 0 else f"cost {percent(-saving, 1)} more"
     text = f"{where}, {subject.label} would {change} of the power ({watts}, simulated)"
     text += f" at {times(latency)} the mean latency, {_bound(row)}."
-    captured = row.get("captured_share")
+    captured = row.mean("captured_share")
     if captured is not None:
         text += f" That is {percent(captured, 0)} of the saving that the oracle finds possible."
     return text
@@ -33,7 +35,7 @@ def others(part: LoadPart) -> str:
     parts = []
     for curve in part.curves:
         row = curve.row
-        saving, latency = row.get("saving_share"), row.get("relative_latency_us_mean")
+        saving, latency = row.mean("saving_share"), row.mean("relative_latency_us_mean")
         skipped = curve is part.subject or row.run.policy in (REFERENCE, BOUND_BY)
         if skipped or saving is None or latency is None:
             continue

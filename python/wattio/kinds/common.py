@@ -1,0 +1,44 @@
+"""What study files of several kinds have in common."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field
+
+from wattio.errors import InputError
+from wattio.files.document import Document, Strict, nearest
+from wattio.results.runs import Setting
+
+Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._+=, -]{0,63}$")]
+Scale = Annotated[float, Field(gt=0, le=1e6)]
+Seed = Annotated[int, Field(ge=0, lt=2**63)]
+
+STUDIES = ("simulation", "measurement", "fleet")
+"""Kinds of studies that can be run."""
+
+
+class PolicyEntry(Strict):
+    """`[[policy]]`: a policy with its settings, under a label that reports show."""
+
+    name: str
+    label: Name | None = None
+    settings: dict[str, Setting] = Field(default_factory=dict)
+    loads: list[str] | None = None
+
+    @property
+    def shown(self) -> str:
+        """The label, or the name where no label is given."""
+        return self.label or self.name
+
+
+def kind_of(source: Document) -> str:
+    """The kind of study that a document is, one of STUDIES. Raises InputError."""
+    head = source.content.get("study")
+    kind = head.get("kind") if isinstance(head, dict) else None
+    if head is None:
+        raise InputError(f"{source.path}: is not a study: it has no table [study]")
+    if kind not in STUDIES:
+        what = "is required; " if kind is None else f"{kind!r} is not known; "
+        raise source.error(("study", "kind"), what + nearest(str(kind or ""), STUDIES))
+    return str(kind)
