@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from wattio.cli import main
 from wattio.errors import Cancelled, InputError
-from wattio.tracing.pressure import Pressure, Segment, measure, pattern_of, read_segments
+from wattio.simulator.pressure import Pressure, Segment, measure, pattern_of, read_segments
 
 TRACES = Path(__file__).parent / "data" / "traces"
 SHIPPED = Path(__file__).parents[1] / "traces" / "pgbench.wtrace"

@@ -26,6 +26,7 @@ from statistics import fmean
 
 from wattio.errors import InputError
 from wattio.simulator import simulation
+from wattio.simulator.native import NativeSimulator
 from wattio.simulator.simulation import Request
 
 from validation.pacer.knobs import KNEE
@@ -93,7 +94,7 @@ def latency_over_native(
             seed, share = run
             settings = {"cores_share": share}
             request = Request(str(path), "fixed", load, settings, span_s, seed=seed)
-            return float(simulation.simulate(request).summary["latency_us_mean"])
+            return float(NativeSimulator().simulate(request).summary["latency_us_mean"])
 
         runs = [(seed, share) for seed in seeds for share in (cores_share, 1.0)]
         means_us = list(threads.map(mean_us, runs))

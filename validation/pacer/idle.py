@@ -12,6 +12,7 @@ import tempfile
 from pathlib import Path
 
 from wattio.simulator import simulation
+from wattio.simulator.native import NativeSimulator
 from wattio.simulator.simulation import Request
 
 STATES = ("idle0", "idle1")
@@ -33,7 +34,7 @@ def powers_w(server: str) -> list[float]:
             path = Path(folder) / f"{count}.toml"
             path.write_text(idle_text(text, count), encoding="utf-8")
             request = Request(str(path), "native", _LOAD, duration_s=_SPAN_S, warmup_s=1.0)
-            found.append(float(simulation.simulate(request).summary["power_w_mean"]))
+            found.append(float(NativeSimulator().simulate(request).summary["power_w_mean"]))
     return found
 
 

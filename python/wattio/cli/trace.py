@@ -25,7 +25,7 @@ from wattio.cli.load_options import RATE_SCALE, TIME_SCALE, ReadingOptions, seco
 from wattio.errors import Cancelled, InputError
 
 if TYPE_CHECKING:
-    from wattio.tracing.pressure import Pressure
+    from wattio.simulator.pressure import Pressure
 
 EXIT_DONE = 0
 EXIT_PROBLEM = 1
@@ -146,7 +146,7 @@ def pressure(
         Print one JSON object, with a row for each segment, instead of tables.
     """
     from wattio.simulator import simulation
-    from wattio.tracing.pressure import measure, read_segments
+    from wattio.simulator.pressure import measure, read_segments
 
     segment_s = seconds("--segment", segment)
     keywords = reading.keywords()

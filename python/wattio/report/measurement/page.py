@@ -109,7 +109,7 @@ def _meters(found: Measured) -> list[dict[str, Any]]:
     """Each meter of the study: what it is, what it covers, and what it counts for."""
     shown = []
     for entry in found.study.meter:
-        facts = found.facts.get(entry.shown)
+        facts = found.folder.facts(found.records.values()).get(entry.shown)
         period_s = entry.period or (facts.period_s if facts else None)
         lag_s = entry.lag if entry.lag is not None else (facts.lag_s if facts else None)
         resolution_w = facts.resolution_w if facts else None

@@ -34,6 +34,7 @@ from typing import Any
 from wattio import _core
 from wattio.errors import Cancelled, InputError
 from wattio.simulator import saturation, simulation
+from wattio.simulator.native import NativeSimulator
 from wattio.simulator.profile import Pattern
 
 SEGMENT_S = 1200.0
@@ -216,4 +217,4 @@ def _limited(pattern: Pattern, iops: float, server: str, clients: int) -> float:
         warmup_s=_WARMUP_S,
         seed=_SEED,
     )
-    return float(simulation.simulate(run).summary["iops_mean"])
+    return float(NativeSimulator().simulate(run).summary["iops_mean"])

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from wattio.errors import ResultError
-from wattio.recording.samples import COLUMNS, Samples
+from wattio.meters.samples import COLUMNS, Samples
 
 if TYPE_CHECKING:
     import duckdb
