@@ -36,6 +36,7 @@ from validation.pacer import (
     knobs,
     page,
     results,
+    tables,
     tail,
 )
 from validation.pacer.data import Evaluation
@@ -178,16 +179,16 @@ def test_words_are_compared_as_words() -> None:
 def test_what_was_not_run_says_so() -> None:
     row = compared(None, 1.2)
     assert not row.differs
-    assert page.ours_text(row.readings[0]) == "not run"
-    assert page.deviation_text(row, row.readings[0]) == "\N{EN DASH}"
-    assert page.table([row])[1][7:10] == ["not run", "", ""]
+    assert tables.ours_text(row.readings[0]) == "not run"
+    assert tables.deviation_text(row, row.readings[0]) == "\N{EN DASH}"
+    assert tables.table([row])[1][7:10] == ["not run", "", ""]
 
 
 def test_numbers_are_shown_with_the_digits_they_have() -> None:
-    shown = [page.ours_text(Reading("", exact(value))) for value in (96.0, 0.7, 6.73495)]
+    shown = [tables.ours_text(Reading("", exact(value))) for value in (96.0, 0.7, 6.73495)]
     assert shown == ["96", "0.7", "6.73"]
-    assert page.value_text(0.0) == "0"
-    assert page.value_text(600_000) == "600\N{NARROW NO-BREAK SPACE}000"
+    assert tables.value_text(0.0) == "0"
+    assert tables.value_text(600_000) == "600\N{NARROW NO-BREAK SPACE}000"
     assert pages.typeset("1.18 x and 2 x.") == (
         "1.18\N{NO-BREAK SPACE}\N{MULTIPLICATION SIGN} and 2\N{NO-BREAK SPACE}"
         "\N{MULTIPLICATION SIGN}."
@@ -316,12 +317,12 @@ def test_background_work_left_undone_stands_in_the_tables(result: Path, text: st
 def test_a_value_reached_with_work_left_undone_says_so_beside_it() -> None:
     row = compared(exact(1.38), 1.2)
     undone, done = (Reading("", exact(1.38), exact(share)) for share in (0.5, 0.98))
-    table = page.table([Compared(row.entry, row.value, [undone, done, *row.readings], "")])
+    table = tables.table([Compared(row.entry, row.value, [undone, done, *row.readings], "")])
     header, *rows = table
     at = header.index("background_done")
     assert [found[at : at + 2] for found in rows] == [[0.5, "true"], [0.98, "false"], ["", ""]]
-    assert page.undone_text(undone) == "floor missed: 50 % of background done"
-    assert page.undone_text(done) == ""
+    assert tables.undone_text(undone) == "floor missed: 50 % of background done"
+    assert tables.undone_text(done) == ""
 
 
 def test_a_bar_with_work_left_undone_is_marked_in_its_table() -> None:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from jinja2 import ChoiceLoader, Environment, FileSystemLoader
 from markupsafe import Markup
 from wattio.report import rendering
+from wattio.report.drawing import Table
 
 _HEADING = re.compile(r'<h([23]) id="([^"]+)">(.*?)</h\1>', re.DOTALL)
 
@@ -37,6 +39,12 @@ class Line:
     published: str
     ours: list[Ours]
     link: str
+
+
+def records(table: Table) -> list[dict[str, Any]]:
+    """The rows of a table by its header, for `--json`."""
+    header, *rows = table
+    return [dict(zip(header, row, strict=True)) for row in rows]
 
 
 def environment(folder: Path) -> Environment:

@@ -197,6 +197,11 @@ def main(package: str, of: str, rows: Sequence[Checked], arguments: list[str] | 
     else:
         text = table(rows)
     sys.stdout.write(text + "\n")
+    return judge(rows)
+
+
+def judge(rows: Sequence[Checked]) -> int:
+    """The exit status of a check; tells on stderr what has no reason."""
     bare = [row.entry.key for row in rows if row.unexplained]
     for key in bare:
         sys.stderr.write(f"no reason: {key}\n")

@@ -19,7 +19,7 @@ from wattio.errors import InputError, ResultError
 from validation.common import printed
 from validation.io import own, page
 
-UNEXPLAINED, BAD_INPUT = 1, 2
+BAD_INPUT = 2
 OUT = Path("results") / "io-approaches"
 
 
@@ -81,10 +81,7 @@ def main(arguments: list[str] | None = None) -> int:
         sys.stdout.write(json.dumps(page.as_object(study) | {"page": str(made)}) + "\n")
     else:
         sys.stdout.write(f"{text(study)}\npage: {made}\n")
-    bare = [row.entry.key for row in study.rows if row.unexplained]
-    for key in bare:
-        sys.stderr.write(f"no reason: {key}\n")
-    return UNEXPLAINED if bare else 0
+    return printed.judge(study.rows)
 
 
 if __name__ == "__main__":

@@ -160,13 +160,7 @@ def _outputs(site: Site, least_bytes: float) -> list[Claim]:
             _share(only),
             "DC(TWO) computes for so long that, with 64 writers, writing may be hidden",
         ),
-        Claim(
-            "4",
-            "section 2.2.3",
-            "less data shortens time partitioning",
-            FOUND,
-            _share(less),
-        ),
+        Claim("4", "section 2.2.3", "less data shortens time partitioning", FOUND, _share(less)),
         Claim(
             "4",
             "section 2.2.3",

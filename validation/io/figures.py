@@ -165,18 +165,11 @@ def _both(nancy: Site, rennes: Site) -> Drawn:
     def rate(one: Prediction) -> NDArray[np.float64]:
         return nancy.application.iterations / np.asarray(one.time_s)
 
-    readings = (
-        ("energy (kJ)", energy_kj),
-        ("power (kW)", power_kw),
-        ("steps per second", rate),
-    )
+    readings = (("energy (kJ)", energy_kj), ("power (kW)", power_kw), ("steps per second", rate))
     panels = [
         Panel(
             name,
-            [
-                _series(0, "Nancy", nancy, reading, 10),
-                _series(1, "Rennes", rennes, reading, 10),
-            ],
+            [_series(0, "Nancy", nancy, reading, 10), _series(1, "Rennes", rennes, reading, 10)],
         )
         for name, reading in readings
     ]

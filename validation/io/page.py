@@ -227,11 +227,9 @@ def claims_table(study: Study) -> Table:
 
 def as_object(study: Study) -> dict[str, Any]:
     """What `--json` prints."""
-    header, *rows = energies_table(study)
-    claims_header, *told = claims_table(study)
     return {
         "numbers": [row.as_dict() for row in study.rows],
-        "energies": [dict(zip(header, row, strict=True)) for row in rows],
+        "energies": pages.records(energies_table(study)),
         "ratio_bound": study.bound,
         "ratio_published": study.needed,
         "least_mean_error": study.least_error,
@@ -239,7 +237,7 @@ def as_object(study: Study) -> dict[str, Any]:
         "extended_model_mean_error_best_draw": study.nearest_mean_error,
         "extended_model_mean_error_medians": study.median_mean_error,
         "own_runs": [{"cells": one.cells} | one.validation.as_object() for one in study.own],
-        "claims": [dict(zip(claims_header, row, strict=True)) for row in told],
+        "claims": pages.records(claims_table(study)),
     }
 
 

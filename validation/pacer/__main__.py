@@ -15,10 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from wattio.errors import InputError, ResultError
-from wattio.report.drawing import Table
 
-from validation.common import published
-from validation.pacer import checks, figures, floor, idle, inputs, page, results, tail
+from validation.common import pages, published
+from validation.pacer import checks, figures, floor, idle, inputs, page, results, tables, tail
 from validation.pacer.data import Evaluation
 from validation.pacer.entries import Evidence, compare
 from validation.pacer.page import Found
@@ -41,18 +40,13 @@ def as_object(made: Path, found: Found) -> dict[str, Any]:
     """What `--json` prints: the page's path, every reading, the tail, the floor, every check."""
     return {
         "page": str(made),
-        "readings": _objects(page.table(found.compared)),
-        "tail": _objects(page.tail_table(found.tails)),
-        "floor_missed": _objects(page.floor_table(found.floor)),
+        "readings": pages.records(tables.table(found.compared)),
+        "tail": pages.records(tables.tail_table(found.tails)),
+        "floor_missed": pages.records(tables.floor_table(found.floor)),
         "checks": [
             {"claim": c.claim, "outcome": c.outcome, "detail": c.detail} for c in found.checks
         ],
     }
-
-
-def _objects(rows: Table) -> list[dict[str, Any]]:
-    header, *values = rows
-    return [dict(zip(header, row, strict=True)) for row in values]
 
 
 def main(arguments: list[str] | None = None) -> int:

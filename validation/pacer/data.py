@@ -57,10 +57,7 @@ def plf_runs(study: Evaluation, load: str) -> list[tuple[str, float]]:
     found = []
     for label in study.labels(load):
         run = study.run(load, label)
-        swept = run is not None and (run.sweep_of, run.sweep_setting) == (
-            PACER,
-            "plf",
-        )
+        swept = run is not None and (run.sweep_of, run.sweep_setting) == (PACER, "plf")
         if run is not None and (swept or label == PACER):
             found.append((label, float(run.settings["plf"])))
     return sorted(found, key=lambda pair: pair[1])
