@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from places import ROOT
 from wattio import _core
 from wattio.cli import main
 from wattio.errors import InputError
@@ -85,7 +86,7 @@ def test_all_but_the_cores_power_is_kept(tmp_path: Path) -> None:
 
 def test_the_assumed_model_is_that_of_the_small_server() -> None:
     """It says of itself that it is made of servers/small.toml: both agree at full frequency."""
-    path = Path(__file__).parent.parent / "servers" / "assumed-power-model.toml"
+    path = ROOT / "servers" / "assumed-power-model.toml"
     applied = server_power.apply(SMALL, path)
     idle, running = watts_of(applied.text, 3e9)
     assert [idle, running] == pytest.approx([0.4, 7.2])

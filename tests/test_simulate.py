@@ -7,18 +7,17 @@ import io
 import json
 import math
 import subprocess
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from places import ROOT
 from wattio import _core, cli
 from wattio.errors import InputError
 from wattio.simulator import oracle, simulation
 from wattio.simulator.native import NativeSimulator
 from wattio.simulator.simulation import Outcome, Request
 
-ROOT = Path(__file__).parent.parent
 SHORT = ("--pressure", "0.05", "--duration", "2 s", "--warmup", "4 s")
 REQUIRED = {
     *("policy", "seed", "duration_s", "ios", "iops_mean", "latency_us_mean", "latency_us_p50"),

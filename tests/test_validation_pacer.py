@@ -13,6 +13,7 @@ from typing import Any, cast
 
 import numpy as np
 import pytest
+from places import ROOT
 from wattio.analysis.statistics import Interval
 from wattio.executors.threads import SimulationExecutor
 from wattio.files import document
@@ -490,7 +491,7 @@ def test_latency_rises_where_it_first_passes_the_knee(
 
 
 def test_the_days_hours_are_the_quickstarts_and_six_times_as_long() -> None:
-    studies = Path(__file__).parents[1] / "studies"
+    studies = ROOT / "studies"
     short, long = (profile.load(studies / name / "day.toml") for name in ("quickstart", "pacer"))
     assert long.segments == short.segments
     assert (short.represent_s, long.represent_s, long.simulated_s) == (12.5, 75.0, 1800.0)
