@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from wattio.models import conditioning, document
+from wattio.models import document, posterior
 from wattio.models.approach import parse
 from wattio.models.files import read_application, read_platform
 from wattio.models.observed import Observed
@@ -125,7 +125,7 @@ def test_what_is_left_out_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
         asked.append([(str(run.approach), run.energy_j, run.hidden) for run in known])
         return {}
 
-    monkeypatch.setattr(conditioning, "condition", note)
+    monkeypatch.setattr(posterior, "condition", note)
     for words in (False, True):
         models.site("nancy", 200, "DC(ONE)", words)
     strict, worded = asked

@@ -14,7 +14,7 @@ from wattio.meters.meter import Facts, MeterLost, MeterRefused, Reading
 from wattio.meters.samples import read_file
 from wattio.recording import journal, loops
 from wattio.recording.deadlines import BackOff, ClockWatch, Deadlines
-from wattio.recording.watching import Tools, Watched
+from wattio.recording.watch import Tools, Watched
 
 SECOND = 1_000_000_000
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 from wattio.analysis.statistics import Interval
-from wattio.models import advice, conditioning, document, scenario
+from wattio.models import advice, document, posterior, scenario
 from wattio.models.approach import Approach, resources
 from wattio.models.files import PlatformFile, read_application, read_platform
 from wattio.models.objective import Objective
@@ -139,7 +139,7 @@ def site(name: str, draws: int, left_out: str | None = None, words: bool = False
             known.append(run)
         elif words and run.hidden:
             known.append(replace(run, energy_j=None))
-    drawn = conditioning.condition(platform, known, draws, SEED)
+    drawn = posterior.condition(platform, known, draws, SEED)
     return Site(name, file, platform, read_application(FOLDER / "cm1.toml"), drawn)
 
 

@@ -11,10 +11,10 @@ from statistics import median
 from typing import TypeVar
 
 from wattio.errors import ResultError
-from wattio.models import calibrating, runs, validating
-from wattio.models.calibrating import Calibration
+from wattio.models import calibrate, runs, validate
+from wattio.models.calibrate import Calibration
 from wattio.models.runs import Run
-from wattio.models.validating import Validation
+from wattio.models.validate import Validation
 
 from validation.io.models import FOLDER
 
@@ -54,8 +54,8 @@ def evaluate(path: Path = PATH) -> list[Own]:
     found = []
     for cells in sorted({run.cells for run in measured}):
         fitted, held_out = split([run for run in measured if run.cells == cells])
-        made = calibrating.calibrate(fitted, "one machine")
-        checked = validating.validate(made.file.build(), held_out)
+        made = calibrate.calibrate(fitted, "one machine")
+        checked = validate.validate(made.file.build(), held_out)
         found.append(Own(cells, tuple(fitted), tuple(held_out), made, checked))
     return found
 

@@ -38,7 +38,7 @@ _COMMANDS = {
     "peak": ("peak:app", "Find the most that memory, network and disks allow together."),
     "advise": ("advise:app", "Choose by a model: the I/O approach of a simulation."),
     "recompute": ("recompute:app", "Derive every metric of a result again from its raw data."),
-    "import": ("importing:app", "Read what fio, IOR and mdtest have printed, in one form."),
+    "import": ("import_results:app", "Read what fio, IOR and mdtest have printed, in one form."),
     "calibrate": ("calibrate:app", "Fit the models of this host to a meter."),
     "meter": ("meter:app", "Power meters: list, read, record, check and serve them."),
     "trace": ("trace:app", "Look into block traces, convert and record them."),

@@ -26,7 +26,7 @@ from wattio.peak import advice
 from wattio.peak.file import Head, PartEntry, PeakFile, RateEntry, from_document, key_of, write
 
 if TYPE_CHECKING:
-    from wattio.peak.measuring import Note, Settings, Targets
+    from wattio.peak.measure import Note, Settings, Targets
 
 EXIT_PROBLEM = 1
 
@@ -133,7 +133,7 @@ def _targets(
     memory_folder: str | None,
 ) -> Targets:
     from wattio.peak import folders, hosts, servers
-    from wattio.peak.measuring import Targets
+    from wattio.peak.measure import Targets
 
     for option, given in (("--server", server), ("--client", client)):
         if len(set(given)) < len(given):
@@ -149,7 +149,7 @@ def _targets(
 def _settings(full: bool, runtime: Quantity | None, repetitions: int | None) -> Settings:
     from dataclasses import replace
 
-    from wattio.peak.measuring import Settings
+    from wattio.peak.measure import Settings
 
     settings = Settings.full() if full else Settings.trial()
     if runtime is not None:
@@ -165,7 +165,7 @@ def _settings(full: bool, runtime: Quantity | None, repetitions: int | None) -> 
 
 
 def _measured(targets: Targets, settings: Settings, *, quiet: bool) -> list[PartEntry]:
-    from wattio.peak.measuring import measure
+    from wattio.peak.measure import measure
 
     with (
         tempfile.TemporaryDirectory(prefix="wattio-peak-") as scratch,

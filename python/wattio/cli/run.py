@@ -105,27 +105,27 @@ def run(
     if traces is not None:
         source = _with_traces(source, traces)
     if is_measurement(source) if source else resume is not None and _was_measured(resume):
-        from wattio.cli import measuring
+        from wattio.cli import run_measurement
 
         if engine is not None:
             raise InputError("--engine is for simulations; clients of a measurement are MPI ranks")
-        asked = measuring.Request(
+        asked = run_measurement.Request(
             source,
             resume,
             results,
             Asked(scale, located_name(meter, Path.cwd()) if meter else None),
             scratch,
         )
-        return measuring.run(asked, dry_run=dry_run, report=report, as_json=as_json)
+        return run_measurement.run(asked, dry_run=dry_run, report=report, as_json=as_json)
     from wattio.kinds.fleet.schema import is_fleet
 
     if is_fleet(source) if source else resume is not None and kind_of(resume) == "fleet":
-        from wattio.cli import fleet
+        from wattio.cli import run_fleet
 
         if meter is not None or dry_run or scratch is not None:
             raise InputError("--meter, --dry-run and --scratch are for studies of kind measurement")
-        going = fleet.Request(source, resume, results, scale, jobs, engine)
-        return fleet.run(going, report=report, as_json=as_json)
+        going = run_fleet.Request(source, resume, results, scale, jobs, engine)
+        return run_fleet.run(going, report=report, as_json=as_json)
     only = {"--scale": scale, "--meter": meter, "--dry-run": dry_run, "--scratch": scratch}
     for name, given in only.items():
         if given:

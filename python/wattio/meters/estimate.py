@@ -17,7 +17,7 @@ from typing import Any
 from wattio import _core, clock
 from wattio.clock import Instant
 from wattio.errors import InputError
-from wattio.meters.meter import Facts, Found, MeterLost, Reading
+from wattio.meters.meter import Facts, FoundMeter, MeterLost, Reading
 from wattio.meters.name import parse
 from wattio.meters.sample import midway
 
@@ -42,9 +42,9 @@ class Ticks:
     total: int
 
 
-def find() -> list[Found]:
+def find() -> list[FoundMeter]:
     """The model that comes with wattio."""
-    return [Found(f"{SCHEME}:{ASSUMED}", "an assumed model of a server; nothing is measured")]
+    return [FoundMeter(f"{SCHEME}:{ASSUMED}", "an assumed model of a server; nothing is measured")]
 
 
 def open_meter(name: str) -> Estimate:

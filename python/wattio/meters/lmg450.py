@@ -21,7 +21,7 @@ from wattio import clock
 from wattio.files import document
 from wattio.files.document import Strict
 from wattio.files.quantity import Seconds
-from wattio.meters.meter import Facts, Found, MeterLost, MeterRefused, Reading
+from wattio.meters.meter import Facts, FoundMeter, MeterLost, MeterRefused, Reading
 from wattio.meters.name import Name, parse
 from wattio.meters.sample import plausible
 
@@ -55,7 +55,7 @@ class Table(Strict):
     period: Seconds
 
 
-def find() -> list[Found]:
+def find() -> list[FoundMeter]:
     """None: what a serial line leads to shows only when it is asked."""
     return []
 

@@ -27,7 +27,7 @@ from wattio.errors import InputError, ResultError
 from wattio.meters import parquet
 from wattio.meters.columns import Row
 from wattio.meters.lines import Lines
-from wattio.meters.meter import Facts, Found, Meter, MeterLost, MeterRefused, Reading
+from wattio.meters.meter import Facts, FoundMeter, Meter, MeterLost, MeterRefused, Reading
 from wattio.meters.name import Name, parse
 from wattio.meters.sample import plausible
 from wattio.meters.samples import Samples
@@ -43,7 +43,7 @@ _POLL_S = 0.02
 _TIMEOUT_S = 10.0
 
 
-def find() -> list[Found]:
+def find() -> list[FoundMeter]:
     """None: files are named by who knows them."""
     return []
 
@@ -53,7 +53,7 @@ def open_meter(name: str) -> Meter:
     parts = _parts(name)
     replay = parts.query.get("replay", "fast" if _is_parquet(name) else None)
     if replay is None:
-        return Followed(parts)
+        return FollowedFile(parts)
     return Replayed(parts, _readings(parts, name), real=replay == "real")
 
 
@@ -87,7 +87,7 @@ def _readings(parts: Name, name: str) -> Iterator[Reading]:
     return _parquet_readings(parts) if _is_parquet(name) else _csv_readings(parts)
 
 
-class Followed:
+class FollowedFile:
     """A text file that another program writes."""
 
     def __init__(self, parts: Name) -> None:

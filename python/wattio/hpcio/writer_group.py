@@ -23,13 +23,13 @@ from wattio.hpcio.blocks import Block
 from wattio.hpcio.config import Config
 from wattio.hpcio.dumps import Dumps
 from wattio.hpcio.notes import Note
-from wattio.hpcio.verdicts import Offer, Verdict, counted, judge, together
+from wattio.hpcio.verdicts import Contribution, Verdict, counted, judge, together
 
 if TYPE_CHECKING:
     from wattio.hpcio.blocks import Array
 
 
-class Circle:
+class WriterGroup:
     """One process among those that write dumps together."""
 
     def __init__(self, comm: MPI.Intracomm, dumps: Dumps, config: Config, *, patient: bool) -> None:
@@ -46,7 +46,7 @@ class Circle:
         """
         if note.whole:
             note = Note(note.process, note.ranks, self._facts(handed))
-        offers = self._gather(Offer(record.step, note))
+        offers = self._gather(Contribution(record.step, note))
         verdict = self._share(None if offers is None else self._begin(offers))
         if verdict.path is not None:
             began_s = time.monotonic()
@@ -90,7 +90,7 @@ class Circle:
                 fact["crc32"] = parts.crc32(data)
         return facts
 
-    def _begin(self, offers: Sequence[Offer | None]) -> Verdict:
+    def _begin(self, offers: Sequence[Contribution | None]) -> Verdict:
         """Make the file of a dump that can be; else leave word why not."""
         verdict = judge(offers, self._dumps.ranks)
         if verdict.over:
@@ -107,7 +107,7 @@ class Circle:
         return verdict
 
     def _end(
-        self, offers: Sequence[Offer | None], path: Path, troubles: Sequence[str | None]
+        self, offers: Sequence[Contribution | None], path: Path, troubles: Sequence[str | None]
     ) -> Verdict:
         """Publish a dump that all have written; else remove it, and leave word."""
         whole = together(offers)
@@ -124,7 +124,7 @@ class Circle:
         self._lose(whole, verdict)
         return verdict
 
-    def _lose(self, whole: Offer, verdict: Verdict) -> None:
+    def _lose(self, whole: Contribution, verdict: Verdict) -> None:
         note = whole.note
         self._dumps.leave(
             whole.step, Note(note.process, note.ranks, [], verdict.error, verdict.dropped)

@@ -1,4 +1,4 @@
-"""The load of drives: `python -m wattio.calibration.reading DESCRIPTOR BYTES READERS`.
+"""The load of drives: `python -m wattio.calibration.disk_load DESCRIPTOR BYTES READERS`.
 
 So many processes read blocks of a file at random past the page cache, each one after the other,
 until standard input ends. The file is an open descriptor: it has no name, and goes with its users.

@@ -32,11 +32,11 @@ _SIZES = struct.Struct("<qq")
 _CREDENTIALS = struct.Struct("3i")
 
 
-class Died(Exception):  # noqa: N818 (what happened)
+class PeerDied(Exception):  # noqa: N818 (what happened)
     """A peer has gone without saying so."""
 
 
-class Bell:
+class Doorbell:
     """One end of a connection between a client and its writer."""
 
     def __init__(self, peer: socket.socket, counter: int) -> None:
@@ -59,29 +59,29 @@ class Bell:
         return 0
 
     def ring(self) -> None:
-        """The writer says "look", without waiting. Raises Died."""
+        """The writer says "look", without waiting. Raises PeerDied."""
         try:
             self.peer.send(LOOK, socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL)
         except BlockingIOError:
             return
         except OSError as error:
-            raise Died from error
+            raise PeerDied from error
 
     def say(self, word: bytes) -> None:
-        """Say something that must not be lost. Raises Died."""
+        """Say something that must not be lost. Raises PeerDied."""
         try:
             self.peer.sendall(word, socket.MSG_NOSIGNAL)
         except OSError as error:
-            raise Died from error
+            raise PeerDied from error
 
     def wait(self) -> bytes:
-        """What is said next; asleep until then. Raises Died."""
+        """What is said next; asleep until then. Raises PeerDied."""
         try:
             found = self.peer.recv(_CHUNK)
         except OSError as error:
-            raise Died from error
+            raise PeerDied from error
         if not found:
-            raise Died
+            raise PeerDied
         return found
 
     def close(self) -> None:
@@ -92,10 +92,10 @@ class Bell:
         os.close(self.counter)
 
 
-class Ears:
+class Poller:
     """A writer's wait for its clients, asleep."""
 
-    def __init__(self, bells: Mapping[int, Bell]) -> None:
+    def __init__(self, bells: Mapping[int, Doorbell]) -> None:
         """Listen to the bells of clients, by their ranks."""
         self._selector = selectors.DefaultSelector()
         for rank, bell in bells.items():
@@ -111,8 +111,8 @@ class Ears:
         return [key.data for key, _ in self._selector.select()]
 
 
-class Door:
-    """Where clients knock."""
+class ClientListener:
+    """Where clients connect to their writer."""
 
     def __init__(self) -> None:
         """Listen at a name that the kernel picks."""
@@ -122,12 +122,12 @@ class Door:
         self._socket.settimeout(START_S)
         self.address = bytes(self._socket.getsockname())
 
-    def admit(self, files: dict[int, tuple[Sequence[int], tuple[int, int]]]) -> dict[int, Bell]:
+    def admit(self, files: dict[int, tuple[Sequence[int], tuple[int, int]]]) -> dict[int, Doorbell]:
         """Wait for all clients, and give each the open files that are for it. Raises HostError.
 
         `files`: by the client's rank, two open files and their sizes in bytes.
         """
-        found: dict[int, Bell] = {}
+        found: dict[int, Doorbell] = {}
         try:
             while len(found) < len(files):
                 peer, _ = self._socket.accept()
@@ -139,7 +139,7 @@ class Door:
                 opened, sizes = files[rank]
                 counter = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
                 socket.send_fds(peer, [_SIZES.pack(*sizes)], [*opened, counter])
-                found[rank] = Bell(peer, counter)
+                found[rank] = Doorbell(peer, counter)
         except (OSError, struct.error, KeyError) as error:
             missing = sorted(set(files) - set(found))
             raise HostError(f"ranks {missing} did not reach their writer: {error}") from error
@@ -148,7 +148,7 @@ class Door:
         return found
 
 
-def knock(address: bytes, rank: int) -> tuple[Bell, list[tuple[int, int]]]:
+def connect(address: bytes, rank: int) -> tuple[Doorbell, list[tuple[int, int]]]:
     """Reach a writer; the bell, and the open files with their sizes. Raises HostError."""
     peer = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
     peer.settimeout(START_S)
@@ -159,7 +159,7 @@ def knock(address: bytes, rank: int) -> tuple[Bell, list[tuple[int, int]]]:
             peer, _SIZES.size, 3, socket.MSG_CMSG_CLOEXEC
         )
         sizes = _SIZES.unpack(data)
-        return Bell(peer, counter), list(zip(files, sizes, strict=True))
+        return Doorbell(peer, counter), list(zip(files, sizes, strict=True))
     except (OSError, struct.error, ValueError) as error:
         peer.close()
         raise HostError(f"rank {rank} cannot reach its writer: {error}") from error

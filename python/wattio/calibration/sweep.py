@@ -13,7 +13,7 @@ from typing import Protocol
 from wattio.analysis import power
 from wattio.calibration import host as hosts
 from wattio.calibration.design import Design, Setting
-from wattio.calibration.fitting import CalibrationFailed
+from wattio.calibration.fit import CalibrationFailed
 from wattio.calibration.folder import DataFolder
 from wattio.calibration.host import Host, Wait, Work
 from wattio.calibration.loads import Loads, file_to_read

@@ -30,7 +30,7 @@ _SILENT = "the program ended before, is still writing, or there was no room for 
 """What can have kept a process from leaving its note."""
 
 
-class _Told(BaseModel):
+class _ManifestPart(BaseModel):
     """Base of what the manifest tells: later versions may tell more."""
 
     model_config = ConfigDict(extra="ignore", frozen=True, strict=False)
@@ -41,7 +41,7 @@ Extent = Annotated[tuple[Number, ...], Field(max_length=32)]
 """A shape or an offset: HDF5 has no more dimensions."""
 
 
-class BlockFact(_Told):
+class BlockFact(_ManifestPart):
     """A block as the manifest tells it."""
 
     name: str
@@ -68,7 +68,7 @@ class BlockFact(_Told):
         return Block(self.name, self.rank, self.shape, self.dtype, self.global_shape, self.offset)
 
 
-class PartFact(_Told):
+class PartFact(_ManifestPart):
     """A part file as the manifest tells it."""
 
     file: str = Field(pattern=r"^(part-[0-9]{6,}|dump)\.h5$")
@@ -76,7 +76,7 @@ class PartFact(_Told):
     blocks: tuple[BlockFact, ...]
 
 
-class Manifest(_Told):
+class Manifest(_ManifestPart):
     """What a whole dump consists of."""
 
     wattio_hpcio: int = Field(ge=parts.VERSION, le=parts.VERSION)

@@ -15,7 +15,7 @@ from wattio.hpcio import dumps, parts
 from wattio.hpcio.account import DumpRecord
 from wattio.hpcio.blocks import Block
 from wattio.hpcio.session import Scratch, Session
-from wattio.hpcio.verdicts import Offer, Verdict, judge
+from wattio.hpcio.verdicts import Contribution, Verdict, judge
 
 if TYPE_CHECKING:
     from wattio.hpcio.blocks import Array
@@ -35,7 +35,7 @@ class PartitioningSession(Session):
         note = self.write_part(record, (self.rank,), handed)
         if not note.whole:
             self.dumps.lose(record.step, note)
-        verdict = self._agree(Offer(record.step, note))
+        verdict = self._agree(Contribution(record.step, note))
         if verdict.error is None:
             return
         if verdict.teller is not None:
@@ -52,14 +52,14 @@ class PartitioningSession(Session):
             pass
         return None
 
-    def _agree(self, offer: Offer | None) -> Verdict:
+    def _agree(self, offer: Contribution | None) -> Verdict:
         """What becomes of a dump; None where this rank has no dump any more. Collective."""
         offers = self._comm.gather(offer)
         verdict = self._comm.bcast(None if offers is None else self._publish(offers))
         assert isinstance(verdict, Verdict)
         return verdict
 
-    def _publish(self, offers: Sequence[Offer | None]) -> Verdict:
+    def _publish(self, offers: Sequence[Contribution | None]) -> Verdict:
         """Publish a dump that all have written; else say why not, and whose note tells it."""
         verdict = judge(offers, self.dumps.ranks)
         if verdict.over:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wattio.errors import InputError
-from wattio.models import conditioning, extended
+from wattio.models import extended, posterior
 from wattio.models.parameter import NORMAL_95, Parameter
 from wattio.models.runs import Run, largest
 from wattio.models.scenario import GIB
@@ -192,7 +192,7 @@ def storage(runs: Sequence[Run], seed: int) -> tuple[dict[str, Parameter], Fit]:
             total -= squares / values["scatter"] ** 2 / 2
         return total
 
-    drawn, _ = conditioning.sample(ranges, log_likelihood, DRAWS, seed)
+    drawn, _ = posterior.sample(ranges, log_likelihood, DRAWS, seed)
     found = {one.name: _measured(one.name, drawn[one.name]) for one in ranges}
     counts = ", ".join(str(count) for count, *_ in groups)
     scatter = found.pop("scatter").value if len(used) > 4 else None

@@ -10,9 +10,9 @@ from typing import Any
 from wattio.errors import InputError
 from wattio.files import document
 from wattio.files.document import Document
-from wattio.models import fitting
+from wattio.models import fit as fitting
 from wattio.models.files import PlatformFile
-from wattio.models.fitting import Computing, Fit
+from wattio.models.fit import Computing, Fit
 from wattio.models.parameter import Parameter
 from wattio.models.runs import APPLICATION, WRITING_OPTIONS, Run, largest
 

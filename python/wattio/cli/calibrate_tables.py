@@ -10,7 +10,7 @@ from rich.progress import TextColumn
 from rich.table import Table
 
 from wattio.calibration.design import Design, Setting
-from wattio.calibration.fitting import IDLE_USE_MOST, R_SQUARED_ASKED, Fit, Fitted
+from wattio.calibration.fit import IDLE_USE_MOST, R_SQUARED_ASKED, Fit, Fitted
 from wattio.calibration.folder import DataFolder, Record
 from wattio.calibration.model_file import INTERVALS
 from wattio.calibration.points import Point

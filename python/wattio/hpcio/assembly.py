@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import h5py
 
 from wattio.errors import InputError, ResultError
-from wattio.hpcio import dumps, inspecting, parts
-from wattio.hpcio.inspecting import BlockFact, Manifest
+from wattio.hpcio import dumps, inspection, parts
+from wattio.hpcio.inspection import BlockFact, Manifest
 
 if TYPE_CHECKING:
     from wattio.hpcio.blocks import Array
@@ -77,15 +77,15 @@ def assemble(output: Path, step: int, target: Path) -> dict[str, tuple[int, ...]
 def _blocks(source: Path) -> Iterator[tuple[str, BlockFact, Array]]:
     """The blocks of a dump, checked, with the names that they have in the whole."""
     try:
-        found = inspecting.manifest(source)
-        problems = [*inspecting.absent(found), *_disagreements(found)]
+        found = inspection.manifest(source)
+        problems = [*inspection.absent(found), *_disagreements(found)]
         if problems:
             raise ResultError(problems[0])
         for part in found.parts:
             for fact in part.blocks:
                 own = fact.global_shape is None
                 name = parts.dataset_name(fact.block) if own else fact.name
-                yield name, fact, inspecting.read(source / part.file, fact)
+                yield name, fact, inspection.read(source / part.file, fact)
     except ResultError as error:
         raise ResultError(f"{source}: {error}") from error
 

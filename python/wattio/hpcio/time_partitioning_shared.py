@@ -9,11 +9,11 @@ from mpi4py import MPI
 from wattio.errors import DumpFailed
 from wattio.hpcio.account import DumpRecord
 from wattio.hpcio.blocks import Block
-from wattio.hpcio.circle import Circle
 from wattio.hpcio.config import Config
 from wattio.hpcio.notes import Note
-from wattio.hpcio.partitioning import PartitioningSession
+from wattio.hpcio.time_partitioning import PartitioningSession
 from wattio.hpcio.topology import Topology
+from wattio.hpcio.writer_group import WriterGroup
 
 if TYPE_CHECKING:
     from wattio.hpcio.blocks import Array
@@ -27,7 +27,7 @@ class SharedPartitioningSession(PartitioningSession):
     ) -> None:
         """Ranks are those of `comm`, which is the session's own; collective."""
         super().__init__(comm, config, topology, compute_comm)
-        self._circle = Circle(comm.Dup(), self.dumps, config, patient=False)
+        self._circle = WriterGroup(comm.Dup(), self.dumps, config, patient=False)
 
     def _end_dump(self, record: DumpRecord, handed: list[tuple[Block, Array]]) -> None:
         self._circle.write(record, Note(self.rank, (self.rank,)), handed)

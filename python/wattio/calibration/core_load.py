@@ -1,4 +1,4 @@
-"""The load of cores: `python -m wattio.calibration.spinning LOAD CORE,CORE,...`.
+"""The load of cores: `python -m wattio.calibration.core_load LOAD CORE,CORE,...`.
 
 One process for each core, pinned there, is busy for a share of its time, until standard input
 ends: so none outlives the one who asked, however that one ended.

@@ -63,7 +63,7 @@ class Fitted:
 
 
 @dataclass(frozen=True)
-class Left:
+class Unidentified:
     """A coefficient that the points do not tell. `merged_into` are those that hold its watts."""
 
     watts: float
@@ -86,7 +86,7 @@ class Fit:
     """What the points say. `residuals_w` are measured less fitted, one for each of `points`."""
 
     points: tuple[Point, ...]
-    coefficients: dict[str, Fitted | Left]
+    coefficients: dict[str, Fitted | Unidentified]
     r_squared: float
     residuals_w: tuple[float, ...]
     deviation_w: float
@@ -140,7 +140,7 @@ def fit(points: Sequence[Point], io_assumed_w: float) -> Fit:
     unexplained = float(residuals @ residuals)
     deviation_w = math.sqrt(unexplained / (len(used) - len(kept)))
     order = [name for name in ("rest", "core", "core_frequency", "busy", "busy_frequency", "io")]
-    told: dict[str, Fitted | Left] = {**found, **left}
+    told: dict[str, Fitted | Unidentified] = {**found, **left}
     return Fit(
         points=used,
         coefficients={name: told[name] for name in order},
@@ -161,21 +161,21 @@ def _column(points: Sequence[Point], of: str | None) -> NDArray[np.float64]:
 
 def _separable(
     columns: dict[str, NDArray[np.float64]], io_assumed_w: float, with_io: bool
-) -> tuple[list[str], dict[str, Left]]:
+) -> tuple[list[str], dict[str, Unidentified]]:
     """The coefficients that the points can tell apart, and the others with the reason."""
     import numpy as np
 
     kept: list[str] = []
-    left: dict[str, Left] = {}
+    left: dict[str, Unidentified] = {}
     for name, column in columns.items():
         # Without a load of its own it would be told by what else goes with the host's other I/O.
         if name == "io" and not (with_io and np.ptp(column) >= KIOPS_SPREAD_LEAST):
             why = "hardly any I/O was seen" if with_io else "no I/O was swept"
-            left[name] = Left(io_assumed_w, f"{why}; the assumed value stands")
+            left[name] = Unidentified(io_assumed_w, f"{why}; the assumed value stands")
             continue
         length = float(np.linalg.norm(column))
         if length == 0:
-            left[name] = Left(0.0, "nothing of it was ever seen")
+            left[name] = Unidentified(0.0, "nothing of it was ever seen")
             continue
         if not kept:
             kept.append(name)
@@ -189,7 +189,7 @@ def _separable(
         parts = np.abs(shares) * np.linalg.norm(others, axis=0) / length
         into = tuple(other for other, part in zip(kept, parts, strict=True) if part > 0.1)
         why = f"the sweep cannot tell it from {' and '.join(into)}, which holds its watts"
-        left[name] = Left(0.0, why, into)
+        left[name] = Unidentified(0.0, why, into)
     return kept, left
 
 

@@ -9,21 +9,21 @@ from mpi4py import MPI
 
 from wattio.errors import InputError
 from wattio.hpcio import launcher, leftovers, shared_file, topology
-from wattio.hpcio.bells import Door
 from wattio.hpcio.channels import Port
-from wattio.hpcio.circle import Circle
 from wattio.hpcio.config import Config
 from wattio.hpcio.core_writer import CoreWriter
 from wattio.hpcio.cores import CoresSession
+from wattio.hpcio.doorbells import ClientListener
 from wattio.hpcio.dumps import Dumps
 from wattio.hpcio.node_writer import NodeWriter
 from wattio.hpcio.nodes import NodesSession
 from wattio.hpcio.output_lock import Lock
-from wattio.hpcio.partitioning import PartitioningSession
-from wattio.hpcio.partitioning_shared import SharedPartitioningSession
 from wattio.hpcio.session import Session
+from wattio.hpcio.time_partitioning import PartitioningSession
+from wattio.hpcio.time_partitioning_shared import SharedPartitioningSession
 from wattio.hpcio.topology import Topology
-from wattio.hpcio.writing import WritingSession
+from wattio.hpcio.writer import WritingSession
+from wattio.hpcio.writer_group import WriterGroup
 
 
 def start(comm: MPI.Intracomm, config: Config) -> Session:
@@ -72,7 +72,7 @@ def start(comm: MPI.Intracomm, config: Config) -> Session:
         circle = own.Split(0 if has_clients else MPI.UNDEFINED, own.Get_rank())
     if isinstance(session, WritingSession):
         if isinstance(circle, MPI.Intracomm) and circle != MPI.COMM_NULL:
-            session.circle = Circle(circle, session.dumps, config, patient=True)
+            session.circle = WriterGroup(circle, session.dumps, config, patient=True)
         session.run()
     return session
 
@@ -81,7 +81,7 @@ def _on_cores(
     own: MPI.Intracomm, config: Config, roles: Topology, compute_comm: MPI.Comm
 ) -> Session:
     rank = own.Get_rank()
-    door = Door() if rank in roles.writing else None
+    door = ClientListener() if rank in roles.writing else None
     addresses = own.allgather(None if door is None else door.address)
     if door is None:
         return CoresSession(own, config, roles, compute_comm, addresses[roles.writer_of[rank]])

@@ -15,12 +15,12 @@ from wattio.hpcio import headers
 from wattio.hpcio.account import DumpRecord
 from wattio.hpcio.blocks import Block
 from wattio.hpcio.board import Board, Claim
-from wattio.hpcio.circle import Circle
 from wattio.hpcio.config import Config
 from wattio.hpcio.memory import Memory
 from wattio.hpcio.notes import Note
 from wattio.hpcio.session import Session
 from wattio.hpcio.topology import Topology
+from wattio.hpcio.writer_group import WriterGroup
 
 if TYPE_CHECKING:
     from wattio.hpcio.blocks import Array
@@ -30,7 +30,7 @@ class WritingSession(Session):
     """A session whose work is done when the program gets it."""
 
     is_writer = True
-    circle: Circle | None = None
+    circle: WriterGroup | None = None
     """Those who write one file of a dump together; None where each has its own."""
 
     def __init__(
