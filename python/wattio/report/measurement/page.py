@@ -159,7 +159,7 @@ def _meters(found: Measured) -> Section:
     rows: list[Cells] = []
     told = []
     for entry in found.study.meter:
-        facts = found.facts.get(entry.shown)
+        facts = found.folder.facts(found.records.values()).get(entry.shown)
         period_s = entry.period or (facts.period_s if facts else None)
         lag_s = entry.lag if entry.lag is not None else (facts.lag_s if facts else None)
         resolution_w = facts.resolution_w if facts else None
