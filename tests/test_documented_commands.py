@@ -98,8 +98,8 @@ def test_a_command_that_is_shown_is_taken(where: str, command: str) -> None:
 
 
 def meter_is_one(name: str, where: str) -> None:
-    from wattio.meters.snmp_profile import target_of
     from wattio.meters.name import parse
+    from wattio.meters.snmp_profile import target_of
 
     assert kind_of(name), where
     if name.startswith("snmp:"):
