@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from places import ROOT
 from study_fake import FakeSimulator
 from wattio import cli
 from wattio.errors import Cancelled, InputError
@@ -122,7 +123,7 @@ def test_resume_with_another_study_is_refused(
     ("arguments", "message"),
     [
         (("rum",), 'unknown command "rum"; did you mean "run"?'),
-        (("run", "study.toml", "--jbos", "3"), "Did you mean --jobs?"),
+        (("run", "study.toml", "--jbos", "3"), "did you mean --jobs?"),
         (("run", "study.toml", "--jobs", "many"), "--jobs"),
         (("run", "study.toml", "--jobs", "0"), "--jobs 0: must be 1 or more"),
         (("run",), "needs a study file"),
@@ -132,7 +133,7 @@ def test_resume_with_another_study_is_refused(
         (("compare", ".", "."), "is not a result folder"),
         (("check",), "needs a file or a folder"),
         (("check", "nowhere.toml"), "nowhere.toml: cannot be read"),
-        (("report",), "requires an argument"),
+        (("report",), "RESULT is missing"),
     ],
 )
 @pytest.mark.usefixtures("place")
@@ -212,7 +213,7 @@ def test_help_does_not_load_what_only_commands_need() -> None:
 
 def test_every_file_below_studies_is_known_to_check(capsys: pytest.CaptureFixture[str]) -> None:
     """Files for advice on I/O once passed for no file of wattio's."""
-    studies = Path(__file__).parents[1] / "studies"
+    studies = ROOT / "studies"
     with pytest.raises(SystemExit) as ended:
         cli.main(["check", str(studies)])
     told = capsys.readouterr()

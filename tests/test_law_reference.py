@@ -9,12 +9,12 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from places import ROOT
 from reference import closed_loop, order, promise
 from reference.governors import Schedutil, ondemand, ondemand_document
 from reference.limits import limits_of
@@ -23,7 +23,7 @@ from reference.promise import Bound
 from wattio import _core
 
 SERVERS = _core.built_in_servers()
-TRACE = Path(__file__).parent.parent / "traces" / "pgbench.wtrace"
+TRACE = ROOT / "traces" / "pgbench.wtrace"
 
 Settings = Mapping[str, float | bool]
 BUDGETS = "background_core_s_per_s"
@@ -578,7 +578,7 @@ histories = st.lists(
 
 
 @pytest.mark.parametrize("server", ["small", "dorado6000"])
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(max_examples=60, derandomize=True)
 @given(
     history=histories,
     coordinated=st.booleans(),
@@ -605,7 +605,7 @@ def test_random_observations(
 # Linux's governors.
 
 
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(max_examples=60, derandomize=True)
 @given(history=st.lists(st.lists(group(st.floats(-0.2, 1.2)), min_size=2, max_size=2), max_size=8))
 def test_governors(history: list[list[dict[str, Any]]]) -> None:
     limits = limits_of(SERVERS["small"]).groups

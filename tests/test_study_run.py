@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import sqlite3
 import subprocess
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+from places import TESTS
 from study_fake import FakeSimulator, outcome
 from wattio.analysis.histogram import WindowHistograms
 from wattio.analysis.statistics import Interval
@@ -99,6 +102,7 @@ def test_result_folder_holds_what_it_should(study: Path, tmp_path: Path) -> None
     assert sorted(path.name for path in folder.path.iterdir()) == [
         "catalog.sqlite",
         "inputs.json",
+        "lock",
         "machine.json",
         "raw",
         "report",
@@ -170,6 +174,49 @@ def test_ctrl_c_keeps_what_is_done_and_resume_does_the_rest(study: Path, tmp_pat
     assert content(folder) == content(whole)
 
 
+def test_a_stop_does_not_relate_everything_again(study: Path, tmp_path: Path) -> None:
+    """At 500 kept runs a Ctrl-C was followed by 50 s of silence.
+
+    Every run's files were read again and every relation derived again, with Ctrl-C held back. Each
+    is now related when it is kept, and a stop has nothing left to do.
+    """
+
+    class Counting(FakeSimulator):
+        related = 0
+
+        def relate(self, outcome: Outcome, native: Outcome, plf: float) -> dict[str, Any]:
+            self.related += 1
+            return super().relate(outcome, native, plf)
+
+    first = Counting()
+    plan = execute.prepare(document.read(study), first)
+    folder = SimulationFolder.create(plan, tmp_path / "stopped", NOW)
+    for count in (5, 9, 12):
+        counting = Counting(stop_after=count - len(folder.iterations()))
+        kept = len(folder.iterations())
+        executor = SimulationExecutor(counting, 1, lambda *_: None)
+        with pytest.raises(KeyboardInterrupt) if count < 12 else contextlib.nullcontext():
+            execute.execute(folder.remaining(plan), folder, executor, counting)
+        assert counting.related <= count - kept + 1  # One may have waited for its native twin.
+    assert content(folder) == content(carried_out(study, tmp_path / "whole"))
+
+
+def test_what_a_kill_left_unrelated_is_related_by_the_next_run(study: Path, tmp_path: Path) -> None:
+    folder = carried_out(study, tmp_path / "results")
+    whole = content(folder)
+    connection = sqlite3.connect(folder.path / "catalog.sqlite")
+    connection.execute(
+        "DELETE FROM metrics WHERE name LIKE 'relative_%' OR name LIKE '%_share'"
+        " OR name LIKE 'bound_%'"
+    )
+    connection.commit()
+    connection.close()
+    simulator = FakeSimulator()
+    executor = SimulationExecutor(simulator, 1, lambda *_: None)
+    execute.execute([], folder, executor, simulator)
+    assert content(folder) == whole
+
+
 KILLED = """
 import os, sys, threading
 from pathlib import Path
@@ -189,7 +236,7 @@ carried_out(Path(sys.argv[1]), Path(sys.argv[2]), Killed(), jobs=1)
 def test_a_killed_run_loses_only_what_was_in_flight(study: Path, tmp_path: Path) -> None:
     results = tmp_path / "killed"
     command = [sys.executable, "-c", KILLED, str(study), str(results)]
-    done = subprocess.run(command, cwd=Path(__file__).parent, check=False, capture_output=True)
+    done = subprocess.run(command, cwd=TESTS, check=False, capture_output=True)
     assert done.returncode == 9, done.stderr.decode()
     folder = SimulationFolder(next((results / "small").iterdir()))
     assert len(folder.iterations()) == 4

@@ -20,9 +20,10 @@ from wattio.cli import main
 from wattio.kinds.measurement import attach
 from wattio.kinds.measurement.folder import MeasurementFolder
 from wattio.kinds.measurement.schema import MeterEntry
-from wattio.recording import Samples, parquet
+from wattio.meters import parquet
+from wattio.meters.samples import packed
+from wattio.recording import Samples
 from wattio.recording.journal import write_sources
-from wattio.recording.samples import packed
 from wattio.report import drawing, make
 from wattio.report.measurement import gather, phrases
 from wattio.report.measurement import samples as measured_samples

@@ -144,7 +144,7 @@ def test_on_this_host_no_host_is_named() -> None:
 
 
 def test_a_missing_launcher_is_told() -> None:
-    with pytest.raises(HostError, match=r"no-mpirun is not installed: .*wattio\[hpc\]"):
+    with pytest.raises(HostError, match=r"no-mpirun is not installed: .*openmpi-bin"):
         mpi_launch.probe(RankOptions(mpirun="no-mpirun"))
 
 

@@ -3,7 +3,7 @@
 use wattio_units::Hertz;
 
 /// The setting of everything a law controls, until the next step.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Debug, PartialEq)]
 pub struct Action {
     /// One entry for each core group, in the order of the observation.
     pub groups: Vec<GroupAction>,
@@ -99,6 +99,20 @@ impl BackgroundAction {
             budget: Budget::CoreSecondsPerSecond(core_s_per_s),
             priority: BackgroundPriority::Low,
         }
+    }
+}
+
+/// By hand, for a law that keeps what it said last writes it over what it said before.
+impl Clone for Action {
+    fn clone(&self) -> Self {
+        let Self { groups, drives, background } = self;
+        Self { groups: groups.clone(), drives: *drives, background: background.clone() }
+    }
+
+    fn clone_from(&mut self, source: &Self) {
+        self.groups.clone_from(&source.groups);
+        self.drives = source.drives;
+        self.background.clone_from(&source.background);
     }
 }
 

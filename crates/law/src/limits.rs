@@ -1,6 +1,6 @@
 //! What an action may ask for.
 
-use crate::action::{Action, BackgroundAction, Budget, DriveAction, GroupAction};
+use crate::action::{Action, Budget, DriveAction, GroupAction};
 use wattio_units::{Hertz, Seconds, Watts};
 
 /// The limits of one core group.
@@ -107,22 +107,33 @@ impl Limits {
     /// action does not name run at full speed.
     #[must_use]
     pub fn clamp(&self, wanted: &Action) -> Action {
-        let groups = self.groups.iter().enumerate().map(|(at, limits)| {
-            wanted.groups.get(at).map_or_else(|| limits.full(), |&group| limits.clamp(group))
-        });
-        let background = wanted.background.iter().map(|&class| match class.budget {
-            Budget::CoreSecondsPerSecond(rate) if !(rate.is_finite() && rate >= 0.0) => {
-                BackgroundAction { budget: Budget::AsDue, ..class }
+        self.clamped(wanted.clone())
+    }
+
+    /// The same of an action that is given away.
+    #[must_use]
+    pub fn clamped(&self, mut wanted: Action) -> Action {
+        wanted.groups.truncate(self.groups.len());
+        for (group, limits) in wanted.groups.iter_mut().zip(&self.groups) {
+            *group = limits.clamp(*group);
+        }
+        let unnamed = self.groups.iter().skip(wanted.groups.len());
+        wanted.groups.extend(unnamed.map(GroupLimits::full));
+        for class in &mut wanted.background {
+            if let Budget::CoreSecondsPerSecond(rate) = class.budget
+                && !(rate.is_finite() && rate >= 0.0)
+            {
+                class.budget = Budget::AsDue;
             }
-            _ => class,
-        });
-        Action { groups: groups.collect(), drives: wanted.drives, background: background.collect() }
+        }
+        wanted
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::BackgroundAction;
     use proptest::prelude::*;
 
     fn limits() -> GroupLimits {

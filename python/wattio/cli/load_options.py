@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
-from wattio import _core
+from wattio import _core, shipped
 from wattio.cli import output
 from wattio.errors import InputError, unusable
 from wattio.simulator.simulation import Request, Setting
@@ -23,6 +23,9 @@ Quantity = str
 RATE_SCALE = (1e-6, 1e4)
 TIME_SCALE = (1e-6, 1e6)
 """What the traces' scales may be."""
+
+SPAN_S_LEAST, SPAN_S_MOST = 0.001, 1e8
+"""How long a simulation or a recording may be."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +74,8 @@ class LoadOptions:
     clients
         Client threads, instead of the server description's.
     trace
-        Block trace to replay; `wattio trace info` shows what is in it.
+        Block trace to replay, or `pgbench`, which comes with wattio; `wattio trace info` shows what
+        is in it.
     format
         Format of the trace, where it is not to be found by the content; such as spc.
     columns
@@ -117,7 +121,8 @@ class LoadOptions:
         """The run that these options ask for. Raises InputError."""
         if not 0 <= seed < 2**64:
             raise InputError(f"--seed {seed}: allowed is 0 to {2**64 - 1}")
-        duration_s = None if self.duration is None else seconds("--duration", self.duration)
+        given = self.duration
+        duration_s = None if given is None else seconds("--duration", given, SPAN_S_LEAST)
         before_s = 0.0 if self.trace is not None else 10.0
         return Request(
             server=server,
@@ -143,14 +148,14 @@ class LoadOptions:
             reading = {key: value for key, value in keywords.items() if value is not None}
             if self.start is not None:
                 scales["start_s"] = seconds("--start", self.start)
-            return {"trace": str(self.trace), **scales, **reading}
+            return {"trace": str(shipped.located(self.trace)), **scales, **reading}
         if self.clients is not None and self.clients < 1:
             raise InputError(f"--clients {self.clients}: must be 1 or more")
         who: dict[str, Any] = {"open": self.open}
         if self.clients is not None:
             who["clients"] = self.clients
         if self.profile is not None:
-            return {"profile": str(self.profile), **who}
+            return {"profile": str(shipped.located(self.profile)), **who}
         if self.iops is not None:
             return {"pattern": self.pattern, "iops": self.iops, **who, **self._mix()}
         pressure = 0.10 if self.pressure is None else self.pressure
@@ -209,9 +214,16 @@ def quantity(option: str, text: Quantity, kind: str) -> float:
         raise InputError(f"{option}: {error}") from error
 
 
-def seconds(option: str, text: Quantity) -> float:
-    """A time off the command line in seconds. Raises InputError naming the option."""
-    return quantity(option, text, "time")
+def seconds(
+    option: str, text: Quantity, least_s: float = 0.0, most_s: float = SPAN_S_MOST
+) -> float:
+    """A time off the command line in seconds, within limits. InputError names the option."""
+    found = quantity(option, text, "time")
+    if not least_s <= found <= most_s:
+        low = f"{least_s:g} s" if not 0 < least_s < 1 else f"{1000 * least_s:g} ms"
+        most = f"{most_s:g} s".replace("e+0", "e")
+        raise InputError(f'{option}: "{text}"; allowed is {low} to {most}')
+    return found
 
 
 @contextmanager

@@ -15,11 +15,12 @@ from tempfile import TemporaryDirectory
 from rich.progress import BarColumn, Progress, TextColumn
 
 from wattio.cli import output
+from wattio.cli.out_path import writable
 from wattio.errors import InputError, ResultError
 from wattio.meters.meter import Facts
 from wattio.meters.name import public_name
+from wattio.meters.samples import COLUMNS
 from wattio.recording import Event, Recorder, Samples, Source
-from wattio.recording.samples import COLUMNS
 from wattio.recording.timing import timing
 
 Writer = Callable[[Path, Mapping[str, Samples]], None]
@@ -31,12 +32,11 @@ _ENDINGS = (".parquet", ".csv")
 
 def writer_of(out: Path) -> Writer:
     """What writes a file of that name. Raises InputError before anything is recorded."""
-    from wattio.recording import parquet
+    from wattio.meters import parquet
 
     if out.suffix not in _ENDINGS:
         raise InputError(f"--out: {out}: is neither .parquet nor .csv")
-    if not out.parent.is_dir():
-        raise InputError(f"--out: {out}: there is no folder {out.parent}")
+    writable("--out", out)
     return parquet.write if out.suffix == ".parquet" else write_csv
 
 

@@ -17,9 +17,11 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 from rich.text import Text
 
+from wattio import shipped
 from wattio.analysis.peak import QUANTITIES, RULES, Limit, Rule
 from wattio.cli import output
 from wattio.cli.load_options import Quantity, seconds
+from wattio.cli.out_path import writable
 from wattio.errors import HostError, InputError, WorkloadFailed
 from wattio.files import document
 from wattio.peak import advice
@@ -109,8 +111,10 @@ def peak(
     if file is not None:
         if any(measuring):
             raise InputError("a file is computed from, not measured: give it alone")
-        content = from_document(document.read(file))
+        content = from_document(document.read(shipped.located(file)))
         return _show(content, [], rule, as_json)
+    if out is not None:
+        writable("--out", out)
     targets = _targets(device_folder, server, client, memory_folder if memory else None)
     settings = _settings(full, runtime, repetitions)
     try:

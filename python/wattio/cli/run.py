@@ -10,9 +10,11 @@ from typing import Annotated
 
 from cyclopts import App, Parameter
 
+from wattio import shipped
 from wattio.cli import output
 from wattio.cli.progress import RunProgress
-from wattio.errors import Cancelled, InputError
+from wattio.cli.resumable import resumable
+from wattio.errors import InputError
 from wattio.executors.threads import Executor, SimulationExecutor, Watch
 from wattio.files import document
 from wattio.files.document import Document
@@ -29,14 +31,14 @@ app = App(
     help_epilogue="""**Examples**
 
 ```
-wattio run studies/quickstart/study.toml
-wattio run studies/pacer/study.toml --jobs 8 --results /data/results
+wattio run quickstart
+wattio run my-study/study.toml --jobs 8 --results /data/results
 wattio run --resume results/pacer/20260102T030405Z-1a2b3c4
-wattio run studies/quickstart/study.toml --json
-wattio run studies/foresight/study.toml --traces /data/traces
-wattio run studies/arm-cluster/study.toml --scale small --dry-run
-wattio run studies/arm-cluster/study.toml --scale small
-wattio run studies/fleet
+wattio run quickstart --json
+wattio run foresight --traces /data/traces
+wattio run arm-cluster --scale small --dry-run
+wattio run arm-cluster --scale small
+wattio run fleet
 ```
 
 Ctrl-C keeps what is done and says how to go on.""",
@@ -68,7 +70,8 @@ def run(
     Parameters
     ----------
     study
-        Study file in TOML, or a folder with a study.toml; `wattio check` tells whether it is one.
+        Study file in TOML, a folder with a study.toml, or the name of a study that comes with
+        wattio (`wattio new study --list`). `wattio check` tells whether a file is one.
     resume
         Result folder of a run that stopped; at most the iterations in flight were lost.
     results
@@ -99,9 +102,7 @@ def run(
     from wattio.kinds.measurement.plan import Asked, is_measurement, located_name
     from wattio.simulator.native import NativeSimulator
 
-    if study is not None and study.is_dir():
-        study /= "study.toml"
-    source = None if study is None else document.read(study)
+    source = None if study is None else document.read(shipped.study_file(study))
     if traces is not None:
         source = _with_traces(source, traces)
     if is_measurement(source) if source else resume is not None and _was_measured(resume):
@@ -182,16 +183,12 @@ def carry_out(
     waiting = folder.remaining(plan)
     for line in compressions(folder):
         messages.print(line, markup=False, highlight=False, soft_wrap=True)
-    try:
-        with RunProgress(messages, waiting) as progress:
-            executor = _executor(simulator, jobs, progress.watch, engine)
-            execute.execute(waiting, folder, executor, simulator, progress.ended)
-    except (KeyboardInterrupt, Cancelled):
-        done = len(plan.iterations) - len(folder.remaining(plan))
-        raise Cancelled(
-            f"stopped; {done} of {len(plan.iterations)} runs are kept in {folder.path};"
-            f" go on with: wattio run --resume {folder.path}"
-        ) from None
+    with (
+        resumable(folder, len(plan.iterations), lambda: len(folder.remaining(plan)), "runs"),
+        RunProgress(messages, waiting) as progress,
+    ):
+        executor = _executor(simulator, jobs, progress.watch, engine)
+        execute.execute(waiting, folder, executor, simulator, progress.ended)
 
 
 def _executor(simulator: Simulator, jobs: int, watch: Watch, engine: str | None) -> Executor:

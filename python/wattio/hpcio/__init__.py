@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from wattio.errors import DumpFailed, HostError
+from wattio.errors import DumpFailed, HostError, needed
 from wattio.hpcio.account import Account, DumpRecord, RankAccount
 from wattio.hpcio.config import Config, parse_approach
 
@@ -46,7 +46,7 @@ def start(comm: MPI.Intracomm, config: Config) -> Session:
 
     for module in ("mpi4py", "h5py"):
         if util.find_spec(module) is None:
-            raise HostError(f"{module} is not installed: pip install 'wattio[hpc]'")
+            raise HostError(f"{module} is not installed: {needed('hpc')}")
     from wattio.hpcio import startup
 
     return startup.start(comm, config)

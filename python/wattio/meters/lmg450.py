@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Annotated
 from pydantic import Field
 
 from wattio import clock
+from wattio.errors import needed
 from wattio.files import document
 from wattio.files.document import Strict
 from wattio.files.quantity import Seconds
@@ -203,8 +204,10 @@ class Lmg450:
 
 
 def _opened(parts: Name, table: Table) -> serial.Serial:
-    import serial
-
+    try:
+        import serial
+    except ImportError:
+        raise MeterRefused(f"{parts.shown}: {needed('meters')}") from None
     try:
         return serial.Serial(
             parts.path, table.baud, timeout=_WAIT_S, write_timeout=_ANSWER_S, rtscts=table.handshake

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from wattio import clock
 from wattio.clock import Instant
+from wattio.errors import needed
 from wattio.meters.credentials import Credentials
 from wattio.meters.guard import Guard
 from wattio.meters.meter import MeterLost, MeterRefused
@@ -128,7 +129,7 @@ class Client:
             indication, status, index, pairs = self._loop.run_until_complete(self._request(oids))
         except (PySnmpError, OSError) as error:
             self._target = None
-            raise MeterLost(f"{meter}: {self._agent.host} cannot be asked: {error}") from None
+            raise MeterLost(f"{meter}: {self._agent.host} cannot be asked: {_why(error)}") from None
         at = midway(before, clock.now())
         if indication is not None:
             raise self._indicated(indication)
@@ -187,8 +188,10 @@ class Client:
 
 def _who(agent: Agent) -> Any:  # noqa: ANN401 (pysnmp has no types)
     """Who asks, as pysnmp wants it."""
-    from pysnmp.hlapi.v3arch import asyncio as snmp
-
+    try:
+        from pysnmp.hlapi.v3arch import asyncio as snmp
+    except ImportError:
+        raise MeterRefused(f"{agent.meter}: {needed('meters')}") from None
     credentials = agent.credentials
     if agent.version != "3":
         return snmp.CommunityData(credentials.community, mpModel=0 if agent.version == "1" else 1)
@@ -196,10 +199,7 @@ def _who(agent: Agent) -> Any:  # noqa: ANN401 (pysnmp has no types)
         try:
             import cryptography  # noqa: F401
         except ImportError:
-            raise MeterRefused(
-                f"{agent.meter}: encryption needs the Python package cryptography "
-                "(pip install wattio[snmp])"
-            ) from None
+            raise MeterRefused(f"{agent.meter}: encryption {needed('meters')}") from None
     proof = AUTHENTICATIONS.get(agent.authentication or "")
     cipher = PRIVACIES.get(agent.privacy or "")
     return snmp.UsmUserData(
@@ -209,6 +209,14 @@ def _who(agent: Agent) -> Any:  # noqa: ANN401 (pysnmp has no types)
         authProtocol=getattr(snmp, proof) if proof else snmp.USM_AUTH_NONE,
         privProtocol=getattr(snmp, cipher) if cipher else snmp.USM_PRIV_NONE,
     )
+
+
+def _why(error: BaseException) -> str:
+    """What the system said; pysnmp wraps it into the names of its own classes."""
+    inner = error.__cause__ or error.__context__
+    if isinstance(inner, OSError) and inner.strerror:
+        return inner.strerror
+    return str(error).split(" caused by ")[0]
 
 
 def _count(meter: str, oid: str, value: Any) -> Count:  # noqa: ANN401 (pysnmp has no types)

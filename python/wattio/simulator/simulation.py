@@ -1,6 +1,6 @@
 """Simulated runs: from what a user names to what the native simulator takes, and back.
 
-The commands `simulate` and `oracle`, and studies of kind "simulation", all go through here.
+`NativeSimulator.simulate` plays a request, under a law or by the oracle.
 """
 
 from __future__ import annotations
@@ -19,15 +19,13 @@ from numpy.typing import NDArray
 
 from wattio import _core
 from wattio.errors import Cancelled, InputError, unusable
+from wattio.files.document import text_of
 from wattio.simulator import profile as profiles
 from wattio.simulator import saturation, server_power
 from wattio.simulator.profile import PATTERNS, Pattern
 
 Progress = Callable[[float], None]
 Setting = float | int | bool | str
-
-ORACLE = "oracle"
-"""The policy that knows the load beforehand; a search, not a control law."""
 
 
 @dataclass(frozen=True)
@@ -82,10 +80,7 @@ def server_text(server: str) -> str:
     if path.suffix != ".toml" and not path.exists():
         names = ", ".join(sorted(built_in))
         raise InputError(f'unknown server "{server}"; built in are {names}, or give a TOML file')
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"{path}: {error}") from error
+    text = text_of(path)
     try:
         _core.check_server(text)
     except InputError as error:
@@ -99,21 +94,6 @@ def described(server: str, power_model: str | None) -> str:
     return text if power_model is None else server_power.apply(text, Path(power_model)).text
 
 
-def simulate(
-    request: Request,
-    *,
-    progress: Progress | None = None,
-    cancelled: threading.Event | None = None,
-) -> Outcome:
-    """Run one simulation. Raises InputError for bad input and Cancelled when `cancelled` is set."""
-    if request.policy == ORACLE:
-        from wattio.simulator import oracle
-
-        return oracle.search(request, progress=progress, cancelled=cancelled)
-    run = _core.Simulation(json.dumps(specification(request)))
-    return play(run, request, progress=progress, cancelled=cancelled)
-
-
 def play(
     run: _core.Simulation,
     request: Request,
@@ -121,7 +101,7 @@ def play(
     progress: Progress | None = None,
     cancelled: threading.Event | None = None,
 ) -> Outcome:
-    """Take a prepared run to its end. Raises as `simulate` does."""
+    """Take a prepared run to its end. Raises Cancelled when `cancelled` is set."""
     began = time.perf_counter()
     # Short enough for a prompt Ctrl-C and a moving bar, long enough to cost nothing.
     while (share := run.advance(0.5)) < 1.0:

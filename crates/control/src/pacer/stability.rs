@@ -27,32 +27,31 @@ pub struct Sample {
 }
 
 impl Sample {
-    /// This sample and another one as one.
-    pub fn merge(self, other: &Self) -> Self {
+    /// Takes another one in.
+    pub fn add(&mut self, other: &Self) {
         let requests = self.requests.saturating_add(other.requests);
         let share = other.requests as f64 / requests as f64;
         let blend = |a: f64, b: f64| a + (b - a) * share;
         let blend_known = |a: Option<f64>, b: Option<f64>| Some(blend(a?, b?));
-        Self {
-            requests,
-            latency_us_mean: blend(self.latency_us_mean, other.latency_us_mean),
-            bytes_mean: blend_known(self.bytes_mean, other.bytes_mean),
-            read_share: blend_known(self.read_share, other.read_share),
-            histogram: self.histogram.zip(other.histogram.as_ref()).map(|(mut mine, theirs)| {
-                mine.merge(theirs);
-                mine
-            }),
-            in_flight: blend_known(self.in_flight, other.in_flight),
-            energy_j: self.energy_j.with(other.energy_j, |mine, theirs| mine + theirs),
-            span: self.span + other.span,
+        self.requests = requests;
+        self.latency_us_mean = blend(self.latency_us_mean, other.latency_us_mean);
+        self.bytes_mean = blend_known(self.bytes_mean, other.bytes_mean);
+        self.read_share = blend_known(self.read_share, other.read_share);
+        match (&mut self.histogram, &other.histogram) {
+            (Some(mine), Some(theirs)) => mine.merge(theirs),
+            _ => self.histogram = None,
         }
+        self.in_flight = blend_known(self.in_flight, other.in_flight);
+        self.energy_j = self.energy_j.with(other.energy_j, |mine, theirs| mine + theirs);
+        self.span = self.span + other.span;
     }
 
     /// Several samples as one.
     pub fn of<'a>(samples: impl IntoIterator<Item = &'a Self>) -> Option<Self> {
         let mut samples = samples.into_iter();
-        let first = samples.next()?.clone();
-        Some(samples.fold(first, Self::merge))
+        let mut all = samples.next()?.clone();
+        samples.for_each(|sample| all.add(sample));
+        Some(all)
     }
 
     /// The mix of requests, where the source tells it.
@@ -97,6 +96,8 @@ pub struct Stability {
     windows: usize,
     requests_min: u64,
     samples: VecDeque<Sample>,
+    /// Room for their latencies, translated.
+    translated: Vec<f64>,
     /// All k windows as one, once there are k.
     all: Option<Sample>,
     growing: Option<Sample>,
@@ -110,6 +111,7 @@ impl Stability {
             windows,
             requests_min,
             samples: VecDeque::with_capacity(windows),
+            translated: Vec::with_capacity(windows),
             all: None,
             growing: None,
             empty: Seconds(0.0),
@@ -141,7 +143,10 @@ impl Stability {
         };
         self.empty = Seconds(0.0);
         let sample = match self.growing.take() {
-            Some(growing) => growing.merge(&window),
+            Some(mut growing) => {
+                growing.add(&window);
+                growing
+            }
             None => window,
         };
         if sample.requests < self.requests_min {
@@ -165,12 +170,14 @@ impl Stability {
     /// `max |l_i - l_avg| / l_avg`, with `l_avg = (1/k) sum l_i` (section IV-B; the equation of
     /// the divergence is lost in print, this is our reading), each l_i translated to the mix of
     /// the last window.
-    pub fn divergence(&self, expectation: &Expectation) -> f64 {
+    pub fn divergence(&mut self, expectation: &Expectation) -> f64 {
         let mix = self.samples.back().and_then(Sample::mix);
         let translated = |s: &Sample| s.latency_us_mean * expectation.translation(s.mix(), mix);
+        self.translated.clear();
+        self.translated.extend(self.samples.iter().map(translated));
         let count = self.samples.len() as f64;
-        let average = self.samples.iter().map(translated).sum::<f64>() / count;
-        let off = self.samples.iter().map(|s| (translated(s) - average).abs() / average);
+        let average = self.translated.iter().sum::<f64>() / count;
+        let off = self.translated.iter().map(|latency_us| (latency_us - average).abs() / average);
         off.fold(0.0, f64::max)
     }
 

@@ -247,7 +247,7 @@ impl<L: Law> Driver<L> {
         let forced = forced.or(silent);
 
         let before = self.law.insight();
-        let wanted = self.limits.clamp(&self.law.step(&observation, dt));
+        let wanted = self.limits.clamped(self.law.step(&observation, dt));
         let held = self.holding.hold_back(wanted, &self.in_force, &self.settings, dt);
         let wanted = if forced.is_some() { self.full.clone() } else { held };
         let insight = self.law.insight();
@@ -256,10 +256,12 @@ impl<L: Law> Driver<L> {
         let in_force = plant.apply(&wanted);
         self.account.knob_changes += u64::from(in_force != self.in_force);
         self.in_force = in_force;
+        // As a rule what was wanted is in force, and need not be copied.
+        let action = if self.in_force == wanted { wanted } else { self.in_force.clone() };
         self.looks.clear();
         self.last_step = now;
         self.window_end = now.saturating_add(duration(self.law.period()));
-        Stepped { dt, seen: observation, action: self.in_force.clone(), insight, forced, jump }
+        Stepped { dt, seen: observation, action, insight, forced, jump }
     }
 
     /// Adds a window that ran under the law's state `before` to the account.

@@ -6,7 +6,7 @@ mod remote;
 mod restore;
 
 use anyhow::Result;
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -67,6 +67,12 @@ enum Command {
     Resume(remote::Resume),
     /// Put back what a killed daemon left.
     Restore(restore::Restore),
+    /// Print what completes this command's words in a shell.
+    #[command(hide = true)]
+    Completions {
+        /// The shell that reads it.
+        shell: clap_complete::Shell,
+    },
 }
 
 /// Parses the arguments and runs the command.
@@ -83,6 +89,7 @@ pub fn main() -> ExitCode {
         Command::Pause(command) => command.run(),
         Command::Resume(command) => command.run(),
         Command::Restore(command) => command.run(&root),
+        Command::Completions { shell } => Ok(complete(*shell)),
     };
     match done {
         Ok(code) => code,
@@ -95,6 +102,16 @@ pub fn main() -> ExitCode {
                 );
             ExitCode::from(if bad_input { 2 } else { 1 })
         }
+    }
+}
+
+/// Prints what a shell completes this command's words with.
+fn complete(shell: clap_complete::Shell) -> ExitCode {
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut Arguments::command(), "wattiod", &mut script);
+    match std::io::stdout().write_all(&script) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(_) => ExitCode::from(1),
     }
 }
 

@@ -15,20 +15,17 @@ lock            locked while something is measured into the folder
 
 from __future__ import annotations
 
-import contextlib
-import fcntl
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
-from wattio.errors import ResultError
 from wattio.kinds.measurement import record
 from wattio.kinds.measurement.record import Record, on_disk
 from wattio.kinds.measurement.schema import KIND
-from wattio.meters import public_name
+from wattio.meters import parquet, public_name
 from wattio.meters.meter import Facts
-from wattio.recording import Event, Samples, parquet
+from wattio.recording import Event, Samples
 from wattio.recording.journal import EVENTS, SOURCES, read_events, read_folder
 from wattio.results.folder import ResultFolder
 
@@ -38,21 +35,6 @@ class MeasurementFolder(ResultFolder):
 
     kind = KIND
     parts = ("samples", "recording", "raw", "report")
-
-    @contextlib.contextmanager
-    def alone(self) -> Iterator[None]:
-        """Keep other processes from measuring into the folder. Raises ResultError where one does.
-
-        A recording of theirs would be taken for one that has ended, and removed under their feet.
-        """
-        with (self.path / "lock").open("w") as file:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                raise ResultError(
-                    f"{self.path}: another wattio is at work in it; wait until it ends"
-                ) from None
-            yield
 
     def public_study_text(self) -> str:
         """The study file as given, with what is secret in the names of meters hidden."""
@@ -77,6 +59,13 @@ class MeasurementFolder(ResultFolder):
         if not (self.path / "attached.json").exists():
             return {}
         return {label: Facts(**facts) for label, facts in self._json("attached.json").items()}
+
+    def facts(self, records: Iterable[Record]) -> dict[str, Facts]:
+        """What the meters of some iterations, and those that joined later, said, by label."""
+        found: dict[str, Facts] = {}
+        for one in records:
+            found |= one.meters
+        return found | self.attached()
 
     def new_session(self) -> tuple[str, Path]:
         """The name of the next session, and the empty folder that its recording goes to."""

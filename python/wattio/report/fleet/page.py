@@ -40,8 +40,8 @@ _TOLD_MOST = 20
 """So many servers over the bound are named on the page; all are in the table."""
 
 
-def make(path: Path) -> Path:
-    """Write `report/` of a fleet's result folder; return the page. Raises ResultError."""
+def make(path: Path, target: Path) -> Path:
+    """Write the report of a fleet into a folder; return the page. Raises ResultError."""
     folder = FleetFolder(path)
     found = summary.policies(folder)
     study = folder.study()
@@ -73,7 +73,7 @@ def make(path: Path) -> Path:
         sections,
         {"policies": _metrics(found), "servers": _servers(found, study, members)},
     )
-    return write(path / "report", page)
+    return write(target, page)
 
 
 def whole(value: float | None) -> str:

@@ -49,8 +49,8 @@ _ACTED = """The governor acted on this host. Latency was measured; what would ha
 full speed is an estimate, as nobody was there to measure it."""
 
 
-def make(path: Path) -> Path:
-    """Write `report/` of a governor's result folder; return the page. Raises ResultError."""
+def make(path: Path, target: Path) -> Path:
+    """Write the report of a governor into a folder; return the page. Raises ResultError."""
     found = gather(path)
     machine = found.machine
     what = f"What {machine.policy} {'would save' if found.shadow else 'saved'} on {machine.name}"
@@ -77,7 +77,7 @@ def make(path: Path) -> Path:
         sections,
         {"table": _metrics(found)},
     )
-    return write(path / "report", page)
+    return write(target, page)
 
 
 def _numbers(found: Governed) -> Section:

@@ -36,8 +36,8 @@ from wattio.report.phrases import number
 _EVENTS_SHOWN = 30
 
 
-def make(path: Path) -> Path:
-    """Write `report/` of a measurement; return the page. Raises ResultError."""
+def make(path: Path, target: Path) -> Path:
+    """Write the report of a measurement into a folder; return the page. Raises ResultError."""
     found = gather(path)
     seen = power.see(found)
     study = found.study.study
@@ -59,7 +59,7 @@ def make(path: Path) -> Path:
         sections,
         {"table": tables.of_metrics([*found.idle, *every]), "verdicts": tables.of_verdicts(found)},
     )
-    return write(path / "report", page)
+    return write(target, page)
 
 
 def _lead(found: Measured) -> list[Block]:
@@ -162,7 +162,7 @@ def _meters(found: Measured) -> Section:
     rows: list[Cells] = []
     told = []
     for entry in found.study.meter:
-        facts = found.facts.get(entry.shown)
+        facts = found.folder.facts(found.records.values()).get(entry.shown)
         period_s = entry.period or (facts.period_s if facts else None)
         lag_s = entry.lag if entry.lag is not None else (facts.lag_s if facts else None)
         resolution_w = facts.resolution_w if facts else None

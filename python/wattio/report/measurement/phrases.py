@@ -71,7 +71,8 @@ def has_samples(row: Row, found: Measured) -> bool:
     What is interpolated between samples outside of a phase says nothing about it.
     """
     samples = row.get("power_samples")
-    counted = [found.facts[m.shown].counts_energy for m in found.totals if m.shown in found.facts]
+    facts = found.folder.facts(found.records.values())
+    counted = [facts[m.shown].counts_energy for m in found.totals if m.shown in facts]
     return (samples is not None and samples.mean > 0) or (bool(counted) and all(counted))
 
 

@@ -49,7 +49,7 @@ DRAWN_MAX = 12
 """Of a study with more loads the page shows tables only: figures of each would be megabytes."""
 
 
-def make(path: Path) -> Path:
+def make(path: Path, target: Path) -> Path:
     """Write `report/` of a result folder; return the page. Raises ResultError."""
     result = gather(path)
     study = result.resolved["study"]
@@ -75,7 +75,7 @@ def make(path: Path) -> Path:
         [*sections, made.section(result)],
         {f"{rendering.slug(part.name)}-table": _table(part) for part in result.loads},
     )
-    return write(path / "report", page)
+    return write(target, page)
 
 
 def _winners(result: Result) -> Section:
