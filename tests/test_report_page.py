@@ -160,6 +160,21 @@ def test_a_figure_that_can_be_looked_into_brings_its_numbers_and_the_library() -
     assert "<script" not in render(page(Shown(DRAWN)))
 
 
+def test_figures_beyond_the_room_of_a_page_are_shown_from_beside(tmp_path: Path) -> None:
+    """A page had 14 MB of figures."""
+    image = b"<svg>" + 500_000 * b" " + b"</svg>"
+    many = [
+        Drawn(f"f{at}", "F", "F.", "A figure of nothing much.", image, [["a"]]) for at in range(9)
+    ]
+    path = write(tmp_path / "report", page(*map(Shown, many)))
+    text = path.read_text(encoding="utf-8")
+    assert len(text) < 2_000_000
+    assert text.count("data:image/svg+xml;base64,") == 2
+    linked = re.findall(r'<img[^>]* src="(f\d.svg)"', text)
+    assert linked == [f"f{at}.svg" for at in range(2, 9)]
+    assert all((path.parent / name).is_file() for name in linked)
+
+
 def test_logarithmic_curves_have_no_zeros() -> None:
     look = {"color": "#000000"}
     x, y = np.array([0.0, 1.0, 10.0]), np.array([1.0, 0.5, 0.0])

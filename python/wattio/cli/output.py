@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +18,7 @@ from wattio.cli.printable import printable
 
 if TYPE_CHECKING:
     from wattio.kinds.simulation.overall import Overall
-    from wattio.results.runs import Recorded, Verdict
+    from wattio.results.runs import Recorded
     from wattio.results.summary import Row
 
 ABSENT = "-"
@@ -116,16 +116,11 @@ def saved(row: Row, name: str) -> str:
     return share(value) if sound(row) else f"({share(value)})"
 
 
-def codes(verdicts: Iterable[Verdict], kind: str) -> list[str]:
-    """What verdicts of a kind say, by the first word of their reasons, each once."""
-    return list(dict.fromkeys(v.reason.partition(":")[0] for v in verdicts if v.verdict == kind))
-
-
 def remarks(iterations: Sequence[Recorded]) -> list[str]:
     """Why iterations are WARN: one line for each reason, with how often and an example."""
     found: dict[str, list[tuple[str, str]]] = {}
     for item in iterations:
-        for code in codes(item.verdicts, "WARN"):
+        for code in item.codes("WARN"):
             reason = next(v.reason for v in item.verdicts if v.reason.startswith(code))
             found.setdefault(code, []).append((item.run.name, reason))
     return [

@@ -33,9 +33,9 @@ def report(
 ) -> int:
     """Make the report of a result folder: report/index.html, with SVG and CSV files beside it.
 
-    The page needs no network and nothing beside it; it reads the result folder and simulates
-    nothing, so it can be made again at any time. The folder of a `wattiod` may be that of one that
-    still runs.
+    The page needs no network and nothing beside it, but for figures beyond the first 1.6 MB of
+    them, which it shows from the SVG files. It reads the result folder and simulates nothing, so it
+    can be made again at any time. The folder of a `wattiod` may be that of one that still runs.
 
     Parameters
     ----------

@@ -147,18 +147,17 @@ _KNOWN = {
     "oracle": Stroke("#009E73", (0, (6.0, 2.0, 1.0, 2.0)), 1.6, "D"),
 }
 _COLOURS = ("#D55E00", "#CC79A7", "#56B4E9", "#666666", "#0072B2", "#009E73", "#E69F00")
-_DASHES: tuple[str | tuple[int, tuple[float, ...]], ...] = (
+_DASHES = (
     (0, (2.0, 1.5)),
     (0, (8.0, 2.0)),
     (0, (3.0, 1.5, 1.0, 1.5, 1.0, 1.5)),
     (0, (1.0, 1.0)),
-    "-",
 )
 _MARKERS = ("v", "P", "X", "*", "<", ">", "p", "h", "d")
 
 
 def _other(number: int) -> Stroke:
-    """A stroke for what has no meaning of its own; 315 of them before one comes again."""
+    """A stroke for what has no meaning of its own; 252 of them before one comes again."""
     pick = (sequence[number % len(sequence)] for sequence in (_COLOURS, _DASHES, _MARKERS))
     return Stroke(next(pick), next(pick), 1.4, next(pick))  # type: ignore[arg-type]
 

@@ -5,6 +5,7 @@ A kind of result brings sections; each is a title and blocks: paragraphs, tables
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from importlib.resources import files
@@ -194,12 +195,29 @@ def write(target: Path, page: Page, name: str = "index.html") -> Path:
     return path
 
 
+EMBEDDED_MAX = 1_600_000
+"""Most bytes of figures inside a page, so that it stays below 2 MB; others come from beside it."""
+
+
+def embedded(page: Page) -> frozenset[str]:
+    """Files of the figures that are inside the page: the first ones, as far as there is room."""
+    found, room = set(), EMBEDDED_MAX
+    for figure in page.figures():
+        panels = json.dumps([asdict(panel) for panel in figure.drawn.panels])
+        room -= 4 * len(figure.drawn.image) // 3 + len(panels)
+        if room < 0:
+            break
+        found.add(figure.file)
+    return frozenset(found)
+
+
 def render(page: Page) -> str:
     """The page as HTML, with its figures inside."""
     template = rendering.environment().get_template("page.html.j2")
     return template.render(
         page=page,
-        embedded=rendering.embedded_image,
+        inside=embedded(page),
+        image=rendering.embedded_image,
         live=lambda drawn: [asdict(panel) for panel in drawn.panels],
         library=lambda name: _own(f"vendor/uplot/{name}"),
         script=_own("figures.js"),

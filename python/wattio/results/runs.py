@@ -96,6 +96,11 @@ class Recorded:
         """Whether means may be taken over it: every verdict but INVALID."""
         return all(verdict.verdict != "INVALID" for verdict in self.verdicts)
 
+    def codes(self, kind: str) -> list[str]:
+        """The first words of the reasons of verdicts of a kind, each once: LOW_N, GAP."""
+        reasons = (one.reason for one in self.verdicts if one.verdict == kind)
+        return list(dict.fromkeys(reason.partition(":")[0] for reason in reasons))
+
     @property
     def metrics(self) -> Metrics:
         """The metrics of the whole iteration."""

@@ -5,12 +5,10 @@ Repetitions of different sides are independent of each other, so each side is dr
 
 from __future__ import annotations
 
-import numpy as np
-
-from wattio.analysis.statistics import RESAMPLES, Interval
+from wattio.analysis import statistics
 from wattio.results.compare import Ratio, Side
 from wattio.results.runs import Recorded
-from wattio.results.summary import SEED, Estimate, Row, equal_work, rows
+from wattio.results.summary import SEED, Row, equal_work, rows
 
 METRICS = (
     "seconds",
@@ -48,21 +46,8 @@ def of_rows(left: Row, right: Row) -> list[Ratio]:
             continue  # Of unequal work, it says nothing.
         estimated = left.is_estimated(name) or right.is_estimated(name)
         names = (left.run.name, right.run.name, left.phase, name)
-        ratio, interval = second.mean / first.mean, _interval(first, second)
+        ratio = second.mean / first.mean
+        interval = statistics.bootstrap_ratio(first.values, second.values, SEED)
         drawn = "repetitions of each side"
         found.append(Ratio(*names, first.unit, first, second, ratio, interval, drawn, estimated))
     return found
-
-
-def _interval(first: Estimate, second: Estimate) -> Interval | None:
-    """Percentile bootstrap of the ratio of two means of independent samples."""
-    if first.n < 2 or second.n < 2:
-        return None
-    generator = np.random.default_rng(SEED)
-    left, right = (
-        np.asarray(side.values)[generator.integers(side.n, size=(RESAMPLES, side.n))].mean(axis=1)
-        for side in (first, second)
-    )
-    usable = left != 0
-    low, high = np.quantile(right[usable] / left[usable], [0.025, 0.975])
-    return Interval(second.mean / first.mean, float(low), float(high), 0.95)

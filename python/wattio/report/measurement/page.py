@@ -145,9 +145,12 @@ def _verdicts(seen: Seen, found: Measured) -> Section:
     blocks += gallery([course.of_invalid(seen, found)])
     columns = ["run", "VALID", "WARN", "INVALID", ("earlier attempts", "INVALID, repeated")]
     rows = []
+    why = {kind: tables.codes(found, kind) for kind in ("WARN", "INVALID")}
     for run, (valid, warn, invalid, again) in tables.of_runs(found)[: tables.ROWS_SHOWN]:
-        bad = Cell(str(invalid), look="INVALID" if invalid else "")
-        rows.append([run, str(valid), str(warn), bad, str(again)])
+        reasons = {kind: ", ".join(why[kind].get(run, [])) for kind in why}
+        bad = Cell(str(invalid), reasons["INVALID"], "INVALID") if invalid else "0"
+        doubtful = (str(warn), reasons["WARN"]) if warn else "0"
+        rows.append([run, str(valid), doubtful, bad, str(again)])
     blocks += [Heading("Iterations of each run"), grid("Iterations of each run", columns, rows)]
     data = as_data("verdicts.csv", "Every verdict of every iteration")
     return Section("Verdicts", [*blocks, Text(data, "note")])

@@ -247,3 +247,11 @@ def of_runs(found: Measured) -> list[tuple[str, list[int]]]:
     for item in found.iterations:
         runs[item.run.name][3] += 1
     return [(run, [*tally[:3], tally[3] - sum(tally[:3])]) for run, tally in runs.items()]
+
+
+def codes(found: Measured, kind: str) -> dict[str, list[str]]:
+    """Why iterations of each run have a verdict of a kind, each code once."""
+    told: dict[str, dict[str, None]] = {}
+    for item in found.last:
+        told.setdefault(item.run.name, {}).update(dict.fromkeys(item.codes(kind)))
+    return {run: list(known) for run, known in told.items()}

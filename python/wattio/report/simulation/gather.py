@@ -24,7 +24,8 @@ from wattio.simulator.policies import BOUND_BY, REFERENCE
 class Curve:
     """One policy on one load: its row, its first seed over time, its latencies over all seeds.
 
-    `powers_w` is the mean power of each iteration, by seed and repetition.
+    `powers_w` is the mean power of each iteration, by seed and repetition; `doubts` are the
+    codes of its WARN verdicts.
     """
 
     row: Row
@@ -35,6 +36,7 @@ class Curve:
     edge: Edges
     count: Counts
     powers_w: dict[tuple[int, int], float]
+    doubts: tuple[str, ...] = ()
 
     @property
     def label(self) -> str:
@@ -143,7 +145,8 @@ def _curve(folder: SimulationFolder, row: Row, iterations: list[Recorded]) -> Cu
     windows = first.windows
     powers_w = {(item.seed, item.repetition): item.metrics["power_w_mean"][0] for item in own}
     states = windows["state"], windows["start_s"]
-    return Curve(row, series, point_s, *states, edge, count, powers_w)
+    doubts = tuple(dict.fromkeys(code for item in own for code in item.codes("WARN")))
+    return Curve(row, series, point_s, *states, edge, count, powers_w, doubts)
 
 
 def binned(windows: Windows) -> tuple[Windows, float]:

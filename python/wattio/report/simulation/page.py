@@ -23,7 +23,7 @@ from wattio.report.page import (
 )
 from wattio.report.phrases import DASH, bracketed, latency, number, percent, times
 from wattio.report.simulation import figures, made, phrases
-from wattio.report.simulation.gather import LoadPart, Result, gather
+from wattio.report.simulation.gather import Curve, LoadPart, Result, gather
 from wattio.results.summary import Row
 from wattio.simulator.policies import REFERENCE
 
@@ -137,17 +137,16 @@ def _policies(part: LoadPart) -> Block:
         *([("of oracle's", "saving")] if part.has_oracle else []),
         ("bound on mean", "windows over it"),
     ]
-    shown = [curve.row for curve in part.curves]
-    rows = [_policy(row, part) for row in shown]
-    subject = part.subject
-    subjects = [at for at, row in enumerate(shown) if subject is not None and row is subject.row]
+    rows = [_policy(curve, part) for curve in part.curves]
+    subjects = [at for at, curve in enumerate(part.curves) if curve is part.subject]
     return grid(f"Policies against native on {part.name}", columns, rows, subjects)
 
 
-def _policy(row: Row, part: LoadPart) -> Cells:
+def _policy(curve: Curve, part: LoadPart) -> Cells:
+    row = curve.row
     reference = row.run.policy == REFERENCE
     runs = f"mean of {row.used}" if row.used > 1 else ""
-    warned = f"{row.warned} WARN: see remarks" if row.warned else ""
+    warned = f"{row.warned} WARN: {', '.join(curve.doubts)}" if row.warned else ""
     cells: list[Cell | str | tuple[str, str]] = [
         (row.run.condition, ", ".join(filter(None, (runs, warned)))),
         number(row.mean("power_w_mean")),
