@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import settings
+
+# A machine that is busy with other things makes a test slow, not wrong.
+settings.register_profile("wattio", deadline=None)
+settings.load_profile("wattio")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -123,7 +123,7 @@ def test_resume_with_another_study_is_refused(
     ("arguments", "message"),
     [
         (("rum",), 'unknown command "rum"; did you mean "run"?'),
-        (("run", "study.toml", "--jbos", "3"), "Did you mean --jobs?"),
+        (("run", "study.toml", "--jbos", "3"), "did you mean --jobs?"),
         (("run", "study.toml", "--jobs", "many"), "--jobs"),
         (("run", "study.toml", "--jobs", "0"), "--jobs 0: must be 1 or more"),
         (("run",), "needs a study file"),
@@ -133,7 +133,7 @@ def test_resume_with_another_study_is_refused(
         (("compare", ".", "."), "is not a result folder"),
         (("check",), "needs a file or a folder"),
         (("check", "nowhere.toml"), "nowhere.toml: cannot be read"),
-        (("report",), "requires an argument"),
+        (("report",), "RESULT is missing"),
     ],
 )
 @pytest.mark.usefixtures("place")

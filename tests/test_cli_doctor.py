@@ -78,3 +78,13 @@ def test_this_machine() -> None:
     findings = found(Path("/"))
     assert findings["processor"].present
     assert "root" in findings
+
+
+def test_programs_of_the_tree_are_found(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """mpirun stands beside this Python, uv under .tools; `no` was said of both."""
+    beside = tmp_path / "mpirun"
+    beside.write_text("#!/bin/sh\n")
+    beside.chmod(0o755)
+    monkeypatch.setenv("PATH", "/nonexistent")
+    monkeypatch.setattr("sys.executable", str(tmp_path / "python"))
+    assert found(Path("/"))["mpirun"].detail == str(beside)

@@ -13,7 +13,7 @@ import duckdb
 import governed_fake as fake
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from wattio.errors import ResultError
 from wattio.kinds.governor import folder as governed
@@ -296,7 +296,6 @@ _ROW = st.fixed_dictionaries(
 )
 
 
-@settings(deadline=None)
 @given(st.lists(_ROW, max_size=8), st.integers(1, 3))
 def test_any_windows_give_finite_metrics_and_a_verdict(
     rows: list[dict[str, Any]], piece: int

@@ -578,7 +578,7 @@ histories = st.lists(
 
 
 @pytest.mark.parametrize("server", ["small", "dorado6000"])
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(max_examples=60, derandomize=True)
 @given(
     history=histories,
     coordinated=st.booleans(),
@@ -605,7 +605,7 @@ def test_random_observations(
 # Linux's governors.
 
 
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(max_examples=60, derandomize=True)
 @given(history=st.lists(st.lists(group(st.floats(-0.2, 1.2)), min_size=2, max_size=2), max_size=8))
 def test_governors(history: list[list[dict[str, Any]]]) -> None:
     limits = limits_of(SERVERS["small"]).groups

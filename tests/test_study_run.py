@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import sqlite3
 import subprocess
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -100,6 +102,7 @@ def test_result_folder_holds_what_it_should(study: Path, tmp_path: Path) -> None
     assert sorted(path.name for path in folder.path.iterdir()) == [
         "catalog.sqlite",
         "inputs.json",
+        "lock",
         "machine.json",
         "raw",
         "report",
@@ -169,6 +172,49 @@ def test_ctrl_c_keeps_what_is_done_and_resume_does_the_rest(study: Path, tmp_pat
     execute.execute(folder.remaining(plan), folder, executor, rest)
     assert len(rest.simulated) == 7
     assert content(folder) == content(whole)
+
+
+def test_a_stop_does_not_relate_everything_again(study: Path, tmp_path: Path) -> None:
+    """At 500 kept runs a Ctrl-C was followed by 50 s of silence.
+
+    Every run's files were read again and every relation derived again, with Ctrl-C held back. Each
+    is now related when it is kept, and a stop has nothing left to do.
+    """
+
+    class Counting(FakeSimulator):
+        related = 0
+
+        def relate(self, outcome: Outcome, native: Outcome, plf: float) -> dict[str, Any]:
+            self.related += 1
+            return super().relate(outcome, native, plf)
+
+    first = Counting()
+    plan = execute.prepare(document.read(study), first)
+    folder = SimulationFolder.create(plan, tmp_path / "stopped", NOW)
+    for count in (5, 9, 12):
+        counting = Counting(stop_after=count - len(folder.iterations()))
+        kept = len(folder.iterations())
+        executor = SimulationExecutor(counting, 1, lambda *_: None)
+        with pytest.raises(KeyboardInterrupt) if count < 12 else contextlib.nullcontext():
+            execute.execute(folder.remaining(plan), folder, executor, counting)
+        assert counting.related <= count - kept + 1  # One may have waited for its native twin.
+    assert content(folder) == content(carried_out(study, tmp_path / "whole"))
+
+
+def test_what_a_kill_left_unrelated_is_related_by_the_next_run(study: Path, tmp_path: Path) -> None:
+    folder = carried_out(study, tmp_path / "results")
+    whole = content(folder)
+    connection = sqlite3.connect(folder.path / "catalog.sqlite")
+    connection.execute(
+        "DELETE FROM metrics WHERE name LIKE 'relative_%' OR name LIKE '%_share'"
+        " OR name LIKE 'bound_%'"
+    )
+    connection.commit()
+    connection.close()
+    simulator = FakeSimulator()
+    executor = SimulationExecutor(simulator, 1, lambda *_: None)
+    execute.execute([], folder, executor, simulator)
+    assert content(folder) == whole
 
 
 KILLED = """

@@ -5,6 +5,11 @@ comes from the native module, so that Rust and Python refuse input in the same w
 `HostError`: the host lacks what was asked of it, or says no.
 """
 
+import errno
+import os
+import re
+import sqlite3
+
 from wattio._core import HostError, InputError
 
 __all__ = [
@@ -16,6 +21,7 @@ __all__ = [
     "SystemFailed",
     "WattioError",
     "WorkloadFailed",
+    "storage_reason",
     "unusable",
 ]
 
@@ -50,3 +56,30 @@ class DumpFailed(WattioError):  # noqa: N818
 def unusable(value: float, allowed: str = "a finite number") -> str:
     """What is said of a number that is infinite or none at all; `allowed` may be a range."""
     return f"{value} is not a number that can be used; allowed is {allowed}"
+
+
+_DATABASE_FULL = "database or disk is full"
+_ERRNO = re.compile(r'"errno":\s*"?(\d+)')
+
+
+def storage_reason(error: BaseException) -> str | None:
+    """What a file system said, in a few words: a full disk, a folder that is read-only.
+
+    None where the error, and what caused it, did not come from files, SQLite or DuckDB.
+    """
+    found: BaseException | None = error
+    while found is not None:
+        if isinstance(found, OSError):
+            where = f"{found.filename}: " if found.filename else ""
+            return f"{where}{found.strerror or found}"
+        if isinstance(found, sqlite3.Error):
+            # The second is about the index of the log, for which there was no room.
+            name = getattr(found, "sqlite_errorname", "")
+            full = _DATABASE_FULL in str(found) or name == "SQLITE_IOERR_SHMSIZE"
+            return f"catalog.sqlite: {os.strerror(errno.ENOSPC) if full else found}"
+        # Not imported here: most commands go without it.
+        if type(found).__module__.split(".")[0].lstrip("_") == "duckdb":
+            number = _ERRNO.search(str(found))
+            return os.strerror(int(number[1])) if number else str(found).splitlines()[0]
+        found = found.__cause__
+    return None

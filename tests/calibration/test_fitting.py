@@ -126,7 +126,7 @@ def test_too_few_points_give_no_model() -> None:
         fit(silent, ASSUMED_IO_W)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(
     st.integers(0, 1000),
     st.tuples(st.floats(20.0, 90.0), *[st.floats(0.0, 50.0)] * 5),

@@ -22,9 +22,7 @@ from wattio.hpcio.dumps import Dumps
 from wattio.hpcio.inspection import inspect, parse_manifest
 from wattio.hpcio.notes import Note
 
-DAMAGES = settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+DAMAGES = settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 JSON = st.recursive(
     st.none()

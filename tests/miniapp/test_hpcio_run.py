@@ -227,12 +227,24 @@ def of_run(out: Path) -> list[int]:
 
 
 @pytest.mark.parametrize(
-    ("approach", "message"), [("dc:9", "no rank of it is left"), ("dn:1", "needs two nodes")]
+    ("arguments", "message"),
+    [
+        ("--approach dc:9 --ranks 4", "no rank of it is left"),
+        ("--approach dn:1 --ranks 4", "needs two nodes"),
+        ("--approach dc:1 --ranks 8", "7 computing ranks (7 x 1) are too many for 16 x 16 columns"),
+        ("--approach dc:1 --buffer 900TiB", "--buffer: 1 of 989,560,464,998,400 B are more than"),
+        ("--approach dc:1 --ranks 8 --ranks-per-node 4 --buffer 900TiB", "--buffer: 2 of"),
+    ],
 )
-def test_roles_that_cannot_be_are_refused_before_anything_is_made(
-    approach: str, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_what_cannot_be_is_refused_before_anything_is_made(
+    arguments: str, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    """Too many ranks for the grid and too large a buffer were found out by the ranks only.
+
+    The exit code was 1, and the folder that was left stood in the way of the next try.
+    """
     out = tmp_path / "out"
-    assert called("--approach", approach, "--ranks", "4", "--out", str(out)) == 2
+    words = [word.replace("TiB", " TiB") for word in arguments.split()]
+    assert called(*words, "--out", str(out)) == 2
     assert message in capsys.readouterr().err
     assert not out.exists()

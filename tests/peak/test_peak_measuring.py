@@ -207,7 +207,8 @@ def test_missing_programs_are_named_with_how_to_get_them(monkeypatch: pytest.Mon
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("--no-memory",), "nothing to measure"),
+        ((), "without the network or disks there is no peak"),
+        (("--no-memory",), "without the network or disks there is no peak"),
         (("--runtime", "5"), "unit"),
         (("--runtime", "1 ms"), "below 1 s"),
         (("--repetitions", "0"), "below 1"),

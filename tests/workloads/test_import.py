@@ -66,7 +66,7 @@ def test_windows_of_a_log(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     assert called("fio-log", str(log), "--window", "1 s") == 0
     assert "windows" in capsys.readouterr().out
     assert called("fio-log", str(log), "--window", "1 us") == 2
-    assert "at least 1 ms" in capsys.readouterr().err
+    assert "allowed is 1 ms to" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("tool", ["fio", "ior", "mdtest", "fio-log"])

@@ -13,7 +13,8 @@ use wattio_governor::Severity;
 use wattiod::control::{Answer, Request};
 use wattiod::service::{Service, ServiceRequest, ServiceSettings};
 use wattiod::status::{
-    Counts, EventStatus, GroupStatus, LatencyStatus, OwnCost, PowerStatus, ShadowStatus, Status,
+    Counts, EventStatus, GroupStatus, LatencyStatus, OverheadStatus, PowerStatus, ShadowStatus,
+    Status,
 };
 
 const STEP_S: f64 = 0.5;
@@ -81,7 +82,11 @@ impl Scene {
             shadow,
             compared: None,
             counts: counts(step, self.has("shadow")),
-            own: OwnCost { cpu_s: 21.4, resident_bytes: 7_400_000, step_us_mean: Some(31.0) },
+            own: OverheadStatus {
+                cpu_s: 21.4,
+                resident_bytes: 7_400_000,
+                step_us_mean: Some(31.0),
+            },
             events: events(seconds),
         }
     }

@@ -1,11 +1,11 @@
-//! What the daemon says of itself: one object for `status --json`, the page and the metrics.
+//! The daemon's status: one object for `status --json`, the page and the metrics.
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use wattio_governor::Severity;
 use wattio_model::Fitter;
 
-/// Everything an operator may want to see. Absent means not known.
+/// Everything an operator may want to see. Absent means unknown.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Status {
     /// Version of the daemon.
@@ -16,9 +16,9 @@ pub struct Status {
     pub policy: String,
     /// Its state: `unstable`, `stable`, `idle`.
     pub state: Option<String>,
-    /// Why the last step decided as it did.
+    /// Reason for the last step's decision.
     pub reason: String,
-    /// Why full speed is forced, where it is.
+    /// Why full speed is forced, if it is.
     pub forced: Option<String>,
     /// Whether an operator paused it.
     pub paused: bool,
@@ -34,7 +34,7 @@ pub struct Status {
     pub groups: Vec<GroupStatus>,
     /// Released background work over what becomes due: 0 is paused, 1 keeps up.
     pub background_pace: f64,
-    /// What is drawn and saved.
+    /// Power drawn and saved.
     pub power: PowerStatus,
     /// In shadow mode, the model that the law's loop is closed over.
     pub shadow: Option<ShadowStatus>,
@@ -44,7 +44,7 @@ pub struct Status {
     /// Counts since the start.
     pub counts: Counts,
     /// The daemon's own cost.
-    pub own: OwnCost,
+    pub own: OverheadStatus,
     /// The last events, the newest last.
     pub events: Vec<EventStatus>,
 }
@@ -52,19 +52,19 @@ pub struct Status {
 /// What clients experience.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct LatencyStatus {
-    /// Where it comes from.
+    /// The source.
     pub source: String,
     /// Completed requests per second over the last window.
     pub requests_per_s: Option<f64>,
     /// Mean over the last window that had requests.
     pub latency_us_mean: Option<f64>,
-    /// 99th percentile (upper edge of its bucket), where the source tells it.
+    /// 99th percentile (upper edge of its bucket), if the source reports it.
     pub latency_us_p99: Option<f64>,
     /// How old the newest sample is.
     pub sample_age_s: f64,
-    /// The mean that this load has at full speed.
+    /// The mean latency of this load at full speed.
     pub baseline_us: Option<f64>,
-    /// The mean that shall not be exceeded.
+    /// The bound on the mean.
     pub bound_us: Option<f64>,
     /// The tolerance that makes the bound: 0.2 is 20 % above the baseline.
     pub tolerance: Option<f64>,
@@ -79,11 +79,11 @@ pub struct LatencyStatus {
 pub struct GroupStatus {
     /// Its name.
     pub name: String,
-    /// Cores that work; in shadow mode those that would.
+    /// Active cores; in shadow mode, those that would be active.
     pub cores_active: u32,
     /// All its cores.
     pub cores_total: u32,
-    /// How many always stay.
+    /// How many always stay active.
     pub cores_min: u32,
     /// Frequency limit in force; in shadow mode the one that would be. Absent where no knob turns
     /// it.
@@ -96,17 +96,17 @@ pub struct GroupStatus {
     pub utilisation_background: f64,
 }
 
-/// What is drawn and saved.
+/// Power drawn and saved.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct PowerStatus {
-    /// The meter, where there is one.
+    /// The meter, if there is one.
     pub meter: Option<String>,
-    /// What it last said was wrong, until it tells power again.
+    /// The problem it last reported, until it has power again.
     #[serde(default)]
     pub meter_trouble: Option<String>,
-    /// Mean power of the last window by the meter; absent where it did not tell.
+    /// Mean power of the last window by the meter; absent if it had none.
     pub measured_w: Option<f64>,
-    /// Energy by the meter since the start, of the windows that it told of.
+    /// Energy by the meter since the start, over the windows it covers.
     pub measured_j: Option<f64>,
     /// The model that estimates, and where its numbers come from.
     pub model: Option<String>,
@@ -118,7 +118,7 @@ pub struct PowerStatus {
     pub estimated_j: Option<f64>,
     /// Estimated energy since the start, had it run at full speed.
     pub estimated_full_speed_j: Option<f64>,
-    /// Why there is no estimate, where there is none.
+    /// Why there is no estimate, if there is none.
     pub no_estimate: Option<String>,
 }
 
@@ -127,7 +127,7 @@ pub struct PowerStatus {
 pub struct ShadowStatus {
     /// Whether the model is good enough to estimate with.
     pub fitted: bool,
-    /// Why not, where it is not.
+    /// Why not, if it is not.
     pub why: Option<String>,
     /// Median of `|predicted - measured| / measured` over windows kept out of the fit.
     pub error_median: Option<f64>,
@@ -160,7 +160,7 @@ impl ShadowStatus {
     }
 }
 
-/// What another law would have brought in shadow mode: an estimate throughout.
+/// What another law would have achieved in shadow mode; all of it is an estimate.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ComparedStatus {
     /// The law.
@@ -182,7 +182,7 @@ pub struct ComparedStatus {
 pub struct Counts {
     /// Windows in all.
     pub windows: u64,
-    /// Windows without a latency to go by.
+    /// Windows without a usable latency.
     pub windows_missing: u64,
     /// Windows after which full speed was forced.
     pub windows_forced: u64,
@@ -202,22 +202,22 @@ pub struct Counts {
     pub setting_changes: u64,
     /// Places left to somebody else.
     pub foreign_changes: u64,
-    /// Samples that could not be had.
+    /// Samples that sources failed to deliver.
     pub source_errors: u64,
-    /// Windows that a configured meter did not tell the power of.
+    /// Windows without a reading of the configured meter.
     #[serde(default)]
     pub windows_unmeasured: u64,
     /// Returns from saving to full speed.
     pub flaps: u64,
     /// How often the circuit breaker opened.
     pub breaker_trips: u64,
-    /// Time in each of the law's states; none where it has none.
+    /// Time in each of the law's states; empty if it has none.
     pub state_span_s: BTreeMap<String, f64>,
 }
 
 /// The daemon's own cost.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct OwnCost {
+pub struct OverheadStatus {
     /// Processor time since the start.
     pub cpu_s: f64,
     /// Memory in use.

@@ -13,6 +13,7 @@ from dataclasses import astuple, dataclass, fields
 from pathlib import Path
 
 from wattio.errors import InputError
+from wattio.files.document import text_of
 
 
 @dataclass(frozen=True)
@@ -63,13 +64,7 @@ def dump(points: Iterable[Point], *, header: bool = True) -> str:
 
 def load(path: Path) -> list[Point]:
     """Read a file of points. Raises InputError, which names file and line."""
-    try:
-        text = path.read_text(encoding="utf-8")
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read: {error.strerror}") from None
-    except UnicodeDecodeError as error:
-        raise InputError(f"{path}: is not text in UTF-8 (byte {error.start})") from None
-    return parse(text, str(path))
+    return parse(text_of(path), str(path))
 
 
 def parse(text: str, where: str) -> list[Point]:

@@ -1,31 +1,22 @@
 """The command line of wattio: one file per command, each loaded only when it is called.
 
 Exit codes: 0 done, 1 the command found a problem, 2 input that cannot be used, 130 stopped.
+
+Nothing else is imported here before `main` has begun: what a Ctrl-C interrupts while modules are
+being loaded ends in one line, too.
 """
 
 from __future__ import annotations
 
 import sys
-from difflib import get_close_matches
 
-from cyclopts import App, CycloptsError
-
-from wattio.errors import Cancelled, HostError, InputError, WattioError
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # `typing` itself takes its time to load.
+    from cyclopts import App
 
 EXIT_PROBLEM = 1
 EXIT_BAD_INPUT = 2
 EXIT_STOPPED = 130
-
-
-def _version() -> str:
-    from importlib.metadata import version
-
-    return version("wattio")
-
-
-def _plain(error: CycloptsError) -> str:
-    return f"wattio: {error}"
-
 
 _COMMANDS = {
     "simulate": ("simulate:app", "Simulate one server under one load with one policy."),
@@ -47,19 +38,28 @@ _COMMANDS = {
 }
 
 
+def _version() -> str:
+    from importlib.metadata import version
+
+    return version("wattio")
+
+
 def build(called: str | None = None) -> App:
     """Make the command line; no command is imported before it is called.
 
     The list of commands shows the summaries above. The command that is `called` keeps the longer
     help of its own, which a summary given here would replace.
     """
+    from cyclopts import App
+
     root = App(
         name="wattio",
         help="Measure, model and cut the energy that storage uses, within a stated latency bound.",
         help_epilogue="`wattio COMMAND --help` shows the options of a command, with examples.",
         help_format="markdown",
         version=_version,
-        error_formatter=_plain,
+        print_error=False,
+        exit_on_error=False,
         result_action="return_value",
         suppress_keyboard_interrupt=False,
     )
@@ -69,38 +69,39 @@ def build(called: str | None = None) -> App:
     return root
 
 
-app = build()
-
-
 def main(arguments: list[str] | None = None) -> None:
     """Entry point of the console command; always leaves through SystemExit."""
-    words = sys.argv[1:] if arguments is None else arguments
-    called = words[0] if words and not words[0].startswith("-") else None
-    if called is not None and called not in _COMMANDS:
-        close = get_close_matches(called, _COMMANDS, n=1)
-        hint = f'did you mean "{close[0]}"? ' if close else ""
-        known = ", ".join(_COMMANDS)
-        sys.exit(_complain(f'unknown command "{called}"; {hint}allowed: {known}', EXIT_BAD_INPUT))
     try:
-        code = build(called)(words)
-    except InputError as error:
-        sys.exit(_complain(str(error), EXIT_BAD_INPUT))
-    except (KeyboardInterrupt, Cancelled) as stop:
-        sys.exit(_complain(str(stop) or "stopped", EXIT_STOPPED))
-    except (WattioError, HostError) as error:
-        sys.exit(_complain(str(error), EXIT_BAD_INPUT))
-    except BrokenPipeError:
-        # Whoever read our output has left (`wattio ... | head`); the interpreter would complain
-        # about the same thing once more when it flushes.
-        sys.stderr.close()
-        sys.exit(EXIT_PROBLEM)
-    except OSError as error:
-        # A full disk, a folder that others closed: a file of ours, and nothing to trace.
-        where = f"{error.filename}: " if error.filename else ""
-        sys.exit(_complain(f"{where}{error.strerror or error}", EXIT_BAD_INPUT))
-    sys.exit(code if isinstance(code, int) else 0)
+        code = _call(sys.argv[1:] if arguments is None else arguments)
+    except KeyboardInterrupt:
+        code = _stopped()
+    if arguments is None:
+        _leaving()
+    sys.exit(code)
 
 
-def _complain(message: str, code: int) -> int:
-    sys.stderr.write(f"wattio: {message}\n")
-    return code
+def _call(words: list[str]) -> int:
+    """Call the command that is named; its exit code, or that of what went wrong."""
+    try:
+        from wattio.cli.complaints import joined, refuse_unknown
+
+        refuse_unknown(words, _COMMANDS)
+        called = words[0] if words and not words[0].startswith("-") else None
+        code = build(called)(joined(words))
+        return code if isinstance(code, int) else 0
+    except Exception as error:
+        from wattio.cli.complaints import answer
+
+        return answer(error)
+
+
+def _stopped() -> int:
+    sys.stderr.write("wattio: stopped\n")
+    return EXIT_STOPPED
+
+
+def _leaving() -> None:
+    """From here on nothing is to be kept or put back: a Ctrl-C ends the process at once."""
+    import signal
+
+    signal.signal(signal.SIGINT, signal.SIG_DFL)

@@ -16,6 +16,7 @@ from cyclopts import App, Parameter
 from wattio.calibration.fit import CalibrationFailed
 from wattio.cli import output
 from wattio.cli.load_options import Quantity
+from wattio.cli.out_path import writable
 from wattio.errors import Cancelled, HostError, InputError
 from wattio.meters.meter import Facts, MeterLost, MeterRefused
 
@@ -37,7 +38,7 @@ app = App(
     help_epilogue="""**Examples**
 
 ```
-wattio calibrate power --meter snmp://public@pdu/outlet/3 --out power-model.toml
+wattio calibrate power --meter "snmp://public@pdu/apc-rpdu2?outlet=3" --out power-model.toml
 ```""",
 )
 
@@ -46,7 +47,7 @@ _EPILOGUE = """**Examples**
 ```
 wattio calibrate power --meter rapl: --out power-model.toml --dry-run
 sudo wattio calibrate power --meter hwmon:power_meter/power1 --out power-model.toml
-sudo wattio calibrate power --meter snmp://public@pdu/outlet/3 --meter-covers server \\
+sudo wattio calibrate power --meter "snmp://public@pdu/apc-rpdu2?outlet=3" --meter-covers server \\
     --out power-model.toml --frequencies "1.2 GHz,2.4 GHz" --cores 1,4,8 --io /data
 wattio calibrate power --from power-model.data --out power-model.toml
 ```
@@ -118,8 +119,9 @@ def power(
     from wattio.cli import calibrate_options, calibrate_tables
 
     # Before hours of measuring, not after.
-    if out.is_dir() or out.suffix == _DATA:
-        raise InputError(f"--out: {out} is a folder, or is named as one of data; name a .toml file")
+    if out.suffix == _DATA:
+        raise InputError(f"--out: {out} is named as a folder of data; name a .toml file")
+    writable("--out", out)
     if source is not None:
         if meter or io or dry_run:
             raise InputError("--from measures nothing: give it without --meter, --io, --dry-run")

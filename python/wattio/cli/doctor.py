@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Annotated
 
 from cyclopts import App, Parameter
-from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
+from wattio.cli import output
+from wattio.errors import InputError
 from wattio.results import machine
 
 app = App(
@@ -39,17 +40,18 @@ def doctor(
     as_json
         Print one JSON object instead of a table.
     """
+    if not root.is_dir():
+        raise InputError(f"--root: {root} is no folder; name one with /proc, /sys and /dev in it")
     findings = machine.examine(root)
-    console = Console()
     if as_json:
         rows = [finding.__dict__ for finding in findings]
-        console.print_json(json.dumps({"root": str(root), "findings": rows}))
+        output.print_json({"root": str(root), "findings": rows})
         return 0
     table = Table(box=None, pad_edge=False)
     for column in ("", "what", "found", "needed for"):
         table.add_column(column)
     for finding in findings:
-        mark = "[green]yes[/]" if finding.present else "[yellow]no[/]"
+        mark = Text("yes", "green") if finding.present else Text("no", "yellow")
         table.add_row(mark, finding.name, finding.detail, finding.needed_for)
-    console.print(table)
+    output.console().print(table)
     return 0

@@ -12,6 +12,7 @@ from rich.text import Text
 from wattio.cli import output
 from wattio.cli.hpcio_calibrate import calibrate
 from wattio.cli.hpcio_run import run
+from wattio.cli.out_path import writable
 
 EXIT_DONE = 0
 EXIT_PROBLEM = 1
@@ -145,6 +146,7 @@ def assemble(folder: Path, step: int, /, *, out: Path, as_json: AsJson = False) 
     """
     from wattio.hpcio.assembly import assemble as assemble_dump
 
+    writable("--out", out)
     shapes = assemble_dump(folder, step, out)
     if as_json:
         output.print_json({"file": str(out), "step": step, "variables": shapes})

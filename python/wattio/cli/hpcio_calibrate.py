@@ -10,6 +10,7 @@ from cyclopts import Parameter
 from rich.table import Table
 
 from wattio.cli import output
+from wattio.cli.out_path import writable
 from wattio.errors import InputError
 
 if TYPE_CHECKING:
@@ -61,6 +62,7 @@ def calibrate(
 
     if seed < 0:
         raise InputError(f"--seed {seed}: allowed: 0 or more")
+    writable("--out", out)
     _keep_apart(runs.files(results), runs.files(held_out))
     fitted, kept = runs.read(results), runs.read(held_out)
     calibrating.check_alike([*fitted, *kept])
@@ -88,14 +90,14 @@ def _keep_apart(fitted: Iterable[Path], kept: Iterable[Path]) -> None:
 
 
 def _watts(text: str | None) -> float | None:
-    from wattio._core import parse_quantity
+    from wattio.cli.load_options import quantity
 
     if text is None:
         return None
-    try:
-        return parse_quantity(text, "power")
-    except InputError as error:
-        raise InputError(f"--idle-power: {error}") from None
+    found = quantity("--idle-power", text, "power")
+    if found < 0:
+        raise InputError(f'--idle-power: "{text}"; allowed is 0 W and more')
+    return found
 
 
 def _as_object(found: Calibration, checked: Validation | None, out: Path) -> dict[str, object]:

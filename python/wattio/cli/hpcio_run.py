@@ -163,12 +163,20 @@ def _options(given: dict[str, Any]) -> Options:
     from wattio.files import document
     from wattio.files.document import Document
     from wattio.hpcio import topology
+    from wattio.hpcio.free_memory import available_bytes
     from wattio.workloads.hpcio import Options
 
     options = document.validate(Options, Document(Path("command line"), "", given))
-    # All ranks are on this machine, so their roles are known before anything is made.
+    # All ranks are on this machine, so all that they need is known before anything is made.
     per_node = options.ranks_per_node or options.ranks
-    topology.plan(options.config(Path()), topology.emulated(options.ranks, per_node))
+    roles = options.roles(topology.emulated(options.ranks, per_node))
+    buffers = len({roles.nodes[rank] for rank in roles.writing})
+    free = available_bytes()
+    if free is not None and buffers * options.buffer > free:
+        raise InputError(
+            f"--buffer: {buffers} of {options.buffer:,.0f} B are more than the {free:,} B of memory"
+            " that are free here; make it smaller"
+        )
     return options
 
 

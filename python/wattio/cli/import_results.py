@@ -138,14 +138,10 @@ def fio_log(file: Path, /, *, window: str | None = None, as_json: AsJson = False
 
 
 def _window_s(window: str | None) -> float | None:
-    from wattio._core import parse_quantity
+    from wattio.cli.load_options import SPAN_S_LEAST, seconds
 
-    if window is None:
-        return None
-    window_s = parse_quantity(window, "time")
-    if window_s < 0.001:
-        raise InputError(f"--window {window!r}: at least 1 ms is needed, which is a log's step")
-    return window_s
+    # 1 ms is the step of such a log.
+    return None if window is None else seconds("--window", window, SPAN_S_LEAST)
 
 
 def _read(file: Path, parse: Callable[[str], Imported]) -> Imported:

@@ -24,6 +24,9 @@ RATE_SCALE = (1e-6, 1e4)
 TIME_SCALE = (1e-6, 1e6)
 """What the traces' scales may be."""
 
+SPAN_S_LEAST, SPAN_S_MOST = 0.001, 1e8
+"""How long a simulation or a recording may be."""
+
 
 @dataclass(frozen=True)
 class ReadingOptions:
@@ -117,7 +120,8 @@ class LoadOptions:
         """The run that these options ask for. Raises InputError."""
         if not 0 <= seed < 2**64:
             raise InputError(f"--seed {seed}: allowed is 0 to {2**64 - 1}")
-        duration_s = None if self.duration is None else seconds("--duration", self.duration)
+        given = self.duration
+        duration_s = None if given is None else seconds("--duration", given, SPAN_S_LEAST)
         before_s = 0.0 if self.trace is not None else 10.0
         return Request(
             server=server,
@@ -209,9 +213,16 @@ def quantity(option: str, text: Quantity, kind: str) -> float:
         raise InputError(f"{option}: {error}") from error
 
 
-def seconds(option: str, text: Quantity) -> float:
-    """A time off the command line in seconds. Raises InputError naming the option."""
-    return quantity(option, text, "time")
+def seconds(
+    option: str, text: Quantity, least_s: float = 0.0, most_s: float = SPAN_S_MOST
+) -> float:
+    """A time off the command line in seconds, within limits. InputError names the option."""
+    found = quantity(option, text, "time")
+    if not least_s <= found <= most_s:
+        low = f"{least_s:g} s" if not 0 < least_s < 1 else f"{1000 * least_s:g} ms"
+        most = f"{most_s:g} s".replace("e+0", "e")
+        raise InputError(f'{option}: "{text}"; allowed is {low} to {most}')
+    return found
 
 
 @contextmanager

@@ -141,20 +141,20 @@ def record(*names: str, out: Path, rate: str | None = None, duration: str | None
     duration
         How long; until Ctrl-C by default.
     """
-    from wattio.cli.load_options import seconds
+    from wattio.cli.load_options import SPAN_S_LEAST, seconds
     from wattio.cli.meter_record import record_to_file, writer_of
 
     if not names:
         raise InputError("wattio meter record needs the name of a meter")
     write = writer_of(out)
     rate_hz = None if rate is None else _hertz(rate)
-    duration_s = None if duration is None else seconds("--duration", duration)
+    duration_s = None if duration is None else seconds("--duration", duration, SPAN_S_LEAST)
     return EXIT_DONE if record_to_file(names, out, write, rate_hz, duration_s) else EXIT_PROBLEM
 
 
 @app.command(
     help_epilogue="**Examples**\n\n```\nwattio meter check rapl:\n"
-    'wattio meter check snmp://public@pdu/apc?outlet=1 --span "1 min"\n```'
+    'wattio meter check "snmp://public@pdu/apc-rpdu2?outlet=1" --span "1 min"\n```'
 )
 def check(name: str, /, *, span: str = "10 s", as_json: Json = False) -> int:
     """Check a meter: alive, advancing, its real period, and how late it tells of a load.
@@ -178,7 +178,7 @@ def check(name: str, /, *, span: str = "10 s", as_json: Json = False) -> int:
     from wattio.cli.meter_record import bar
     from wattio.recording import check as checking
 
-    span_s = seconds("--span", span)
+    span_s = seconds("--span", span, 0.1, 86_400)
     with TemporaryDirectory(prefix="wattio-check-") as folder, bar(2 * span_s) as (advance, _):
         parts = {"at rest": 0.0, "under load": span_s}
         found = checking.check(
@@ -236,12 +236,12 @@ def ptdaemon(
 
 
 def _hertz(text: str) -> float:
-    from wattio._core import parse_quantity
+    from wattio.cli.load_options import quantity
 
-    try:
-        return parse_quantity(text, "frequency")
-    except InputError as error:
-        raise InputError(f"--rate: {error}") from None
+    found = quantity("--rate", text, "frequency")
+    if not 0 < found <= 1e6:
+        raise InputError(f'--rate: "{text}"; allowed is above 0 Hz to 1 MHz')
+    return found
 
 
 def _label(estimate: bool) -> str:

@@ -15,6 +15,7 @@ from tempfile import TemporaryDirectory
 from rich.progress import BarColumn, Progress, TextColumn
 
 from wattio.cli import output
+from wattio.cli.out_path import writable
 from wattio.errors import InputError, ResultError
 from wattio.meters.meter import Facts
 from wattio.meters.name import public_name
@@ -35,8 +36,7 @@ def writer_of(out: Path) -> Writer:
 
     if out.suffix not in _ENDINGS:
         raise InputError(f"--out: {out}: is neither .parquet nor .csv")
-    if not out.parent.is_dir():
-        raise InputError(f"--out: {out}: there is no folder {out.parent}")
+    writable("--out", out)
     return parquet.write if out.suffix == ".parquet" else write_csv
 
 

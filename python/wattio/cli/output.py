@@ -5,12 +5,16 @@ from __future__ import annotations
 import contextlib
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderableType
+from rich.segment import Segment
 from rich.table import Table
+from rich.text import Text
+
+from wattio.cli.printable import printable
 
 if TYPE_CHECKING:
     from wattio.kinds.simulation.overall import Overall
@@ -24,15 +28,42 @@ def print_json(content: object) -> None:
     sys.stdout.write(json.dumps(content, indent=2, allow_nan=False) + "\n")
 
 
-def console() -> Console:
-    """Standard output for tables; wide enough for them where it is no terminal."""
-    wide = Console()
-    return wide if wide.is_terminal else Console(width=132)
+class Screen(Console):
+    """Where commands print to: what comes from outside is shown, and does nothing.
+
+    Characters that would steer the terminal are shown as `\\x1b`, and no text is taken for markup
+    or for the name of an emoji.
+    """
+
+    def __init__(self, *, stderr: bool = False) -> None:
+        """Standard output, or standard error; wide enough for tables where it is no terminal."""
+        super().__init__(stderr=stderr, markup=False, emoji=False)
+        if not stderr and not self.is_terminal:
+            self.width = 132
+
+    def render_str(self, text: str, **options: Any) -> Text:  # noqa: ANN401
+        """Before tables are laid out, which then have room for what is shown."""
+        return super().render_str(printable(text), **options)
+
+    def render(
+        self, renderable: RenderableType, options: ConsoleOptions | None = None
+    ) -> Iterable[Segment]:
+        """Every piece of text passes here on its way out."""
+        for segment in super().render(renderable, options):
+            if segment.control:
+                yield segment
+            else:
+                yield Segment(printable(segment.text), segment.style)
 
 
-def messages() -> Console:
+def console() -> Screen:
+    """Standard output for tables."""
+    return Screen()
+
+
+def messages() -> Screen:
     """Standard error, for progress and what is not the result."""
-    return Console(stderr=True)
+    return Screen(stderr=True)
 
 
 def busy(text: str) -> AbstractContextManager[object]:

@@ -20,6 +20,7 @@ from rich.text import Text
 from wattio.analysis.peak import QUANTITIES, RULES, Limit, Rule
 from wattio.cli import output
 from wattio.cli.load_options import Quantity, seconds
+from wattio.cli.out_path import writable
 from wattio.errors import HostError, InputError, WorkloadFailed
 from wattio.files import document
 from wattio.peak import advice
@@ -111,6 +112,8 @@ def peak(
             raise InputError("a file is computed from, not measured: give it alone")
         content = from_document(document.read(file))
         return _show(content, [], rule, as_json)
+    if out is not None:
+        writable("--out", out)
     targets = _targets(device_folder, server, client, memory_folder if memory else None)
     settings = _settings(full, runtime, repetitions)
     try:

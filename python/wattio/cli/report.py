@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Annotated
 
 from cyclopts import App, Parameter
 
 from wattio.cli import output
+from wattio.errors import InputError
 
 app = App(
     name="report",
@@ -17,13 +19,17 @@ app = App(
 ```
 wattio report results/quickstart/20260102T030405Z-1a2b3c4
 wattio report results/quickstart/20260102T030405Z-1a2b3c4 --json
+wattio report /archive/20260102T030405Z-1a2b3c4 --out /tmp/report
 ```""",
 )
 
 
 @app.default
 def report(
-    result: Path, *, as_json: Annotated[bool, Parameter("--json", negative="")] = False
+    result: Path,
+    *,
+    out: Path | None = None,
+    as_json: Annotated[bool, Parameter("--json", negative="")] = False,
 ) -> int:
     """Make the report of a result folder: report/index.html, with SVG and CSV files beside it.
 
@@ -35,15 +41,32 @@ def report(
     ----------
     result
         Result folder, as `wattio run` printed it, or of `wattiod`.
+    out
+        Folder for the page and the files beside it, new or empty; `report` in the result folder
+        where it is not given. For results in a place that cannot be written.
     as_json
         Print one JSON object: the page and the files beside it.
     """
     from wattio.report import make
 
-    page = make(result)
+    if out is not None:
+        _begin(out)
+    elif (result / "machine.json").exists() and not os.access(result, os.W_OK):
+        raise InputError(f"{result}: cannot be written; name a folder for the report with --out")
+    page = make(result, out)
     if as_json:
         files = sorted(str(path) for path in page.parent.iterdir() if path != page)
         output.print_json({"report": str(page), "files": files})
     else:
         output.console().print(f"report: {page}", markup=False, highlight=False, soft_wrap=True)
     return 0
+
+
+def _begin(out: Path) -> None:
+    """Make a folder for a report, or take an empty one. Raises InputError."""
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        if any(out.iterdir()):
+            raise InputError(f"--out: {out} is not empty; name a new folder")
+    except OSError as error:
+        raise InputError(f"--out: {out}: cannot be used: {error.strerror}") from error

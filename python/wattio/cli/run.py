@@ -12,7 +12,8 @@ from cyclopts import App, Parameter
 
 from wattio.cli import output
 from wattio.cli.progress import RunProgress
-from wattio.errors import Cancelled, InputError
+from wattio.cli.resumable import resumable
+from wattio.errors import InputError
 from wattio.executors.threads import Executor, SimulationExecutor, Watch
 from wattio.files import document
 from wattio.files.document import Document
@@ -182,16 +183,12 @@ def carry_out(
     waiting = folder.remaining(plan)
     for line in compressions(folder):
         messages.print(line, markup=False, highlight=False, soft_wrap=True)
-    try:
-        with RunProgress(messages, waiting) as progress:
-            executor = _executor(simulator, jobs, progress.watch, engine)
-            execute.execute(waiting, folder, executor, simulator, progress.ended)
-    except (KeyboardInterrupt, Cancelled):
-        done = len(plan.iterations) - len(folder.remaining(plan))
-        raise Cancelled(
-            f"stopped; {done} of {len(plan.iterations)} runs are kept in {folder.path};"
-            f" go on with: wattio run --resume {folder.path}"
-        ) from None
+    with (
+        resumable(folder, len(plan.iterations), lambda: len(folder.remaining(plan)), "runs"),
+        RunProgress(messages, waiting) as progress,
+    ):
+        executor = _executor(simulator, jobs, progress.watch, engine)
+        execute.execute(waiting, folder, executor, simulator, progress.ended)
 
 
 def _executor(simulator: Simulator, jobs: int, watch: Watch, engine: str | None) -> Executor:

@@ -12,7 +12,8 @@ from rich.table import Table
 
 from wattio.cli import output
 from wattio.cli.progress import RunProgress
-from wattio.errors import Cancelled, InputError
+from wattio.cli.resumable import resumable
+from wattio.errors import InputError
 from wattio.executors.threads import Executor, SimulationExecutor, Watch
 from wattio.files.document import Document
 from wattio.kinds.fleet import execute, summary
@@ -63,15 +64,16 @@ def run(asked: Request, *, report: bool, as_json: bool) -> int:
         raise InputError(f"--jobs {asked.jobs}: must be 1 or more")
     folder, plan = asked.begin()
     waiting = folder.remaining(plan)
-    try:
-        with RunProgress(output.messages(), waiting) as progress:
-            execute.execute(waiting, folder, asked.executor(progress.watch), progress.ended)
-    except (KeyboardInterrupt, Cancelled):
-        done = len(plan.iterations) - len(folder.remaining(plan))
-        raise Cancelled(
-            f"stopped; {done} of {len(plan.iterations)} batches are kept in {folder.path};"
-            f" go on with: wattio run --resume {folder.path}"
-        ) from None
+    with (
+        resumable(
+            folder,
+            len(plan.iterations),
+            lambda: len(folder.remaining(plan)),
+            "batches",
+        ),
+        RunProgress(output.messages(), waiting) as progress,
+    ):
+        execute.execute(waiting, folder, asked.executor(progress.watch), progress.ended)
     return show(folder, report, as_json)
 
 

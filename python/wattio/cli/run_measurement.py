@@ -17,7 +17,8 @@ from rich.table import Table
 
 from wattio.cli import output
 from wattio.cli.progress import Bar
-from wattio.errors import Cancelled, InputError
+from wattio.cli.resumable import resumable
+from wattio.errors import InputError
 from wattio.files.document import Document
 from wattio.kinds.measurement import execute
 from wattio.kinds.measurement import plan as planning
@@ -75,17 +76,17 @@ def run(asked: Request, *, dry_run: bool, report: bool, as_json: bool) -> int:
 
 def carry_out(folder: MeasurementFolder, plan: MeasurementPlan, scratch: Path | None) -> None:
     """Measure what is left of a plan. Raises Cancelled on Ctrl-C, with how to go on."""
-    messages = output.messages()
-    try:
-        with _terminated(), MeasuringProgress(messages, plan, folder) as progress:
-            execute.execute(plan, folder, scratch or folder.path / "scratch", progress)
-    except (KeyboardInterrupt, Cancelled):
-        total = len(plan.iterations)
-        done = total - len(execute.remaining(plan, folder))
-        raise Cancelled(
-            f"stopped; {done} of {total} iterations are kept in {folder.path};"
-            f" go on with: wattio run --resume {folder.path}"
-        ) from None
+    with (
+        resumable(
+            folder,
+            len(plan.iterations),
+            lambda: len(execute.remaining(plan, folder)),
+            "iterations",
+        ),
+        _terminated(),
+        MeasuringProgress(output.messages(), plan, folder) as progress,
+    ):
+        execute.execute(plan, folder, scratch or folder.path / "scratch", progress)
 
 
 @contextlib.contextmanager

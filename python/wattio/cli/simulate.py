@@ -279,6 +279,7 @@ def _number(value: float | None, digits: int) -> str:
 
 def _list(as_json: bool) -> int:
     from rich.table import Table
+    from rich.text import Text
 
     servers = {
         name: json.loads(_core.check_server(text))["title"]
@@ -290,9 +291,9 @@ def _list(as_json: bool) -> int:
         return 0
     console = output.console()
     for name, title in servers.items():
-        console.print(f"server [bold]{name}[/]: {title}")
+        console.print(Text.assemble("server ", (name, "bold"), f": {title}"))
     for name, policy in policies.items():
-        console.print(f"\npolicy [bold]{name}[/]: {policy['doc']}")
+        console.print(Text.assemble("\npolicy ", (name, "bold"), f": {policy['doc']}"))
         if not policy["parameters"]:
             continue
         table = Table("parameter", "default", "range", "unit", "meaning", "source")

@@ -14,14 +14,21 @@ from types import FrameType
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import App, Parameter
-from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 from rich.table import Table
 from rich.text import Text
 
 from wattio import _core
 from wattio.cli import output
-from wattio.cli.load_options import RATE_SCALE, TIME_SCALE, ReadingOptions, seconds, within
+from wattio.cli.load_options import (
+    RATE_SCALE,
+    SPAN_S_LEAST,
+    TIME_SCALE,
+    ReadingOptions,
+    seconds,
+    within,
+)
+from wattio.cli.out_path import writable
 from wattio.errors import Cancelled, InputError
 
 if TYPE_CHECKING:
@@ -112,7 +119,7 @@ def info(
     if as_json:
         sys.stdout.write(text + "\n")
     else:
-        Console().print(_table(file, json.loads(text)))
+        output.console().print(_table(file, json.loads(text)))
     return EXIT_DONE
 
 
@@ -148,7 +155,7 @@ def pressure(
     from wattio.simulator import simulation
     from wattio.simulator.pressure import measure, read_segments
 
-    segment_s = seconds("--segment", segment)
+    segment_s = seconds("--segment", segment, SPAN_S_LEAST)
     keywords = reading.keywords()
     simulation.server_text(server)  # a server that is not known is told before a long read
     with _bar(f"reading {file.name}") as progress:
@@ -194,6 +201,7 @@ def convert(
         Factor on all times: 2 makes the trace take twice as long.
     """
     keywords = reading.keywords()
+    writable("TARGET", target)
     within("--rate-scale", rate_scale, *RATE_SCALE)
     within("--time-scale", time_scale, *TIME_SCALE)
     with _bar(f"writing {target.name}") as progress:
@@ -227,11 +235,8 @@ def record(*, device: str, duration: str, out: Path, to: Form = "wtrace") -> int
     from wattio.tracing import record as record_trace
     from wattio.tracing.tracefs import TracefsError
 
-    duration_s = _core.parse_quantity(duration, "time")
-    if duration_s <= 0:
-        raise InputError(f"--duration {duration!r}: more than 0 s is needed")
-    if not out.resolve().parent.is_dir():
-        raise InputError(f"--out {str(out)!r}: the folder {out.resolve().parent} does not exist")
+    duration_s = seconds("--duration", duration, SPAN_S_LEAST)
+    writable("--out", out)
     if os.geteuid() != 0:
         raise InputError(
             "recording reads the kernel's tracepoints, which only root may: run it again with sudo"
@@ -250,7 +255,7 @@ def record(*, device: str, duration: str, out: Path, to: Form = "wtrace") -> int
 
 
 def _say(message: str) -> None:
-    Console(stderr=True, highlight=False, soft_wrap=True).print(message, markup=False)
+    output.messages().print(message, highlight=False, soft_wrap=True)
 
 
 @contextlib.contextmanager
@@ -265,7 +270,7 @@ def _bar(description: str) -> Iterator[Callable[[float], bool]]:
         nonlocal stopped
         stopped = True
 
-    console = Console(stderr=True)
+    console = output.messages()
     columns = (
         TextColumn("{task.description}", markup=False),
         BarColumn(),
@@ -293,7 +298,7 @@ def _bar(description: str) -> Iterator[Callable[[float], bool]]:
 
 @contextlib.contextmanager
 def _recording_bar(device: str, duration_s: float) -> Iterator[Callable[[float, int], None]]:
-    console = Console(stderr=True)
+    console = output.messages()
     columns = (
         TextColumn("recording {task.description}", markup=False),
         BarColumn(),
@@ -307,7 +312,7 @@ def _recording_bar(device: str, duration_s: float) -> Iterator[Callable[[float, 
 
 def _table(file: Path, found: dict[str, Any]) -> Table:
     """What `_core.trace_info` tells, for people."""
-    table = Table(title=str(file), title_justify="left", box=None, show_header=False)
+    table = Table(title=Text(str(file)), title_justify="left", box=None, show_header=False)
     table.add_column(style="bold")
     table.add_column()
     for name, value in _rows(found):

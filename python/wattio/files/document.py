@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import re
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar, cast, get_args
@@ -65,21 +65,44 @@ class Document:
 
 def read(path: Path) -> Document:
     """Read a TOML file. Raises InputError where it cannot be read or is not TOML."""
+    return parse(path, text_of(path))
+
+
+def text_of(path: Path) -> str:
+    """The text of a file that a user wrote. Raises InputError where it cannot be read."""
     try:
-        text = path.read_text(encoding="utf-8")
+        return path.read_text(encoding="utf-8")
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:
         raise InputError(f"{path}: is not text in UTF-8 (byte {error.start})") from error
-    return parse(path, text)
+    except ValueError as error:  # No path that the system takes: a NUL is in it.
+        raise InputError(f"{path}: cannot be read: {error}") from error
 
 
 def parse(path: Path, text: str) -> Document:
     """Parse the text of a TOML file. Raises InputError where it is not TOML."""
     try:
-        return Document(path, text, tomllib.loads(text))
+        found = Document(path, text, tomllib.loads(text))
     except tomllib.TOMLDecodeError as error:
         raise InputError(f"{path}: is not valid TOML: {error}") from error
+    for place in _with_nul(found.content):
+        raise found.error(place, "holds the character NUL, which no name or text may")
+    return found
+
+
+def _with_nul(value: Any, place: Place = ()) -> Iterator[Place]:  # noqa: ANN401 (what was parsed)
+    """Places of texts and keys with a NUL in them: no path, name or argument may have one."""
+    if isinstance(value, Mapping):
+        for key, inner in value.items():
+            if "\0" in key:
+                yield place
+            yield from _with_nul(inner, (*place, key))
+    elif isinstance(value, list):
+        for at, inner in enumerate(value):
+            yield from _with_nul(inner, (*place, at))
+    elif isinstance(value, str) and "\0" in value:
+        yield place
 
 
 def validate(model: type[Model], document: Document) -> Model:

@@ -17,6 +17,7 @@ from typing import Any
 from wattio import _core, clock
 from wattio.clock import Instant
 from wattio.errors import InputError
+from wattio.files.document import text_of
 from wattio.meters.meter import Facts, FoundMeter, MeterLost, Reading
 from wattio.meters.name import parse
 from wattio.meters.sample import midway
@@ -63,12 +64,7 @@ def read_model(path: str) -> _core.PowerModel:
     """The model of a file, or the assumed one. Raises InputError."""
     if path == ASSUMED:
         return _core.PowerModel(_core.assumed_power_model())
-    try:
-        text = Path(path).read_text(encoding="utf-8")
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read: {error.strerror}") from None
-    except UnicodeDecodeError as error:
-        raise InputError(f"{path}: is not text in UTF-8 (byte {error.start})") from None
+    text = text_of(Path(path))
     try:
         return _core.PowerModel(text)
     except InputError as error:

@@ -128,7 +128,7 @@ class Client:
             indication, status, index, pairs = self._loop.run_until_complete(self._request(oids))
         except (PySnmpError, OSError) as error:
             self._target = None
-            raise MeterLost(f"{meter}: {self._agent.host} cannot be asked: {error}") from None
+            raise MeterLost(f"{meter}: {self._agent.host} cannot be asked: {_why(error)}") from None
         at = midway(before, clock.now())
         if indication is not None:
             raise self._indicated(indication)
@@ -209,6 +209,14 @@ def _who(agent: Agent) -> Any:  # noqa: ANN401 (pysnmp has no types)
         authProtocol=getattr(snmp, proof) if proof else snmp.USM_AUTH_NONE,
         privProtocol=getattr(snmp, cipher) if cipher else snmp.USM_PRIV_NONE,
     )
+
+
+def _why(error: BaseException) -> str:
+    """What the system said; pysnmp wraps it into the names of its own classes."""
+    inner = error.__cause__ or error.__context__
+    if isinstance(inner, OSError) and inner.strerror:
+        return inner.strerror
+    return str(error).split(" caused by ")[0]
 
 
 def _count(meter: str, oid: str, value: Any) -> Count:  # noqa: ANN401 (pysnmp has no types)

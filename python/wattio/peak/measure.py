@@ -130,9 +130,12 @@ def measure(
     WorkloadFailed for a program that failed and Cancelled. Files that were made are removed, and
     own servers ended, on every way out.
     """
+    if not targets.servers and not targets.disks:
+        raise InputError(
+            "without the network or disks there is no peak: give --server, --device-folder or both,"
+            " as in wattio peak --device-folder /data --server loopback"
+        )
     probe(targets)
-    if targets.memory is None and not targets.servers and not targets.disks:
-        raise InputError("nothing to measure: give --server or --device-folder")
     programs = Programs(scratch, cancelled)
     rates: dict[PartEntry, dict[Quantity, Rate]] = {}
     with ExitStack() as stack:

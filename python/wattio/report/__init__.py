@@ -11,10 +11,11 @@ from wattio.results.folder import kind_of
 __all__ = ["make"]
 
 
-def make(path: Path) -> Path:
-    """Write `report/` of a result folder; return the page. Raises ResultError.
+def make(path: Path, target: Path | None = None) -> Path:
+    """Write the report of a result folder, to its `report/` or elsewhere; return the page.
 
-    The folder of a governor has what the run format promises derived first.
+    The folder of a governor has what the run format promises derived first. Raises ResultError.
     """
-    page: Path = import_module(f"wattio.report.{kind_of(path)}.page").make(path)
+    maker = import_module(f"wattio.report.{kind_of(path)}.page")
+    page: Path = maker.make(path, target or path / "report")
     return page

@@ -159,10 +159,14 @@ def _connect(path: Path) -> sqlite3.Connection:
     if not (writable and os.access(path.parent, os.W_OK)):
         return _read_only(path)
     connection = sqlite3.connect(path, isolation_level=None)
-    connection.execute("PRAGMA journal_mode = WAL")
-    _bring_up(connection)
-    # Only now: what is converted refers to tables that are made anew.
-    connection.execute("PRAGMA foreign_keys = ON")
+    try:
+        connection.execute("PRAGMA journal_mode = WAL")
+        _bring_up(connection)
+        # Only now: what is converted refers to tables that are made anew.
+        connection.execute("PRAGMA foreign_keys = ON")
+    except BaseException:
+        connection.close()
+        raise
     return connection
 
 
@@ -221,6 +225,7 @@ def _transaction(
     try:
         yield connection
     except BaseException:
-        connection.execute("ROLLBACK")
+        if connection.in_transaction:  # On a full disk SQLite has undone it by itself.
+            connection.execute("ROLLBACK")
         raise
     connection.execute("COMMIT")

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
+import fcntl
 import json
-from collections.abc import Mapping
+import shutil
+import sqlite3
+from collections.abc import Iterator, Mapping
 from datetime import datetime
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
-from wattio.errors import ResultError
+from wattio.errors import ResultError, storage_reason
 from wattio.files import document, toml_text
 from wattio.results import machine
 from wattio.results.catalog import Catalog
@@ -76,13 +81,14 @@ class ResultFolder:
                 open_to_all = name == "resolved.toml" or not plan.is_secret
                 (path / name).touch(0o666 if open_to_all else 0o600)
                 (path / name).write_text(text, encoding="utf-8")
-        except OSError as error:
-            raise ResultError(f"{path}: cannot be made: {error.strerror}") from error
-        catalog = Catalog(path / "catalog.sqlite")
-        catalog.add_runs(plan.runs)
-        catalog.close()
-        # Last, because a folder without it is none: what a kill leaves here is not half a folder.
-        write_json(path / "machine.json", facts)
+            with contextlib.closing(Catalog(path / "catalog.sqlite")) as catalog:
+                catalog.add_runs(plan.runs)
+            # Last: a folder without it is none, and what a kill leaves here is not half a folder.
+            write_json(path / "machine.json", facts)
+        except (ResultError, OSError, sqlite3.Error) as error:
+            shutil.rmtree(path, ignore_errors=True)
+            why = storage_reason(error) or str(error)
+            raise ResultError(f"{path}: cannot be made: {why}") from error
         return cls(path)
 
     @property
@@ -117,6 +123,27 @@ class ResultFolder:
     def inputs(self) -> dict[str, Any]:
         """What the study read and how it was asked for."""
         return self._json("inputs.json")
+
+    @contextlib.contextmanager
+    def alone(self) -> Iterator[None]:
+        """Keep other processes from running into the folder. Raises ResultError where one does.
+
+        They would run the same iterations once more; a recording of theirs would be taken for one
+        that has ended, and removed under their feet.
+        """
+        with contextlib.ExitStack() as stack:
+            try:
+                file = stack.enter_context((self.path / "lock").open("w"))
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise ResultError(
+                    f"{self.path}: another wattio is at work in it; wait until it ends"
+                ) from None
+            except OSError as error:
+                # A file system may know no locks; one that takes no file takes no results either.
+                if error.errno not in (errno.ENOLCK, errno.EOPNOTSUPP):
+                    raise ResultError(f"{self.path}: takes no results: {error.strerror}") from error
+            yield
 
     def study_source(self) -> document.Document:
         """The study file as given, under the path it had, so that its relative paths still hold."""

@@ -10,6 +10,7 @@ import os
 import platform
 import shutil
 import subprocess
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib.metadata import version
@@ -183,7 +184,7 @@ def _fuse(root: Path) -> Finding:
 
 
 def _program(name: str, needed_for: str) -> Finding:
-    path = shutil.which(name)
+    path = shutil.which(name) or shutil.which(name, path=_own_programs())
     if path is None:
         return Finding(name, False, "not on PATH", needed_for)
     detail = path
@@ -196,6 +197,12 @@ def _program(name: str, needed_for: str) -> Finding:
         except (OSError, subprocess.TimeoutExpired):
             pass
     return Finding(name, True, detail, needed_for)
+
+
+def _own_programs() -> str:
+    """Folders that need not be on PATH: this Python's programs, and a source tree's own uv."""
+    tree = Path(__file__).resolve().parents[3]
+    return os.pathsep.join(map(str, (Path(sys.executable).parent, tree / ".tools/uv/bin")))
 
 
 def _glob(folder: Path, pattern: str) -> list[Path]:

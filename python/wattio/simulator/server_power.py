@@ -28,6 +28,7 @@ from typing import Any
 from wattio import _core
 from wattio.errors import InputError
 from wattio.files import toml_text
+from wattio.files.document import text_of
 
 _TERMS = ("core", "core_frequency", "busy", "busy_frequency")
 _ABOVE = 1.001
@@ -118,12 +119,7 @@ def sentences(facts: dict[str, Any]) -> list[str]:
 
 
 def _read(path: Path) -> dict[str, Any]:
-    try:
-        text = path.read_text(encoding="utf-8")
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read: {error.strerror}") from error
-    except UnicodeDecodeError as error:
-        raise InputError(f"{path}: is not text in UTF-8 (byte {error.start})") from error
+    text = text_of(path)
     try:
         facts: dict[str, Any] = json.loads(_core.PowerModel(text).facts())
     except InputError as error:

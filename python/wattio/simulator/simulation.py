@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from wattio import _core
 from wattio.errors import Cancelled, InputError, unusable
+from wattio.files.document import text_of
 from wattio.simulator import profile as profiles
 from wattio.simulator import saturation, server_power
 from wattio.simulator.profile import PATTERNS, Pattern
@@ -79,10 +80,7 @@ def server_text(server: str) -> str:
     if path.suffix != ".toml" and not path.exists():
         names = ", ".join(sorted(built_in))
         raise InputError(f'unknown server "{server}"; built in are {names}, or give a TOML file')
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"{path}: {error}") from error
+    text = text_of(path)
     try:
         _core.check_server(text)
     except InputError as error:

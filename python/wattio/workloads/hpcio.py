@@ -16,7 +16,7 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -35,6 +35,7 @@ from wattio.files.document import Strict, nearest
 from wattio.files.quantity import Size
 from wattio.hpcio import topology
 from wattio.hpcio.config import Aggregation, Config, WhenFull, parse_approach
+from wattio.hpcio.topology import Topology
 from wattio.miniapp.domain import SIZES, VARIABLES, Scaling, arrange, block_of, scaled
 from wattio.workloads import hpcio_output, mpi_launch, mpirun, processes, slow_cores
 from wattio.workloads.hpcio_output import RUN, Report
@@ -129,10 +130,17 @@ class Options(Strict):
         if alone and self.approach != "tp":
             self.config(Path())
             return
-        nodes = topology.emulated(self.ranks, self.ranks_per_node or self.ranks)
-        computing = len(topology.plan(self.config(Path()), nodes).computing)
-        arrangement = arrange(computing)
+        self.roles(topology.emulated(self.ranks, self.ranks_per_node or self.ranks))
+
+    def roles(self, nodes: Sequence[int]) -> Topology:
+        """Who computes and who writes, `nodes` being the node of each rank.
+
+        Raises InputError if the nodes do not fit the approach, or the ranks that compute the grid.
+        """
+        found = topology.plan(self.config(Path()), nodes)
+        arrangement = arrange(len(found.computing))
         block_of(scaled(SIZES[self.size], self.scaling, arrangement), arrangement, 0)
+        return found
 
     def config(self, output: Path) -> Config:
         """The middleware's configuration. Raises InputError."""

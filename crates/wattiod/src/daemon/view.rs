@@ -1,4 +1,4 @@
-//! What a daemon says of itself.
+//! The daemon's status.
 
 use super::{Daemon, GroupInfo, Mode};
 use crate::compared::Compared;
@@ -83,7 +83,7 @@ impl Daemon {
         let why = match self.parts.mode {
             Mode::Observe => ShadowStatus::of(&self.fitter()).why,
             Mode::Run => (foreign > 0)
-                .then(|| format!("somebody else turns {foreign} of the places that were turned")),
+                .then(|| format!("somebody else changed {foreign} of the places that were set")),
         };
         PowerStatus {
             meter_trouble: self.parts.governor.power_trouble().map(str::to_owned),

@@ -9,7 +9,8 @@ use tokio::sync::watch;
 use wattio_governor::Severity;
 use wattiod::service::{Service, ServiceError, ServiceRequest, ServiceSettings};
 use wattiod::status::{
-    Counts, EventStatus, GroupStatus, LatencyStatus, OwnCost, PowerStatus, ShadowStatus, Status,
+    Counts, EventStatus, GroupStatus, LatencyStatus, OverheadStatus, PowerStatus, ShadowStatus,
+    Status,
 };
 
 /// No test waits longer for what must come.
@@ -154,7 +155,7 @@ pub fn full_status() -> Status {
         }),
         compared: None,
         counts: counts(),
-        own: OwnCost { cpu_s: 1.25, resident_bytes: 8_000_000, step_us_mean: Some(32.0) },
+        own: OverheadStatus { cpu_s: 1.25, resident_bytes: 8_000_000, step_us_mean: Some(32.0) },
         events: vec![EventStatus {
             utc_ns: 1_769_999_990_000_000_000,
             severity: Severity::Warning,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import threading
 from collections.abc import Callable, Mapping, Sequence
@@ -80,25 +81,24 @@ def execute(
     ended: Callable[[Batch], None] = lambda _: None,
 ) -> None:
     """Run batches, keep each as it ends, then add them up. What is done is kept however it ends."""
-    catalog = folder.catalog()
+    with folder.alone():
+        with contextlib.closing(folder.catalog()) as catalog:
+            done = catalog.done()  # Another process may have run some since they were counted.
 
-    def keep(batch: Batch, finished: Finished) -> None:
-        answer: dict[str, Any] = finished.outcome
-        with undisturbed():
-            folder.write_batch(batch, answer)
-            head = (batch.identity, batch.run, batch.seed, batch.repetition, batch.seed)
-            found = {WHOLE: of_batch(answer["members"])}
-            recorded = Recorded(*head, verdicts(answer["members"]), found)
-            catalog.add(recorded, finished.phases, "batch")
-        ended(batch)
+            def keep(batch: Batch, finished: Finished) -> None:
+                answer: dict[str, Any] = finished.outcome
+                with undisturbed():
+                    folder.write_batch(batch, answer)
+                    head = (batch.identity, batch.run, batch.seed, batch.repetition, batch.seed)
+                    judged = verdicts(answer["members"])
+                    recorded = Recorded(*head, judged, {WHOLE: of_batch(answer["members"])})
+                    catalog.add(recorded, finished.phases, "batch")
+                ended(batch)
 
-    try:
-        executor.run(batches, keep)
-    finally:
-        catalog.close()
-    if folder.complete():
-        with undisturbed():
-            summary.write(folder)
+            executor.run([batch for batch in batches if batch.identity not in done], keep)
+        if folder.complete():
+            with undisturbed():
+                summary.write(folder)
 
 
 def of_batch(rows: Sequence[Mapping[str, Any]]) -> dict[str, tuple[float, str]]:

@@ -15,14 +15,11 @@ lock            locked while something is measured into the folder
 
 from __future__ import annotations
 
-import contextlib
-import fcntl
 import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
-from wattio.errors import ResultError
 from wattio.kinds.measurement import record
 from wattio.kinds.measurement.record import Record, on_disk
 from wattio.kinds.measurement.schema import KIND
@@ -38,21 +35,6 @@ class MeasurementFolder(ResultFolder):
 
     kind = KIND
     parts = ("samples", "recording", "raw", "report")
-
-    @contextlib.contextmanager
-    def alone(self) -> Iterator[None]:
-        """Keep other processes from measuring into the folder. Raises ResultError where one does.
-
-        A recording of theirs would be taken for one that has ended, and removed under their feet.
-        """
-        with (self.path / "lock").open("w") as file:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                raise ResultError(
-                    f"{self.path}: another wattio is at work in it; wait until it ends"
-                ) from None
-            yield
 
     def public_study_text(self) -> str:
         """The study file as given, with what is secret in the names of meters hidden."""

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from wattio.kinds.simulation import metrics
-from wattio.kinds.simulation.execute import relations
 from wattio.kinds.simulation.folder import SimulationFolder
+from wattio.kinds.simulation.twins import relations
 from wattio.results.recompute import Comparison
 from wattio.results.runs import WHOLE, Metrics
 from wattio.simulator.native import NativeSimulator, Simulator

@@ -22,14 +22,13 @@ _TOLD_MOST = 20
 """So many servers over the bound are named on the page; all are in the table."""
 
 
-def make(path: Path) -> Path:
-    """Write `report/` of a fleet's result folder; return the page. Raises ResultError."""
+def make(path: Path, target: Path) -> Path:
+    """Write the report of a fleet into a folder; return the page. Raises ResultError."""
     folder = FleetFolder(path)
     found = summary.policies(folder)
     study = folder.study()
     members = folder.inputs()["members"]
     drawn = figures.of_fleet(found, study, members)
-    target = path / "report"
     page = target / "index.html"
     try:
         target.mkdir(exist_ok=True)

@@ -26,11 +26,10 @@ _COUNTS = (
 )
 
 
-def make(path: Path) -> Path:
-    """Write `report/` of a governor's result folder; return the page. Raises ResultError."""
+def make(path: Path, target: Path) -> Path:
+    """Write the report of a governor into a folder; return the page. Raises ResultError."""
     found = gather(path)
     drawn = figures.of_result(found)
-    target = path / "report"
     page = target / "index.html"
     try:
         target.mkdir(exist_ok=True)

@@ -22,11 +22,10 @@ _EVENTS_SHOWN = 30
 _TEXT_LINES = 3
 
 
-def make(path: Path) -> Path:
-    """Write `report/` of a measurement; return the page. Raises ResultError."""
+def make(path: Path, target: Path) -> Path:
+    """Write the report of a measurement into a folder; return the page. Raises ResultError."""
     found = gather(path)
     seen = power.see(found)
-    target = path / "report"
     page = target / "index.html"
     try:
         target.mkdir(exist_ok=True)

@@ -39,13 +39,12 @@ PHASES_SHOWN = 8
 """Of a load with more phases the page names the first ones."""
 
 
-def make(path: Path) -> Path:
-    """Write `report/` of a result folder; return the page. Raises ResultError."""
+def make(path: Path, target: Path) -> Path:
+    """Write the report of a result folder into a folder; return the page. Raises ResultError."""
     result = gather(path)
-    target = path / "report"
-    target.mkdir(exist_ok=True)
     parts = []
     try:
+        target.mkdir(exist_ok=True)
         for part in result.loads:
             drawn = figures.of_load(part) if len(result.loads) <= DRAWN_MAX else []
             slug = rendering.slug(part.name)

@@ -1,0 +1,132 @@
+"""What the command line says when something goes wrong: one line, and an exit code."""
+
+from __future__ import annotations
+
+import re
+import sys
+import tempfile
+import traceback
+from collections.abc import Iterable, Sequence
+from difflib import get_close_matches
+
+from cyclopts import CycloptsError
+from cyclopts.exceptions import (
+    CoercionError,
+    MissingArgumentError,
+    UnknownCommandError,
+    UnknownOptionError,
+    UnusedCliTokensError,
+)
+
+from wattio.cli import EXIT_BAD_INPUT, EXIT_PROBLEM, EXIT_STOPPED
+from wattio.cli.printable import printable
+from wattio.errors import Cancelled, HostError, InputError, WattioError, storage_reason
+
+_LEADING_MINUS = re.compile(r"-(\.?\d|inf|nan)", re.IGNORECASE)
+"""How a value begins that is no option, though it begins with a minus."""
+
+
+def joined(words: Sequence[str]) -> list[str]:
+    """Arguments with negative quantities bound to their options: `--span=-1 s`.
+
+    They would be taken for an option otherwise, and what is wrong with them would not be said.
+    """
+    found: list[str] = []
+    for at, word in enumerate(words):
+        if word == "--":
+            return [*found, *words[at:]]
+        previous = found[-1] if found else ""
+        bare = previous.startswith("--") and "=" not in previous
+        if bare and _LEADING_MINUS.match(word):
+            found[-1] = f"{previous}={word}"
+        else:
+            found.append(word)
+    return found
+
+
+def refuse_unknown(words: Sequence[str], commands: Iterable[str]) -> None:
+    """Raise InputError where the first word is no command, or a word cannot be a name."""
+    for word in words:
+        if "\0" in word:
+            raise InputError(f'argument "{word}": holds the character NUL')
+    called = words[0] if words else "-"
+    known = list(commands)
+    if called.startswith("-") or called in known:
+        return
+    close = get_close_matches(called, known, n=1)
+    hint = f'did you mean "{close[0]}"? ' if close else ""
+    raise InputError(f'unknown command "{called}"; {hint}allowed: {", ".join(known)}')
+
+
+def answer(error: Exception) -> int:
+    """Say on standard error what went wrong; the exit code."""
+    if isinstance(error, CycloptsError):
+        return complain(of_arguments(error), EXIT_BAD_INPUT)
+    if isinstance(error, Cancelled):
+        return complain(str(error) or "stopped", EXIT_STOPPED)
+    if isinstance(error, WattioError | HostError | InputError):
+        return complain(str(error), EXIT_BAD_INPUT)
+    if isinstance(error, BrokenPipeError):
+        # Whoever read our output has left (`wattio ... | head`); the interpreter would complain
+        # about the same thing once more when it flushes.
+        sys.stderr.close()
+        return EXIT_PROBLEM
+    if (reason := storage_reason(error)) is not None:
+        # A full disk, a folder that others closed: a file of ours, and nothing to trace.
+        return complain(reason, EXIT_BAD_INPUT)
+    return complain(_unforeseen(error), EXIT_PROBLEM)
+
+
+def complain(message: str, code: int) -> int:
+    """One message on standard error; the code, for the caller to return."""
+    sys.stderr.write(f"wattio: {printable(message)}\n")
+    return code
+
+
+def _unforeseen(error: Exception) -> str:
+    """What is said of a fault of ours; where it came from is kept in a file."""
+    said = f"{type(error).__name__}: {error}".rstrip(": ")
+    text = f"failed by a fault of its own: {said}"
+    try:
+        with tempfile.NamedTemporaryFile(
+            "w", prefix="wattio-fault-", suffix=".txt", delete=False, encoding="utf-8"
+        ) as file:
+            traceback.print_exception(error, file=file)
+    except OSError:
+        traceback.print_exception(error)
+        return text
+    return f"{text}; please report it with {file.name}, which says where"
+
+
+def of_arguments(error: CycloptsError) -> str:
+    """What is wrong with the arguments, in one line."""
+    command = " ".join(("wattio", *(error.command_chain or ())))
+    if isinstance(error, UnknownOptionError):
+        return _unknown_option(error, command)
+    if isinstance(error, UnusedCliTokensError) and error.unused_tokens:
+        words = " ".join(f'"{word}"' for word in error.unused_tokens)
+        return f"{words}: {command} takes no further words; see {command} --help"
+    if isinstance(error, MissingArgumentError) and error.argument is not None:
+        name = error.keyword or error.argument.name
+        if error.argument.field_info.is_positional:
+            name = name.lstrip("-").upper()
+        lack = "needs a value" if error.keyword is not None else "is missing"
+        return f"{command}: {name} {lack}; see {command} --help"
+    if isinstance(error, UnknownCommandError | CoercionError):
+        return _lower(str(error))
+    return f"{_lower(str(error))} See {command} --help"
+
+
+def _unknown_option(error: UnknownOptionError, command: str) -> str:
+    given = (error.token.keyword or error.token.value).split("=")[0]
+    names = [name for entry in error.argument_collection if entry.parse for name in entry.names]
+    # Without the dashes, which would make any two options look alike.
+    bare = {name.lstrip("-"): name for name in names}
+    close = get_close_matches(given.lstrip("-"), bare, n=1, cutoff=0.6)
+    hint = f"did you mean {bare[close[0]]}? " if close else ""
+    return f"unknown option {given}; {hint}{command} --help lists what there is"
+
+
+def _lower(text: str) -> str:
+    text = " ".join(text.split())
+    return text[:1].lower() + text[1:]

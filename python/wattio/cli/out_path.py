@@ -1,0 +1,28 @@
+"""Where results are to be written: tried before anything is measured, not after."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+from wattio.errors import InputError
+
+
+def writable(option: str, path: Path) -> Path:
+    """A path that a file can be written to, by trying it. Raises InputError."""
+    if path.is_dir():
+        raise InputError(f"{option}: {path} is a folder; name a file")
+    # Files are moved into their place, which would put an end to /dev/null.
+    if path.exists() and not path.is_file():
+        raise InputError(f"{option}: {path} is no ordinary file; name one, or a new one")
+    if not path.parent.is_dir():
+        raise InputError(f"{option}: {path}: there is no folder {path.parent}")
+    try:
+        with tempfile.NamedTemporaryFile(dir=path.parent, prefix=".wattio-"):
+            pass
+        if path.exists():
+            with path.open("ab"):
+                pass
+    except OSError as error:
+        raise InputError(f"{option}: {path}: cannot be written: {error.strerror}") from error
+    return path

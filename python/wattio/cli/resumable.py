@@ -1,0 +1,44 @@
+"""What is said when work in a result folder ends before its end."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from wattio.errors import Cancelled, InputError, ResultError, WattioError, storage_reason
+from wattio.results.folder import ResultFolder
+
+
+@contextmanager
+def resumable(
+    folder: ResultFolder, total: int, left: Callable[[], int], noun: str
+) -> Iterator[None]:
+    """Say how to go on, on Ctrl-C and where a disk is full or a folder was taken away.
+
+    `left` counts what is not kept of `total`. Raises Cancelled, or ResultError with what the file
+    system said; every other error passes.
+    """
+    try:
+        yield
+    except (KeyboardInterrupt, Cancelled):
+        kept = _kept(folder, total, left, noun)
+        raise Cancelled(f"stopped; {kept}; go on with: wattio run --resume {folder.path}") from None
+    except InputError:
+        raise
+    except (WattioError, OSError, sqlite3.Error) as error:
+        reason = storage_reason(error)
+        if reason is None:
+            raise
+        kept = _kept(folder, total, left, noun)
+        raise ResultError(
+            f"{reason}; {kept}; when that is mended, go on with: wattio run --resume {folder.path}"
+        ) from error
+
+
+def _kept(folder: ResultFolder, total: int, left: Callable[[], int], noun: str) -> str:
+    try:
+        count = str(total - left())
+    except (WattioError, OSError, sqlite3.Error):
+        return f"what is done is kept in {folder.path}"  # The catalog cannot even be read now.
+    return f"{count} of {total} {noun} are kept in {folder.path}"

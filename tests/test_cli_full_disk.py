@@ -1,0 +1,141 @@
+"""A disk that fills up while a study runs, and two processes in one folder.
+
+Each ended in a traceback, or in both running the same: now one line, nothing lost, and resumable.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import os
+import sqlite3
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from study_fake import FakeSimulator
+from test_cli import STUDY, called, result_of
+from wattio.errors import ResultError
+from wattio.kinds.simulation.folder import SimulationFolder
+from wattio.results import samples
+from wattio.results.catalog import Catalog
+from wattio.results.plan import Plan
+from wattio.simulator import native as simulator_module
+
+FULL = os.strerror(errno.ENOSPC)
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(simulator_module, "NativeSimulator", FakeSimulator)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "study.toml").write_text(STUDY)
+    return tmp_path
+
+
+def full_file(*_: object) -> None:
+    raise OSError(errno.ENOSPC, FULL, "raw/x.json")
+
+
+def full_database(*_: object) -> None:
+    raise sqlite3.OperationalError("database or disk is full")
+
+
+def full_parquet(*_: object) -> None:
+    import duckdb
+
+    told = 'IO Error: {"exception_type":"IO","exception_message":"Could not write","errno":"28"}'
+    error = ResultError(f"samples/x.parquet: cannot be written: {told}")
+    raise error from duckdb.IOException(told)
+
+
+@pytest.mark.parametrize(
+    ("owner", "name", "failing"),
+    [
+        (SimulationFolder, "write_outcome", full_file),
+        (Catalog, "add", full_database),
+        (samples, "write", full_parquet),
+    ],
+)
+def test_a_disk_that_is_full_is_one_line_and_the_study_goes_on_later(
+    owner: object,
+    name: str,
+    failing: object,
+    place: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with monkeypatch.context() as full:
+        full.setattr(owner, name, failing)
+        assert called("run", "study.toml", "--jobs", "1") == 2
+    told = capsys.readouterr().err
+    assert told.count("\n") == 1
+    assert FULL in told
+    assert f"0 of 2 runs are kept in {result_of(place)}" in told
+    assert f"go on with: wattio run --resume {result_of(place)}\n" in told
+    assert called("run", "--resume", result_of(place), "--no-report") == 0
+    assert called("recompute", result_of(place)) == 0
+
+
+@contextlib.contextmanager
+def tiny_disk(at: Path, kib: int) -> Iterator[Path]:
+    at.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={kib}k", "tmpfs", str(at)], check=True)
+    try:
+        yield at
+    finally:
+        subprocess.run(["umount", "--lazy", str(at)], check=True)
+
+
+@pytest.mark.system
+@pytest.mark.parametrize("left_kib", [24, 100, 130, 160, 180, 200, 300])
+def test_a_disk_that_fills_up(
+    left_kib: int, place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with tiny_disk(place / "disk", 4096) as disk:
+        fill = disk / "fill"
+        fill.write_bytes(bytes((4096 - left_kib) * 1024))
+        assert called("run", "study.toml", "--jobs", "1", "--results", "disk") == 2
+        captured = capsys.readouterr()
+        (line,) = (line for line in captured.err.splitlines() if not line.startswith("["))
+        assert FULL in line
+        fill.unlink()
+        results = list(disk.glob("small/*/machine.json"))
+        if "--resume" in line or "/report" in line:
+            result = str(results[0].parent.relative_to(place))
+            assert called("run", "--resume", result) == 0
+            assert called("recompute", result) == 0
+        else:
+            assert not results, "a folder for which there was no room is left"
+
+
+def test_two_processes_do_not_run_into_one_folder(
+    place: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both ran what was left, and the second ended in `UNIQUE constraint failed`."""
+    monkeypatch.setattr(simulator_module, "NativeSimulator", lambda: FakeSimulator(stop_after=1))
+    assert called("run", "study.toml", "--jobs", "1") == 130
+    monkeypatch.setattr(simulator_module, "NativeSimulator", FakeSimulator)
+    capsys.readouterr()
+    result = result_of(place)
+    with (place / result / "lock").open("w") as other:
+        fcntl.flock(other, fcntl.LOCK_EX)
+        assert called("run", "--resume", result) == 2
+    told = capsys.readouterr().err
+    assert told == f"wattio: {result}: another wattio is at work in it; wait until it ends\n"
+    assert called("run", "--resume", result, "--no-report") == 0
+
+
+def test_what_another_process_has_run_since_is_not_run_again(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert called("run", "study.toml", "--no-report") == 0
+
+    def everything(_: SimulationFolder, plan: Plan) -> list[object]:
+        return list(plan.iterations)
+
+    monkeypatch.setattr(SimulationFolder, "remaining", everything)
+    assert called("run", "--resume", result_of(place), "--no-report") == 0
+    assert len(SimulationFolder(place / result_of(place)).iterations()) == 2

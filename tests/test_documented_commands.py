@@ -1,0 +1,128 @@
+"""Every command line that README, the documents and `--help` show is one that the tool takes.
+
+Several were not: `wattio peak` as README had it measured for a minute and failed, and a meter's
+name of calibration.md is no meter's. A command is parsed here, not run; its files of this tree have
+to be there, and names of meters have to be names of meters.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from cyclopts import App, CycloptsError
+from cyclopts.exceptions import MissingArgumentError
+from daemon.running import BINARY
+from wattio import cli
+from wattio.cli.complaints import joined, of_arguments
+from wattio.meters import KINDS, kind_of
+
+ROOT = Path(__file__).parents[1]
+DOCUMENTS = [
+    *(ROOT / name for name in ("README.md", "CONTRIBUTING.md")),
+    *sorted((ROOT / "docs").rglob("*.md")),
+    *sorted((ROOT / "examples").rglob("*.md")),
+    *sorted((ROOT / "packaging").rglob("*.md")),
+]
+
+_FENCE = re.compile(r"^```.*?\n(.*?)^```", re.MULTILINE | re.DOTALL)
+_INLINE = re.compile(r"(?<!`)`(wattiod? [^`]+)`(?!`)")
+
+
+def commands_of(text: str) -> Iterator[str]:
+    """Command lines in fenced blocks, and those within a line that are whole."""
+    for block in _FENCE.findall(text):
+        for line in block.replace("\\\n", " ").splitlines():
+            bare = re.sub(r"^\s*(\$ |# )?(sudo )?", "", line)
+            if re.match(r"wattiod? ", bare):
+                yield re.split(r"\s[|>]\s|\s&&\s|;", bare)[0]
+    yield from _INLINE.findall(_FENCE.sub("", text))
+
+
+def words_of(command: str) -> list[str]:
+    """The words of a command; of alternatives (`a|b`) the first, with what is in brackets."""
+    text = re.sub(r"\[(-[^]]*)\]", r"\1", command.replace("\\|", "|")).replace(" STEP", " 1")
+    words = shlex.split(text, comments=True)
+    return [word.split("|")[0] if re.fullmatch(r"[\w|-]+", word) else word for word in words]
+
+
+def helps(app: App, names: tuple[str, ...] = ()) -> Iterator[tuple[str, str]]:
+    """The help texts of a command and those below it."""
+    told = [app.help_epilogue, app.help]
+    yield " ".join(("wattio", *names)), "\n".join(text for text in told if isinstance(text, str))
+    for name in app:
+        if not name.startswith("-"):
+            yield from helps(app[name], (*names, name))
+
+
+def shown() -> Iterator[tuple[str, str]]:
+    """Where each command stands, and the command."""
+    for path in DOCUMENTS:
+        where = str(path.relative_to(ROOT))
+        for command in commands_of(path.read_text(encoding="utf-8")):
+            yield where, command
+    for where, text in helps(cli.build()):
+        for command in commands_of(text):
+            yield f"{where} --help", command
+
+
+SHOWN = sorted(set(shown()))
+
+
+def is_name(words: list[str]) -> bool:
+    """Whether it only names a command, or an option of one (the last word)."""
+    names = words[:-1] if words[-1].startswith("--") else words
+    return not any(re.search(r"[^a-z-]|^-", word) for word in names)
+
+
+@pytest.mark.parametrize(("where", "command"), [one for one in SHOWN if one[1][:7] == "wattio "])
+def test_a_command_that_is_shown_is_taken(where: str, command: str) -> None:
+    words = words_of(command)[1:]
+    if "COMMAND" in words:
+        return
+    try:
+        cli.build(words[0]).parse_args(joined(words), print_error=False, exit_on_error=False)
+    except CycloptsError as error:
+        if is_name(words) and isinstance(error, MissingArgumentError):
+            return
+        pytest.fail(f"{where}: {command}: {of_arguments(error)}")
+    for word in words:
+        if re.match(r"(studies|servers|traces|validation)/", word):
+            assert (ROOT / word).exists(), f"{where}: {command}: there is no {word}"
+        if ":" in word and word.partition(":")[0] in KINDS:
+            meter_is_one(word, f"{where}: {command}")
+
+
+def meter_is_one(name: str, where: str) -> None:
+    from wattio.meters.name import parse
+    from wattio.meters.snmp_profile import target_of
+
+    assert kind_of(name), where
+    if name.startswith("snmp:"):
+        assert target_of(parse(name)), where
+
+
+def test_commands_are_found() -> None:
+    """The search itself: were it to find nothing, nothing would be tested."""
+    assert len(SHOWN) > 150
+    assert len({where for where, _ in SHOWN}) > 30
+    text = "a `wattio check x` b\n```sh\nsudo wattio run a \\\n    --json  # why\nls\n```\n"
+    assert [words_of(one) for one in commands_of(text)] == [
+        ["wattio", "run", "a", "--json"],
+        ["wattio", "check", "x"],
+    ]
+
+
+@pytest.mark.system
+@pytest.mark.parametrize(("where", "command"), [one for one in SHOWN if one[1][:8] == "wattiod "])
+def test_a_command_of_the_daemon_that_is_shown_is_taken(where: str, command: str) -> None:
+    """With `--help` behind it, the daemon looks at the words before, and does nothing else."""
+    words = words_of(command)[1:]
+    done = subprocess.run(
+        [str(BINARY), *words, "--help"], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, f"{where}: {command}: {done.stderr}"
