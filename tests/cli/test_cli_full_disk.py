@@ -15,14 +15,15 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from study_fake import FakeSimulator
-from test_cli import STUDY, called, result_of
+from simulation.study_fake import FakeSimulator
 from wattio.errors import ResultError
 from wattio.kinds.simulation.folder import SimulationFolder
 from wattio.results import samples
 from wattio.results.catalog import Catalog
 from wattio.results.plan import Plan
 from wattio.simulator import native as simulator_module
+
+from cli.test_cli import STUDY, called, result_of
 
 FULL = os.strerror(errno.ENOSPC)
 

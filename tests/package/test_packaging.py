@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 UNIT = ROOT / "packaging" / "systemd" / "wattiod.service"
 DROP_INS = sorted((ROOT / "packaging" / "systemd" / "wattiod.service.d").glob("*.conf"))
 EXAMPLES = sorted((ROOT / "packaging" / "examples").glob("*.toml"))

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from places import ROOT
-from study_fake import FakeSimulator
+from simulation.study_fake import FakeSimulator
 from wattio import cli
 from wattio.errors import Cancelled, InputError
 from wattio.simulator import native as simulator_module
