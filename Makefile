@@ -17,8 +17,9 @@ help: ## List the commands.
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
 
 .PHONY: run
-run: build ## Set everything up, run the quickstart study, print its table and the report's path.
-	@$(RUN) wattio run studies/quickstart/study.toml
+run: needs $(UV) ## Set everything up, run the quickstart study, print its table and the report's path.
+	@$(UV) sync --locked --quiet --inexact --no-default-groups --extra meters
+	@$(RUN) wattio run quickstart
 
 .PHONY: build
 build: needs $(UV) ## Build the native module and the Python environment.
@@ -26,15 +27,9 @@ build: needs $(UV) ## Build the native module and the Python environment.
 
 .PHONY: needs
 needs:
-	@command -v cargo >/dev/null || { echo "wattio needs cargo $(CARGO_NEEDED) or newer: install rustup, or a newer Debian's cargo" >&2; exit 2; }
-	@have=$$(cargo --version | cut -d' ' -f2); \
-	[ "$$(printf '%s\n' "$(CARGO_NEEDED)" "$$have" | sort -V | head -n1)" = "$(CARGO_NEEDED)" ] || \
-	{ echo "cargo $$have is too old: wattio needs $(CARGO_NEEDED) or newer; install it with rustup" >&2; exit 2; }
-	@python3 -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] < (3, 14))' || \
-	{ echo "wattio needs Python 3.11 to 3.13 as python3, this is $$(python3 --version 2>&1)" >&2; exit 2; }
+	@packaging/needs.sh $(CARGO_NEEDED)
 
 .tools/uv/bin/uv:
-	@python3 -c 'import venv, ensurepip' 2>/dev/null || { echo "python3 cannot make virtual environments: apt install python3-venv" >&2; exit 2; }
 	@echo "getting uv $(UV_VERSION) into .tools/"
 	@rm -rf .tools/uv && python3 -m venv .tools/uv && .tools/uv/bin/pip install --quiet --disable-pip-version-check "uv==$(UV_VERSION)"
 
@@ -59,17 +54,32 @@ guest: build daemon ## Boot the QEMU guest and run the tests in it.
 	$(RUN) pytest tests/guest -m system -rs $(if $(CI),--no-skips)
 
 .PHONY: lint
-lint: build ## Check formats, lints, types and the stub of the native module.
+lint: build ## Check formats, lints, types, arrows between rooms and the stub of the native module.
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --locked --quiet -- -D warnings
 	$(RUN) ruff check
 	$(RUN) ruff format --check
 	$(RUN) mypy
+	$(RUN) lint-imports --no-logo --no-cache
 	$(RUN) python -m mypy.stubtest wattio._core
 
 .PHONY: bench
 bench: build ## Show speed as ratios to peers of the same run; ARGS=--json for one object.
 	@$(RUN) python benches/run.py $(ARGS)
+
+.PHONY: package
+package: needs $(UV) ## Build the wheel, the source package and the Debian packages, into target/dist.
+	@command -v dpkg-deb >/dev/null || { echo "Debian packages are built with dpkg-deb: apt install dpkg" >&2; exit 2; }
+	@rm -rf target/dist
+	$(UV) build --quiet --sdist --out-dir target/dist
+	$(UV) build --quiet --wheel --out-dir target/dist
+	@UV=$(abspath $(UV)) packaging/debian/build.sh "$$(packaging/build/static.sh)" target/dist/*.whl target/dist
+	@ls -sh target/dist
+
+.PHONY: docs
+docs: needs $(UV) ## Build the documentation as a site, into target/site; nothing is fetched.
+	@$(UV) sync --locked --quiet --inexact --group docs
+	@NO_MKDOCS_2_WARNING=1 $(RUN) mkdocs build --quiet --strict
 
 .PHONY: clean
 clean: ## Remove everything that was built; results stay.

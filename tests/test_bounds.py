@@ -76,5 +76,5 @@ def test_what_plf_means_is_a_bound() -> None:
 
 
 def test_what_is_no_bound_says_what_would_be() -> None:
-    with pytest.raises(InputError, match=r"\"median\" is no statistic.*mean 20% run"):
+    with pytest.raises(InputError, match=r"\"median\" is not a statistic.*mean 20% run"):
         Bound.parse("median 20%")

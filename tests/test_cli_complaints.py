@@ -18,8 +18,8 @@ from rich.table import Table
 from wattio import cli
 from wattio.cli import output
 from wattio.cli.complaints import joined
+from wattio.cli.printable import printable
 from wattio.errors import ResultError, storage_reason
-from wattio.printable import printable
 
 
 def called(*arguments: str) -> int:

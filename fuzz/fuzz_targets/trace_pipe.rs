@@ -10,7 +10,7 @@ fuzz_target!(|text: &str| {
     for event in text.lines().filter_map(event::parse) {
         requests.take(event);
     }
-    if let Ok(sample) = requests.sample(Seconds(0.0)) {
+    if let Ok(sample) = requests.sample(Seconds(0.0), None) {
         assert!(sample.arrived.is_some_and(|arrived| arrived >= sample.requests));
     }
 });

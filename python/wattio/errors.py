@@ -9,6 +9,7 @@ import errno
 import os
 import re
 import sqlite3
+from typing import Literal
 
 from wattio._core import HostError, InputError
 
@@ -21,6 +22,7 @@ __all__ = [
     "SystemFailed",
     "WattioError",
     "WorkloadFailed",
+    "needed",
     "storage_reason",
     "unusable",
 ]
@@ -56,6 +58,18 @@ class DumpFailed(WattioError):  # noqa: N818
 def unusable(value: float, allowed: str = "a finite number") -> str:
     """What is said of a number that is infinite or none at all; `allowed` may be a range."""
     return f"{value} is not a number that can be used; allowed is {allowed}"
+
+
+Extra = Literal["hpc", "meters", "cluster", "tables"]
+"""The extras of the package; `pyproject.toml` says what each brings."""
+
+
+def needed(extra: Extra) -> str:
+    """The end of a message about a missing library: which extra brings it, and how to get that."""
+    return (
+        f"needs the extra {extra}: install it from where wattio came from, as in"
+        f" pip install 'FILE.whl[{extra}]', or uv sync --extra {extra} in a source tree"
+    )
 
 
 _DATABASE_FULL = "database or disk is full"

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 from wattio.calibration import host as hosts
-from wattio.calibration import sweeping
+from wattio.calibration import sweep as sweeping
 from wattio.calibration.design import Design, Setting
 from wattio.calibration.folder import DataFolder
 from wattio.calibration.points import Point

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from wattio.calibration.fitting import CalibrationFailed, Fit, Fitted, Left, fit
+from wattio.calibration.fit import CalibrationFailed, Fit, Fitted, Unidentified, fit
 
 from calibration.made import TRUE_W, points, power_of
 
@@ -21,9 +21,9 @@ def fitted(found: Fit, name: str) -> Fitted:
     return coefficient
 
 
-def left(found: Fit, name: str) -> Left:
+def left(found: Fit, name: str) -> Unidentified:
     coefficient = found.coefficients[name]
-    assert isinstance(coefficient, Left), coefficient
+    assert isinstance(coefficient, Unidentified), coefficient
     return coefficient
 
 

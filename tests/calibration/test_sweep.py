@@ -14,7 +14,7 @@ import pytest
 from fuse.mount import let_run, missing, mounted
 from fuse.processors import CPU
 from wattio.calibration import host as hosts
-from wattio.calibration.fitting import Fitted, fit
+from wattio.calibration.fit import Fitted, fit
 
 from calibration.loaded_host import tree
 from calibration.made import TRUE_W

@@ -13,10 +13,10 @@ from wattio import clock
 from wattio.calibration import host as hosts
 from wattio.calibration import loads
 from wattio.calibration.design import Design, Setting
-from wattio.calibration.fitting import CalibrationFailed
+from wattio.calibration.fit import CalibrationFailed
 from wattio.calibration.folder import POINTS, DataFolder
 from wattio.calibration.points import Point
-from wattio.calibration.sweeping import Place, fit_to_meters, mean_power_w, sweep
+from wattio.calibration.sweep import Place, fit_to_meters, mean_power_w, sweep
 from wattio.clock import Instant
 from wattio.errors import HostError, InputError
 from wattio.meters.meter import Facts, Reading

@@ -9,8 +9,8 @@ from dataclasses import replace
 
 import pytest
 from wattio.hpcio import channels
-from wattio.hpcio.bells import Died
 from wattio.hpcio.channels import Address, Port
+from wattio.hpcio.doorbells import PeerDied
 
 from hpcio.waiting import HANGS_S
 
@@ -80,10 +80,10 @@ def test_a_rank_of_another_writer_is_turned_away() -> None:
     port = Port("here", only_here=True)
     thread, found = admitted(port)
     other = channels.connect(port.address, 1)
-    with pytest.raises(Died):
+    with pytest.raises(PeerDied):
         other.receive()
     wrong = channels.connect(replace(port.address, token="0"), 0)
-    with pytest.raises(Died):
+    with pytest.raises(PeerDied):
         wrong.receive()
     channels.connect(port.address, 0)
     thread.join(HANGS_S)

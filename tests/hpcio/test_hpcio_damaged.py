@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 from wattio import cli
 from wattio.errors import InputError, ResultError
 from wattio.hpcio import Config, blocks, parts
-from wattio.hpcio.assembling import fields
+from wattio.hpcio.assembly import fields
 from wattio.hpcio.dumps import Dumps
-from wattio.hpcio.inspecting import inspect, parse_manifest
+from wattio.hpcio.inspection import inspect, parse_manifest
 from wattio.hpcio.notes import Note
 
 DAMAGES = settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])

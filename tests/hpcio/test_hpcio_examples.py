@@ -11,8 +11,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from wattio.hpcio.assembling import assemble, fields
-from wattio.hpcio.inspecting import inspect
+from wattio.hpcio.assembly import assemble, fields
+from wattio.hpcio.inspection import inspect
 from wattio.workloads import mpi_launch
 
 from hpcio import launching

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import pytest
 from wattio.hpcio import parse_approach
-from wattio.hpcio.assembling import fields
-from wattio.hpcio.inspecting import inspect
+from wattio.hpcio.assembly import fields
+from wattio.hpcio.inspection import inspect
 
 from hpcio.dumping_program import field, process_of
 from hpcio.launching import account, command, environment, launch

@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 from wattio import cli
 from wattio.errors import InputError, ResultError
 from wattio.hpcio import blocks, layout, parts
-from wattio.hpcio.assembling import assemble, fields
+from wattio.hpcio.assembly import assemble, fields
 from wattio.hpcio.config import Config
 from wattio.hpcio.dumps import Dumps
-from wattio.hpcio.inspecting import inspect
+from wattio.hpcio.inspection import inspect
 from wattio.hpcio.notes import Note
 
 FIELD = np.arange(24.0).reshape(4, 6)

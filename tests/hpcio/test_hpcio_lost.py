@@ -16,7 +16,7 @@ from wattio.hpcio.account import DumpRecord
 from wattio.hpcio.config import Config
 from wattio.hpcio.core_writer import CoreWriter
 from wattio.hpcio.dumps import Dumps
-from wattio.hpcio.inspecting import inspect
+from wattio.hpcio.inspection import inspect
 from wattio.hpcio.notes import Note
 
 from hpcio.launching import launch

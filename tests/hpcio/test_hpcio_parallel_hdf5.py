@@ -13,8 +13,8 @@ import h5py
 import numpy as np
 import pytest
 from wattio.hpcio import parse_approach
-from wattio.hpcio.assembling import fields
-from wattio.hpcio.inspecting import inspect
+from wattio.hpcio.assembly import fields
+from wattio.hpcio.inspection import inspect
 
 from hpcio import debian
 from hpcio.dumping_program import SHAPE, field

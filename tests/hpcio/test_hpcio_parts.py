@@ -12,11 +12,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from wattio.errors import InputError, ResultError
-from wattio.hpcio import Config, bells, blocks, damaris, leftovers, notes, parse_approach, topology
+from wattio.hpcio import (
+    Config,
+    blocks,
+    damaris,
+    doorbells,
+    leftovers,
+    notes,
+    parse_approach,
+    topology,
+)
 from wattio.hpcio.account import Account, DumpRecord, RankAccount
 from wattio.hpcio.board import Board
 from wattio.hpcio.client import watch
-from wattio.hpcio.inspecting import parse_manifest
+from wattio.hpcio.inspection import parse_manifest
 from wattio.hpcio.memory import Extents, Memory, aligned
 
 
@@ -144,34 +153,38 @@ def test_memory_has_no_name() -> None:
 
 
 def test_bells_tell_of_a_death() -> None:
-    door, board, region = bells.Door(), Memory.create("board", 4096), Memory.create("dumps", 8192)
-    found: list[tuple[bells.Bell, list[tuple[int, int]]]] = []
-    client = threading.Thread(target=lambda: found.append(bells.knock(door.address, 7)))
+    door, board, region = (
+        doorbells.ClientListener(),
+        Memory.create("board", 4096),
+        Memory.create("dumps", 8192),
+    )
+    found: list[tuple[doorbells.Doorbell, list[tuple[int, int]]]] = []
+    client = threading.Thread(target=lambda: found.append(doorbells.connect(door.address, 7)))
     client.start()
     writer = door.admit({7: ((board.file, region.file), (board.size, region.size))})[7]
     client.join()
     bell, files = found[0]
     region.map[:5] = b"there"
     assert Memory(*files[1]).map[:5] == b"there"
-    ears = bells.Ears({7: writer})
+    ears = doorbells.Poller({7: writer})
     for _ in range(3):
         bell.count()
     assert ears.wait() == [(7, True)]
     assert (writer.counted(), writer.counted()) == (3, 0)
     for _ in range(100_000):
         writer.ring()
-    assert set(bell.wait()) == set(bells.LOOK)
+    assert set(bell.wait()) == set(doorbells.LOOK)
     gone = threading.Event()
     watch(writer.peer, gone.set)
     bell.peer.shutdown(socket.SHUT_RDWR)
     assert gone.wait(60)
-    with pytest.raises(bells.Died):
+    with pytest.raises(doorbells.PeerDied):
         listen(writer)
-    with pytest.raises(bells.Died):
+    with pytest.raises(doorbells.PeerDied):
         writer.ring()
 
 
-def listen(bell: bells.Bell) -> None:
+def listen(bell: doorbells.Doorbell) -> None:
     while True:
         bell.wait()
 
@@ -227,7 +240,7 @@ def test_damaris_xml_is_read_and_written() -> None:
     for approach in ("tp", "dc:2", "dn:3"):
         made = config(approach, buffer="64 MiB")
         text = f'<simulation xmlns="http://damaris">{damaris.write(made, 8)}</simulation>'
-        read = damaris.parse(text, nodes=8)
+        read = Config(**damaris.parse(text, nodes=8))
         assert (read.approach_text, read.buffer) == (made.approach_text, made.buffer)
     text = '<architecture><dedicated cores="0" nodes="2"/></architecture>'
     with pytest.raises(InputError, match="how many nodes"):

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from mpi4py import MPI
 from numpy.typing import NDArray
-from wattio.hpcio import Config, bells, client, headers, topology
-from wattio.hpcio.assembling import fields
+from wattio.hpcio import Config, client, doorbells, headers, topology
+from wattio.hpcio.assembly import fields
 from wattio.hpcio.board import Board, Claim
 from wattio.hpcio.cores import CoresSession
 from wattio.hpcio.memory import Memory
@@ -51,7 +51,7 @@ class Writer:
         self.written: dict[int, Fields] = {}
         self._claim: Claim | None = None
 
-    def knock(self, *_: object) -> tuple[Writer, list[tuple[int, int]]]:
+    def connect(self, *_: object) -> tuple[Writer, list[tuple[int, int]]]:
         """As of `bells`: a bell, and files."""
         shared = (self.board.memory, self.memory)
         return self, [(os.dup(memory.file), memory.size) for memory in shared]
@@ -63,7 +63,7 @@ class Writer:
     def wait(self) -> bytes:
         """The client sleeps; so the writer has to have something to do."""
         assert self.go_on()
-        return bells.LOOK
+        return doorbells.LOOK
 
     def go_on(self) -> bool:
         """Begin with the next dump, or end the one that was begun; whether there was one."""
@@ -113,7 +113,7 @@ def test_each_dump_is_written_as_it_was_made(
     roles = topology.plan(config, topology.emulated(2, 2))
     for seed in range(30):
         writer = Writer(share)
-        monkeypatch.setattr(bells, "knock", writer.knock)
+        monkeypatch.setattr(doorbells, "connect", writer.connect)
         # It does not die.
         monkeypatch.setattr(client, "watch", lambda *_: None)
         session = CoresSession(MPI.COMM_SELF, config, roles, MPI.COMM_SELF, b"")

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 from wattio.hpcio import Config, blocks, headers, parse_approach, topology
-from wattio.hpcio.assembling import fields
-from wattio.hpcio.inspecting import inspect
+from wattio.hpcio.assembly import fields
+from wattio.hpcio.inspection import inspect
 
 from hpcio.dumping_program import PIECES, SHAPE, field, varied
 from hpcio.launching import account, launch

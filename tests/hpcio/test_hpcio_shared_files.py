@@ -16,12 +16,12 @@ from pydantic import ValidationError
 from wattio.errors import InputError
 from wattio.hpcio import Config, blocks, layout, parts, shared_file, verdicts
 from wattio.hpcio.account import Account, DumpRecord, RankAccount
-from wattio.hpcio.assembling import assemble, fields
+from wattio.hpcio.assembly import assemble, fields
 from wattio.hpcio.blocks import Block
 from wattio.hpcio.dumps import Dumps
-from wattio.hpcio.inspecting import inspect
+from wattio.hpcio.inspection import inspect
 from wattio.hpcio.notes import Note
-from wattio.hpcio.verdicts import Offer, Verdict, judge
+from wattio.hpcio.verdicts import Contribution, Verdict, judge
 
 from hpcio.launching import launch
 
@@ -73,8 +73,8 @@ def test_blocks_overlap_where_two_have_the_same_element(
     assert bool(layout.fields(those)) == (count.max() <= 1)
 
 
-def offer(process: int, step: int = 10, **more: object) -> Offer:
-    return Offer(step, Note(process, (process, process + 10), **more))  # type: ignore[arg-type]
+def offer(process: int, step: int = 10, **more: object) -> Contribution:
+    return Contribution(step, Note(process, (process, process + 10), **more))  # type: ignore[arg-type]
 
 
 def test_the_first_decides() -> None:
@@ -146,7 +146,7 @@ def dump(tmp_path: Path) -> Path:
             dataset, place = parts.find(file, block)
             dataset[place] = data
     assert path.stat().st_size == size
-    note = verdicts.together([Offer(7, Note(0, (0, 1), facts))]).note
+    note = verdicts.together([Contribution(7, Note(0, (0, 1), facts))]).note
     store.publish(7, [note])
     return output / "dump-00000007"
 

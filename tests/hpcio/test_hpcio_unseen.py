@@ -14,10 +14,10 @@ import numpy as np
 import pytest
 from wattio.errors import InputError
 from wattio.hpcio import blocks, parts
-from wattio.hpcio.assembling import fields
+from wattio.hpcio.assembly import fields
 from wattio.hpcio.config import Config
 from wattio.hpcio.dumps import Dumps
-from wattio.hpcio.inspecting import inspect
+from wattio.hpcio.inspection import inspect
 from wattio.hpcio.notes import Note
 from wattio.hpcio.output_lock import NAME, Lock
 

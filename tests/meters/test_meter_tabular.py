@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from wattio import clock
 from wattio.errors import InputError
-from wattio.meters import columns, open_meter, tabular
-from wattio.meters.columns import Wanted
+from wattio.meters import columns, open_meter, parquet, tabular
+from wattio.meters.columns import ColumnNames
 from wattio.meters.meter import MeterLost, MeterRefused, Reading
-from wattio.recording import Samples, parquet
+from wattio.recording import Samples
 
 T0 = 1_767_225_600  # 2026-01-01T00:00:00Z
 
@@ -106,7 +106,7 @@ def test_a_time_is_read_or_refused(text: str) -> None:
 def test_no_text_breaks_the_columns(header: str, line: str) -> None:
     for first in (header, "time;power;volts", "time,volts,amps"):
         try:
-            layout = columns.find_layout(first, Wanted())
+            layout = columns.find_layout(first, ColumnNames())
             columns.parse_row(line, layout)
         except ValueError:
             continue

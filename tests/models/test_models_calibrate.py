@@ -15,7 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from wattio.cli import hpcio_calibrate
 from wattio.errors import InputError, ResultError
-from wattio.models import calibrating, files, fitting, runs, scenario, validating
+from wattio.models import calibrate, files, runs, scenario, validate
+from wattio.models import fit as fitting
 from wattio.models.approach import parse
 from wattio.models.parameter import central
 from wattio.models.runs import Run
@@ -79,7 +80,7 @@ def written(everys: tuple[int, ...] = (1, 4)) -> list[Run]:
 
 
 def test_known_parameters_are_found_again() -> None:
-    found = calibrating.calibrate([*profile(), *written()], "made up", idle_power_w=400)
+    found = calibrate.calibrate([*profile(), *written()], "made up", idle_power_w=400)
     numbers = {one.name: one for one in found.file.build().parameters}
     expected = central(truth().parameters)
     for name in ("base_s", "power_max_w", "copy_s_per_gib", "send_s_per_gib"):
@@ -96,8 +97,8 @@ def test_known_parameters_are_found_again() -> None:
 
 
 def test_what_was_held_out_is_predicted() -> None:
-    found = calibrating.calibrate([*profile(0.02), *written()], "made up")
-    checked = validating.validate(found.file.build(), written((2, 5)))
+    found = calibrate.calibrate([*profile(0.02), *written()], "made up")
+    checked = validate.validate(found.file.build(), written((2, 5)))
     assert len(checked.compared) == 10
     assert checked.median_error is not None
     assert checked.median_error < 0.03
@@ -138,9 +139,9 @@ def test_runs_that_tell_too_little_are_refused() -> None:
 
 def test_cores_of_different_speeds_are_refused() -> None:
     slow = [replace(run, core_share=0.2) for run in [*profile(), *written()]]
-    assert calibrating.calibrate(slow, "made up").is_good
+    assert calibrate.calibrate(slow, "made up").is_good
     with pytest.raises(InputError, match=r"different --core-share \(20 %, none\)"):
-        calibrating.calibrate([*slow, made("tp", 4, 4, 4)], "made up")
+        calibrate.calibrate([*slow, made("tp", 4, 4, 4)], "made up")
 
 
 @pytest.mark.parametrize(
@@ -156,12 +157,12 @@ def test_runs_that_write_in_different_ways_are_refused(
     option: str, values: tuple[Any, Any]
 ) -> None:
     one, other = (replace(run, **{option: value}) for run in written()[:1] for value in values)
-    calibrating.check_alike([one, one])
-    calibrating.check_alike([one, written()[0]])  # of an older version, which did not tell it
-    calibrating.check_alike([one, replace(profile()[0], **{option: values[1]})])
+    calibrate.check_alike([one, one])
+    calibrate.check_alike([one, written()[0]])  # of an older version, which did not tell it
+    calibrate.check_alike([one, replace(profile()[0], **{option: values[1]})])
     told = ", ".join(sorted(str(value).lower() for value in values))
     with pytest.raises(InputError, match=rf"different --{option} \({told}\)"):
-        calibrating.check_alike([one, other])
+        calibrate.check_alike([one, other])
 
 
 def test_ranks_that_wrote_by_themselves_tell_nothing_of_handing_over() -> None:
@@ -174,7 +175,7 @@ def test_ranks_that_wrote_by_themselves_tell_nothing_of_handing_over() -> None:
     ]
     assert fitting.handing_over([*runs, *through], "dc") == fitting.handing_over(runs, "dc")
     assert fitting.storage([*runs, *through], 1) == fitting.storage(runs, 1)
-    checked = validating.validate(truth(), through)
+    checked = validate.validate(truth(), through)
     assert not checked.compared
     assert {why for _, why in checked.left_out} == {
         "ranks that compute wrote by themselves, as the buffer was full"
@@ -194,11 +195,11 @@ def test_full_power_is_that_of_runs_whose_ranks_all_compute() -> None:
 
 def test_what_no_run_tells_is_assumed_and_wide() -> None:
     bare = [replace(run, power_w=None) for run in [*profile(), made("tp", 4, 4, 4)]]
-    found = calibrating.calibrate(bare, "made up")
+    found = calibrate.calibrate(bare, "made up")
     assumed = {one.name for one in found.file.build().parameters if one.origin == "assumed"}
-    assert assumed == set(calibrating.NOT_MEASURED)
+    assert assumed == set(calibrate.NOT_MEASURED)
     estimated = [replace(run, is_estimate=True) for run in [*profile(), made("tp", 4, 4, 4)]]
-    found = calibrating.calibrate(estimated, "made up", idle_power_w=400)
+    found = calibrate.calibrate(estimated, "made up", idle_power_w=400)
     assert found.is_good
     power = found.file.power
     assert power.max.origin == power.idle_share.origin == "assumed"
@@ -213,9 +214,9 @@ def test_what_no_run_tells_is_assumed_and_wide() -> None:
 
 def test_an_estimate_of_power_tells_nothing_of_waiting() -> None:
     runs = [*profile(), *written()]
-    metered = calibrating.calibrate(runs, "made up").file.build().parameters
+    metered = calibrate.calibrate(runs, "made up").file.build().parameters
     estimates = [replace(run, is_estimate=True) for run in runs]
-    estimated = calibrating.calibrate(estimates, "made up").file.build().parameters
+    estimated = calibrate.calibrate(estimates, "made up").file.build().parameters
     origins = [
         {one.name: one.origin for one in found}["blocked_share"] for found in (metered, estimated)
     ]
@@ -224,7 +225,7 @@ def test_an_estimate_of_power_tells_nothing_of_waiting() -> None:
 
 def test_what_a_dump_takes_of_the_simulation_is_found() -> None:
     runs = [*profile(), *written()]
-    before = calibrating.calibrate(runs, "made up").file
+    before = calibrate.calibrate(runs, "made up").file
     assert before.transfer.make_per_gib is before.transfer.leave is None
     dumped = [
         replace(
@@ -235,7 +236,7 @@ def test_what_a_dump_takes_of_the_simulation_is_found() -> None:
         )
         for run in written()
     ]
-    found = calibrating.calibrate([*profile(), *dumped], "made up")
+    found = calibrate.calibrate([*profile(), *dumped], "made up")
     assert found.is_good
     numbers = {one.name: one for one in found.file.build().parameters}
     assert numbers["make_s_per_gib"].value == pytest.approx(3.0)
@@ -252,7 +253,7 @@ def test_what_a_dump_takes_of_the_simulation_is_found() -> None:
 
 def test_ranking_counts_pairs_and_regret() -> None:
     approaches = [parse(text) for text in ("tp", "dc:1", "dc:2")]
-    ranking = validating.Ranking(
+    ranking = validate.Ranking(
         1, 1, tuple(approaches), (approaches[1], approaches[0], approaches[2]), 0.1
     )
     assert ranking.pairs_right == (2, 3)

@@ -11,7 +11,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 from wattio.errors import InputError
-from wattio.models import advice, conditioning, objective, parameter, scenario
+from wattio.models import advice, objective, parameter, posterior, scenario
 from wattio.models.approach import Approach, parse
 from wattio.models.observed import Observed
 from wattio.models.parameter import Parameter, central
@@ -81,7 +81,7 @@ def test_the_sampler_finds_a_known_distribution() -> None:
         off = np.stack([values["x"] - 0.4, values["y"] - 0.6])
         return np.asarray(-np.einsum("in,ij,jn->n", off, inverse, off) / 2)
 
-    drawn, best = conditioning.sample(parameters, log_likelihood, 8000, 3)
+    drawn, best = posterior.sample(parameters, log_likelihood, 8000, 3)
     covariance = np.cov(drawn["x"], drawn["y"])
     assert drawn["x"].mean() == pytest.approx(0.4, abs=0.005)
     assert drawn["y"].mean() == pytest.approx(0.6, abs=0.005)
@@ -94,7 +94,7 @@ def test_a_known_run_narrows_what_it_depends_on() -> None:
     machine = platform(base_s=wide)
     truth = scenario.predict(parse("tp"), machine, APPLICATION, central(machine.parameters))
     runs = [Observed(parse("tp"), APPLICATION, 0.02, time_s=float(truth.time_s))]
-    drawn = conditioning.condition(machine, runs, 2000, 1)["base_s"]
+    drawn = posterior.condition(machine, runs, 2000, 1)["base_s"]
     assert np.quantile(drawn, 0.025) < 8 < np.quantile(drawn, 0.975)
     assert np.ptp(drawn) < 8
 
@@ -103,7 +103,7 @@ def test_runs_that_no_draw_explains_are_refused() -> None:
     machine = platform(base_s=Parameter("base_s", 8, 7, 9, "assumed"))
     runs = [Observed(parse("tp"), APPLICATION, 0.02, time_s=1e6)]
     with pytest.raises(InputError, match="do not hold its observed runs"):
-        conditioning.condition(machine, runs, 100, 1)
+        posterior.condition(machine, runs, 100, 1)
 
 
 def test_without_intervals_the_first_place_is_sure() -> None:

@@ -16,11 +16,11 @@ import pytest
 from wattio.analysis.peak import QUANTITIES
 from wattio.cli import main
 from wattio.errors import Cancelled, HostError, InputError
-from wattio.peak import measuring, servers
+from wattio.peak import measure, servers
 from wattio.peak.file import key_of, read_peak
 from wattio.peak.folders import Folder
 from wattio.peak.hosts import Host
-from wattio.peak.measuring import Settings, Targets
+from wattio.peak.measure import Settings, Targets
 
 SHORT = Settings(1, 1, 1, 1, 64 * 1024**2)
 
@@ -90,7 +90,7 @@ def test_all_parts_of_this_machine(tmp_path: Path, disk: Path) -> None:
         servers=(servers.parse(f"loopback:{free_port()}"),), disks=(Folder(Host(), str(disk)),)
     )
     said: list[str] = []
-    parts = measuring.measure(
+    parts = measure.measure(
         targets, SHORT, tmp_path, threading.Event(), lambda step, *_: said.append(step)
     )
     kinds = [part.kind for part in parts]
@@ -133,7 +133,7 @@ def test_a_network_namespace_is_measured_through_its_link(tmp_path: Path) -> Non
         pytest.skip("needs root for network namespaces")
     with namespace() as name:
         targets = Targets(memory=None, servers=(servers.parse(f"netns:{name}"),))
-        parts = measuring.measure(targets, SHORT, tmp_path, threading.Event(), lambda *_: None)
+        parts = measure.measure(targets, SHORT, tmp_path, threading.Event(), lambda *_: None)
     assert [part.where for part in parts] == ["10.79.31.2", "10.79.31.2"]
 
 
@@ -151,7 +151,7 @@ def test_disks_of_another_host_are_measured_by_ssh(
     folder = disk / "a folder; with 'marks'"
     folder.mkdir()
     targets = Targets(memory=None, disks=(Folder(Host("s1"), str(folder)),))
-    (part,) = measuring.measure(targets, SHORT, tmp_path, threading.Event(), lambda *_: None)
+    (part,) = measure.measure(targets, SHORT, tmp_path, threading.Event(), lambda *_: None)
     assert (part.kind, part.node, part.where) == ("disk", "s1", str(folder))
     assert part.write_iops is not None
     assert not list(folder.iterdir())
@@ -168,7 +168,7 @@ def test_a_stop_leaves_no_file_behind(tmp_path: Path, disk: Path) -> None:
 
     targets = Targets(memory=None, disks=(Folder(Host(), str(disk)),))
     with pytest.raises(Cancelled):
-        measuring.measure(targets, SHORT, tmp_path, cancelled, stop)
+        measure.measure(targets, SHORT, tmp_path, cancelled, stop)
     assert not ours(disk)
 
 
@@ -180,7 +180,7 @@ def test_one_device_is_not_counted_twice(tmp_path: Path, disk: Path) -> None:
         folder.mkdir()
     targets = Targets(memory=None, disks=tuple(Folder(Host(), str(folder)) for folder in both))
     with pytest.raises(InputError, match="count twice"):
-        measuring.measure(targets, SHORT, tmp_path, threading.Event(), lambda *_: None)
+        measure.measure(targets, SHORT, tmp_path, threading.Event(), lambda *_: None)
 
 
 @system
@@ -192,14 +192,14 @@ def test_what_is_no_disk_is_refused(tmp_path: Path, folder: str, said: str) -> N
     needs("fio")
     targets = Targets(memory=None, disks=(Folder(Host(), folder),))
     with pytest.raises(InputError, match=said):
-        measuring.measure(targets, SHORT, tmp_path, threading.Event(), lambda *_: None)
+        measure.measure(targets, SHORT, tmp_path, threading.Event(), lambda *_: None)
 
 
 def test_missing_programs_are_named_with_how_to_get_them(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nowhere")
     targets = Targets(servers=(servers.parse("loopback"),), clients=(Host(), Host("c1")))
     with pytest.raises(HostError) as caught:
-        measuring.probe(targets)
+        measure.probe(targets)
     for package in ("fio", "iperf3", "iputils-ping", "openssh-client"):
         assert f"apt install {package}" in str(caught.value)
 

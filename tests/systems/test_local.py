@@ -78,6 +78,30 @@ def test_a_work_folder_that_has_gone_is_told(tmp_path: Path) -> None:
         storage.verify_mount()
 
 
+def test_in_a_chroot_a_folder_is_measured_and_what_it_is_on_is_not_known(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a chroot whose root is no mount, every folder was said not to be there.
+
+    The kernel lists only mounts that can be reached from the root, so no entry holds the folder.
+    """
+    reached = tmp_path / "mountinfo"
+    reached.write_text("22 28 0:21 / /proc rw,nosuid - proc proc rw\n")
+    monkeypatch.setattr(mounts, "MOUNTINFO", reached)
+    storage = Storage(options(path=str(tmp_path)), tmp_path / "scratch")
+    storage.mount(1)
+    storage.verify_mount()
+    facts = storage.describe()
+    assert "file_system" not in facts
+    assert "lists no mount that holds the folder" in facts["unknown"]
+    assert facts["raw_capacity_bytes"] > 0
+    storage.clean()
+    asked = Storage(options(path=str(tmp_path), fs="xfs"), tmp_path / "scratch")
+    asked.mount(1)
+    with pytest.raises(SystemFailed, match="its file system is not known"):
+        asked.verify_mount()
+
+
 @pytest.mark.parametrize(
     ("given", "message"),
     [

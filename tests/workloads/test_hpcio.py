@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from pydantic import ValidationError
 from wattio import clock
-from wattio.cli import hpcio_showing
+from wattio.cli import hpcio_tables
 from wattio.errors import Cancelled, ResultError, WorkloadFailed
 from wattio.miniapp.domain import SIZES, VARIABLES
 from wattio.workloads import hpcio, hpcio_output
@@ -327,4 +327,4 @@ def test_dropped_and_failed_dumps_are_told(pair: tuple[Path, Report]) -> None:
     assert hpcio.doubts(report) == []
     assert (report.dumps_whole, changed.dumps_whole) == (report.dumps, 0)
     assert hpcio.operation(changed).operations == 0
-    assert hpcio_showing.told(changed, [], options())["dumps_whole"] == 0
+    assert hpcio_tables.told(changed, [], options())["dumps_whole"] == 0

@@ -10,11 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from wattio.clock import Instant
 from wattio.errors import ResultError
-from wattio.workloads.phases import LINE_BYTES_MOST, Listener, Phase, Told, parse, recall
+from wattio.workloads.phases import LINE_BYTES_MOST, Listener, Phase, TimedLine, parse, recall
 
 
 def phases(*lines: str) -> list[Phase]:
-    return parse([Told(Instant(1000 + n, n), line) for n, line in enumerate(lines)])
+    return parse([TimedLine(Instant(1000 + n, n), line) for n, line in enumerate(lines)])
 
 
 def test_phases_with_results() -> None:

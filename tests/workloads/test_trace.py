@@ -38,7 +38,7 @@ def test_every_request_fits_into_the_file(offset: int, size: int, scale: int) ->
 def test_how_the_trace_is_read_is_checked() -> None:
     columns = "time=0:s,op=1,lba=2:bytes,size=3:bytes"
     assert trace.Options(trace="a.csv", columns=columns).columns == columns
-    with pytest.raises(ValidationError, match='"cvs" is not a form of trace'):
+    with pytest.raises(ValidationError, match='"cvs" is not a trace format'):
         trace.Options(trace="a.csv", format="cvs")
 
 

@@ -4,7 +4,7 @@
 
 mod twin;
 
-use twin::{RAND_RW, Trial, latency_us, number, phase, saving, small, taken};
+use twin::{RAND_RW, Trial, dorado, latency_us, number, phase, saving, small, taken};
 use wattio_control::{Settings, build};
 use wattio_law::{Bound, DriveAction};
 use wattio_plant::Server;
@@ -62,6 +62,23 @@ fn the_requests_after_a_gap_do_not_break_the_bound() {
     assert!(slept, "the gap was not used");
     assert!(ratio <= 1.2, "x{ratio}");
     assert!(background_share(&run, &native) >= 0.98);
+}
+
+/// Bursts of 10 ms met a slow setting; the window at full speed that each of them called for had no
+/// request but the last of the burst, which the slow setting had kept waiting. Their latency was
+/// learned as that of full speed, a fifth too high, so was what is allowed, and the bound was broken
+/// 1.2 to 1.33 times.
+#[test]
+fn the_last_requests_of_a_burst_do_not_teach_the_latency_at_full_speed() {
+    let bursts: Vec<_> = (0..50).map(|at| [(3.99, 0.0), (0.01, 40_000.0)][at % 2]).collect();
+    for seed in [4, 6] {
+        let trial = Trial { seed, ..open(dorado(), &bursts) };
+        let (run, native) = (trial.run("foresight", &[]), trial.native());
+        let (ratio, saved) = (ratio(&run, &native), saving(&run, &native));
+        println!("bursts, seed {seed}: x{ratio:.3}, saved {saved:.4}");
+        assert!(ratio <= 1.2, "seed {seed}: x{ratio}");
+        assert!(saved > 0.1, "{saved}");
+    }
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! What a mix of requests asks of a server: work for each request, group by group.
 
-use crate::steady::Setting;
+use crate::setting::Setting;
 use wattio_plant::{GROUPS_MAX, Path, PathKind, Server, Work};
 
 /// The mix of requests of a stretch of load.

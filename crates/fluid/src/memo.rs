@@ -1,7 +1,8 @@
 //! Equilibria that were worked out before, by what they were worked out for.
 
 use crate::demand::Demand;
-use crate::steady::{self, Setting, Steady};
+use crate::setting::Setting;
+use crate::steady::{self, Steady};
 use std::sync::Arc;
 use wattio_plant::Server;
 

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use std::time::Duration;
 use wattio_control::Settings;
 use wattio_fluid::{FluidRun, FluidServer, FluidSettings, Load, Mix, Part, RunSettings, Totals};
-use wattio_law::{Bound, Driver, DriverSettings};
+use wattio_law::{Bound, Driver, DriverSettings, Plant};
 use wattio_plant::{BUILT_IN, Server};
 
 fn run(
@@ -63,6 +63,23 @@ fn agree(stepped: &Totals, skipped: &Totals) -> Result<(), TestCaseError> {
     };
     prop_assert_eq!(counts(stepped), counts(skipped));
     Ok(())
+}
+
+/// Where a load changed with a window, its last look told of the requests under way in the next: laws
+/// saw them before they came, and an equilibrium was worked out that nothing ever flowed through.
+#[test]
+fn requests_under_way_are_those_of_the_load_until_now() {
+    let server = Server::from_toml(BUILT_IN[0].1).unwrap();
+    let load = Load::new(&server, &[part(1.0, 1e5, 0.7), part(1.0, 2e5, 0.7)], 1.0).unwrap();
+    let settings = FluidSettings { seed: 5, noise: false, tails: false, clients: None };
+    let mut plant = FluidServer::new(server, load, settings);
+    let mut under_way = |until_s: f64| {
+        let Ok(seen) = plant.advance(Duration::from_secs_f64(until_s));
+        seen.in_flight.unwrap().requests
+    };
+    let (within, at_the_end, after) = (under_way(0.5), under_way(1.0), under_way(1.5));
+    assert!(within > 0 && after > within, "{within} {after}");
+    assert_eq!(at_the_end, within);
 }
 
 proptest! {

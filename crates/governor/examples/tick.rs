@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 use wattio_control::Settings;
 use wattio_governor::{
-    Act, Address, Assignment, CoreGroup, CpuSource, Cpus, Governor, GovernorSettings, GroupUse,
-    Hands, Knob, LatencySample, LatencySource, Layer, Look, Machine, MachineError, Parts, Setting,
-    Snapshot, SnapshotError, SnapshotStore, SourceError,
+    Actuator, Address, Assignment, CoreGroup, CpuSource, Cpus, Governor, GovernorSettings,
+    GroupUse, Knob, LatencySample, LatencySource, Layer, Machine, MachineError, MachineView, Parts,
+    RestorableWriter, Setting, Snapshot, SnapshotError, SnapshotStore, SourceError,
 };
 use wattio_law::{GroupLimits, Limits};
 use wattio_units::{Hertz, Seconds};
@@ -18,7 +18,7 @@ const STEPS: u32 = 20_000;
 #[derive(Default)]
 struct Memory(BTreeMap<Address, String>);
 
-impl Look for Memory {
+impl MachineView for Memory {
     fn read(&mut self, address: &Address) -> Result<String, MachineError> {
         Ok(self.0.get(address).cloned().unwrap_or_else(|| "3000000".to_owned()))
     }
@@ -28,7 +28,7 @@ impl Look for Memory {
     fn outlives_boot(&self, _: &Address) -> bool {
         false
     }
-    fn mend(&self, _: &Address, _: &str) -> String {
+    fn restore_command(&self, _: &Address, _: &str) -> String {
         String::new()
     }
 }
@@ -66,7 +66,7 @@ impl Knob for Frequencies {
     fn assignments(
         &mut self,
         setting: &Setting,
-        _: &mut dyn Look,
+        _: &mut dyn MachineView,
     ) -> Result<Vec<Assignment>, MachineError> {
         let khz = (setting.groups[0].frequency.0 / 1e3).round().to_string();
         Ok(self.0.iter().map(|address| Assignment::new(address.clone(), khz.clone())).collect())
@@ -126,7 +126,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     };
     let law = wattio_control::build("pacer", &Settings::new(), &Limits::of(vec![limits.clone()]))?;
     let places = (0..CORES).map(|cpu| Address::new("frequency", &cpu.to_string())).collect();
-    let (hands, _) = Hands::open(Box::new(Memory::default()), Box::new(Nowhere), "boot")?;
+    let (writer, _) =
+        RestorableWriter::open(Box::new(Memory::default()), Box::new(Nowhere), "boot")?;
     let group = CoreGroup { name: "all".to_owned(), cores: (0..CORES).collect(), limits };
     let mut governor = Governor::new(
         Parts {
@@ -138,8 +139,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             background: None,
             power: None,
             guards: Vec::new(),
-            act: Some(Act { knobs: vec![Box::new(Frequencies(places))], hands }),
-            lens: None,
+            actuator: Some(Actuator { knobs: vec![Box::new(Frequencies(places))], writer }),
+            shadow_model: None,
             settings: GovernorSettings::default(),
         },
         Duration::ZERO,

@@ -1,5 +1,5 @@
-//! What a governor did to its host. What the law did, and how its bounds fared, is accounted by the
-//! driver ([`wattio_law::Account`]).
+//! What a governor did to its host. What the law did, and how well its bounds were kept, is counted
+//! by the driver ([`wattio_law::Account`]).
 
 use serde::Serialize;
 
@@ -10,9 +10,9 @@ pub struct Account {
     pub writes: u64,
     /// Values that could not be read, written or saved.
     pub failures: u64,
-    /// Samples that could not be had.
+    /// Samples that sources failed to deliver.
     pub source_errors: u64,
-    /// Windows whose power was not known, where a source should know it.
+    /// Windows without a power reading although a meter is configured.
     pub windows_unmeasured: u64,
     /// Places that somebody else took over.
     pub foreign: u64,

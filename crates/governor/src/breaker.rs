@@ -1,4 +1,4 @@
-//! The circuit breaker: who keeps changing his mind, or keeps failing, runs at full speed.
+//! The circuit breaker: a law that keeps changing its mind, or keeps failing, gets full speed.
 
 use std::collections::VecDeque;
 use wattio_units::Seconds;
@@ -6,21 +6,21 @@ use wattio_units::Seconds;
 /// When the breaker opens, and for how long.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct BreakerSettings {
-    /// Returns from saving to full speed that are too many within `span`.
+    /// This many returns from saving to full speed within `span` open the breaker.
     pub flaps_max: usize,
-    /// Failures of sources and knobs that are too many within `span`: the error budget.
+    /// This many failures of sources and knobs within `span` open it: the error budget.
     pub errors_max: usize,
     /// The time over which both are counted.
     pub span: Seconds,
-    /// How long the first opening lasts; each further one lasts twice as long as the one before,
-    /// and as long as the first again once `cool_down_max` went by without one.
+    /// How long the breaker stays open the first time. Each further opening lasts twice as long,
+    /// until `cool_down_max` has passed without one.
     pub cool_down: Seconds,
-    /// The longest opening, and how long all must go well until the next is short again.
+    /// The longest opening, and how long all must go well before the next one is short again.
     pub cool_down_max: Seconds,
 }
 
 impl Default for BreakerSettings {
-    /// A burst a minute is a load and not a flap; three a minute for ten minutes are.
+    /// One burst a minute is a normal load; three a minute for ten minutes are flapping.
     fn default() -> Self {
         Self {
             flaps_max: 30,
@@ -46,7 +46,7 @@ impl Trip {
     #[must_use]
     pub const fn reason(self) -> &'static str {
         match self {
-            Self::Flapping => "breaker: saving and full speed took turns too often",
+            Self::Flapping => "breaker: too many changes between saving and full speed",
             Self::Errors => "breaker: the error budget is spent",
         }
     }
@@ -60,7 +60,7 @@ pub struct Breaker {
     errors: VecDeque<Seconds>,
     open: Option<(Trip, Seconds)>,
     cool_down: Seconds,
-    /// When the last opening was over, or would have been had nobody closed it by hand.
+    /// When the last opening ended, or would have ended had nobody closed it by hand.
     over: Option<Seconds>,
     trips: u64,
 }
@@ -80,19 +80,19 @@ impl Breaker {
         }
     }
 
-    /// A return from saving to full speed. Answers whether that opened the breaker.
+    /// A return from saving to full speed. Returns whether that opened the breaker.
     pub fn flap(&mut self, now: Seconds) -> Option<Trip> {
         count(&mut self.flaps, now, self.settings.span);
         (self.flaps.len() > self.settings.flaps_max).then(|| self.trip(Trip::Flapping, now))
     }
 
-    /// A failure. Answers whether that opened the breaker.
+    /// A failure. Returns whether that opened the breaker.
     pub fn error(&mut self, now: Seconds) -> Option<Trip> {
         count(&mut self.errors, now, self.settings.span);
         (self.errors.len() > self.settings.errors_max).then(|| self.trip(Trip::Errors, now))
     }
 
-    /// Why it is open, where it is; closes when its time is over.
+    /// Why it is open, if it is; closes it when its time is over.
     pub fn open(&mut self, now: Seconds) -> Option<Trip> {
         if let Some((_, until)) = self.open
             && now >= until
@@ -182,7 +182,7 @@ mod tests {
         assert_eq!(breaker.trips(), 6);
     }
 
-    /// Five bad hours once, and every trip for the rest of the daemon's life cost two.
+    /// After five bad hours, every trip for the rest of the daemon's life cost two hours.
     #[test]
     fn after_a_long_good_stretch_an_opening_is_short_again() {
         let longest = BreakerSettings::default().cool_down_max.0;

@@ -1,10 +1,10 @@
-//! Time, as the outermost edge hands it in.
+//! Time, passed in from the outermost layer.
 
 use std::time::Duration;
 
 /// The time of a host or of a simulation.
 pub trait Clock {
-    /// Monotonic time since any origin.
+    /// Monotonic time since an arbitrary origin.
     fn now(&self) -> Duration;
 
     /// Nanoseconds since 1970 in UTC, for people and results.

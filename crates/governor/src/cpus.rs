@@ -7,15 +7,16 @@ use thiserror::Error;
 /// The highest processor number that is believed.
 const CPU_MAX: u32 = 65_535;
 
-/// A set of processors by number: ascending, each once. A list in one piece is made, copied and
-/// compared in every window, and changed next to never.
+/// A set of processors by number: ascending, each once. One contiguous list, as it is made, copied
+/// and compared in every window and hardly ever changed.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Cpus(Vec<u32>);
 
 /// Why a text is not a list of processors.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 #[error(
-    "{text:?} is not a list of processors: {part:?} is no number up to {CPU_MAX} and no range \"2-5\""
+    "{text:?} is not a list of processors: {part:?} is neither a number up to {CPU_MAX} nor a \
+     range \"2-5\""
 )]
 pub struct CpusError {
     text: String,
@@ -23,7 +24,7 @@ pub struct CpusError {
 }
 
 impl Cpus {
-    /// Whether there is none.
+    /// Whether the set is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()

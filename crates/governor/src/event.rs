@@ -1,4 +1,4 @@
-//! What an operator should hear of.
+//! Events for the operator.
 
 use serde::{Deserialize, Serialize};
 use wattio_units::Seconds;

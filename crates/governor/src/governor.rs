@@ -1,11 +1,11 @@
 //! The loop on a live host: a driver, and the host as its plant.
 
 use crate::account::Account;
-use crate::act::Act;
+use crate::actuator::Actuator;
 use crate::event::Severity;
 use crate::host::{Host, HostParts, seconds};
 use crate::parts::{Parts, Stepped, Tick};
-use crate::senses::Senses;
+use crate::sensors::Sensors;
 use std::time::Duration;
 use wattio_law::{Action, Driver, Law, Limits};
 
@@ -17,25 +17,25 @@ pub struct Governor {
 }
 
 impl Governor {
-    /// Starts at full speed at `now`; nothing is written before the first step. What is known of
-    /// the host besides its cores is said in `limits`.
+    /// Starts at full speed at `now`; nothing is written before the first step. `limits` holds what
+    /// is known of the host besides its cores.
     #[must_use]
     pub fn new(parts: Parts, now: Duration) -> Self {
         let groups = parts.groups.iter().map(|group| group.limits.clone()).collect();
         let limits = Limits::of(groups);
         let settings = parts.settings.driver;
         let overdue = parts.law.period() * settings.stale_after_windows;
-        let senses =
-            Senses::new(parts.latency, parts.cpu, parts.background, parts.power, seconds(now));
+        let sensors =
+            Sensors::new(parts.latency, parts.cpu, parts.background, parts.power, seconds(now));
         let host = HostParts {
-            act: parts.act,
+            actuator: parts.actuator,
             groups: parts.groups,
             guards: parts.guards,
-            lens: parts.lens,
+            shadow_model: parts.shadow_model,
             settings: parts.settings,
         };
         Self {
-            host: Host::new(host, senses, &limits, now, overdue),
+            host: Host::new(host, sensors, &limits, now, overdue),
             driver: Driver::new(parts.law, limits, &parts.bounds, settings, now),
         }
     }
@@ -99,7 +99,7 @@ impl Governor {
     /// Why power is not known, where its source says that something is wrong.
     #[must_use]
     pub fn power_trouble(&self) -> Option<&str> {
-        self.host.senses.power_trouble()
+        self.host.sensors.power_trouble()
     }
 
     /// How often the breaker opened.
@@ -115,7 +115,7 @@ impl Governor {
     }
 
     /// The acting side, to restore.
-    pub fn act(&mut self) -> Option<&mut Act> {
-        self.host.act.as_mut()
+    pub fn actuator(&mut self) -> Option<&mut Actuator> {
+        self.host.actuator.as_mut()
     }
 }

@@ -1,15 +1,15 @@
 //! The live host as a plant of the driver: it samples sources and turns knobs.
 
 use crate::account::Account;
-use crate::act::Act;
+use crate::actuator::Actuator;
 use crate::breaker::Breaker;
 use crate::cpus::Cpus;
 use crate::event::{Event, Severity};
-use crate::hands::Note;
 use crate::knob::{GroupSetting, Setting};
-use crate::parts::{CoreGroup, GovernorSettings, Lens};
-use crate::senses::{Change, Senses};
+use crate::parts::{CoreGroup, GovernorSettings, ShadowModel};
+use crate::sensors::{Change, Sensors};
 use crate::source::{GroupUse, Guard, LatencySample};
+use crate::writer::Note;
 use std::convert::Infallible;
 use std::time::Duration;
 use wattio_law::{
@@ -22,8 +22,8 @@ use wattio_units::Seconds;
 pub(crate) struct Host {
     /// The first field is the first that a panic drops: the machine is restored before a source
     /// waits for its thread.
-    pub act: Option<Act>,
-    pub senses: Senses,
+    pub actuator: Option<Actuator>,
+    pub sensors: Sensors,
     pub breaker: Breaker,
     pub account: Account,
     pub is_paused: bool,
@@ -35,7 +35,7 @@ pub(crate) struct Host {
     pub truth: Observation,
     groups: Vec<CoreGroup>,
     guards: Vec<Box<dyn Guard>>,
-    lens: Option<Box<dyn Lens>>,
+    shadow_model: Option<Box<dyn ShadowModel>>,
     settings: GovernorSettings,
     full: Action,
     /// What the law asked for last, which in shadow mode is not in force.
@@ -52,26 +52,26 @@ pub(crate) struct Host {
 
 /// What a host is made of besides its sources.
 pub(crate) struct HostParts {
-    pub act: Option<Act>,
+    pub actuator: Option<Actuator>,
     pub groups: Vec<CoreGroup>,
     pub guards: Vec<Box<dyn Guard>>,
-    pub lens: Option<Box<dyn Lens>>,
+    pub shadow_model: Option<Box<dyn ShadowModel>>,
     pub settings: GovernorSettings,
 }
 
 impl Host {
-    /// A host at full speed; a sample older than `overdue` is waited for no longer.
+    /// A host at full speed; a sample that is later than `overdue` is not waited for.
     pub fn new(
         parts: HostParts,
-        senses: Senses,
+        sensors: Sensors,
         limits: &Limits,
         now: Duration,
         overdue: Seconds,
     ) -> Self {
         let full = limits.full_speed();
         Self {
-            act: parts.act,
-            senses,
+            actuator: parts.actuator,
+            sensors,
             breaker: Breaker::new(parts.settings.breaker),
             account: Account::default(),
             is_paused: false,
@@ -87,7 +87,7 @@ impl Host {
             },
             groups: parts.groups,
             guards: parts.guards,
-            lens: parts.lens,
+            shadow_model: parts.shadow_model,
             settings: parts.settings,
             held: full.clone(),
             full,
@@ -103,12 +103,12 @@ impl Host {
         self.events.push(Event { at: seconds(self.now), severity, message });
     }
 
-    /// What was measured, and why it must not be gone by, where that is so.
+    /// What was measured, and why it must not be used, if so.
     fn measure(&mut self, dt: Seconds, alarm: bool) -> (Observation, Option<String>) {
         let uses = self.use_of_groups();
-        let background = self.senses.sample_background(seconds(self.now));
-        let power = self.senses.sample_power(seconds(self.now));
-        self.account.windows_unmeasured += u64::from(self.senses.has_power() && power.is_none());
+        let background = self.sensors.sample_background(seconds(self.now));
+        let power = self.sensors.sample_power(seconds(self.now));
+        self.account.windows_unmeasured += u64::from(self.sensors.has_power() && power.is_none());
         self.tell_of_sources();
         let forced = self.why_full_speed();
         let groups = self.in_force.groups.iter().enumerate().map(|(at, group)| {
@@ -140,20 +140,20 @@ impl Host {
     fn use_of_groups(&mut self) -> Vec<GroupUse> {
         let groups = self.groups.iter().zip(&self.in_force.groups);
         let active: Vec<_> = groups.map(|(group, setting)| active(group, setting.cores)).collect();
-        self.senses.sample_cpu(seconds(self.now), &active)
+        self.sensors.sample_cpu(seconds(self.now), &active)
     }
 
     fn why_full_speed(&mut self) -> Option<String> {
         let at = seconds(self.now);
         // Every guard is asked every time: one may count what it sees.
-        let troubles: Vec<_> =
-            self.guards.iter_mut().filter_map(|guard| guard.trouble(at)).collect();
-        let spoiled = self.senses.take_spoiled();
+        let problems: Vec<_> =
+            self.guards.iter_mut().filter_map(|guard| guard.problem(at)).collect();
+        let spoiled = self.sensors.take_spoiled();
         if self.is_paused {
             return Some("paused".to_owned());
         }
         let open = self.breaker.open(at).map(|trip| trip.reason().to_owned());
-        open.or_else(|| troubles.into_iter().next()).or(spoiled)
+        open.or_else(|| problems.into_iter().next()).or(spoiled)
     }
 
     /// Turns the knobs where the setting changed or is due to be looked at again.
@@ -172,22 +172,22 @@ impl Host {
             self.in_force = action.clone();
             self.asked = Some((setting, self.now));
         } else {
-            // Half a setting is none: towards full performance.
+            // A setting that was only half applied counts as none: full speed.
             let full = self.full.clone();
             let setting = self.setting(&full);
             if !self.turn(&setting, true, false) {
-                // Nobody knows how fast the machine is: what it does now is no baseline.
-                self.senses.spoil("a knob cannot be brought back to full speed");
+                // The machine's speed is unknown now, so this window must not become a baseline.
+                self.sensors.spoil("a knob cannot be brought back to full speed");
             }
             self.in_force = full;
             self.asked = None;
         }
     }
 
-    /// Turns the knobs; answers whether all went well.
+    /// Turns the knobs; returns whether all went well.
     fn turn(&mut self, setting: &Setting, faster: bool, again: bool) -> bool {
-        let Some(act) = &mut self.act else { return true };
-        let applied = act.turn(setting, faster, again);
+        let Some(actuator) = &mut self.actuator else { return true };
+        let applied = actuator.turn(setting, faster, again);
         let well = !applied.failed();
         self.account.writes += u64::from(applied.writes);
         self.tell(applied.notes);
@@ -200,7 +200,7 @@ impl Host {
                 Note::Failed { knob, message } => {
                     self.account.failures += 1;
                     let message = format!("{knob}: {message}");
-                    // Tried again in every window, and told again when it is another one.
+                    // Retried in every window, but reported again only when the failure changes.
                     if self.last_failure.as_ref() != Some(&message) {
                         self.event(Severity::Error, message.clone());
                         self.last_failure = Some(message);
@@ -211,7 +211,7 @@ impl Host {
                     self.account.foreign += 1;
                     let message = format!(
                         "{knob}: {address} was set to {written:?} and is now {found:?}: somebody \
-                         else's, left alone from now on"
+                         else changed it, and it is left alone from now on"
                     );
                     self.event(Severity::Warning, message);
                 }
@@ -220,12 +220,12 @@ impl Host {
     }
 
     fn tell_of_sources(&mut self) {
-        for change in self.senses.take_changes() {
+        for change in self.sensors.take_changes() {
             match change {
                 Change::Answers(name) => {
                     self.event(Severity::Info, format!("{name}: answers again"));
                 }
-                Change::Told(note) => self.event(Severity::Warning, note),
+                Change::Note(note) => self.event(Severity::Warning, note),
                 Change::Missed(error) => self.event(Severity::Warning, error.to_string()),
                 Change::Silent(error) => {
                     self.account.source_errors += 1;
@@ -251,7 +251,7 @@ impl Host {
         }
     }
 
-    /// The least share of what becomes due that any class may do: knobs know no classes.
+    /// The least share of due work that any class may do, as knobs do not tell classes apart.
     pub fn background_share(&self, action: &Action) -> f64 {
         let seen = &self.truth.background;
         let share = |(at, class): (usize, &BackgroundAction)| {
@@ -280,19 +280,19 @@ impl Plant for Host {
 
     fn advance(&mut self, until: Duration) -> Result<Glimpse, Infallible> {
         self.now = until;
-        let glimpse = self.senses.sample_latency(seconds(until));
+        let glimpse = self.sensors.sample_latency(seconds(until));
         self.tell_of_sources();
-        let is_ready = self.senses.has_news(seconds(until), self.overdue);
+        let is_ready = self.sensors.has_news(seconds(until), self.overdue);
         Ok(Glimpse { is_ready, ..glimpse })
     }
 
     fn observe(&mut self, dt: Seconds, alarm: bool) -> Seen {
         self.window = dt;
-        self.sample = self.senses.take_pending();
+        self.sample = self.sensors.take_pending();
         let (truth, forced) = self.measure(dt, alarm);
         self.truth = truth;
-        let observation = match &mut self.lens {
-            Some(lens) => lens.see(&self.truth, &self.held, dt),
+        let observation = match &mut self.shadow_model {
+            Some(shadow_model) => shadow_model.see(&self.truth, &self.held, dt),
             None => self.truth.clone(),
         };
         Seen { observation, forced }
@@ -300,20 +300,20 @@ impl Plant for Host {
 
     fn apply(&mut self, action: &Action) -> Action {
         self.held = action.clone();
-        let Some(act) = &mut self.act else { return action.clone() };
-        act.hands.share_time(true);
+        let Some(actuator) = &mut self.actuator else { return action.clone() };
+        actuator.writer.share_time(true);
         self.put_into_force(action);
-        // Lets go of places that others changed.
+        // Releases places that others changed.
         let count = self.settings.inspected;
-        if let Some(act) = &mut self.act {
-            let notes = act.hands.inspect(count);
+        if let Some(actuator) = &mut self.actuator {
+            let notes = actuator.writer.inspect(count);
             self.tell(notes);
         }
         self.in_force.clone()
     }
 
     fn interval(&self) -> Option<Seconds> {
-        self.senses.interval()
+        self.sensors.interval()
     }
 }
 

@@ -44,33 +44,33 @@ impl fmt::Display for Address {
 /// Why a value could not be read or written.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum MachineError {
-    /// The place is no more: a process that ended, a device that was pulled. Nothing is left to
-    /// restore there.
+    /// The place no longer exists: a process that ended, a device that was pulled. Nothing is left
+    /// to restore there.
     #[error("{address} is gone")]
     Gone {
         /// Which place.
         address: Address,
     },
-    /// The machine said no.
+    /// The machine refused.
     #[error("{address}: {message}")]
     Refused {
         /// Which place.
         address: Address,
-        /// What it said, and what would do.
+        /// What it said, and how to fix it.
         message: String,
     },
 }
 
 /// Reads the places of a machine, and changes none.
-pub trait Look: Send {
+pub trait MachineView: Send {
     /// The value at a place, without the line's end.
     ///
     /// # Errors
     /// [`MachineError`].
     fn read(&mut self, address: &Address) -> Result<String, MachineError>;
 
-    /// Whether a place is no more: what [`Look::read`] says of it, for less where there is a cheaper
-    /// way to tell.
+    /// Whether a place no longer exists. Override where there is a cheaper way to tell than
+    /// [`MachineView::read`].
     fn is_gone(&mut self, address: &Address) -> bool {
         matches!(self.read(address), Err(MachineError::Gone { .. }))
     }
@@ -79,27 +79,27 @@ pub trait Look: Send {
     fn same(&self, address: &Address, one: &str, other: &str) -> bool;
 
     /// Whether `found` is what the machine makes of `value`: drivers round frequencies. Weaker than
-    /// [`Look::same`], so that it never stands for having put an old value back.
+    /// [`MachineView::same`], so it is never taken as proof that an old value is back.
     fn took(&self, address: &Address, value: &str, found: &str) -> bool {
         self.same(address, value, found)
     }
 
-    /// What a value leaves at a place by which it is known again, and which the `original` one does
-    /// not leave: saved before the value is written the first time, so that somebody else's value is
-    /// told from ours after a crash too. Of places with few values only; nothing for others: whatever
-    /// stands there after a crash counts as ours.
+    /// The marks by which a value is recognised at a place and which the `original` does not leave.
+    /// They are saved before the value is first written, so that even after a crash somebody else's
+    /// value can be told from ours. Only for places with few values; for others the set is empty,
+    /// and whatever is found there after a crash counts as ours.
     fn marks(&self, _address: &Address, _original: &str, _value: &str) -> BTreeSet<String> {
         BTreeSet::new()
     }
 
-    /// Whether a place is many that change one by one, such as the threads of a process: some may
-    /// hold their old value and others not, and somebody else may have changed some.
+    /// Whether a place consists of many that change one by one, such as the threads of a process:
+    /// some may hold their old value and others not, and somebody else may have changed some.
     fn has_parts(&self, _address: &Address) -> bool {
         false
     }
 
-    /// The value that puts back what `marks` tell to be ours of what was `found` at a place, and
-    /// keeps what somebody else set; `found` itself where nothing is ours.
+    /// The value that restores what `marks` identify as ours in what was `found` at a place, and
+    /// keeps what somebody else set; `found` itself if nothing is ours.
     fn put_back(
         &mut self,
         address: &Address,
@@ -115,29 +115,29 @@ pub trait Look: Send {
     fn outlives_boot(&self, address: &Address) -> bool;
 
     /// The command by which a person can put a value back.
-    fn mend(&self, address: &Address, value: &str) -> String;
+    fn restore_command(&self, address: &Address, value: &str) -> String;
 }
 
-/// Reads and writes the places of a machine. Only [`crate::Hands`] has one: they save before they
-/// write, and everybody else is given what looks.
-pub trait Machine: Look {
+/// Reads and writes the places of a machine. Only [`crate::RestorableWriter`] has one, as it saves
+/// before it writes; everybody else gets a read-only view.
+pub trait Machine: MachineView {
     /// Writes a value. It is in force at once, or after [`Machine::settle`].
     ///
     /// # Errors
     /// [`MachineError`].
     fn write(&mut self, address: &Address, value: &str) -> Result<(), MachineError>;
 
-    /// Waits until a value that was written is in force, where the machine takes it over later; no
-    /// longer than that takes by far, and see [`Machine::share_time`].
+    /// Waits until a written value is in force, for machines that apply it later; bounded by a
+    /// generous timeout, see [`Machine::share_time`].
     fn settle(&mut self, _address: &Address, _value: &str) {}
 
-    /// Where reading, writing and settling wait for others: from here on all of it together waits no longer
-    /// than the slowest may alone, until this is called again; `false`: what is done one after the other
-    /// may take as long as it does alone. What settles does so at the same time, and shares its time always.
+    /// With `true`, all reading, writing and settling from here on, until this is called again, may
+    /// together wait no longer than the slowest single one. With `false`, each may take its own
+    /// time. Values settle in parallel and always share their time.
     fn share_time(&mut self, _shared: bool) {}
 }
 
-/// What one group of cores shall be.
+/// The setting of one group of cores.
 #[derive(Clone, Debug, PartialEq)]
 pub struct GroupSetting {
     /// The cores that may work.
@@ -146,7 +146,7 @@ pub struct GroupSetting {
     pub frequency: Hertz,
 }
 
-/// What the machine shall be: an action of the law, with names of cores instead of numbers.
+/// The setting of the machine: an action of the law, with core numbers instead of counts.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Setting {
     /// One entry for each group.
@@ -162,12 +162,12 @@ pub struct Setting {
     pub full_speed: bool,
 }
 
-/// What a place shall hold.
+/// What a place should hold.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Target {
     /// This value.
     Set(String),
-    /// What it held before the first write; nothing to do where nothing was written.
+    /// What it held before the first write; nothing to do if nothing was written.
     Original,
 }
 
@@ -184,26 +184,26 @@ pub struct Assignment {
     pub endangers: Vec<Address>,
 }
 
-/// When a knob goes, among the others.
+/// When a knob is applied, relative to the others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Layer {
     /// Moves work between cores: first when slowing down, last when speeding up.
     Placement,
     /// Changes how fast things are.
     Speed,
-    /// Takes things off: last when slowing down, first when speeding up.
+    /// Takes cores offline: last when slowing down, first when speeding up.
     Presence,
 }
 
 /// A knob: turns a setting into values to write.
 ///
-/// A knob writes nothing itself: it is given a machine to look at. What it answers is saved, written,
-/// read back and restored by [`crate::Hands`], so that no knob can forget to.
+/// A knob writes nothing itself: it gets a read-only view of the machine. What it returns is saved,
+/// written, read back and restored by [`crate::RestorableWriter`], so that no knob can forget to.
 ///
 /// ```compile_fail,E0599
-/// use wattio_governor::{Address, Look};
+/// use wattio_governor::{Address, MachineView};
 ///
-/// fn looks_only(machine: &mut dyn Look, address: &Address) {
+/// fn looks_only(machine: &mut dyn MachineView, address: &Address) {
 ///     let _ = machine.write(address, "0");
 /// }
 /// ```
@@ -211,7 +211,7 @@ pub trait Knob: Send {
     /// What it is, for messages and metrics: `cpu.frequency`.
     fn name(&self) -> &str;
 
-    /// When it goes.
+    /// When it is applied.
     fn layer(&self) -> Layer;
 
     /// Whether its values change while the setting does not, because processes come and go: it is
@@ -224,11 +224,11 @@ pub trait Knob: Send {
     /// whatever lets everything run; the machine's old values are put back on release.
     ///
     /// # Errors
-    /// [`MachineError`] when the machine cannot be looked at.
+    /// [`MachineError`] when the machine cannot be read.
     fn assignments(
         &mut self,
         setting: &Setting,
-        machine: &mut dyn Look,
+        machine: &mut dyn MachineView,
     ) -> Result<Vec<Assignment>, MachineError>;
 }
 

@@ -1,6 +1,6 @@
-//! What a governor is made of, and what it answers.
+//! What a governor is made of, and what it returns.
 
-use crate::act::Act;
+use crate::actuator::Actuator;
 use crate::breaker::BreakerSettings;
 use crate::event::Event;
 use crate::source::{
@@ -45,10 +45,10 @@ impl Default for GovernorSettings {
     }
 }
 
-/// Shows the law another machine than the one that was measured: shadow mode closes its loop over
-/// a model.
-pub trait Lens: Send {
-    /// What the law shall see of a window that was measured as `truth`, if the law's `held` action
+/// Shadow mode closes the law's loop over a model: the law sees what the model predicts instead of
+/// what was measured.
+pub trait ShadowModel: Send {
+    /// What the law should see of a window that was measured as `truth`, if the law's `held` action
     /// had been in force.
     fn see(&mut self, truth: &Observation, held: &Action, dt: Seconds) -> Observation;
 }
@@ -57,7 +57,7 @@ pub trait Lens: Send {
 pub struct Parts {
     /// The law.
     pub law: Box<dyn Law>,
-    /// What is promised; empty: what the law's own settings say.
+    /// The bounds to keep; if empty, those of the law's own settings.
     pub bounds: Vec<Bound>,
     /// The groups of cores.
     pub groups: Vec<CoreGroup>,
@@ -67,14 +67,14 @@ pub struct Parts {
     pub cpu: Box<dyn CpuSource>,
     /// Where the progress of background work comes from.
     pub background: Option<Box<dyn BackgroundSource>>,
-    /// Where power comes from; `None` where nobody measures it.
+    /// Where power comes from; `None` if nobody measures it.
     pub power: Option<Box<dyn PowerSource>>,
-    /// What must be well.
+    /// What must be healthy before power may be saved.
     pub guards: Vec<Box<dyn Guard>>,
-    /// What can be turned, with the hands that do it; `None` acts on nothing.
-    pub act: Option<Act>,
-    /// What the law sees instead of the truth.
-    pub lens: Option<Box<dyn Lens>>,
+    /// The knobs and their writer; `None` acts on nothing.
+    pub actuator: Option<Actuator>,
+    /// What the law sees instead of the measurement.
+    pub shadow_model: Option<Box<dyn ShadowModel>>,
     /// How the governor behaves around the law.
     pub settings: GovernorSettings,
 }
@@ -88,7 +88,7 @@ pub struct Stepped {
     pub sample: Option<LatencySample>,
     /// What was measured.
     pub truth: Observation,
-    /// What the law saw: the truth, unless there is a lens.
+    /// What the law saw: the measurement, unless there is a shadow model.
     pub seen: Observation,
     /// What is in force now; in shadow mode, what was asked for.
     pub action: Action,
@@ -96,7 +96,7 @@ pub struct Stepped {
     pub background_share: f64,
     /// What the law tells of the step.
     pub insight: Insight,
-    /// Why full speed was forced, where it was.
+    /// Why full speed was forced, if it was.
     pub forced: Option<String>,
 }
 

@@ -18,12 +18,12 @@ const VERSION: u32 = 2;
 pub struct Saved {
     /// Where.
     pub address: Address,
-    /// What stood there before wattio wrote.
+    /// The value before wattio wrote.
     pub value: String,
     /// The knob that wrote, or whose write changes this place as a side effect.
     pub knob: String,
-    /// What the values that wattio wrote leave there, see [`crate::Look::marks`]; empty where
-    /// whatever stands there counts as wattio's.
+    /// The marks of the values that wattio wrote, see [`crate::MachineView::marks`]; if empty,
+    /// whatever is found there counts as wattio's.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub marks: BTreeSet<String>,
 }
@@ -33,7 +33,7 @@ pub struct Saved {
 #[serde(deny_unknown_fields)]
 pub struct Snapshot {
     version: u32,
-    /// Which start of the machine the values belong to.
+    /// The boot of the machine that the values belong to.
     pub boot_id: String,
     /// The old values.
     pub saved: Vec<Saved>,
@@ -42,7 +42,7 @@ pub struct Snapshot {
 /// Why a snapshot could not be read or written.
 #[derive(Debug, Error)]
 pub enum SnapshotError {
-    /// The system said no.
+    /// An I/O error.
     #[error("{}: {error}", path.display())]
     System {
         /// Which file.
@@ -71,10 +71,10 @@ pub trait SnapshotStore: Send {
     /// When it is there and cannot be read.
     fn load(&mut self) -> Result<Option<Snapshot>, SnapshotError>;
 
-    /// Keeps a snapshot; returns when it would survive a power cut.
+    /// Saves a snapshot; returns once it would survive a power cut.
     ///
     /// # Errors
-    /// When it could not be kept; the one before is then still there.
+    /// When it could not be saved; the previous one is then still there.
     fn save(&mut self, snapshot: &Snapshot) -> Result<(), SnapshotError>;
 
     /// Everything was restored.
@@ -107,9 +107,9 @@ impl Snapshot {
 
 /// A snapshot in a file that only its owner may read: written beside, synced, renamed.
 ///
-/// It is written whole for each batch of new places. What that costs is the syncs, which an append
-/// would need too: on a virtual disk 10 to 20 ms for one place as for five thousand, whose text takes
-/// 3 ms; in memory, without a disk to wait for, 0.02 ms for one and 1.2 ms for five thousand.
+/// It is rewritten for each batch of new places. The cost is in the syncs, which an append would
+/// need too: on a virtual disk 10 to 20 ms, for one place as for five thousand (whose text takes 3
+/// ms); in memory 0.02 ms for one and 1.2 ms for five thousand.
 #[derive(Clone, Debug)]
 pub struct FileStore {
     path: PathBuf,

@@ -6,14 +6,14 @@ use wattio_units::{Seconds, Watts};
 
 use crate::cpus::Cpus;
 
-/// Why there is no sample. Whatever it is: full speed in this window, another try in the next, and
-/// the error budget ends the trying.
+/// Why there is no sample. Whatever the reason: full speed in this window and a retry in the next,
+/// until the error budget is spent.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 #[error("{source_name}: {message}")]
 pub struct SourceError {
     /// Which source.
     pub source_name: String,
-    /// What was wrong, where, and what would do.
+    /// What was wrong, where, and how to fix it.
     pub message: String,
 }
 
@@ -31,17 +31,17 @@ pub struct LatencySample {
     pub at: Seconds,
     /// How many requests completed.
     pub requests: u64,
-    /// How many arrived, where the source sees that: a burst shows there first.
+    /// How many arrived, if the source sees that: a burst shows there first.
     pub arrived: Option<u64>,
-    /// The requests under way now, where the source sees that.
+    /// The requests under way now, if the source sees that.
     pub in_flight: Option<InFlight>,
     /// Their mean latency in microseconds; `None` when there were none.
     pub latency_us_mean: Option<f64>,
-    /// Their mean size in bytes, where the source tells it.
+    /// Their mean size in bytes, if the source reports it.
     pub bytes_mean: Option<f64>,
-    /// The share of reads among them, where the source tells it.
+    /// The share of reads among them, if the source reports it.
     pub read_share: Option<f64>,
-    /// How they spread, where the source tells it.
+    /// How they spread, if the source reports it.
     pub histogram: Option<LatencyHistogram>,
 }
 
@@ -49,7 +49,7 @@ pub struct LatencySample {
 ///
 /// A source that talks to others does so in a thread of its own: `sample` never waits.
 pub trait LatencySource: Send {
-    /// What it is, for messages: `diskstats nvme0n1`.
+    /// Its name for messages: `diskstats nvme0n1`.
     fn name(&self) -> &str;
 
     /// The requests since the last sample that was handed out; `None` when nothing new was
@@ -60,12 +60,12 @@ pub trait LatencySource: Send {
     /// server does not answer, the text makes no sense.
     fn sample(&mut self, now: Seconds) -> Result<Option<LatencySample>, SourceError>;
 
-    /// How often there is something new, where the source knows: asking more often is in vain.
+    /// How often there is something new, if the source knows: asking more often is useless.
     fn interval(&self) -> Option<Seconds> {
         None
     }
 
-    /// Something that an operator should know, once, and that leaves its samples as they are.
+    /// A note for the operator, reported once; samples are not affected.
     fn note(&mut self) -> Option<String> {
         None
     }
@@ -78,15 +78,15 @@ pub struct GroupUse {
     pub utilisation_clients: f64,
     /// Share spent in background tasks (reniced ones, to the kernel), 0 to 1.
     pub utilisation_background: f64,
-    /// Tasks of clients that wait for a core now, where the source tells it.
+    /// Tasks of clients that wait for a core now, if the source reports it.
     pub queued: Option<u64>,
-    /// Whether the group waited for a drive, where the source tells it.
+    /// Whether the group waited for a drive, if the source reports it.
     pub waited_for_drives: bool,
 }
 
 /// A source of processor utilisation.
 pub trait CpuSource: Send {
-    /// What it is, for messages.
+    /// Its name for messages.
     fn name(&self) -> &str;
 
     /// The use of each group's `active` cores since the last call, one entry for each group.
@@ -95,7 +95,7 @@ pub trait CpuSource: Send {
     /// [`SourceError`] when it cannot tell.
     fn sample(&mut self, now: Seconds, active: &[Cpus]) -> Result<Vec<GroupUse>, SourceError>;
 
-    /// Something that an operator should know, once, and that leaves its samples as they are.
+    /// A note for the operator, reported once; samples are not affected.
     fn note(&mut self) -> Option<String> {
         None
     }
@@ -103,7 +103,7 @@ pub trait CpuSource: Send {
 
 /// A source that tells how far background work has come.
 pub trait BackgroundSource: Send {
-    /// What it is, for messages.
+    /// Its name for messages.
     fn name(&self) -> &str;
 
     /// The work since the last call, class by class; empty where there is none.
@@ -115,14 +115,13 @@ pub trait BackgroundSource: Send {
 
 /// A source of power.
 ///
-/// The law does without: a window whose power is not known is told without it, and nothing else
-/// follows from that. A source that talks to others does so in a thread of its own: `sample` never
-/// waits.
+/// The law can do without: a window without a power reading is passed on without one, with no other
+/// consequence. A source that talks to others does so in a thread of its own: `sample` never waits.
 pub trait PowerSource: Send {
-    /// What it is, for messages.
+    /// Its name for messages.
     fn name(&self) -> &str;
 
-    /// Mean power since the last call; `None` where nothing was measured over that time, as at the
+    /// Mean power since the last call; `None` if nothing was measured over that time, as at the
     /// first look at a counter.
     ///
     /// # Errors
@@ -130,10 +129,10 @@ pub trait PowerSource: Send {
     fn sample(&mut self, now: Seconds) -> Result<Option<Watts>, SourceError>;
 }
 
-/// Something that must be well before power may be saved: an array that is not degraded.
+/// A health check that must pass before power may be saved: an array that is not degraded.
 pub trait Guard: Send {
-    /// What is wrong, where something is.
-    fn trouble(&mut self, now: Seconds) -> Option<String>;
+    /// The problem, if there is one.
+    fn problem(&mut self, now: Seconds) -> Option<String>;
 }
 
 impl LatencySample {
@@ -149,7 +148,8 @@ impl LatencySample {
             return Self { at: later.at, arrived, in_flight, ..self };
         }
         let requests = self.requests.saturating_add(later.requests);
-        // By whole sums (nanoseconds, bytes, reads), so that a window in pieces is the same as one.
+        // By whole sums (nanoseconds, bytes, reads), so that a window merged from pieces equals an
+        // undivided one.
         let sum = |mean: f64, of: u64, unit: f64| (mean * of as f64 * unit).round();
         let both = |a: Option<f64>, b: Option<f64>, unit: f64| {
             let sums = sum(a?, self.requests, unit) + sum(b?, later.requests, unit);

@@ -1,4 +1,4 @@
-//! Groups of cores: which cores work for which service, and in which order they leave.
+//! Groups of cores: which cores serve which service, and in which order they are turned off.
 
 use crate::processes::ProcessPattern;
 use crate::sources::queued;
@@ -7,15 +7,15 @@ use serde::Deserialize;
 use thiserror::Error;
 use wattio_governor::Cpus;
 
-/// One group as an operator writes it.
+/// A group as configured.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct GroupConfig {
-    /// What it is called: `network`, `storage`.
+    /// Its name: `network`, `storage`.
     pub name: String,
     /// Its cores, as the kernel writes lists: `"0-7"`.
     pub cores: String,
-    /// How many always stay, by default 1.
+    /// How many always stay on, by default 1.
     #[serde(default = "cores_min_default")]
     pub cores_min: u32,
     /// The control group that runs on them, for the knob `cpu.cpuset`: its path within the
@@ -26,7 +26,7 @@ pub struct GroupConfig {
     /// control group that the knob `cpu.cpuset` moves: the kernel changes their masks with it.
     #[serde(default)]
     pub processes: Option<ProcessPattern>,
-    /// Where the server tells how many client tasks wait for one of these cores.
+    /// Where the server reports how many client tasks wait for one of these cores.
     #[serde(default)]
     pub queue: Option<queued::Config>,
 }
@@ -38,11 +38,11 @@ fn cores_min_default() -> u32 {
 /// A group whose cores were found on the host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Group {
-    /// What it is called.
+    /// Its name.
     pub name: String,
-    /// Its cores in the order of staying: the first leave last.
+    /// Its cores in the order of staying: the first are turned off last.
     pub order: Vec<u32>,
-    /// How many always stay.
+    /// How many always stay on.
     pub cores_min: u32,
     /// The control group that runs on them.
     pub cgroup: Option<String>,
@@ -70,12 +70,12 @@ impl Group {
 /// Finds the groups' cores on the host.
 ///
 /// The order of staying: node by node, within a node physical core by physical core, so that whole
-/// cores leave, and whole nodes (and with them packages) fall idle as early as can be. The lowest
-/// core stays longest; the kernel takes no other for processor 0.
+/// cores are turned off, and whole nodes (and with them packages) become idle as early as possible.
+/// The lowest core stays longest, as the kernel cannot do without processor 0.
 ///
 /// # Errors
-/// [`GroupError`] where a list is none, names cores that are not there or off, is empty or overlaps
-/// with another group, a name is used twice, or fewer cores are there than shall stay.
+/// [`GroupError`] if a list is malformed, names cores that do not exist or are off, is empty or
+/// overlaps with another group, a name is used twice, or fewer cores are there than should stay.
 pub fn resolve(configs: &[GroupConfig], topology: &Topology) -> Result<Vec<Group>, GroupError> {
     let mut groups: Vec<Group> = Vec::new();
     for config in configs {
@@ -110,7 +110,7 @@ pub fn resolve(configs: &[GroupConfig], topology: &Topology) -> Result<Vec<Group
     Ok(groups)
 }
 
-/// The cores in a list, all there and on.
+/// The cores in a list, which must all exist and be on.
 fn cores(list: &str, topology: &Topology) -> Result<Cpus, String> {
     let cores: Cpus = list.parse().map_err(|error| format!("{error}"))?;
     if cores.is_empty() {
@@ -118,7 +118,7 @@ fn cores(list: &str, topology: &Topology) -> Result<Cpus, String> {
     }
     let missing = cores.without(&topology.present);
     if !missing.is_empty() {
-        return Err(format!("{missing} are not there; this host has {}", topology.present));
+        return Err(format!("{missing} do not exist; this host has {}", topology.present));
     }
     let off = cores.without(&topology.online);
     if !off.is_empty() {
@@ -136,7 +136,7 @@ pub(crate) fn check_cgroup(cgroup: &str) -> Result<(), String> {
     let odd = inner.split('/').any(|part| part.is_empty() || part == "." || part == "..");
     if odd || cgroup.starts_with("/sys/") {
         return Err(format!(
-            "{cgroup:?} is no path of a control group within its hierarchy, such as \
+            "{cgroup:?} is not the path of a control group within its hierarchy, such as \
              \"/system.slice/etcd.service\""
         ));
     }
@@ -152,5 +152,69 @@ fn staying_order(cores: &Cpus, topology: &Topology) -> Vec<u32> {
 }
 
 #[cfg(test)]
-#[path = "groups_tests.rs"]
-mod tests;
+mod tests {
+    use super::*;
+    use crate::Root;
+    use std::fs;
+
+    /// Eight processors: node 0 has 0,1 and 4,5, node 1 has 2,3 and 6,7; cpu N and N + 4 share a core.
+    /// Processor 8 is off.
+    fn topology() -> Topology {
+        let folder = tempfile::tempdir().unwrap();
+        let root = Root::new(folder.path());
+        let write = |path: String, text: &str| {
+            let path = root.path(&path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        };
+        write("/sys/devices/system/cpu/present".into(), "0-8\n");
+        write("/sys/devices/system/cpu/online".into(), "0-7\n");
+        for cpu in 0..8 {
+            let list = format!("{},{}", cpu % 4, cpu % 4 + 4);
+            write(format!("/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list"), &list);
+        }
+        write("/sys/devices/system/node/node0/cpulist".into(), "0-1,4-5");
+        write("/sys/devices/system/node/node1/cpulist".into(), "2-3,6-7");
+        Topology::read(&root).unwrap()
+    }
+
+    fn group(name: &str, cores: &str) -> GroupConfig {
+        GroupConfig {
+            name: name.to_owned(),
+            cores: cores.to_owned(),
+            cores_min: 1,
+            cgroup: None,
+            processes: None,
+            queue: None,
+        }
+    }
+
+    #[test]
+    fn whole_cores_and_whole_nodes_leave_together() {
+        let groups = resolve(&[group("all", "0-7")], &topology()).unwrap();
+        assert_eq!(groups[0].order, [0, 4, 1, 5, 2, 6, 3, 7]);
+    }
+
+    #[test]
+    fn what_cannot_be_a_group_is_refused_with_what_there_is() {
+        let refused = |groups: &[GroupConfig], says: &str| {
+            let message = resolve(groups, &topology()).unwrap_err().to_string();
+            assert!(message.contains(says), "{message}");
+        };
+        refused(&[group("a", "0-9")], "9 do not exist; this host has 0-8");
+        refused(&[group("a", "7-8")], "8 are off");
+        refused(&[group("a", "")], "this host has 0-7");
+        refused(&[group("a", "x")], "group \"a\", cores");
+        refused(&[group("a", "0-3"), group("b", "3-5")], "3 belong to group \"a\"");
+        refused(&[group("a", "0"), group("a", "1")], "a name of its own");
+        refused(
+            &[GroupConfig { cores_min: 3, ..group("a", "0-1") }],
+            "between 1 and the group's 2",
+        );
+        refused(&[GroupConfig { cores_min: 0, ..group("a", "0-1") }], "between 1 and");
+        for path in ["etcd", "/", "/a/../b", "/sys/fs/cgroup/a", "", "/a//b"] {
+            let config = GroupConfig { cgroup: Some(path.to_owned()), ..group("a", "0") };
+            refused(&[config], "not the path of a control group");
+        }
+    }
+}

@@ -1,17 +1,18 @@
-//! What must be well before power may be saved: arrays that are whole, and files that say so.
+//! Health checks that must pass before power may be saved: complete arrays, and files that report
+//! health.
 
 use crate::Root;
 use serde::Deserialize;
 use wattio_governor::Guard;
 use wattio_units::Seconds;
 
-/// A file that says whether the storage is well: written by a cluster's own tools or a cron job.
+/// A file that says whether the storage is healthy: written by a cluster's own tools or a cron job.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CheckConfig {
     /// Its path: a plain file on this host. The loop waits for it, so it must not lie on a network.
     pub file: String,
-    /// What it says when all is well. Anything else, and a file that is missing, is trouble.
+    /// Its content when all is well. Anything else, or a missing file, is a problem.
     pub healthy: String,
 }
 
@@ -30,12 +31,12 @@ impl MdArrays {
 }
 
 impl Guard for MdArrays {
-    fn trouble(&mut self, _: Seconds) -> Option<String> {
+    fn problem(&mut self, _: Seconds) -> Option<String> {
         let names = self.root.list("/sys/block");
         let arrays = names.iter().filter(|name| name.starts_with("md"));
         let degraded = |name: &&String| {
             let text = self.root.read(&format!("/sys/block/{name}/md/degraded")).ok()?;
-            // A number that cannot be read is no reason to believe that all is well.
+            // An unreadable number must not count as healthy.
             (text.trim() != "0").then(|| format!("array {name} is degraded"))
         };
         arrays.into_iter().find_map(|name| degraded(&name))
@@ -58,17 +59,17 @@ impl FileCheck {
 }
 
 impl Guard for FileCheck {
-    fn trouble(&mut self, _: Seconds) -> Option<String> {
+    fn problem(&mut self, _: Seconds) -> Option<String> {
         let CheckConfig { file, healthy } = &self.config;
-        // Opening a pipe waits for whoever writes to it, while nobody governs.
+        // Opening a pipe would block the loop until somebody writes to it.
         if std::fs::metadata(self.root.path(file)).is_ok_and(|is| !is.is_file()) {
-            return Some(format!("{file} is no plain file"));
+            return Some(format!("{file} is not a plain file"));
         }
         match self.root.read(file) {
             Ok(text) if text.trim() == healthy.trim() => None,
             Ok(text) => {
                 let said: String = text.trim().chars().take(80).collect();
-                Some(format!("{file} says {said:?} and not {healthy:?}"))
+                Some(format!("{file} says {said:?}, not {healthy:?}"))
             }
             Err(error) => Some(format!("{file}: {error}")),
         }
@@ -85,11 +86,11 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let root = Root::new(folder.path());
         let mut guard = MdArrays::new(&root);
-        assert_eq!(guard.trouble(Seconds(0.0)), None, "a host without arrays");
+        assert_eq!(guard.problem(Seconds(0.0)), None, "a host without arrays");
         fs::create_dir_all(root.path("/sys/block/md0/md")).unwrap();
-        for (text, trouble) in [("0\n", false), ("1\n", true), ("", true), ("0\n", false)] {
+        for (text, problem) in [("0\n", false), ("1\n", true), ("", true), ("0\n", false)] {
             fs::write(root.path("/sys/block/md0/md/degraded"), text).unwrap();
-            assert_eq!(guard.trouble(Seconds(0.0)).is_some(), trouble, "{text:?}");
+            assert_eq!(guard.problem(Seconds(0.0)).is_some(), problem, "{text:?}");
         }
     }
 
@@ -99,12 +100,12 @@ mod tests {
         let root = Root::new(folder.path());
         let config = CheckConfig { file: "/run/health".into(), healthy: "HEALTH_OK".into() };
         let mut guard = FileCheck::new(&root, &config);
-        assert!(guard.trouble(Seconds(0.0)).unwrap().contains("/run/health"));
+        assert!(guard.problem(Seconds(0.0)).unwrap().contains("/run/health"));
         fs::create_dir_all(root.path("/run")).unwrap();
         fs::write(root.path("/run/health"), "HEALTH_OK\n").unwrap();
-        assert_eq!(guard.trouble(Seconds(0.0)), None);
+        assert_eq!(guard.problem(Seconds(0.0)), None);
         fs::write(root.path("/run/health"), "HEALTH_WARN 1 osd down").unwrap();
-        assert!(guard.trouble(Seconds(0.0)).unwrap().contains("HEALTH_WARN"));
+        assert!(guard.problem(Seconds(0.0)).unwrap().contains("HEALTH_WARN"));
     }
 
     #[test]
@@ -114,6 +115,6 @@ mod tests {
         assert!(made.unwrap().success());
         let config = CheckConfig { file: "/pipe".into(), healthy: "OK".into() };
         let mut guard = FileCheck::new(&Root::new(folder.path()), &config);
-        assert!(guard.trouble(Seconds(0.0)).unwrap().contains("no plain file"));
+        assert!(guard.problem(Seconds(0.0)).unwrap().contains("not a plain file"));
     }
 }

@@ -1,8 +1,9 @@
 //! Linux behind the traits of the governor: where latency and utilisation come from, what can be
 //! turned, what tells power. Every path lies under a [`Root`], so that tests can hand in a folder.
 
-mod kept;
+mod kept_files;
 mod root;
+mod stopwatch;
 
 pub mod config;
 pub mod groups;
@@ -20,4 +21,5 @@ pub mod trust;
 pub use config::DaemonConfig;
 pub use machine::LinuxMachine;
 pub use root::Root;
+pub use stopwatch::{Stopwatch, stopwatch};
 pub use topology::Topology;

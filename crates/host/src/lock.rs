@@ -1,8 +1,8 @@
-//! One writer at a time: the lock of the host, and the one on the folder of a snapshot.
+//! One writer at a time: the lock on the host, and the one on the folder of a snapshot.
 //!
 //! The host's lock is on a folder of the kernel's that nobody can remove, so that two daemons with
-//! different folders of their own meet there. It holds across mount and control group namespaces; a
-//! container with a network namespace and a sysfs of its own has another one.
+//! different folders still exclude each other. It holds across mount and control group namespaces;
+//! a container with a network namespace and a sysfs of its own has another one.
 
 use crate::Root;
 use crate::topology::CPU_FOLDER;
@@ -16,7 +16,7 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use thiserror::Error;
 
-/// Why the lock cannot be had.
+/// Why the lock could not be taken.
 #[derive(Debug, Error)]
 pub enum LockError {
     /// The folder cannot be used.
@@ -24,18 +24,18 @@ pub enum LockError {
     Folder {
         /// Which one.
         path: PathBuf,
-        /// What the system says.
+        /// The operating system's error.
         error: io::Error,
     },
-    /// Others may write there, and could have whatever they like written as an old value.
-    #[error("what is restored is trusted, and cannot be kept here: {0}")]
+    /// Others may write there, and could make wattio write anything as an old value.
+    #[error("old values are trusted when they are restored, so they cannot be kept here: {0}")]
     Untrusted(#[from] Untrusted),
     /// Another process has it.
     #[error("another wattio acts on this host ({}); it restores what it changed when it ends", told(path, *holder))]
     Held {
         /// What is locked.
         path: PathBuf,
-        /// The process that has it, where the kernel tells.
+        /// The process that has it, if the kernel says.
         holder: Option<u32>,
     },
 }
@@ -45,7 +45,7 @@ fn told(path: &Path, holder: Option<u32>) -> String {
     format!("{process}{} is locked", path.display())
 }
 
-/// The one writer: the lock is held as long as this lives, and goes with the process.
+/// The lock, held as long as this lives; it ends with the process.
 #[derive(Debug)]
 pub struct Lock {
     _file: File,
@@ -54,7 +54,7 @@ pub struct Lock {
 }
 
 impl Lock {
-    /// Takes the lock in a folder, which is made where it is missing. It belongs to root or to this
+    /// Takes the lock in a folder, which is created if it is missing. It belongs to root or to this
     /// user, and nobody else may write there or put another folder in its place.
     ///
     /// # Errors
@@ -64,8 +64,8 @@ impl Lock {
     }
 
     /// Takes the lock of the whole host, so that two who keep their old values in different folders
-    /// do not take each other's settings for old values. `None` for a user that may not: what he
-    /// can turn is little.
+    /// do not take each other's settings for old values. `None` for a user without permission, who
+    /// can change little.
     ///
     /// # Errors
     /// As [`Lock::take`].
@@ -79,7 +79,7 @@ impl Lock {
         }
     }
 
-    /// Whether somebody has the lock of the host. Makes nothing.
+    /// Whether somebody holds the lock on the host. Creates nothing.
     #[must_use]
     pub fn host_is_held(root: &Root) -> bool {
         let paths = [CPU_FOLDER.to_owned(), format!("{HOST}/lock")];
@@ -89,8 +89,8 @@ impl Lock {
     }
 }
 
-/// The folder of the other lock of the whole host; the unit's `RuntimeDirectory=`. It goes when a
-/// unit stops, and with it the lock of whoever runs without one.
+/// The folder of the other lock of the whole host; the unit's `RuntimeDirectory=`. It disappears
+/// when a unit stops, and with it the lock of a daemon that runs without one.
 const HOST: &str = "/run/wattiod";
 
 /// How often a lock file is opened anew that was removed while it was waited for.
@@ -103,13 +103,13 @@ fn lock_in(folder: &Path) -> Result<File, LockError> {
     fs::DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(failed)?;
     trust::check(folder, None)?;
     for _ in 0..TRIES_MAX {
-        // Who may open the file may hold the lock: nobody else may.
+        // Whoever may open the file can hold the lock, so nobody else may.
         let mut options = File::options();
         options.create(true).truncate(false).write(true).mode(0o600);
         let file = options.open(&path).map_err(failed)?;
         match flock(&file, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) if is_at(&file, &path) => return Ok(file),
-            // Removed between opening and locking: whoever comes next would lock another one.
+            // Removed between opening and locking: the next process would lock another file.
             Ok(()) => {}
             Err(Errno::WOULDBLOCK) => {
                 return Err(LockError::Held { holder: holders(&file).first().copied(), path });
@@ -126,10 +126,10 @@ fn is_at(file: &File, path: &Path) -> bool {
     (open.dev(), open.ino()) == (named.dev(), named.ino())
 }
 
-/// Locks the folder of processors, which no one removes; `None` where there is none.
+/// Locks the folder of processors, which no one removes; `None` if there is none.
 ///
-/// Anybody may open it and hold its lock. That shall not keep root's daemon from its work: only
-/// root's locks and the caller's own count.
+/// Anybody may open it and hold its lock. That must not block root's daemon: only root's locks and
+/// the caller's own count.
 fn lock_kernel(root: &Root) -> Result<Option<File>, LockError> {
     let path = root.path(CPU_FOLDER);
     let Ok(file) = File::open(&path) else { return Ok(None) };
@@ -152,7 +152,7 @@ fn lock_kernel(root: &Root) -> Result<Option<File>, LockError> {
     }
 }
 
-/// The processes that have a lock on a file, as far as the kernel tells. Source: `/proc/locks` in
+/// The processes that hold a lock on a file, as far as the kernel says. Source: `/proc/locks` in
 /// `proc(5)`: `1: FLOCK  ADVISORY  WRITE 4711 00:16:3562 0 EOF`, and `->` before those that wait.
 fn holders(file: &File) -> Vec<u32> {
     let Ok(is) = file.metadata() else { return Vec::new() };
@@ -240,7 +240,7 @@ mod tests {
         assert_eq!(holders_in("nonsense", ""), [0u32; 0]);
     }
 
-    /// Whoever can put a snapshot there had its values written by root.
+    /// Whoever could put a snapshot there had root write its values.
     #[test]
     fn a_folder_that_others_may_write_to_is_refused() {
         use std::os::unix::fs::{PermissionsExt, chown, lchown, symlink};

@@ -1,4 +1,4 @@
-//! The programs that a configuration has run, and whether root may run them.
+//! The programs that a configuration runs, and whether root may run them.
 
 use crate::config::DaemonConfig;
 use crate::machine::command::user;
@@ -10,7 +10,7 @@ use rustix::process::geteuid;
 use std::path::Path;
 use thiserror::Error;
 
-/// A program that root shall not run.
+/// A program that root must not run.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 #[error("{key} = {program:?}: {error}")]
 pub struct UntrustedProgram {
@@ -19,16 +19,16 @@ pub struct UntrustedProgram {
     error: Untrusted,
 }
 
-/// A program of a configuration: under which key, its words, and as whom it runs.
+/// A program of a configuration: its key, its arguments, and the user it runs as.
 type Named<'a> = (&'static str, Vec<&'a str>, Option<&'a str>);
 
 /// Programs that run the file that their first argument names.
 const INTERPRETERS: [&str; 10] =
     ["sh", "bash", "dash", "ksh", "zsh", "python", "perl", "ruby", "node", "lua"];
 
-/// Looks whether those who may write a configuration's programs, and the scripts that shells and
-/// other interpreters are given, are trusted: root, the caller, and the user as whom each runs. Only
-/// root's daemon is that careful: a user's own does nothing that he could not do.
+/// Checks that only trusted users (root, the caller, and the user each program runs as) may write a
+/// configuration's programs and the scripts given to interpreters. Only root's daemon checks: a
+/// user's own can do nothing that the user could not.
 ///
 /// # Errors
 /// [`UntrustedProgram`] names the key and the file.

@@ -1,9 +1,11 @@
-//! The folder under which the host's files lie.
+//! The root folder of the host's files.
 
-use crate::kept::BYTES_MAX;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+
+/// The most that is read of one file.
+pub(crate) const FILE_BYTES_MAX: usize = 16 << 20;
 
 /// The folder under which `/sys`, `/proc` and the rest lie: `/` on a host, any folder in a test.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,11 +32,11 @@ impl Root {
     /// The text of a file, as far as it is text, without the line's end.
     ///
     /// # Errors
-    /// As the system says.
+    /// The operating system's error.
     pub fn read(&self, path: &str) -> io::Result<String> {
         let mut bytes = Vec::new();
         io::Read::read_to_end(
-            &mut io::Read::take(fs::File::open(self.path(path))?, BYTES_MAX as u64),
+            &mut io::Read::take(fs::File::open(self.path(path))?, FILE_BYTES_MAX as u64),
             &mut bytes,
         )?;
         let text = String::from_utf8_lossy(&bytes);
@@ -44,7 +46,7 @@ impl Root {
     /// Writes a value in one call, as sysfs wants it; the file must be there.
     ///
     /// # Errors
-    /// As the system says.
+    /// The operating system's error.
     pub fn write(&self, path: &str, value: &str) -> io::Result<()> {
         let mut file = fs::OpenOptions::new().write(true).truncate(true).open(self.path(path))?;
         io::Write::write_all(&mut file, value.as_bytes())
@@ -66,8 +68,8 @@ impl Root {
         self.path(path).exists()
     }
 
-    /// Whether the system says that there is no such file or folder: one that may not be looked at
-    /// is neither there nor lacking.
+    /// Whether there surely is no such file or folder: if it may not be looked at, both this and
+    /// [`Root::exists`] are false.
     #[must_use]
     pub fn lacks(&self, path: &str) -> bool {
         let looked = fs::metadata(self.path(path));

@@ -122,8 +122,8 @@ impl Topology {
 }
 
 impl FrequencyPolicy {
-    /// One policy; `None` where a file that it cannot do without is missing (its processors are
-    /// off, or the driver does not tell).
+    /// One policy; `None` if a file that it cannot do without is missing (its processors are off,
+    /// or the driver does not tell).
     fn read(root: &Root, number: u32) -> Result<Option<Self>, TopologyError> {
         let folder = format!("{CPU_FOLDER}/cpufreq/policy{number}");
         let text = |file: &str| root.read(&format!("{folder}/{file}")).ok();
@@ -208,7 +208,7 @@ fn core_of(root: &Root, cpu: u32) -> Result<Cpus, TopologyError> {
     Ok(Cpus::from_iter([cpu]))
 }
 
-/// The list of processors in a file; `None` where there is no such file.
+/// The list of processors in a file; `None` if there is no such file.
 fn list(root: &Root, file: &str) -> Result<Option<Cpus>, TopologyError> {
     let Ok(text) = root.read(file) else { return Ok(None) };
     // cpufreq separates by blanks.

@@ -81,7 +81,7 @@ pub fn check(path: &Path, owner: Option<u32>) -> Result<(), Untrusted> {
 
 fn check_mode(path: &Path, mode: u32, group: u32, on_the_way: bool) -> Result<(), Untrusted> {
     let trusted_group = on_the_way && [0, getegid().as_raw()].contains(&group);
-    let (whose, mend) = if mode & OTHERS_WRITE != 0 {
+    let (whose, remedy) = if mode & OTHERS_WRITE != 0 {
         ("others", "chmod go-w")
     } else if mode & GROUP_WRITES != 0 && !trusted_group {
         ("its group", "chmod g-w")
@@ -92,7 +92,7 @@ fn check_mode(path: &Path, mode: u32, group: u32, on_the_way: bool) -> Result<()
         return Ok(());
     }
     let message = format!(
-        "{whose} may write there, and could have this user do what they like: {mend}, or name \
+        "{whose} may write there, and could make this user do anything: {remedy}, or name \
          another place"
     );
     Err(Untrusted { path: path.to_owned(), message })
@@ -100,7 +100,7 @@ fn check_mode(path: &Path, mode: u32, group: u32, on_the_way: bool) -> Result<()
 
 fn not_ours(path: PathBuf, how: &str, uid: u32) -> Untrusted {
     let message = format!(
-        "{how} user {uid}, who could have this user do what he likes: it must belong to root or to \
+        "{how} user {uid}, who could make this user do anything: it must belong to root or to \
          this user"
     );
     Untrusted { path, message }

@@ -1,4 +1,4 @@
-//! What a law did over a run, and how its bounds fared.
+//! What a law did over a run, and how well its bounds were kept.
 
 use crate::{Bound, Insight, LatencyObservation, Limit, Scope, Statistic};
 use serde::Serialize;
@@ -15,7 +15,7 @@ pub struct Account {
     pub windows_missing: u64,
     /// Windows after which full speed was forced.
     pub windows_forced: u64,
-    /// Requests that completed in windows with a latency to go by.
+    /// Requests that completed in windows with a usable latency.
     pub requests: u64,
     /// Windows that an alarm closed early.
     pub windows_alarmed: u64,
@@ -29,7 +29,7 @@ pub struct Account {
     pub bounds: Vec<BoundAccount>,
 }
 
-/// How one bound fared, over the windows in which it was in force and could be judged.
+/// How well one bound was kept, over the windows in which it was in force and could be judged.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct BoundAccount {
     /// Which bound.
@@ -42,14 +42,14 @@ pub struct BoundAccount {
     pub worst: Option<f64>,
     /// Requests in judged windows.
     pub requests: u64,
-    /// Requests that took longer than their window's limit, by the source's histogram; `None`
-    /// where a window had none.
+    /// Requests that took longer than their window's limit, by the source's histogram; `None` if a
+    /// window had none.
     pub requests_over: Option<f64>,
     /// Sum over the requests of the window's statistic, in microseconds.
     pub value_us_sum: f64,
     /// Sum over the requests of the window's limit, in microseconds.
     pub limit_us_sum: f64,
-    /// Sum over the requests of the statistic at full speed, in microseconds, where it is known.
+    /// Sum over the requests of the statistic at full speed, in microseconds, if known.
     pub full_speed_us_sum: f64,
 }
 
@@ -69,7 +69,7 @@ impl Account {
         if total.0 > 0.0 { self.span_by_mode.iter().map(share).collect() } else { Vec::new() }
     }
 
-    /// Adds `times` over what was added since `before`.
+    /// Adds everything since `before` again, `times` over.
     pub(crate) fn repeat(&mut self, before: &Self, times: u64) {
         let add = |now: &mut u64, then: u64| *now += (*now - then) * times;
         add(&mut self.windows, before.windows);
@@ -117,7 +117,7 @@ impl BoundAccount {
         }
     }
 
-    /// Judges a window by what the law knows of full speed.
+    /// Judges a window by the law's knowledge of full speed.
     pub fn judge(&mut self, seen: &LatencyObservation, insight: &Insight) {
         let full_speed_us = match self.bound.statistic {
             Statistic::Mean => insight.baseline_us,
@@ -181,14 +181,14 @@ impl BoundAccount {
         (self.limit_us_sum > 0.0).then(|| self.value_us_sum / self.limit_us_sum)
     }
 
-    /// The growth of the statistic over full speed, over all judged windows, where it is known.
+    /// The growth of the statistic over full speed, over all judged windows, if known.
     #[must_use]
     pub fn loss(&self) -> Option<f64> {
         (self.full_speed_us_sum > 0.0).then(|| self.value_us_sum / self.full_speed_us_sum - 1.0)
     }
 
-    /// Whether the promise was kept; `None` where nothing was judged. A quantile over the run is
-    /// kept where no greater share of the requests than it allows was over the limit.
+    /// Whether the promise was kept; `None` if nothing was judged. A quantile over the run is kept
+    /// where no greater share of the requests than it allows was over the limit.
     #[must_use]
     pub fn is_kept(&self) -> Option<bool> {
         let kept = match (self.bound.scope, self.bound.statistic) {

@@ -1,23 +1,23 @@
-//! What a law says.
+//! A law's decision.
 
 use wattio_units::Hertz;
 
-/// The setting of everything a law may turn, until the next step.
-#[derive(Clone, Debug, PartialEq)]
+/// The setting of everything a law controls, until the next step.
+#[derive(Debug, PartialEq)]
 pub struct Action {
     /// One entry for each core group, in the order of the observation.
     pub groups: Vec<GroupAction>,
-    /// What the drives may do while nobody asks them for anything.
+    /// What the drives do while they have no request.
     pub drives: DriveAction,
     /// One entry for each class of background work, in the order of the observation. A class
-    /// without an entry runs as it becomes due.
+    /// without an entry runs as its work becomes due.
     pub background: Vec<BackgroundAction>,
 }
 
 /// The setting of one core group.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct GroupAction {
-    /// How many cores shall be on.
+    /// How many cores should be on.
     pub cores: u32,
     /// At which frequency.
     pub frequency: Hertz,
@@ -49,8 +49,8 @@ pub struct BackgroundAction {
 pub enum Budget {
     /// As it becomes due: what a server without a law does.
     AsDue,
-    /// So many core-seconds (at the highest frequency) a second, and no more: 0 pauses the class;
-    /// more than becomes due works a backlog off.
+    /// At most this many core-seconds (at the highest frequency) per second: 0 pauses the class;
+    /// more than becomes due works off a backlog.
     CoreSecondsPerSecond(f64),
 }
 
@@ -70,8 +70,8 @@ impl Budget {
         self == Self::CoreSecondsPerSecond(0.0)
     }
 
-    /// The budget as a share of the rate at which the work becomes due, for those who can only
-    /// slow down what runs by itself: 1 where nothing is to be slowed.
+    /// The budget as a share of the rate at which the work becomes due, for knobs that can only
+    /// slow down what runs by itself: 1 if nothing is to be slowed.
     #[must_use]
     pub fn share_of(self, due_rate: Option<f64>) -> f64 {
         let Self::CoreSecondsPerSecond(rate) = self else { return 1.0 };
@@ -79,7 +79,7 @@ impl Budget {
         if rate == 0.0 {
             0.0
         } else {
-            // What is no number fails towards what runs by itself.
+            // A value that is not a number fails towards running undisturbed.
             due.map(|due| rate / due).filter(|&share| share >= 0.0).map_or(1.0, |s| s.min(1.0))
         }
     }
@@ -92,13 +92,27 @@ impl BackgroundAction {
     pub const PAUSED: Self =
         Self { budget: Budget::CoreSecondsPerSecond(0.0), priority: BackgroundPriority::Low };
 
-    /// So many core-seconds a second, behind clients.
+    /// This many core-seconds per second, behind clients.
     #[must_use]
     pub const fn of(core_s_per_s: f64) -> Self {
         Self {
             budget: Budget::CoreSecondsPerSecond(core_s_per_s),
             priority: BackgroundPriority::Low,
         }
+    }
+}
+
+/// By hand, for a law that keeps what it said last writes it over what it said before.
+impl Clone for Action {
+    fn clone(&self) -> Self {
+        let Self { groups, drives, background } = self;
+        Self { groups: groups.clone(), drives: *drives, background: background.clone() }
+    }
+
+    fn clone_from(&mut self, source: &Self) {
+        self.groups.clone_from(&source.groups);
+        self.drives = source.drives;
+        self.background.clone_from(&source.background);
     }
 }
 

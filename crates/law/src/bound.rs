@@ -1,4 +1,4 @@
-//! What latency is promised.
+//! Bounds on latency.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -9,11 +9,11 @@ use wattio_units::Seconds;
 /// A bound on latency.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Bound {
-    /// Of what.
+    /// The statistic.
     pub statistic: Statistic,
-    /// How much.
+    /// The limit.
     pub limit: Limit,
-    /// Over what time.
+    /// The scope.
     pub scope: Scope,
 }
 
@@ -26,7 +26,7 @@ pub enum Statistic {
     Quantile(f64),
 }
 
-/// How much is promised.
+/// The limit of a bound.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Limit {
     /// This share above what the same load has at full speed: 0.2 is 1.2 times as much.
@@ -39,13 +39,13 @@ pub enum Limit {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Scope {
-    /// In each of the law's windows.
+    /// Each of the law's windows.
     Window,
-    /// Over the whole run: a window may be over it where others are below.
+    /// The whole run: a window may exceed it if others stay below.
     Run,
 }
 
-/// Why a text is not a bound.
+/// Why a text is not a valid bound.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 #[error(
     "{text:?} is not a bound: {wrong}; write a statistic (mean, p50, p99, p99.9), a limit (a share over \
@@ -64,8 +64,8 @@ impl Bound {
         Self { statistic: Statistic::Mean, limit: Limit::Relative(share), scope: Scope::Run }
     }
 
-    /// The limit in microseconds of a load that has `full_speed_us` at full speed; `None` where
-    /// that has to be known and is not.
+    /// The limit in microseconds of a load that has `full_speed_us` at full speed; `None` if that
+    /// has to be known and is not.
     #[must_use]
     pub fn limit_us(&self, full_speed_us: Option<f64>) -> Option<f64> {
         match self.limit {
@@ -88,7 +88,7 @@ impl fmt::Display for Statistic {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Mean => f.write_str("mean"),
-            // Rounded to a millionth, for 0.999 * 100 is not 99.9.
+            // Rounded to a millionth, as 0.999 * 100 is not 99.9.
             Self::Quantile(q) => write!(f, "p{}", (q * 1e8).round() / 1e6),
         }
     }
@@ -121,7 +121,7 @@ impl FromStr for Statistic {
             Some(percent) if percent > 0.0 && percent < 100.0 => {
                 Ok(Self::Quantile(percent / 100.0))
             }
-            _ => Err(format!("{text:?} is no statistic")),
+            _ => Err(format!("{text:?} is not a statistic")),
         }
     }
 }
@@ -204,8 +204,8 @@ mod tests {
         let message = |text: &str| text.parse::<Bound>().unwrap_err().to_string();
         assert!(message("").contains("it is empty"));
         assert!(message("mean").contains("the limit is missing"));
-        assert!(message("median 20%").contains("\"median\" is no statistic"));
-        assert!(message("p100 20%").contains("no statistic"));
+        assert!(message("median 20%").contains("\"median\" is not a statistic"));
+        assert!(message("p100 20%").contains("not a statistic"));
         assert!(message("mean -20%").contains("allowed is 0.001 to 10"));
         assert!(message("mean nan").contains("allowed is 0.001 to 10"));
         assert!(message("p99 2 hours run").contains("write a statistic"));

@@ -9,7 +9,7 @@ pub struct LatencyHistogram {
 }
 
 impl LatencyHistogram {
-    /// Adds another one's requests. Edges that only one of them has are taken over as they are.
+    /// Adds another histogram's requests. Edges that only one of them has are kept.
     pub fn merge(&mut self, other: &Self) {
         if self.buckets.len() == other.buckets.len()
             && self.buckets.iter().zip(&other.buckets).all(|(a, b)| a.0 == b.0)
@@ -60,8 +60,8 @@ impl LatencyHistogram {
         reached.map(|bucket| bucket.0).filter(|edge| edge.is_finite())
     }
 
-    /// Requests that took longer than `limit_us`, as far as the buckets tell: those of the bucket
-    /// that holds the limit count by the part of it that lies above.
+    /// Requests that took longer than `limit_us`, estimated from the buckets: the bucket that holds
+    /// the limit counts by the part of it that lies above.
     #[must_use]
     pub fn requests_above(&self, limit_us: f64) -> f64 {
         let mut from = 0.0;

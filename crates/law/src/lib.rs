@@ -1,16 +1,15 @@
-//! What every control law sees, says and is wrapped in.
+//! The contract of control laws: what they see, what they decide, and the driver around them.
 //!
 //! A [`Law`] turns an [`Observation`] of the last window into an [`Action`]. It has no clock, does
-//! no I/O and starts no threads: the time that passed is handed in. [`Driver`] is the loop around
-//! a law (windows, alarms, staleness, limits, dwell, the account of the [`Bound`]s); the simulator,
-//! a live host and whatever else is governed are [`Plant`]s of the very same driver.
+//! no I/O and starts no threads: the time that passed is handed in. [`Driver`] is the loop around a
+//! law (windows, alarms, staleness, limits, dwell, the account of the [`Bound`]s); the simulator, a
+//! live host and whatever else is governed are [`Plant`]s of the same driver.
 
 mod account;
 mod action;
 mod bound;
 mod driver;
 mod histogram;
-mod holding;
 mod limits;
 mod observation;
 mod plant;
@@ -30,25 +29,25 @@ pub use scripted::Scripted;
 
 use wattio_units::Seconds;
 
-/// What a law can tell of its last step: for the driver, status pages and metrics.
+/// A law's account of its last step, for the driver, status pages and metrics.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Insight {
     /// Why the action is what it is.
     pub reason: &'static str,
-    /// What the law is doing, in its own words (one of [`Law::modes`]), for laws that tell.
+    /// The law's mode (one of [`Law::modes`]), for laws that have modes.
     pub mode: Option<&'static str>,
     /// The mean latency in microseconds that the load would have at full speed.
     pub baseline_us: Option<f64>,
     /// The same for the quantile of the law's first bound on one.
     pub baseline_us_tail: Option<f64>,
-    /// The mean latency in microseconds that shall not be exceeded.
+    /// The mean latency in microseconds that must not be exceeded.
     pub bound_us: Option<f64>,
     /// `(latency - baseline) / baseline` of the last window.
     pub loss: Option<f64>,
-    /// Whether latency is steered within its bounds in the window to come. A server that idles or
-    /// that learns at full speed has nothing to keep.
+    /// Whether latency is controlled to stay within its bounds in the window to come; not so while
+    /// the server idles or the law learns at full speed.
     pub bound_in_force: bool,
-    /// Whether the window to come is at full speed so that it teaches what full speed is like.
+    /// Whether the window to come is at full speed in order to learn its latency.
     pub is_learning: bool,
 }
 
@@ -74,44 +73,43 @@ pub struct Watch {
     pub span: Seconds,
     /// How often it is judged.
     pub every: Seconds,
-    /// Whether the law learns from looks at full speed, too, where there is nothing that it could be
-    /// asked to give back.
+    /// Whether the law also learns from looks at full speed, where there is nothing to speed up.
     pub at_full_speed: bool,
 }
 
 /// A control law: observations in, actions out.
 pub trait Law: Send {
-    /// Decides what the server shall do after a window of length `dt`.
+    /// Decides what the server should do after a window of length `dt`.
     fn step(&mut self, observation: &Observation, dt: Seconds) -> Action;
 
     /// The length of window that the law wants to be stepped with.
     fn period(&self) -> Seconds;
 
-    /// Whether what it says follows from the latency and the core groups of the last observation
-    /// alone, so that a plant where these come again may let windows pass without asking it.
+    /// Whether its action depends only on the latency and the core groups of the last observation,
+    /// so that a plant in which these repeat may skip windows without stepping it.
     fn is_memoryless(&self) -> bool {
         false
     }
 
-    /// How requests shall be watched until the next step; `None`: they need not be.
+    /// How requests should be watched until the next step; `None`: they need not be.
     fn watch(&self) -> Option<Watch> {
         None
     }
 
-    /// Takes in a look between two steps, made because the law watches: how requests came within
-    /// the window.
+    /// Takes in a glimpse between two steps, made because the law watches: how requests arrived
+    /// within the window.
     fn glance(&mut self, seen: &Glimpse) {
         let _ = seen;
     }
 
     /// Whether what was seen over the last [`Watch::span`] (less after a step, more where the
-    /// source tells less often) is reason to be stepped at once.
+    /// source tells less often) is a reason to step at once.
     fn is_alarming(&self, seen: &Glimpse) -> bool {
         let _ = seen;
         false
     }
 
-    /// What the law can tell of its last step.
+    /// The law's account of its last step.
     fn insight(&self) -> Insight {
         Insight::default()
     }
@@ -121,12 +119,12 @@ pub trait Law: Send {
         &[]
     }
 
-    /// The bounds that the law steers by; empty for laws that know no latency.
+    /// The bounds that the law keeps; empty for laws that ignore latency.
     fn bounds(&self) -> Vec<Bound> {
         Vec::new()
     }
 
-    /// Steers by these bounds from the next step on; laws that know no latency ignore them.
+    /// Keeps these bounds from the next step on; laws that ignore latency ignore them.
     fn set_bounds(&mut self, bounds: &[Bound]) {
         let _ = bounds;
     }
@@ -165,10 +163,10 @@ impl<L: Law + ?Sized> Law for Box<L> {
     }
 }
 
-/// The law that always says the same: sweeps and hand-made settings.
+/// The law with a constant action: for sweeps and manual settings.
 #[derive(Clone, Debug)]
 pub struct Fixed {
-    /// What it says.
+    /// The action.
     pub action: Action,
     /// How often it is asked.
     pub period: Seconds,
@@ -189,9 +187,9 @@ impl Law for Fixed {
 /// The law that follows a plan made beforehand: what the oracle found.
 #[derive(Clone, Debug)]
 pub struct Schedule {
-    /// What it says until when, in seconds since the start.
+    /// The actions, each until a time in seconds since the start.
     pub plan: Vec<(Seconds, Action)>,
-    /// What it says afterwards.
+    /// The action afterwards.
     pub last: Action,
     /// How often it is asked.
     pub period: Seconds,
@@ -202,7 +200,7 @@ pub struct Schedule {
 impl Law for Schedule {
     fn step(&mut self, _: &Observation, dt: Seconds) -> Action {
         self.elapsed = self.elapsed + dt;
-        // Half a period of tolerance, so that a boundary is met by the step that falls on it.
+        // Half a period of tolerance, so that the step that falls on a boundary takes it.
         let now = self.elapsed + self.period * 0.5;
         let at = self.plan.partition_point(|&(until, _)| until < now);
         self.plan.get(at).map_or_else(|| self.last.clone(), |(_, action)| action.clone())

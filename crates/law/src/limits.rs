@@ -1,6 +1,6 @@
 //! What an action may ask for.
 
-use crate::action::{Action, BackgroundAction, Budget, DriveAction, GroupAction};
+use crate::action::{Action, Budget, DriveAction, GroupAction};
 use wattio_units::{Hertz, Seconds, Watts};
 
 /// The limits of one core group.
@@ -8,19 +8,20 @@ use wattio_units::{Hertz, Seconds, Watts};
 pub struct GroupLimits {
     /// The fewest cores that may stay on.
     pub cores_min: u32,
-    /// All cores of the group.
+    /// The number of cores in the group.
     pub cores_max: u32,
     /// The lowest frequency.
     pub frequency_min: Hertz,
     /// The highest frequency.
     pub frequency_max: Hertz,
-    /// The frequencies that the cores can run at, ascending; empty where any within the limits is.
+    /// The frequencies that the cores can run at, ascending; empty if any within the limits will
+    /// do.
     pub frequency_steps: Vec<Hertz>,
     /// Whether a core without a task sleeps and draws little; taking it off then saves little.
     pub idle_cores_sleep: bool,
-    /// What a core draws, where that is known: ascending by frequency.
+    /// What a core draws, if known: ascending by frequency.
     pub power: Vec<CorePower>,
-    /// The share of a task's time that scales with `1 / frequency`, where that is known.
+    /// The share of a task's time that scales with `1 / frequency`, if known.
     pub frequency_bound_share: Option<f64>,
 }
 
@@ -29,9 +30,9 @@ pub struct GroupLimits {
 pub struct CorePower {
     /// The frequency.
     pub frequency: Hertz,
-    /// With a task.
+    /// While running a task.
     pub running: Watts,
-    /// On, and without one.
+    /// While on, without a task.
     pub idle: Watts,
 }
 
@@ -40,21 +41,20 @@ pub struct CorePower {
 pub struct DriveSleep {
     /// How many drives there are: each is woken by itself, by a request of its own.
     pub count: u32,
-    /// What all of them together draw less in it than awake and without a request, where that is
-    /// known.
+    /// What all of them together save in it against being awake without a request, if known.
     pub saves: Option<Watts>,
-    /// What the request that ends it waits, at most.
+    /// The longest that the request that ends it waits.
     pub wake: Seconds,
     /// Time without a request after which they enter it by themselves.
     pub after: Seconds,
 }
 
-/// What may be asked of a server.
+/// The limits of a server.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Limits {
     /// One entry for each core group.
     pub groups: Vec<GroupLimits>,
-    /// How the drives sleep, where that is known.
+    /// How the drives sleep, if known.
     pub drives: Option<DriveSleep>,
     /// How long cores take to come on.
     pub gate_on: Seconds,
@@ -73,13 +73,13 @@ impl GroupLimits {
         GroupAction { cores: self.cores_min, frequency: self.frequency_min }
     }
 
-    /// The nearest permitted setting that is no slower than `wanted`, where there is one. A
-    /// frequency that is not a number fails towards full speed.
+    /// The nearest permitted setting that is no slower than `wanted`, if there is one. A frequency
+    /// that is not a number fails towards full speed.
     #[must_use]
     pub fn clamp(&self, wanted: GroupAction) -> GroupAction {
         let asked = if wanted.frequency.0.is_nan() { self.frequency_max } else { wanted.frequency };
         let within = asked.0.clamp(self.frequency_min.0, self.frequency_max.0);
-        // A hair of tolerance, so that a step computed as 0.3 * 2.6 GHz is met by its own value.
+        // Rounding tolerance, so that a step computed as 0.3 * 2.6 GHz matches itself.
         let reached = |step: &&Hertz| step.0 >= within * (1.0 - 1e-9);
         let frequency = self.frequency_steps.iter().find(reached).copied().unwrap_or(Hertz(within));
         GroupAction { cores: wanted.cores.clamp(self.cores_min, self.cores_max), frequency }
@@ -87,7 +87,7 @@ impl GroupLimits {
 }
 
 impl Limits {
-    /// Of groups alone: nothing is known of the drives, and cores come on at once.
+    /// Limits of groups alone: nothing is known of the drives, and cores come on at once.
     #[must_use]
     pub const fn of(groups: Vec<GroupLimits>) -> Self {
         Self { groups, drives: None, gate_on: Seconds(0.0) }
@@ -103,25 +103,37 @@ impl Limits {
         }
     }
 
-    /// The nearest permitted action. A budget that is no number is none. Groups that the action does not name run at full speed.
+    /// The nearest permitted action. A budget that is not a number is dropped. Groups that the
+    /// action does not name run at full speed.
     #[must_use]
     pub fn clamp(&self, wanted: &Action) -> Action {
-        let groups = self.groups.iter().enumerate().map(|(at, limits)| {
-            wanted.groups.get(at).map_or_else(|| limits.full(), |&group| limits.clamp(group))
-        });
-        let background = wanted.background.iter().map(|&class| match class.budget {
-            Budget::CoreSecondsPerSecond(rate) if !(rate.is_finite() && rate >= 0.0) => {
-                BackgroundAction { budget: Budget::AsDue, ..class }
+        self.clamped(wanted.clone())
+    }
+
+    /// The same of an action that is given away.
+    #[must_use]
+    pub fn clamped(&self, mut wanted: Action) -> Action {
+        wanted.groups.truncate(self.groups.len());
+        for (group, limits) in wanted.groups.iter_mut().zip(&self.groups) {
+            *group = limits.clamp(*group);
+        }
+        let unnamed = self.groups.iter().skip(wanted.groups.len());
+        wanted.groups.extend(unnamed.map(GroupLimits::full));
+        for class in &mut wanted.background {
+            if let Budget::CoreSecondsPerSecond(rate) = class.budget
+                && !(rate.is_finite() && rate >= 0.0)
+            {
+                class.budget = Budget::AsDue;
             }
-            _ => class,
-        });
-        Action { groups: groups.collect(), drives: wanted.drives, background: background.collect() }
+        }
+        wanted
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::BackgroundAction;
     use proptest::prelude::*;
 
     fn limits() -> GroupLimits {

@@ -4,7 +4,8 @@ use crate::histogram::LatencyHistogram;
 use std::sync::Arc;
 use wattio_units::{Hertz, Seconds, Watts};
 
-/// Everything a law sees of the window that just ended. What a source cannot tell is absent.
+/// Everything a law sees of the window that just ended. Values that a source does not know are
+/// absent.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Observation {
     /// What clients experienced; `None` when the source is silent or its sample too old. A live
@@ -27,7 +28,7 @@ pub struct LatencyObservation {
     pub requests: u64,
     /// Their mean latency in microseconds; `None` when there were none.
     pub latency_us_mean: Option<f64>,
-    /// How their latencies spread.
+    /// The distribution of their latencies.
     pub histogram: Option<LatencyHistogram>,
     /// Their mean size in bytes.
     pub bytes_mean: Option<f64>,
@@ -41,12 +42,12 @@ pub struct LatencyObservation {
     pub age: Seconds,
 }
 
-/// Requests that have arrived and are not answered.
+/// Requests that have arrived and are not answered yet.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct InFlight {
     /// How many there are.
     pub requests: u64,
-    /// How long the oldest one has been waiting; `None` where there is none or nobody knows.
+    /// How long the oldest one has been waiting; `None` if there is none or it is unknown.
     pub oldest: Option<Seconds>,
 }
 
@@ -87,7 +88,7 @@ pub struct BackgroundObservation {
 const LATENCY_US_MAX: f64 = 1e12;
 
 impl LatencyObservation {
-    /// Nothing completed, nothing more is known.
+    /// Nothing completed, nothing else known.
     #[must_use]
     pub fn quiet(age: Seconds) -> Self {
         Self {
@@ -102,8 +103,8 @@ impl LatencyObservation {
         }
     }
 
-    /// Whether the sample says how clients fare: it counted no request, or has a mean latency that
-    /// can be one. A sample that does not is as good as missing.
+    /// Whether the sample is usable: it counted no request, or has a plausible mean latency. Any
+    /// other sample counts as missing.
     #[must_use]
     pub fn is_plausible(&self) -> bool {
         let possible = |mean_us: f64| mean_us > 0.0 && mean_us <= LATENCY_US_MAX;
@@ -139,7 +140,7 @@ impl GroupObservation {
 }
 
 impl BackgroundObservation {
-    /// Whether every amount can be one.
+    /// Whether every amount is plausible.
     #[must_use]
     pub fn is_plausible(&self) -> bool {
         let possible = |core_s: f64| core_s.is_finite() && core_s >= 0.0;

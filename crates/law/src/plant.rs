@@ -6,39 +6,39 @@ use wattio_units::Seconds;
 
 /// A server that a law governs.
 ///
-/// A plant neither cuts windows nor judges what it measures: it goes on, tells what it sees, and
-/// does what it is told. All else is the [`crate::Driver`]'s, and so the same for every plant.
+/// A plant neither cuts windows nor judges what it measures: it advances, reports what it sees, and
+/// applies actions. All else is the [`crate::Driver`]'s, and so the same for every plant.
 pub trait Plant {
-    /// Why it cannot go on.
+    /// Why it cannot advance.
     type Error;
 
-    /// Goes on until `until`, on the clock that the driver was started with. A simulation runs to
+    /// Advances to `until`, on the clock that the driver was started with. A simulation runs to
     /// that time; a host, whose time passes by itself, takes in what happened until then.
     ///
     /// # Errors
-    /// When it cannot go on at all. A source that fails is no such thing: see [`Seen::forced`].
+    /// When it cannot advance at all. A failing source is not an error here: see [`Seen::forced`].
     fn advance(&mut self, until: Duration) -> Result<Glimpse, Self::Error>;
 
-    /// What happened since the last call, a window of length `dt` that an alarm closed or not.
+    /// What happened since the last call, over a window of length `dt`; `alarm` tells whether an
+    /// alarm closed it.
     fn observe(&mut self, dt: Seconds, alarm: bool) -> Seen;
 
-    /// Puts an action into force; answers what is in force now, which is full speed where the
+    /// Puts an action into force; returns what is in force now, which is full speed where the
     /// action could not be brought about.
     fn apply(&mut self, action: &Action) -> Action;
 
-    /// How often there is something new to see, where that is known: looking more often is in
-    /// vain.
+    /// How often there is something new to see, if known; looking more often is pointless.
     fn interval(&self) -> Option<Seconds> {
         None
     }
 }
 
-/// What a plant tells between two steps of the law: what happened since the last look.
+/// What a plant reports between two steps of the law: what happened since the last look.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Glimpse {
-    /// The time that it tells of.
+    /// The time it covers.
     pub span: Seconds,
-    /// Requests that arrived, where that is known.
+    /// Requests that arrived, if known.
     pub arrived: Option<u64>,
     /// Requests that completed.
     pub completed: u64,
@@ -46,18 +46,17 @@ pub struct Glimpse {
     pub latency_us_mean: Option<f64>,
     /// The requests under way now.
     pub in_flight: Option<InFlight>,
-    /// Whether there is something to step with: a sample of the running window, trouble, or a
-    /// sample that is overdue.
+    /// Whether the law can be stepped: there is a sample of the running window, a problem, or a
+    /// sample is overdue.
     pub is_ready: bool,
 }
 
 /// A window as the plant saw it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Seen {
-    /// What the law shall see.
+    /// What the law should see.
     pub observation: Observation,
-    /// Why full speed must follow whatever the law says, where that is so: a source that fails, a
-    /// guard, a pause.
+    /// Why full speed must follow regardless of the law, if so: a failing source, a guard, a pause.
     pub forced: Option<String>,
 }
 
@@ -80,7 +79,7 @@ impl Glimpse {
         }
     }
 
-    /// Requests that arrived, or where nobody knows, that completed.
+    /// Requests that arrived, or if unknown, that completed.
     #[must_use]
     pub fn offered(&self) -> u64 {
         self.arrived.unwrap_or(self.completed)

@@ -1,4 +1,4 @@
-//! A plant that shows what it is told to: for tests of laws and of whatever drives them.
+//! A scripted plant for tests of laws and of drivers.
 
 use crate::{Action, Glimpse, LatencyObservation, Observation, Plant, Seen};
 use std::collections::VecDeque;
@@ -6,12 +6,12 @@ use std::convert::Infallible;
 use std::time::Duration;
 use wattio_units::Seconds;
 
-/// Shows one observation after the other, and keeps what was applied.
+/// Plays one observation after the other, and records the actions applied.
 #[derive(Debug)]
 pub struct Scripted {
-    /// What the next windows are; the last one is shown again and again.
+    /// The next windows; the last one repeats.
     pub windows: VecDeque<Observation>,
-    /// What the next looks tell; a quiet, ready one after the last.
+    /// The next glimpses; a quiet, ready one after the last.
     pub looks: VecDeque<Glimpse>,
     /// Why full speed is forced in the next window.
     pub forced: Option<String>,
@@ -21,7 +21,7 @@ pub struct Scripted {
 }
 
 impl Scripted {
-    /// Shows these windows.
+    /// Plays these windows.
     #[must_use]
     pub fn new(windows: impl IntoIterator<Item = Observation>) -> Self {
         Self {

@@ -16,16 +16,16 @@ pub struct Fitter {
     windows: VecDeque<Window>,
     since_fit: usize,
     error_max: f64,
-    /// Share of a request's time on a core that scales with `1/f`: assumed, or of a power model.
+    /// Share of a request's time on a core that scales with `1/f`: assumed, or from a power model.
     frequency_bound_share: f64,
     frequencies_max: Vec<Hertz>,
     model: Result<HostModel, NoModel>,
 }
 
-/// What the model says of one window.
+/// The model's prediction for one window.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Forecast {
-    /// Latency at the asked setting over that at full speed.
+    /// Latency at the setting asked for over that at full speed.
     pub stretch: f64,
     /// Predicted latency at full speed in microseconds.
     pub full_speed_us: f64,
@@ -66,7 +66,8 @@ impl Fitter {
         }
     }
 
-    /// What the model says of `action` and of `full` speed under a load; `None` without a model.
+    /// The model's prediction for `action` and for `full` speed under a load; `None` without a
+    /// model.
     #[must_use]
     pub fn forecast(&self, rate: f64, full: &Action, action: &Action) -> Option<Forecast> {
         let model = self.model.as_ref().ok()?;

@@ -33,8 +33,8 @@ pub struct Demand {
 pub struct HostModel {
     /// The work of each group.
     pub demands: Vec<Demand>,
-    /// What a request takes outside the queues, in microseconds, at no load and for each request
-    /// per second more.
+    /// Time of a request outside the queues, in microseconds: at no load, and the increase for each
+    /// request per second.
     pub latency_us_base: f64,
     /// See `latency_us_base`.
     pub latency_us_per_rate: f64,
@@ -71,7 +71,7 @@ pub enum NoModel {
         /// Windows in all.
         all: usize,
     },
-    /// The model does not say what was measured.
+    /// The model does not match what was measured.
     #[error(
         "the fitted model is off by {:.0} % (median over {windows} windows kept out of the fit), {:.0} % is allowed",
         error_median * 100.0,
@@ -80,14 +80,16 @@ pub enum NoModel {
     Poor {
         /// The median error.
         error_median: f64,
-        /// What is allowed.
+        /// The error that is allowed.
         allowed: f64,
-        /// Windows it was measured on.
+        /// Windows on which it was measured, none of which was fitted.
         windows: usize,
+        /// Windows that were fitted.
+        fitted: usize,
     },
 }
 
-/// What a setting would give.
+/// The prediction for a setting.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Prediction {
     /// Mean latency in microseconds.
@@ -98,11 +100,11 @@ pub struct Prediction {
 
 /// Windows that a fit needs.
 pub const WINDOWS_MIN: usize = 40;
-/// Every so manieth window is kept out of the fit.
+/// One window in this many is kept out of the fit.
 const KEPT_OUT: usize = 5;
-/// Busier windows teach nothing.
+/// Busier windows are not used for fitting.
 const UTILISATION_MAX: f64 = 0.95;
-/// A queue is not believed to be fuller than this.
+/// Predictions cap utilisation at this.
 const LOAD_MAX: f64 = 0.995;
 
 impl HostModel {
@@ -152,7 +154,8 @@ impl HostModel {
         if error_median <= error_max {
             Ok(model)
         } else {
-            Err(NoModel::Poor { error_median, allowed: error_max, windows: held.len() })
+            let (windows, fitted) = (held.len(), fitted.len());
+            Err(NoModel::Poor { error_median, allowed: error_max, windows, fitted })
         }
     }
 
@@ -187,7 +190,7 @@ impl HostModel {
         model
     }
 
-    /// What `rate` requests per second would meet with `groups` of (cores, frequency over the
+    /// What `rate` requests per second would experience with `groups` of (cores, frequency over the
     /// highest), where `frequency_bound_share` of a task's time scales with `1/f`.
     #[must_use]
     pub fn predict(
@@ -246,8 +249,8 @@ impl Sums {
         })
     }
 
-    /// `y = a + b x` where both are at least 0, for neither work nor time is negative; `None` too
-    /// where `x` hardly varies and tells no slope.
+    /// `y = a + b x` with both at least 0, as neither work nor time is negative; `None` also if `x`
+    /// hardly varies, which gives no slope.
     fn line(&self) -> Option<(f64, f64)> {
         let spread = self.n * self.xx - self.x * self.x;
         let slope = (self.n * self.xy - self.x * self.y) / spread;

@@ -24,8 +24,8 @@ pub struct Station {
     pub slice_left_s: f64,
 }
 
-/// Clients' load is not believed to be nearer to 1 in a state of equilibrium: beyond it the queue
-/// grows for as long as the load lasts.
+/// In equilibrium the clients' load is capped at this; beyond it the queue grows for as long as the
+/// load lasts.
 const LOAD_MAX: f64 = 0.95;
 
 impl Station {
@@ -67,13 +67,13 @@ impl Station {
     }
 }
 
-/// Erlang's waiting probability from his loss probability.
+/// Erlang's waiting probability, by way of the loss probability.
 #[inline]
 fn waiting(blocked: f64, load: f64) -> f64 {
     if load < 1.0 { blocked / (1.0 - load * (1.0 - blocked)) } else { 1.0 }
 }
 
-/// The probability that who comes to `cores` cores with `offered` cores' worth of work has to wait
+/// The probability that a task has to wait at `cores` cores with `offered` cores' worth of work
 /// (Erlang C); 1 from saturation on.
 #[must_use]
 pub fn erlang_c(cores: u32, offered: f64) -> f64 {

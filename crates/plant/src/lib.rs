@@ -18,12 +18,12 @@ pub use power_model::{Coefficient, CorePoint, Origin, PowerModel};
 pub use server::{GROUPS_MAX, Server};
 
 /// The PACER document's storage server, as calibrated from its Table I and sections III, V.
-pub const DORADO6000: &str = include_str!("../../../servers/dorado6000.toml");
+pub const DORADO6000: &str = include_str!("../servers/dorado6000.toml");
 /// A small x86 server with NVMe drives.
-pub const SMALL: &str = include_str!("../../../servers/small.toml");
+pub const SMALL: &str = include_str!("../servers/small.toml");
 
 /// The power model of a host without a meter: assumed, for orders of magnitude.
-pub const ASSUMED_POWER_MODEL: &str = include_str!("../../../servers/assumed-power-model.toml");
+pub const ASSUMED_POWER_MODEL: &str = include_str!("../servers/assumed-power-model.toml");
 
 /// The descriptions that come with wattio: name and TOML text.
 pub const BUILT_IN: [(&str, &str); 2] = [("dorado6000", DORADO6000), ("small", SMALL)];

@@ -9,7 +9,9 @@ use std::fs::OpenOptions;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
-use wattio_governor::{Address, Assignment, FileStore, Hands, Note, Restored, Saved, Target};
+use wattio_governor::{
+    Address, Assignment, FileStore, Note, RestorableWriter, Restored, Saved, Target,
+};
 use wattio_host::lock::Lock;
 use wattio_host::power::sampler::{Sampled, Sampler};
 use wattio_host::power::{Meter, Meters};
@@ -20,7 +22,7 @@ create_exception!(
     wattio._core,
     HostError,
     PyException,
-    "The host lacks what was asked of it, or says no: which place, what it said, what would do."
+    "The host lacks what was asked for, or refuses: which place, why, and how to fix it."
 );
 
 /// By whom the snapshot says that a place was written to.
@@ -51,7 +53,7 @@ pub fn power_meters(py: Python<'_>, root: PathBuf) -> PyResult<Vec<Bound<'_, PyD
         let dict = PyDict::new(py);
         dict.set_item("name", meter.name)?;
         dict.set_item("what", meter.what)?;
-        dict.set_item("trouble", meter.trouble)?;
+        dict.set_item("trouble", meter.problem)?;
         Ok(dict)
     };
     found.into_iter().map(told).collect()
@@ -121,8 +123,8 @@ impl PowerSampler {
 
     fn fates(&self) -> Vec<(i64, u64, Option<String>)> {
         let sampler = open(&self.0);
-        let fates = sampler.fates().iter();
-        fates.map(|fate| (fate.newest_ns(), fate.missed(), fate.failure())).collect()
+        let statuses = sampler.statuses().iter();
+        statuses.map(|status| (status.newest_ns(), status.missed(), status.failure())).collect()
     }
 
     fn stop(&self, py: Python<'_>) {
@@ -133,9 +135,9 @@ impl PowerSampler {
 /// Places of the host that are written to, and put back.
 #[pyclass(frozen)]
 pub struct HeldKnobs {
-    hands: Mutex<Hands>,
+    writer: Mutex<RestorableWriter>,
     restored_at_open: Vec<String>,
-    /// Goes after the hands, which restore.
+    /// Dropped after the writer, which restores.
     _locks: (Lock, Option<Lock>),
 }
 
@@ -150,10 +152,10 @@ impl HeldKnobs {
         let lock = Lock::take(folder.unwrap_or(Path::new("."))).map_err(refused)?;
         let host_lock = Lock::take_host(&root).map_err(refused)?;
         let store = Box::new(FileStore::new(snapshot_path));
-        let opened = py.detach(|| Hands::open(Box::new(machine), store, &boot_id));
-        let (hands, earlier) = opened.map_err(refused)?;
+        let opened = py.detach(|| RestorableWriter::open(Box::new(machine), store, &boot_id));
+        let (writer, earlier) = opened.map_err(refused)?;
         let restored_at_open = told(&earlier)?;
-        Ok(Self { hands: hands.into(), restored_at_open, _locks: (lock, host_lock) })
+        Ok(Self { writer: writer.into(), restored_at_open, _locks: (lock, host_lock) })
     }
 
     #[getter]
@@ -163,16 +165,16 @@ impl HeldKnobs {
 
     fn read(&self, py: Python<'_>, address: &str) -> PyResult<String> {
         let address = parsed(address)?;
-        py.detach(|| open(&self.hands).look().read(&address)).map_err(refused)
+        py.detach(|| open(&self.writer).look().read(&address)).map_err(refused)
     }
 
     fn write(&self, py: Python<'_>, address: &str, value: &str) -> PyResult<()> {
         let address = parsed(address)?;
-        py.detach(|| write(&mut open(&self.hands), &address, value)).map_err(HostError::new_err)
+        py.detach(|| write(&mut open(&self.writer), &address, value)).map_err(HostError::new_err)
     }
 
     fn restore(&self, py: Python<'_>) -> PyResult<Vec<String>> {
-        let restored = py.detach(|| open(&self.hands).restore()).map_err(refused)?;
+        let restored = py.detach(|| open(&self.writer).restore()).map_err(refused)?;
         told(&restored)
     }
 
@@ -190,32 +192,33 @@ fn parsed(text: &str) -> PyResult<Address> {
     match text.split_once(':') {
         Some((scheme, rest)) if !scheme.is_empty() => Ok(Address::new(scheme, rest)),
         _ => {
-            let message = "is no address: it is a scheme and a place, such as file:/sys/...";
+            let message =
+                "is not an address: it must be a scheme and a place, such as file:/sys/...";
             Err(Fault::new(format!("{text:?} {message}")).into())
         }
     }
 }
 
 /// Writes a value, and says why where it does not stand there afterwards.
-fn write(hands: &mut Hands, address: &Address, value: &str) -> Result<(), String> {
+fn write(writer: &mut RestorableWriter, address: &Address, value: &str) -> Result<(), String> {
     let target = Target::Set(value.to_owned());
     let assignment = Assignment { address: address.clone(), target, endangers: Vec::new() };
-    let applied = hands.apply(KNOB, &[assignment]);
+    let applied = writer.apply(KNOB, &[assignment]);
     if let Some(note) = applied.notes.into_iter().next() {
         return Err(match note {
             Note::Failed { message, .. } => message,
             Note::Foreign { address, written, found, .. } => format!(
-                "{address} was set to {written:?} and is now {found:?}: somebody else's, left alone \
-                 from now on"
+                "{address} was set to {written:?} and is now {found:?}: somebody else changed it, \
+                 and it is left alone from now on"
             ),
         });
     }
     // Nothing is written to a place that is gone, or that was left to somebody else before.
-    let found = hands.look().read(address).map_err(|error| error.to_string())?;
-    if hands.look().took(address, value, &found) {
+    let found = writer.look().read(address).map_err(|error| error.to_string())?;
+    if writer.look().took(address, value, &found) {
         return Ok(());
     }
-    Err(format!("{address} is {found:?} and was left to somebody else, who changed it"))
+    Err(format!("{address} is {found:?} because somebody else changed it, and was left alone"))
 }
 
 /// The places that were put back; an error where some could not be.
@@ -227,7 +230,7 @@ fn told(restored: &Restored) -> PyResult<Vec<String>> {
     let left = restored.left.iter().map(|left| {
         format!(
             "not restored: {}; it should be {:?}; by hand: {}",
-            left.message, left.saved.value, left.mend
+            left.message, left.saved.value, left.restore_command
         )
     });
     Err(HostError::new_err(left.collect::<Vec<_>>().join("\n")))

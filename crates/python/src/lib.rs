@@ -295,7 +295,7 @@ mod core {
         })
     }
 
-    /// Writes a trace in another form; returns the number of records.
+    /// Writes a trace in another format; returns the number of records.
     #[pyfunction]
     #[pyo3(signature = (
         source, target, form, rate_scale=1.0, time_scale=1.0, progress=None, format=None,

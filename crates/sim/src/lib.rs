@@ -12,6 +12,7 @@
 mod background;
 mod drive;
 mod engine;
+mod event;
 mod group;
 mod histograms;
 mod load;

@@ -8,9 +8,9 @@ use std::marker::PhantomData;
 /// Simulated time in nanoseconds since the start of the run.
 pub type Nanoseconds = u64;
 
-/// Something that happens at a time.
+/// An event and its time.
 #[derive(Clone, Copy, Debug)]
-pub struct Event<W> {
+pub struct Scheduled<W> {
     /// When.
     pub at: Nanoseconds,
     /// What.
@@ -76,12 +76,12 @@ impl<W: Packed> EventQueue<W> {
 
     /// Takes the earliest event.
     #[inline]
-    pub fn next(&mut self) -> Option<Event<W>> {
+    pub fn next(&mut self) -> Option<Scheduled<W>> {
         if self.hole {
             self.close_hole();
         }
         self.hole = self.nodes > 0;
-        self.hole.then(|| Event { at: self.root.at, what: W::unpack(self.root.what) })
+        self.hole.then(|| Scheduled { at: self.root.at, what: W::unpack(self.root.what) })
     }
 
     /// How many events are pending.
@@ -256,7 +256,7 @@ mod tests {
             let (mut queue, mut textbook) = (EventQueue::new(), Textbook::default());
             for (number, (step, at)) in steps.into_iter().enumerate() {
                 if step < 2 {
-                    let next = queue.next().map(|event: Event<u64>| (event.at, event.what));
+                    let next = queue.next().map(|event: Scheduled<u64>| (event.at, event.what));
                     prop_assert_eq!(next, textbook.next());
                 } else {
                     queue.schedule(at, number as u64);

@@ -1,6 +1,6 @@
 //! The clients: when the next request comes and what it is.
 
-use crate::engine::What;
+use crate::event::Event;
 use crate::load::{Load, LoadError, Pattern, Phase, SPAN_S_MAX, Senders, TraceSource};
 use crate::queue::{EventQueue, Nanoseconds};
 use rand::{Rng, RngExt, SeedableRng};
@@ -121,13 +121,13 @@ impl Sender {
     }
 
     /// Schedules the first request and the first change of phase.
-    pub fn begin(&mut self, queue: &mut EventQueue<What>) {
+    pub fn begin(&mut self, queue: &mut EventQueue<Event>) {
         match &mut self.source {
             Source::Phases(phases) => phases.enter(0, &self.shape, &mut self.rng, queue),
             Source::Trace(trace) => match trace.next {
                 Some(record) => {
                     trace.offset_ns = record.time_ns;
-                    queue.schedule(0, What::Arrival { epoch: 0 });
+                    queue.schedule(0, Event::Arrival { epoch: 0 });
                 }
                 None => trace.exhausted_at = Some(0),
             },
@@ -135,7 +135,7 @@ impl Sender {
     }
 
     /// Enters the next phase.
-    pub fn next_phase(&mut self, now: Nanoseconds, queue: &mut EventQueue<What>) {
+    pub fn next_phase(&mut self, now: Nanoseconds, queue: &mut EventQueue<Event>) {
         if let Source::Phases(phases) = &mut self.source {
             phases.at += 1;
             phases.enter(now, &self.shape, &mut self.rng, queue);
@@ -149,7 +149,7 @@ impl Sender {
         &mut self,
         epoch: u32,
         now: Nanoseconds,
-        queue: &mut EventQueue<What>,
+        queue: &mut EventQueue<Event>,
     ) -> Result<Option<Arrival>, LoadError> {
         match &mut self.source {
             Source::Phases(phases) => {
@@ -181,16 +181,16 @@ impl Sender {
 
     /// A client has its answer at `at`, and may send again.
     #[inline]
-    pub fn answered(&mut self, at: Nanoseconds, queue: &mut EventQueue<What>) {
+    pub fn answered(&mut self, at: Nanoseconds, queue: &mut EventQueue<Event>) {
         let Source::Phases(phases) = &mut self.source else { return };
         if phases.senders == Senders::Open {
             return;
         }
         if phases.unlimited() {
-            queue.schedule(at, What::Resend);
+            queue.schedule(at, Event::Resend);
         } else if phases.waiting > 0 {
             phases.waiting -= 1;
-            queue.schedule(at, What::Resend);
+            queue.schedule(at, Event::Resend);
         } else {
             phases.outstanding -= 1;
         }
@@ -247,13 +247,13 @@ impl Phases {
         now: Nanoseconds,
         shape: &Shape,
         rng: &mut Xoshiro256PlusPlus,
-        queue: &mut EventQueue<What>,
+        queue: &mut EventQueue<Event>,
     ) {
         let phase = self.phases[self.at];
         self.epoch += 1;
         self.thresholds = shape.thresholds(&phase.pattern);
         if self.at + 1 < self.phases.len() {
-            queue.schedule(self.ends[self.at], What::NextPhase);
+            queue.schedule(self.ends[self.at], Event::NextPhase);
         }
         match phase.iops {
             Some(rate) if rate > 0.0 => {
@@ -266,7 +266,7 @@ impl Phases {
                 self.waiting = 0;
                 for _ in self.outstanding..clients {
                     self.outstanding += 1;
-                    queue.schedule(now, What::Resend);
+                    queue.schedule(now, Event::Resend);
                 }
             }
         }
@@ -277,11 +277,11 @@ impl Phases {
         &mut self,
         now: Nanoseconds,
         rng: &mut Xoshiro256PlusPlus,
-        queue: &mut EventQueue<What>,
+        queue: &mut EventQueue<Event>,
     ) {
         let exponential: f64 = rng.sample(Exp1);
         let gap_ns = (exponential * self.gap_ns_mean).min(1e18) as u64;
-        queue.schedule(now + gap_ns, What::Arrival { epoch: self.epoch });
+        queue.schedule(now + gap_ns, Event::Arrival { epoch: self.epoch });
     }
 
     #[inline]
@@ -305,7 +305,7 @@ impl Trace {
         now: Nanoseconds,
         shape: &Shape,
         rng: &mut Xoshiro256PlusPlus,
-        queue: &mut EventQueue<What>,
+        queue: &mut EventQueue<Event>,
     ) -> Result<Option<Arrival>, LoadError> {
         let Some(record) = self.next else { return Ok(None) };
         self.next = self.records.next().transpose()?;
@@ -319,7 +319,7 @@ impl Trace {
                         message: format!("a request comes {days:.0} days after the first"),
                     });
                 }
-                queue.schedule(at, What::Arrival { epoch: 0 });
+                queue.schedule(at, Event::Arrival { epoch: 0 });
             }
             None => self.exhausted_at = Some(now),
         }

@@ -145,8 +145,10 @@ fn check(trial: &Trial) {
     let plan = Plan::find(&server, &*trial.load, &settings, &rivals, &mut |_| true);
     let plan = plan.unwrap().unwrap();
     let ours = played(plan.run(&server, load(), &settings, &rivals).unwrap());
-    let native_us = plan.native.latency_us_mean.unwrap();
-    let saving = |power_w: f64| 100.0 * (1.0 - power_w / plan.native.power_w);
+    let native = build("native", &Settings::new(), &limits(&server)).unwrap();
+    let native = played(Run::new(&server, native, load(), SETTINGS).unwrap());
+    let native_us = native.latency_us_mean.unwrap();
+    let saving = |power_w: f64| 100.0 * (1.0 - power_w / native.power_w_mean);
     println!(
         "{:24} oracle {:5.2} % at {:.3} x, background {:.3} x, tolerance {:.2} %, winner {:?}",
         trial.name,

@@ -1,17 +1,17 @@
-//! Prints how many records a second the readers take: one synthetic trace, in each written form.
+//! Prints how many records a second the readers take: one synthetic trace, in each written format.
 //!
 //! `cargo run --release -p wattio-trace --example read_speed`
 
 use std::time::Instant;
 
-use wattio_trace::{Form, Kind, Reader, Record, TraceError, write};
+use wattio_trace::{Format, Kind, Reader, Record, TraceError, write};
 
 const RECORDS: u64 = 4_000_000;
 
 fn main() -> Result<(), TraceError> {
-    for form in Form::WRITABLE {
+    for format in Format::WRITABLE {
         let mut bytes = Vec::new();
-        write(&mut (0..RECORDS).map(|index| Ok(record(index))), form, &mut bytes)?;
+        write(&mut (0..RECORDS).map(|index| Ok(record(index))), format, &mut bytes)?;
         let size_mib = bytes.len() as f64 / f64::from(1 << 20);
         let started = Instant::now();
         let mut count = 0u64;
@@ -19,7 +19,7 @@ fn main() -> Result<(), TraceError> {
             count += u64::from(record?.bytes > 0);
         }
         let rate = count as f64 / started.elapsed().as_secs_f64();
-        println!("{form:8} {:6.1} M records/s, {size_mib:6.1} MiB", rate / 1e6);
+        println!("{format:8} {:6.1} M records/s, {size_mib:6.1} MiB", rate / 1e6);
     }
     Ok(())
 }

@@ -4,7 +4,7 @@ use std::str::FromStr;
 
 use crate::{Kind, TraceError};
 
-/// Sooner than that a line is longer than any that is read.
+/// No line that is read has more columns.
 const COLUMN_MAX: usize = 4095;
 const EXAMPLE: &str = "time=0:us,op=2,lba=3:sectors,size=4:bytes";
 
@@ -67,11 +67,11 @@ pub(crate) struct Words {
     read: Vec<String>,
     write: Vec<String>,
     left_out: Vec<String>,
-    /// What is said where none of them is met.
+    /// The message when none of them matches.
     allowed: String,
 }
 
-/// What a word says of its request.
+/// The meaning of a word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Meaning {
     Data(Kind),
@@ -79,7 +79,7 @@ pub(crate) enum Meaning {
 }
 
 impl Words {
-    /// What is taken where nothing else is said.
+    /// The default.
     fn usual() -> Self {
         let words = |all: &[&str]| all.iter().map(|&word| word.to_owned()).collect();
         Self {

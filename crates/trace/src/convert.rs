@@ -1,4 +1,4 @@
-//! Writes a trace in another form.
+//! Writes a trace in another format.
 
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -9,7 +9,7 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 
 use crate::formats::{EncodeError, encoder};
-use crate::{Form, Reader, Reading, Record, Scaled, TraceError, open_as};
+use crate::{Format, Reader, Reading, Record, Scaled, TraceError, open_as};
 
 /// Seed of the random choice when a rate is scaled: a conversion is the same each time.
 const SCALE_SEED: u64 = 1;
@@ -17,7 +17,7 @@ const SCALE_SEED: u64 = 1;
 const PROGRESS_RECORDS: u64 = 16_384;
 const BUFFER_BYTES: usize = 256 * 1024;
 
-/// Write the trace `source`, read as `reading` says, to `target` as `form`, scaled as [`Scaled`] does (seed 1); the number of
+/// Write the trace `source`, read as `reading` says, to `target` as `format`, scaled as [`Scaled`] does (seed 1); the number of
 /// records written.
 ///
 /// `target` is compressed with gzip if its name ends in `.gz`. It appears only when it is complete:
@@ -25,19 +25,19 @@ const BUFFER_BYTES: usize = 256 * 1024;
 /// `progress` gets the share of the source read (0 to 1) and returns false to stop.
 ///
 /// # Errors
-/// The source is damaged, a record does not fit the form (an offset off the sectors in vscsi, a
-/// second device there), `form` cannot be written, the target cannot be written, or the caller
+/// The source is damaged, a record does not fit the format (an offset off the sectors in vscsi, a
+/// second device there), `format` cannot be written, the target cannot be written, or the caller
 /// stopped it ([`TraceError::Stopped`]).
 pub fn convert(
     source: &Path,
     reading: &Reading,
     target: &Path,
-    form: Form,
+    format: Format,
     rate_scale: f64,
     time_scale: f64,
     progress: &mut dyn FnMut(f64) -> bool,
 ) -> Result<u64, TraceError> {
-    writable(form)?;
+    writable(format)?;
     let compressed = compression(target)?;
     let scaled = Scaled::new(open_as(source, reading)?, rate_scale, time_scale, SCALE_SEED)?;
     let part = Part::create(target)?;
@@ -45,11 +45,11 @@ pub fn convert(
     let mut records = Watched { scaled, progress, count: 0 };
     let written = if compressed {
         let mut out = GzEncoder::new(file, Compression::best());
-        write(&mut records, form, &mut out)
+        write(&mut records, format, &mut out)
             .and_then(|count| finish_gzip(out).map(|()| count).map_err(TraceError::Source))
     } else {
         let mut out = file;
-        write(&mut records, form, &mut out)
+        write(&mut records, format, &mut out)
             .and_then(|count| out.flush().map(|()| count).map_err(TraceError::Source))
     };
     let written = written.map_err(|error| match error {
@@ -65,24 +65,24 @@ fn finish_gzip(out: GzEncoder<BufWriter<File>>) -> io::Result<()> {
     out.finish()?.flush()
 }
 
-/// Write records to `out` as `form`; how many there were.
+/// Write records to `out` as `format`; how many there were.
 ///
 /// # Errors
-/// The first error of `records`, a record that does not fit the form, or `out` failing
+/// The first error of `records`, a record that does not fit the format, or `out` failing
 /// ([`TraceError::Source`]).
 pub fn write(
     records: &mut dyn Iterator<Item = Result<Record, TraceError>>,
-    form: Form,
+    format: Format,
     out: &mut dyn Write,
 ) -> Result<u64, TraceError> {
-    let mut encoder = writable(form)?;
+    let mut encoder = writable(format)?;
     let mut count = 0;
     for record in records {
         count += 1;
         encoder.record(&record?, out).map_err(|error| match error {
             EncodeError::Target(error) => TraceError::Source(error),
             EncodeError::Unwritable(problem) => {
-                TraceError::Unwritable { form, record: count, problem }
+                TraceError::Unwritable { format, record: count, problem }
             }
         })?;
     }
@@ -90,14 +90,15 @@ pub fn write(
     Ok(count)
 }
 
-fn writable(form: Form) -> Result<Box<dyn crate::formats::Encode>, TraceError> {
-    encoder(form).ok_or_else(|| {
-        let names = Form::WRITABLE.map(Form::name).join(", ");
-        TraceError::Setting(format!("{form} can be read but not written; written are {names}"))
+fn writable(format: Format) -> Result<Box<dyn crate::formats::Encode>, TraceError> {
+    encoder(format).ok_or_else(|| {
+        let names = Format::WRITABLE.map(Format::name).join(", ");
+        TraceError::Setting(format!("{format} can be read but not written; written are {names}"))
     })
 }
 
-/// Whether the target's name asks for gzip; an error where it asks for what is only read.
+/// Whether the target's name asks for gzip; an error if it asks for a compression that can only be
+/// read.
 fn compression(target: &Path) -> Result<bool, TraceError> {
     let suffix = target.extension().unwrap_or_default().to_ascii_lowercase();
     if suffix == "xz" || suffix == "zst" {
@@ -170,7 +171,7 @@ impl Part {
 impl Drop for Part {
     fn drop(&mut self) {
         if !self.finished {
-            // Nothing more can be done here, and the error that led here is the one to tell.
+            // Nothing more can be done here; the error that led here is reported.
             let _ = fs::remove_file(&self.path);
         }
     }

@@ -1,10 +1,10 @@
-//! What can be wrong with a trace, said so that its owner can find the place.
+//! What can be wrong with a trace, with its place.
 
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::Form;
+use crate::format::{Format, UnknownFormat};
 
 /// Where in a trace something is: counted in the uncompressed content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,7 +34,7 @@ pub enum TraceError {
     File {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The operating system's error.
         source: io::Error,
     },
     /// Something is wrong with the trace in this file.
@@ -55,17 +55,17 @@ pub enum TraceError {
     #[error(
         "the format of the trace is not known: {problem}; known are {}; other rows and columns are \
          read when columns are described",
-        Form::LIST
+        Format::LIST
     )]
-    UnknownForm {
-        /// What stands at the beginning.
+    UnrecognisedFormat {
+        /// What the content begins with.
         problem: String,
     },
     /// A record is damaged, or the file is cut.
-    #[error("{form} trace, {at}: {problem}")]
+    #[error("{format} trace, {at}: {problem}")]
     Damaged {
         /// The format the file was found to have.
-        form: Form,
+        format: Format,
         /// Where.
         at: Position,
         /// What was wrong and what is allowed.
@@ -74,11 +74,14 @@ pub enum TraceError {
     /// A setting is out of range.
     #[error("{0}")]
     Setting(String),
-    /// The records cannot be told in the form asked for.
-    #[error("record {record} cannot be written as {form}: {problem}")]
+    /// A format is asked for that does not exist.
+    #[error(transparent)]
+    UnknownFormat(#[from] UnknownFormat),
+    /// The records do not fit the format asked for.
+    #[error("record {record} cannot be written as {format}: {problem}")]
     Unwritable {
-        /// The form asked for.
-        form: Form,
+        /// The format asked for.
+        format: Format,
         /// Number of the record, from 1.
         record: u64,
         /// What does not fit.
@@ -90,7 +93,7 @@ pub enum TraceError {
 }
 
 impl TraceError {
-    /// The same error, said to be about `path` where the trace came from a file.
+    /// The same error, with `path` if the trace came from a file.
     pub(crate) fn within(self, path: Option<&Path>) -> Self {
         match path {
             Some(path) => Self::InFile { path: path.to_owned(), error: Box::new(self) },

@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use crate::sink::Skipped;
 use crate::sizes::{SizeTally, Sizes, quantile};
-use crate::{Form, Kind, Reader, Reading, TraceError, open_as};
+use crate::{Format, Kind, Reader, Reading, TraceError, open_as};
 
 const SECOND_NS: u64 = 1_000_000_000;
 /// A gap as the pacing law sees it: after 30 s without a request the server is idle.
@@ -19,12 +19,12 @@ pub(crate) const PROGRESS_RECORDS: u64 = 65_536;
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Info {
     /// Format found.
-    pub format: Form,
+    pub format: Format,
     /// Requests with data.
     pub ios: u64,
     /// Time from the first to the last request.
     pub span_s: f64,
-    /// Share of the requests that read; absent without requests.
+    /// Share of reads among the requests; absent without requests.
     pub read_share: Option<f64>,
     /// Bytes read by the clients.
     pub read_bytes: u64,
@@ -62,7 +62,7 @@ pub struct Rate {
     pub mean: Option<f64>,
 }
 
-/// Gaps of more than 30 s without a request.
+/// Gaps of more than 30 s between requests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct IdleGaps {
     /// How many.
@@ -176,7 +176,7 @@ impl Tally {
         let some = self.ios > 0;
         *self.seconds.entry(self.in_second).or_default() += 1;
         Info {
-            format: reader.form(),
+            format: reader.format(),
             ios: self.ios,
             span_s,
             read_share,

@@ -1,9 +1,11 @@
-//! A buffered view of the uncompressed bytes that knows where it stands.
+//! A buffered view of the uncompressed bytes that knows its position.
 
 use std::io::{self, Read};
 
 use crate::error::Fault;
 
+/// Bytes looked at to find the format; the formats show within their first lines.
+pub(crate) const SNIFF_BYTES: usize = 64 * 1024;
 /// Longest line of text that is still taken for a record.
 const LINE_BYTES_MAX: usize = 4096;
 const CHUNK_BYTES: usize = 256 * 1024;
@@ -64,11 +66,11 @@ impl Input {
         self.offset += count as u64;
     }
 
-    /// `fill`, with a failing source told as a fault at this place.
+    /// `fill`, with a failing source reported as a fault at this position.
     pub fn fill_or_fault(&mut self, need: usize) -> Result<&[u8], Fault> {
         let (byte, line) = (self.offset, self.lines);
         match self.fill(need) {
-            // The borrow of the error path must not outlive it, hence the second, free, call.
+            // The error path must not keep the borrow, hence the second call, which is free.
             Ok(_) => Ok(&self.buffer[self.start..self.end]),
             Err(error) => Err(Fault {
                 byte,

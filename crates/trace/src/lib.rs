@@ -1,7 +1,7 @@
-//! Block traces: readers that stream records with bounded memory, and what is done with a trace
-//! as a whole: scale, describe, convert.
+//! Block traces: readers that stream records with bounded memory, and operations on whole traces:
+//! scale, describe, convert.
 //!
-//! This crate is apart from `sim` so that the simulator itself touches no files.
+//! This crate is separate from `sim` so that the simulator itself touches no files.
 //!
 //! ```
 //! let text = "1,host,0,Read,4096,512,0\n11,host,0,Write,0,512,0\n";
@@ -14,7 +14,7 @@ mod columns;
 mod convert;
 mod error;
 mod excerpt;
-mod form;
+mod format;
 mod formats;
 mod info;
 mod input;
@@ -32,7 +32,7 @@ pub use columns::Columns;
 pub use convert::{convert, write};
 pub use error::{Position, TraceError};
 pub use excerpt::Excerpt;
-pub use form::Form;
+pub use format::{Format, UnknownFormat};
 pub use info::{IdleGaps, Info, Rate, info, info_json};
 pub(crate) use input::Input;
 pub use reader::{Reader, open, open_as};

@@ -3,7 +3,7 @@
 use crate::Record;
 use crate::sink::Sink;
 
-/// Records held back. A record that stands up to this many places too late is put in its place.
+/// Records held back. A record that comes up to this many places too late is put in order.
 pub(crate) const WINDOW: usize = 8192;
 
 /// The window between the parser and the caller.

@@ -11,7 +11,7 @@ use crate::formats::Decode;
 use crate::order::Order;
 use crate::sink::{Sink, Skipped};
 use crate::source::{Counted, uncompressed};
-use crate::{Form, Input, Reading, Record, TraceError};
+use crate::{Format, Input, Reading, Record, TraceError};
 
 /// Streams the records of a trace in the order of time, the first one at time 0.
 ///
@@ -25,7 +25,7 @@ use crate::{Form, Input, Reading, Record, TraceError};
 ///   before it are given out first. After the error there is nothing more. Only a plain text that
 ///   is cut at the end of a line, or within a last number, cannot be told from a shorter trace.
 pub struct Reader {
-    form: Form,
+    format: Format,
     decoder: Box<dyn Decode>,
     input: Input,
     sink: Sink,
@@ -76,7 +76,7 @@ impl Reader {
         Self::from_reader(Cursor::new(bytes), Some(total))
     }
 
-    /// Read a trace from anything; `bytes_total` is its length where that is known.
+    /// Read a trace from anything; `bytes_total` is its length if known.
     ///
     /// # Errors
     /// As [`open`].
@@ -100,9 +100,9 @@ impl Reader {
         let counted = Counted::new(source, Arc::clone(&bytes_read));
         let content = uncompressed(counted).map_err(TraceError::Source)?;
         let mut input = Input::new(content);
-        let (form, decoder) = reading.of(&mut input)?;
+        let (format, decoder) = reading.of(&mut input)?;
         Ok(Self {
-            form,
+            format,
             decoder,
             input,
             sink: Sink::default(),
@@ -116,8 +116,8 @@ impl Reader {
     }
 
     /// The format found.
-    pub fn form(&self) -> Form {
-        self.form
+    pub fn format(&self) -> Format {
+        self.format
     }
 
     /// Bytes of the file read so far, as stored (compressed).
@@ -171,7 +171,7 @@ impl Reader {
 
     fn damaged(&self, fault: Fault) -> TraceError {
         let at = Position { record: self.sink.seen + 1, byte: fault.byte, line: fault.line };
-        let error = TraceError::Damaged { form: self.form, at, problem: fault.problem };
+        let error = TraceError::Damaged { format: self.format, at, problem: fault.problem };
         error.within(self.path.as_deref())
     }
 }

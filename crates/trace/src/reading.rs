@@ -1,9 +1,10 @@
 //! How a file is to be read: as what it looks like, or as its user says.
 
 use crate::error::show;
-use crate::formats::detect::{SNIFF_BYTES, detect};
+use crate::formats::detect::detect;
 use crate::formats::{self, Decode, rows};
-use crate::{Columns, Form, Input, TraceError};
+use crate::input::{Input, SNIFF_BYTES};
+use crate::{Columns, Format, TraceError};
 
 /// How a file is to be read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -12,7 +13,7 @@ pub enum Reading {
     #[default]
     Detected,
     /// As this format.
-    As(Form),
+    As(Format),
     /// As rows of these columns.
     Columns(Box<Columns>),
 }
@@ -35,27 +36,28 @@ impl Reading {
     }
 
     /// The format of a content and its decoder.
-    pub(crate) fn of(&self, input: &mut Input) -> Result<(Form, Box<dyn Decode>), TraceError> {
+    pub(crate) fn of(&self, input: &mut Input) -> Result<(Format, Box<dyn Decode>), TraceError> {
         let head = input.fill(SNIFF_BYTES).map_err(TraceError::Source)?;
         if head.is_empty() {
             return Err(TraceError::Empty);
         }
-        let form = match self {
+        let format = match self {
             Self::Columns(columns) => {
-                return Ok((Form::Columns, rows::described(columns)));
+                return Ok((Format::Columns, rows::described(columns)));
             }
-            Self::As(form) => *form,
+            Self::As(format) => *format,
             Self::Detected => detect(head)?,
         };
         let begins = show(&head[..head.len().min(40)]);
         // What has a magic word or a header at its beginning is nothing without it.
-        let has_beginning = !form.is_lines() && *self != Self::Detected;
-        if has_beginning && detect(head).ok() != Some(form) {
-            let problem = format!("the trace is not of the format {form}: it begins with {begins}");
+        let has_beginning = !format.is_lines() && *self != Self::Detected;
+        if has_beginning && detect(head).ok() != Some(format) {
+            let problem =
+                format!("the trace is not of the format {format}: it begins with {begins}");
             return Err(TraceError::Setting(problem));
         }
-        let decoder = formats::decoder(form)
-            .ok_or_else(|| TraceError::Setting(format!("{form} is no format by itself")))?;
-        Ok((form, decoder))
+        let decoder = formats::decoder(format)
+            .ok_or_else(|| TraceError::Setting(format!("{format} is no format by itself")))?;
+        Ok((format, decoder))
     }
 }

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use wattio_trace::{Form, Kind, Reading, Record, TraceError, convert, info_json, open, write};
+use wattio_trace::{Format, Kind, Reading, Record, TraceError, convert, info_json, open, write};
 
 /// A folder of its own for each test, removed at its end.
 struct Folder(PathBuf);
@@ -36,7 +36,7 @@ impl Drop for Folder {
     }
 }
 
-/// Requests 130 us apart on one device: every written form holds them exactly.
+/// Requests 130 us apart on one device: every written format holds them exactly.
 fn requests(count: u64) -> Vec<Record> {
     let record = |index: u64| Record {
         time_ns: index * 130_000,
@@ -51,7 +51,7 @@ fn requests(count: u64) -> Vec<Record> {
 fn source(folder: &Folder, records: &[Record]) -> PathBuf {
     let path = folder.join("source.wtrace");
     let mut bytes = Vec::new();
-    write(&mut records.iter().copied().map(Ok), Form::Wtrace, &mut bytes).expect("memory");
+    write(&mut records.iter().copied().map(Ok), Format::Wtrace, &mut bytes).expect("memory");
     fs::write(&path, bytes).expect("written");
     path
 }
@@ -62,11 +62,11 @@ fn read(path: &Path) -> Vec<Record> {
 
 #[test]
 fn every_written_form_reads_back() {
-    let folder = Folder::new("every-form");
+    let folder = Folder::new("every-format");
     let records = requests(50_000);
     let source = source(&folder, &records);
-    for form in Form::WRITABLE {
-        for name in [form.name().to_owned(), format!("{form}.gz")] {
+    for format in Format::WRITABLE {
+        for name in [format.name().to_owned(), format!("{format}.gz")] {
             let target = folder.join(&name);
             let mut shares = Vec::new();
             let mut progress = |share| {
@@ -74,10 +74,10 @@ fn every_written_form_reads_back() {
                 true
             };
             let count =
-                convert(&source, &Reading::Detected, &target, form, 1.0, 1.0, &mut progress)
+                convert(&source, &Reading::Detected, &target, format, 1.0, 1.0, &mut progress)
                     .expect(&name);
             assert_eq!(count, 50_000);
-            assert_eq!(open(&target).expect(&name).form(), form);
+            assert_eq!(open(&target).expect(&name).format(), format);
             assert_eq!(read(&target), records, "{name}");
             assert!(shares.is_sorted() && shares.last() == Some(&1.0), "{shares:?}");
         }
@@ -91,7 +91,7 @@ fn a_trace_is_scaled_on_the_way() {
     let source = source(&folder, &requests(10_000));
     let target = folder.join("target");
     let count =
-        convert(&source, &Reading::Detected, &target, Form::Wtrace, 2.0, 0.5, &mut |_| true)
+        convert(&source, &Reading::Detected, &target, Format::Wtrace, 2.0, 0.5, &mut |_| true)
             .expect("sound");
     let records = read(&target);
     assert_eq!((count, records.len()), (20_000, 20_000));
@@ -106,7 +106,8 @@ fn a_damaged_source_leaves_no_target() {
     fs::write(&source, &bytes[..bytes.len() - 3]).expect("written");
     let target = folder.join("target.csv");
     fs::write(&target, "kept").expect("written");
-    let failure = convert(&source, &Reading::Detected, &target, Form::Msr, 1.0, 1.0, &mut |_| true);
+    let failure =
+        convert(&source, &Reading::Detected, &target, Format::Msr, 1.0, 1.0, &mut |_| true);
     let message = failure.expect_err("the source is cut").to_string();
     assert!(message.contains("source.wtrace: wtrace trace, record 50001"), "{message}");
     assert_eq!(folder.files(), ["source.wtrace", "target.csv"]);
@@ -122,8 +123,15 @@ fn a_stop_leaves_no_target() {
         calls += 1;
         calls < 3
     };
-    let failure =
-        convert(&source, &Reading::Detected, &folder.join("t"), Form::Msr, 1.0, 1.0, &mut progress);
+    let failure = convert(
+        &source,
+        &Reading::Detected,
+        &folder.join("t"),
+        Format::Msr,
+        1.0,
+        1.0,
+        &mut progress,
+    );
     assert!(matches!(failure, Err(TraceError::Stopped)));
     assert_eq!(folder.files(), ["source.wtrace"]);
 }
@@ -136,19 +144,20 @@ fn what_cannot_be_written_is_said() {
     records[6].offset_bytes = 100;
     let source = source(&folder, &records);
     let target = folder.join("target");
-    let try_it = |form, target: &Path, rate| {
-        let outcome = convert(&source, &Reading::Detected, target, form, rate, 1.0, &mut |_| true);
+    let try_it = |format, target: &Path, rate| {
+        let outcome =
+            convert(&source, &Reading::Detected, target, format, rate, 1.0, &mut |_| true);
         outcome.map(|_| ()).map_err(|error| error.to_string())
     };
-    let message = try_it(Form::Vscsi, &target, 1.0).expect_err("two devices");
+    let message = try_it(Format::Vscsi, &target, 1.0).expect_err("two devices");
     assert!(message.contains("record 5") && message.contains("devices 0 and 9"), "{message}");
-    let message = try_it(Form::Srt, &target, 1.0).expect_err("only read");
+    let message = try_it(Format::Srt, &target, 1.0).expect_err("only read");
     assert!(message.contains("srt can be read but not written"), "{message}");
-    let message = try_it(Form::Msr, &target.with_extension("zst"), 1.0).expect_err("only read");
+    let message = try_it(Format::Msr, &target.with_extension("zst"), 1.0).expect_err("only read");
     assert!(message.contains(".zst are only read"), "{message}");
-    let message = try_it(Form::Msr, &target, -1.0).expect_err("a negative rate");
+    let message = try_it(Format::Msr, &target, -1.0).expect_err("a negative rate");
     assert!(message.contains("rate scale is -1"), "{message}");
-    let message = try_it(Form::Msr, &folder.join("no/such/folder"), 1.0).expect_err("no folder");
+    let message = try_it(Format::Msr, &folder.join("no/such/folder"), 1.0).expect_err("no folder");
     assert!(message.contains("no/such"), "{message}");
     assert_eq!(folder.files(), ["source.wtrace"]);
 }

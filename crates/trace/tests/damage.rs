@@ -4,7 +4,7 @@ use std::fs;
 use std::path::PathBuf;
 
 use proptest::prelude::*;
-use wattio_trace::{Form, Reader, TraceError};
+use wattio_trace::{Format, Reader, TraceError};
 
 fn fixtures() -> Vec<(String, Vec<u8>)> {
     let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../tests/data/traces");
@@ -29,15 +29,15 @@ fn check(bytes: Vec<u8>) -> Result<(), TestCaseError> {
         Ok(reader) => reader,
         Err(error) => return check_error(&error),
     };
-    let form = reader.form();
+    let format = reader.format();
     let mut ended = false;
     for (count, result) in reader.enumerate() {
-        prop_assert!(!ended, "{form}: something follows an error");
-        prop_assert!(count < limit, "{form}: no end after {limit} records");
+        prop_assert!(!ended, "{format}: something follows an error");
+        prop_assert!(count < limit, "{format}: no end after {limit} records");
         match result {
             Ok(record) => {
-                prop_assert!(record.time_ns >= last_ns, "{form}: time goes back");
-                prop_assert!(record.bytes > 0, "{form}: a record without data");
+                prop_assert!(record.time_ns >= last_ns, "{format}: time goes back");
+                prop_assert!(record.bytes > 0, "{format}: a record without data");
                 last_ns = record.time_ns;
             }
             Err(error) => {
@@ -52,13 +52,13 @@ fn check(bytes: Vec<u8>) -> Result<(), TestCaseError> {
 fn check_error(error: &TraceError) -> Result<(), TestCaseError> {
     let message = error.to_string();
     match error {
-        TraceError::Damaged { form, at, problem } => {
-            prop_assert!(message.starts_with(form.name()), "{message}");
+        TraceError::Damaged { format, at, problem } => {
+            prop_assert!(message.starts_with(format.name()), "{message}");
             prop_assert!(message.contains(&format!("record {}", at.record)), "{message}");
             prop_assert!(message.contains(&format!("byte {}", at.byte)), "{message}");
             prop_assert!(!problem.is_empty());
         }
-        TraceError::Empty | TraceError::UnknownForm { .. } | TraceError::Source(_) => {}
+        TraceError::Empty | TraceError::UnrecognisedFormat { .. } | TraceError::Source(_) => {}
         other => prop_assert!(false, "an error that reading cannot give: {other}"),
     }
     Ok(())
@@ -124,14 +124,14 @@ proptest! {
     }
 }
 
-/// Forms whose records have a fixed length or a checksum notice every cut; in a form of lines, a
+/// Formats whose records have a fixed length or a checksum notice every cut; in a format of lines, a
 /// cut number can look like a whole one, so only a cut within a line's needed fields is noticed.
 #[test]
 fn a_cut_binary_trace_is_an_error() {
-    let binary = [Form::Vscsi, Form::Vscsi2, Form::Srt, Form::Wtrace];
+    let binary = [Format::Vscsi, Format::Vscsi2, Format::Srt, Format::Wtrace];
     for (name, bytes) in fixtures() {
-        let form = Reader::from_bytes(&bytes[..]).expect(&name).form();
-        if !binary.contains(&form) {
+        let format = Reader::from_bytes(&bytes[..]).expect(&name).format();
+        if !binary.contains(&format) {
             continue;
         }
         for cut in [bytes.len() - 1, bytes.len() - 31, bytes.len() / 2 + 1] {

@@ -10,7 +10,7 @@ use std::fs;
 use std::io::Write as _;
 use std::path::PathBuf;
 
-use wattio_trace::{Form, Kind, Reader, Record, open, write};
+use wattio_trace::{Format, Kind, Reader, Record, open, write};
 
 const REQUESTS: u64 = 40;
 const STEP_NS: u64 = 250_000_000;
@@ -35,14 +35,14 @@ fn requests() -> Vec<Record> {
     (0..REQUESTS).map(record).collect()
 }
 
-/// The requests as `form` can tell them.
-fn told(form: Form) -> Vec<Record> {
+/// The requests as `format` can tell them.
+fn told(format: Format) -> Vec<Record> {
     let mut records = requests();
     for record in &mut records {
-        match form {
-            Form::Vscsi | Form::Vscsi2 => record.device = 0,
-            Form::Tencent => record.time_ns -= record.time_ns % SECOND_NS,
-            Form::Blkparse | Form::Fiu => record.device = 8 << 20 | record.device << 4,
+        match format {
+            Format::Vscsi | Format::Vscsi2 => record.device = 0,
+            Format::Tencent => record.time_ns -= record.time_ns % SECOND_NS,
+            Format::Blkparse | Format::Fiu => record.device = 8 << 20 | record.device << 4,
             _ => {}
         }
     }
@@ -62,36 +62,38 @@ fn letter(record: &Record) -> char {
     if record.kind == Kind::Read { 'R' } else { 'W' }
 }
 
-fn written(form: Form) -> Vec<u8> {
+fn written(format: Format) -> Vec<u8> {
     let mut out = Vec::new();
-    write(&mut told(form).into_iter().map(Ok), form, &mut out).expect("the form takes them");
+    write(&mut told(format).into_iter().map(Ok), format, &mut out).expect("the format takes them");
     out
 }
 
 /// The content of a fixture.
-fn content(form: Form) -> Vec<u8> {
-    match form {
-        Form::Wtrace | Form::Msr | Form::Vscsi | Form::Fio2 | Form::Fio3 => written(form),
-        Form::Vscsi2 => vscsi2(),
-        Form::Srt => srt(),
-        Form::Blkparse => blkparse(),
-        Form::DiskSim => lines(|text, _, r| {
+fn content(format: Format) -> Vec<u8> {
+    match format {
+        Format::Wtrace | Format::Msr | Format::Vscsi | Format::Fio2 | Format::Fio3 => {
+            written(format)
+        }
+        Format::Vscsi2 => vscsi2(),
+        Format::Srt => srt(),
+        Format::Blkparse => blkparse(),
+        Format::DiskSim => lines(|text, _, r| {
             let (first, count) = (r.offset_bytes / SECTOR_BYTES, u64::from(r.bytes) / SECTOR_BYTES);
             let (ms, flags) = (r.time_ns as f64 / 1e6, u8::from(r.kind == Kind::Read));
             let _ = write!(text, "{ms:.6} {} {first} {count} {flags}", r.device);
         }),
-        Form::Alibaba => lines(|text, _, r| {
+        Format::Alibaba => lines(|text, _, r| {
             let time_us = EPOCH_US + r.time_ns / 1000;
             let _ =
                 write!(text, "{},{},{},{},{time_us}", r.device, letter(r), r.offset_bytes, r.bytes);
         }),
-        Form::Tencent => lines(|text, _, r| {
+        Format::Tencent => lines(|text, _, r| {
             let time_s = EPOCH_US / 1_000_000 + r.time_ns / SECOND_NS;
             let (first, count) = (r.offset_bytes / SECTOR_BYTES, u64::from(r.bytes) / SECTOR_BYTES);
             let kind = u8::from(r.kind == Kind::Write);
             let _ = write!(text, "{time_s},{first},{count},{kind},{}", r.device);
         }),
-        Form::Systor17 => lines(|text, index, r| {
+        Format::Systor17 => lines(|text, index, r| {
             let (seconds, nanos) = (r.time_ns / SECOND_NS, r.time_ns % SECOND_NS);
             let seconds = EPOCH_US / 1_000_000 + seconds;
             let head = "Timestamp,Response,IOType,LUN,Offset,Size\n";
@@ -100,17 +102,17 @@ fn content(form: Form) -> Vec<u8> {
             let _ =
                 write!(text, "{seconds}.{nanos:09},0.0005,{kind},{},{offset},{bytes}", r.device);
         }),
-        Form::Spc => lines(|text, _, r| {
+        Format::Spc => lines(|text, _, r| {
             let (first, kind, seconds) =
                 (r.offset_bytes / SECTOR_BYTES, letter(r), r.time_ns as f64 / 1e9);
             let _ = write!(text, "{},{first},{},{kind},{seconds:.6}", r.device, r.bytes);
         }),
-        Form::Fiu => lines(|text, index, r| {
+        Format::Fiu => lines(|text, index, r| {
             let (first, count) = (r.offset_bytes / SECTOR_BYTES, u64::from(r.bytes) / SECTOR_BYTES);
             let (time, kind, minor) = (r.time_ns + 89_966_538_925, letter(r), r.device << 4);
             let _ = write!(text, "{time} 811 load {first} {count} {kind} 8 {minor} {index:032x}");
         }),
-        Form::Columns => unreachable!("no file is of it by itself"),
+        Format::Columns => unreachable!("no file is of it by itself"),
     }
 }
 
@@ -182,15 +184,15 @@ fn blkparse() -> Vec<u8> {
     out
 }
 
-fn fixtures() -> Vec<(String, Form, Vec<u8>)> {
-    let mut out: Vec<_> = Form::ALL
+fn fixtures() -> Vec<(String, Format, Vec<u8>)> {
+    let mut out: Vec<_> = Format::ALL
         .into_iter()
-        .map(|form| (format!("synthetic.{form}"), form, content(form)))
+        .map(|format| (format!("synthetic.{format}"), format, content(format)))
         .collect();
-    let plain = content(Form::Msr);
-    out.push(("synthetic.msr.gz".to_owned(), Form::Msr, gzip_of_two_members(&plain)));
-    out.push(("synthetic.msr.xz".to_owned(), Form::Msr, xz(&plain)));
-    out.push(("synthetic.msr.zst".to_owned(), Form::Msr, zstd(&plain)));
+    let plain = content(Format::Msr);
+    out.push(("synthetic.msr.gz".to_owned(), Format::Msr, gzip_of_two_members(&plain)));
+    out.push(("synthetic.msr.xz".to_owned(), Format::Msr, xz(&plain)));
+    out.push(("synthetic.msr.zst".to_owned(), Format::Msr, zstd(&plain)));
     out
 }
 
@@ -232,11 +234,11 @@ fn make_fixtures() {
 
 #[test]
 fn every_fixture_reads_as_the_requests() {
-    for (name, form, _) in fixtures() {
+    for (name, format, _) in fixtures() {
         let mut reader = open(&folder().join(&name)).expect(&name);
-        assert_eq!(reader.form(), form, "{name}");
+        assert_eq!(reader.format(), format, "{name}");
         let records: Vec<_> = reader.by_ref().map(|record| record.expect(&name)).collect();
-        assert_eq!(records, told(form), "{name}");
+        assert_eq!(records, told(format), "{name}");
         assert_eq!((reader.skipped().total(), reader.clamped()), (0, 0), "{name}");
         assert_eq!(reader.bytes_total(), Some(reader.bytes_read()), "{name}");
     }

@@ -4,7 +4,7 @@
 
 use std::path::PathBuf;
 
-use wattio_trace::{Form, Info, info, open};
+use wattio_trace::{Format, Info, info, open};
 
 fn describe(name: &str) -> Option<Info> {
     let Some(folder) = std::env::var_os("WATTIO_TRACES") else {
@@ -23,7 +23,7 @@ fn near(found: f64, expected: f64, tolerance: f64) {
 #[test]
 fn cloudphysics_vscsi() {
     let Some(info) = describe("cloudPhysicsIO.vscsi") else { return };
-    assert_eq!((info.format, info.ios), (Form::Vscsi, 113_872));
+    assert_eq!((info.format, info.ios), (Format::Vscsi, 113_872));
     near(info.span_s, 7_200.1, 0.05);
     near(info.read_share.expect("requests"), 0.41, 0.005);
     near(info.size_bytes.expect("requests").mean / 1024.0, 36.0, 0.5);
@@ -34,7 +34,7 @@ fn cloudphysics_vscsi() {
 #[test]
 fn tpcc_disksim() {
     let Some(info) = describe("tpcc-small.trace") else { return };
-    assert_eq!((info.format, info.ios), (Form::DiskSim, 6_999));
+    assert_eq!((info.format, info.ios), (Format::DiskSim, 6_999));
     near(info.span_s, 0.137, 0.001);
     near(info.read_share.expect("requests"), 0.63, 0.005);
     near(info.size_bytes.expect("requests").mean / 1024.0, 8.3, 0.05);
@@ -44,7 +44,7 @@ fn tpcc_disksim() {
 #[test]
 fn hplajw_srt() {
     let Some(info) = describe("ajw.1week.srt") else { return };
-    assert_eq!((info.format, info.ios), (Form::Srt, 44_519));
+    assert_eq!((info.format, info.ios), (Format::Srt, 44_519));
     near(info.span_s / 86_400.0, 6.98, 0.005);
     assert_eq!(info.idle_gaps.count, 1_358);
     near(info.size_bytes.expect("requests").mean / 1024.0, 5.8, 0.05);

@@ -18,7 +18,8 @@ pub struct Unit {
 pub enum QuantityError {
     /// The text does not begin with a finite number.
     #[error(
-        "{text:?} is not a {kind}: it begins with no finite number; write for example \"10 {example}\""
+        "{text:?} is not a {kind}: it does not begin with a finite number; write for example \"10 \
+         {example}\""
     )]
     Number {
         /// The text as given.

@@ -10,33 +10,36 @@ use std::time::Duration;
 use thiserror::Error;
 use wattio_control::Settings;
 use wattio_governor::{
-    Act, BreakerSettings, Clock, CoreGroup, Governor, GovernorSettings, Guard, Hands, Knob, Parts,
+    Actuator, BreakerSettings, Clock, CoreGroup, Governor, GovernorSettings, Guard, Knob, Parts,
+    RestorableWriter,
 };
 use wattio_host::config::{DaemonConfig, SafetyConfig};
 use wattio_host::groups::{self, Group};
 use wattio_host::guards::{FileCheck, MdArrays};
 use wattio_host::knobs::{KnobConfig, drive_sleep};
-use wattio_host::sources::{queued, stopwatch};
+use wattio_host::sources::queued;
+use wattio_host::stopwatch;
 use wattio_host::{Root, Topology};
 use wattio_law::{CorePower, Driver, DriverSettings, GroupLimits, Limits};
 use wattio_model::Fitter;
 use wattio_plant::{ASSUMED_POWER_MODEL, PowerModel};
 use wattio_units::Hertz;
 
-/// The frequency that stands for "as it is" where no knob turns it; it is shown nowhere.
+/// Stands for an unknown frequency that no knob changes; never shown.
 const NOMINAL: Hertz = Hertz(1e9);
 /// Points of the power table of cores that can run at any frequency.
 const POWER_POINTS: u32 = 16;
-/// Share of a request's time on a core that scales with `1/f`, where no power model tells: assumed.
+/// Share of a request's time on a core that scales with `1/f` if no power model says otherwise:
+/// assumed.
 const FREQUENCY_BOUND_SHARE: f64 = 0.6;
 
 /// Why a configuration does not fit this host: bad input.
 #[derive(Debug, Error)]
 #[error("{0}")]
-pub struct Misfit(String);
+pub struct BadInput(String);
 
-impl Misfit {
-    /// What is wrong, at which key.
+impl BadInput {
+    /// The key, and what is wrong with it.
     pub fn new(what: impl std::fmt::Display) -> Self {
         Self(what.to_string())
     }
@@ -53,28 +56,28 @@ pub struct Source {
     pub path: std::path::PathBuf,
 }
 
-/// What is handed to a new daemon besides its configuration.
-pub struct Surroundings<'a> {
+/// What a new daemon needs besides its configuration.
+pub struct Environment<'a> {
     /// Where the host's files lie.
     pub root: &'a Root,
     /// The clock.
     pub clock: &'a dyn Clock,
 }
 
-/// Puts a daemon together. With `hands` it acts; without, it observes.
+/// Puts a daemon together. With `writer` it acts; without, it observes.
 ///
 /// # Errors
-/// [`Misfit`] names the key and what this host has. The hands are dropped then, and restore.
+/// [`BadInput`] names the key and what this host has. The writer is dropped then, which restores.
 pub fn assemble(
     source: &Source,
-    hands: Option<Hands>,
-    around: Surroundings<'_>,
-) -> Result<Daemon, Misfit> {
+    writer: Option<RestorableWriter>,
+    around: Environment<'_>,
+) -> Result<Daemon, BadInput> {
     let config = &source.config;
-    let mode = if hands.is_some() { Mode::Run } else { Mode::Observe };
-    let topology = Topology::read(around.root).map_err(Misfit::new)?;
-    let groups = groups::resolve(&config.groups, &topology).map_err(Misfit::new)?;
-    let reach = Reach::of(&config.knobs, mode);
+    let mode = if writer.is_some() { Mode::Run } else { Mode::Observe };
+    let topology = Topology::read(around.root).map_err(BadInput::new)?;
+    let groups = groups::resolve(&config.groups, &topology).map_err(BadInput::new)?;
+    let controllable = Controllable::of(&config.knobs, mode);
     let model = power_model(config, &source.path)?;
     let core_groups: Vec<_> = groups
         .iter()
@@ -82,40 +85,40 @@ pub fn assemble(
             name: group.name.clone(),
             cores: group.order.clone(),
             limits: with_power(
-                reach.limits(group, &topology, !config.policy.idle_cores_poll),
+                controllable.limits(group, &topology, !config.policy.idle_cores_poll),
                 model.as_ref(),
             ),
         })
         .collect();
     let drives = drive_sleep(&config.knobs, around.root);
-    // Who turns nothing need not have what could be turned.
+    // Shadow mode needs no knobs that work on this host.
     let drives =
-        if mode == Mode::Run { drives.map_err(Misfit::new)? } else { drives.ok().flatten() };
+        if mode == Mode::Run { drives.map_err(BadInput::new)? } else { drives.ok().flatten() };
     let groups_limits = core_groups.iter().map(|group| group.limits.clone());
     let limits = Limits { drives, ..Limits::of(groups_limits.collect()) };
     let law = wattio_control::build(&config.policy.name, &config.policy.settings, &limits)
-        .map_err(|error| Misfit::new(format!("policy: {error}")))?;
+        .map_err(|error| BadInput::new(format!("policy: {error}")))?;
     let period = law.period();
     let latency = config.latency.open(around.root, period);
-    let latency = latency.map_err(|error| Misfit::new(format!("latency: {error}")))?;
+    let latency = latency.map_err(|error| BadInput::new(format!("latency: {error}")))?;
     let cpu = config.cpu.open(around.root, period);
-    let cpu = cpu.map_err(|error| Misfit::new(format!("cpu: {error}")))?;
+    let cpu = cpu.map_err(|error| BadInput::new(format!("cpu: {error}")))?;
     let queues: Vec<_> = config.groups.iter().map(|group| group.queue.clone()).collect();
     let cpu = queued::beside(cpu, &queues, period, stopwatch());
-    let cpu = cpu.map_err(|error| Misfit::new(format!("group: {error}")))?;
-    // Before the knobs: it takes the limits that it finds for those that the operator wants.
+    let cpu = cpu.map_err(|error| BadInput::new(format!("group: {error}")))?;
+    // Opened before the knobs are, as it takes the limits it finds for those of the operator.
     let background = config.background.as_ref().map(|config| config.open(around.root)).transpose();
-    let background = background.map_err(|error| Misfit::new(format!("background: {error}")))?;
-    let act = match hands {
+    let background = background.map_err(|error| BadInput::new(format!("background: {error}")))?;
+    let actuator = match writer {
         None => None,
-        Some(hands) => {
+        Some(writer) => {
             let knobs = open_knobs(config, around.root, &topology, &groups)?;
-            Some(Act { knobs, hands })
+            Some(Actuator { knobs, writer })
         }
     };
     let power = config.power.meter.as_ref();
     let power = power.map(|meter| meter.open(around.root, period, stopwatch())).transpose();
-    let power = power.map_err(|error| Misfit::new(format!("power.meter, {error}")))?;
+    let power = power.map_err(|error| BadInput::new(format!("power.meter, {error}")))?;
     let meter_name = power.as_ref().map(|power| power.name().to_owned());
     let full = limits.full_speed();
     let frequencies_max: Vec<_> = limits.groups.iter().map(|group| group.frequency_max).collect();
@@ -137,7 +140,7 @@ pub fn assemble(
         _ => None,
     };
     let latency_name = latency.name().to_owned();
-    let lens = (mode == Mode::Observe).then(|| Shadow { fitter: fitter.clone(), full });
+    let shadow_model = (mode == Mode::Observe).then(|| Shadow { fitter: fitter.clone(), full });
     let parts = Parts {
         law,
         bounds: config.policy.bounds.clone(),
@@ -147,8 +150,9 @@ pub fn assemble(
         background,
         power,
         guards: guards(&config.safety, around.root),
-        act,
-        lens: lens.map(|shadow| Box::new(shadow) as Box<dyn wattio_governor::Lens>),
+        actuator,
+        shadow_model: shadow_model
+            .map(|shadow| Box::new(shadow) as Box<dyn wattio_governor::ShadowModel>),
         settings: settings(&config.safety),
     };
     let parts = DaemonParts {
@@ -173,15 +177,15 @@ fn compared(
     limits: Limits,
     fitter: &Arc<Mutex<Fitter>>,
     now: Duration,
-) -> Result<Compared, Misfit> {
+) -> Result<Compared, BadInput> {
     let law = wattio_control::build(name, &Settings::new(), &limits)
-        .map_err(|error| Misfit::new(format!("policy.compare: {error}")))?;
+        .map_err(|error| BadInput::new(format!("policy.compare: {error}")))?;
     let settings = settings(&config.safety).driver;
     let driver = Driver::new(law, limits, &config.policy.bounds, settings, now);
     Ok(Compared::new(name, driver, fitter.clone()))
 }
 
-/// Limits with what cores draw by the power model, where there is one.
+/// Limits with what cores draw by the power model, if there is one.
 fn with_power(limits: GroupLimits, model: Option<&PowerModel>) -> GroupLimits {
     let Some(model) = model else { return limits };
     let (least, most) = (limits.frequency_min, limits.frequency_max);
@@ -203,12 +207,12 @@ fn with_power(limits: GroupLimits, model: Option<&PowerModel>) -> GroupLimits {
 
 /// What the configured knobs can turn.
 #[derive(Clone, Copy, Debug)]
-struct Reach {
+struct Controllable {
     cores: bool,
     frequency: bool,
 }
 
-impl Reach {
+impl Controllable {
     /// Shadow mode without any knob asks what all of them would save.
     fn of(knobs: &[KnobConfig], mode: Mode) -> Self {
         let any = |names: &[&str]| knobs.iter().any(|knob| names.contains(&knob.name()));
@@ -250,13 +254,13 @@ fn open_knobs(
     root: &Root,
     topology: &Topology,
     groups: &[Group],
-) -> Result<Vec<Box<dyn Knob>>, Misfit> {
+) -> Result<Vec<Box<dyn Knob>>, BadInput> {
     if config.knobs.is_empty() {
-        return Err(Misfit::new(
+        return Err(BadInput::new(
             "knob: there is none, so there is nothing to turn; add a [[knob]], or use observe",
         ));
     }
-    let open = |knob: &KnobConfig| knob.open(root, topology, groups).map_err(Misfit::new);
+    let open = |knob: &KnobConfig| knob.open(root, topology, groups).map_err(BadInput::new);
     config.knobs.iter().map(open).collect()
 }
 
@@ -292,10 +296,10 @@ fn settings(safety: &SafetyConfig) -> GovernorSettings {
 /// The configured power model; its path is relative to the configuration's file, `beside`.
 ///
 /// # Errors
-/// [`Misfit`] where it cannot be read.
-pub fn power_model(config: &DaemonConfig, beside: &Path) -> Result<Option<PowerModel>, Misfit> {
+/// [`BadInput`] where it cannot be read.
+pub fn power_model(config: &DaemonConfig, beside: &Path) -> Result<Option<PowerModel>, BadInput> {
     let Some(name) = &config.power.model else { return Ok(None) };
-    let at = |what: &dyn std::fmt::Display| Misfit::new(format!("power.model, {name}: {what}"));
+    let at = |what: &dyn std::fmt::Display| BadInput::new(format!("power.model, {name}: {what}"));
     if name == "assumed" {
         return PowerModel::from_toml(ASSUMED_POWER_MODEL).map(Some).map_err(|e| at(&e));
     }

@@ -7,8 +7,8 @@ use wattio_governor::Clock;
 /// Time that also passes while the host is suspended, and UTC as the host has it.
 ///
 /// It begins as the kernel's monotonic clock, which other tools log by, and is that clock until the
-/// host is suspended the first time. The monotonic clock stands still then, and who goes by it takes
-/// what he knew before for news.
+/// host is suspended the first time. The monotonic clock stands still then, and would make old
+/// samples look fresh.
 #[derive(Clone, Copy, Debug)]
 pub struct HostClock {
     /// How long the host had been suspended when the clock began.
@@ -16,13 +16,13 @@ pub struct HostClock {
 }
 
 impl HostClock {
-    /// Begins now.
+    /// Starts now.
     #[must_use]
     pub fn start() -> Self {
         Self::begun(time_of(ClockId::Monotonic), time_of(ClockId::Boottime))
     }
 
-    /// Begins when the kernel's clock that stops and the one that does not stand so.
+    /// Starts at these readings of the kernel's clock that stops and of the one that does not.
     fn begun(monotonic: Duration, since_boot: Duration) -> Self {
         Self { suspended_before: since_boot.saturating_sub(monotonic) }
     }
@@ -54,7 +54,7 @@ fn time_of(clock: ClockId) -> Duration {
 mod tests {
     use super::*;
 
-    /// An hour of suspension was no time at all: the windows before it counted as of just now.
+    /// An hour of suspension did not count: windows from before it looked recent.
     #[test]
     fn a_suspension_is_time_that_passes() {
         let second = Duration::from_secs;

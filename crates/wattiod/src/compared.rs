@@ -12,18 +12,18 @@ use wattio_law::{Action, Driver, Glimpse, GroupObservation, Law, Observation, Pl
 use wattio_model::Fitter;
 use wattio_units::Seconds;
 
-/// The other law, and what it would have brought.
+/// The other law, and what it would have achieved.
 pub struct Compared {
     name: String,
     driver: Driver<Box<dyn Law>>,
-    shown: Shown,
+    shown: ModelledHost,
     span_s: f64,
     estimated_j: f64,
     full_speed_j: f64,
 }
 
 /// The host as the model shows it to a law that acts on nothing.
-struct Shown {
+struct ModelledHost {
     fitter: Arc<Mutex<Fitter>>,
     full: Action,
     held: Action,
@@ -31,7 +31,7 @@ struct Shown {
     seen: Option<Observation>,
 }
 
-impl Plant for Shown {
+impl Plant for ModelledHost {
     type Error = Infallible;
 
     fn advance(&mut self, _: Duration) -> Result<Glimpse, Infallible> {
@@ -63,12 +63,12 @@ impl Compared {
     #[must_use]
     pub fn new(name: &str, driver: Driver<Box<dyn Law>>, fitter: Arc<Mutex<Fitter>>) -> Self {
         let full = driver.limits().full_speed();
-        let shown = Shown { fitter, held: full.clone(), full, truth: None, seen: None };
+        let shown = ModelledHost { fitter, held: full.clone(), full, truth: None, seen: None };
         let name = name.to_owned();
         Self { name, driver, shown, span_s: 0.0, estimated_j: 0.0, full_speed_j: 0.0 }
     }
 
-    /// Takes in a window as it was measured. `estimate_w` tells the power of groups of cores.
+    /// Takes in a window as measured. `estimate_w` estimates the power of groups of cores.
     pub fn window(
         &mut self,
         now: Duration,
@@ -86,7 +86,7 @@ impl Compared {
         }
     }
 
-    /// What it would have brought so far; all of it is an estimate.
+    /// What it would have achieved so far; all of it is an estimate.
     #[must_use]
     pub fn status(&self) -> ComparedStatus {
         let bound = self.driver.account().bounds.first();

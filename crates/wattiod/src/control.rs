@@ -1,4 +1,4 @@
-//! What may be asked of a running daemon, over its socket: one JSON object a line, one answer each.
+//! Requests to a running daemon over its socket: one JSON object per line, one answer each.
 
 use crate::status::Status;
 use serde::{Deserialize, Serialize};

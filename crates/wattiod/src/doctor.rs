@@ -8,11 +8,11 @@ use wattio_governor::SourceError;
 use wattio_host::config::DaemonConfig;
 use wattio_host::processes::pollers::Threads;
 use wattio_host::sources::power::MeterConfig;
-use wattio_host::sources::stopwatch;
+use wattio_host::stopwatch;
 use wattio_host::{Root, Topology, groups, power};
 use wattio_units::Seconds;
 
-/// How long a source is waited for.
+/// How long to wait for a source.
 const ANSWERS_WITHIN: Duration = Duration::from_secs(3);
 
 /// One finding.
@@ -39,7 +39,7 @@ impl Finding {
     }
 }
 
-/// Looks at the host; with a configuration, also whether each of its parts can be had.
+/// Examines the host; with a configuration, also whether each of its parts can be used.
 #[must_use]
 pub fn examine(root: &Root, source: Option<&Source>) -> Vec<Finding> {
     let topology = Topology::read(root);
@@ -106,7 +106,7 @@ fn devices(root: &Root) -> Finding {
         return Finding::new("source diskstats", false, "no block device in /sys/block");
     }
     let text =
-        format!("devices {}; tells device time only, not what clients wait", names.join(", "));
+        format!("devices {}; shows device time only, not what clients wait", names.join(", "));
     Finding::new("source diskstats", true, text)
 }
 
@@ -128,8 +128,8 @@ fn meters(root: &Root) -> Vec<Finding> {
     found
         .into_iter()
         .map(|meter| {
-            let ok = meter.trouble.is_none();
-            let text = meter.trouble.unwrap_or(meter.what);
+            let ok = meter.problem.is_none();
+            let text = meter.problem.unwrap_or(meter.what);
             Finding::new("power meter", ok, format!("{}: {text}", meter.name))
         })
         .collect()
@@ -177,7 +177,7 @@ fn parts(config: &DaemonConfig, beside: &Path, root: &Root, topology: &Topology)
     findings
 }
 
-/// Whether the source of power opens, and tells it soon.
+/// Whether the power source opens and soon has a reading.
 fn meter(config: &MeterConfig, root: &Root, period: Seconds) -> Finding {
     const WHAT: &str = "[power] meter";
     let mut source = match config.open(root, period, stopwatch()) {
@@ -187,12 +187,12 @@ fn meter(config: &MeterConfig, root: &Root, period: Seconds) -> Finding {
     let every = Duration::try_from_secs_f64(period.0).unwrap_or(ANSWERS_WITHIN);
     match answer_of(every, |now| source.sample(now)) {
         Ok(Some(power)) => Finding::new(WHAT, true, format!("answers: {power}")),
-        Ok(None) => Finding::new(WHAT, false, "opens, and tells no power for three seconds"),
+        Ok(None) => Finding::new(WHAT, false, "opens, but shows no power for three seconds"),
         Err(error) => Finding::new(WHAT, false, error.to_string()),
     }
 }
 
-/// What a source says first, asked every so often for as long as that takes within reason.
+/// A source's first answer, polled until it comes or a time limit is over.
 fn answer_of<T>(
     every: Duration,
     mut ask: impl FnMut(Seconds) -> Result<Option<T>, SourceError>,
@@ -206,7 +206,7 @@ fn answer_of<T>(
     said
 }
 
-/// Whether the latency source opens, and answers soon.
+/// Whether the latency source opens and soon answers.
 fn latency(config: &DaemonConfig, root: &Root, period: Seconds) -> Finding {
     const WHAT: &str = "[latency]";
     let mut source = match config.latency.open(root, period) {
@@ -219,7 +219,7 @@ fn latency(config: &DaemonConfig, root: &Root, period: Seconds) -> Finding {
             let text = format!("answers: {} requests{}", sample.requests, mean.unwrap_or_default());
             Finding::new(WHAT, true, text)
         }
-        Ok(None) => Finding::new(WHAT, false, "opens, and says nothing for three seconds"),
+        Ok(None) => Finding::new(WHAT, false, "opens, but says nothing for three seconds"),
         Err(error) => Finding::new(WHAT, false, error.to_string()),
     }
 }

@@ -1,16 +1,16 @@
 //! `wattiod observe` and `wattiod run`: from the first look at the host to the last restore.
 
-use crate::assembly::{Misfit, Source, Surroundings, assemble};
+use crate::assembly::{BadInput, Environment, Source, assemble};
 use crate::clock::HostClock;
 use crate::control::Answer;
 use crate::daemon::{Daemon, Mode, Next};
+use crate::inbox::{Inbox, Message};
 use crate::journal::Journal;
 use crate::log::{log, printable_line};
 use crate::machine;
 use crate::service::{Service, ServiceError, ServiceRequest, ServiceSettings};
 use crate::state::{self, Locks};
 use crate::status::{EventStatus, Status};
-use crate::wishes::{Wish, Wishes};
 use anyhow::{Context, Result};
 use sd_notify::NotifyState;
 use std::path::PathBuf;
@@ -31,11 +31,11 @@ pub struct Options {
     pub config: PathBuf,
     /// Where to keep windows and events; `None` keeps none.
     pub results: Option<PathBuf>,
-    /// How long; `None`: until told to end.
+    /// How long; `None`: until told to stop.
     pub duration: Option<Duration>,
     /// Where the host's files lie.
     pub root: Root,
-    /// Whether to show a line of how it stands, each second.
+    /// Whether to show a progress line each second.
     pub show_progress: bool,
 }
 
@@ -48,15 +48,15 @@ pub struct Ended {
     pub restored: Restored,
     /// The result folder.
     pub folder: Option<PathBuf>,
-    /// Why it ended by itself, where that was a failure.
+    /// Why it ended by itself, if that was a failure.
     pub failure: Option<String>,
 }
 
-/// Governs until told to end.
+/// Governs until told to stop.
 ///
 /// # Errors
-/// [`Misfit`] for what the configuration asks of a host that has it not; others as they come.
-/// Whatever was written is restored before.
+/// [`BadInput`] if the configuration asks for something that the host does not have; other errors
+/// as they come. Whatever was written is restored first.
 pub fn govern(options: &Options) -> Result<Ended> {
     let clock = HostClock::start();
     let mut source = read_trusted(&options.config, &options.root)?;
@@ -67,8 +67,8 @@ pub fn govern(options: &Options) -> Result<Ended> {
             None
         }
     };
-    let wishes = Wishes::listen()?;
-    let (requests, inbox) = channel();
+    let inbox = Inbox::open()?;
+    let (requests, requested) = channel();
     let journal = start_journal(options, &source, &clock)?;
     let folder = journal.as_ref().map(|journal| journal.folder().to_owned());
     let mut daemon = build(options, &source, lock.as_ref(), &clock)?;
@@ -79,8 +79,8 @@ pub fn govern(options: &Options) -> Result<Ended> {
     if let Some(address) = service.http_address() {
         log(Severity::Info, &format!("page and metrics on http://{address}/"));
     }
-    wishes.hear(inbox)?;
-    // Nobody listens where there is no service manager.
+    inbox.forward(requested)?;
+    // Fails without a service manager, which is fine.
     let _ = sd_notify::notify(&[NotifyState::Ready]);
 
     let until = options.duration.map(|span| clock.now().saturating_add(span));
@@ -97,11 +97,11 @@ pub fn govern(options: &Options) -> Result<Ended> {
             break;
         }
         let wait = until.unwrap_or(Duration::MAX).min(next.at).saturating_sub(clock.now());
-        match wishes.wait(wait) {
+        match inbox.wait(wait) {
             None => {}
-            Some(Wish::End) => break,
-            Some(Wish::Asked(request)) => answer(request, &mut daemon, &status, &clock),
-            Some(Wish::Reload) => {
+            Some(Message::Stop) => break,
+            Some(Message::Request(request)) => answer(request, &mut daemon, &status, &clock),
+            Some(Message::Reload) => {
                 shown.clear();
                 daemon = reload(options, &mut source, lock.as_ref(), daemon, &clock)?;
                 status.send_replace(Arc::new(daemon.status(&clock)));
@@ -117,24 +117,24 @@ pub fn govern(options: &Options) -> Result<Ended> {
     Ok(Ended { status: last, restored: restored?, folder, failure })
 }
 
-/// Why nothing was measured, where a source failed and no request was seen.
+/// Why nothing was measured, if a source failed and no request was seen.
 fn silence(status: &Status) -> Option<String> {
     let failed = status.counts.requests == 0 && status.counts.source_errors > 0;
     let warnings = status.events.iter().rev().find(|event| event.severity == Severity::Warning);
     warnings.filter(|_| failed).map(|event| format!("no request was seen: {}", event.message))
 }
 
-/// Shadow mode takes what it measures for full speed.
+/// Shadow mode assumes that what it measures is full speed.
 fn warn_of_others(root: &Root) {
     if Lock::host_is_held(root) {
-        let message = "a daemon acts on this host: what it slows is taken for full speed here; \
-                       pause it meanwhile (wattiod pause)";
+        let message = "a daemon acts on this host, and what it slows down is taken for full speed \
+                       here; pause it meanwhile (wattiod pause)";
         log(Severity::Warning, message);
     }
 }
 
-/// Starts page and socket. Shadow mode goes on without what another daemon has already, or what
-/// only root may open: it acts on nothing, and may run beside one that does.
+/// Starts page and socket. Shadow mode continues without whatever another daemon has taken or only
+/// root may open: it acts on nothing, and may run beside a daemon that does.
 fn serve(
     mode: Mode,
     mut settings: ServiceSettings,
@@ -160,9 +160,9 @@ fn serve(
 /// Reads a configuration's file.
 ///
 /// # Errors
-/// [`Misfit`] with the file, line or key.
+/// [`BadInput`] with the file, line or key.
 pub fn read(path: &std::path::Path) -> Result<Source> {
-    let at = |what: &dyn std::fmt::Display| Misfit::new(format!("{}: {what}", path.display()));
+    let at = |what: &dyn std::fmt::Display| BadInput::new(format!("{}: {what}", path.display()));
     let text = std::fs::read_to_string(path).map_err(|error| {
         at(&format!("{error}; packaging/examples has configurations to begin with"))
     })?;
@@ -170,17 +170,17 @@ pub fn read(path: &std::path::Path) -> Result<Source> {
     Ok(Source { config, text, path: path.to_owned() })
 }
 
-/// The same for one who acts by it: root goes by no file, and runs no program of it, that others
-/// may write.
+/// The same for a daemon that acts on it: root trusts no file, and runs no program named in it,
+/// that others may write.
 ///
 /// # Errors
-/// [`Misfit`] with the file, line or key.
+/// [`BadInput`] with the file, line or key.
 pub fn read_trusted(path: &std::path::Path, root: &Root) -> Result<Source> {
     if rustix::process::geteuid().is_root() {
-        trust::check(path, None).map_err(Misfit::new)?;
+        trust::check(path, None).map_err(BadInput::new)?;
     }
     let source = read(path)?;
-    let at = |error| Misfit::new(format!("{}: {error}", path.display()));
+    let at = |error| BadInput::new(format!("{}: {error}", path.display()));
     programs::check(&source.config, root).map_err(at)?;
     Ok(source)
 }
@@ -191,12 +191,12 @@ fn build(
     lock: Option<&Locks>,
     clock: &HostClock,
 ) -> Result<Daemon> {
-    let hands = match lock {
+    let writer = match lock {
         None => None,
         Some(lock) => {
             let config = &source.config;
             let held = state::take_hold(&config.service.state, Some(config), &options.root, lock);
-            let (hands, restored) = held?;
+            let (writer, restored) = held?;
             for line in state::describe(&restored) {
                 log(Severity::Warning, &format!("from an earlier start: {line}"));
             }
@@ -205,14 +205,14 @@ fn build(
                 "an earlier start left {} values that cannot be restored; see above",
                 restored.left.len()
             );
-            Some(hands)
+            Some(writer)
         }
     };
-    let around = Surroundings { root: &options.root, clock };
-    Ok(assemble(source, hands, around)?)
+    let around = Environment { root: &options.root, clock };
+    Ok(assemble(source, writer, around)?)
 }
 
-/// A valid file takes the place of the old one; with any other the old one goes on.
+/// A valid file replaces the old one; otherwise the old one stays in force.
 fn reload(
     options: &Options,
     source: &mut Source,
@@ -220,18 +220,18 @@ fn reload(
     mut daemon: Daemon,
     clock: &HostClock,
 ) -> Result<Daemon> {
-    // Type=notify-reload wants the time too; without the clock there is nothing to tell.
+    // Type=notify-reload needs the time too; without the clock there is nothing to send.
     if let Ok(now) = NotifyState::monotonic_usec_now() {
         let _ = sd_notify::notify(&[NotifyState::Reloading, now]);
     }
     let refused = match read_trusted(&options.config, &options.root) {
         Ok(new) if new.config.service != source.config.service => {
-            let what = "[service] differs, which takes effect at the next start only; put it \
+            let what = "[service] differs, which only takes effect at the next start; put it \
                         back, or restart the daemon";
             Some(what.to_owned())
         }
         Ok(new) => {
-            // The host is looked at as its operator wants it: everything is restored before.
+            // Everything is restored first, so that the host is examined as its operator set it up.
             let lasting = daemon.take_journal_and_pause();
             let (restored, _) = daemon.end(clock);
             restored?;
@@ -241,7 +241,7 @@ fn reload(
                     daemon.go_on(lasting);
                     daemon.tell(
                         Severity::Info,
-                        "configuration reloaded, counts begin anew".to_owned(),
+                        "configuration reloaded, counts start again".to_owned(),
                         clock.utc_ns(),
                     );
                     let _ = sd_notify::notify(&[NotifyState::Ready]);
@@ -250,14 +250,14 @@ fn reload(
                 Err(error) => {
                     daemon = build(options, source, lock, clock)?;
                     daemon.go_on(lasting);
-                    Some(format!("{error:#}; counts begin anew"))
+                    Some(format!("{error:#}; counts start again"))
                 }
             }
         }
         Err(error) => Some(format!("{error:#}")),
     };
     if let Some(refused) = refused {
-        let message = format!("not reloaded, the old configuration goes on: {refused}");
+        let message = format!("not reloaded, the old configuration stays in force: {refused}");
         daemon.tell(Severity::Error, message, clock.utc_ns());
     }
     let _ = sd_notify::notify(&[NotifyState::Ready]);
@@ -274,7 +274,7 @@ fn after_tick(
         log(*severity, message);
     }
     if next.stepped {
-        // The watchdog is fed by whole cycles only.
+        // Only whole cycles feed the watchdog.
         let _ = sd_notify::notify(&[NotifyState::Watchdog]);
         if status.receiver_count() > 0 {
             status.send_replace(Arc::new(daemon.status(clock)));
@@ -290,19 +290,19 @@ fn answer(
 ) {
     let answer: Answer = daemon.answer(&request.request, clock);
     status.send_replace(Arc::new(daemon.status(clock)));
-    // Who asked may have left.
+    // The client may have left.
     let _ = request.reply.send(answer);
 }
 
 fn service_settings(source: &Source) -> Result<ServiceSettings> {
     let service = &source.config.service;
     if let Some(folder) = service.socket.parent() {
-        // Where that fails, opening the socket says so.
+        // If this fails, opening the socket reports it.
         let _ = std::fs::create_dir_all(folder);
     }
     let group = service.socket_group.as_deref().map(machine::group_id).transpose();
     let socket_group =
-        group.map_err(|error| Misfit::new(format!("service.socket_group: {error}")))?;
+        group.map_err(|error| BadInput::new(format!("service.socket_group: {error}")))?;
     Ok(ServiceSettings {
         listen: service.listen.0,
         host_names: service.host_names.clone(),
@@ -323,7 +323,7 @@ fn start_journal(options: &Options, source: &Source, clock: &HostClock) -> Resul
     Ok(Some(journal))
 }
 
-/// One line of how it stands, on a terminal.
+/// The progress line on a terminal.
 struct Progress {
     wanted: bool,
     shown_at: Option<Duration>,
@@ -342,7 +342,7 @@ impl Progress {
         }
         self.shown_at = Some(now);
         let left = until.map(|until| format!(", {} s left", until.saturating_sub(now).as_secs()));
-        let line = printable_line(&crate::words::one_line(&daemon.status(clock)));
+        let line = printable_line(&crate::status_text::one_line(&daemon.status(clock)));
         eprint!("\r\x1b[K{line}{}", left.unwrap_or_default());
     }
 

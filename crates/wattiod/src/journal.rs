@@ -1,5 +1,5 @@
-//! What a run leaves behind, in the run format: the configuration, the machine, every window and
-//! every event as it came. `wattio report` draws it.
+//! A run's records, in the run format: the configuration, the machine, every window and every event
+//! as it came. `wattio report` draws it.
 
 use crate::status::{EventStatus, Status};
 use serde::Serialize;
@@ -20,15 +20,15 @@ pub struct WindowRow {
     pub requests: Option<u64>,
     /// Their measured mean latency.
     pub latency_us_mean: Option<f64>,
-    /// Their 99th percentile, where the source tells it.
+    /// Their 99th percentile, if the source reports it.
     pub latency_us_p99: Option<f64>,
     /// Upper edges in microseconds (none: no upper edge) and requests.
     pub histogram: Option<Vec<(Option<f64>, u64)>>,
     /// What the law saw: measured, or in shadow mode estimated.
     pub latency_us_seen: Option<f64>,
-    /// What this load has at full speed.
+    /// The latency of this load at full speed.
     pub baseline_us: Option<f64>,
-    /// What shall not be exceeded.
+    /// The bound.
     pub bound_us: Option<f64>,
     /// The law's state.
     pub state: Option<&'static str>,
@@ -36,7 +36,7 @@ pub struct WindowRow {
     pub reason: &'static str,
     /// Why full speed was forced.
     pub forced: Option<String>,
-    /// Active cores of each group; in shadow mode those that would be.
+    /// Active cores of each group; in shadow mode, those that would be active.
     pub cores: Vec<u32>,
     /// Their frequency, where a knob turns it.
     pub frequency_hz: Vec<Option<f64>>,
@@ -66,10 +66,10 @@ pub struct Journal {
 const ROWS_PER_FLUSH: u64 = 60;
 
 impl Journal {
-    /// Begins `<results>/<name>/<stamp>/`.
+    /// Creates `<results>/<name>/<stamp>/`.
     ///
     /// # Errors
-    /// As the system says.
+    /// The operating system's error.
     pub fn create(
         results: &Path,
         name: &str,
@@ -88,16 +88,16 @@ impl Journal {
         Ok(Self { folder, windows, events, rows: 0 })
     }
 
-    /// Where it is.
+    /// Its path.
     #[must_use]
     pub fn folder(&self) -> &Path {
         &self.folder
     }
 
-    /// Keeps a window; now and then the status too.
+    /// Records a window; now and then the status too.
     ///
     /// # Errors
-    /// As the system says.
+    /// The operating system's error.
     pub fn window(&mut self, row: &WindowRow, status: &Status) -> io::Result<()> {
         serde_json::to_writer(&mut self.windows, row)?;
         self.windows.write_all(b"\n")?;
@@ -108,10 +108,10 @@ impl Journal {
         Ok(())
     }
 
-    /// Keeps an event, at once.
+    /// Records an event at once.
     ///
     /// # Errors
-    /// As the system says.
+    /// The operating system's error.
     pub fn event(&mut self, event: &EventStatus) -> io::Result<()> {
         let mut line = serde_json::to_vec(event)?;
         line.push(b'\n');
@@ -121,7 +121,7 @@ impl Journal {
     /// Writes what is pending, and the status as the summary so far.
     ///
     /// # Errors
-    /// As the system says.
+    /// The operating system's error.
     pub fn keep(&mut self, status: &Status) -> io::Result<()> {
         self.windows.flush()?;
         let beside = self.folder.join("raw/.summary.json.part");

@@ -1,4 +1,4 @@
-//! Energy since the start: by the meter where there is one, by the model otherwise.
+//! Energy since the start: by the meter if there is one, and by the model.
 
 use crate::status::PowerStatus;
 use wattio_law::GroupObservation;
@@ -30,7 +30,7 @@ pub struct Ledger {
 }
 
 impl Ledger {
-    /// With a model and the name of a meter, where there are any.
+    /// With a model and the name of a meter, if there are any.
     #[must_use]
     pub fn new(
         model: Option<PowerModel>,
@@ -50,7 +50,7 @@ impl Ledger {
     }
 
     /// Takes in a window. `groups` are the two settings' groups, in force and at full speed, under
-    /// the window's load; `None` where nothing is known of one of them.
+    /// the window's load; `None` if either is unknown.
     pub fn window(
         &mut self,
         dt: Seconds,
@@ -82,7 +82,7 @@ impl Ledger {
         self.estimated_span_s
     }
 
-    /// For the status; `no_estimate` is why the last window had none.
+    /// For the status; `no_estimate` says why the last window had none.
     #[must_use]
     pub fn status(&self, no_estimate: Option<String>) -> PowerStatus {
         let origin = |model: &PowerModel| {

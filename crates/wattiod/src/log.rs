@@ -1,5 +1,5 @@
-//! Lines for people: what others may have named in them cannot steer a terminal or pass for another
-//! line, and a service manager learns how grave each is.
+//! Log lines for people: names chosen by others cannot send control sequences to a terminal or pass
+//! for another line, and a service manager gets each line's priority.
 
 use std::fmt::Write;
 use std::sync::LazyLock;
@@ -15,15 +15,15 @@ pub fn log(severity: Severity, message: &str) {
     eprint!("{}", lines(word, severity, message, *JOURNAL));
 }
 
-/// Why a command ends without having done what it was asked: an error, which needs no word for it.
+/// Why a command failed: an error, printed without a severity.
 pub fn complain(message: &str) {
     eprint!("{}", lines("", Severity::Error, message, *JOURNAL));
 }
 
 static JOURNAL: LazyLock<bool> = LazyLock::new(is_journal);
 
-/// The message's lines, each with what says whose it is; for the journal, with the priority of
-/// `sd-daemon(3)` before.
+/// The message's lines with a prefix; for the journal, with the priority of `sd-daemon(3)` before
+/// it.
 fn lines(word: &str, severity: Severity, message: &str, journal: bool) -> String {
     let priority = match severity {
         Severity::Info => "<6>",
@@ -34,7 +34,7 @@ fn lines(word: &str, severity: Severity, message: &str, journal: bool) -> String
     let mut before = format!("wattiod: {word}");
     for line in printable(message).lines() {
         let priority = if journal { priority } else { "" };
-        // A String takes whatever is written.
+        // Writing to a String cannot fail.
         let _ = writeln!(text, "{priority}{before}{line}");
         "wattiod:   ".clone_into(&mut before);
     }

@@ -1,29 +1,29 @@
 //! Shadow mode: the law's loop, closed over a model of this host.
 //!
 //! The host runs at full speed and is measured there. Once a model fits those measurements
-//! ([`wattio_model::HostModel`]), the law is shown what the model says the same load would meet with the setting
-//! that the law asked for; until then it is shown nothing, and saves nothing. How far the model is
-//! off is measured on windows that were kept out of the fit. They are windows at full speed: what
-//! fewer cores do is the model's word, and stays an estimate.
+//! ([`wattio_model::HostModel`]), the law is shown what the model says the same load would meet
+//! with the setting that the law asked for; until then it is shown nothing, and saves nothing. How
+//! far the model is off is measured on windows that were kept out of the fit. They are windows at
+//! full speed: what fewer cores would do is only the model's prediction, and remains an estimate.
 
 use std::sync::{Arc, Mutex, PoisonError};
-use wattio_governor::Lens;
+use wattio_governor::ShadowModel;
 use wattio_law::{Action, Observation};
 use wattio_model::Fitter;
 use wattio_units::Seconds;
 
-/// Measured over predicted latency of a window: kept, but not believed beyond this.
+/// Measured over predicted latency of a window is clamped to this.
 const RATIO_MAX: f64 = 10.0;
 
-/// The lens of shadow mode.
+/// The shadow model.
 pub struct Shadow {
-    /// Shared with the daemon, which tells of it.
+    /// Shared with the daemon, which reports on it.
     pub fitter: Arc<Mutex<Fitter>>,
     /// Full speed.
     pub full: Action,
 }
 
-impl Lens for Shadow {
+impl ShadowModel for Shadow {
     fn see(&mut self, truth: &Observation, held: &Action, dt: Seconds) -> Observation {
         let mut fitter = self.fitter.lock().unwrap_or_else(PoisonError::into_inner);
         fitter.learn(truth, dt);
@@ -44,12 +44,12 @@ pub fn view(
     let Some(latency) = &mut seen.latency else { return seen };
     let rate = latency.requests as f64 / dt.0;
     let Some(forecast) = fitter.forecast(rate, full, held) else {
-        // Nothing is known of any other setting than full speed: no latency, no saving.
+        // Only full speed is known: no latency, no saving.
         seen.latency = None;
         return seen;
     };
     if let Some(measured_us) = latency.latency_us_mean {
-        // What the model does not explain of this window (a slow drive, luck) stays in it.
+        // Whatever the model does not explain of this window (a slow drive, chance) is kept.
         let unexplained = measured_us / forecast.full_speed_us;
         let kept = unexplained.clamp(1.0 / RATIO_MAX, RATIO_MAX);
         let shown_us = measured_us + kept * forecast.full_speed_us * (forecast.stretch - 1.0);
@@ -60,7 +60,7 @@ pub fn view(
     }
     seen.groups = fitter.groups_with(&truth.groups, held);
     if held.groups != full.groups || held.drives != full.drives {
-        // What was measured is full speed's power, and nobody knows the other.
+        // The measured power is that of full speed; the other is unknown.
         seen.power = None;
     }
     seen
@@ -126,8 +126,8 @@ mod tests {
         assert_eq!(learned().see(&truth, &action(8, 3e9), Seconds(0.5)), truth);
     }
 
-    /// The meter shows full speed: shown as the power of half of the cores it would say that nothing
-    /// is saved by them.
+    /// The meter shows full speed; passed on as the power of half of the cores, it would say that
+    /// they save nothing.
     #[test]
     fn the_power_of_full_speed_is_shown_at_full_speed_only() {
         let truth = Observation { power: Some(Watts(61.0)), ..observed(12_345, 217.0, 0.05) };

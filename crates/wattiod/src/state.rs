@@ -1,14 +1,14 @@
-//! Taking hold of the machine: what an earlier daemon left is restored first.
+//! Taking over the machine: what an earlier daemon left is restored first.
 
 use std::path::Path;
 use thiserror::Error;
-use wattio_governor::{FileStore, Hands, LeftOver, Restored, SnapshotError};
+use wattio_governor::{FileStore, RestorableWriter, Restored, SnapshotError, Unrestored};
 use wattio_host::config::DaemonConfig;
 use wattio_host::knobs::KnobConfig;
 use wattio_host::lock::{Lock, LockError};
 use wattio_host::{LinuxMachine, Root};
 
-/// Why the machine cannot be taken hold of.
+/// Why the machine cannot be taken over.
 #[derive(Debug, Error)]
 pub enum StateError {
     /// Another daemon acts, or the folder cannot be used.
@@ -22,7 +22,7 @@ pub enum StateError {
     Commands(String),
 }
 
-/// The locks of one who acts: on the host, and on the folder of his snapshot.
+/// The locks of a daemon that acts: on the host, and on the folder of its snapshot.
 #[derive(Debug)]
 pub struct Locks {
     _host: Option<Lock>,
@@ -39,16 +39,16 @@ impl Locks {
     }
 }
 
-/// Takes hold of the machine: restores what an earlier start left, then is ready to write.
+/// Takes over the machine: restores what an earlier run left, and is ready to write then.
 ///
 /// # Errors
-/// [`StateError`]; nothing was touched where the snapshot cannot be read.
+/// [`StateError`]; nothing was touched if the snapshot cannot be read.
 pub fn take_hold(
     folder: &Path,
     config: Option<&DaemonConfig>,
     root: &Root,
     _locks: &Locks,
-) -> Result<(Hands, Restored), StateError> {
+) -> Result<(RestorableWriter, Restored), StateError> {
     let knobs = || config.into_iter().flat_map(|config| &config.knobs);
     let commands: Vec<_> = knobs().flat_map(|knob| knob.commands().iter().cloned()).collect();
     let machine = LinuxMachine::new(root.clone(), &commands)
@@ -56,7 +56,7 @@ pub fn take_hold(
         .with_drives(knobs().filter_map(KnobConfig::drives).collect());
     let boot_id = root.read("/proc/sys/kernel/random/boot_id").unwrap_or_default();
     let store = FileStore::new(folder.join("snapshot.json"));
-    Ok(Hands::open(Box::new(machine), Box::new(store), &boot_id)?)
+    Ok(RestorableWriter::open(Box::new(machine), Box::new(store), &boot_id)?)
 }
 
 /// What a restore did, for people.
@@ -73,9 +73,9 @@ pub fn describe(restored: &Restored) -> Vec<String> {
             .iter()
             .map(|address| format!("left {address} as it is: somebody else changed it")),
     );
-    lines.extend(restored.left.iter().map(|LeftOver { saved, message, mend }| {
+    lines.extend(restored.left.iter().map(|Unrestored { saved, message, restore_command }| {
         format!(
-            "NOT restored: {message}\n  {} should be {:?}; by hand: {mend}",
+            "NOT restored: {message}\n  {} should be {:?}; by hand: {restore_command}",
             saved.address, saved.value
         )
     }));

@@ -1,11 +1,11 @@
-//! What the daemon says of itself: one object for `status --json`, the page and the metrics.
+//! The daemon's status: one object for `status --json`, the page and the metrics.
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use wattio_governor::Severity;
-use wattio_model::Fitter;
+use wattio_model::{Fitter, NoModel};
 
-/// Everything an operator may want to see. Absent means not known.
+/// Everything an operator may want to see. Absent means unknown.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Status {
     /// Version of the daemon.
@@ -16,9 +16,9 @@ pub struct Status {
     pub policy: String,
     /// Its state: `unstable`, `stable`, `idle`.
     pub state: Option<String>,
-    /// Why the last step decided as it did.
+    /// Reason for the last step's decision.
     pub reason: String,
-    /// Why full speed is forced, where it is.
+    /// Why full speed is forced, if it is.
     pub forced: Option<String>,
     /// Whether an operator paused it.
     pub paused: bool,
@@ -34,7 +34,7 @@ pub struct Status {
     pub groups: Vec<GroupStatus>,
     /// Released background work over what becomes due: 0 is paused, 1 keeps up.
     pub background_pace: f64,
-    /// What is drawn and saved.
+    /// Power drawn and saved.
     pub power: PowerStatus,
     /// In shadow mode, the model that the law's loop is closed over.
     pub shadow: Option<ShadowStatus>,
@@ -44,7 +44,7 @@ pub struct Status {
     /// Counts since the start.
     pub counts: Counts,
     /// The daemon's own cost.
-    pub own: OwnCost,
+    pub own: OverheadStatus,
     /// The last events, the newest last.
     pub events: Vec<EventStatus>,
 }
@@ -52,19 +52,23 @@ pub struct Status {
 /// What clients experience.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct LatencyStatus {
-    /// Where it comes from.
+    /// The source.
     pub source: String,
     /// Completed requests per second over the last window.
     pub requests_per_s: Option<f64>,
     /// Mean over the last window that had requests.
     pub latency_us_mean: Option<f64>,
-    /// 99th percentile (upper edge of its bucket), where the source tells it.
+    /// What the law is shown of it: in shadow mode the mean that the setting it asked for would
+    /// give (an estimate), else the measured one.
+    #[serde(default)]
+    pub latency_us_seen: Option<f64>,
+    /// 99th percentile (upper edge of its bucket), if the source reports it.
     pub latency_us_p99: Option<f64>,
     /// How old the newest sample is.
     pub sample_age_s: f64,
-    /// The mean that this load has at full speed.
+    /// The mean latency of this load at full speed.
     pub baseline_us: Option<f64>,
-    /// The mean that shall not be exceeded.
+    /// The bound on the mean.
     pub bound_us: Option<f64>,
     /// The tolerance that makes the bound: 0.2 is 20 % above the baseline.
     pub tolerance: Option<f64>,
@@ -79,11 +83,11 @@ pub struct LatencyStatus {
 pub struct GroupStatus {
     /// Its name.
     pub name: String,
-    /// Cores that work; in shadow mode those that would.
+    /// Active cores; in shadow mode, those that would be active.
     pub cores_active: u32,
     /// All its cores.
     pub cores_total: u32,
-    /// How many always stay.
+    /// How many always stay active.
     pub cores_min: u32,
     /// Frequency limit in force; in shadow mode the one that would be. Absent where no knob turns
     /// it.
@@ -96,17 +100,17 @@ pub struct GroupStatus {
     pub utilisation_background: f64,
 }
 
-/// What is drawn and saved.
+/// Power drawn and saved.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct PowerStatus {
-    /// The meter, where there is one.
+    /// The meter, if there is one.
     pub meter: Option<String>,
-    /// What it last said was wrong, until it tells power again.
+    /// The problem it last reported, until it has power again.
     #[serde(default)]
     pub meter_trouble: Option<String>,
-    /// Mean power of the last window by the meter; absent where it did not tell.
+    /// Mean power of the last window by the meter; absent if it had none.
     pub measured_w: Option<f64>,
-    /// Energy by the meter since the start, of the windows that it told of.
+    /// Energy by the meter since the start, over the windows it covers.
     pub measured_j: Option<f64>,
     /// The model that estimates, and where its numbers come from.
     pub model: Option<String>,
@@ -118,7 +122,7 @@ pub struct PowerStatus {
     pub estimated_j: Option<f64>,
     /// Estimated energy since the start, had it run at full speed.
     pub estimated_full_speed_j: Option<f64>,
-    /// Why there is no estimate, where there is none.
+    /// Why there is no estimate, if there is none.
     pub no_estimate: Option<String>,
 }
 
@@ -127,7 +131,7 @@ pub struct PowerStatus {
 pub struct ShadowStatus {
     /// Whether the model is good enough to estimate with.
     pub fitted: bool,
-    /// Why not, where it is not.
+    /// Why not, if it is not.
     pub why: Option<String>,
     /// Median of `|predicted - measured| / measured` over windows kept out of the fit.
     pub error_median: Option<f64>,
@@ -155,12 +159,24 @@ impl ShadowStatus {
                 windows_kept_out: model.windows.1 as u64,
                 estimated_span_s: 0.0,
             },
-            Err(why) => Self { why: Some(why.to_string()), ..Self::default() },
+            Err(why) => {
+                // A model that is not good enough was fitted all the same: its error is known.
+                let poor = match why {
+                    NoModel::Poor { error_median, windows, fitted, .. } => Self {
+                        error_median: Some(error_median),
+                        windows_fitted: fitted as u64,
+                        windows_kept_out: windows as u64,
+                        ..Self::default()
+                    },
+                    _ => Self::default(),
+                };
+                Self { why: Some(why.to_string()), ..poor }
+            }
         }
     }
 }
 
-/// What another law would have brought in shadow mode: an estimate throughout.
+/// What another law would have achieved in shadow mode; all of it is an estimate.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ComparedStatus {
     /// The law.
@@ -182,7 +198,7 @@ pub struct ComparedStatus {
 pub struct Counts {
     /// Windows in all.
     pub windows: u64,
-    /// Windows without a latency to go by.
+    /// Windows without a usable latency.
     pub windows_missing: u64,
     /// Windows after which full speed was forced.
     pub windows_forced: u64,
@@ -202,22 +218,22 @@ pub struct Counts {
     pub setting_changes: u64,
     /// Places left to somebody else.
     pub foreign_changes: u64,
-    /// Samples that could not be had.
+    /// Samples that sources failed to deliver.
     pub source_errors: u64,
-    /// Windows that a configured meter did not tell the power of.
+    /// Windows without a reading of the configured meter.
     #[serde(default)]
     pub windows_unmeasured: u64,
     /// Returns from saving to full speed.
     pub flaps: u64,
     /// How often the circuit breaker opened.
     pub breaker_trips: u64,
-    /// Time in each of the law's states; none where it has none.
+    /// Time in each of the law's states; empty if it has none.
     pub state_span_s: BTreeMap<String, f64>,
 }
 
 /// The daemon's own cost.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct OwnCost {
+pub struct OverheadStatus {
     /// Processor time since the start.
     pub cpu_s: f64,
     /// Memory in use.
@@ -235,4 +251,49 @@ pub struct EventStatus {
     pub severity: Severity,
     /// What happened.
     pub message: String,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use wattio_law::{GroupObservation, LatencyObservation, Observation};
+    use wattio_units::{Hertz, Seconds};
+
+    /// The page said "windows fitted, kept out 0, 0" beside "32 windows kept out of the fit".
+    #[test]
+    fn a_model_that_is_not_good_enough_tells_what_it_was_fitted_to() {
+        let mut fitter = Fitter::new(0.15, 0.6, vec![Hertz(3e9)]);
+        for at in 0..400_u32 {
+            // Latency that has nothing to do with the load.
+            let latency_us = if at.wrapping_mul(2_654_435_761) >> 31 == 0 { 100.0 } else { 900.0 };
+            let requests = 1000 + u64::from(at % 40) * 100;
+            let latency = LatencyObservation {
+                requests,
+                latency_us_mean: Some(latency_us),
+                ..LatencyObservation::quiet(Seconds(0.0))
+            };
+            let group = GroupObservation {
+                cores: 8,
+                frequency: Hertz(3e9),
+                utilisation_clients: 0.1,
+                utilisation_background: 0.0,
+                queued: None,
+                waited_for_drives: false,
+            };
+            let truth = Observation {
+                latency: Some(latency),
+                groups: vec![group],
+                background: vec![],
+                power: None,
+                alarm: false,
+            };
+            fitter.learn(&truth, Seconds(0.5));
+        }
+        let status = ShadowStatus::of(&fitter);
+        let why = status.why.unwrap();
+        assert!(!status.fitted && why.contains("kept out of the fit"), "{why}");
+        assert!(why.contains(&format!("over {} windows", status.windows_kept_out)), "{why}");
+        assert!(status.windows_fitted > 3 * status.windows_kept_out);
+        assert!(status.error_median.unwrap() > 0.15);
+    }
 }

@@ -5,7 +5,7 @@ visits them under the loads of `loads`, `points` keeps what was seen, `fitting` 
 of it, and `model_file` writes them as a `power-model.toml`.
 """
 
-from wattio.calibration.fitting import Fit, fit
+from wattio.calibration.fit import Fit, fit
 from wattio.calibration.points import Point
 
 __all__ = ["Fit", "Point", "fit"]

@@ -11,8 +11,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from wattio.calibration import reading, spinning
-from wattio.calibration.fitting import CalibrationFailed
+from wattio.calibration import core_load, disk_load
+from wattio.calibration.fit import CalibrationFailed
 from wattio.errors import HostError
 
 FILE_BYTES = 256 << 20
@@ -36,11 +36,11 @@ class Loads:
         with ExitStack() as stack:
             if load > 0:
                 numbers = ",".join(map(str, cores))
-                stack.enter_context(_running(spinning.__name__, [f"{load!r}", numbers], ()))
+                stack.enter_context(_running(core_load.__name__, [f"{load!r}", numbers], ()))
             if readers and self._descriptor is not None:
                 numbers_of_file = [str(self._descriptor), str(FILE_BYTES), str(readers)]
                 stack.enter_context(
-                    _running(reading.__name__, numbers_of_file, (self._descriptor,))
+                    _running(disk_load.__name__, numbers_of_file, (self._descriptor,))
                 )
             yield
 

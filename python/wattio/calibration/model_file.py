@@ -7,7 +7,7 @@ import tomllib
 from pathlib import Path
 
 from wattio import _core
-from wattio.calibration.fitting import R_SQUARED_ASKED, Fit, Fitted
+from wattio.calibration.fit import R_SQUARED_ASKED, Fit, Fitted
 from wattio.calibration.folder import Record
 from wattio.errors import InputError
 

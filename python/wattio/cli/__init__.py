@@ -22,6 +22,7 @@ _COMMANDS = {
     "simulate": ("simulate:app", "Simulate one server under one load with one policy."),
     "oracle": ("oracle:app", "Find the least power that any policy could reach on a load."),
     "run": ("run:app", "Run a study; its results go into a folder of their own."),
+    "new": ("new:app", "Start a study or a server description of your own from an example."),
     "attach": ("attach:app", "Join recorded power samples to a measurement afterwards."),
     "report": ("report:app", "Make the report of a result folder: one HTML page, SVG and CSV."),
     "compare": ("compare:app", "Compare two results, or two runs: ratios with intervals."),
@@ -29,12 +30,13 @@ _COMMANDS = {
     "peak": ("peak:app", "Find the most that memory, network and disks allow together."),
     "advise": ("advise:app", "Choose by a model: the I/O approach of a simulation."),
     "recompute": ("recompute:app", "Derive every metric of a result again from its raw data."),
-    "import": ("importing:app", "Read what fio, IOR and mdtest have printed, in one form."),
+    "import": ("import_results:app", "Read what fio, IOR and mdtest have printed, in one form."),
     "calibrate": ("calibrate:app", "Fit the models of this host to a meter."),
     "meter": ("meter:app", "Power meters: list, read, record, check and serve them."),
     "trace": ("trace:app", "Look into block traces, convert and record them."),
     "hpcio": ("hpcio:app", "Output of parallel simulations: run, inspect, assemble, calibrate."),
     "doctor": ("doctor:app", "Show what this machine offers wattio, and what it lacks."),
+    "completion": ("completion:app", "Print what lets a shell complete this command's words."),
 }
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import App, Parameter
 from rich.table import Table
 
+from wattio import shipped
 from wattio.cli import output
 from wattio.errors import InputError
 
@@ -24,8 +25,8 @@ app = App(
 **Examples**
 
 ```
-wattio advise io --application studies/io-approaches/cm1.toml \\
-    --platform studies/io-approaches/platforms/nancy.toml
+wattio advise io --application io-approaches/cm1.toml \\
+    --platform io-approaches/platforms/nancy.toml
 ```""",
 )
 
@@ -34,8 +35,8 @@ wattio advise io --application studies/io-approaches/cm1.toml \\
     help_epilogue="""**Examples**
 
 ```
-wattio advise io --application studies/io-approaches/cm1.toml \\
-    --platform studies/io-approaches/platforms/nancy.toml
+wattio advise io --application io-approaches/cm1.toml \\
+    --platform io-approaches/platforms/nancy.toml
 wattio advise io --application app.toml --platform platform.toml --objective edp:2 --json
 wattio advise io --application app.toml --platform platform.toml --approaches tp,dc:1,dn:3
 ```
@@ -90,7 +91,8 @@ def io(
         raise InputError(
             f"--draws {draws}, --seed {seed}: allowed: 1000 to 1000000 draws, a seed from 0"
         )
-    file, run = files.read_platform(platform), files.read_application(application)
+    file = files.read_platform(shipped.located(platform))
+    run = files.read_application(shipped.located(application))
     machine = file.build()
     if output_every is not None:
         if not 1 <= output_every <= run.iterations:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import App, Parameter
 
-from wattio.calibration.fitting import CalibrationFailed
+from wattio.calibration.fit import CalibrationFailed
 from wattio.cli import output
 from wattio.cli.load_options import Quantity
 from wattio.cli.out_path import writable
@@ -116,7 +116,7 @@ def power(
         Print one JSON object.
     """
     from wattio.calibration.folder import DataFolder
-    from wattio.cli import calibrate_options, calibrate_showing
+    from wattio.cli import calibrate_options, calibrate_tables
 
     # Before hours of measuring, not after.
     if out.suffix == _DATA:
@@ -128,7 +128,7 @@ def power(
         return _fit(DataFolder(source), out, as_json)
     if not meter:
         raise InputError("it takes a meter: --meter NAME; wattio meter list shows them")
-    given = calibrate_options.Given(
+    given = calibrate_options.TypedOptions(
         meters=meter,
         covers=meter_covers,
         frequencies=frequencies,
@@ -144,7 +144,7 @@ def power(
     try:
         asked = calibrate_options.resolve(given)
         if dry_run:
-            return calibrate_showing.plan(asked, as_json)
+            return calibrate_tables.plan(asked, as_json)
         data = DataFolder(out.with_suffix(_DATA))
         _measure(asked, data, out, quiet=as_json)
         return _fit(data, out, as_json)
@@ -171,16 +171,16 @@ def _measure(asked: Asked, data: DataFolder, out: Path, *, quiet: bool) -> None:
 
 
 def _sweep(asked: Asked, data: DataFolder, recorder: Recorder, *, quiet: bool) -> None:
-    from wattio.calibration import sweeping
-    from wattio.cli import calibrate_showing
+    from wattio.calibration import sweep
+    from wattio.cli import calibrate_tables
 
     facts = recorder.start()
-    settle_s = sweeping.fit_to_meters(asked.design, list(facts.values()))
+    settle_s = sweep.fit_to_meters(asked.design, list(facts.values()))
     asked = replace(asked, design=replace(asked.design, settle_s=settle_s))
     data.begin(_record(asked, list(facts.values())))
-    place = sweeping.Place(data, asked.io)
-    with calibrate_showing.SweepProgress(asked.design, quiet=quiet) as progress:
-        sweeping.sweep(
+    place = sweep.Place(data, asked.io)
+    with calibrate_tables.SweepProgress(asked.design, quiet=quiet) as progress:
+        sweep.sweep(
             asked.host, asked.design, recorder, facts, place, asked.frequency_max_hz, progress
         )
 
@@ -219,8 +219,8 @@ def _record(asked: Asked, facts: list[Facts]) -> Record:
 def _fit(data: DataFolder, out: Path, as_json: bool) -> int:
     """Fit what a folder holds, write the model, show it."""
     from wattio.calibration import model_file
-    from wattio.calibration.fitting import fit
-    from wattio.cli import calibrate_showing
+    from wattio.calibration.fit import fit
+    from wattio.cli import calibrate_tables
 
     record = data.record()
     try:
@@ -228,7 +228,7 @@ def _fit(data: DataFolder, out: Path, as_json: bool) -> int:
     except CalibrationFailed as error:
         return _complain(f"{error}; what was measured is kept in {data.path}")
     model_file.write(out, model_file.text(found, record))
-    calibrate_showing.show(found, record, out, data, as_json=as_json)
+    calibrate_tables.show(found, record, out, data, as_json=as_json)
     return EXIT_DONE if found.is_good else EXIT_PROBLEM
 
 

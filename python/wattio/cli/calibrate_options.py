@@ -16,7 +16,7 @@ _SPAN_S_LEAST = 0.1
 
 
 @dataclass(frozen=True)
-class Given:
+class TypedOptions:
     """Options as typed."""
 
     meters: tuple[str, ...]
@@ -45,7 +45,7 @@ class Asked:
     lacks: dict[str, str]
 
 
-def resolve(given: Given, root: Path = Path("/")) -> Asked:
+def resolve(given: TypedOptions, root: Path = Path("/")) -> Asked:
     """Look at the host, and find out what can be swept.
 
     Raises InputError for what cannot be used, HostError for a sweep that this host does not allow.

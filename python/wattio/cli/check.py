@@ -7,6 +7,7 @@ from typing import Annotated
 
 from cyclopts import App, Parameter
 
+from wattio import shipped
 from wattio.cli import output
 from wattio.errors import InputError
 
@@ -16,9 +17,9 @@ app = App(
     help_epilogue="""**Examples**
 
 ```
-wattio check studies/quickstart/study.toml
+wattio check pacer
 wattio check my-server.toml my-policy.toml
-wattio check studies --json
+wattio check my-study --json
 ```
 
 Exit code 2 where a file cannot be used.""",
@@ -37,7 +38,8 @@ def check(*files: Path, as_json: Annotated[bool, Parameter("--json", negative=""
     Parameters
     ----------
     files
-        TOML files; a folder stands for all TOML files below it.
+        TOML files; a folder stands for all TOML files below it, and so does the name of a study
+        that comes with wattio.
     as_json
         Print one JSON object.
     """
@@ -71,7 +73,7 @@ def _expanded(files: tuple[Path, ...]) -> list[Path]:
     if not files:
         raise InputError("wattio check needs a file or a folder")
     found: list[Path] = []
-    for path in files:
+    for path in map(shipped.located, files):
         below = sorted(path.rglob("*.toml")) if path.is_dir() else [path]
         if not below:
             raise InputError(f"{path}: holds no TOML file")

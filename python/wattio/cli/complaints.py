@@ -19,8 +19,8 @@ from cyclopts.exceptions import (
 )
 
 from wattio.cli import EXIT_BAD_INPUT, EXIT_PROBLEM, EXIT_STOPPED
+from wattio.cli.printable import printable
 from wattio.errors import Cancelled, HostError, InputError, WattioError, storage_reason
-from wattio.printable import printable
 
 _LEADING_MINUS = re.compile(r"-(\.?\d|inf|nan)", re.IGNORECASE)
 """How a value begins that is no option, though it begins with a minus."""

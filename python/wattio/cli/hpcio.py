@@ -85,7 +85,7 @@ def inspect(folder: Path, /, *, as_json: AsJson = False) -> int:
     as_json
         Print one JSON object.
     """
-    from wattio.hpcio.inspecting import inspect as inspect_dumps
+    from wattio.hpcio.inspection import inspect as inspect_dumps
 
     found = inspect_dumps(folder)
     bad = not found or any(dump.problems or not dump.whole for dump in found)
@@ -144,7 +144,7 @@ def assemble(folder: Path, step: int, /, *, out: Path, as_json: AsJson = False) 
     as_json
         Print one JSON object.
     """
-    from wattio.hpcio.assembling import assemble as assemble_dump
+    from wattio.hpcio.assembly import assemble as assemble_dump
 
     writable("--out", out)
     shapes = assemble_dump(folder, step, out)

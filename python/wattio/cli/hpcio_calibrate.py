@@ -14,8 +14,8 @@ from wattio.cli.out_path import writable
 from wattio.errors import InputError
 
 if TYPE_CHECKING:
-    from wattio.models.calibrating import Calibration
-    from wattio.models.validating import Validation
+    from wattio.models.calibrate import Calibration
+    from wattio.models.validate import Validation
 
 EXIT_DONE = 0
 EXIT_PROBLEM = 1
@@ -57,7 +57,8 @@ def calibrate(
     as_json
         Print one JSON object.
     """
-    from wattio.models import calibrating, runs, validating
+    from wattio.models import calibrate as calibrating
+    from wattio.models import runs, validate
 
     if seed < 0:
         raise InputError(f"--seed {seed}: allowed: 0 or more")
@@ -66,7 +67,7 @@ def calibrate(
     fitted, kept = runs.read(results), runs.read(held_out)
     calibrating.check_alike([*fitted, *kept])
     found = calibrating.calibrate(fitted, name, _watts(idle_power), seed)
-    checked = validating.validate(found.file.build(), kept) if held_out else None
+    checked = validate.validate(found.file.build(), kept) if held_out else None
     try:
         out.write_text(found.file.text(), encoding="utf-8")
     except OSError as error:

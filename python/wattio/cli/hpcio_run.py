@@ -133,7 +133,7 @@ def run(
         given["core_share"] = core_share
     if variables is not None:
         given["variables"] = [name.strip() for name in variables.split(",")]
-    from wattio.cli import hpcio_showing as showing
+    from wattio.cli import hpcio_tables as showing
     from wattio.workloads import hpcio
 
     options = _options(given)

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
-from wattio import _core
+from wattio import _core, shipped
 from wattio.cli import output
 from wattio.errors import InputError, unusable
 from wattio.simulator.simulation import Request, Setting
@@ -74,7 +74,8 @@ class LoadOptions:
     clients
         Client threads, instead of the server description's.
     trace
-        Block trace to replay; `wattio trace info` shows what is in it.
+        Block trace to replay, or `pgbench`, which comes with wattio; `wattio trace info` shows what
+        is in it.
     format
         Format of the trace, where it is not to be found by the content; such as spc.
     columns
@@ -147,14 +148,14 @@ class LoadOptions:
             reading = {key: value for key, value in keywords.items() if value is not None}
             if self.start is not None:
                 scales["start_s"] = seconds("--start", self.start)
-            return {"trace": str(self.trace), **scales, **reading}
+            return {"trace": str(shipped.located(self.trace)), **scales, **reading}
         if self.clients is not None and self.clients < 1:
             raise InputError(f"--clients {self.clients}: must be 1 or more")
         who: dict[str, Any] = {"open": self.open}
         if self.clients is not None:
             who["clients"] = self.clients
         if self.profile is not None:
-            return {"profile": str(self.profile), **who}
+            return {"profile": str(shipped.located(self.profile)), **who}
         if self.iops is not None:
             return {"pattern": self.pattern, "iops": self.iops, **who, **self._mix()}
         pressure = 0.10 if self.pressure is None else self.pressure

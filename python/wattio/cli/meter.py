@@ -12,7 +12,7 @@ from wattio.cli import output
 from wattio.errors import InputError
 
 if TYPE_CHECKING:
-    from wattio.recording.checking import Check
+    from wattio.recording.check import Check
 
 EXIT_DONE = 0
 EXIT_PROBLEM = 1
@@ -142,7 +142,7 @@ def record(*names: str, out: Path, rate: str | None = None, duration: str | None
         How long; until Ctrl-C by default.
     """
     from wattio.cli.load_options import SPAN_S_LEAST, seconds
-    from wattio.cli.meter_recording import record_to_file, writer_of
+    from wattio.cli.meter_record import record_to_file, writer_of
 
     if not names:
         raise InputError("wattio meter record needs the name of a meter")
@@ -175,8 +175,8 @@ def check(name: str, /, *, span: str = "10 s", as_json: Json = False) -> int:
     from tempfile import TemporaryDirectory
 
     from wattio.cli.load_options import seconds
-    from wattio.cli.meter_recording import bar
-    from wattio.recording import checking
+    from wattio.cli.meter_record import bar
+    from wattio.recording import check as checking
 
     span_s = seconds("--span", span, 0.1, 86_400)
     with TemporaryDirectory(prefix="wattio-check-") as folder, bar(2 * span_s) as (advance, _):

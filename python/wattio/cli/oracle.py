@@ -23,8 +23,8 @@ app = App(
 
 ```
 wattio oracle --server dorado6000 --pressure 0.05 --plf 0.2
-wattio oracle --profile studies/quickstart/day.toml --json
-wattio oracle --server small --trace traces/pgbench.wtrace --slice "1 s"
+wattio oracle --profile quickstart/day.toml --json
+wattio oracle --server small --trace pgbench --slice "1 s"
 wattio oracle --pressure 0.10 --statistic p99
 wattio oracle --server small --iops 4000 --bound "mean 20%" --bound "p99 50%"
 ```

@@ -17,6 +17,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 from rich.text import Text
 
+from wattio import shipped
 from wattio.analysis.peak import QUANTITIES, RULES, Limit, Rule
 from wattio.cli import output
 from wattio.cli.load_options import Quantity, seconds
@@ -27,7 +28,7 @@ from wattio.peak import advice
 from wattio.peak.file import Head, PartEntry, PeakFile, RateEntry, from_document, key_of, write
 
 if TYPE_CHECKING:
-    from wattio.peak.measuring import Note, Settings, Targets
+    from wattio.peak.measure import Note, Settings, Targets
 
 EXIT_PROBLEM = 1
 
@@ -110,7 +111,7 @@ def peak(
     if file is not None:
         if any(measuring):
             raise InputError("a file is computed from, not measured: give it alone")
-        content = from_document(document.read(file))
+        content = from_document(document.read(shipped.located(file)))
         return _show(content, [], rule, as_json)
     if out is not None:
         writable("--out", out)
@@ -136,7 +137,7 @@ def _targets(
     memory_folder: str | None,
 ) -> Targets:
     from wattio.peak import folders, hosts, servers
-    from wattio.peak.measuring import Targets
+    from wattio.peak.measure import Targets
 
     for option, given in (("--server", server), ("--client", client)):
         if len(set(given)) < len(given):
@@ -152,7 +153,7 @@ def _targets(
 def _settings(full: bool, runtime: Quantity | None, repetitions: int | None) -> Settings:
     from dataclasses import replace
 
-    from wattio.peak.measuring import Settings
+    from wattio.peak.measure import Settings
 
     settings = Settings.full() if full else Settings.trial()
     if runtime is not None:
@@ -168,7 +169,7 @@ def _settings(full: bool, runtime: Quantity | None, repetitions: int | None) -> 
 
 
 def _measured(targets: Targets, settings: Settings, *, quiet: bool) -> list[PartEntry]:
-    from wattio.peak.measuring import measure
+    from wattio.peak.measure import measure
 
     with (
         tempfile.TemporaryDirectory(prefix="wattio-peak-") as scratch,

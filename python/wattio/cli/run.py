@@ -10,6 +10,7 @@ from typing import Annotated
 
 from cyclopts import App, Parameter
 
+from wattio import shipped
 from wattio.cli import output
 from wattio.cli.progress import RunProgress
 from wattio.cli.resumable import resumable
@@ -30,14 +31,14 @@ app = App(
     help_epilogue="""**Examples**
 
 ```
-wattio run studies/quickstart/study.toml
-wattio run studies/pacer/study.toml --jobs 8 --results /data/results
+wattio run quickstart
+wattio run my-study/study.toml --jobs 8 --results /data/results
 wattio run --resume results/pacer/20260102T030405Z-1a2b3c4
-wattio run studies/quickstart/study.toml --json
-wattio run studies/foresight/study.toml --traces /data/traces
-wattio run studies/arm-cluster/study.toml --scale small --dry-run
-wattio run studies/arm-cluster/study.toml --scale small
-wattio run studies/fleet
+wattio run quickstart --json
+wattio run foresight --traces /data/traces
+wattio run arm-cluster --scale small --dry-run
+wattio run arm-cluster --scale small
+wattio run fleet
 ```
 
 Ctrl-C keeps what is done and says how to go on.""",
@@ -69,7 +70,8 @@ def run(
     Parameters
     ----------
     study
-        Study file in TOML, or a folder with a study.toml; `wattio check` tells whether it is one.
+        Study file in TOML, a folder with a study.toml, or the name of a study that comes with
+        wattio (`wattio new study --list`). `wattio check` tells whether a file is one.
     resume
         Result folder of a run that stopped; at most the iterations in flight were lost.
     results
@@ -101,35 +103,33 @@ def run(
     from wattio.kinds.measurement.plan import Asked, is_measurement, located_name
     from wattio.simulator.native import NativeSimulator
 
-    if study is not None and study.is_dir():
-        study /= "study.toml"
-    source = None if study is None else document.read(study)
+    source = None if study is None else document.read(shipped.study_file(study))
     if traces is not None:
         source = _with_traces(source, traces)
     if is_measurement(source) if source else resume is not None and _was_measured(resume):
-        from wattio.cli import measuring
+        from wattio.cli import run_measurement
 
         if engine is not None:
             raise InputError("--engine is for simulations; clients of a measurement are MPI ranks")
         if jobs is not None:
             raise InputError("--jobs is for simulations; what is measured runs one after the other")
-        asked = measuring.Request(
+        asked = run_measurement.Request(
             source,
             resume,
             results,
             Asked(scale, located_name(meter, Path.cwd()) if meter else None),
             scratch,
         )
-        return measuring.run(asked, dry_run=dry_run, report=report, as_json=as_json)
+        return run_measurement.run(asked, dry_run=dry_run, report=report, as_json=as_json)
     from wattio.kinds.fleet.schema import is_fleet
 
     if is_fleet(source) if source else resume is not None and kind_of(resume) == "fleet":
-        from wattio.cli import fleet
+        from wattio.cli import run_fleet
 
         if meter is not None or scratch is not None:
             raise InputError("--meter and --scratch are for studies of kind measurement")
-        going = fleet.Request(source, resume, results, scale, jobs, engine)
-        return fleet.run(going, dry_run=dry_run, report=report, as_json=as_json)
+        going = run_fleet.Request(source, resume, results, scale, jobs, engine)
+        return run_fleet.run(going, dry_run=dry_run, report=report, as_json=as_json)
     only = {"--scale": scale, "--meter": meter, "--scratch": scratch}
     for name, given in only.items():
         if given:
@@ -255,6 +255,8 @@ def show(folder: SimulationFolder, report: bool, as_json: bool) -> int:
         return 0
     console = output.console()
     console.print(output.summary_table(rows))
+    for line in output.remarks(folder.iterations()):
+        console.print(line, markup=False, highlight=False, soft_wrap=True)
     if over_all := overall.of(rows):
         console.print(output.overall_table(over_all))
     for name, path in (("result", folder.path), ("report", page)):

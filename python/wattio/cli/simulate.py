@@ -17,8 +17,9 @@ from wattio.analysis import efficiency
 from wattio.cli import output
 from wattio.cli.load_options import LoadOptions, Quantity, progress_of, within
 from wattio.errors import InputError, unusable
-from wattio.simulator import server_power, simulation
+from wattio.simulator import server_power
 from wattio.simulator.bounds import Bound, judge
+from wattio.simulator.native import NativeSimulator
 from wattio.simulator.simulation import Outcome, Request, Setting, relate
 
 app = App(
@@ -29,11 +30,11 @@ app = App(
 ```
 wattio simulate --server dorado6000 --policy pacer --plf 0.2 --pressure 0.10
 wattio simulate --policy pacer --without frequency --pattern Seq_W --pressure 0.03 --json
-wattio simulate --server small --trace traces/pgbench.wtrace --policy ondemand
-wattio simulate --profile studies/quickstart/day.toml --policy pacer --set window="250 ms"
+wattio simulate --server small --trace pgbench --policy ondemand
+wattio simulate --profile quickstart/day.toml --policy pacer --set window="250 ms"
 wattio simulate --policy fixed --set cores_share=0.63 --pressure 0.10
 wattio simulate --server small --iops 4000 --bound "mean 20%" --bound "p99 2 ms window"
-wattio simulate --server small --trace traces/pgbench.wtrace --oracle
+wattio simulate --server small --trace pgbench --oracle
 wattio simulate --server small --power-model power-model.toml --pressure 0.05
 wattio simulate --list
 ```
@@ -185,7 +186,7 @@ def run_with_twin(request: Request, *, quiet: bool) -> tuple[Outcome, Outcome]:
         ThreadPoolExecutor(2) as pool,
     ):
         futures = [
-            pool.submit(simulation.simulate, each, progress=watch(at), cancelled=cancelled)
+            pool.submit(NativeSimulator().simulate, each, progress=watch(at), cancelled=cancelled)
             for at, each in enumerate((request, twin))
         ]
         try:
@@ -245,7 +246,7 @@ def _share_of_oracle(outcome: Outcome, native: Outcome, plf: float, *, quiet: bo
     """What a run saves as a share of what the oracle saves within its bounds, or those of plf."""
     request = replace(outcome.request, policy="oracle", settings={"plf": plf})
     with progress_of(("oracle",), quiet=quiet) as watch:
-        best = simulation.simulate(request, progress=watch(0))
+        best = NativeSimulator().simulate(request, progress=watch(0))
     powers = (each.summary["power_w_mean"] for each in (outcome, native, best))
     return efficiency.captured_share(*powers)
 

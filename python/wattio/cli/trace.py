@@ -18,7 +18,7 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, T
 from rich.table import Table
 from rich.text import Text
 
-from wattio import _core
+from wattio import _core, shipped
 from wattio.cli import output
 from wattio.cli.load_options import (
     RATE_SCALE,
@@ -32,7 +32,7 @@ from wattio.cli.out_path import writable
 from wattio.errors import Cancelled, InputError
 
 if TYPE_CHECKING:
-    from wattio.tracing.pressure import Pressure
+    from wattio.simulator.pressure import Pressure
 
 EXIT_DONE = 0
 EXIT_PROBLEM = 1
@@ -62,7 +62,7 @@ sudo wattio trace record --device vda --duration "3 min" --out load.wtrace
 _INFO_EXAMPLES = """**Examples**
 
 ```
-wattio trace info traces/pgbench.wtrace
+wattio trace info pgbench
 wattio trace info web.csv.gz --json
 wattio trace info disk.csv --columns time=0:us,op=2,lba=3:sectors,size=4:bytes
 wattio trace info disk.tsv --columns time=When:s,op=Kind:get/put,lba=Block:4k,size=Bytes:bytes
@@ -71,7 +71,7 @@ wattio trace info disk.tsv --columns time=When:s,op=Kind:get/put,lba=Block:4k,si
 _PRESSURE_EXAMPLES = """**Examples**
 
 ```
-wattio trace pressure traces/pgbench.wtrace --server small --segment "30 s"
+wattio trace pressure pgbench --server small --segment "30 s"
 wattio trace pressure week.srt --server dorado6000 --json
 ```"""
 
@@ -113,6 +113,7 @@ def info(
     as_json
         Print one JSON object instead of a table.
     """
+    file = shipped.located(file)
     keywords = reading.keywords()
     with _bar(f"reading {file.name}") as progress:
         text = _core.trace_info(str(file), progress, **keywords)
@@ -153,8 +154,9 @@ def pressure(
         Print one JSON object, with a row for each segment, instead of tables.
     """
     from wattio.simulator import simulation
-    from wattio.tracing.pressure import measure, read_segments
+    from wattio.simulator.pressure import measure, read_segments
 
+    file = shipped.located(file)
     segment_s = seconds("--segment", segment, SPAN_S_LEAST)
     keywords = reading.keywords()
     simulation.server_text(server)  # a server that is not known is told before a long read
@@ -206,7 +208,13 @@ def convert(
     within("--time-scale", time_scale, *TIME_SCALE)
     with _bar(f"writing {target.name}") as progress:
         ios = _core.trace_convert(
-            str(source), str(target), to, rate_scale, time_scale, progress, **keywords
+            str(shipped.located(source)),
+            str(target),
+            to,
+            rate_scale,
+            time_scale,
+            progress,
+            **keywords,
         )
     _say(f"{ios:,} requests, {target.stat().st_size:,} bytes: {target}")
     return EXIT_DONE

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from wattio.errors import DumpFailed, HostError
+from wattio.errors import DumpFailed, HostError, needed
 from wattio.hpcio.account import Account, DumpRecord, RankAccount
 from wattio.hpcio.config import Config, parse_approach
 
@@ -38,7 +38,7 @@ __all__ = [
 
 
 def start(comm: MPI.Intracomm, config: Config) -> Session:
-    """Start the middleware on all ranks of a communicator; see `wattio.hpcio.starting.start`.
+    """Start the middleware on all ranks of a communicator; see `wattio.hpcio.startup.start`.
 
     Raises HostError where mpi4py or h5py is missing, and InputError.
     """
@@ -46,7 +46,7 @@ def start(comm: MPI.Intracomm, config: Config) -> Session:
 
     for module in ("mpi4py", "h5py"):
         if util.find_spec(module) is None:
-            raise HostError(f"{module} is not installed: pip install 'wattio[hpc]'")
-    from wattio.hpcio import starting
+            raise HostError(f"{module} is not installed: {needed('hpc')}")
+    from wattio.hpcio import startup
 
-    return starting.start(comm, config)
+    return startup.start(comm, config)

@@ -29,7 +29,7 @@ _THROUGH = -1
 
 
 @dataclass(frozen=True)
-class Posted:
+class SubmittedDump:
     """A dump as one client handed it over."""
 
     client: int
@@ -43,7 +43,7 @@ class Claim:
     """The writer's next dump."""
 
     number: int
-    posted: list[Posted]
+    posted: list[SubmittedDump]
     dropped: bool
 
 
@@ -65,13 +65,13 @@ class Board:
 
     def post(self, client: int, number: int, step: int, head: int | None) -> int:
         """Describe a client's next dump, to be handed over by telling; how many have failed yet."""
-        words, entries = self.desk(client)
+        words, entries = self.client_slot(client)
         entry = entries + number % WINDOW * ENTRY
         words[entry] = step
         words[entry + 1] = _THROUGH if head is None else head
         return words[FAILURES]
 
-    def desk(self, client: int) -> tuple[memoryview[int], int]:
+    def client_slot(self, client: int) -> tuple[memoryview[int], int]:
         """The board's words and where a client's entries begin, for one that posts by itself."""
         return self._words, _HEAD + WINDOW + client * WINDOW * ENTRY
 
@@ -145,11 +145,11 @@ class Board:
             text = self.memory.map[start : start + self._words[_TEXT_LENGTH]]
             return self._words[FAILURES], self._words[_FAILED_STEP], text.decode(errors="replace")
 
-    def _read(self, client: int, number: int) -> Posted:
-        words, entries = self.desk(client)
+    def _read(self, client: int, number: int) -> SubmittedDump:
+        words, entries = self.client_slot(client)
         entry = entries + number % WINDOW * ENTRY
         step, head = words[entry : entry + ENTRY]
-        return Posted(client, step, None if head == _THROUGH else head)
+        return SubmittedDump(client, step, None if head == _THROUGH else head)
 
 
 def _dropped(number: int) -> int:

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from wattio.errors import HostError
-from wattio.hpcio.bells import START_S, Died
+from wattio.hpcio.doorbells import START_S, PeerDied
 
 MESSAGE_BYTES_MAX = 1 << 24
 _HELLO_BYTES_MAX = 256
@@ -52,24 +52,24 @@ class Channel:
         return self.peer.fileno()
 
     def send(self, **message: Any) -> None:  # noqa: ANN401 (JSON)
-        """Send a message. Raises Died."""
+        """Send a message. Raises PeerDied."""
         text = json.dumps(message).encode()
         try:
             self.peer.sendall(_LENGTH.pack(len(text)) + text)
         except OSError as error:
-            raise Died from error
+            raise PeerDied from error
 
     def receive(self, bytes_max: int = MESSAGE_BYTES_MAX) -> dict[str, Any]:
-        """The next message; asleep until it is there. Raises Died, also for what is no message."""
+        """The next message; asleep until it comes. Raises PeerDied, also for broken ones."""
         try:
             (length,) = _LENGTH.unpack(self._exactly(_LENGTH.size))
             if length > bytes_max:
-                raise Died
+                raise PeerDied
             message = json.loads(self._exactly(length))
         except (OSError, ValueError, RecursionError) as error:
-            raise Died from error
+            raise PeerDied from error
         if not isinstance(message, dict):
-            raise Died
+            raise PeerDied
         return message
 
     def close(self) -> None:
@@ -83,7 +83,7 @@ class Channel:
         while len(found) < size:
             part = self.peer.recv(size - len(found))
             if not part:
-                raise Died
+                raise PeerDied
             found += part
         return bytes(found)
 
@@ -126,7 +126,7 @@ class Port:
         """The rank that has connected; -1 for a stranger."""
         try:
             hello = channel.receive(_HELLO_BYTES_MAX)
-        except Died:
+        except PeerDied:
             return -1
         token = str(hello.get("token")).encode(errors="replace")
         known = secrets.compare_digest(token, self.address.token.encode())
@@ -140,14 +140,14 @@ def connect(address: Address, rank: int) -> Channel:
         peer = socket.create_connection((address.host, address.port), START_S)
         channel = Channel(peer)
         channel.send(rank=rank, token=address.token)
-    except (OSError, Died) as error:
+    except (OSError, PeerDied) as error:
         raise HostError(
             f"rank {rank} cannot reach its writer at {address.host}:{address.port}: {error}"
         ) from error
     return channel
 
 
-class Waiter:
+class ConnectionPoller:
     """Sleep until one of several connections has something, or another thread wakes it."""
 
     def __init__(self) -> None:

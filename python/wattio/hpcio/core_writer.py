@@ -11,19 +11,21 @@ from collections.abc import Iterator
 
 from mpi4py import MPI
 
-from wattio.hpcio import bells
-from wattio.hpcio.bells import Bell, Door, Ears
+from wattio.hpcio import doorbells
 from wattio.hpcio.board import Board, Claim
 from wattio.hpcio.config import Config
+from wattio.hpcio.doorbells import ClientListener, Doorbell, Poller
 from wattio.hpcio.memory import Memory
 from wattio.hpcio.topology import Topology
-from wattio.hpcio.writing import WritingSession
+from wattio.hpcio.writer import WritingSession
 
 
 class CoreWriter(WritingSession):
     """A rank that writes what the ranks of its node hand over."""
 
-    def __init__(self, comm: MPI.Intracomm, config: Config, topology: Topology, door: Door) -> None:
+    def __init__(
+        self, comm: MPI.Intracomm, config: Config, topology: Topology, door: ClientListener
+    ) -> None:
         """Wait for the clients at a door. Raises HostError."""
         super().__init__(comm, config, topology, MPI.COMM_NULL)
         self._board = Board.create(len(self._clients))
@@ -47,7 +49,7 @@ class CoreWriter(WritingSession):
             memory.close()
 
     def _serve(self) -> None:
-        ears, open_ = Ears(self._bells), set(self._bells)
+        ears, open_ = Poller(self._bells), set(self._bells)
         while True:
             claim = self._board.claim(closed=not open_)
             if claim is not None:
@@ -57,16 +59,16 @@ class CoreWriter(WritingSession):
             else:
                 break
         for rank, bell in self._bells.items():
-            self._tell(rank, bell, bells.ENDED)
+            self._tell(rank, bell, doorbells.ENDED)
         ears.close()
 
-    def _listen(self, ears: Ears, open_: set[int]) -> None:
+    def _listen(self, ears: Poller, open_: set[int]) -> None:
         """Sleep until a client tells something; those that close are taken out."""
         for rank, by_counter in ears.wait():
             try:
-                if not by_counter and bells.CLOSE in self._bells[rank].wait():
+                if not by_counter and doorbells.CLOSE in self._bells[rank].wait():
                     open_.discard(rank)
-            except bells.Died:
+            except doorbells.PeerDied:
                 self.lost(f"rank {rank}, whose dumps it writes,")
             # After a close, too: all that was counted before it is to be written.
             self._board.told(self._clients.index(rank), self._bells[rank].counted())
@@ -77,13 +79,13 @@ class CoreWriter(WritingSession):
         for rank, bell in self._bells.items():
             self._tell(rank, bell, None)
 
-    def _tell(self, rank: int, bell: Bell, word: bytes | None) -> None:
+    def _tell(self, rank: int, bell: Doorbell, word: bytes | None) -> None:
         try:
             if word is None:
                 bell.ring()
             else:
                 bell.say(word)
-        except bells.Died:
+        except doorbells.PeerDied:
             self.lost(f"rank {rank}, whose dumps it writes,")
 
 

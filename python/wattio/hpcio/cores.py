@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from mpi4py import MPI
 
 from wattio.errors import DumpFailed, InputError
-from wattio.hpcio import bells, headers
+from wattio.hpcio import doorbells, headers
 from wattio.hpcio.account import DumpRecord
 from wattio.hpcio.blocks import Block
 from wattio.hpcio.board import ENTRY, FAILURES, WINDOW, Board
@@ -50,11 +50,11 @@ class CoresSession(ClientSession):
         super().__init__(comm, config, topology, compute_comm)
         clients = topology.clients(self._writer)
         self._client = clients.index(self.rank)
-        self._bell, files = bells.knock(address, self.rank)
+        self._bell, files = doorbells.connect(address, self.rank)
         (board, board_bytes), (region, region_bytes) = files
         self._board = Board(Memory(board, board_bytes), len(clients))
         self._finished = self._board.finished_word
-        self._words, self._entries = self._board.desk(self._client)
+        self._words, self._entries = self._board.client_slot(self._client)
         self._memory = Memory(region, region_bytes)
         self._extents = Extents[Places](region_bytes)
         self._number = 0
@@ -217,7 +217,7 @@ class CoresSession(ClientSession):
         self._record.stalled = True
         try:
             self._bell.wait()
-        except bells.Died:
+        except doorbells.PeerDied:
             self._lost()
 
     def _end_dump(self, record: DumpRecord, handed: list[tuple[Block, Array]]) -> None:
@@ -249,10 +249,10 @@ class CoresSession(ClientSession):
         self._followed = None
         self._remembered.clear()
         try:
-            self._bell.say(bells.CLOSE)
-            while bells.ENDED not in self._bell.wait():
+            self._bell.say(doorbells.CLOSE)
+            while doorbells.ENDED not in self._bell.wait():
                 pass
-        except bells.Died:
+        except doorbells.PeerDied:
             self._lost()
         failed = self._untold(*self._board.failures())
         for held in (self._bell, self._memory, self._board.memory):

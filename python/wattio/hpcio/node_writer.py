@@ -14,15 +14,15 @@ from typing import Any
 from mpi4py import MPI
 
 from wattio.hpcio import blocks, headers
-from wattio.hpcio.bells import Died
 from wattio.hpcio.blocks import Block
 from wattio.hpcio.board import Board
-from wattio.hpcio.channels import Port, Waiter
+from wattio.hpcio.channels import ConnectionPoller, Port
 from wattio.hpcio.config import Config
+from wattio.hpcio.doorbells import PeerDied
 from wattio.hpcio.memory import Extents, Memory
 from wattio.hpcio.nodes import DATA_TAG, pieces
 from wattio.hpcio.topology import Topology
-from wattio.hpcio.writing import WritingSession
+from wattio.hpcio.writer import WritingSession
 
 
 @dataclass
@@ -50,7 +50,7 @@ class NodeWriter(WritingSession):
             self._states.append(_Client(Memory.create(f"dumps-{rank}", share), Extents(share)))
         self._memories = [state.memory for state in self._states]
         self._channels = port.admit(ranks)
-        self._waiter = Waiter()
+        self._waiter = ConnectionPoller()
         for rank, channel in self._channels.items():
             self._waiter.watch(channel, rank)
         self._news = threading.Condition()
@@ -107,7 +107,7 @@ class NodeWriter(WritingSession):
         """Do what a client asks for; whether it closes."""
         try:
             message = self._channels[rank].receive()
-        except Died:
+        except PeerDied:
             self.lost(f"rank {rank}, whose dumps it writes,")
         client = self._clients.index(rank)
         if "close" in message:
@@ -167,5 +167,5 @@ class NodeWriter(WritingSession):
                 **{"stalled": False, "through": False, **message},
                 failures=self._board.failures(),
             )
-        except Died:
+        except PeerDied:
             self.lost(f"rank {rank}, whose dumps it writes,")

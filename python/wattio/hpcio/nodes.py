@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from mpi4py import MPI
 
 from wattio.errors import DumpFailed, InputError
-from wattio.hpcio import bells, channels, headers
+from wattio.hpcio import channels, doorbells, headers
 from wattio.hpcio.account import DumpRecord
 from wattio.hpcio.blocks import Block
 from wattio.hpcio.channels import Address
@@ -77,7 +77,7 @@ class NodesSession(ClientSession):
         try:
             self._channel.send(**message)
             return self._channel.receive()
-        except bells.Died:
+        except doorbells.PeerDied:
             self._lost()
 
     def _finish(self) -> str | None:

@@ -15,7 +15,7 @@ from wattio.hpcio.notes import Note
 
 
 @dataclass(frozen=True)
-class Offer:
+class Contribution:
     """What a process brings to a dump."""
 
     step: int
@@ -46,7 +46,7 @@ class Verdict:
     """The process whose note is to tell the error; None where notes tell it already."""
 
 
-def judge(offers: Sequence[Offer | None], ranks: Sequence[int]) -> Verdict:
+def judge(offers: Sequence[Contribution | None], ranks: Sequence[int]) -> Verdict:
     """What becomes of a dump for which processes bring their offers; None: they have ended."""
     found = [offer for offer in offers if offer is not None]
     if not found:
@@ -68,10 +68,10 @@ def counted(errors: Sequence[str]) -> str:
     return errors[0] + (f" (and {len(errors) - 1} more)" if len(errors) > 1 else "")
 
 
-def together(offers: Sequence[Offer | None]) -> Offer:
+def together(offers: Sequence[Contribution | None]) -> Contribution:
     """What all bring, as one note of the first."""
     found = [offer for offer in offers if offer is not None]
     ranks = tuple(rank for offer in found for rank in offer.note.ranks)
     blocks = [fact for offer in found for fact in offer.note.blocks]
     note = _WholeNote(found[0].note.process, ranks, blocks)
-    return Offer(min(offer.step for offer in found), note)
+    return Contribution(min(offer.step for offer in found), note)

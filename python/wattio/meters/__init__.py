@@ -9,13 +9,13 @@ from importlib import import_module
 from types import ModuleType
 
 from wattio.errors import InputError
-from wattio.meters.meter import Facts, Found, Meter, MeterLost, MeterRefused, Reading
+from wattio.meters.meter import Facts, FoundMeter, Meter, MeterLost, MeterRefused, Reading
 from wattio.meters.name import public_name
 
 __all__ = [
     "KINDS",
     "Facts",
-    "Found",
+    "FoundMeter",
     "Meter",
     "MeterLost",
     "MeterRefused",

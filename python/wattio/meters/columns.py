@@ -1,6 +1,6 @@
 """Columns of power in text files of other programs: which they are, and what a line says.
 
-Pure functions on text. Found are columns of time and power, or volts and amperes as an oscilloscope
+Pure functions on text. Columns are of time and power, or of volts and amperes as an oscilloscope
 saves them, by the names that loggers use, or by those that a name's query gives.
 """
 
@@ -46,7 +46,7 @@ class Layout(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Wanted:
+class ColumnNames:
     """Columns that the user named, and what the numbers in them are."""
 
     time: str | None = None
@@ -81,7 +81,7 @@ def split(line: str, delimiter: str) -> list[str]:
     return [field.strip() for field in fields]
 
 
-def find_layout(header: str, wanted: Wanted) -> Layout:
+def find_layout(header: str, wanted: ColumnNames) -> Layout:
     """The columns of a header line. Raises ValueError: what is missing, and what is there."""
     from wattio.files.document import nearest
 
@@ -213,6 +213,6 @@ def _checked(time_ns: int) -> int:
     return time_ns
 
 
-def wanted_of(query: Mapping[str, str]) -> Wanted:
+def wanted_of(query: Mapping[str, str]) -> ColumnNames:
     """The columns that a name's query gives."""
-    return Wanted(*(query.get(key) for key in ("time", "power", "volts", "amperes", "unit")))
+    return ColumnNames(*(query.get(key) for key in ("time", "power", "volts", "amperes", "unit")))

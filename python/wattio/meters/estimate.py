@@ -18,7 +18,7 @@ from wattio import _core, clock
 from wattio.clock import Instant
 from wattio.errors import InputError
 from wattio.files.document import text_of
-from wattio.meters.meter import Facts, Found, MeterLost, Reading
+from wattio.meters.meter import Facts, FoundMeter, MeterLost, Reading
 from wattio.meters.name import parse
 from wattio.meters.sample import midway
 
@@ -43,9 +43,9 @@ class Ticks:
     total: int
 
 
-def find() -> list[Found]:
+def find() -> list[FoundMeter]:
     """The model that comes with wattio."""
-    return [Found(f"{SCHEME}:{ASSUMED}", "an assumed model of a server; nothing is measured")]
+    return [FoundMeter(f"{SCHEME}:{ASSUMED}", "an assumed model of a server; nothing is measured")]
 
 
 def open_meter(name: str) -> Estimate:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from wattio.meters.kernel import KernelMeter, described, found
-from wattio.meters.meter import Facts, Found, Meter
+from wattio.meters.meter import Facts, FoundMeter, Meter
 from wattio.meters.name import parse
 
 SCHEME = "hwmon"
@@ -17,7 +17,7 @@ FORM = "hwmon:CHIP/SENSOR, as in hwmon:power_meter/power1"
 _PERIOD_S = 1.0
 
 
-def find() -> list[Found]:
+def find() -> list[FoundMeter]:
     """The power sensors of this host."""
     return found(SCHEME)
 

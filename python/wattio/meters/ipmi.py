@@ -19,7 +19,7 @@ from wattio import clock
 from wattio.meters import credentials
 from wattio.meters.credentials import credentials_of
 from wattio.meters.dcmi import DcmiReading, explain, parse_reading
-from wattio.meters.meter import Facts, Found, Meter, MeterLost, MeterRefused, Reading
+from wattio.meters.meter import Facts, FoundMeter, Meter, MeterLost, MeterRefused, Reading
 from wattio.meters.name import Name, parse
 from wattio.meters.sample import HOST_POWER_W_MAX, midway, plausible
 
@@ -124,7 +124,7 @@ class IpmiMeter:
         return output.decode("utf-8", "replace"), process.returncode
 
 
-def find() -> list[Found]:
+def find() -> list[FoundMeter]:
     """This machine's controller, where the kernel shows it."""
     device = next((path for path in map(Path, _DEVICES) if path.exists()), None)
     if device is None:
@@ -134,7 +134,7 @@ def find() -> list[Found]:
         trouble = _INSTALL
     elif not os.access(device, os.R_OK | os.W_OK):
         trouble = f"{device} may not be opened: run as root, or give your group access to it"
-    return [Found(f"{SCHEME}:", "the BMC's power reading of this machine", trouble)]
+    return [FoundMeter(f"{SCHEME}:", "the BMC's power reading of this machine", trouble)]
 
 
 def open_meter(name: str) -> Meter:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from wattio import _core, clock
 from wattio.errors import HostError
-from wattio.meters.meter import Facts, Found, MeterLost, MeterRefused, Reading
+from wattio.meters.meter import Facts, FoundMeter, MeterLost, MeterRefused, Reading
 from wattio.meters.sample import HOST_POWER_W_MAX, midway, plausible
 
 
@@ -56,10 +56,10 @@ class KernelMeter:
         self._core = None
 
 
-def found(scheme: str, root: Path = Path("/")) -> list[Found]:
+def found(scheme: str, root: Path = Path("/")) -> list[FoundMeter]:
     """The meters of a scheme that the native module finds."""
     return [
-        Found(str(meter["name"]), str(meter["what"]), meter["trouble"])
+        FoundMeter(str(meter["name"]), str(meter["what"]), meter["trouble"])
         for meter in _core.power_meters(str(root))
         if str(meter["name"]).startswith(f"{scheme}:")
     ]

@@ -18,10 +18,11 @@ from typing import TYPE_CHECKING, Annotated
 from pydantic import Field
 
 from wattio import clock
+from wattio.errors import needed
 from wattio.files import document
 from wattio.files.document import Strict
 from wattio.files.quantity import Seconds
-from wattio.meters.meter import Facts, Found, MeterLost, MeterRefused, Reading
+from wattio.meters.meter import Facts, FoundMeter, MeterLost, MeterRefused, Reading
 from wattio.meters.name import Name, parse
 from wattio.meters.sample import plausible
 
@@ -55,7 +56,7 @@ class Table(Strict):
     period: Seconds
 
 
-def find() -> list[Found]:
+def find() -> list[FoundMeter]:
     """None: what a serial line leads to shows only when it is asked."""
     return []
 
@@ -203,8 +204,10 @@ class Lmg450:
 
 
 def _opened(parts: Name, table: Table) -> serial.Serial:
-    import serial
-
+    try:
+        import serial
+    except ImportError:
+        raise MeterRefused(f"{parts.shown}: {needed('meters')}") from None
     try:
         return serial.Serial(
             parts.path, table.baud, timeout=_WAIT_S, write_timeout=_ANSWER_S, rtscts=table.handshake

@@ -5,7 +5,7 @@ closed. A module of this package is one kind of meter; it offers
 
     SCHEME: str                                  # what stands before the first colon of a name
     FORM: str                                    # how a name is written, for help and messages
-    def find() -> list[Found]                    # those that this machine has
+    def find() -> list[FoundMeter]                    # those that this machine has
     def open_meter(name: str) -> Meter           # raises InputError, MeterRefused, MeterLost
 """
 
@@ -64,7 +64,7 @@ class Facts:
 
 
 @dataclass(frozen=True)
-class Found:
+class FoundMeter:
     """A meter that this machine has; `trouble` is why it cannot be read now."""
 
     name: str

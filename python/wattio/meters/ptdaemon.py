@@ -15,7 +15,7 @@ from collections import deque
 
 from wattio import clock
 from wattio.meters import ptd_dialogue
-from wattio.meters.meter import Facts, Found, MeterLost, MeterRefused, Reading
+from wattio.meters.meter import Facts, FoundMeter, MeterLost, MeterRefused, Reading
 from wattio.meters.name import Name, parse
 from wattio.meters.sample import plausible
 
@@ -28,7 +28,7 @@ _POLLS_A_PERIOD = 5
 _SILENT_PERIODS = 10
 
 
-def find() -> list[Found]:
+def find() -> list[FoundMeter]:
     """None: they are found by who knows their host."""
     return []
 

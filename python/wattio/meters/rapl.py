@@ -10,7 +10,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from wattio.meters.kernel import KernelMeter, described, found
-from wattio.meters.meter import Facts, Found, Meter
+from wattio.meters.meter import Facts, FoundMeter, Meter
 from wattio.meters.name import parse
 
 SCHEME = "rapl"
@@ -20,7 +20,7 @@ FORM = "rapl: (all packages and their memory) or rapl:ZONE, as in rapl:package-0
 _PERIOD_S = 0.1
 
 
-def find() -> list[Found]:
+def find() -> list[FoundMeter]:
     """The zones of this host."""
     return found(SCHEME)
 

@@ -17,9 +17,9 @@ from typing import NamedTuple
 
 from wattio.meters import credentials, redfish_client
 from wattio.meters.credentials import credentials_of
-from wattio.meters.meter import Facts, Found, Meter, MeterLost, MeterRefused, Reading
+from wattio.meters.meter import Facts, FoundMeter, Meter, MeterLost, MeterRefused, Reading
 from wattio.meters.name import Name, parse
-from wattio.meters.redfish_client import Client, NotThere, Peer, trust_of
+from wattio.meters.redfish_client import Client, MissingResource, Peer, trust_of
 from wattio.meters.redfish_documents import (
     Document,
     Kind,
@@ -73,7 +73,7 @@ class RedfishMeter:
         name, (kind, path, _) = self._facts.name, self._source
         try:
             document, at = self._client.get_stamped(path)
-        except NotThere:
+        except MissingResource:
             raise MeterRefused(f"{name}: {path} is not there any more") from None
         power_w = power_w_of(kind, document)
         if power_w is None:
@@ -85,7 +85,7 @@ class RedfishMeter:
         self._client.close()
 
 
-def find() -> list[Found]:
+def find() -> list[FoundMeter]:
     """None: networks are not searched."""
     return []
 
@@ -151,7 +151,7 @@ def _source(client: Client, meter: str, chassis: str | None) -> Source:
     try:
         paths = [chassis] if chassis else members_of(client.get(_CHASSIS))
         found = {path: source for path in paths if (source := _source_of(client, path))}
-    except NotThere as error:
+    except MissingResource as error:
         raise MeterRefused(f"{meter}: it has no {error}") from None
     if not found:
         raise MeterRefused(f"{meter}: {chassis or 'no chassis'} tells power")
@@ -180,5 +180,5 @@ def _source_of(client: Client, chassis: str) -> Source | None:
 def _there(client: Client, path: str) -> Document | None:
     try:
         return client.get(path)
-    except NotThere:
+    except MissingResource:
         return None

@@ -29,7 +29,7 @@ _TOKEN = re.compile(r"[!-~]{1,4096}", re.ASCII)
 _SHA256 = re.compile(r"(?:sha256:?)?((?:[0-9a-f]{2}:?){31}[0-9a-f]{2})", re.I | re.ASCII)
 
 
-class NotThere(Exception):  # noqa: N818 (what happened, not a fault)
+class MissingResource(Exception):  # noqa: N818 (what happened, not a fault)
     """The server has no such resource."""
 
 
@@ -103,11 +103,11 @@ class Client:
         self._session: str | None = None
 
     def get(self, path: str) -> dict[str, Any]:
-        """A resource. Raises NotThere, MeterLost, MeterRefused."""
+        """A resource. Raises MissingResource, MeterLost, MeterRefused."""
         return self.get_stamped(path)[0]
 
     def get_stamped(self, path: str) -> tuple[dict[str, Any], Instant]:
-        """A resource, and when it was told. Raises NotThere, MeterLost, MeterRefused."""
+        """A resource, and when it was told. Raises MissingResource, MeterLost, MeterRefused."""
         with self._guard.question():
             if not self._authority:
                 self._log_in()
@@ -156,7 +156,7 @@ class Client:
     def _document(self, path: str, answer: Answer) -> dict[str, Any]:
         meter, status = self._peer.meter, answer.status
         if status == 404:
-            raise NotThere(path)
+            raise MissingResource(path)
         if status in (401, 403):
             raise MeterRefused(
                 f"{meter}: {path}: HTTP {status}: user or password is wrong, or may not read this"

@@ -14,7 +14,7 @@ from dataclasses import replace
 
 from wattio.meters import credentials, snmp_profile
 from wattio.meters.credentials import Credentials, credentials_of
-from wattio.meters.meter import Facts, Found, Meter, MeterLost, Reading
+from wattio.meters.meter import Facts, FoundMeter, Meter, MeterLost, Reading
 from wattio.meters.name import Name, parse
 from wattio.meters.sample import EnergyCounter, plausible
 from wattio.meters.snmp_client import AUTHENTICATIONS, PRIVACIES, Agent, Client
@@ -82,7 +82,7 @@ class SnmpMeter:
         self._client.close()
 
 
-def find() -> list[Found]:
+def find() -> list[FoundMeter]:
     """None: networks are not searched."""
     return []
 

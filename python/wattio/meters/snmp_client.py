@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from wattio import clock
 from wattio.clock import Instant
+from wattio.errors import needed
 from wattio.meters.credentials import Credentials
 from wattio.meters.guard import Guard
 from wattio.meters.meter import MeterLost, MeterRefused
@@ -187,8 +188,10 @@ class Client:
 
 def _who(agent: Agent) -> Any:  # noqa: ANN401 (pysnmp has no types)
     """Who asks, as pysnmp wants it."""
-    from pysnmp.hlapi.v3arch import asyncio as snmp
-
+    try:
+        from pysnmp.hlapi.v3arch import asyncio as snmp
+    except ImportError:
+        raise MeterRefused(f"{agent.meter}: {needed('meters')}") from None
     credentials = agent.credentials
     if agent.version != "3":
         return snmp.CommunityData(credentials.community, mpModel=0 if agent.version == "1" else 1)
@@ -196,10 +199,7 @@ def _who(agent: Agent) -> Any:  # noqa: ANN401 (pysnmp has no types)
         try:
             import cryptography  # noqa: F401
         except ImportError:
-            raise MeterRefused(
-                f"{agent.meter}: encryption needs the Python package cryptography "
-                "(pip install wattio[snmp])"
-            ) from None
+            raise MeterRefused(f"{agent.meter}: encryption {needed('meters')}") from None
     proof = AUTHENTICATIONS.get(agent.authentication or "")
     cipher = PRIVACIES.get(agent.privacy or "")
     return snmp.UsmUserData(

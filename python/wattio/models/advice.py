@@ -10,7 +10,7 @@ import numpy as np
 
 from wattio.analysis.statistics import Interval
 from wattio.errors import InputError
-from wattio.models import conditioning, parameter, scenario
+from wattio.models import parameter, posterior, scenario
 from wattio.models.approach import Approach, Resources, resources, usual
 from wattio.models.objective import Objective
 from wattio.models.observed import Observed
@@ -47,7 +47,7 @@ class Ranked:
 
 
 @dataclass(frozen=True)
-class Worth:
+class InformationValue:
     """What knowing a parameter exactly would bring: how sure the first place would be then."""
 
     parameter: Parameter
@@ -64,7 +64,7 @@ class Advice:
 
     objective: Objective
     ranked: tuple[Ranked, ...]
-    worth: tuple[Worth, ...]
+    worth: tuple[InformationValue, ...]
     inputs: Mapping[Origin, Sequence[str]]
     draws: int
     seed: int
@@ -101,7 +101,7 @@ def advise(
     chosen = list(usual(platform.nodes, platform.cores) if approaches is None else approaches)
     _check_distinct(chosen, platform)
     if observed:
-        values = conditioning.condition(platform, observed, draws, seed)
+        values = posterior.condition(platform, observed, draws, seed)
     else:
         values = parameter.draw(platform.parameters, draws, seed)
     return of_draws(platform, application, objective, chosen, values, seed, len(observed))
@@ -176,7 +176,7 @@ def _worth(
     parameters: Sequence[Parameter],
     values: Mapping[str, NDArray[np.float64]],
     scores: NDArray[np.float64],
-) -> list[Worth]:
+) -> list[InformationValue]:
     """How sure the first place would be, were one parameter known, in the mean over its draws.
 
     The draws are cut into slices of the parameter; in each the approach that is best most often
@@ -191,6 +191,6 @@ def _worth(
             continue
         slices = np.array_split(first[np.argsort(drawn, kind="stable")], BINS)
         then = sum(np.bincount(part).max() for part in slices if part.size) / first.size
-        found.append(Worth(one, float(then), float(then - now)))
+        found.append(InformationValue(one, float(then), float(then - now)))
     found.sort(key=lambda worth: -worth.gain)
     return [worth for worth in found if worth.gain >= GAIN_LEAST]

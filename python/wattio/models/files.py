@@ -14,7 +14,7 @@ from wattio.files import document, toml_text
 from wattio.files.document import Strict
 from wattio.files.quantity import Seconds, SecondsOrZero, Size, Watts
 from wattio.models import approach
-from wattio.models.given import BytesPerSecond, Fraction, Given, Joules, NotNegative, Share
+from wattio.models.given import BytesPerSecond, Fraction, GivenNumber, Joules, NotNegative, Share
 from wattio.models.observed import Observed
 from wattio.models.parameter import Origin, Parameter
 from wattio.models.scalability import Form, Points, Scalability
@@ -44,10 +44,10 @@ class Power(Strict):
     save as they sleep, 0 for those that poll.
     """
 
-    max: Given[Watts]
-    idle_share: Given[Share]
-    blocked_share: Given[Share]
-    asleep_share: Given[Share] | None = None
+    max: GivenNumber[Watts]
+    idle_share: GivenNumber[Share]
+    blocked_share: GivenNumber[Share]
+    asleep_share: GivenNumber[Share] | None = None
 
     @model_validator(mode="after")
     def _not_zero(self) -> Power:
@@ -59,10 +59,10 @@ class Power(Strict):
 class Storage(Strict):
     """B(w) = min(w client, total / (1 + contention max(0, w - free_writers)))."""
 
-    client: Given[BytesPerSecond]
-    total: Given[BytesPerSecond]
-    contention: Given[NotNegative]
-    free_writers: Given[NotNegative]
+    client: GivenNumber[BytesPerSecond]
+    total: GivenNumber[BytesPerSecond]
+    contention: GivenNumber[NotNegative]
+    free_writers: GivenNumber[NotNegative]
 
 
 class Transfer(Strict):
@@ -73,10 +73,10 @@ class Transfer(Strict):
     approach; `leave`, for each dump of time partitioning, until all ranks know that it is whole.
     """
 
-    copy_per_gib: Given[SecondsOrZero]
-    send_per_gib: Given[SecondsOrZero]
-    make_per_gib: Given[SecondsOrZero] | None = None
-    leave: Given[SecondsOrZero] | None = None
+    copy_per_gib: GivenNumber[SecondsOrZero]
+    send_per_gib: GivenNumber[SecondsOrZero]
+    make_per_gib: GivenNumber[SecondsOrZero] | None = None
+    leave: GivenNumber[SecondsOrZero] | None = None
 
 
 class PointEntry(Strict):
@@ -91,7 +91,7 @@ class PointEntry(Strict):
 class ScalabilityEntry(Strict):
     """Either `sigma` of Amdahl's form, or measured points that begin with one."""
 
-    sigma: Given[Fraction] | None = None
+    sigma: GivenNumber[Fraction] | None = None
     points: tuple[PointEntry, ...] | None = Field(default=None, strict=False)
     origin: Origin = "measured"
     how: str = ""
@@ -136,7 +136,7 @@ class Compute(Strict):
     """
 
     application: Name
-    base: Given[Seconds]
+    base: GivenNumber[Seconds]
     cells: Count | None = None
     cores: ScalabilityEntry
     nodes: ScalabilityEntry

@@ -59,7 +59,7 @@ Fraction = Annotated[float, AfterValidator(_finite), Field(gt=-1, le=1)]
 Number = TypeVar("Number")
 
 
-class Given(Strict, Generic[Number]):
+class GivenNumber(Strict, Generic[Number]):
     """A number of a file. `low` and `high` come together; without them it is exact."""
 
     value: Number
@@ -69,7 +69,7 @@ class Given(Strict, Generic[Number]):
     how: str = ""
 
     @model_validator(mode="after")
-    def _in_order(self) -> Given[Number]:
+    def _in_order(self) -> GivenNumber[Number]:
         if (self.low is None) != (self.high is None):
             raise ValueError("low and high come together")
         low, value, high = self.ends
@@ -91,6 +91,6 @@ class Given(Strict, Generic[Number]):
 
 
 def given(parameter: Parameter) -> dict[str, object]:
-    """The fields of a `Given` for a parameter, in SI units without text."""
+    """The fields of a `GivenNumber` for a parameter, in SI units without text."""
     ends = {} if parameter.is_certain else {"low": parameter.low, "high": parameter.high}
     return {"value": parameter.value, **ends, "origin": parameter.origin, "how": parameter.how}

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from wattio import _core
 from wattio.meters.sample import HOST_POWER_W_MAX
 from wattio.recording.loops import regain_apart
-from wattio.recording.watching import Watched
+from wattio.recording.watch import Watched
 
 FAST_S = 0.02
 """Up to this period the native module samples."""

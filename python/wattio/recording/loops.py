@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterable, Sequence
 
 from wattio.recording.deadlines import Deadlines
-from wattio.recording.watching import Watched
+from wattio.recording.watch import Watched
 
 QUICK_S = 0.001
 """A meter whose reading took no longer may share a thread with others of its rate."""

@@ -26,7 +26,7 @@ from wattio.meters.meter import MeterLost, MeterRefused
 from wattio.recording import journal, loops
 from wattio.recording.deadlines import ClockWatch
 from wattio.recording.fast import FastGroup, is_fast
-from wattio.recording.watching import Tools, Watched
+from wattio.recording.watch import Tools, Watched
 
 LOOK_S = 0.25
 CLOSE_S = 2.0

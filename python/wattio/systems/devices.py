@@ -16,12 +16,18 @@ SECTOR_BYTES = 512
 def describe(folder: Path, sys_root: Path = Path("/sys")) -> dict[str, Any]:
     """File system, mount options and device of a folder; what is not known is left out.
 
+    Where the kernel lists no mount that holds the folder, as in a chroot, `unknown` says so.
     `raw_capacity_bytes` is the size of the whole disk, or of the file system where there is no
     disk below it, such as a folder in memory.
     """
     facts: dict[str, Any] = {}
     mount = mounts.holding(folder.resolve(), mounts.current())
-    if mount is not None:
+    if mount is None:
+        facts["unknown"] = f"file system and mount options: {mounts.UNLISTED}"
+        number = folder.stat().st_dev
+        if disk := whole_disk(f"{os.major(number)}:{os.minor(number)}", sys_root):
+            facts |= disk_facts(disk)
+    else:
         facts |= {
             "file_system": mount.file_system,
             "mount_point": str(mount.point),

@@ -215,15 +215,25 @@ class Storage:
 
     def verify_mount(self) -> None:
         """Raise SystemFailed where the work folder is not on the file system that was asked for."""
-        mount = mounts.holding(self._work, mounts.current())
-        if mount is None or not self._work.is_dir():
+        if not self._work.is_dir():
             raise SystemFailed(f"{self._work}: is not there")
+        mount = mounts.holding(self._work, mounts.current())
+        if mount is None:
+            # In a chroot the root may have no entry. A folder is measured all the same; what it
+            # lies on is told as not known.
+            if self._options.formats or self._options.fs is not None:
+                raise SystemFailed(f"{self._work}: its file system is not known: {mounts.UNLISTED}")
+            self._verify_space()
+            return
         if self._options.formats and mount.point != self._point:
             raise SystemFailed(f"{self._point}: nothing is mounted there")
         if self._options.fs is not None and mount.file_system != self._options.fs:
             raise SystemFailed(
                 f"{self._work}: is on {mount.file_system}, and not on {self._options.fs}"
             )
+        self._verify_space()
+
+    def _verify_space(self) -> None:
         if os.statvfs(self._work).f_bavail == 0:
             raise SystemFailed(f"{self._work}: no space is left")
 

@@ -11,6 +11,9 @@ from wattio.systems.commands import answer, call
 
 MOUNTINFO = Path("/proc/self/mountinfo")
 
+UNLISTED = f"{MOUNTINFO} lists no mount that holds the folder, as in a chroot"
+"""Why the file system of a folder that is there cannot be told."""
+
 _ESCAPED = re.compile(r"\\([0-7]{3})")
 _NUMBER = re.compile(r"[0-9]+:[0-9]+")
 

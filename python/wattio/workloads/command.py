@@ -20,7 +20,7 @@ from wattio.errors import HostError, ResultError, WorkloadFailed
 from wattio.files.document import Strict
 from wattio.files.quantity import Seconds
 from wattio.workloads import invocation, processes
-from wattio.workloads.invocation import Ran
+from wattio.workloads.invocation import ProgramRun
 from wattio.workloads.phases import VARIABLE, Listener, Outcome, Phase, parse, recall
 from wattio.workloads.processes import Program
 from wattio.workloads.workload import Context, Operation
@@ -169,7 +169,7 @@ def _shared(raw: Path, ran: invocation.Invocation) -> list[tuple[Phase, tuple[st
     return [_common([phases[name] for phases in by_name]) for name in names]
 
 
-def _phases(raw: Path, step: str, program: Ran) -> list[Phase]:
+def _phases(raw: Path, step: str, program: ProgramRun) -> list[Phase]:
     lines = recall(raw / Path(program.out).with_suffix(".phases").name)
     found = parse(lines)
     return found or [Phase(Span(step, program.start, program.end), ())]

@@ -30,7 +30,7 @@ _SUM_OF_CLIENTS = "All clients"
 
 
 @dataclass(frozen=True)
-class Moved:
+class DirectionTotals:
     """What a job did in one direction."""
 
     bytes: int
@@ -47,7 +47,7 @@ class Job:
     group: int
     error: int
     start_ms: int | None
-    moved: Mapping[str, Moved]
+    moved: Mapping[str, DirectionTotals]
 
     @property
     def runtime_ms(self) -> int:
@@ -160,7 +160,7 @@ def _common(spans: Sequence[tuple[int, int]], told: bool) -> Window:
 
 
 def _operation(
-    direction: str, phase: str, moved: Sequence[Moved], window: Window | None
+    direction: str, phase: str, moved: Sequence[DirectionTotals], window: Window | None
 ) -> Operation:
     seconds = max(one.runtime_ms for one in moved) / 1e3
     total = sum(one.bytes for one in moved)
@@ -189,7 +189,7 @@ def _job(told: Mapping[str, Any]) -> Job:
         if not operations or size is None:
             continue
         runtime_ms = count(part.get("runtime")) or 0
-        moved[direction] = Moved(size, operations, runtime_ms, read_latency(part))
+        moved[direction] = DirectionTotals(size, operations, runtime_ms, read_latency(part))
     return Job(
         name=text(told.get("jobname"), "job"),
         group=count(told.get("groupid")) or 0,

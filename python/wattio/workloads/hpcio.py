@@ -161,7 +161,7 @@ class Options(Strict):
             raise InputError(str(told)) from None
 
     def plan(self) -> dict[str, Any]:
-        """The application's part, as `wattio.miniapp.running.Plan` takes it."""
+        """The application's part, as `wattio.miniapp.loop.Plan` takes it."""
         return self.model_dump(include={"size", "steps", "output_every", "scaling", "variables"})
 
 

@@ -56,7 +56,7 @@ class Grid(Strict):
     spacing_m: float
 
 
-class Planned(Strict):
+class PlannedRun(Strict):
     """What was to be run."""
 
     size: str
@@ -97,13 +97,13 @@ class Checked(Strict):
         return (self.after.mass_kg - self.before.mass_kg) / self.before.rest_mass_kg
 
 
-class _Told(BaseModel):
+class _Account(BaseModel):
     """What the middleware tells; of that, what is used here."""
 
     model_config = ConfigDict(frozen=True, strict=True)
 
 
-class RankDump(_Told):
+class RankDump(_Account):
     """A dump as one rank saw it: `write_s` is how long it was busy writing it."""
 
     step: Count
@@ -114,7 +114,7 @@ class RankDump(_Told):
     dropped: bool
 
 
-class RankAccount(_Told):
+class RankAccount(_Account):
     """The dumps of one rank."""
 
     rank: Count
@@ -123,7 +123,7 @@ class RankAccount(_Told):
     dumps: list[RankDump]
 
 
-class Account(_Told):
+class Account(_Account):
     """What the middleware counted. `errors` and `dropped` name dumps by their step."""
 
     approach: str
@@ -150,7 +150,7 @@ class Report(Strict):
     host: str
     boot: str
     mpi: str
-    plan: Planned
+    plan: PlannedRun
     domain: Grid
     model_step_s: float
     arrangement: list[int]

@@ -24,7 +24,7 @@ class Options(Strict):
     duration: Seconds = 60.0
 
 
-class Waited(Strict):
+class IdleRecord(Strict):
     """What is left in the raw folder."""
 
     start_utc_ns: int
@@ -63,7 +63,9 @@ class Work:
         if context.cancelled.wait(self._seconds):
             raise Cancelled("idling was stopped")
         span = Span(step, start, clock.now())
-        waited = Waited(start_utc_ns=start.utc_ns, end_utc_ns=span.end.utc_ns, seconds=span.seconds)
+        waited = IdleRecord(
+            start_utc_ns=start.utc_ns, end_utc_ns=span.end.utc_ns, seconds=span.seconds
+        )
         (context.raw / FILE).write_text(waited.model_dump_json() + "\n", encoding="utf-8")
         return [span]
 
@@ -74,7 +76,7 @@ class Work:
 def results(raw: Path) -> list[Operation]:
     """That it was idle, and when. Raises ResultError."""
     try:
-        told = Waited.model_validate_json((raw / FILE).read_bytes())
+        told = IdleRecord.model_validate_json((raw / FILE).read_bytes())
     except OSError as error:
         raise ResultError(f"{raw / FILE}: cannot be read: {error.strerror}") from error
     except ValidationError as error:

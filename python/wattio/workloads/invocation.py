@@ -21,7 +21,7 @@ from wattio.workloads.processes import Ended
 FILE = "invocation.json"
 
 
-class Ran(Strict):
+class ProgramRun(Strict):
     """One program of a step; times in nanoseconds, UTC and of the monotonic clock."""
 
     arguments: list[str]
@@ -48,7 +48,7 @@ class Invocation(Strict):
     """A step that ran: its programs in the order of the clients, and the workload's own facts."""
 
     step: str
-    programs: list[Ran] = Field(min_length=1)
+    programs: list[ProgramRun] = Field(min_length=1)
     facts: dict[str, Any] = Field(default_factory=dict)
 
     def whole(self) -> Span:
@@ -74,7 +74,7 @@ def keep(
     told = Invocation(
         step=step,
         programs=[
-            Ran(
+            ProgramRun(
                 arguments=list(one.program.arguments),
                 out=one.program.out.name,
                 host=hosts[number] if number < len(hosts) else "localhost",
@@ -105,7 +105,7 @@ def recall(raw: Path) -> Invocation:
         raise ResultError(f"{path}: is damaged: {first['loc']}: {first['msg']}") from None
 
 
-def text_of(raw: Path, ran: Ran) -> str:
+def text_of(raw: Path, ran: ProgramRun) -> str:
     """A program's standard output. Raises ResultError where it is missing."""
     path = raw / ran.out
     try:

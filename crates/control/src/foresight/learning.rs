@@ -2,8 +2,9 @@
 
 use super::choice::{Demand, Features, Menu};
 use super::estimate::Surprise;
+use super::load::REQUESTS_MAX;
 use super::price::{Account, Spent};
-use super::{Foresight, REQUESTS_MAX, TRUST_FIRST, TRUST_MAX};
+use super::{Foresight, TRUST_FIRST, TRUST_MAX};
 use wattio_law::{GroupAction, LatencyHistogram, LatencyObservation, Observation, Statistic};
 use wattio_units::Seconds;
 
@@ -35,6 +36,7 @@ impl Foresight {
         let same = steady || self.load.work_s(0) <= 0.0;
         self.load.learn(seen, latency, &stretches, same, dt, &self.settings);
         self.background.learn(&seen.background, dt);
+        let carried = self.carried(latency);
         let mean_us = latency.latency_us_mean.filter(|_| latency.requests > 0);
         let Some(latency_us) = mean_us.map(|us| us.max(LATENCY_US_MIN)) else {
             // Whoever has been quiet for long is likely to stay so for long.
@@ -51,7 +53,8 @@ impl Foresight {
         // Waiting at full speed is taken from the model as it is: it matters near saturation only.
         let waiting_us = full.0[1];
 
-        let unsettled = !self.settled;
+        let stragglers = self.held != self.held_before && carried * STRAGGLERS > requests;
+        let unsettled = !self.settled || stragglers;
         // A crowd queues at full speed, too.
         let crowd_us = full.0[2] * self.estimate.weights()[2];
         let features = more.plus(Features([0.0, 0.0, full.0[2]]));
@@ -88,6 +91,12 @@ impl Foresight {
         for account in &mut self.accounts {
             account.spend(&spent, &self.settings);
         }
+    }
+
+    /// Requests of the window before that this one may have answered.
+    fn carried(&mut self, latency: &LatencyObservation) -> f64 {
+        let under_way = latency.in_flight.map_or(0.0, |in_flight| in_flight.requests as f64);
+        std::mem::replace(&mut self.under_way, under_way)
     }
 
     /// Whoever is right may go further; whoever is wrong goes back towards full speed.
@@ -197,6 +206,9 @@ impl Foresight {
 const LATENCY_US_MIN: f64 = 1e-3;
 /// Requests from which on half of what is told of their loss is told by their mean.
 const REQUESTS_TELLING: f64 = 50.0;
+/// Where this many times fewer requests than it answered came before a window, what they met of an
+/// earlier setting does not show.
+const STRAGGLERS: f64 = 10.0;
 /// A request that is under way for so many mean latencies is overdue.
 const STALLED: f64 = 10.0;
 /// Growth of the trust with each window that was foreseen.

@@ -6,6 +6,8 @@ use super::settings::ForesightSettings;
 use wattio_law::{Glimpse, LatencyObservation, Observation};
 use wattio_units::Seconds;
 
+/// No window has more requests; a count that says so is not believed beyond this.
+pub(super) const REQUESTS_MAX: f64 = 1e9;
 /// Weight of the past that is kept with each window's work.
 const WORK_MEMORY: f64 = 0.8;
 /// Looks that are kept of one window.
@@ -98,7 +100,7 @@ impl Load {
         dt: Seconds,
         settings: &ForesightSettings,
     ) {
-        let offered = (latency.offered() as f64).min(super::REQUESTS_MAX);
+        let offered = (latency.offered() as f64).min(REQUESTS_MAX);
         if is_settled {
             self.learn_work(seen, latency, stretches, dt);
         }
@@ -138,7 +140,7 @@ impl Load {
         dt: Seconds,
     ) {
         let possible = |share: f64| if share.is_finite() { share.clamp(0.0, 1.0) } else { 0.0 };
-        let requests = (latency.requests as f64).min(super::REQUESTS_MAX);
+        let requests = (latency.requests as f64).min(REQUESTS_MAX);
         let keep = if requests > 0.0 { WORK_MEMORY } else { 1.0 };
         self.requests = self.requests * keep + requests;
         self.background_s = self.background_s * WORK_MEMORY + dt.0;

@@ -69,6 +69,8 @@ pub struct Foresight {
     asleep: bool,
     /// Whether the running window began with the effects of an earlier setting gone.
     settled: bool,
+    /// Requests that were under way when the last window ended.
+    under_way: f64,
     elapsed: Seconds,
     since_probe: Seconds,
     probe_gap: Seconds,
@@ -118,6 +120,7 @@ impl Foresight {
             held,
             asleep: false,
             settled: true,
+            under_way: 0.0,
             elapsed: Seconds(0.0),
             since_probe: Seconds(0.0),
             probe_gap: settings.probe_first,
@@ -180,8 +183,6 @@ impl Foresight {
     }
 }
 
-/// No window has more requests; a count that says so is not believed beyond this.
-const REQUESTS_MAX: f64 = 1e9;
 /// How far from full speed the model is trusted at first, and at most.
 const TRUST_FIRST: f64 = 1.6;
 const TRUST_MAX: f64 = 100.0;

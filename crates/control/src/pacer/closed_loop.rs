@@ -6,40 +6,10 @@
 //! counts is the energy of a request, which must not rise, and the rate that full speed would have.
 
 use super::baseline::Baseline;
+use super::by_source::BySource;
 use super::stability::Sample;
 use wattio_law::{CorePower, Limits, Observation};
 use wattio_units::Watts;
-
-/// Amounts by the two who tell what is drawn: a meter, and the limits' table. A meter tells of more
-/// than the table knows, and misses windows, so what one told is never held against the other's.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Told {
-    /// As measured.
-    pub measured: Option<f64>,
-    /// By the table.
-    pub by_table: Option<f64>,
-}
-
-impl Told {
-    /// Something of each amount.
-    pub fn map(self, of: impl Fn(f64) -> f64) -> Self {
-        Self { measured: self.measured.map(&of), by_table: self.by_table.map(&of) }
-    }
-
-    /// Something of what the same teller told both.
-    pub fn with(self, other: Self, of: impl Fn(f64, f64) -> f64) -> Self {
-        let both = |mine: Option<f64>, theirs: Option<f64>| Some(of(mine?, theirs?));
-        Self {
-            measured: both(self.measured, other.measured),
-            by_table: both(self.by_table, other.by_table),
-        }
-    }
-
-    /// Whether anybody tells.
-    pub fn is_known(self) -> bool {
-        self.measured.is_some() || self.by_table.is_some()
-    }
-}
 
 /// How closely the rate follows the latency, and what a request takes.
 #[derive(Clone, Debug, Default)]
@@ -55,7 +25,7 @@ pub struct ClosedLoop {
     /// The windows in these sums.
     windows: f64,
     /// The least energy of a request so far, in joules, while the load is a closed loop.
-    energy_j_least: Told,
+    energy_j_least: BySource,
     /// Windows since the last step.
     settled: usize,
 }
@@ -183,9 +153,9 @@ impl ClosedLoop {
 }
 
 /// What is drawn, in watts: as measured, and what the limits' table says of cores and drives.
-pub fn power_of(seen: &Observation, limits: &Limits) -> Told {
+pub fn power_of(seen: &Observation, limits: &Limits) -> BySource {
     let measured = seen.power.map(|power| power.0);
-    Told { measured, by_table: power_by_table(seen, limits).map(|power| power.0) }
+    BySource { measured, by_table: power_by_table(seen, limits).map(|power| power.0) }
 }
 
 fn power_by_table(seen: &Observation, limits: &Limits) -> Option<Watts> {
@@ -214,7 +184,7 @@ mod tests {
     const WINDOWS: usize = 2;
 
     /// Windows that the law saw, of clients that wait: what they draw, and how much later they are.
-    fn seen(stability: &mut Stability, power_w: Told, latency_us: f64) -> Sample {
+    fn seen(stability: &mut Stability, power_w: BySource, latency_us: f64) -> Sample {
         let latency = LatencyObservation {
             requests: (1e6 / latency_us) as u64,
             latency_us_mean: Some(latency_us),
@@ -224,12 +194,12 @@ mod tests {
         stability.last().unwrap().clone()
     }
 
-    fn told(measured: impl Into<Option<f64>>, by_table: impl Into<Option<f64>>) -> Told {
-        Told { measured: measured.into(), by_table: by_table.into() }
+    fn told(measured: impl Into<Option<f64>>, by_table: impl Into<Option<f64>>) -> BySource {
+        BySource { measured: measured.into(), by_table: by_table.into() }
     }
 
     /// Full speed drew `full`; what is advised once windows that drew `then` are looked at.
-    fn advised(full: Told, then: &[Told]) -> Vec<Option<Advice>> {
+    fn advised(full: BySource, then: &[BySource]) -> Vec<Option<Advice>> {
         let mut stability = Stability::new(WINDOWS, 1);
         let mut baselines = Baselines::new(0.5, Seconds(1e9));
         let mut learned = || seen(&mut stability, full, 100.0);
@@ -238,7 +208,7 @@ mod tests {
         let full_speed = baselines.known(level).unwrap();
         let mut closed_loop = ClosedLoop::default();
         // Latency that changes, and the rate with it, tells that clients wait.
-        let mut advise = |(&power_w, latency_us): (&Told, f64)| {
+        let mut advise = |(&power_w, latency_us): (&BySource, f64)| {
             let sample = seen(&mut stability, power_w, latency_us);
             closed_loop.learn(&sample, full_speed, 100.0);
             let lately = stability.over_all_windows().unwrap();

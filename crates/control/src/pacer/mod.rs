@@ -13,6 +13,7 @@ mod adaptor;
 mod background;
 mod baseline;
 mod burst;
+mod by_source;
 mod closed_loop;
 mod credit;
 mod expectation;
@@ -191,8 +192,9 @@ impl Pacer {
         if !self.stability.push(latency, power_of(seen, &self.limits), dt) {
             return full;
         }
+        let divergence = self.stability.divergence(&self.expectation);
         let Some(mean) = self.stability.over_all_windows() else { return full };
-        if self.stability.divergence(&self.expectation) >= self.settings.stable_threshold {
+        if divergence >= self.settings.stable_threshold {
             return full;
         }
         if self.promise.has_quantile() && mean.histogram.is_none() {
@@ -290,7 +292,7 @@ impl Law for Pacer {
             "{:?} saves: {action:?}",
             self.state
         );
-        self.held = action.clone();
+        self.held.clone_from(&action);
         self.watch_for(seen.latency.as_ref());
         action
     }

@@ -1,6 +1,6 @@
 //! The stability check: how far the latency of the last k windows diverges.
 
-use super::closed_loop::Told;
+use super::by_source::BySource;
 use super::expectation::{Expectation, Mix};
 use std::collections::VecDeque;
 use wattio_law::{LatencyHistogram, LatencyObservation};
@@ -22,37 +22,36 @@ pub struct Sample {
     pub in_flight: Option<f64>,
     /// What was drawn, in joules, for each who tells it of all windows; time without a request
     /// counts at the power of the window after it.
-    pub energy_j: Told,
+    pub energy_j: BySource,
     pub span: Seconds,
 }
 
 impl Sample {
-    /// This sample and another one as one.
-    pub fn merge(self, other: &Self) -> Self {
+    /// Takes another one in.
+    pub fn add(&mut self, other: &Self) {
         let requests = self.requests.saturating_add(other.requests);
         let share = other.requests as f64 / requests as f64;
         let blend = |a: f64, b: f64| a + (b - a) * share;
         let blend_known = |a: Option<f64>, b: Option<f64>| Some(blend(a?, b?));
-        Self {
-            requests,
-            latency_us_mean: blend(self.latency_us_mean, other.latency_us_mean),
-            bytes_mean: blend_known(self.bytes_mean, other.bytes_mean),
-            read_share: blend_known(self.read_share, other.read_share),
-            histogram: self.histogram.zip(other.histogram.as_ref()).map(|(mut mine, theirs)| {
-                mine.merge(theirs);
-                mine
-            }),
-            in_flight: blend_known(self.in_flight, other.in_flight),
-            energy_j: self.energy_j.with(other.energy_j, |mine, theirs| mine + theirs),
-            span: self.span + other.span,
+        self.requests = requests;
+        self.latency_us_mean = blend(self.latency_us_mean, other.latency_us_mean);
+        self.bytes_mean = blend_known(self.bytes_mean, other.bytes_mean);
+        self.read_share = blend_known(self.read_share, other.read_share);
+        match (&mut self.histogram, &other.histogram) {
+            (Some(mine), Some(theirs)) => mine.merge(theirs),
+            _ => self.histogram = None,
         }
+        self.in_flight = blend_known(self.in_flight, other.in_flight);
+        self.energy_j = self.energy_j.with(other.energy_j, |mine, theirs| mine + theirs);
+        self.span = self.span + other.span;
     }
 
     /// Several samples as one.
     pub fn of<'a>(samples: impl IntoIterator<Item = &'a Self>) -> Option<Self> {
         let mut samples = samples.into_iter();
-        let first = samples.next()?.clone();
-        Some(samples.fold(first, Self::merge))
+        let mut all = samples.next()?.clone();
+        samples.for_each(|sample| all.add(sample));
+        Some(all)
     }
 
     /// The mix of requests, where the source tells it.
@@ -61,7 +60,7 @@ impl Sample {
     }
 
     /// What a request takes, in joules.
-    pub fn energy_of_request_j(&self) -> Told {
+    pub fn energy_of_request_j(&self) -> BySource {
         self.energy_j.map(|energy_j| energy_j / self.requests as f64)
     }
 
@@ -97,6 +96,8 @@ pub struct Stability {
     windows: usize,
     requests_min: u64,
     samples: VecDeque<Sample>,
+    /// Room for their latencies, translated.
+    translated: Vec<f64>,
     /// All k windows as one, once there are k.
     all: Option<Sample>,
     growing: Option<Sample>,
@@ -110,6 +111,7 @@ impl Stability {
             windows,
             requests_min,
             samples: VecDeque::with_capacity(windows),
+            translated: Vec::with_capacity(windows),
             all: None,
             growing: None,
             empty: Seconds(0.0),
@@ -124,7 +126,7 @@ impl Stability {
     }
 
     /// Adds a window; returns whether that completes a sample, which is the last one then.
-    pub fn push(&mut self, latency: &LatencyObservation, power_w: Told, dt: Seconds) -> bool {
+    pub fn push(&mut self, latency: &LatencyObservation, power_w: BySource, dt: Seconds) -> bool {
         let Some(latency_us_mean) = latency.latency_us_mean.filter(|_| latency.requests > 0) else {
             self.empty = self.empty + dt;
             return false;
@@ -141,7 +143,10 @@ impl Stability {
         };
         self.empty = Seconds(0.0);
         let sample = match self.growing.take() {
-            Some(growing) => growing.merge(&window),
+            Some(mut growing) => {
+                growing.add(&window);
+                growing
+            }
             None => window,
         };
         if sample.requests < self.requests_min {
@@ -165,12 +170,14 @@ impl Stability {
     /// `max |l_i - l_avg| / l_avg`, with `l_avg = (1/k) sum l_i` (section IV-B; the equation of
     /// the divergence is lost in print, this is our reading), each l_i translated to the mix of
     /// the last window.
-    pub fn divergence(&self, expectation: &Expectation) -> f64 {
+    pub fn divergence(&mut self, expectation: &Expectation) -> f64 {
         let mix = self.samples.back().and_then(Sample::mix);
         let translated = |s: &Sample| s.latency_us_mean * expectation.translation(s.mix(), mix);
+        self.translated.clear();
+        self.translated.extend(self.samples.iter().map(translated));
         let count = self.samples.len() as f64;
-        let average = self.samples.iter().map(translated).sum::<f64>() / count;
-        let off = self.samples.iter().map(|s| (translated(s) - average).abs() / average);
+        let average = self.translated.iter().sum::<f64>() / count;
+        let off = self.translated.iter().map(|latency_us| (latency_us - average).abs() / average);
         off.fold(0.0, f64::max)
     }
 
@@ -207,9 +214,9 @@ mod tests {
     fn sparse_windows_are_merged_and_their_time_is_kept() {
         let mut stability = Stability::new(2, 10);
         let half = Seconds(0.5);
-        assert!(!stability.push(&window(4, 100.0), Told::default(), half));
-        assert!(!stability.push(&window(0, 0.0), Told::default(), half));
-        assert!(stability.push(&window(6, 200.0), Told::default(), half));
+        assert!(!stability.push(&window(4, 100.0), BySource::default(), half));
+        assert!(!stability.push(&window(0, 0.0), BySource::default(), half));
+        assert!(stability.push(&window(6, 200.0), BySource::default(), half));
         let sample = stability.last().unwrap();
         assert_eq!((sample.requests, sample.span), (10, Seconds(1.5)));
         assert!((sample.latency_us_mean - 160.0).abs() < 1e-9);
@@ -220,12 +227,12 @@ mod tests {
     fn divergence_is_the_farthest_window_over_the_average() {
         let mut stability = Stability::new(3, 1);
         for latency_us in [90.0, 100.0, 140.0] {
-            stability.push(&window(5, latency_us), Told::default(), Seconds(0.5));
+            stability.push(&window(5, latency_us), BySource::default(), Seconds(0.5));
         }
         assert!((stability.divergence(&Expectation::default()) - 30.0 / 110.0).abs() < 1e-12);
-        stability.push(&window(5, 100.0), Told::default(), Seconds(0.5));
-        stability.push(&window(5, 100.0), Told::default(), Seconds(0.5));
-        stability.push(&window(5, 100.0), Told::default(), Seconds(0.5));
+        stability.push(&window(5, 100.0), BySource::default(), Seconds(0.5));
+        stability.push(&window(5, 100.0), BySource::default(), Seconds(0.5));
+        stability.push(&window(5, 100.0), BySource::default(), Seconds(0.5));
         assert_eq!(stability.divergence(&Expectation::default()), 0.0, "only the last three count");
     }
 }

@@ -50,12 +50,12 @@ impl FluidServer {
         sums.latency_s = drawn_s * completed;
     }
 
+    /// The requests under way now: those of what flowed until now. Where the load or the setting
+    /// changes at this moment, what comes has no equilibrium yet.
     pub(super) fn in_flight(&mut self) -> InFlight {
-        let steady = self.equilibrium();
-        let (served_most, latency_s) = (steady.served, steady.latency_s);
+        let steady = self.flowed();
+        let (served, latency_s) = (steady.served, steady.latency_s);
         let inside_s = (latency_s - self.server.network.0).max(0.0);
-        let served =
-            served_most.min(self.rate().max(if self.waiting > 0.0 { served_most } else { 0.0 }));
         let requests = (served * inside_s + self.waiting).min(self.clients);
         let oldest_s = inside_s + if served > 0.0 { self.waiting / served } else { 0.0 };
         let requests = requests.round() as u64;
@@ -134,8 +134,8 @@ impl FluidServer {
 
     /// Tasks that wait for a core of a group.
     fn queued(&self, at: usize) -> u64 {
-        let Some(steady) = &self.steady else { return 0 };
-        let flow = steady.served.min(self.rate()) * self.demand().groups[at].count;
+        let Some(steady) = &self.flowed else { return 0 };
+        let flow = steady.served * self.demand().groups[at].count;
         let backlog = if at == steady.bottleneck { self.waiting.min(self.clients) } else { 0.0 };
         (flow * steady.waits[at].mean_s + backlog).round() as u64
     }

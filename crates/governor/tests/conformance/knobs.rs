@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use wattio_governor::{
-    Address, Assignment, Hands, Knob, Machine, MachineError, Setting, Snapshot, SnapshotError,
-    SnapshotStore, Target,
+    Address, Assignment, Knob, Machine, MachineError, RestorableWriter, Setting, Snapshot,
+    SnapshotError, SnapshotStore, Target,
 };
 
 /// Knobs on a machine, and the two settings between which they are turned.
@@ -16,7 +16,7 @@ pub struct Subject<'a> {
     pub narrow: Setting,
 }
 
-/// A snapshot that outlives the hands that made it.
+/// A snapshot that outlives the writer that made it.
 #[derive(Clone, Default)]
 pub struct Store(Arc<Mutex<Option<Snapshot>>>);
 
@@ -43,14 +43,14 @@ impl Subject<'_> {
         assert!(!before.is_empty(), "the knob turns nothing");
         self.machine_conforms(&before);
         let store = Store::default();
-        let (mut hands, _) = self.hands(&store);
+        let (mut writer, _) = self.writer(&store);
         let mut knobs = (self.knobs)();
-        turn(&mut hands, &mut knobs, &self.full, &before);
-        turn(&mut hands, &mut knobs, &self.narrow, &before);
-        self.is_idempotent(&mut hands, &mut knobs);
-        turn(&mut hands, &mut knobs, &self.full, &before);
-        turn(&mut hands, &mut knobs, &self.narrow, &before);
-        let restored = hands.restore().unwrap();
+        turn(&mut writer, &mut knobs, &self.full, &before);
+        turn(&mut writer, &mut knobs, &self.narrow, &before);
+        self.is_idempotent(&mut writer, &mut knobs);
+        turn(&mut writer, &mut knobs, &self.full, &before);
+        turn(&mut writer, &mut knobs, &self.narrow, &before);
+        let restored = writer.restore().unwrap();
         assert_eq!((restored.left, restored.foreign), (vec![], vec![]));
         self.is_as_before(&before);
         self.survives_a_crash(&before);
@@ -58,10 +58,10 @@ impl Subject<'_> {
 
     fn survives_a_crash(&self, before: &BTreeMap<Address, String>) {
         let store = Store::default();
-        let (mut hands, _) = self.hands(&store);
-        turn(&mut hands, &mut (self.knobs)(), &self.narrow, before);
-        std::mem::forget(hands);
-        let (_, restored) = self.hands(&store);
+        let (mut writer, _) = self.writer(&store);
+        turn(&mut writer, &mut (self.knobs)(), &self.narrow, before);
+        std::mem::forget(writer);
+        let (_, restored) = self.writer(&store);
         assert_eq!((restored.left, restored.foreign), (vec![], vec![]));
         assert!(!restored.restored.is_empty(), "nothing was slow");
         assert_eq!(*store.0.lock().unwrap(), None);
@@ -73,7 +73,7 @@ impl Subject<'_> {
         let mut machine = (self.machine)();
         for (address, value) in before {
             assert!(machine.same(address, value, value) && machine.took(address, value, value));
-            assert!(!machine.mend(address, value).is_empty(), "{address}");
+            assert!(!machine.restore_command(address, value).is_empty(), "{address}");
             let nothing = Address::new(address.scheme(), &format!("{}-none", address.rest()));
             for error in [machine.read(&nothing).err(), machine.write(&nothing, value).err()] {
                 let message = error.map(|error| error.to_string()).unwrap_or_default();
@@ -83,8 +83,8 @@ impl Subject<'_> {
         }
     }
 
-    pub fn hands(&self, store: &Store) -> (Hands, wattio_governor::Restored) {
-        Hands::open((self.machine)(), Box::new(store.clone()), "boot").unwrap()
+    pub fn writer(&self, store: &Store) -> (RestorableWriter, wattio_governor::Restored) {
+        RestorableWriter::open((self.machine)(), Box::new(store.clone()), "boot").unwrap()
     }
 
     /// The value at every place that the knobs write to or endanger.
@@ -104,12 +104,12 @@ impl Subject<'_> {
     }
 
     /// What is so already is not written again, and does no harm when it is.
-    fn is_idempotent(&self, hands: &mut Hands, knobs: &mut [Box<dyn Knob>]) {
+    fn is_idempotent(&self, writer: &mut RestorableWriter, knobs: &mut [Box<dyn Knob>]) {
         for knob in knobs {
-            let assignments = knob.assignments(&self.narrow, hands.look()).unwrap();
-            let applied = hands.apply(knob.name(), &assignments);
+            let assignments = knob.assignments(&self.narrow, writer.look()).unwrap();
+            let applied = writer.apply(knob.name(), &assignments);
             assert_eq!((applied.writes, applied.notes), (0, vec![]));
-            assert_eq!(hands.inspect(1000), []);
+            assert_eq!(writer.inspect(1000), []);
             let mut machine = (self.machine)();
             for Assignment { address, target, .. } in &assignments {
                 let Target::Set(value) = target else { continue };
@@ -131,29 +131,29 @@ impl Subject<'_> {
     /// After `vanish` the places are gone, which is no failure of anyone.
     pub fn lets_go(&self, vanish: impl FnOnce()) {
         let store = Store::default();
-        let (mut hands, _) = self.hands(&store);
+        let (mut writer, _) = self.writer(&store);
         let mut knobs = (self.knobs)();
         let [knob] = &mut knobs[..] else { panic!("one knob at a time") };
-        let assignments = knob.assignments(&self.narrow, hands.look()).unwrap();
-        assert_eq!(hands.apply(knob.name(), &assignments).notes, []);
+        let assignments = knob.assignments(&self.narrow, writer.look()).unwrap();
+        assert_eq!(writer.apply(knob.name(), &assignments).notes, []);
         vanish();
         for Assignment { address, target, .. } in &assignments {
             let Target::Set(value) = target else { continue };
             let gone = MachineError::Gone { address: address.clone() };
-            assert_eq!(hands.look().read(address), Err(gone.clone()));
+            assert_eq!(writer.look().read(address), Err(gone.clone()));
             assert_eq!((self.machine)().write(address, value), Err(gone));
         }
-        assert_eq!(hands.apply(knob.name(), &assignments).notes, []);
-        assert!(knob.assignments(&self.narrow, hands.look()).is_ok());
-        let restored = hands.restore().unwrap();
+        assert_eq!(writer.apply(knob.name(), &assignments).notes, []);
+        assert!(knob.assignments(&self.narrow, writer.look()).is_ok());
+        let restored = writer.restore().unwrap();
         assert_eq!((restored.left, restored.foreign), (vec![], vec![]));
-        assert_eq!(hands.held(), 0);
+        assert_eq!(writer.held(), 0);
     }
 }
 
 /// Applies a setting, each knob in its turn; what is read back is what was asked for.
 fn turn(
-    hands: &mut Hands,
+    writer: &mut RestorableWriter,
     knobs: &mut [Box<dyn Knob>],
     setting: &Setting,
     before: &BTreeMap<Address, String>,
@@ -163,16 +163,16 @@ fn turn(
         order.reverse();
     }
     for knob in order {
-        let assignments = knob.assignments(setting, hands.look()).unwrap();
-        let applied = hands.apply(knob.name(), &assignments);
+        let assignments = knob.assignments(setting, writer.look()).unwrap();
+        let applied = writer.apply(knob.name(), &assignments);
         assert_eq!(applied.notes, []);
         for Assignment { address, target, .. } in &assignments {
             let wanted = match target {
                 Target::Set(value) => value,
                 Target::Original => &before[address],
             };
-            let found = hands.look().read(address).unwrap();
-            let same = hands.look().same(address, &found, wanted);
+            let found = writer.look().read(address).unwrap();
+            let same = writer.look().same(address, &found, wanted);
             assert!(same, "{address} is {found:?} and not {wanted:?}");
         }
     }

@@ -3,10 +3,10 @@
 
 use crate::conformance::{CpuBody, LatencyBody, Subject, Used, full_speed, idle, setting};
 use crate::support::{
-    Shared, action_in, cores_of, cpu_source, knobs, latency_source, machine, open_hands, world,
+    Shared, action_in, cores_of, cpu_source, knobs, latency_source, machine, open_writer, world,
 };
 use std::sync::{Arc, Mutex};
-use wattio_governor::{Cpus, GroupSetting, Hands, Setting};
+use wattio_governor::{Cpus, GroupSetting, RestorableWriter, Setting};
 use wattio_law::{Action, GroupLimits, GroupObservation, Law, Limits, Observation};
 use wattio_plant::{DORADO6000, SMALL, Server};
 use wattio_sim::{Load, Pattern, Phase, Run, RunSettings, Senders};
@@ -108,14 +108,14 @@ fn all_conform(world: &Shared, limits: &Limits) {
     }
 }
 
-/// Turns all knobs of a world, until the hands are dropped.
-fn turned(world: &Shared, setting: &Setting) -> Hands {
-    let mut hands = open_hands(world, "boot").0;
+/// Turns all knobs of a world, until the writer is dropped.
+fn turned(world: &Shared, setting: &Setting) -> RestorableWriter {
+    let mut writer = open_writer(world, "boot").0;
     for mut knob in knobs(world) {
-        let wanted = knob.assignments(setting, hands.look()).unwrap();
-        assert_eq!(hands.apply(knob.name(), &wanted).notes, []);
+        let wanted = knob.assignments(setting, writer.look()).unwrap();
+        assert_eq!(writer.apply(knob.name(), &wanted).notes, []);
     }
-    hands
+    writer
 }
 
 #[test]

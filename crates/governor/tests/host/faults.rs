@@ -6,7 +6,7 @@
 
 use crate::support::{
     Around, Hosted, LatencyFault, PowerFault, Shared, World, action_in, frequency_of, governor,
-    open_hands, pace, world,
+    open_writer, pace, world,
 };
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -239,9 +239,9 @@ fn hour_of_trouble(seed: u64) -> Outcome {
         // kill -9: nothing runs any more, and a later start finds the snapshot.
         std::mem::forget(run);
         let foreign: Vec<_> = record.lock().unwrap().foreign.keys().cloned().collect();
-        let (hands, restored) = open_hands(&shared, "boot");
+        let (writer, restored) = open_writer(&shared, "boot");
         assert!(restored.left.is_empty(), "{restored:?}");
-        assert_eq!(hands.held(), 0);
+        assert_eq!(writer.held(), 0);
         // What was taken over between the last look and the kill cannot be told from ours.
         let mut record = record.lock().unwrap();
         for address in foreign {

@@ -6,7 +6,7 @@
 mod conformance;
 mod conforms;
 mod faults;
-mod hands;
 mod power;
 mod same_actions;
 mod support;
+mod writer;

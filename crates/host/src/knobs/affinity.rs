@@ -1,8 +1,8 @@
 //! `cpu.affinity`: keeps the threads of each group's processes on the group's active cores.
 //!
-//! A thread that its server pinned keeps its own cores as far as they are active, and may use all
-//! active ones where none of its own is; one that was pinned outside the group's cores is left
-//! alone. A process or thread that fits two groups belongs to the first.
+//! A thread that its server pinned keeps those of its own cores that are active, and may use all
+//! active ones if none of its own is; one that was pinned outside the group's cores is left alone.
+//! A process or thread that fits two groups belongs to the first.
 //!
 //! All processes of the host are searched when one that was known ended, and now and then: one that
 //! is born to a known one inherits its cores and can wait.
@@ -14,12 +14,12 @@ use crate::machine::affinity::{Masks, address};
 use crate::processes::{self, ProcessId, ProcessPattern};
 use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet};
-use wattio_governor::{Assignment, Cpus, Knob, Layer, Look, MachineError, Setting};
+use wattio_governor::{Assignment, Cpus, Knob, Layer, MachineError, MachineView, Setting};
 
 pub(super) const NAME: &str = "cpu.affinity";
 
-/// How often the knob is asked between two searches: a minute where it is asked every 5 s. A host of
-/// 128 cores has thousands of processes to look at.
+/// Calls of the knob between two searches: a minute if it is called every 5 s. A host of 128 cores
+/// has thousands of processes to look at.
 const ASKED_BETWEEN_SEARCHES: u32 = 12;
 
 /// Keeps each group's `processes` on the group's active cores.
@@ -29,21 +29,21 @@ pub struct AffinityConfig {}
 
 struct AffinityKnob {
     root: Root,
-    /// One entry for each group of cores: all its cores, and who runs on them.
+    /// One entry for each group of cores: all its cores, and the processes that run on them.
     groups: Vec<(Cpus, Option<ProcessPattern>)>,
-    /// Who was found for each group.
+    /// The processes found for each group.
     members: Vec<Vec<ProcessId>>,
-    /// How often the knob was asked since the search.
+    /// Calls of the knob since the last search.
     asked: u32,
-    /// Those that were seen, as they wanted to be.
+    /// The processes seen, with their own masks.
     seen: BTreeMap<ProcessId, Seen>,
 }
 
 /// A process that was seen before.
 struct Seen {
-    /// Its masks as its server wants them.
+    /// Its masks as its server set them.
     own: Masks,
-    /// What it was given.
+    /// The masks it was given.
     given: Masks,
 }
 
@@ -81,11 +81,11 @@ impl AffinityKnob {
         self.asked = 0;
     }
 
-    /// What the members shall have; `None` when one of them ended.
+    /// The masks of the members; `None` if one of them ended.
     fn confine(
         &mut self,
         setting: &Setting,
-        machine: &mut dyn Look,
+        machine: &mut dyn MachineView,
     ) -> Result<Option<Vec<Assignment>>, MachineError> {
         let mut assignments = Vec::new();
         let groups = self.groups.iter().zip(&setting.groups).zip(&self.members);
@@ -145,9 +145,9 @@ impl Knob for AffinityKnob {
     fn assignments(
         &mut self,
         setting: &Setting,
-        machine: &mut dyn Look,
+        machine: &mut dyn MachineView,
     ) -> Result<Vec<Assignment>, MachineError> {
-        /// More processes than these do not end between a search and a look at what it found.
+        /// At most this many processes end between a search and its use.
         const SEARCHES_MAX: u32 = 3;
         if self.asked >= ASKED_BETWEEN_SEARCHES {
             self.search();

@@ -1,10 +1,10 @@
-//! `background`: how fast background work is, and whether it runs.
+//! `background`: how fast background work runs, and whether it runs at all.
 //!
-//! The law budgets work whose progress it is told of (`[background] kind = "md"`). Of other work
-//! nobody tells, so that `pace_while_saving` says by how much it is slowed while the law saves.
+//! The law budgets work whose progress is reported (`[background] kind = "md"`). Other work is not
+//! reported, so `pace_while_saving` says how much it is slowed while the law saves.
 //!
 //! A knob can only slow down what runs by itself: it takes the budget as a share of the rate at
-//! which work becomes due, its pace. At 1 everything is as it was found. Below 1 arrays' resync
+//! which work becomes due, its pace. At 1 everything stays as it was found. Below 1 arrays' resync
 //! limits and control groups' weights are that part of what was found; limits, so the work is no
 //! faster than that. At 0 they are at the least that the kernel takes, control groups are frozen
 //! and commands pause.
@@ -17,7 +17,7 @@ use crate::machine::command::PAUSED;
 use crate::machine::{Cgroups, CommandConfig};
 use crate::processes;
 use serde::Deserialize;
-use wattio_governor::{Address, Assignment, Knob, Layer, Look, MachineError, Setting};
+use wattio_governor::{Address, Assignment, Knob, Layer, MachineError, MachineView, Setting};
 use wattio_law::DriveAction;
 
 pub(super) const NAME: &str = "background";
@@ -32,15 +32,14 @@ pub struct BackgroundConfig {
     /// Control groups whose share of the processors shrinks: `["/system.slice/backup.service"]`.
     #[serde(default)]
     pub weight: Vec<String>,
-    /// Control groups that are frozen at pace 0. Never one whose clients wait for it.
+    /// Control groups that are frozen at pace 0. Never freeze one that clients wait for.
     #[serde(default)]
     pub freeze: Vec<String>,
-    /// Work that pauses and resumes by commands.
+    /// Work that is paused and resumed by commands.
     #[serde(default)]
     pub commands: Vec<CommandConfig>,
-    /// The pace while the law saves and clients are served, where the law is not told how far the
-    /// work has come and therefore leaves it alone: 1 changes nothing, 0 stops the work until the
-    /// load changes or nobody asks for anything.
+    /// The pace of work without a progress source (which the law leaves alone) while the law saves
+    /// and clients are served: 1 changes nothing, 0 stops the work until the load changes or ends.
     #[serde(default = "pace_default")]
     pub pace_while_saving: f64,
 }
@@ -50,9 +49,9 @@ fn pace_default() -> f64 {
 }
 
 struct BackgroundKnob {
-    /// Files that hold a part of what they held.
+    /// Files that get a share of their old value.
     scaled: Vec<Scaled>,
-    /// Places that hold a word at pace 0.
+    /// Places that get a fixed word at pace 0.
     paused: Vec<(Address, String)>,
     /// The pace while the law saves and leaves the work alone.
     pace_while_saving: f64,
@@ -61,7 +60,7 @@ struct BackgroundKnob {
 struct Scaled {
     address: Address,
     file: &'static KnobFile,
-    /// The number that was found.
+    /// The original number.
     full: f64,
 }
 
@@ -94,7 +93,7 @@ impl BackgroundConfig {
             knob.paused.push((Address::new("command", &command.name), PAUSED.to_owned()));
         }
         if knob.scaled.is_empty() && knob.paused.is_empty() {
-            return Err("names no work: md, weight, freeze or commands".to_owned());
+            return Err("names no work; set md, weight, freeze or commands".to_owned());
         }
         Ok(Box::new(knob))
     }
@@ -119,7 +118,7 @@ fn controlled(
     })
 }
 
-/// Who freezes himself does not wake again.
+/// A process that freezes itself never wakes again.
 fn check_not_ours(root: &Root, cgroup: &str) -> Result<(), String> {
     let text = root.read("/proc/self/cgroup").unwrap_or_default();
     let name = cgroup.trim_end_matches('/');
@@ -137,7 +136,7 @@ impl Scaled {
         let text = root.read(path).map_err(|error| format!("{path}: {error}"))?;
         // md writes "200000 (system)".
         let number = text.split_whitespace().next().and_then(|word| word.parse::<u32>().ok());
-        let full = number.ok_or_else(|| format!("{path} holds {text:?} and no number"))?;
+        let full = number.ok_or_else(|| format!("{path} holds {text:?}, not a number"))?;
         Ok(Self { address, file, full: f64::from(full) * file.scale })
     }
 }
@@ -154,15 +153,15 @@ impl Knob for BackgroundKnob {
     fn assignments(
         &mut self,
         setting: &Setting,
-        _machine: &mut dyn Look,
+        _machine: &mut dyn MachineView,
     ) -> Result<Vec<Assignment>, MachineError> {
-        // Drives are told to sleep when nobody asks for anything.
+        // Drives are put to sleep when there are no requests.
         let serves = !setting.full_speed && setting.drives != DriveAction::Asleep;
         let pace = match setting.background_share {
             1.0 if serves => self.pace_while_saving,
             share => share,
         };
-        // Whatever is no pace below 1 fails towards what was found.
+        // Anything that is not a pace below 1 restores the original.
         let slower = (0.0..1.0).contains(&pace);
         let scaled = self.scaled.iter().map(|scaled| {
             let address = scaled.address.clone();

@@ -2,8 +2,8 @@
 //!
 //! With version 2 one file is written. Version 1 does not let a control group have fewer cores than
 //! one below it, so that those below are narrowed with it, before it and each to its own cores
-//! where it has any of the active ones; a control group that is born below while the group is
-//! narrow stays as it was born.
+//! where it has any of the active ones; a control group created below while the group is narrow
+//! keeps what it was created with.
 //!
 //! A service that restarts gets a new control group, which is looked for now and then.
 
@@ -14,7 +14,7 @@ use crate::machine::cgroups::{Cgroups, EFFECTIVE, below};
 use crate::machine::cpuset::{self, FILE};
 use serde::Deserialize;
 use std::collections::BTreeMap;
-use wattio_governor::{Address, Assignment, Cpus, Knob, Layer, Look, MachineError, Setting};
+use wattio_governor::{Address, Assignment, Cpus, Knob, Layer, MachineError, MachineView, Setting};
 
 pub(super) const NAME: &str = "cpu.cpuset";
 
@@ -82,7 +82,7 @@ impl Set {
     }
 
     fn assignments(&mut self, root: &Root, active: &Cpus) -> Vec<Assignment> {
-        // The service may be between its end and its next start.
+        // The service may just be restarting.
         let Some(address) = cpuset::address(root, &self.folder) else { return Vec::new() };
         let mut assignments = vec![Assignment::new(address, active.to_string())];
         if self.unified {
@@ -91,7 +91,7 @@ impl Set {
         let has = |folder: &str| -> Option<Cpus> {
             Some(root.read(&format!("{folder}/{FILE}")).ok()?.parse().unwrap_or_default())
         };
-        // An empty one has no tasks, and takes no empty list again.
+        // An empty one has no tasks, and does not accept an empty list again.
         let Some(now) = has(&self.folder).filter(|now| !now.is_empty()) else { return Vec::new() };
         let mut below_before = std::mem::take(&mut self.below);
         for folder in below(root, &self.folder).into_iter().skip(1) {
@@ -111,7 +111,7 @@ impl Set {
     }
 }
 
-/// Whether the parent lets a control group have the cores.
+/// Checks that the parent allows a control group these cores.
 fn check_parent(root: &Root, parent: &str, cores: &Cpus) -> Result<(), String> {
     let text = EFFECTIVE.iter().find_map(|file| root.read(&format!("{parent}/{file}")).ok());
     let Some(has) = text.and_then(|text| text.parse::<Cpus>().ok()) else { return Ok(()) };
@@ -138,7 +138,7 @@ impl Knob for CpusetKnob {
     fn assignments(
         &mut self,
         setting: &Setting,
-        _machine: &mut dyn Look,
+        _machine: &mut dyn MachineView,
     ) -> Result<Vec<Assignment>, MachineError> {
         let mut assignments = Vec::new();
         for (set, group) in self.sets.iter_mut().zip(&setting.groups) {

@@ -1,7 +1,7 @@
-//! What the kernel changes when a processor leaves, and does not change back when it returns.
+//! What the kernel changes when a processor goes offline, and does not change back when it returns.
 //!
-//! - A thread that may run nowhere else may then run everywhere, and stays so.
-//! - An interrupt that goes nowhere else is sent elsewhere, and stays there (`migrate_one_irq` in
+//! - A thread that may run nowhere else may then run everywhere, and keeps that.
+//! - An interrupt that goes nowhere else is moved, and stays there (`migrate_one_irq` in
 //!   `kernel/irq/cpuhotplug.c`; those that drivers spread over processors return by themselves).
 //! - The cpufreq governor `userspace` takes the frequency that the processor comes back with for
 //!   the one that it was told.
@@ -15,9 +15,10 @@ use crate::topology::CPU_FOLDER;
 use std::fs::File;
 use wattio_governor::{Address, Cpus};
 
-/// The places that change when `cpu` leaves, in the order of saving; the last is restored first.
+/// The places that change when `cpu` goes offline, in the order of saving; the last is restored
+/// first.
 pub(super) fn by_leaving(root: &Root, cpu: u32, online: &Cpus) -> Vec<Address> {
-    // What may go everywhere may still go everywhere.
+    // What may run everywhere still may.
     let named = |cpus: &Cpus| cpus.contains(cpu) && !online.without(cpus).is_empty();
     let mut endangered = pinned(root, named);
     endangered.extend(interrupts(root, named));
@@ -36,7 +37,7 @@ fn pinned(root: &Root, named: impl Fn(&Cpus) -> bool) -> Vec<Address> {
             .into_iter()
             .filter_map(|thread| processes::allowed(root, pid, thread))
             .filter(&named)
-            // What it has from its control group returns with that.
+            // What comes from its control group returns with that.
             .any(|mask| {
                 *group.get_or_insert_with(|| cgroups.processors_of(root, pid)) != Some(mask)
             });
@@ -75,7 +76,7 @@ fn interrupts(root: &Root, named: impl Fn(&Cpus) -> bool) -> Vec<Address> {
     paths.map(|path| Address::new("file", &path)).collect()
 }
 
-/// The frequency that the processor's governor was told, where it was told one.
+/// The frequency given to the processor's governor, if any.
 fn told_frequency(root: &Root, cpu: u32) -> Option<Address> {
     let folder = format!("{CPU_FOLDER}/cpu{cpu}/cpufreq");
     let governor = root.read(&format!("{folder}/scaling_governor")).ok()?;

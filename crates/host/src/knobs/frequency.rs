@@ -1,8 +1,8 @@
 //! `cpu.frequency`: the frequency of the active cores.
 //!
-//! Cores that change frequency together run at the highest that any active one of them needs;
-//! where none is active, at the lowest there is. The operator's own limits stand: nothing goes
-//! below `scaling_min_freq` or above `scaling_max_freq` as they were found. Under the governor
+//! Cores that change frequency together run at the highest that any active one of them needs; where
+//! none is active, at the lowest there is. The operator's own limits hold: nothing goes below
+//! `scaling_min_freq` or above `scaling_max_freq` as they were found. Under the governor
 //! `userspace` the frequency itself is set (`scaling_setspeed`), under any other a cap
 //! (`scaling_max_freq`), below which the governor goes on choosing.
 
@@ -12,7 +12,7 @@ use crate::Root;
 use crate::groups::Group;
 use crate::topology::{CPU_FOLDER, FrequencyPolicy, Topology};
 use serde::Deserialize;
-use wattio_governor::{Address, Assignment, Cpus, Knob, Layer, Look, MachineError, Setting};
+use wattio_governor::{Address, Assignment, Cpus, Knob, Layer, MachineError, MachineView, Setting};
 use wattio_units::Hertz;
 
 pub(super) const NAME: &str = "cpu.frequency";
@@ -81,7 +81,7 @@ impl Domain {
         }
         let needs = setting.groups.iter().filter(|g| g.active.meets(&self.policy.cpus));
         let highest = needs.map(|group| group.frequency.0).fold(None, |highest: Option<f64>, f| {
-            // What is no number fails towards full speed.
+            // A value that is not a number fails towards full speed.
             let f = if f.is_nan() { f64::INFINITY } else { f };
             Some(highest.map_or(f, |highest| highest.max(f)))
         });
@@ -107,7 +107,7 @@ impl Knob for FrequencyKnob {
     fn assignments(
         &mut self,
         setting: &Setting,
-        machine: &mut dyn Look,
+        machine: &mut dyn MachineView,
     ) -> Result<Vec<Assignment>, MachineError> {
         // The files of cores that are all off answer EBUSY; they keep their value meanwhile.
         let online = Address::new("file", &format!("{CPU_FOLDER}/online"));

@@ -1,13 +1,13 @@
-//! `nvme.power`, `disk.runtime`, `sata.alpm`: drives that may sleep while nothing is asked for.
+//! `nvme.power`, `disk.runtime`, `sata.alpm`: drives that may sleep while there are no requests.
 //!
-//! All three act in the law's state Idle only; in every other the old value stands.
+//! All three act only in the law's state Idle; otherwise the old value stays.
 
 use super::table::{KnobFile, files_of};
 use super::{Opened, devices};
 use crate::Root;
 use crate::machine::NvmeTool;
 use serde::Deserialize;
-use wattio_governor::{Address, Assignment, Knob, Layer, Look, MachineError, Setting};
+use wattio_governor::{Address, Assignment, Knob, Layer, MachineError, MachineView, Setting};
 use wattio_law::{DriveAction, DriveSleep};
 use wattio_units::Seconds;
 
@@ -15,29 +15,29 @@ pub(super) const NVME: &str = "nvme.power";
 pub(super) const DISK: &str = "disk.runtime";
 pub(super) const SATA: &str = "sata.alpm";
 
-/// Lets NVMe drives rest. With `latency` they use deeper power states of their own (APST): which
-/// ones is up to the drive's table and the time that it may take to come back. With `power_state`
-/// they are sent to that state by `nvme` (nvme-cli): for drives without APST, or with it off.
+/// Lets NVMe drives sleep. With `latency` they use deeper power states of their own (APST): which
+/// ones depends on the drive's table and the time it may take to wake. With `power_state` they are
+/// sent to that state by `nvme` (nvme-cli): for drives without APST, or with it off.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct NvmeConfig {
     /// Controllers by name, `*` for any text: `["nvme*"]`.
     pub devices: Vec<String>,
-    /// How long the drive may take to come back, by default 100 ms. Not with `power_state`.
+    /// How long the drive may take to wake, by default 100 ms. Not with `power_state`.
     #[serde(default)]
     pub latency: Option<Seconds>,
     /// The power state in Idle: 0 is the fastest, `nvme id-ctrl` lists those there are.
     #[serde(default)]
     pub power_state: Option<u8>,
-    /// Must be set for a state in which the drive takes no requests: it wakes for the first one, and
-    /// drives have been lost to their own firmware there until the next start.
+    /// Must be set for a state in which the drive takes no requests: it wakes for the first one,
+    /// and some firmware has lost drives there until the next boot.
     #[serde(default)]
     pub accept_non_operational: bool,
     /// The absolute path of nvme-cli.
     #[serde(default = "program_default")]
     pub program: String,
-    /// What the request that wakes a drive waits at most: the law holds it against what is
-    /// promised. By default `latency`, and 100 ms with `power_state` (assumed).
+    /// The longest that the request that wakes a drive waits; the law checks it against the bounds.
+    /// By default `latency`, and 100 ms with `power_state` (assumed).
     #[serde(default)]
     pub wake: Option<Seconds>,
 }
@@ -51,19 +51,19 @@ fn program_default() -> String {
     "/usr/sbin/nvme".to_owned()
 }
 
-/// Stops SCSI and ATA disks. The request that ends the idle time waits until the disk turns again,
-/// and so does the write that puts the old value back: up to some ten seconds.
+/// Stops SCSI and ATA disks. The request that ends the idle time waits until the disk has spun up,
+/// and so does the write that restores the old value: up to about ten seconds.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DiskConfig {
-    /// Disks by name, `*` for any text: `["sdb", "sdc"]`. Never one with the system on it: its
-    /// log would start it again every few seconds.
+    /// Disks by name, `*` for any text: `["sdb", "sdc"]`. Never the system disk: its log would spin
+    /// it up every few seconds.
     pub devices: Vec<String>,
-    /// After how much time without a request a disk stops, by default 60 s.
+    /// The time without a request after which a disk stops, by default 60 s.
     #[serde(default = "after_default")]
     pub after: Seconds,
-    /// What the request that wakes a disk waits at most: the law holds it against what is promised.
-    /// By default 10 s (assumed: a large disk that has to turn again).
+    /// The longest that the request that wakes a disk waits; the law checks it against the bounds.
+    /// By default 10 s (assumed: a large disk that has to spin up).
     #[serde(default)]
     pub wake: Option<Seconds>,
 }
@@ -85,13 +85,13 @@ pub struct SataConfig {
     /// have lost data.
     #[serde(default)]
     pub accept_data_loss: bool,
-    /// What the request that wakes a link waits at most: the law holds it against what is promised.
+    /// The longest that the request that wakes a link waits; the law checks it against the bounds.
     /// By default 20 ms (assumed: the nominal way out of DevSleep).
     #[serde(default)]
     pub wake: Option<Seconds>,
 }
 
-/// What the request that ends the rest waits, where nobody says so.
+/// The default wait of the request that ends the sleep.
 const NVME_STATE_WAKE: Seconds = Seconds(0.1);
 const DISK_WAKE: Seconds = Seconds(10.0);
 const SATA_WAKE: Seconds = Seconds(0.02);
@@ -101,19 +101,19 @@ fn policy_default() -> String {
     "med_power_with_dipm".to_owned()
 }
 
-/// What a knob lets rest.
+/// The drives that a knob lets sleep.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Resting {
     /// How many drives or links.
     count: usize,
-    /// What the request that ends it waits.
+    /// How long the request that ends it waits.
     wake: Seconds,
-    /// After how much time without a request it begins.
+    /// The time without a request after which it begins.
     after: Seconds,
 }
 
-/// The rest of all drives, by what the knobs of NVMe drives, disks and links let rest. A disk and its
-/// link are one drive; the slowest to wake speaks for all.
+/// The sleep of all drives, from the knobs of NVMe drives, disks and links. A disk and its link
+/// count as one drive; the slowest to wake counts for all.
 pub(super) fn sleep_of(
     nvme: &[Resting],
     disks: &[Resting],
@@ -124,7 +124,7 @@ pub(super) fn sleep_of(
     let drives = count(nvme) + count(disks).max(count(links));
     (drives > 0).then(|| DriveSleep {
         count: u32::try_from(drives).unwrap_or(u32::MAX),
-        // Nobody has measured it.
+        // It has not been measured.
         saves: None,
         wake: all()
             .map(|resting| resting.wake)
@@ -177,7 +177,7 @@ impl NvmeConfig {
         Ok(Box::new(IdleKnob { name: NVME, files }))
     }
 
-    /// The program that sets power states, where one is asked for.
+    /// The program that sets power states, if one is configured.
     pub(super) fn tool(&self) -> Option<NvmeTool> {
         let (program, devices) = (self.program.clone(), self.devices.clone());
         self.power_state.map(|_| NvmeTool { program, devices })
@@ -218,14 +218,14 @@ impl NvmeConfig {
             None => Err(format!("power_state = {state}: {device} has 0 to {last}")),
             Some(false) if !self.accept_non_operational => Err(format!(
                 "power_state = {state}: {device} takes no requests in this state, and has to wake \
-                 for each; take an operational one, or set accept_non_operational = true"
+                 for each; choose an operational one, or set accept_non_operational = true"
             )),
             Some(_) => Ok((Address::new("nvme", device), state.to_string())),
         }
     }
 }
 
-/// The file by which a drive is told how long it may take, where it has one.
+/// The file that sets how long a drive may take to wake, if it has one.
 fn tolerance(root: &Root, device: &str) -> Option<(&'static KnobFile, Address)> {
     files_of(NVME).find_map(|file| Some((file, file.of_device(root, device)?)))
 }
@@ -251,7 +251,7 @@ impl DiskConfig {
             });
             for file in needed {
                 let address = file.of_device(root, &device).ok_or_else(|| {
-                    format!("{device} has no {}: it is no SCSI or ATA disk", file.name())
+                    format!("{device} has no {}: it is not a SCSI or ATA disk", file.name())
                 })?;
                 // The kernel answers EIO where the driver does not suspend by itself.
                 root.read(address.rest()).map_err(|error| {
@@ -282,7 +282,7 @@ impl SataConfig {
         let known: Vec<_> =
             files_of(SATA).flat_map(|file| &file.values).map(String::as_str).collect();
         if !known.contains(&self.policy.as_str()) {
-            return Err(format!("policy {:?} is none of {}", self.policy, known.join(", ")));
+            return Err(format!("policy {:?} is not one of {}", self.policy, known.join(", ")));
         }
         if self.policy.starts_with("min_power") && !self.accept_data_loss {
             return Err(format!(
@@ -299,8 +299,8 @@ impl SataConfig {
                 let now = root.read(address.rest()).unwrap_or_default();
                 if !file.values.contains(&now) {
                     return Err(format!(
-                        "{} holds {now:?}, which the kernel does not take back; set it to one of \
-                         {} first",
+                        "{} holds {now:?}, which the kernel would not accept again; set it to one \
+                         of {} first",
                         address.rest(),
                         file.values.join(", ")
                     ));
@@ -337,7 +337,7 @@ impl Knob for IdleKnob {
     fn assignments(
         &mut self,
         setting: &Setting,
-        _machine: &mut dyn Look,
+        _machine: &mut dyn MachineView,
     ) -> Result<Vec<Assignment>, MachineError> {
         if setting.drives == DriveAction::Asleep && !setting.full_speed {
             let set = |(address, value): &(Address, String)| {
@@ -345,7 +345,7 @@ impl Knob for IdleKnob {
             };
             return Ok(self.files.iter().map(set).collect());
         }
-        // Undone from the end: a disk that is told to stay on needs its delay no more.
+        // Undone from the end: a disk that stays on no longer needs its delay.
         let back = self.files.iter().rev();
         Ok(back.map(|(address, _)| Assignment::original(address.clone())).collect())
     }

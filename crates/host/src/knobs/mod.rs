@@ -1,10 +1,10 @@
-//! What can be turned.
+//! The knobs.
 //!
 //! A knob is a `Config` (its table in the daemon's file), which looks at the host once when it is
 //! opened and says what is missing, and a struct behind the governor's trait [`Knob`], which turns
 //! a setting into values and writes nothing. Files, units and ranges stand in `files.toml`. To add
-//! one that acts while nothing is asked for, add its files there and a few lines to `idle.rs`;
-//! for any other copy `frequency.rs`; then list it here.
+//! one that acts while there are no requests, add its files there and a few lines to `idle.rs`; for
+//! any other copy `frequency.rs`; then list it here.
 //!
 //! Open knobs on a machine that is as its operator wants it: after what a crash left behind is
 //! restored, and after other knobs let go.
@@ -51,16 +51,16 @@ pub enum KnobConfig {
     /// How fast cores are.
     #[serde(rename = "cpu.frequency")]
     Frequency(FrequencyConfig),
-    /// How fast background work is, and whether it runs.
+    /// How fast background work runs, and whether it runs at all.
     #[serde(rename = "background")]
     Background(BackgroundConfig),
-    /// How deep NVMe drives may sleep while nothing is asked for.
+    /// How deeply NVMe drives may sleep while there are no requests.
     #[serde(rename = "nvme.power")]
     Nvme(NvmeConfig),
-    /// Whether SCSI and ATA disks stop while nothing is asked for.
+    /// Whether SCSI and ATA disks stop while there are no requests.
     #[serde(rename = "disk.runtime")]
     Disk(DiskConfig),
-    /// Whether SATA links sleep while nothing is asked for.
+    /// Whether SATA links sleep while there are no requests.
     #[serde(rename = "sata.alpm")]
     Sata(SataConfig),
 }
@@ -74,7 +74,7 @@ pub struct KnobOpenError {
 }
 
 impl KnobConfig {
-    /// What it is called: the value of `kind`.
+    /// Its name: the value of `kind`.
     #[must_use]
     pub fn name(&self) -> &'static str {
         match self {
@@ -89,7 +89,7 @@ impl KnobConfig {
         }
     }
 
-    /// Looks whether the host has what the knob turns.
+    /// Checks that the host has what the knob turns.
     ///
     /// # Errors
     /// [`KnobOpenError`] says what is missing and how to get it.
@@ -131,10 +131,10 @@ impl KnobConfig {
     }
 }
 
-/// How the drives that these knobs let rest do so, where there are any: for [`wattio_law::Limits`].
+/// How the drives of these knobs sleep, if there are any: for [`wattio_law::Limits`].
 ///
 /// # Errors
-/// [`KnobOpenError`] where a drive is not there, or a time makes no sense.
+/// [`KnobOpenError`] if a drive does not exist, or a time makes no sense.
 pub fn drive_sleep(knobs: &[KnobConfig], root: &Root) -> Result<Option<DriveSleep>, KnobOpenError> {
     let (mut nvme, mut disks, mut links) = (Vec::new(), Vec::new(), Vec::new());
     for knob in knobs {

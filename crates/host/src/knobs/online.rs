@@ -1,9 +1,10 @@
-//! `cpu.online`: takes inactive cores off the machine.
+//! `cpu.online`: takes inactive cores offline.
 //!
-//! What leaves is a whole physical core (all its threads inactive), never processor 0, never the
+//! Only whole physical cores go offline (all its threads inactive), never processor 0, never the
 //! last one that serves a queue of a block device, and never the last one of a version 1 control
-//! group: its tasks would be moved out of it for good. Interrupts that a core serves are moved by the
-//! kernel. What it changes by that and does not change back is saved before: see `endangered.rs`.
+//! group: its tasks would be moved out of it for good. Interrupts that a core serves are moved by
+//! the kernel. What it changes by that and does not change back is saved before: see
+//! `endangered.rs`.
 
 use super::{Opened, endangered};
 use crate::Root;
@@ -11,25 +12,26 @@ use crate::groups::Group;
 use crate::topology::{CPU_FOLDER, Topology};
 use serde::Deserialize;
 use wattio_governor::{
-    Address, Assignment, Cpus, Knob, Layer, Look, MachineError, Setting, Target,
+    Address, Assignment, Cpus, Knob, Layer, MachineError, MachineView, Setting, Target,
 };
 
 pub(super) const NAME: &str = "cpu.online";
 
-/// Takes inactive cores off.
+/// Takes inactive cores offline.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct OnlineConfig {
-    /// Must be set: taking a core off and on stops the whole machine for some ten milliseconds and
-    /// needs more put back than any other knob. Where cores sleep when idle it saves little.
+    /// Must be set: taking a core offline and back stops the whole machine for some ten
+    /// milliseconds, and leaves more to restore than any other knob. If cores sleep when idle, it
+    /// saves little.
     pub accept_hotplug: bool,
 }
 
 struct OnlineKnob {
     root: Root,
-    /// Processors that may leave, by physical core; the last of the list leaves first.
+    /// Processors that may go offline, by physical core; the last of the list goes first.
     units: Vec<Cpus>,
-    /// What left when these were active, so that the host is not searched again.
+    /// The processors offline for a set of active ones, so that the host is not searched again.
     decided: Option<(Cpus, Cpus)>,
 }
 
@@ -37,8 +39,8 @@ impl OnlineConfig {
     pub(super) fn open(&self, root: &Root, topology: &Topology, groups: &[Group]) -> Opened {
         if !self.accept_hotplug {
             return Err(
-                "takes cores off the running machine; set accept_hotplug = true for that, \
-                        or use cpu.cpuset, which does without"
+                "takes cores of the running machine offline; set accept_hotplug = true for that, \
+                 or use cpu.cpuset, which does not need it"
                     .to_owned(),
             );
         }
@@ -54,26 +56,27 @@ impl OnlineConfig {
         }
         if units.is_empty() {
             return Err(format!(
-                "none of cores {grouped} can leave: processor 0 stays, {CPU_FOLDER}/cpuN/online \
-                 must be there, and both threads of a core must be in groups"
+                "none of cores {grouped} can go offline: processor 0 stays, \
+                 {CPU_FOLDER}/cpuN/online must be there, and both threads of a core must be in \
+                 groups"
             ));
         }
         Ok(Box::new(OnlineKnob { root: root.clone(), units, decided: None }))
     }
 }
 
-/// The file that holds whether a core is on.
+/// The file that says whether a core is online.
 fn file(cpu: u32) -> String {
     format!("{CPU_FOLDER}/cpu{cpu}/online")
 }
 
 impl OnlineKnob {
-    /// The processors that leave when only `active` ones shall work.
+    /// The processors that go offline when only `active` ones are to work.
     fn leaving(&self, active: &Cpus, online: &Cpus) -> Cpus {
         let mut needs = queues(&self.root);
         needs.extend(endangered::sets(&self.root).into_iter().map(|(_, cpus)| cpus));
         needs.extend(endangered::fixed_interrupts(&self.root));
-        // All that do not leave will be on, those that left before too.
+        // All others will be online, including those that were offline before.
         let there = self.units.iter().fold(online.clone(), |there, unit| there.or(unit));
         let mut leaving = Cpus::default();
         for unit in self.units.iter().rev().filter(|unit| unit.and(active).is_empty()) {
@@ -114,7 +117,7 @@ impl Knob for OnlineKnob {
     fn assignments(
         &mut self,
         setting: &Setting,
-        machine: &mut dyn Look,
+        machine: &mut dyn MachineView,
     ) -> Result<Vec<Assignment>, MachineError> {
         let read = machine.read(&Address::new("file", &format!("{CPU_FOLDER}/online")))?;
         let online: Cpus = read.parse().unwrap_or_default();

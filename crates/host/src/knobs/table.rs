@@ -17,10 +17,10 @@ pub struct KnobFile {
     /// The hierarchy of `{cgroup}`.
     #[serde(default)]
     pub cgroup: Option<Hierarchy>,
-    /// Of the configuration's value, `min` and `max`.
+    /// The unit of the configuration's value, of `min` and of `max`.
     #[serde(default)]
     pub unit: String,
-    /// How much of the unit one step of the file's number is.
+    /// One step of the file's number, in that unit.
     #[serde(default = "one")]
     pub scale: f64,
     /// The least that the file takes.
@@ -32,10 +32,10 @@ pub struct KnobFile {
     /// The words that the file takes, where it takes words.
     #[serde(default)]
     pub values: Vec<String>,
-    /// The word that slows or pauses, where there is only one.
+    /// The word that slows or pauses, if there is only one.
     #[serde(default)]
     pub act: Option<String>,
-    /// Where the kernel says so.
+    /// Where the kernel documents it.
     pub source: String,
 }
 
@@ -89,14 +89,14 @@ impl KnobFile {
         format!("{}", steps.max((self.min / self.scale).ceil()))
     }
 
-    /// Where the file of a device is, where there is one.
+    /// Where the file of a device is, if there is one.
     #[must_use]
     pub fn of_device(&self, root: &Root, device: &str) -> Option<Address> {
         let path = found(root, &self.file.replace("{device}", device))?;
         Some(Address::new("file", &path))
     }
 
-    /// Where the file of a control group is, where there is one of this version.
+    /// Where the file of a control group is, if there is one of this version.
     #[must_use]
     pub fn of_cgroup(&self, root: &Root, cgroups: &Cgroups, cgroup: &str) -> Option<Address> {
         let hierarchy = self.cgroup.as_ref()?;

@@ -30,7 +30,7 @@ pub struct CgroupFolder {
 }
 
 impl Cgroups {
-    /// Looks where they are mounted; version 2 at `/sys/fs/cgroup` where the host does not tell.
+    /// Finds where they are mounted; version 2 at `/sys/fs/cgroup` if the host does not say.
     #[must_use]
     pub fn find(root: &Root) -> Self {
         Self::parse(&root.read("/proc/mounts").unwrap_or_default())
@@ -75,8 +75,8 @@ impl Cgroups {
 }
 
 impl Cgroups {
-    /// The processors that its control group lets a process have, where the host tells: those of the
-    /// nearest group above it that has the controller.
+    /// The processors that a process's control group allows it, if known: those of the nearest
+    /// group above it that has the controller.
     #[must_use]
     pub fn processors_of(&self, root: &Root, pid: u32) -> Option<Cpus> {
         let text = root.read(&format!("/proc/{pid}/cgroup")).ok()?;
@@ -106,7 +106,7 @@ fn membership<'a>(text: &'a str, controller: &str) -> Option<&'a str> {
 /// All control groups below a folder and itself, parents before children.
 #[must_use]
 pub fn below(root: &Root, folder: &str) -> Vec<String> {
-    /// More groups than any host has; stops a walk that would not end.
+    /// More groups than any host has: stops an endless walk.
     const GROUPS_MAX: usize = 100_000;
     let mut found = vec![folder.to_owned()];
     let mut at = 0;
@@ -121,7 +121,7 @@ pub fn below(root: &Root, folder: &str) -> Vec<String> {
     found
 }
 
-/// Whether a path is a folder and no link to one.
+/// Whether a path is a folder and not a link to one.
 fn is_folder(root: &Root, path: &str) -> bool {
     std::fs::symlink_metadata(root.path(path)).is_ok_and(|data| data.is_dir())
 }

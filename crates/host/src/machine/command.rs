@@ -1,13 +1,14 @@
-//! `command:NAME`: background work that pauses and resumes by a pair of commands, such as a ZFS
-//! scrub or Ceph's `noscrub`. The value is `running` or `paused`.
+//! `command:NAME`: background work that a pair of commands pauses and resumes, such as a ZFS scrub
+//! or Ceph's `noscrub`. The value is `running` or `paused`.
 //!
 //! Only commands of the configuration run: by absolute path, without a shell, as the user named
 //! there, with an empty environment, and no longer than their timeout. What they print to stderr
 //! goes to the daemon's. Both must do no harm when run twice: a restore after a crash, which does
 //! not know how far the daemon came, runs `resume` once more.
 
+use super::error::AccessError;
 use super::program::{Budget, Program};
-use super::{Trouble, quoted};
+use super::shell::quoted;
 use crate::Root;
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -26,14 +27,14 @@ const TIMEOUT_S_MAX: f64 = 60.0;
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CommandConfig {
-    /// What it is called in messages and snapshots: `scrub`.
+    /// Its name in messages and snapshots: `scrub`.
     pub name: String,
     /// Program with absolute path, and its arguments.
     pub pause: Vec<String>,
-    /// The same for going on.
+    /// The same to resume.
     pub resume: Vec<String>,
-    /// Tells by its exit code whether the work is paused (0) or running (1). Without it the work
-    /// counts as running when the daemon starts, and a pause by others goes unseen.
+    /// Reports by its exit code whether the work is paused (0) or running (1). Without it, the work
+    /// counts as running when the daemon starts, and pauses by others go unseen.
     #[serde(default)]
     pub is_paused: Option<Vec<String>>,
     /// The user in `/etc/passwd` as whom they run.
@@ -59,12 +60,12 @@ pub struct CommandError {
 #[derive(Debug, Default)]
 pub(super) struct Commands(BTreeMap<String, Pair>);
 
-/// One pair with what is known of it.
+/// One pair and its known state.
 #[derive(Debug)]
 struct Pair {
     config: CommandConfig,
     user: (u32, u32),
-    /// What was last brought about by this process.
+    /// The state last set by this process.
     state: Option<&'static str>,
 }
 
@@ -88,15 +89,15 @@ impl Commands {
         Seconds(timeouts.fold(0.0, f64::max))
     }
 
-    fn pair(&mut self, name: &str) -> Result<&mut Pair, Trouble> {
+    fn pair(&mut self, name: &str) -> Result<&mut Pair, AccessError> {
         self.0.get_mut(name).ok_or_else(|| {
-            Trouble::refused(format!(
+            AccessError::refused(format!(
                 "the configuration has no command {name:?} any more: add it, or resume by hand"
             ))
         })
     }
 
-    pub(super) fn read(&mut self, name: &str, budget: &Budget) -> Result<String, Trouble> {
+    pub(super) fn read(&mut self, name: &str, budget: &Budget) -> Result<String, AccessError> {
         let pair = self.pair(name)?;
         let Some(argv) = &pair.config.is_paused else {
             return Ok(pair.state.unwrap_or(RUNNING).to_owned());
@@ -104,7 +105,7 @@ impl Commands {
         match pair.run(argv, budget)?.code() {
             Some(0) => Ok(PAUSED.to_owned()),
             Some(1) => Ok(RUNNING.to_owned()),
-            code => Err(Trouble::refused(format!(
+            code => Err(AccessError::refused(format!(
                 "is_paused ended with {code:?} instead of 0 (paused) or 1 (running)"
             ))),
         }
@@ -115,32 +116,32 @@ impl Commands {
         name: &str,
         value: &str,
         budget: &Budget,
-    ) -> Result<(), Trouble> {
+    ) -> Result<(), AccessError> {
         let pair = self.pair(name)?;
         let (argv, state) = match value {
             PAUSED => (&pair.config.pause, PAUSED),
             RUNNING => (&pair.config.resume, RUNNING),
             _ => {
-                return Err(Trouble::refused(format!(
+                return Err(AccessError::refused(format!(
                     "{value:?} is neither {RUNNING} nor {PAUSED}"
                 )));
             }
         };
         let status = pair.run(argv, budget)?;
         if !status.success() {
-            return Err(Trouble::refused(format!("{} failed: {status}", argv.join(" "))));
+            return Err(AccessError::refused(format!("{} failed: {status}", argv.join(" "))));
         }
         pair.state = Some(state);
         Ok(())
     }
 
-    /// Nothing is the same as a state that nobody knows: a restore after a crash must write.
+    /// An unknown state equals nothing: a restore after a crash must write.
     pub(super) fn same(&self, name: &str, one: &str, other: &str) -> bool {
         let unknown = |pair: &Pair| pair.config.is_paused.is_none() && pair.state.is_none();
         one == other && !self.0.get(name).is_some_and(unknown)
     }
 
-    pub(super) fn mend(&self, name: &str, value: &str) -> String {
+    pub(super) fn restore_command(&self, name: &str, value: &str) -> String {
         let Some(Pair { config, .. }) = self.0.get(name) else {
             return format!("# bring {} back to {value}", quoted(name));
         };
@@ -150,7 +151,7 @@ impl Commands {
 }
 
 impl Pair {
-    fn run(&self, argv: &[String], budget: &Budget) -> Result<ExitStatus, Trouble> {
+    fn run(&self, argv: &[String], budget: &Budget) -> Result<ExitStatus, AccessError> {
         Program { argv, user: self.user, timeout: self.config.timeout, budget }.status()
     }
 }
@@ -190,5 +191,4 @@ pub(crate) fn user(users: &str, name: &str) -> Option<(u32, u32)> {
 }
 
 #[cfg(test)]
-#[path = "command_tests.rs"]
 mod tests;

@@ -1,8 +1,8 @@
 //! `cpuset:…/cpuset.cpus@INODE`: the processors of a control group.
 //!
-//! The inode is that of the group's folder. A service that restarts gets a control group of the same
-//! name that is another place, with a value of its own; the old one is gone and nothing of it is
-//! left to restore. The kernel does not give an inode of this file system to the next group.
+//! The inode is that of the group's folder. A service that restarts gets a new control group of the
+//! same name with a value of its own; the old one is gone, and nothing of it is left to restore.
+//! The kernel does not give an inode of this file system to the next group.
 //!
 //! - Version 2: the empty list means "those of the parent". The kernel does not take it back where
 //!   there are tasks (ENOSPC, as on Linux 6.1 and 6.18); all processors that there can ever be mean
@@ -12,9 +12,9 @@
 //!   and the kernel does not take it where there are tasks. Here a core that goes offline is
 //!   struck from the file for good.
 
-use super::{Trouble, file};
+use super::{AccessError, file};
 use crate::Root;
-use crate::kept::KeptFiles;
+use crate::kept_files::KeptFiles;
 use crate::topology::CPU_FOLDER;
 use std::collections::BTreeSet;
 use std::fs;
@@ -25,7 +25,7 @@ use wattio_governor::{Address, Cpus};
 /// The name of the file.
 pub const FILE: &str = "cpuset.cpus";
 
-/// The address of a control group's processors; `None` where there is no such group.
+/// The address of a control group's processors; `None` if there is no such group.
 pub(crate) fn address(root: &Root, folder: &str) -> Option<Address> {
     let inode = inode(root, folder)?;
     Some(Address::new("cpuset", &format!("{folder}/{FILE}@{inode}")))
@@ -36,21 +36,22 @@ fn inode(root: &Root, folder: &str) -> Option<u64> {
     Some(fs::metadata(root.path(folder)).ok()?.ino())
 }
 
-/// The path of a place, and the inode of its folder. Without one whatever stands there is meant.
+/// The path of a place, and the inode of its folder. Without an inode, whatever group has the path
+/// is meant.
 fn split(place: &str) -> (&str, Option<u64>) {
     let parts = place.rsplit_once('@').filter(|(path, _)| path.ends_with(FILE));
     parts.and_then(|(path, inode)| Some((path, Some(inode.parse().ok()?)))).unwrap_or((place, None))
 }
 
-/// Whether the group is still the one that is meant. What was opened or read before is then of it
-/// too, as a group that was removed does not come back.
-fn check_inode(root: &Root, path: &str, meant: Option<u64>) -> Result<(), Trouble> {
+/// Whether the group is still the one that is meant. If so, anything opened or read before belongs
+/// to it too, as a removed group does not come back.
+fn check_inode(root: &Root, path: &str, meant: Option<u64>) -> Result<(), AccessError> {
     let found = inode(root, path.trim_end_matches(FILE));
-    if meant.is_none() || found == meant { Ok(()) } else { Err(Trouble::Gone) }
+    if meant.is_none() || found == meant { Ok(()) } else { Err(AccessError::Gone) }
 }
 
 /// The processors that the group asks for.
-pub(super) fn read(root: &Root, files: &mut KeptFiles, place: &str) -> Result<String, Trouble> {
+pub(super) fn read(root: &Root, files: &mut KeptFiles, place: &str) -> Result<String, AccessError> {
     let (path, inode) = split(place);
     check(path)?;
     let value = file::read(files, path)?;
@@ -66,32 +67,34 @@ pub(super) fn is_gone(root: &Root, place: &str) -> bool {
 }
 
 /// Gives the group other processors.
-pub(super) fn write(root: &Root, place: &str, value: &str) -> Result<(), Trouble> {
+pub(super) fn write(root: &Root, place: &str, value: &str) -> Result<(), AccessError> {
     let (path, inode) = split(place);
     check(path)?;
     let put = |text: &str| put(root, path, inode, text);
-    let cpus: Cpus = value.parse().map_err(|error| Trouble::refused(format!("{error}")))?;
+    let cpus: Cpus = value.parse().map_err(|error| AccessError::refused(format!("{error}")))?;
     let folder = path.trim_end_matches(FILE);
     if cpus.is_empty() {
         if is_version_1(root, path) {
-            return Err(Trouble::refused("version 1 control groups with tasks take no empty list"));
+            return Err(AccessError::refused(
+                "version 1 control groups with tasks cannot have an empty list",
+            ));
         }
         let all = possible(root).map(|all| all.to_string()).unwrap_or_default();
         // "\n" stands for the empty value.
         return put("\n").or_else(|_| put(&all));
     }
-    if let Err(trouble) = put(value) {
-        // As much of it as there is to have, rather than what there was: whoever narrowed the parent
-        // meant to leave no less. It is not what was asked for all the same.
+    if let Err(problem) = put(value) {
+        // As much of it as the parent has, rather than the old value: whoever narrowed the parent
+        // meant to leave no less. It still is not what was asked for.
         if let Some(rest) = within_parent(root, folder, &cpus) {
             let _ = put(&rest.to_string());
         }
-        return Err(explained(trouble, value));
+        return Err(explained(problem, value));
     }
     in_force(root, folder, &cpus)
 }
 
-/// What of a list the parent of a version 1 group has, where that is less, and not nothing.
+/// The part of a list that the parent of a version 1 group has, if that is less, and not nothing.
 fn within_parent(root: &Root, folder: &str, cpus: &Cpus) -> Option<Cpus> {
     let (parent, _) = folder.trim_end_matches('/').rsplit_once('/')?;
     let path = format!("{parent}/{FILE}");
@@ -100,14 +103,13 @@ fn within_parent(root: &Root, folder: &str, cpus: &Cpus) -> Option<Cpus> {
     (!rest.is_empty() && rest != *cpus).then_some(rest)
 }
 
-/// Writes to the group that is meant and to no other: the file of one that was removed meanwhile
-/// takes nothing.
-fn put(root: &Root, path: &str, inode: Option<u64>, text: &str) -> Result<(), Trouble> {
-    let trouble = |error| Trouble::of_system(&error, &format!("does not take {text:?}"));
+/// Writes to the group that is meant and to no other: the file of a removed group takes nothing.
+fn put(root: &Root, path: &str, inode: Option<u64>, text: &str) -> Result<(), AccessError> {
+    let problem = |error| AccessError::of_system(&error, &format!("does not take {text:?}"));
     let file = fs::OpenOptions::new().write(true).truncate(true).open(root.path(path));
-    let mut file = file.map_err(trouble)?;
+    let mut file = file.map_err(problem)?;
     check_inode(root, path, inode)?;
-    file.write_all(text.as_bytes()).map_err(trouble)
+    file.write_all(text.as_bytes()).map_err(problem)
 }
 
 /// Whether the group is one of version 1.
@@ -120,30 +122,30 @@ pub(super) fn possible(root: &Root) -> Option<Cpus> {
     root.read(&format!("{CPU_FOLDER}/possible")).ok()?.parse().ok()
 }
 
-/// Whether a group of version 2 runs where it was told to: the kernel takes any list, and uses the
+/// Whether a group of version 2 runs where it should: the kernel takes any list, and uses the
 /// parent's where the parent has none of it.
-fn in_force(root: &Root, folder: &str, cpus: &Cpus) -> Result<(), Trouble> {
+fn in_force(root: &Root, folder: &str, cpus: &Cpus) -> Result<(), AccessError> {
     let Ok(text) = root.read(&format!("{folder}cpuset.cpus.effective")) else { return Ok(()) };
     let effective: Cpus = text
         .parse()
-        .map_err(|error| Trouble::refused(format!("cpuset.cpus.effective: {error}")))?;
+        .map_err(|error| AccessError::refused(format!("cpuset.cpus.effective: {error}")))?;
     if !effective.and(cpus).is_empty() {
         return Ok(());
     }
-    Err(Trouble::refused(format!(
+    Err(AccessError::refused(format!(
         "took {cpus} but runs on {effective}: the parent's set, or what is online, has none of them"
     )))
 }
 
-/// Says what the kernel's errors mean here.
-fn explained(trouble: Trouble, value: &str) -> Trouble {
-    match trouble {
-        Trouble::Gone => Trouble::Gone,
+/// Explains the kernel's errors.
+fn explained(problem: AccessError, value: &str) -> AccessError {
+    match problem {
+        AccessError::Gone => AccessError::Gone,
         // A child of a version 1 group is wider.
-        Trouble::Busy(message) => Trouble::Busy(format!(
+        AccessError::Busy(message) => AccessError::Busy(format!(
             "{message}: a control group below it still has more than {value}"
         )),
-        Trouble::Refused(message) => Trouble::refused(format!(
+        AccessError::Refused(message) => AccessError::refused(format!(
             "{message}: the list must lie within the parent's, and be online"
         )),
     }
@@ -171,21 +173,21 @@ pub(super) fn put_back(original: &str, marks: &BTreeSet<String>, found: &str) ->
 }
 
 /// The command that puts a list back, as far as the parent of a version 1 group has it.
-pub(super) fn mend(root: &Root, place: &str, value: &str) -> String {
+pub(super) fn restore_command(root: &Root, place: &str, value: &str) -> String {
     let (path, _) = split(place);
     let all = || possible(root).filter(|_| value.is_empty());
     let cpus = value.parse().ok();
     let rest = cpus.and_then(|cpus| within_parent(root, path.trim_end_matches(FILE), &cpus));
     let taken = rest.or_else(all).map(|cpus| cpus.to_string());
-    file::mend(root, path, taken.as_deref().unwrap_or(value))
+    file::restore_command(root, path, taken.as_deref().unwrap_or(value))
 }
 
 /// Refuses paths that name no such file.
-fn check(path: &str) -> Result<(), Trouble> {
+fn check(path: &str) -> Result<(), AccessError> {
     if path.starts_with("/sys/fs/cgroup/") && path.ends_with("/cpuset.cpus") {
         return Ok(());
     }
-    Err(Trouble::refused("is no /sys/fs/cgroup/…/cpuset.cpus"))
+    Err(AccessError::refused("is not a /sys/fs/cgroup/…/cpuset.cpus"))
 }
 
 #[cfg(test)]
@@ -215,7 +217,7 @@ mod tests {
         assert_eq!(read(&root, &mut files, PATH).unwrap(), "");
         let (_folder, root) = group(&[(FILE, "0-3"), ("cpuset.effective_cpus", "0-3")]);
         let mut files = KeptFiles::new(&root);
-        assert!(matches!(write(&root, PATH, ""), Err(Trouble::Refused(..))));
+        assert!(matches!(write(&root, PATH, ""), Err(AccessError::Refused(..))));
         assert_eq!(read(&root, &mut files, PATH).unwrap(), "0-3");
     }
 
@@ -232,15 +234,15 @@ mod tests {
         fs::create_dir(root.path("/sys/fs/cgroup/b")).unwrap();
         fs::write(root.path(&format!("/sys/fs/cgroup/b/{FILE}")), "0-7").unwrap();
         fs::remove_dir_all(root.path("/sys/fs/cgroup/a")).unwrap();
-        assert_eq!(read(&root, &mut files, old.rest()), Err(Trouble::Gone));
+        assert_eq!(read(&root, &mut files, old.rest()), Err(AccessError::Gone));
         fs::rename(root.path("/sys/fs/cgroup/b"), root.path("/sys/fs/cgroup/a")).unwrap();
-        assert_eq!(read(&root, &mut files, old.rest()), Err(Trouble::Gone));
-        assert_eq!(write(&root, old.rest(), "0-3"), Err(Trouble::Gone));
+        assert_eq!(read(&root, &mut files, old.rest()), Err(AccessError::Gone));
+        assert_eq!(write(&root, old.rest(), "0-3"), Err(AccessError::Gone));
         let new = address(&root, "/sys/fs/cgroup/a").unwrap();
         assert_ne!(new, old);
         write(&root, new.rest(), "0-1").unwrap();
         assert_eq!(read(&root, &mut files, PATH).unwrap(), "0-1", "whatever stands there");
-        assert_eq!(mend(&root, old.rest(), "0-3"), format!("echo 0-3 > {PATH}"));
+        assert_eq!(restore_command(&root, old.rest(), "0-3"), format!("echo 0-3 > {PATH}"));
     }
 
     #[test]
@@ -272,15 +274,15 @@ mod tests {
         let open = || {
             let machine = Box::new(crate::LinuxMachine::new(root.clone(), &[]).unwrap());
             let store = wattio_governor::FileStore::new(folder.path().join("snapshot.json"));
-            wattio_governor::Hands::open(machine, Box::new(store), "boot").unwrap()
+            wattio_governor::RestorableWriter::open(machine, Box::new(store), "boot").unwrap()
         };
         let place = address(&root, "/sys/fs/cgroup/a").unwrap();
         for (left, expected) in [("0", "0-3"), ("2", "2")] {
             fs::write(root.path(PATH), "0-3\n").unwrap();
-            let (mut hands, _) = open();
+            let (mut writer, _) = open();
             let narrow = wattio_governor::Assignment::new(place.clone(), "0");
-            assert_eq!(hands.apply("cpu.cpuset", &[narrow]).notes, []);
-            std::mem::forget(hands);
+            assert_eq!(writer.apply("cpu.cpuset", &[narrow]).notes, []);
+            std::mem::forget(writer);
             fs::write(root.path(PATH), left).unwrap();
             let (_, restored) = open();
             assert_eq!(read(&root, &mut files, PATH).unwrap(), expected);
@@ -291,7 +293,7 @@ mod tests {
     #[test]
     fn a_set_that_the_parent_does_not_have_is_not_in_force() {
         let (_folder, root) = group(&[(FILE, ""), ("cpuset.cpus.effective", "0-3")]);
-        let Err(Trouble::Refused(message)) = write(&root, PATH, "8-9") else { panic!() };
+        let Err(AccessError::Refused(message)) = write(&root, PATH, "8-9") else { panic!() };
         assert!(message.contains("runs on 0-3"), "{message}");
     }
 
@@ -304,7 +306,7 @@ mod tests {
         fs::create_dir_all(root.path(CPU_FOLDER)).unwrap();
         fs::write(root.path(&format!("{CPU_FOLDER}/possible")), "0-3\n").unwrap();
         assert!(same("", "0-3") && same("0-3", "") && !same("", "0-2"));
-        assert_eq!(mend(&root, PATH, ""), "echo 0-3 > /sys/fs/cgroup/a/cpuset.cpus");
+        assert_eq!(restore_command(&root, PATH, ""), "echo 0-3 > /sys/fs/cgroup/a/cpuset.cpus");
         let (_folder, root) = group(&[(FILE, ""), ("cpuset.effective_cpus", "")]);
         assert!(!super::same(&root, PATH, "", "0-3"), "no task can run there");
     }

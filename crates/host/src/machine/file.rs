@@ -3,19 +3,20 @@
 //! What counts as the same value depends on the file:
 //!
 //! - Lists of processors are compared as sets.
-//! - Frequencies (`scaling_*_freq`, `scaling_setspeed`) that are read back count as what was written
-//!   within 1 %: drivers round to their own steps of up to 25 MHz. A knob asks for frequencies that
-//!   are in the list of steps, where there is one, so that no coarser rounding is left. They are not
-//!   the same: `2401000` lets acpi-cpufreq boost, and `2400000` does not.
+//! - Frequencies (`scaling_*_freq`, `scaling_setspeed`) that are read back count as what was
+//!   written within 1 %: drivers round to their own steps of up to 25 MHz. A knob asks for
+//!   frequencies that are in the list of steps, if there is one, so that no coarser rounding is
+//!   left. They are not the same: `2401000` lets acpi-cpufreq boost, and `2400000` does not.
 //! - A choice such as `none [mq-deadline] kyber` is read as what is chosen.
 //! - `200000 (system)` of md means that the array follows the system; it is read as `system`, and
 //!   writing that makes it follow again. `1000 (local)` is read as `1000`.
 //! - The freezer's `FREEZING` is as good as `FROZEN`.
 
+use super::error::AccessError;
 use super::program::Budget;
-use super::{Trouble, quoted};
+use super::shell::quoted;
 use crate::Root;
-use crate::kept::KeptFiles;
+use crate::kept_files::KeptFiles;
 use crate::topology::CPU_FOLDER;
 use std::time::Duration;
 use wattio_governor::Cpus;
@@ -26,10 +27,10 @@ const FREQUENCY_TOLERANCE: f64 = 0.01;
 
 /// How long a frequency may take to be in force.
 pub(super) const SETTLES_WITHIN: Seconds = Seconds(0.1);
-/// When it is looked first, and twice as long after each look.
+/// When to look first; the pause doubles after each look.
 const SETTLES_AGAIN_AFTER: Seconds = Seconds(100e-6);
 
-/// What a file's text means.
+/// How a file's text is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Form {
     Plain,
@@ -52,13 +53,15 @@ impl Form {
 }
 
 /// The value of a file.
-pub(super) fn read(files: &mut KeptFiles, path: &str) -> Result<String, Trouble> {
+pub(super) fn read(files: &mut KeptFiles, path: &str) -> Result<String, AccessError> {
     check(path)?;
     let text = files.read(path).map(|text| value(path, &text));
-    text.map_err(|error| off_or(files.root(), path, Trouble::of_system(&error, "cannot be read")))
+    text.map_err(|error| {
+        off_or(files.root(), path, AccessError::of_system(&error, "cannot be read"))
+    })
 }
 
-/// Whether the file is no more.
+/// Whether the file no longer exists.
 pub(super) fn is_gone(root: &Root, path: &str) -> bool {
     check(path).is_ok() && root.lacks(path)
 }
@@ -90,13 +93,13 @@ fn chosen(text: &str) -> Option<&str> {
 }
 
 /// Writes a value.
-pub(super) fn write(root: &Root, path: &str, value: &str) -> Result<(), Trouble> {
+pub(super) fn write(root: &Root, path: &str, value: &str) -> Result<(), AccessError> {
     check(path)?;
     // A file of the kernel takes one write; "\n" stands for the empty value.
     let text = if value.is_empty() { "\n" } else { value };
     root.write(path, text).map_err(|error| {
-        let trouble = Trouble::of_system(&error, &format!("does not take {value:?}"));
-        off_or(root, path, trouble)
+        let problem = AccessError::of_system(&error, &format!("does not take {value:?}"));
+        off_or(root, path, problem)
     })
 }
 
@@ -112,20 +115,20 @@ fn online(cpu: u32) -> String {
     format!("{CPU_FOLDER}/cpu{cpu}/online")
 }
 
-/// The trouble with a file, or that its processor is off, where that explains it.
-fn off_or(root: &Root, path: &str, trouble: Trouble) -> Trouble {
-    match (trouble, off(root, path)) {
-        (Trouble::Busy(_) | Trouble::Refused(_), Some(cpu)) => Trouble::Busy(format!(
+/// The error of a file, or that its processor is off, if that explains it.
+fn off_or(root: &Root, path: &str, problem: AccessError) -> AccessError {
+    match (problem, off(root, path)) {
+        (AccessError::Busy(_) | AccessError::Refused(_), Some(cpu)) => AccessError::Busy(format!(
             "busy: processor {cpu} is off, and keeps this limit when it comes back; bring it on \
              first"
         )),
-        (trouble, _) => trouble,
+        (problem, _) => problem,
     }
 }
 
 /// Waits until a frequency is in force: the kernel takes the limit over in a work queue, and shows
-/// the old one until then (on Linux since 5.3; some milliseconds on a busy machine). Whoever reads
-/// back sees whether it came.
+/// the old one until then (on Linux since 5.3; some milliseconds on a busy machine). Reading back
+/// shows whether it did.
 pub(super) fn settle(
     root: &Root,
     path: &str,
@@ -162,7 +165,7 @@ pub(super) fn same(path: &str, one: &str, other: &str) -> bool {
     }
 }
 
-/// Whether `found` may be what a driver makes of a frequency.
+/// Whether `found` may be a driver's rounding of a frequency.
 pub(super) fn rounded(path: &str, value: &str, found: &str) -> bool {
     match (value.parse::<f64>(), found.parse::<f64>()) {
         (Ok(value), Ok(found)) if Form::of(path) == Form::Frequency => {
@@ -178,19 +181,19 @@ pub(super) fn same_cpus(one: &str, other: &str) -> bool {
 }
 
 /// The command that writes a value.
-pub(super) fn mend(root: &Root, path: &str, value: &str) -> String {
+pub(super) fn restore_command(root: &Root, path: &str, value: &str) -> String {
     let on = off(root, path).map(|cpu| format!("echo 1 > {} && ", online(cpu)));
     format!("{}echo {} > {}", on.unwrap_or_default(), quoted(value), quoted(path))
 }
 
-/// Refuses paths that no knob makes: a snapshot that somebody edited shall not write anywhere.
-fn check(path: &str) -> Result<(), Trouble> {
+/// Refuses paths that no knob uses: an edited snapshot must not write just anywhere.
+fn check(path: &str) -> Result<(), AccessError> {
     // Not all of /proc: /proc/self/root is every file there is.
     let kernel = path.starts_with("/sys/") || path.starts_with("/proc/irq/");
     if kernel && !path.split('/').any(|part| part == "..") {
         return Ok(());
     }
-    Err(Trouble::refused("is no file under /sys or /proc/irq"))
+    Err(AccessError::refused("is not a file under /sys or /proc/irq"))
 }
 
 #[cfg(test)]
@@ -226,8 +229,8 @@ mod tests {
         assert!(!same("/sys/x", "1", "01"));
     }
 
-    /// Each policy's file had a tenth of a second of its own: with 128 of them a tick of the loop
-    /// could take 13 s, and so could a restore.
+    /// Each policy's file had a tenth of a second of its own: with 128 of them, a tick of the loop
+    /// or a restore could take 13 s.
     #[test]
     fn frequencies_settle_within_the_time_that_there_is_for_all() {
         let folder = tempfile::tempdir().unwrap();
@@ -265,9 +268,9 @@ mod tests {
             "sys/x",
             "",
         ] {
-            assert!(matches!(write(&root, path, "1"), Err(Trouble::Refused(..))), "{path}");
+            assert!(matches!(write(&root, path, "1"), Err(AccessError::Refused(..))), "{path}");
         }
-        assert_eq!(write(&root, "/sys/x", "1"), Err(Trouble::Gone));
+        assert_eq!(write(&root, "/sys/x", "1"), Err(AccessError::Gone));
     }
 
     proptest! {

@@ -15,9 +15,11 @@ pub mod affinity;
 pub mod cgroups;
 pub mod command;
 pub mod cpuset;
+mod error;
 pub mod file;
 pub mod nvme;
 pub(crate) mod program;
+mod shell;
 
 pub use affinity::Masks;
 pub use cgroups::Cgroups;
@@ -25,12 +27,11 @@ pub use command::{CommandConfig, CommandError};
 pub use nvme::NvmeTool;
 
 use crate::Root;
-use crate::kept::KeptFiles;
+use crate::kept_files::KeptFiles;
+use error::AccessError;
 use program::Budget;
-use rustix::io::Errno;
 use std::collections::BTreeSet;
-use std::io;
-use wattio_governor::{Address, Look, Machine, MachineError};
+use wattio_governor::{Address, Machine, MachineError, MachineView};
 use wattio_units::Seconds;
 
 /// The host that the process runs on, or a folder that is shaped like one.
@@ -44,49 +45,6 @@ pub struct LinuxMachine {
     budget: Budget,
     /// The same for frequencies that settle.
     settling: Budget,
-}
-
-/// What went wrong at a place; the address is added by [`LinuxMachine`].
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Trouble {
-    /// There is no such place any more.
-    Gone,
-    /// Something else has to change first.
-    Busy(String),
-    /// The system or the value says no.
-    Refused(String),
-}
-
-impl Trouble {
-    /// No, for this reason.
-    fn refused(message: impl Into<String>) -> Self {
-        Self::Refused(message.into())
-    }
-
-    /// What the system said while `doing`.
-    fn of_system(error: &io::Error, doing: &str) -> Self {
-        let code = Errno::from_io_error(error);
-        let gone = [Errno::NOENT, Errno::NODEV, Errno::NXIO, Errno::SRCH];
-        match code {
-            Some(code) if gone.contains(&code) => Self::Gone,
-            Some(Errno::BUSY) => Self::Busy(format!("{doing}: {error}")),
-            Some(Errno::ACCESS | Errno::PERM) => Self::refused(format!(
-                "{doing}: {error}; run as root, or with the capability and the write access that \
-                 the unit file names"
-            )),
-            _ => Self::refused(format!("{doing}: {error}")),
-        }
-    }
-
-    fn at(self, address: &Address) -> MachineError {
-        let address = address.clone();
-        match self {
-            Self::Gone => MachineError::Gone { address },
-            Self::Busy(message) | Self::Refused(message) => {
-                MachineError::Refused { address, message }
-            }
-        }
-    }
 }
 
 impl LinuxMachine {
@@ -109,15 +67,15 @@ impl LinuxMachine {
     }
 }
 
-/// What is said of an address that no scheme knows: it comes from an edited or foreign snapshot.
-fn unknown(address: &Address) -> Trouble {
-    Trouble::refused(format!(
-        "scheme {:?} is none of \"file\", \"cpuset\", \"affinity\", \"command\", \"nvme\"",
+/// The error for an address of an unknown scheme, from an edited or foreign snapshot.
+fn unknown(address: &Address) -> AccessError {
+    AccessError::refused(format!(
+        "scheme {:?} is not one of \"file\", \"cpuset\", \"affinity\", \"command\", \"nvme\"",
         address.scheme()
     ))
 }
 
-impl Look for LinuxMachine {
+impl MachineView for LinuxMachine {
     fn read(&mut self, address: &Address) -> Result<String, MachineError> {
         let rest = address.rest();
         let answer = match address.scheme() {
@@ -128,7 +86,7 @@ impl Look for LinuxMachine {
             "nvme" => self.drives.read(&self.root, rest, &self.budget),
             _ => Err(unknown(address)),
         };
-        answer.map_err(|trouble| trouble.at(address))
+        answer.map_err(|problem| problem.at(address))
     }
 
     fn is_gone(&mut self, address: &Address) -> bool {
@@ -137,7 +95,7 @@ impl Look for LinuxMachine {
             "file" => file::is_gone(&self.root, rest),
             "cpuset" => cpuset::is_gone(&self.root, rest),
             "affinity" => affinity::is_gone(&self.root, rest),
-            // Few, and dear to ask.
+            // Few, and expensive to query.
             _ => false,
         }
     }
@@ -184,17 +142,17 @@ impl Look for LinuxMachine {
     }
 
     fn outlives_boot(&self, address: &Address) -> bool {
-        // Whatever the kernel holds is gone with it; what a command did may be stored anywhere.
+        // The kernel's state is gone after a reboot; what a command did may be stored anywhere.
         address.scheme() == "command"
     }
 
-    fn mend(&self, address: &Address, value: &str) -> String {
+    fn restore_command(&self, address: &Address, value: &str) -> String {
         match address.scheme() {
-            "file" => file::mend(&self.root, address.rest(), value),
-            "cpuset" => cpuset::mend(&self.root, address.rest(), value),
-            "affinity" => affinity::mend(address.rest(), value),
-            "command" => self.commands.mend(address.rest(), value),
-            "nvme" => self.drives.mend(address.rest(), value),
+            "file" => file::restore_command(&self.root, address.rest(), value),
+            "cpuset" => cpuset::restore_command(&self.root, address.rest(), value),
+            "affinity" => affinity::restore_command(address.rest(), value),
+            "command" => self.commands.restore_command(address.rest(), value),
+            "nvme" => self.drives.restore_command(address.rest(), value),
             _ => format!("# put {value:?} back at {address}"),
         }
     }
@@ -211,7 +169,7 @@ impl Machine for LinuxMachine {
             "nvme" => self.drives.write(&self.root, rest, value, &self.budget),
             _ => Err(unknown(address)),
         };
-        answer.map_err(|trouble| trouble.at(address))
+        answer.map_err(|problem| problem.at(address))
     }
 
     fn settle(&mut self, address: &Address, value: &str) {
@@ -228,19 +186,10 @@ impl Machine for LinuxMachine {
     }
 }
 
-/// A word as a shell takes it.
-pub(crate) fn quoted(word: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "/._-,:@+%=".contains(c);
-    if !word.is_empty() && word.chars().all(plain) {
-        return word.to_owned();
-    }
-    format!("'{}'", word.replace('\'', r"'\''"))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use wattio_governor::{Assignment, FileStore, Hands};
+    use wattio_governor::{Assignment, FileStore, RestorableWriter};
 
     #[test]
     fn an_unknown_scheme_is_refused_with_those_there_are() {
@@ -263,23 +212,16 @@ mod tests {
             std::fs::write(root.path(path), "2401000").unwrap();
             let machine = Box::new(LinuxMachine::new(root.clone(), &[]).unwrap());
             let store = Box::new(FileStore::new(folder.path().join("snapshot.json")));
-            let (mut hands, _) = Hands::open(machine, store, "boot").unwrap();
+            let (mut writer, _) = RestorableWriter::open(machine, store, "boot").unwrap();
             for text in ["1200000", "2400000"] {
-                assert_eq!(hands.apply("cpu.frequency", &cap(text)).notes, []);
+                assert_eq!(writer.apply("cpu.frequency", &cap(text)).notes, []);
             }
             if at_full_speed {
-                assert_eq!(hands.apply("cpu.frequency", &back).notes, []);
+                assert_eq!(writer.apply("cpu.frequency", &back).notes, []);
                 assert_eq!(root.read(path).unwrap(), "2401000");
             }
-            hands.restore().unwrap();
+            writer.restore().unwrap();
             assert_eq!(root.read(path).unwrap(), "2401000");
         }
-    }
-
-    #[test]
-    fn words_for_a_shell_are_quoted_where_they_must_be() {
-        assert_eq!(quoted("/sys/a-b/c.d"), "/sys/a-b/c.d");
-        assert_eq!(quoted("a b'c"), r"'a b'\''c'");
-        assert_eq!(quoted(""), "''");
     }
 }

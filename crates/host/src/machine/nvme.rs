@@ -1,23 +1,24 @@
 //! `nvme:nvme0`: the power state of an NVMe drive (feature 2), a number as `nvme` takes it.
 //!
 //! The kernel has no file for it, only the ioctl for admin commands, which `nvme` (nvme-cli) calls.
-//! It runs for the drives of the configuration and no others, as the daemon's own user.
+//! It runs only for the configured drives, as the daemon's own user.
 //!
-//! An admin command may wake a resting drive, so that the drive is asked after each write and
-//! otherwise once in a minute: a change by somebody else is seen that much later.
+//! An admin command may wake a sleeping drive, so the drive is queried after each write and
+//! otherwise once a minute: a change by somebody else is seen that much later.
 
+use super::error::AccessError;
 use super::program::{Budget, Program};
-use super::{Trouble, quoted};
+use super::shell::quoted;
 use crate::Root;
 use crate::processes;
-use crate::sources::{Stopwatch, stopwatch};
+use crate::{Stopwatch, stopwatch};
 use rustix::process::{getgid, getuid};
 use std::collections::BTreeMap;
 use wattio_units::Seconds;
 
 /// How long `nvme` may take: the loop waits for it.
 const TIMEOUT: Seconds = Seconds(5.0);
-/// How long an answer counts.
+/// How long an answer is valid.
 const ASKED_AGAIN_AFTER: Seconds = Seconds(60.0);
 /// The bits of feature 2 that have a meaning: power state and workload hint.
 const VALUE_MASK: u32 = 0xff;
@@ -36,7 +37,7 @@ pub struct NvmeTool {
 /// The drives that may be talked to.
 pub(super) struct Drives {
     tools: Vec<NvmeTool>,
-    /// What each drive said last, and when.
+    /// Each drive's last answer, and when it came.
     known: BTreeMap<String, (Seconds, String)>,
     clock: Stopwatch,
 }
@@ -58,14 +59,19 @@ impl Drives {
         Self { tools, known: BTreeMap::new(), clock: stopwatch() }
     }
 
-    pub fn read(&mut self, root: &Root, device: &str, budget: &Budget) -> Result<String, Trouble> {
+    pub fn read(
+        &mut self,
+        root: &Root,
+        device: &str,
+        budget: &Budget,
+    ) -> Result<String, AccessError> {
         let now = (self.clock)();
         let fresh = |(at, _): &&(Seconds, String)| now - *at < ASKED_AGAIN_AFTER;
         if let Some((_, value)) = self.known.get(device).filter(fresh) {
             return Ok(value.clone());
         }
         let text = self.run(root, device, "get-feature", &["--feature-id=2"], budget)?;
-        let value = power_management(&text).map_err(Trouble::refused)?.to_string();
+        let value = power_management(&text).map_err(AccessError::refused)?.to_string();
         self.known.insert(device.to_owned(), (now, value.clone()));
         Ok(value)
     }
@@ -76,22 +82,24 @@ impl Drives {
         device: &str,
         value: &str,
         budget: &Budget,
-    ) -> Result<(), Trouble> {
+    ) -> Result<(), AccessError> {
         let number = value.parse::<u32>().ok().filter(|number| *number <= VALUE_MASK);
         let Some(number) = number else {
-            return Err(Trouble::refused(format!("{value:?} is no number from 0 to {VALUE_MASK}")));
+            return Err(AccessError::refused(format!(
+                "{value:?} is not a number from 0 to {VALUE_MASK}"
+            )));
         };
         self.known.remove(device);
         let value = format!("--value={number}");
         self.run(root, device, "set-feature", &["--feature-id=2", &value], budget).map(|_| ())
     }
 
-    /// The longest that a question or an order may take.
+    /// The longest that a command may take.
     pub fn timeout(&self) -> Seconds {
         if self.tools.is_empty() { Seconds(0.0) } else { TIMEOUT }
     }
 
-    pub fn mend(&self, device: &str, value: &str) -> String {
+    pub fn restore_command(&self, device: &str, value: &str) -> String {
         let found = self.tools.iter().find(|tool| tool.serves(device));
         let program = found.map_or("nvme", |tool| &tool.program);
         let (device, value) = (format!("/dev/{device}"), format!("--value={value}"));
@@ -106,9 +114,9 @@ impl Drives {
         what: &str,
         arguments: &[&str],
         budget: &Budget,
-    ) -> Result<String, Trouble> {
+    ) -> Result<String, AccessError> {
         let tool = self.tools.iter().find(|tool| tool.serves(device)).ok_or_else(|| {
-            Trouble::refused(format!(
+            AccessError::refused(format!(
                 "the configuration has no nvme.power with a power_state for {device} any more: add \
                  it, or set the state by hand"
             ))
@@ -122,17 +130,17 @@ impl NvmeTool {
     /// For each power state of a drive, from 0: whether it still takes requests in it.
     ///
     /// # Errors
-    /// Says why the drive does not tell.
+    /// Says why the drive gives no answer.
     pub(crate) fn operational(&self, root: &Root, device: &str) -> Result<Vec<bool>, String> {
         let told = self.run(root, device, "id-ctrl", &["--raw-binary"], &Budget::default());
-        let bytes = told.map_err(|trouble| match trouble {
-            Trouble::Gone => format!("/dev/{device} is not there"),
-            Trouble::Busy(message) | Trouble::Refused(message) => message,
+        let bytes = told.map_err(|problem| match problem {
+            AccessError::Gone => format!("/dev/{device} is not there"),
+            AccessError::Busy(message) | AccessError::Refused(message) => message,
         })?;
         operational(&bytes).map_err(|message| format!("{device}: {message}"))
     }
 
-    /// A controller's name only: what comes from a snapshot that somebody edited is no path.
+    /// A controller's name only: an edited snapshot must not smuggle in a path.
     fn serves(&self, device: &str) -> bool {
         let digits = device.strip_prefix("nvme").unwrap_or_default();
         !digits.is_empty()
@@ -147,10 +155,10 @@ impl NvmeTool {
         what: &str,
         arguments: &[&str],
         budget: &Budget,
-    ) -> Result<Vec<u8>, Trouble> {
+    ) -> Result<Vec<u8>, AccessError> {
         let path = format!("/dev/{device}");
         if !root.exists(&path) {
-            return Err(Trouble::Gone);
+            return Err(AccessError::Gone);
         }
         let path = root.path(&path).to_string_lossy().into_owned();
         let words = [&*self.program, what, &*path];
@@ -176,7 +184,7 @@ pub fn power_management(text: &str) -> Result<u32, String> {
         u32::from_str_radix(after.get(..end)?, 16).ok()
     });
     let short: String = text.trim().chars().take(120).collect();
-    let value = value.ok_or_else(|| format!("nvme get-feature says no value: {short:?}"))?;
+    let value = value.ok_or_else(|| format!("nvme get-feature shows no value: {short:?}"))?;
     Ok(value & VALUE_MASK)
 }
 
@@ -193,7 +201,7 @@ pub fn operational(bytes: &[u8]) -> Result<Vec<bool>, String> {
     const STATE_BYTES: usize = 32;
     /// The byte of a descriptor whose bit 1 says that no request is taken (NOPS).
     const FLAGS_AT: usize = 3;
-    let short = || format!("nvme id-ctrl says {} bytes, 4096 are needed", bytes.len());
+    let short = || format!("nvme id-ctrl returned {} bytes, 4096 are needed", bytes.len());
     let last = *bytes.get(LAST_STATE_AT).ok_or_else(short)?;
     let states = 0..=usize::from(last).min(STATE_MASK as usize);
     let flags = |state: usize| bytes.get(STATES_AT + state * STATE_BYTES + FLAGS_AT).copied();
@@ -202,5 +210,4 @@ pub fn operational(bytes: &[u8]) -> Result<Vec<bool>, String> {
 }
 
 #[cfg(test)]
-#[path = "nvme_tests.rs"]
 mod tests;

@@ -1,10 +1,10 @@
 //! Running a program: by absolute path, without a shell, with an empty environment, and no longer
 //! than its timeout. What it prints to stderr goes to the daemon's.
 //!
-//! The loop waits for programs. Those of one tick share a [`Budget`], so that one that hangs, when
-//! it is asked and when it shall act and when it is asked again, holds the loop no longer than once.
+//! The loop waits for programs. Those of one tick share a [`Budget`], so that a hanging program
+//! holds the loop no longer than one timeout, however often it is called.
 
-use super::Trouble;
+use super::error::AccessError;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal, getuid, kill_process_group, pidfd_open};
@@ -26,21 +26,21 @@ pub(super) struct Program<'a> {
     pub user: (u32, u32),
     /// Ended when it takes longer, with what it started.
     pub timeout: Seconds,
-    /// What it may take together with others.
+    /// The time it shares with others.
     pub budget: &'a Budget,
 }
 
-/// The time that programs, or frequencies that settle, may take together; none is set at first.
+/// The time that programs, or settling frequencies, may take together; unlimited at first.
 #[derive(Debug, Default)]
 pub(super) struct Budget(Cell<Option<Seconds>>);
 
 impl Budget {
-    /// From now on they may take so long; `None`: each as long as it may alone.
+    /// From now on they may take this long in total; `None`: each may take its own timeout.
     pub fn set(&self, span: Option<Seconds>) {
         self.0.set(span);
     }
 
-    /// How long one may take that may take `timeout` alone; `None` where nothing is left.
+    /// How long a program with this `timeout` may take; `None` if nothing is left.
     pub(super) fn allows(&self, timeout: Seconds) -> Option<Seconds> {
         let left = self.0.get().unwrap_or(timeout);
         (left.0 > 0.0).then_some(if left < timeout { left } else { timeout })
@@ -52,21 +52,21 @@ impl Budget {
 }
 
 impl Program<'_> {
-    /// Runs it to its end; what it prints to stdout is lost.
-    pub fn status(&self) -> Result<ExitStatus, Trouble> {
+    /// Runs it to its end; its stdout is discarded.
+    pub fn status(&self) -> Result<ExitStatus, AccessError> {
         self.run(Stdio::null()).map(|(status, _)| status)
     }
 
-    /// What it printed, where it ended well. One that prints more than a pipe holds waits for a
-    /// reader until its time is over.
-    pub fn output(&self) -> Result<Vec<u8>, Trouble> {
+    /// Its output, if it succeeded. A program that prints more than a pipe holds blocks until its
+    /// timeout.
+    pub fn output(&self) -> Result<Vec<u8>, AccessError> {
         let (status, stdout) = self.run(Stdio::piped())?;
         if !status.success() {
-            return Err(Trouble::refused(format!("{} failed: {status}", self.argv.join(" "))));
+            return Err(AccessError::refused(format!("{} failed: {status}", self.argv.join(" "))));
         }
         let mut bytes = Vec::new();
         if let Some(stdout) = stdout {
-            // It has ended, but what it left running may hold the pipe open.
+            // It has ended, but a process that it left running may hold the pipe open.
             rustix::io::ioctl_fionbio(&stdout, true).map_err(|error| self.failed(error))?;
             match stdout.take(OUTPUT_BYTES_MAX).read_to_end(&mut bytes) {
                 Err(error) if error.kind() != std::io::ErrorKind::WouldBlock => {
@@ -78,13 +78,13 @@ impl Program<'_> {
         Ok(bytes)
     }
 
-    fn run(&self, stdout: Stdio) -> Result<(ExitStatus, Option<ChildStdout>), Trouble> {
+    fn run(&self, stdout: Stdio) -> Result<(ExitStatus, Option<ChildStdout>), AccessError> {
         let Some((program, arguments)) = self.argv.split_first() else {
-            return Err(Trouble::refused("has no program"));
+            return Err(AccessError::refused("has no program"));
         };
         let Some(timeout) = self.budget.allows(self.timeout) else {
-            return Err(Trouble::refused(format!(
-                "{program} was not started: others took all the time that programs have in a tick"
+            return Err(AccessError::refused(format!(
+                "{program} was not started: other programs used up the time of this tick"
             )));
         };
         let began = Instant::now();
@@ -104,13 +104,13 @@ impl Program<'_> {
             return Ok((status, child.stdout.take()));
         }
         stop(&mut child);
-        Err(Trouble::refused(format!("{program} was ended after {timeout}")))
+        Err(AccessError::refused(format!("{program} was killed after {timeout}")))
     }
 
-    /// A program that is not there is no place that is gone.
-    fn failed(&self, error: impl std::fmt::Display) -> Trouble {
+    /// A missing program does not mean that the place is gone.
+    fn failed(&self, error: impl std::fmt::Display) -> AccessError {
         let program = self.argv.first().map_or("", String::as_str);
-        Trouble::refused(format!("{program}: {error}"))
+        AccessError::refused(format!("{program}: {error}"))
     }
 }
 
@@ -142,7 +142,7 @@ fn stop(child: &mut Child) {
 mod tests {
     use super::*;
 
-    fn output(script: &str, timeout: f64) -> Result<Vec<u8>, Trouble> {
+    fn output(script: &str, timeout: f64) -> Result<Vec<u8>, AccessError> {
         let argv = ["/bin/sh", "-c", script].map(str::to_owned);
         let user = (getuid().as_raw(), rustix::process::getgid().as_raw());
         Program { argv: &argv, user, timeout: Seconds(timeout), budget: &Budget::default() }
@@ -153,7 +153,7 @@ mod tests {
     fn what_a_program_prints_is_read_to_its_end() {
         assert_eq!(output("printf 'a\\0b'", 30.0), Ok(b"a\0b".to_vec()));
         assert_eq!(output(":", 30.0), Ok(Vec::new()));
-        assert!(matches!(output("echo a; exit 3", 30.0), Err(Trouble::Refused(_))));
+        assert!(matches!(output("echo a; exit 3", 30.0), Err(AccessError::Refused(_))));
     }
 
     #[test]
@@ -163,9 +163,10 @@ mod tests {
 
     #[test]
     fn a_program_that_prints_without_end_is_ended() {
-        let Err(Trouble::Refused(message)) = output("while :; do echo aaaaaaaa; done", 0.2) else {
+        let Err(AccessError::Refused(message)) = output("while :; do echo aaaaaaaa; done", 0.2)
+        else {
             panic!()
         };
-        assert!(message.contains("ended after"), "{message}");
+        assert!(message.contains("killed after"), "{message}");
     }
 }

@@ -1,8 +1,7 @@
 //! A file of the kernel that holds one number, read again and again.
 
-use super::parse_number;
 use crate::Root;
-use crate::kept::System;
+use crate::kept_files::System;
 use std::fs::File;
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::FileExt;
@@ -10,8 +9,8 @@ use std::os::unix::fs::FileExt;
 /// More than any number takes.
 const BYTES: usize = 64;
 
-/// The file. It stays open where it lies in sysfs, which makes its text anew for each read: to open
-/// it takes several times as long as to read it. Elsewhere another file may have its name by now.
+/// The file. It stays open if it lies in sysfs, which generates its text for each read, as opening
+/// takes several times as long as reading. Elsewhere another file may have its name by now.
 #[derive(Debug)]
 pub(super) struct Attribute {
     path: String,
@@ -40,7 +39,7 @@ impl Attribute {
     pub fn number(&mut self, root: &Root) -> Result<u64, String> {
         let path = &self.path;
         let mut buffer = [0; BYTES];
-        // What cannot be read any more (its device went) may be there again under its name.
+        // A file that cannot be read any more (its device is gone) may be back under its name.
         let kept = self.kept.as_ref().and_then(|file| read(file, &mut buffer).ok());
         let count = match kept {
             Some(count) => count,
@@ -57,6 +56,21 @@ impl Attribute {
         let text = text.trim_end();
         parse_number(text).ok_or_else(|| format!("{path} says {text:?}, not a number"))
     }
+}
+
+/// A number of a file of sysfs.
+///
+/// # Errors
+/// Says which file, and how to get at it where it may not be read.
+pub(super) fn number(root: &Root, path: &str) -> Result<u64, String> {
+    Attribute::new(path.to_owned()).number(root)
+}
+
+/// A number as sysfs writes it.
+#[must_use]
+pub fn parse_number(text: &str) -> Option<u64> {
+    let digits = text.trim();
+    digits.bytes().all(|byte| byte.is_ascii_digit()).then(|| digits.parse().ok()).flatten()
 }
 
 fn read(file: &File, buffer: &mut [u8]) -> io::Result<usize> {

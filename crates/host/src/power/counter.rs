@@ -1,7 +1,7 @@
 //! A counter that wraps at a known range.
 
-/// So many readings in a row without any advance: the counter is stuck. Virtual machines and some
-/// platforms show zones that never count.
+/// A counter is stuck after this many readings in a row without any advance. Virtual machines and
+/// some platforms show zones that never count.
 const STUCK_READINGS: u32 = 10;
 
 /// The sum over a counter's wraps.
@@ -25,7 +25,7 @@ impl Counter {
     /// that a wrap takes (at 200 W about 20 minutes for the usual range of 262 kJ).
     ///
     /// # Errors
-    /// Where it went back without a known range, is beyond its range, or never advances.
+    /// When it went back without a known range, is beyond its range, or never advances.
     pub fn take(&mut self, value: u64) -> Result<u64, String> {
         if self.range > 0 && value > self.range {
             self.last = None;

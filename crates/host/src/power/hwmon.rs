@@ -9,7 +9,7 @@ use crate::Root;
 use wattio_units::Seconds;
 
 const FOLDER: &str = "/sys/class/hwmon";
-/// What no sensor measures, in microwatts: one that does not know says so with all bits of a 32-bit
+/// More than any sensor measures, in microwatts: one without a value sets all bits of a 32-bit
 /// number of milliwatts (ACPI power meters, management controllers), which reads as 4.3 MW.
 const POWER_UW_MAX: u64 = 1_000_000_000_000;
 
@@ -53,7 +53,7 @@ fn sensors(root: &Root) -> Vec<Sensor> {
 
 pub(super) fn find(root: &Root) -> Vec<MeterInfo> {
     let info = |mut sensor: Sensor| MeterInfo {
-        trouble: microwatts(root, &mut sensor.input).err(),
+        problem: microwatts(root, &mut sensor.input).err(),
         name: sensor.name,
         what: sensor.what,
     };
@@ -64,12 +64,14 @@ pub(super) fn open(root: &Root, name: &str) -> Option<Sensor> {
     sensors(root).into_iter().find(|sensor| sensor.name == name)
 }
 
-/// What a sensor shows, unless that cannot be.
+/// A sensor's value, if it is plausible.
 fn microwatts(root: &Root, input: &mut Attribute) -> Result<u64, String> {
     let power_uw = input.number(root)?;
     if power_uw > POWER_UW_MAX {
         let path = input.path();
-        return Err(format!("{path} says {power_uw} uW, which is no power: it does not know"));
+        return Err(format!(
+            "{path} says {power_uw} uW, which is not a power: the sensor has no value"
+        ));
     }
     Ok(power_uw)
 }

@@ -1,7 +1,7 @@
-//! What tells power: energy counters of the processor (RAPL) and sensors (hwmon).
+//! Power meters of the kernel: energy counters of the processor (RAPL) and sensors (hwmon).
 //!
-//! RAPL tells energy, so a reading is the mean power since the reading before; hwmon tells power
-//! at the moment, or its own mean, and energy is that power held until the next reading.
+//! RAPL counts energy, so a reading is the mean power since the previous one; hwmon shows current
+//! power, or its own mean, and energy is that power held until the next reading.
 
 mod attribute;
 mod counter;
@@ -9,23 +9,24 @@ mod hwmon;
 mod rapl;
 pub mod sampler;
 
+pub use attribute::parse_number;
+
 use crate::Root;
-use attribute::Attribute;
 use thiserror::Error;
 use wattio_units::Seconds;
 
 /// A meter found on the host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MeterInfo {
-    /// By which it is opened: `rapl:package-0`, `hwmon:power_meter/power1`.
+    /// Its name, by which it is opened: `rapl:package-0`, `hwmon:power_meter/power1`.
     pub name: String,
     /// What it measures.
     pub what: String,
-    /// Why it cannot be read now, and what would do.
-    pub trouble: Option<String>,
+    /// Why it cannot be read now, and how to fix it.
+    pub problem: Option<String>,
 }
 
-/// What a meter says.
+/// A reading of a meter.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PowerReading {
     /// Mean power since the reading before in watts, or the sensor's own value.
@@ -42,7 +43,7 @@ pub struct PowerReading {
 pub struct PowerError {
     /// Which meter.
     pub meter: String,
-    /// What was wrong, and what would do.
+    /// What was wrong, and how to fix it.
     pub message: String,
 }
 
@@ -77,7 +78,7 @@ impl Meters {
     /// Opens a meter by its name.
     ///
     /// # Errors
-    /// Where there is none of that name, or it cannot be read.
+    /// When there is none of that name, or it cannot be read.
     pub fn open(root: &Root, name: &str) -> Result<Meter, PowerError> {
         let failed = |message: String| PowerError { meter: name.to_owned(), message };
         let found = Self::find(root);
@@ -90,13 +91,13 @@ impl Meters {
             };
             return Err(failed(format!("no such meter; {there}")));
         };
-        if let Some(trouble) = &info.trouble {
-            return Err(failed(trouble.clone()));
+        if let Some(problem) = &info.problem {
+            return Err(failed(problem.clone()));
         }
         let kind = match rapl::open(root, name) {
             Some(zones) => Kind::Rapl(zones),
             None => Kind::Hwmon(
-                hwmon::open(root, name).ok_or_else(|| failed("it was taken out".to_owned()))?,
+                hwmon::open(root, name).ok_or_else(|| failed("it was removed".to_owned()))?,
             ),
         };
         Ok(Meter { name: name.to_owned(), root: root.clone(), kind, last: None })
@@ -104,13 +105,13 @@ impl Meters {
 }
 
 impl Meter {
-    /// By which it was opened.
+    /// Its name.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Whether it counts energy, and does not show power at the moment.
+    /// Whether it counts energy rather than showing current power.
     #[must_use]
     pub const fn counts_energy(&self) -> bool {
         matches!(self.kind, Kind::Rapl(_))
@@ -120,7 +121,7 @@ impl Meter {
     /// has no power yet: it answers `None`.
     ///
     /// # Errors
-    /// Where the meter cannot be read, makes no sense, or never advances.
+    /// When the meter cannot be read, makes no sense, or never advances.
     pub fn read(&mut self, now: Seconds) -> Result<Option<PowerReading>, PowerError> {
         if self.last.is_some_and(|last| now.0 <= last.0 || now.0.is_nan()) {
             return Ok(None);
@@ -139,21 +140,6 @@ impl Meter {
             at: now,
         }))
     }
-}
-
-/// A number of a file of sysfs.
-///
-/// # Errors
-/// Says which file, and how to get at it where it may not be read.
-fn number(root: &Root, path: &str) -> Result<u64, String> {
-    Attribute::new(path.to_owned()).number(root)
-}
-
-/// A number as sysfs writes it.
-#[must_use]
-pub fn parse_number(text: &str) -> Option<u64> {
-    let digits = text.trim();
-    digits.bytes().all(|byte| byte.is_ascii_digit()).then(|| digits.parse().ok()).flatten()
 }
 
 #[cfg(test)]

@@ -5,9 +5,9 @@
 //! everything. `rapl:sum` is all packages and their memory. The same zones reached through memory
 //! (`intel-rapl-mmio`) are left out. Source: kernel `Documentation/power/powercap/powercap.rst`.
 
-use super::attribute::Attribute;
+use super::MeterInfo;
+use super::attribute::{Attribute, number};
 use super::counter::Counter;
-use super::{MeterInfo, number};
 use crate::Root;
 use wattio_units::Seconds;
 
@@ -74,11 +74,11 @@ fn zones(root: &Root) -> Vec<Zone> {
 
 pub(super) fn find(root: &Root) -> Vec<MeterInfo> {
     let zones = zones(root);
-    let trouble = |zone: &Zone| number(root, &format!("{}/energy_uj", zone.folder)).err();
+    let problem = |zone: &Zone| number(root, &format!("{}/energy_uj", zone.folder)).err();
     let info = |zone: &Zone| MeterInfo {
         name: format!("rapl:{}", zone.name),
         what: zone.what().to_owned(),
-        trouble: trouble(zone),
+        problem: problem(zone),
     };
     let mut meters: Vec<_> = zones.iter().map(info).collect();
     let counted: Vec<_> = counted(&zones).collect();
@@ -86,7 +86,7 @@ pub(super) fn find(root: &Root) -> Vec<MeterInfo> {
         meters.push(MeterInfo {
             name: SUM.to_owned(),
             what: "all packages and their memory".to_owned(),
-            trouble: counted.iter().find_map(|zone| trouble(zone)),
+            problem: counted.iter().find_map(|zone| problem(zone)),
         });
     }
     meters
@@ -160,7 +160,7 @@ impl Checked {
         let whole_j = whole_uj as f64 / 1e6;
         if parts_j > COMPARED_J_MIN && parts_j > whole_j * (1.0 + PARTS_EXCESS_MAX) {
             return Err(format!(
-                "{} told {whole_j:.1} J and its parts {parts_j:.1} J: one of them is wrong",
+                "{} counted {whole_j:.1} J and its parts {parts_j:.1} J: one of them is wrong",
                 self.whole.folder
             ));
         }

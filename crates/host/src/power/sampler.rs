@@ -1,4 +1,4 @@
-//! Meters that are read many times a second, in a thread of its own, into files of records.
+//! Meters read many times a second, by a thread of its own, into files of records.
 //!
 //! A record is what `python/wattio/recording/samples.py` reads: nanoseconds since 1970 and on the
 //! monotonic clock as `i64`, power in watts, energy in joules since opening, and the counter, as
@@ -22,27 +22,27 @@ const FLUSH_NS: i64 = 250_000_000;
 /// A meter to be sampled.
 #[derive(Debug)]
 pub struct Sampled {
-    /// The open meter, which its opener may go on to read when the sampler has let go of it.
+    /// The open meter, which its opener may read again once the sampler has released it.
     pub meter: Arc<Mutex<Meter>>,
     /// Zero of the times at which the meter is read.
     pub opened: Instant,
     /// Whether its energy is counted, and not only its power held from reading to reading.
     pub counts_energy: bool,
-    /// The most that is believed.
+    /// The highest plausible power.
     pub most: Watts,
     /// Takes the records.
     pub file: File,
 }
 
-/// How a meter fares.
+/// The state of sampling of one meter.
 #[derive(Debug, Default)]
-pub struct Fate {
+pub struct SamplingStatus {
     newest_ns: AtomicI64,
     missed: AtomicU64,
     failure: Mutex<Option<String>>,
 }
 
-impl Fate {
+impl SamplingStatus {
     /// When the newest reading was taken, on the monotonic clock in nanoseconds; 0 for none yet.
     #[must_use]
     pub fn newest_ns(&self) -> i64 {
@@ -55,7 +55,7 @@ impl Fate {
         self.missed.load(Ordering::Relaxed)
     }
 
-    /// Why it is not sampled any more.
+    /// Why it is no longer sampled.
     #[must_use]
     pub fn failure(&self) -> Option<String> {
         self.failure.lock().unwrap_or_else(PoisonError::into_inner).clone()
@@ -65,7 +65,7 @@ impl Fate {
 /// A thread that samples; it ends with this value.
 #[derive(Debug)]
 pub struct Sampler {
-    fates: Vec<Arc<Fate>>,
+    statuses: Vec<Arc<SamplingStatus>>,
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
@@ -74,27 +74,27 @@ impl Sampler {
     /// Starts to read all of these meters every `period_ns` nanoseconds.
     #[must_use]
     pub fn start(meters: Vec<Sampled>, period_ns: u32) -> Self {
-        let fates: Vec<_> = meters.iter().map(|_| Arc::new(Fate::default())).collect();
+        let statuses: Vec<_> = meters.iter().map(|_| Arc::new(SamplingStatus::default())).collect();
         let stop = Arc::new(AtomicBool::new(false));
-        let each = meters.into_iter().zip(fates.iter().cloned());
-        let outlets = each.map(|(meter, fate)| Outlet { meter, fate, records: Vec::new() });
+        let each = meters.into_iter().zip(statuses.iter().cloned());
+        let outlets = each.map(|(meter, status)| Outlet { meter, status, records: Vec::new() });
         let mut outlets: Vec<_> = outlets.collect();
         let stopped = Arc::clone(&stop);
         let thread = std::thread::spawn(move || run(&mut outlets, period_ns, &stopped));
-        Self { fates, stop, thread: Some(thread) }
+        Self { statuses, stop, thread: Some(thread) }
     }
 
-    /// How the meters fare, in the order in which they were handed in.
+    /// The state of each meter, in the order in which they were given.
     #[must_use]
-    pub fn fates(&self) -> &[Arc<Fate>] {
-        &self.fates
+    pub fn statuses(&self) -> &[Arc<SamplingStatus>] {
+        &self.statuses
     }
 
     /// Ends the thread; every record is in its file then.
     pub fn stop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {
-            // A panic there has left records that are whole.
+            // A panic there has left whole records.
             let _ = thread.join();
         }
     }
@@ -108,7 +108,7 @@ impl Drop for Sampler {
 
 struct Outlet {
     meter: Sampled,
-    fate: Arc<Fate>,
+    status: Arc<SamplingStatus>,
     records: Vec<u8>,
 }
 
@@ -136,7 +136,7 @@ impl Outlet {
         for value in [power_w, energy_j, energy_j] {
             self.records.extend_from_slice(&value.to_le_bytes());
         }
-        self.fate.newest_ns.store(monotonic_ns, Ordering::Relaxed);
+        self.status.newest_ns.store(monotonic_ns, Ordering::Relaxed);
         Ok(())
     }
 
@@ -146,10 +146,10 @@ impl Outlet {
         written.map_err(|error| format!("its records cannot be written: {error}"))
     }
 
-    /// Notes a failure; whether there was none.
+    /// Records a failure; returns whether there was none.
     fn passes(&self, outcome: Result<(), String>) -> bool {
         let Err(message) = outcome else { return true };
-        *self.fate.failure.lock().unwrap_or_else(PoisonError::into_inner) = Some(message);
+        *self.status.failure.lock().unwrap_or_else(PoisonError::into_inner) = Some(message);
         false
     }
 }
@@ -163,7 +163,7 @@ fn run(outlets: &mut Vec<Outlet>, period_ns: u32, stopped: &AtomicBool) {
         let flushing = due_ns >= flush_ns;
         outlets.retain_mut(|outlet| {
             let sampled = outlet.sample();
-            // A meter that failed is let go of: what it had said is written first.
+            // A failed meter is released after its pending records are written.
             let written = if flushing || sampled.is_err() { outlet.flush() } else { Ok(()) };
             outlet.passes(sampled.and(written))
         });
@@ -171,12 +171,12 @@ fn run(outlets: &mut Vec<Outlet>, period_ns: u32, stopped: &AtomicBool) {
             flush_ns = due_ns + FLUSH_NS;
         }
         due_ns += period_ns;
-        // One that is just over is still met, late; more are gone.
+        // One due time that has just passed is still served, late; earlier ones are lost.
         let skipped = (now_ns(ClockId::Monotonic) - due_ns) / period_ns;
         if skipped > 0 {
             due_ns += skipped * period_ns;
             for outlet in outlets.iter() {
-                outlet.fate.missed.fetch_add(skipped.unsigned_abs(), Ordering::Relaxed);
+                outlet.status.missed.fetch_add(skipped.unsigned_abs(), Ordering::Relaxed);
             }
         }
     }
@@ -260,15 +260,15 @@ mod tests {
         let host = Host::new();
         let mut sampler = host.sampler();
         let began_ns = now_ns(ClockId::Monotonic);
-        wait_for(|| sampler.fates()[0].newest_ns() > began_ns + 20_000_000);
+        wait_for(|| sampler.statuses()[0].newest_ns() > began_ns + 20_000_000);
         sampler.stop();
         let records = host.records();
         assert!(
             records.iter().all(|&(_, _, power_w, energy_j)| power_w == 5.0 && energy_j.is_nan())
         );
         assert!(records.windows(2).all(|pair| pair[0].1 < pair[1].1));
-        assert_eq!(records.last().unwrap().1, sampler.fates()[0].newest_ns());
-        assert!(sampler.fates()[0].failure().is_none());
+        assert_eq!(records.last().unwrap().1, sampler.statuses()[0].newest_ns());
+        assert!(sampler.statuses()[0].failure().is_none());
     }
 
     #[test]
@@ -276,10 +276,10 @@ mod tests {
         for (text, says) in [("nonsense\n", "not a number"), ("500000000\n", "cannot be true")] {
             let host = Host::new();
             let sampler = host.sampler();
-            wait_for(|| sampler.fates()[0].newest_ns() > 0);
+            wait_for(|| sampler.statuses()[0].newest_ns() > 0);
             host.say(text);
-            wait_for(|| sampler.fates()[0].failure().is_some());
-            assert!(sampler.fates()[0].failure().unwrap().contains(says));
+            wait_for(|| sampler.statuses()[0].failure().is_some());
+            assert!(sampler.statuses()[0].failure().unwrap().contains(says));
             drop(sampler);
             assert!(!host.records().is_empty());
         }

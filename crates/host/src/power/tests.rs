@@ -91,7 +91,7 @@ fn parts_that_exceed_their_package_are_not_believed() {
     host.joules("intel-rapl:0", 10.0);
     host.joules("intel-rapl:0:0", 30.0);
     let error = meter.read(Seconds(1.0)).unwrap_err().to_string();
-    assert!(error.contains("told 10.0 J and its parts 30.0 J"), "{error}");
+    assert!(error.contains("counted 10.0 J and its parts 30.0 J"), "{error}");
 }
 
 #[test]
@@ -151,7 +151,7 @@ fn a_sensor_that_does_not_know_tells_no_watts() {
     host.say("/sys/class/hwmon/hwmon0/power1_average", "4294967295000");
     let error = meter.read(Seconds(1.0)).unwrap_err().to_string();
     assert!(error.contains("says 4294967295000 uW"), "{error}");
-    assert!(Meters::find(&host.root)[0].trouble.is_some());
+    assert!(Meters::find(&host.root)[0].problem.is_some());
     host.say("/sys/class/hwmon/hwmon0/power1_average", "110000000");
     assert_eq!(meter.read(Seconds(2.0)).unwrap().unwrap().power_w, 110.0);
 }

@@ -10,7 +10,7 @@ pub use stat::{Stat, parse as parse_stat};
 use crate::Root;
 use wattio_governor::Cpus;
 
-/// A process or one of its threads, named for good.
+/// A process or one of its threads, identified for good.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ProcessId {
     /// Number of the process.
@@ -53,7 +53,7 @@ pub fn allowed(root: &Root, pid: u32, thread: u32) -> Option<Cpus> {
     list.parse().ok()
 }
 
-/// All that fit a pattern and that the kernel lets move, by number.
+/// All that match a pattern and that the kernel allows to move, by number.
 #[must_use]
 pub fn find(root: &Root, pattern: &ProcessPattern) -> Vec<ProcessId> {
     let whole = |pid, stat: Stat| {
@@ -90,7 +90,7 @@ fn threads_named(root: &Root, pid: u32, name: &str) -> Vec<ProcessId> {
     threads(root, pid).into_iter().filter(named).filter_map(movable).collect()
 }
 
-/// Whether the process or thread of a folder has a name that fits. `stat` has it too, and takes the
+/// Whether the process or thread of a folder has a matching name. `stat` has it too, but takes the
 /// kernel several times as long.
 fn is_named(root: &Root, folder: &str, name: &str) -> bool {
     root.read(&format!("{folder}/comm")).is_ok_and(|comm| matches(name, &comm))

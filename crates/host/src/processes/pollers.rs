@@ -2,23 +2,24 @@
 //!
 //! To the kernel their cores are fully used whatever the load, so utilisation must come from the
 //! server itself. Between two looks a poller ran in user mode nearly all the time and hardly ever
-//! gave its core away by itself. Sources: `proc_pid_stat(5)`, `proc_pid_status(5)`.
+//! yielded its core. Sources: `proc_pid_stat(5)`, `proc_pid_status(5)`.
 
 use super::{pids, threads};
 use crate::Root;
 use std::collections::BTreeMap;
 use wattio_units::Seconds;
 
-/// What the kernel tells times in to programs, on all machines.
+/// The unit of times in `/proc`, on all machines.
 const TICK: Seconds = Seconds(0.01);
 /// From this share of the time in user mode on.
 const SHARE_MIN: f64 = 0.9;
-/// Up to so many waits a second: a thread that computes for its requests waits for each of them.
+/// At most this many waits a second: a thread that computes for its requests waits for each of
+/// them.
 const WAITS_PER_S_MAX: f64 = 10.0;
 
 /// What a thread did since it began.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Look {
+struct ThreadTimes {
     comm: String,
     start: u64,
     user_ticks: u64,
@@ -27,7 +28,7 @@ struct Look {
 
 /// All threads of the host at one moment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Threads(BTreeMap<(u32, u32), Look>);
+pub struct Threads(BTreeMap<(u32, u32), ThreadTimes>);
 
 /// A thread that polls.
 #[derive(Clone, Debug, PartialEq)]
@@ -40,7 +41,7 @@ pub struct Poller {
     pub comm: String,
     /// Share of the time in user mode.
     pub user_share: f64,
-    /// How often it gave its core away by itself.
+    /// How often it yielded its core voluntarily.
     pub waits_per_s: f64,
 }
 
@@ -68,7 +69,7 @@ impl Threads {
         if span.0.is_nan() || span.0 <= 0.0 {
             return Vec::new();
         }
-        let poller = |(&(pid, thread), look): (&(u32, u32), &Look)| {
+        let poller = |(&(pid, thread), look): (&(u32, u32), &ThreadTimes)| {
             let before =
                 earlier.0.get(&(pid, thread)).filter(|before| before.start == look.start)?;
             let ticks = look.user_ticks.saturating_sub(before.user_ticks);
@@ -84,8 +85,8 @@ impl Threads {
     }
 }
 
-/// Reads a thread's `stat` and `status`; `None` where they make no sense.
-fn parse(stat: &str, status: &str) -> Option<Look> {
+/// Reads a thread's `stat` and `status`; `None` if they make no sense.
+fn parse(stat: &str, status: &str) -> Option<ThreadTimes> {
     let (head, rest) = stat.rsplit_once(')')?;
     let (_, comm) = head.split_once('(')?;
     let mut fields = rest.split_ascii_whitespace();
@@ -93,7 +94,12 @@ fn parse(stat: &str, status: &str) -> Option<Look> {
     let user_ticks = fields.nth(11)?.parse().ok()?;
     let start = fields.nth(7)?.parse().ok()?;
     let waits = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"))?;
-    Some(Look { comm: comm.to_owned(), start, user_ticks, waits: waits.trim().parse().ok()? })
+    Some(ThreadTimes {
+        comm: comm.to_owned(),
+        start,
+        user_ticks,
+        waits: waits.trim().parse().ok()?,
+    })
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ const KERNEL: u64 = 0x0020_0000;
 /// One process or thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stat {
-    /// When it started, in clock ticks since boot: with the number it names it for good.
+    /// When it started, in clock ticks since boot: with the number it identifies it for good.
     pub start: u64,
     /// Whether it ended and only waits for its parent to notice.
     pub ended: bool,
@@ -18,7 +18,7 @@ pub struct Stat {
     pub kernel: bool,
 }
 
-/// Reads one line of `stat`; `None` where it makes no sense.
+/// Reads one line of `stat`; `None` if it makes no sense.
 #[must_use]
 pub fn parse(text: &str) -> Option<Stat> {
     // The name is in parentheses and may itself hold blanks and parentheses.

@@ -5,13 +5,13 @@ use wattio_governor::{Cpus, GroupUse};
 /// Ticks of one core since it was first brought on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Ticks {
-    /// In tasks of clients and in the kernel for them.
+    /// In client tasks and in the kernel for them.
     pub clients: u64,
     /// In reniced tasks.
     pub background: u64,
-    /// Without work.
+    /// Idle.
     pub idle: u64,
-    /// Without work while a drive was.
+    /// Idle while waiting for a drive.
     pub waiting: u64,
 }
 
@@ -48,7 +48,7 @@ impl Ticks {
 pub struct Reading(Vec<(u32, Ticks)>);
 
 impl Reading {
-    /// Whether no core is told of.
+    /// Whether there is no core.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
@@ -90,10 +90,10 @@ pub(super) struct Cores {
 
 impl Cores {
     /// The use of each group's active cores since the reading before. Cores that are not listed in
-    /// both readings are left out; a group without a tick in between is told what it was last time.
+    /// both readings are left out; a group without a tick in between repeats its last value.
     ///
     /// # Errors
-    /// Names the cores of a group that nothing was ever told of.
+    /// Names the cores of a group without any value so far.
     pub fn uses(&mut self, new: Reading, active: &[Cpus]) -> Result<Vec<GroupUse>, String> {
         let use_of = |(at, active): (usize, &Cpus)| {
             let used = self.used(&new, active).or_else(|| self.told.get(at).copied());
@@ -108,7 +108,7 @@ impl Cores {
         Ok(uses)
     }
 
-    /// Takes a reading for the one to tell the next window from.
+    /// Makes a reading the base of the next window.
     fn keep(&mut self, mut new: Reading) {
         for (core, ticks) in &mut new.0 {
             let Some(last) = self.last.of(*core) else { continue };
@@ -123,7 +123,7 @@ impl Cores {
         self.last = if off.is_empty() { new } else { new.0.into_iter().chain(off).collect() };
     }
 
-    /// The use of one group; `None` where no tick passed on its cores.
+    /// The use of one group; `None` if no tick passed on its cores.
     fn used(&self, new: &Reading, active: &Cpus) -> Option<GroupUse> {
         let on = active.iter().filter_map(|core| Some(new.of(core)?.since(self.last.of(core)?)));
         let ticks = on.fold(Ticks::default(), Ticks::plus);

@@ -1,4 +1,4 @@
-//! From counters that only grow to what happened in a window.
+//! From growing counters to what happened in a window.
 
 use std::cmp::Ordering;
 use wattio_governor::{LatencySample, SourceError};
@@ -10,23 +10,23 @@ use wattio_units::Seconds;
 pub struct Totals {
     /// Completed requests.
     pub requests: u64,
-    /// Requests under way now, where they are told.
+    /// Requests in flight now, if known.
     pub under_way: Option<u64>,
-    /// The sum of their latencies in microseconds. Where it is not told, the mean is taken from
-    /// the middles of the buckets, and is as good as those are narrow.
+    /// The sum of their latencies in microseconds. If unknown, the mean is taken from the middles
+    /// of the buckets, and is only as good as they are narrow.
     pub latency_us_sum: Option<f64>,
-    /// The sum of their sizes in bytes, where it is told.
+    /// The sum of their sizes in bytes, if known.
     pub bytes_sum: Option<u64>,
-    /// How many were reads, where it is told.
+    /// How many were reads, if known.
     pub reads: Option<u64>,
     /// Upper edge in microseconds, ascending, and requests above the edge before and up to this
-    /// one, where they are told. An edge that is not listed has no requests.
+    /// one, if known. An edge that is not listed has no requests.
     pub buckets: Option<Vec<(f64, u64)>>,
 }
 
 /// The windows between readings of one server's counters.
 ///
-/// The first reading opens the first window and says nothing yet. A counter that went back means
+/// The first reading opens the first window and yields nothing yet. A counter that went back means
 /// that the server was restarted: the window is lost, and counting starts again.
 #[derive(Debug)]
 pub struct Differences {
@@ -61,7 +61,7 @@ impl Differences {
     }
 }
 
-/// The windows of several servers as one; `None` where none of them has one.
+/// The windows of several servers as one; `None` if none of them has one.
 ///
 /// # Errors
 /// The first of theirs. All windows are made before, so that none of them lasts longer than the
@@ -88,7 +88,7 @@ pub fn sum_windows(
 impl Totals {
     fn went_back(&self, last: &Self) -> bool {
         let less = |new: Option<u64>, old: Option<u64>| new.zip(old).is_some_and(|(n, o)| n < o);
-        // Sums of rounded numbers may shrink by a hair without a restart.
+        // Sums of rounded numbers may shrink slightly without a restart.
         let sums = self.latency_us_sum.zip(last.latency_us_sum);
         self.requests < last.requests
             || sums.is_some_and(|(new, old)| new < old - 1e-9 * old.abs())

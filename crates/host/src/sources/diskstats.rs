@@ -1,14 +1,14 @@
 //! Latency of block devices from `/proc/diskstats`.
 //!
-//! This is the time that the device and its queue took, seen from the kernel: it ends where the
-//! block layer ends, so time in the server's own queues, in its network and in its tasks is not in
-//! it. Flushes and discards are not counted. The kernel tells whole milliseconds; within that
-//! millisecond the sum is carried on with the last mean, see `fine.rs`.
+//! This is the time that the device and its queue took, seen from the kernel: it ends at the block
+//! layer, so it excludes time in the server's own queues, network and tasks. Flushes and discards
+//! are not counted. The kernel counts whole milliseconds; within a millisecond the sum is
+//! interpolated with the last mean, see `interpolated.rs`.
 
 use super::differences::{Differences, Totals, sum_windows};
-use super::fine::Fine;
+use super::interpolated::InterpolatedSum;
 use crate::Root;
-use crate::kept::KeptFiles;
+use crate::kept_files::KeptFiles;
 use serde::Deserialize;
 use wattio_governor::{LatencySample, LatencySource, SourceError};
 use wattio_units::Seconds;
@@ -43,7 +43,7 @@ pub struct Counters {
     pub under_way: u64,
 }
 
-/// The counters of a device in the text of `/proc/diskstats`; `None` where it is not listed.
+/// The counters of a device in the text of `/proc/diskstats`; `None` if it is not listed.
 ///
 /// # Errors
 /// Says what is wrong with the device's line.
@@ -100,7 +100,7 @@ struct Disk {
     device: String,
     last: Option<Counters>,
     busy_ms: u64,
-    fine: Fine,
+    fine: InterpolatedSum,
     differences: Differences,
 }
 
@@ -108,7 +108,7 @@ impl Diskstats {
     /// Reads the counters for the first time.
     ///
     /// # Errors
-    /// Where a device is not there, or is a partition of another one that is named too.
+    /// When a device is not there, or is a partition of another one that is named too.
     pub fn open(config: &Config, root: &Root) -> Result<Self, SourceError> {
         let name = format!("diskstats {}", config.devices.join(" "));
         let refused = |message: String| SourceError::new(&name, message);
@@ -162,7 +162,7 @@ impl Disk {
             device: device.to_owned(),
             last: None,
             busy_ms: 0,
-            fine: Fine::default(),
+            fine: InterpolatedSum::default(),
             differences: Differences::new(format!("{source_name}: {device}")),
         }
     }

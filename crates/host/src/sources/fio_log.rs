@@ -1,4 +1,4 @@
-//! Latency from the logs of fio, for tests: `--write_lat_log` with one line for each request.
+//! Latency from fio's logs, for tests: `--write_lat_log` with one line for each request.
 //!
 //! fio must not average (`log_avg_msec`, or each line would count as one request); it writes its
 //! logs when a job ends. Lines are `time ms, latency ns, direction, block size, offset` and newer
@@ -48,7 +48,7 @@ pub fn parse(line: &str) -> Result<Option<Request>, String> {
     match direction {
         0 | 1 => Ok(Some(Request { latency_ns, bytes, read: direction == 0 })),
         2 => Ok(None),
-        other => Err(format!("{line:?} has the direction {other}, which is none of 0, 1, 2")),
+        other => Err(format!("{line:?} has the direction {other}, which is not 0, 1 or 2")),
     }
 }
 

@@ -4,14 +4,13 @@
 //! and a struct behind the governor's trait. To add one, copy `diskstats.rs` (read at once) or
 //! `ceph.rs` (asked for in a thread of its own), and list it here.
 
-mod asking;
 pub mod ceph;
 pub mod cores;
 pub mod differences;
 pub mod diskstats;
 pub mod exec;
-mod fine;
 pub mod fio_log;
+mod interpolated;
 pub mod md;
 pub mod polled;
 pub mod power;
@@ -21,11 +20,10 @@ pub mod queued;
 pub mod spdk;
 mod tally;
 pub mod tracepoint;
+mod unix_socket;
 mod worker;
 
-pub use worker::{Stopwatch, stopwatch};
-
-use crate::Root;
+use crate::{Root, stopwatch};
 use serde::Deserialize;
 use wattio_governor::{BackgroundSource, CpuSource, LatencySource, SourceError};
 use wattio_units::Seconds;
@@ -78,7 +76,7 @@ impl LatencyConfig {
     /// Opens the source; `period` is the governor's window.
     ///
     /// # Errors
-    /// [`SourceError`] where the configuration names what is not there or makes no sense.
+    /// [`SourceError`] if the configuration names something that does not exist or makes no sense.
     pub fn open(
         &self,
         root: &Root,
@@ -99,7 +97,7 @@ impl CpuConfig {
     /// Opens the source; `period` is the governor's window.
     ///
     /// # Errors
-    /// [`SourceError`] where the configuration names what is not there or makes no sense.
+    /// [`SourceError`] if the configuration names something that does not exist or makes no sense.
     pub fn open(&self, root: &Root, period: Seconds) -> Result<Box<dyn CpuSource>, SourceError> {
         Ok(match self {
             Self::ProcStat(config) => Box::new(proc_stat::ProcStat::open(config, root)?),
@@ -113,7 +111,7 @@ impl BackgroundConfig {
     /// Opens the source, while knobs hold nothing.
     ///
     /// # Errors
-    /// [`SourceError`] where the configuration names what is not there or makes no sense.
+    /// [`SourceError`] if the configuration names something that does not exist or makes no sense.
     pub fn open(&self, root: &Root) -> Result<Box<dyn BackgroundSource>, SourceError> {
         Ok(match self {
             Self::Md(config) => Box::new(md::Md::open(config, root)?),

@@ -1,18 +1,19 @@
-//! A source that waits for others, asked in a thread of its own.
+//! A source that may block, polled by a thread of its own.
 
-use super::worker::{Stopwatch, Worker};
+use super::worker::Worker;
+use crate::Stopwatch;
 use wattio_governor::{LatencySample, LatencySource, SourceError};
 use wattio_units::Seconds;
 
-/// The shortest time between two questions.
+/// The shortest time between two polls.
 pub(super) const INTERVAL_MIN: Seconds = Seconds(0.001);
-/// How often others are asked when nothing is said.
+/// The default interval of polls.
 const INTERVAL_DEFAULT: Seconds = Seconds(0.25);
 
-/// How often to ask: as configured, else twice a window and at least four times a second.
+/// How often to poll: as configured, else twice a window and at least four times a second.
 ///
 /// # Errors
-/// Where it is configured too short.
+/// When the configured time is too short.
 pub(super) fn interval(
     source_name: &str,
     configured: Option<Seconds>,
@@ -26,10 +27,10 @@ pub(super) fn interval(
     at_least(source_name, "interval", interval, INTERVAL_MIN)
 }
 
-/// A time of the configuration that may not be shorter than another.
+/// A configured time that must not be too short.
 ///
 /// # Errors
-/// Where it is.
+/// When it is too short.
 pub(super) fn at_least(
     source_name: &str,
     key: &str,
@@ -42,25 +43,25 @@ pub(super) fn at_least(
     Err(SourceError::new(source_name, format!("{key} = {span} is too short; at least {least}")))
 }
 
-/// A source in a thread of its own: handing out its samples never waits.
+/// A source in a thread of its own: fetching its samples never blocks.
 ///
-/// A sample is as old as the question that it answers, so a slow answer is an old one. Samples
-/// that nobody fetched are merged. An error is handed out until a question is answered again.
+/// A sample is as old as the poll that it answers, so a slow answer is an old one. Samples that
+/// were not fetched are merged. An error is returned until a poll succeeds again.
 pub struct Polled {
     name: String,
     interval: Seconds,
     stopwatch: Stopwatch,
-    worker: Worker<Heard>,
+    worker: Worker<Latest>,
 }
 
-/// What the source last answered, and what it has to tell.
+/// The source's last answer and note.
 #[derive(Debug, Default)]
-struct Heard {
+struct Latest {
     slot: Slot,
     note: Option<String>,
 }
 
-/// What was last answered.
+/// The last answer.
 #[derive(Debug, Default)]
 pub(super) struct Slot {
     sample: Option<LatencySample>,
@@ -68,10 +69,10 @@ pub(super) struct Slot {
 }
 
 impl Polled {
-    /// Asks the source now and every `interval`.
+    /// Polls the source now and every `interval`.
     ///
     /// # Errors
-    /// Where no thread can be started.
+    /// When no thread can be started.
     pub fn start(
         mut source: impl LatencySource + 'static,
         interval: Seconds,
@@ -80,11 +81,11 @@ impl Polled {
         let name = source.name().to_owned();
         let theirs = stopwatch.clone();
         let ask = move || (source.sample(theirs()), source.note());
-        let post = |heard: &mut Heard, (answer, note): (_, Option<String>)| {
-            heard.slot.post(answer);
-            heard.note = note.or(heard.note.take());
+        let post = |latest: &mut Latest, (answer, note): (_, Option<String>)| {
+            latest.slot.post(answer);
+            latest.note = note.or(latest.note.take());
         };
-        let worker = Worker::start(&name, interval, Heard::default(), ask, post)?;
+        let worker = Worker::start(&name, interval, Latest::default(), ask, post)?;
         Ok(Self { name, interval, stopwatch, worker })
     }
 }
@@ -104,8 +105,8 @@ impl Slot {
         }
     }
 
-    /// Hands out what there is, `now` on the governor's clock, `ticked` on the thread's: they have
-    /// different origins.
+    /// Returns what there is; `now` is on the governor's clock and `ticked` on the thread's, which
+    /// have different origins.
     pub(super) fn fetch(
         &mut self,
         now: Seconds,
@@ -133,11 +134,11 @@ impl LatencySource for Polled {
             return Err(SourceError::new(&self.name, "its thread died; this is a bug"));
         }
         let ticked = (self.stopwatch)();
-        self.worker.with(|heard| heard.slot.fetch(now, ticked))
+        self.worker.with(|latest| latest.slot.fetch(now, ticked))
     }
 
     fn note(&mut self) -> Option<String> {
-        self.worker.with(|heard| heard.note.take())
+        self.worker.with(|latest| latest.note.take())
     }
 }
 
@@ -149,7 +150,7 @@ mod tests {
 
     type Answer = Result<Option<LatencySample>, SourceError>;
 
-    /// Answers what the test sends; says when it is asked and when it is gone.
+    /// Answers what the test sends; reports when it is asked and when it is dropped.
     struct Scripted {
         answers: Receiver<Answer>,
         asked: Sender<Seconds>,
@@ -191,6 +192,9 @@ mod tests {
         time: Arc<Mutex<f64>>,
     }
 
+    /// Longer than anything here takes on a busy machine.
+    const PATIENCE: std::time::Duration = std::time::Duration::from_secs(60);
+
     impl Bench {
         fn new() -> Self {
             let ((answers, theirs), (says, asked)) = (channel(), channel());
@@ -199,14 +203,14 @@ mod tests {
             let stopwatch: Stopwatch = Arc::new(move || Seconds(*told.lock().unwrap()));
             let source = Scripted { answers: theirs, asked: says, notes: vec!["odd".to_owned()] };
             let polled = Polled::start(source, Seconds(1e-6), stopwatch).unwrap();
-            asked.recv().unwrap();
+            asked.recv_timeout(PATIENCE).unwrap();
             Self { answers, polled, asked, time }
         }
 
-        /// Answers the question that was asked, and waits for the next one.
+        /// Answers the pending question, and waits for the next one.
         fn answer(&self, answer: Answer) {
             self.answers.send(answer).unwrap();
-            self.asked.recv().unwrap();
+            self.asked.recv_timeout(PATIENCE).unwrap();
         }
     }
 

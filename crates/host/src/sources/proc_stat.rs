@@ -16,7 +16,7 @@
 
 use super::cores::{Cores, Reading, Ticks};
 use crate::Root;
-use crate::kept::KeptFiles;
+use crate::kept_files::KeptFiles;
 use serde::Deserialize;
 use wattio_governor::{CpuSource, Cpus, GroupUse, SourceError};
 use wattio_units::Seconds;
@@ -67,7 +67,7 @@ impl ProcStat {
     /// Reads the ticks for the first time.
     ///
     /// # Errors
-    /// Where the file cannot be read.
+    /// When the file cannot be read.
     pub fn open(_: &Config, root: &Root) -> Result<Self, SourceError> {
         let mut source = Self { files: KeptFiles::new(root), cores: Cores::default() };
         let ticks = source.read()?;
@@ -87,7 +87,7 @@ impl CpuSource for ProcStat {
         "proc-stat"
     }
 
-    /// A call within the tick of the last one repeats what that one said.
+    /// A call within the same tick repeats the last result.
     fn sample(&mut self, _: Seconds, active: &[Cpus]) -> Result<Vec<GroupUse>, SourceError> {
         let new = self.read()?;
         self.cores.uses(new, active).map_err(|message| SourceError::new("proc-stat", message))
@@ -158,7 +158,7 @@ mod tests {
         let uses = host.sample(&text, &["0"]).unwrap();
         assert_eq!(uses[0].utilisation_clients, 0.5);
         assert_eq!(host.sample(&text, &["0"]), Ok(uses));
-        // Idle time that goes back is no idle time.
+        // Idle time that goes back counts as none.
         let back = START.replace("cpu0 100 10 20 500 5", "cpu0 102 10 20 490 5");
         assert_eq!(host.sample(&back, &["0"]).unwrap()[0].utilisation_clients, 1.0);
     }

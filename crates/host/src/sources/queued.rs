@@ -1,15 +1,15 @@
-//! What waits for a core, told by the servers themselves: a gauge of each group's queue on a metrics
-//! page, beside whatever tells the cores' use.
+//! Tasks that wait for a core, reported by the servers themselves: a gauge of each group's queue on
+//! a metrics page, beside the source of utilisation.
 //!
-//! The kernel does not tell it. Its run queues hold threads that are ready to run, while a server's
-//! requests wait in queues of its own; pressure (`/proc/pressure/cpu`) is a share of time and no
-//! number of tasks; `/proc/schedstat` tells a mean over all tasks, background ones too, and only where
-//! the kernel was built for it and it was switched on.
+//! The kernel does not know them. Its run queues hold threads that are ready to run, while a
+//! server's requests wait in queues of its own; pressure (`/proc/pressure/cpu`) is a share of time
+//! and no number of tasks; `/proc/schedstat` tells a mean over all tasks, background ones too, and
+//! only where the kernel was built for it and it was switched on.
 
-use super::polled::{INTERVAL_MIN, interval};
-use super::prometheus::http::Client;
-use super::prometheus::{text, url};
-use super::worker::{Stopwatch, Worker};
+use super::polled::interval;
+use super::prometheus::gauge::{self, Gauge};
+use super::worker::Worker;
+use crate::Stopwatch;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -18,7 +18,7 @@ use wattio_units::Seconds;
 
 /// How long a page is waited for.
 const TIMEOUT: Duration = Duration::from_secs(1);
-/// What was read so many windows ago is not what waits now; as for latency.
+/// A value that is this many windows old is stale, as for latency.
 const WINDOWS_MAX: f64 = 2.0;
 /// More than any queue holds.
 const QUEUED_MAX: f64 = 1e9;
@@ -35,33 +35,26 @@ pub struct Config {
     /// Labels that a series must have.
     #[serde(default)]
     pub labels: BTreeMap<String, String>,
-    /// How often to read the page; when left out twice a window and at least four times a second.
+    /// How often to read the page; by default twice a window and at least four times a second.
     pub interval: Option<Seconds>,
 }
 
 impl Config {
-    /// What can be said of it without looking at the host.
+    /// Checks that do not need the host.
     ///
     /// # Errors
     /// The key below `queue`, and what is allowed.
     pub fn check(&self) -> Result<(), (&'static str, String)> {
-        url::parse(&self.url).map_err(|message| ("url", message))?;
-        if self.metric.is_empty() || !self.metric.bytes().all(|byte| byte.is_ascii_graphic()) {
-            return Err(("metric", format!("is {:?}, no name of a metric", self.metric)));
-        }
-        if self.interval.is_some_and(|interval| interval < INTERVAL_MIN) {
-            return Err(("interval", format!("is too short; at least {INTERVAL_MIN}")));
-        }
-        Ok(())
+        gauge::check(&self.url, &self.metric, self.interval)
     }
 }
 
-/// A source of use, with what waits for each group's cores.
+/// A source of utilisation, with the tasks that wait for each group's cores.
 pub struct WithQueues {
     inner: Box<dyn CpuSource>,
     queues: Vec<Option<Queue>>,
     stopwatch: Stopwatch,
-    trouble: Option<String>,
+    problem: Option<String>,
     note: Option<String>,
 }
 
@@ -71,10 +64,10 @@ struct Queue {
     worker: Worker<Option<(Seconds, Result<u64, String>)>>,
 }
 
-/// The source itself where no group has a queue to be read.
+/// The source itself if no group has a queue to read.
 ///
 /// # Errors
-/// [`SourceError`] where a configuration makes no sense. A page that does not answer is no error.
+/// [`SourceError`] if a configuration makes no sense. A page that does not answer is not an error.
 pub fn beside(
     inner: Box<dyn CpuSource>,
     queues: &[Option<Config>],
@@ -88,23 +81,18 @@ pub fn beside(
         config.as_ref().map(|config| Queue::open(config, period, stopwatch.clone())).transpose()
     };
     let queues = queues.iter().map(open).collect::<Result<_, _>>()?;
-    Ok(Box::new(WithQueues { inner, queues, stopwatch, trouble: None, note: None }))
+    Ok(Box::new(WithQueues { inner, queues, stopwatch, problem: None, note: None }))
 }
 
 impl Queue {
     fn open(config: &Config, period: Seconds, stopwatch: Stopwatch) -> Result<Self, SourceError> {
         let name = format!("queue {} {}", config.url, config.metric);
-        let url = url::parse(&config.url).map_err(|message| SourceError::new(&name, message))?;
         let interval = interval(&name, config.interval, period)?;
-        let mut client = Client::new(url, TIMEOUT);
-        let (metric, labels) = (config.metric.clone(), config.labels.clone());
+        let mut gauge = Gauge::new(&name, &config.url, &config.metric, &config.labels, TIMEOUT)?;
         let read = move || {
-            // As old as the question.
+            // As old as the request.
             let at = stopwatch();
-            let value = client.get().and_then(|page| {
-                let page = String::from_utf8_lossy(page);
-                whole(text::value(&page, &metric, &labels)?)
-            });
+            let value = gauge.read().and_then(|(value, _)| whole(value));
             (at, value)
         };
         let worker = Worker::start(&name, interval, None, read, |slot, read| *slot = Some(read))?;
@@ -129,7 +117,7 @@ fn whole(value: f64) -> Result<u64, String> {
     if (0.0..=QUEUED_MAX).contains(&value) {
         return Ok(value.round() as u64);
     }
-    Err(format!("says {value}, which is no number of tasks"))
+    Err(format!("says {value}, which is not a number of tasks"))
 }
 
 impl CpuSource for WithQueues {
@@ -140,19 +128,19 @@ impl CpuSource for WithQueues {
     fn sample(&mut self, now: Seconds, active: &[Cpus]) -> Result<Vec<GroupUse>, SourceError> {
         let mut uses = self.inner.sample(now, active)?;
         let ticked = (self.stopwatch)();
-        let mut trouble = None;
+        let mut problem = None;
         for (group, queue) in uses.iter_mut().zip(&self.queues) {
             let Some(queue) = queue else { continue };
             match queue.waiting(ticked) {
                 Ok(waiting) => group.queued = waiting.or(group.queued),
-                Err(message) => trouble = Some(message),
+                Err(message) => problem = Some(message),
             }
         }
-        if trouble.is_some() != self.trouble.is_some() {
-            let again = || "queues of all groups are told again".to_owned();
-            self.note = Some(trouble.clone().unwrap_or_else(again));
+        if problem.is_some() != self.problem.is_some() {
+            let again = || "the queues of all groups are known again".to_owned();
+            self.note = Some(problem.clone().unwrap_or_else(again));
         }
-        self.trouble = trouble;
+        self.problem = problem;
         Ok(uses)
     }
 
@@ -163,8 +151,8 @@ impl CpuSource for WithQueues {
 
 #[cfg(test)]
 mod tests {
-    use super::super::worker::stopwatch;
     use super::*;
+    use crate::stopwatch;
     use std::io::{Read, Write};
     use std::net::TcpListener;
     use std::sync::{Arc, Mutex};
@@ -236,13 +224,13 @@ mod tests {
         *page.lock().unwrap() = "queue_depth{pool=\"io\"} -1\n".to_owned();
         until(&|uses, note| {
             let told =
-                note.is_some_and(|note| note.contains("says -1, which is no number of tasks"));
+                note.is_some_and(|note| note.contains("says -1, which is not a number of tasks"));
             assert!(!told || uses[1].queued.is_none());
             told
         });
         *page.lock().unwrap() = "queue_depth{pool=\"io\"} 0\n".to_owned();
         until(&|uses, note| {
-            note.is_some_and(|note| note.contains("told again")) && uses[1].queued == Some(0)
+            note.is_some_and(|note| note.contains("known again")) && uses[1].queued == Some(0)
         });
     }
 

@@ -2,14 +2,15 @@
 //! kernel they are always busy.
 //!
 //! JSON-RPC 2.0 over the target's UNIX socket, method `framework_get_reactors`: ticks that each
-//! reactor spent busy (a poller had work) and idle. All of it counts for clients. Built from the
-//! documentation of SPDK and tested with a peer that speaks like it; untried against a real target.
+//! reactor spent busy (a poller had work) and idle. All of it counts for clients. Built from SPDK's
+//! documentation and tested with a fake target; untested against a real one.
 
-use super::asking::{ANSWER_BYTES_MAX, connect, explain};
 use super::cores::{Cores, Reading, Ticks};
 use super::polled::{at_least, interval};
-use super::worker::{Stopwatch, Worker};
+use super::unix_socket::{ANSWER_BYTES_MAX, connect, explain};
+use super::worker::Worker;
 use crate::Root;
+use crate::Stopwatch;
 use serde::Deserialize;
 use std::io::{BufReader, Read, Write};
 use wattio_governor::{CpuSource, Cpus, GroupUse, SourceError};
@@ -26,7 +27,7 @@ pub struct Config {
     /// The target's socket.
     #[serde(default = "socket_default")]
     pub socket: String,
-    /// How often to ask; when left out twice a window and at least four times a second.
+    /// How often to ask; by default twice a window and at least four times a second.
     pub interval: Option<Seconds>,
     /// How long to wait for an answer.
     #[serde(default = "timeout_default")]
@@ -67,7 +68,7 @@ struct Reactor {
 /// The ticks of each reactor's core in one answer; what follows the answer is not read.
 ///
 /// # Errors
-/// Says what the answer is instead.
+/// Says what is wrong with the answer.
 pub fn parse(answer: impl Read) -> Result<Reading, String> {
     let mut answers = serde_json::Deserializer::from_reader(answer).into_iter::<Answer>();
     let answer = match answers.next() {
@@ -89,7 +90,7 @@ pub fn parse(answer: impl Read) -> Result<Reading, String> {
     }
 }
 
-/// What the target said last.
+/// The target's last answer.
 type Newest = Option<Result<(Seconds, Reading), String>>;
 
 /// The source.
@@ -105,7 +106,7 @@ impl Spdk {
     /// Starts to ask in a thread of its own.
     ///
     /// # Errors
-    /// Where the configuration makes no sense. A target that does not run is no error yet.
+    /// When the configuration makes no sense. A target that does not run is not an error yet.
     pub fn open(
         config: &Config,
         root: &Root,

@@ -1,14 +1,14 @@
-//! Requests one by one, added up to a sample with a histogram.
+//! Sums single requests into a sample with a histogram.
 
 use wattio_governor::LatencySample;
 use wattio_law::LatencyHistogram;
 use wattio_units::Seconds;
 
-/// Edges of buckets for each doubling of the latency: a quantile is right to a fifth.
+/// Bucket edges for each doubling of the latency: a quantile is right to within a fifth.
 const EDGES_PER_OCTAVE: u32 = 4;
 /// The last edge is at 2^26 us, a good minute.
 const OCTAVES: u32 = 26;
-/// Traces tell whole microseconds, cut off: a latency of zero there was not zero.
+/// Traces have whole microseconds, truncated: a latency of zero there was not zero.
 const LATENCY_US_MIN: f64 = 0.5;
 
 /// What was counted since the last sample.

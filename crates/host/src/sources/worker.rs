@@ -1,22 +1,12 @@
-//! A thread that does something slow again and again, and what it found last.
+//! A thread that does slow work periodically, and its last result.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{Builder, JoinHandle};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use wattio_governor::SourceError;
 use wattio_units::Seconds;
 
-/// Tells monotonic time since any origin, in a thread that nobody hands the time to.
-pub type Stopwatch = Arc<dyn Fn() -> Seconds + Send + Sync>;
-
-/// The host's monotonic clock.
-#[must_use]
-pub fn stopwatch() -> Stopwatch {
-    let start = Instant::now();
-    Arc::new(move || Seconds(start.elapsed().as_secs_f64()))
-}
-
-/// The thread. It ends, at the latest after what it is just doing, when this is dropped.
+/// The thread. It ends when this is dropped, at the latest after its current work.
 #[derive(Debug)]
 pub(super) struct Worker<T> {
     shared: Arc<Shared<T>>,
@@ -42,10 +32,10 @@ impl<T> Shared<T> {
 }
 
 impl<T: Send + 'static> Worker<T> {
-    /// Does `work` now and every `interval`, and puts what came out into the slot with `post`.
+    /// Does `work` now and every `interval`, and stores the result in the slot with `post`.
     ///
     /// # Errors
-    /// Where the system has no thread left.
+    /// When the system has no thread left.
     pub fn start<R>(
         source_name: &str,
         interval: Seconds,
@@ -68,7 +58,7 @@ impl<T: Send + 'static> Worker<T> {
                 }
             }
         };
-        // Names of threads are cut at 15 bytes.
+        // Thread names are cut at 15 bytes.
         let name = source_name.split(' ').next().unwrap_or_default().to_owned();
         let thread =
             Builder::new().name(name).stack_size(256 << 10).spawn(run).map_err(|error| {
@@ -77,12 +67,12 @@ impl<T: Send + 'static> Worker<T> {
         Ok(Self { shared, thread: Some(thread) })
     }
 
-    /// Looks at the slot.
+    /// Accesses the slot.
     pub fn with<O>(&self, look: impl FnOnce(&mut T) -> O) -> O {
         look(&mut self.shared.lock().slot)
     }
 
-    /// Whether the thread ended although nobody told it to: it panicked.
+    /// Whether the thread ended unexpectedly: it panicked.
     pub fn is_dead(&self) -> bool {
         self.thread.as_ref().is_none_or(JoinHandle::is_finished)
     }
@@ -93,7 +83,7 @@ impl<T> Drop for Worker<T> {
         self.shared.lock().stop = true;
         self.shared.wake.notify_all();
         if let Some(thread) = self.thread.take() {
-            // A panic of the thread was reported when it happened.
+            // A panic of the thread was already reported.
             let _ = thread.join();
         }
     }

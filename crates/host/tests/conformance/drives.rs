@@ -2,7 +2,7 @@
 
 use super::tree::Tree;
 use super::{Store, Subject, full_speed, idle, setting};
-use wattio_governor::{Assignment, Hands, Machine, Setting, Target};
+use wattio_governor::{Assignment, Machine, RestorableWriter, Setting, Target};
 use wattio_host::LinuxMachine;
 use wattio_host::knobs::{KnobConfig, drive_sleep};
 use wattio_law::DriveSleep;
@@ -129,13 +129,16 @@ fn drives_knobs_say_what_is_missing() {
         "kind = 'nvme.power'\ndevices = ['nvme0']\nlatency = '1 h'",
         "latency = 1 h is not between",
     );
-    missing("kind = 'disk.runtime'\ndevices = ['nvme0n1']", "no SCSI or ATA disk");
+    missing("kind = 'disk.runtime'\ndevices = ['nvme0n1']", "not a SCSI or ATA disk");
     missing("kind = 'disk.runtime'\ndevices = ['sda']\nwake = '1 h'", "wake = 1 h is not between");
     missing("kind = 'sata.alpm'\ndevices = ['host2']", "SATA host");
-    missing("kind = 'sata.alpm'\ndevices = ['host0']\npolicy = 'off'", "none of max_performance");
+    missing(
+        "kind = 'sata.alpm'\ndevices = ['host0']\npolicy = 'off'",
+        "not one of max_performance",
+    );
     missing("kind = 'sata.alpm'\ndevices = ['host0']\npolicy = 'min_power'", "has lost data");
     tree.write("/sys/class/scsi_host/host0/link_power_management_policy", "keep_firmware_settings");
-    missing("kind = 'sata.alpm'\ndevices = ['host0']", "does not take back");
+    missing("kind = 'sata.alpm'\ndevices = ['host0']", "would not accept again");
     let asked_twice = "kind = 'sata.alpm'\ndevices = ['host1']\npolicy = 'min_power'\n\
                        accept_data_loss = true";
     assert_eq!(written(&tree, asked_twice, &idle()), ["link_power_management_policy min_power"]);
@@ -193,7 +196,7 @@ fn background_work_is_left_as_it_was() {
     missing("weight = ['/none.service']", "no cpu.weight or cpu.shares");
     tree.write("/proc/self/cgroup", "5:freezer:/s.slice/etcd.service/below");
     missing("freeze = ['/s.slice/etcd.service']", "this program itself runs in");
-    missing("freeze = ['etcd']", "no path of a control group");
+    missing("freeze = ['etcd']", "not the path of a control group");
 }
 
 /// A knob that makes and removes a file by commands, as whoever runs the test.
@@ -231,13 +234,14 @@ fn work_that_commands_pause_goes_on_after_a_crash() {
     // Without a command that tells, nobody knows the state, and going on is the safe side.
     let knob = commands(&tree, false);
     let store = Store::default();
-    let open = || Hands::open(running(&tree, &knob), Box::new(store.clone()), "boot").unwrap();
-    let (mut hands, _) = open();
+    let open =
+        || RestorableWriter::open(running(&tree, &knob), Box::new(store.clone()), "boot").unwrap();
+    let (mut writer, _) = open();
     let mut pauses = tree.knob(&knob, "").unwrap();
-    let assignments = pauses.assignments(&pace(0.0), hands.look()).unwrap();
-    hands.apply(pauses.name(), &assignments);
+    let assignments = pauses.assignments(&pace(0.0), writer.look()).unwrap();
+    writer.apply(pauses.name(), &assignments);
     assert!(tree.path("/paused").exists());
-    std::mem::forget(hands);
+    std::mem::forget(writer);
     let (_, restored) = open();
     assert_eq!((restored.restored.len(), restored.left.len()), (1, 0));
     assert!(!tree.path("/paused").exists());

@@ -143,13 +143,13 @@ fn cpuset_of_a_process_that_runs() {
     subject.conforms();
     assert_eq!(cgroup.allowed(&here), here.online);
     let store = Store::default();
-    let (mut hands, _) = subject.hands(&store);
-    let assignments = (subject.knobs)()[0].assignments(&subject.narrow, hands.look()).unwrap();
+    let (mut writer, _) = subject.writer(&store);
+    let assignments = (subject.knobs)()[0].assignments(&subject.narrow, writer.look()).unwrap();
     assert_eq!(assignments.len(), if cgroup.unified { 1 } else { 2 });
-    hands.apply("cpu.cpuset", &assignments);
+    writer.apply("cpu.cpuset", &assignments);
     assert_eq!(cgroup.allowed(&here), cpus("0"), "the process follows");
-    drop(hands);
-    assert_eq!(cgroup.allowed(&here), here.online, "dropping the hands restores");
+    drop(writer);
+    assert_eq!(cgroup.allowed(&here), here.online, "dropping the writer restores");
     subject.lets_go(|| cgroup.remove());
 }
 
@@ -166,18 +166,18 @@ fn the_cpuset_of_a_service_that_restarts() {
         full: full_speed(&[&here.online.to_string()]),
         narrow: setting(&["0"], 1e9),
     };
-    let (mut hands, _) = subject.hands(&Store::default());
-    let old = knob.assignments(&subject.narrow, hands.look()).unwrap();
-    assert_eq!(hands.apply("cpu.cpuset", &old).notes, []);
+    let (mut writer, _) = subject.writer(&Store::default());
+    let old = knob.assignments(&subject.narrow, writer.look()).unwrap();
+    assert_eq!(writer.apply("cpu.cpuset", &old).notes, []);
     cgroup.remove();
-    assert!(knob.assignments(&subject.narrow, hands.look()).unwrap().is_empty());
+    assert!(knob.assignments(&subject.narrow, writer.look()).unwrap().is_empty());
     let Some(cgroup) = Cgroup::new(&here, "cpuset", &name) else { return };
-    assert_eq!(hands.inspect(old.len()), [], "nobody changed the old one");
-    assert_eq!(hands.apply("cpu.cpuset", &old).writes, 0, "and it is not the new one");
-    let new = knob.assignments(&subject.narrow, hands.look()).unwrap();
-    assert_eq!(hands.apply("cpu.cpuset", &new).notes, []);
+    assert_eq!(writer.inspect(old.len()), [], "nobody changed the old one");
+    assert_eq!(writer.apply("cpu.cpuset", &old).writes, 0, "and it is not the new one");
+    let new = knob.assignments(&subject.narrow, writer.look()).unwrap();
+    assert_eq!(writer.apply("cpu.cpuset", &new).notes, []);
     assert_eq!(cgroup.allowed(&here), cpus("0"));
-    drop(hands);
+    drop(writer);
     assert_eq!(cgroup.allowed(&here), here.online);
 }
 
@@ -199,18 +199,18 @@ fn a_cpuset_whose_parent_was_narrowed_gets_what_is_left() {
         || vec![here.knob("kind = 'cpu.cpuset'", &format!("cgroup = '{name}/below'")).unwrap()];
     let (full, narrow) = (full_speed(&[&here.online.to_string()]), setting(&["0"], 1e9));
     let subject = Subject { machine: &machine, knobs: &open, full, narrow };
-    let (mut hands, _) = subject.hands(&Store::default());
-    let assignments = open()[0].assignments(&subject.narrow, hands.look()).unwrap();
-    assert_eq!(hands.apply("cpu.cpuset", &assignments).notes, []);
+    let (mut writer, _) = subject.writer(&Store::default());
+    let assignments = open()[0].assignments(&subject.narrow, writer.look()).unwrap();
+    assert_eq!(writer.apply("cpu.cpuset", &assignments).notes, []);
     fs::write(cgroup.folder.join("cpuset.cpus"), "0-1").unwrap();
-    let restored = hands.restore().unwrap();
+    let restored = writer.restore().unwrap();
     assert_eq!(cgroup.allowed(&here), cpus("0-1"));
     let [left] = &restored.left[..] else { panic!("{restored:?}") };
     assert!(left.message.contains("within the parent's"), "{}", left.message);
-    let mended = Command::new("/bin/sh").args(["-ec", &left.mend]).status().unwrap();
-    assert!(mended.success(), "{}", left.mend);
+    let mended = Command::new("/bin/sh").args(["-ec", &left.restore_command]).status().unwrap();
+    assert!(mended.success(), "{}", left.restore_command);
     fs::write(cgroup.folder.join("cpuset.cpus"), here.online.to_string()).unwrap();
-    assert_eq!(hands.restore().unwrap().left, []);
+    assert_eq!(writer.restore().unwrap().left, []);
     assert_eq!(cgroup.allowed(&here), here.online);
 }
 
@@ -235,13 +235,13 @@ fn affinity_of_a_process_with_threads() {
     let before = masks();
     assert!(before.contains(&cpus("1")), "one thread is pinned");
     let store = Store::default();
-    let (mut hands, _) = subject.hands(&store);
-    let assignments = (subject.knobs)()[0].assignments(&subject.narrow, hands.look()).unwrap();
-    assert_eq!(hands.apply("cpu.affinity", &assignments).notes, []);
+    let (mut writer, _) = subject.writer(&store);
+    let assignments = (subject.knobs)()[0].assignments(&subject.narrow, writer.look()).unwrap();
+    assert_eq!(writer.apply("cpu.affinity", &assignments).notes, []);
     threads.bear();
     assert_eq!(masks(), vec![cpus("0"); before.len() + 1], "the new thread inherits");
-    std::mem::forget(hands);
-    let (_, restored) = subject.hands(&store);
+    std::mem::forget(writer);
+    let (_, restored) = subject.writer(&store);
     assert_eq!((restored.left, restored.foreign), (vec![], vec![]));
     assert_eq!(masks()[..before.len()], before);
     assert_eq!(masks()[before.len()..], [before[0].clone()], "and is freed too");

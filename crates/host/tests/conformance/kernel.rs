@@ -10,7 +10,7 @@ use super::cpus;
 use super::tree::{CPU, Tree};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
-use wattio_governor::{Address, Cpus, Look, Machine, MachineError};
+use wattio_governor::{Address, Cpus, Machine, MachineError, MachineView};
 use wattio_host::machine::Masks;
 
 /// The masks of processes, by address.
@@ -93,7 +93,7 @@ impl Kernel {
     }
 }
 
-impl Look for Kernel {
+impl MachineView for Kernel {
     fn read(&mut self, address: &Address) -> Result<String, MachineError> {
         if self.is_busy(address) {
             return Err(Self::refused(address, "busy"));
@@ -117,8 +117,8 @@ impl Look for Kernel {
         self.linux.outlives_boot(address)
     }
 
-    fn mend(&self, address: &Address, value: &str) -> String {
-        self.linux.mend(address, value)
+    fn restore_command(&self, address: &Address, value: &str) -> String {
+        self.linux.restore_command(address, value)
     }
 }
 

@@ -7,11 +7,12 @@ pub use job::Totals;
 
 use crate::background::BackgroundWork;
 use crate::drive::DriveArray;
+use crate::event::Event;
 use crate::group::CoreGroup;
 use crate::load::LoadError;
 use crate::octaves::Octaves;
 use crate::program::Program;
-use crate::queue::{EventQueue, Nanoseconds, Packed};
+use crate::queue::{EventQueue, Nanoseconds};
 use crate::sender::Sender;
 use hdrhistogram::Histogram;
 use job::{Job, Services, Spread};
@@ -19,79 +20,6 @@ use std::collections::VecDeque;
 use wattio_law::{Action, BackgroundPriority, Budget, InFlight, Limits};
 use wattio_plant::Server;
 use wattio_units::Seconds;
-
-/// What can happen.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum What {
-    /// A request arrives; stale when its epoch has passed.
-    Arrival { epoch: u32 },
-    /// A client sends its next request.
-    Resend,
-    /// The load goes into its next phase.
-    NextPhase,
-    /// A client task ends.
-    CoreDone { group: u8, job: u32 },
-    /// A background task ends.
-    BackgroundDone { group: u8 },
-    /// Time to look whether background work may begin on idle cores.
-    BackgroundDue { group: u8 },
-    /// A drive ends a request.
-    DriveDone { job: u32 },
-    /// A write is persistent.
-    Persisted { job: u32 },
-    /// Gated cores stop drawing power; void when their group's epoch has passed.
-    CoresOff { group: u8, epoch: u16 },
-    /// Cores are back; void likewise.
-    CoresOn { group: u8, epoch: u16 },
-    /// The drives' energy is added up.
-    SettleDrives,
-    /// The caller wants control at this time; void when its epoch has passed.
-    Stop { epoch: u32 },
-}
-
-impl Packed for What {
-    /// From the lowest bits on: 8 of the kind, 8 of the group, 16 of the group's epoch, and 32 of
-    /// the job or of another epoch.
-    #[inline]
-    fn pack(self) -> u64 {
-        let number = |value: u32| u64::from(value) << 32;
-        let (kind, rest) = match self {
-            Self::Arrival { epoch } => (0, number(epoch)),
-            Self::Resend => (1, 0),
-            Self::NextPhase => (2, 0),
-            Self::CoreDone { group, job } => (3, u64::from(group) << 8 | number(job)),
-            Self::BackgroundDone { group } => (4, u64::from(group) << 8),
-            Self::BackgroundDue { group } => (5, u64::from(group) << 8),
-            Self::DriveDone { job } => (6, number(job)),
-            Self::Persisted { job } => (7, number(job)),
-            Self::CoresOff { group, epoch } => (8, u64::from(group) << 8 | u64::from(epoch) << 16),
-            Self::CoresOn { group, epoch } => (9, u64::from(group) << 8 | u64::from(epoch) << 16),
-            Self::SettleDrives => (10, 0),
-            Self::Stop { epoch } => (11, number(epoch)),
-        };
-        kind | rest
-    }
-
-    #[inline]
-    fn unpack(packed: u64) -> Self {
-        let [kind, group, low, high, ..] = packed.to_le_bytes();
-        let (epoch, number) = (u16::from_le_bytes([low, high]), (packed >> 32) as u32);
-        match kind {
-            0 => Self::Arrival { epoch: number },
-            1 => Self::Resend,
-            2 => Self::NextPhase,
-            3 => Self::CoreDone { group, job: number },
-            4 => Self::BackgroundDone { group },
-            5 => Self::BackgroundDue { group },
-            6 => Self::DriveDone { job: number },
-            7 => Self::Persisted { job: number },
-            8 => Self::CoresOff { group, epoch },
-            9 => Self::CoresOn { group, epoch },
-            10 => Self::SettleDrives,
-            _ => Self::Stop { epoch: number },
-        }
-    }
-}
 
 /// A server under a load.
 pub struct Engine {
@@ -104,7 +32,7 @@ pub struct Engine {
     pub latencies: Histogram<u32>,
     /// Latencies since the law last looked.
     pub spread: Octaves,
-    queue: EventQueue<What>,
+    queue: EventQueue<Event>,
     server: Server,
     program: Program,
     sender: Sender,
@@ -170,11 +98,11 @@ impl Engine {
         for (at, work) in engine.background.iter().enumerate() {
             if work.exists() {
                 let group = u8::try_from(at).unwrap_or_default();
-                engine.queue.schedule(slice_ns as u64, What::BackgroundDue { group });
+                engine.queue.schedule(slice_ns as u64, Event::BackgroundDue { group });
             }
         }
         if engine.drives.count() > 0 {
-            engine.queue.schedule(SETTLE_DRIVES_NS, What::SettleDrives);
+            engine.queue.schedule(SETTLE_DRIVES_NS, Event::SettleDrives);
         }
         engine
     }
@@ -189,42 +117,42 @@ impl Engine {
         }
         self.stop_epoch = self.stop_epoch.wrapping_add(1);
         let epoch = self.stop_epoch;
-        self.queue.schedule(until, What::Stop { epoch });
+        self.queue.schedule(until, Event::Stop { epoch });
         while let Some(event) = self.queue.next() {
             self.now = event.at;
             self.totals.events += 1;
             match event.what {
-                What::CoreDone { group, job } => self.core_done(group, job),
-                What::DriveDone { job } => self.drive_done(job),
-                What::Arrival { epoch } => self.arrival(epoch)?,
-                What::BackgroundDone { group } => self.background_done(group),
-                What::Persisted { job } => {
+                Event::CoreDone { group, job } => self.core_done(group, job),
+                Event::DriveDone { job } => self.drive_done(job),
+                Event::Arrival { epoch } => self.arrival(epoch)?,
+                Event::BackgroundDone { group } => self.background_done(group),
+                Event::Persisted { job } => {
                     self.answer(job);
                     self.next_step(job);
                 }
-                What::Resend => {
+                Event::Resend => {
                     let arrival = self.sender.draw_resend();
                     self.enter(arrival);
                 }
-                What::BackgroundDue { group } => {
+                Event::BackgroundDue { group } => {
                     self.fill_with_background(usize::from(group));
                     let next = self.now + self.slice_ns as u64;
-                    self.queue.schedule(next, What::BackgroundDue { group });
+                    self.queue.schedule(next, Event::BackgroundDue { group });
                 }
-                What::NextPhase => self.sender.next_phase(self.now, &mut self.queue),
-                What::CoresOn { group, epoch } => self.cores_on(group, epoch),
-                What::CoresOff { group, epoch } => {
+                Event::NextPhase => self.sender.next_phase(self.now, &mut self.queue),
+                Event::CoresOn { group, epoch } => self.cores_on(group, epoch),
+                Event::CoresOff { group, epoch } => {
                     let slot = &mut self.groups[usize::from(group)];
                     if slot.epoch == epoch {
                         slot.cores_off(self.now);
                     }
                 }
-                What::SettleDrives => {
+                Event::SettleDrives => {
                     self.drives.settle(self.now);
-                    self.queue.schedule(self.now + SETTLE_DRIVES_NS, What::SettleDrives);
+                    self.queue.schedule(self.now + SETTLE_DRIVES_NS, Event::SettleDrives);
                 }
-                What::Stop { epoch } if epoch == self.stop_epoch => break,
-                What::Stop { .. } => {}
+                Event::Stop { epoch } if epoch == self.stop_epoch => break,
+                Event::Stop { .. } => {}
             }
         }
         Ok(())
@@ -239,11 +167,11 @@ impl Engine {
             let epoch = self.groups[at].epoch;
             if gating.off {
                 let at = self.now + (cores.gate_off.0 * 1e9) as u64;
-                self.queue.schedule(at, What::CoresOff { group, epoch });
+                self.queue.schedule(at, Event::CoresOff { group, epoch });
             }
             if gating.on {
                 let at = self.now + (cores.gate_on.0 * 1e9) as u64;
-                self.queue.schedule(at, What::CoresOn { group, epoch });
+                self.queue.schedule(at, Event::CoresOn { group, epoch });
             }
         }
         self.drives.set(action.drives, self.now);
@@ -315,30 +243,4 @@ pub fn new_histogram() -> Histogram<u32> {
 
 fn unreachable_bounds() -> Histogram<u32> {
     unreachable!("the bounds of the histogram are constants that its library accepts")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_is_packed_is_unpacked() {
-        let (group, job, epoch) = (7, 0x89ab_cdef, 0xfedc_ba98);
-        for what in [
-            What::Arrival { epoch },
-            What::Resend,
-            What::NextPhase,
-            What::CoreDone { group, job },
-            What::BackgroundDone { group },
-            What::BackgroundDue { group },
-            What::DriveDone { job },
-            What::Persisted { job },
-            What::CoresOff { group, epoch: 0xcafe },
-            What::CoresOn { group, epoch: 0xbeef },
-            What::SettleDrives,
-            What::Stop { epoch },
-        ] {
-            assert_eq!(What::unpack(what.pack()), what);
-        }
-    }
 }

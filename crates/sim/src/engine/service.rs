@@ -1,7 +1,8 @@
 //! How requests are served: step by step, on cores and drives.
 
+use super::Engine;
 use super::job::Job;
-use super::{Engine, What};
+use crate::event::Event;
 use crate::load::LoadError;
 use crate::program::Step;
 use crate::sender::Arrival;
@@ -102,7 +103,7 @@ impl Engine {
                     return;
                 }
                 Step::Persist { time_ns } => {
-                    self.queue.schedule(self.now + time_ns, What::Persisted { job });
+                    self.queue.schedule(self.now + time_ns, Event::Persisted { job });
                     return;
                 }
                 Step::Answer => {
@@ -128,7 +129,7 @@ impl Engine {
         let stall_ns = slot.stalled_until.saturating_sub(self.now);
         let span_ns = whole(time_ns * slot.stretch * factor * spread) + stall_ns;
         slot.clients.start(self.now);
-        self.queue.schedule(self.now + span_ns, What::CoreDone { group, job });
+        self.queue.schedule(self.now + span_ns, Event::CoreDone { group, job });
     }
 
     #[inline]
@@ -170,7 +171,7 @@ impl Engine {
         let stall_ns = slot.stalled_until.saturating_sub(self.now);
         let span_ns = whole(self.slice_ns * slot.stretch * spread) + stall_ns;
         slot.background.start(self.now);
-        self.queue.schedule(self.now + span_ns, What::BackgroundDone { group });
+        self.queue.schedule(self.now + span_ns, Event::BackgroundDone { group });
     }
 
     #[inline]
@@ -201,7 +202,7 @@ impl Engine {
         let factor = f64::from(self.jobs[job as usize].drive_factor);
         let spread = self.drive_spread.sample(&mut self.services);
         let span_ns = whole(time_ns * factor * spread) + wake_ns;
-        self.queue.schedule(self.now + span_ns, What::DriveDone { job });
+        self.queue.schedule(self.now + span_ns, Event::DriveDone { job });
     }
 
     #[inline]

@@ -19,13 +19,13 @@
 //! in `blkparse_fmt.c`): one nanosecond before is `1266874889.709551615`. Such times, the uncut
 //! `18446744073.709551615` and a plain `-0.000000001` are all read as what they are.
 
-use super::detect::SNIFF_BYTES;
+use super::codec::{BATCH, Decode};
 use super::text::{decimal, first_line, of_sectors, whole, words};
-use super::{BATCH, Decode};
 use crate::error::Fault;
 use crate::error::show;
+use crate::input::SNIFF_BYTES;
 use crate::sink::{BACKWARDS_NS_MAX, Sink};
-use crate::{Form, Input, Kind};
+use crate::{Format, Input, Kind};
 
 /// Digits of a second down to the nanosecond.
 const SECOND_DIGITS: u32 = 9;
@@ -40,13 +40,13 @@ const ACTIONS: [&[u8]; 4] = [b"Q", b"I", b"D", b"C"];
 const ACTION_FIELD: usize = 5;
 
 /// Whether the first line begins with a device, a processor, a sequence number and a time.
-pub(crate) fn recognise(head: &[u8]) -> Option<Form> {
+pub(crate) fn recognise(head: &[u8]) -> Option<Format> {
     let mut fields = words(first_line(head));
     device(fields.next()?).ok()?;
     whole(fields.next()?, "").ok()?;
     whole(fields.next()?, "").ok()?;
     time_ns(fields.next()?).ok()?;
-    Some(Form::Blkparse)
+    Some(Format::Blkparse)
 }
 
 /// The time in nanoseconds, [`ZERO_NS`] where blkparse has zero.
@@ -202,7 +202,7 @@ mod tests {
                     8,0 3 9 1.0 0 C R 8 + 16 [0]\n\
                     CPU0 (sda):\n Reads Queued: 1, 4KiB\n\nTotal (sda):\n";
         let mut reader = Reader::from_bytes(text).expect("recognised");
-        assert_eq!(reader.form(), Form::Blkparse);
+        assert_eq!(reader.format(), Format::Blkparse);
         let records: Vec<_> = reader.by_ref().map(|r| r.expect("sound")).collect();
         assert_eq!(records.len(), 3);
         assert_eq!((records[0].offset_bytes, records[0].bytes), (223_490 * 512, 4096));

@@ -1,16 +1,13 @@
-//! How one format is told from another by its content.
+//! Detection of the format from the content.
 
 use crate::error::show;
-use crate::{Form, TraceError};
-
-/// Bytes looked at to find the format; the formats are plain within their first lines.
-pub(crate) const SNIFF_BYTES: usize = 64 * 1024;
+use crate::{Format, TraceError};
 
 /// Whether a beginning looks like a format, and which version of it.
-type Recognise = fn(&[u8]) -> Option<Form>;
+type Recognise = fn(&[u8]) -> Option<Format>;
 
 /// Find the format by the beginning of the content.
-pub(crate) fn detect(head: &[u8]) -> Result<Form, TraceError> {
+pub(crate) fn detect(head: &[u8]) -> Result<Format, TraceError> {
     // Order matters: a magic word is certain, a shape of columns is the last resort.
     let tests: [Recognise; 7] = [
         super::wtrace::recognise,
@@ -27,10 +24,10 @@ pub(crate) fn detect(head: &[u8]) -> Result<Form, TraceError> {
         if head.get(TAR_MAGIC_AT..).is_some_and(|rest| rest.starts_with(TAR_MAGIC)) {
             problem += ", a tar archive, which must be unpacked first";
         }
-        TraceError::UnknownForm { problem }
+        TraceError::UnrecognisedFormat { problem }
     })
 }
 
-/// Tencent's traces come as tar archives; the magic word stands after the first file's name.
+/// Tencent's traces come as tar archives; the magic word follows the first file's name.
 const TAR_MAGIC: &[u8] = b"ustar";
 const TAR_MAGIC_AT: usize = 257;

@@ -7,17 +7,17 @@
 use super::text::{ParseLine, decimal, first_line, of_sectors, whole, whole_32, words};
 use crate::error::show;
 use crate::sink::Sink;
-use crate::{Form, Kind};
+use crate::{Format, Kind};
 
 const COLUMNS: usize = 5;
 /// Digits of a millisecond down to the nanosecond.
 const MILLISECOND_DIGITS: u32 = 6;
 
 /// Whether the first line has five numbers.
-pub(crate) fn recognise(head: &[u8]) -> Option<Form> {
+pub(crate) fn recognise(head: &[u8]) -> Option<Format> {
     let mut sink = Sink::default();
     Parser::default().line(first_line(head), true, &mut sink).ok()?;
-    Some(Form::DiskSim)
+    Some(Format::DiskSim)
 }
 
 /// Reads a line.
@@ -75,7 +75,7 @@ mod tests {
 
     fn times_ns(text: &str) -> Vec<u64> {
         let reader = Reader::from_bytes(text).expect("recognised");
-        assert_eq!(reader.form(), Form::DiskSim);
+        assert_eq!(reader.format(), Format::DiskSim);
         reader.map(|record| record.expect("sound").time_ns).collect()
     }
 

@@ -15,16 +15,16 @@
 use std::collections::HashMap;
 use std::io::{self, Write};
 
+use super::codec::{Encode, EncodeError};
 use super::text::{ParseLine, first_line, time_ns, whole, whole_32, words};
-use super::{Encode, EncodeError};
 use crate::error::show;
 use crate::sink::Sink;
-use crate::{Form, Kind, Record};
+use crate::{Format, Kind, Record};
 
 const HEADER_2: &str = "fio version 2 iolog";
 const HEADER_3: &str = "fio version 3 iolog";
 const MICROSECOND_NS: u64 = 1_000;
-/// fio takes shorter waits for none.
+/// fio ignores shorter waits.
 const WAIT_US_MIN: u64 = 100;
 /// More files than any fio job has; bounds memory on a damaged log.
 const FILES_MAX: usize = 65_536;
@@ -32,12 +32,12 @@ const FILES_MAX: usize = 65_536;
 const WORDS_MAX: usize = 5;
 
 /// Whether the first line is a header.
-pub(crate) fn recognise(head: &[u8]) -> Option<Form> {
+pub(crate) fn recognise(head: &[u8]) -> Option<Format> {
     let line = first_line(head);
     if line == HEADER_2.as_bytes() {
-        Some(Form::Fio2)
+        Some(Format::Fio2)
     } else if line == HEADER_3.as_bytes() {
-        Some(Form::Fio3)
+        Some(Format::Fio3)
     } else {
         None
     }
@@ -52,8 +52,8 @@ pub(crate) struct Parser {
 }
 
 impl Parser {
-    pub fn new(form: Form) -> Self {
-        Self { timed: form == Form::Fio3, waited_us: 0, devices: HashMap::new() }
+    pub fn new(format: Format) -> Self {
+        Self { timed: format == Format::Fio3, waited_us: 0, devices: HashMap::new() }
     }
 
     fn device(&mut self, file: &[u8]) -> Result<u32, String> {
@@ -144,8 +144,8 @@ fn too_long(text: &[u8]) -> String {
 
 /// Writes either version; each device becomes a file `device<n>`.
 ///
-/// Time is cut to microseconds. In version 2, steps of less than 100 us are saved up until a wait
-/// of 100 us can be told, so a request stands at most that much too early.
+/// Time is cut to microseconds. In version 2, steps of less than 100 us are added up until they
+/// make a wait of 100 us, so that a request comes at most that much too early.
 pub(crate) struct Encoder {
     timed: bool,
     waited_us: u64,
@@ -155,8 +155,8 @@ pub(crate) struct Encoder {
 }
 
 impl Encoder {
-    pub fn new(form: Form) -> Self {
-        let timed = form == Form::Fio3;
+    pub fn new(format: Format) -> Self {
+        let timed = format == Format::Fio3;
         Self { timed, waited_us: 0, last_us: 0, begun: false, devices: Vec::new() }
     }
 
@@ -223,7 +223,7 @@ mod tests {
             "fio version 3 iolog\n2 a add\n3 b add\n4 b open\n10 b write 0 16384\n12 a read 512 \
              512\n13 b sync 0 0\n14 b trim 0 4096\n20 b close\n",
         );
-        assert_eq!(reader.form(), Form::Fio3);
+        assert_eq!(reader.format(), Format::Fio3);
         let kind = Kind::Read;
         assert_eq!(
             records[1],
@@ -239,7 +239,7 @@ mod tests {
             "fio version 2 iolog\na add\na open\na read 0 512\na wait 150 0\na wait 99 0\na wait \
              100\na write 0 512\na close\n",
         );
-        assert_eq!(reader.form(), Form::Fio2);
+        assert_eq!(reader.format(), Format::Fio2);
         assert_eq!(records[1].time_ns, 250_000);
     }
 

@@ -2,11 +2,11 @@
 
 use std::io::{self, Write};
 
-use super::{Encode, EncodeError};
+use super::codec::{Encode, EncodeError};
 use crate::{Kind, Record};
 
 const TICK_NS: u64 = 100;
-/// 1970-01-01 in Windows file time: what we write for the first request of a trace.
+/// 1970-01-01 in Windows file time: written for the first request of a trace.
 const UNIX_EPOCH_TICKS: u64 = 116_444_736_000_000_000;
 
 /// Writes lines. Time is cut to 100 ns and counted from 1970; the response time is not known: 0.

@@ -17,11 +17,11 @@
 //! the header gives. DiskSim takes 512.) Type 2 records are those
 //! the tracer called suspect; DiskSim drops them and so do we, counted among the skipped.
 
-use super::{BATCH, Decode};
+use super::codec::{BATCH, Decode};
 use crate::error::Fault;
 use crate::error::show;
 use crate::sink::Sink;
-use crate::{Form, Input, Kind, Record};
+use crate::{Format, Input, Kind, Record};
 
 const MAGIC: &[u8] = b"$$TR_IOREC-";
 const VERSION: &[u8] = b"1.3";
@@ -37,8 +37,8 @@ const TYPE_SUSPECT: u32 = 2;
 const FLAG_READ: u32 = 1;
 
 /// Whether the content begins with the magic words.
-pub(crate) fn recognise(head: &[u8]) -> Option<Form> {
-    head.starts_with(MAGIC).then_some(Form::Srt)
+pub(crate) fn recognise(head: &[u8]) -> Option<Format> {
+    head.starts_with(MAGIC).then_some(Format::Srt)
 }
 
 /// Reads header and records.
@@ -177,7 +177,7 @@ mod tests {
         bytes.extend(record(5, 999_999, 0x1b));
         bytes.extend(record(6, 0, 0x10a));
         let reader = Reader::from_bytes(bytes).expect("recognised");
-        assert_eq!(reader.form(), Form::Srt);
+        assert_eq!(reader.format(), Format::Srt);
         let records: Vec<_> = reader.map(|r| r.expect("sound")).collect();
         let (bytes, device, kind) = (8192, 1, Kind::Read);
         assert_eq!(records[0], Record { time_ns: 0, offset_bytes: 32 * 256, bytes, device, kind });

@@ -1,6 +1,6 @@
-//! What the line-oriented formats share: fields, numbers and the loop over lines.
+//! Shared by the line-oriented formats: fields, numbers and the loop over lines.
 
-use super::{BATCH, Decode};
+use super::codec::{BATCH, Decode};
 use crate::columns::{SECTORS, Unit};
 use crate::error::{Fault, show};
 use crate::input::Line;
@@ -9,7 +9,7 @@ use crate::{Input, Kind, Record};
 
 /// Reads one line of a format.
 pub(super) trait ParseLine: Send {
-    /// What of a line is read.
+    /// The part of a line that is read.
     fn text<'a>(&self, line: &Line<'a>) -> &'a [u8] {
         line.text
     }

@@ -13,13 +13,13 @@
 
 use std::io::{self, Write};
 
+use super::codec::{BATCH, Decode, Encode, EncodeError};
 use super::text::{offset, time_ns};
-use super::{BATCH, Decode, Encode, EncodeError};
 use crate::columns::SECTORS;
 use crate::error::Fault;
 use crate::error::show;
 use crate::sink::{Sink, Skipped};
-use crate::{Form, Input, Kind, Record};
+use crate::{Format, Input, Kind, Record};
 
 const RECORD_1_BYTES: usize = 32;
 const RECORD_2_BYTES: usize = 40;
@@ -72,7 +72,7 @@ fn command(code: u16) -> Option<Command> {
 const SNIFF_RECORDS: usize = 2;
 
 /// Whether the first records have known commands and one version.
-pub(crate) fn recognise(head: &[u8]) -> Option<Form> {
+pub(crate) fn recognise(head: &[u8]) -> Option<Format> {
     let fits = |version: Version| {
         let size = version.record_bytes();
         let mut records = head.chunks_exact(size).take(SNIFF_RECORDS).peekable();
@@ -84,9 +84,9 @@ pub(crate) fn recognise(head: &[u8]) -> Option<Form> {
     };
     // A last, cut record must not hide the format: the decoder then says where the file is cut.
     if fits(Version::Two) {
-        Some(Form::Vscsi2)
+        Some(Format::Vscsi2)
     } else if fits(Version::One) {
-        Some(Form::Vscsi)
+        Some(Format::Vscsi)
     } else {
         None
     }
@@ -293,12 +293,14 @@ mod tests {
 
     #[test]
     fn both_versions_are_read() {
-        for (make, form) in [(record_1 as Make, Form::Vscsi), (record_2 as Make, Form::Vscsi2)] {
+        for (make, format) in
+            [(record_1 as Make, Format::Vscsi), (record_2 as Make, Format::Vscsi2)]
+        {
             let mut bytes = make(READ_10, 4096, 8, 1_000_000);
             bytes.extend(make(0x35, 0, 0, 1_000_001));
             bytes.extend(make(0x8a, 512, 16, 1_000_002));
             let mut reader = Reader::from_bytes(bytes).expect("recognised");
-            assert_eq!(reader.form(), form);
+            assert_eq!(reader.format(), format);
             let records: Vec<_> = reader.by_ref().map(|r| r.expect("sound")).collect();
             let device = 0;
             let read =

@@ -13,7 +13,7 @@ use wattio_units::Seconds;
 use wattiod::daemon::Mode;
 use wattiod::govern::{Ended, Options, govern};
 use wattiod::log::{complain, log};
-use wattiod::{state, words};
+use wattiod::{state, status_text};
 
 /// Shadow mode.
 #[derive(Debug, Args)]
@@ -98,7 +98,7 @@ fn finish(ended: &Ended, json: bool) -> Result<ExitCode> {
     if json {
         say(&serde_json::to_string(&ended.status)?);
     } else {
-        say(&words::verdict(&ended.status));
+        say(&status_text::verdict(&ended.status));
         if let Some(folder) = &ended.folder {
             say(&format!("results: {0}\nreport:  wattio report {0}", folder.display()));
         }

@@ -1,23 +1,23 @@
 //! Arguments and exit codes: 0 done, 1 found a problem, 2 bad input.
 
-mod ask;
 mod govern;
-mod look;
+mod inspect;
+mod remote;
 mod restore;
 
 use anyhow::Result;
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use wattio_host::Root;
 use wattio_host::lock::LockError;
-use wattiod::assembly::Misfit;
+use wattiod::assembly::BadInput;
 use wattiod::govern::read;
 use wattiod::log::{complain, printable};
 use wattiod::state::StateError;
 
-/// Where the configuration is when nothing is said.
+/// The default configuration file.
 const CONFIG: &str = "/etc/wattiod.toml";
 
 /// Saves the power of a storage server within a latency bound that you state.
@@ -41,7 +41,7 @@ Examples:
   wattiod check /etc/wattiod.toml                is the file right?
   wattiod observe nas.toml --duration '10 min'   what would it save here?
   wattiod run /etc/wattiod.toml                  save it
-  wattiod status --watch                         how does it stand?
+  wattiod status --watch                         how is it doing?
   wattiod set plf 0.1                            a tighter bound, at once
   wattiod restore                                put everything back after a crash
 
@@ -50,26 +50,32 @@ Exit codes: 0 done, 1 found a problem, 2 bad input.";
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Check a configuration, without looking at the host.
-    Check(look::Check),
+    Check(inspect::Check),
     /// Say which sources, knobs and meters this host has, what is missing and how to get it.
-    Doctor(look::Doctor),
+    Doctor(inspect::Doctor),
     /// Shadow mode: act on nothing, say what would be saved.
     Observe(govern::Observe),
     /// Save power within the bound.
     Run(govern::Run),
     /// Say how a running daemon stands.
-    Status(ask::Status),
+    Status(remote::Status),
     /// Change a value of a running daemon.
-    Set(ask::Set),
+    Set(remote::Set),
     /// Full speed until resumed.
-    Pause(ask::Pause),
+    Pause(remote::Pause),
     /// End a pause, and close the circuit breaker.
-    Resume(ask::Resume),
+    Resume(remote::Resume),
     /// Put back what a killed daemon left.
     Restore(restore::Restore),
+    /// Print what completes this command's words in a shell.
+    #[command(hide = true)]
+    Completions {
+        /// The shell that reads it.
+        shell: clap_complete::Shell,
+    },
 }
 
-/// Reads the arguments and does what they say.
+/// Parses the arguments and runs the command.
 pub fn main() -> ExitCode {
     let arguments = Arguments::parse();
     let root = Root::new(&arguments.root);
@@ -83,12 +89,13 @@ pub fn main() -> ExitCode {
         Command::Pause(command) => command.run(),
         Command::Resume(command) => command.run(),
         Command::Restore(command) => command.run(&root),
+        Command::Completions { shell } => Ok(complete(*shell)),
     };
     match done {
         Ok(code) => code,
         Err(error) => {
             complain(&format!("{error:#}"));
-            let bad_input = error.downcast_ref::<Misfit>().is_some()
+            let bad_input = error.downcast_ref::<BadInput>().is_some()
                 || matches!(
                     error.downcast_ref(),
                     Some(StateError::Commands(_) | StateError::Lock(LockError::Untrusted(_)))
@@ -98,14 +105,24 @@ pub fn main() -> ExitCode {
     }
 }
 
-/// Prints a line, or several; who stopped reading wants no more.
+/// Prints what a shell completes this command's words with.
+fn complete(shell: clap_complete::Shell) -> ExitCode {
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut Arguments::command(), "wattiod", &mut script);
+    match std::io::stdout().write_all(&script) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(_) => ExitCode::from(1),
+    }
+}
+
+/// Prints one line or several; a closed pipe is not an error.
 fn say(line: &str) {
     if writeln!(std::io::stdout(), "{}", printable(line)).is_err() {
         std::process::exit(0);
     }
 }
 
-/// The control socket: as said, or of the configuration where there is one.
+/// The control socket: as given, or that of the configuration if there is one.
 fn socket(given: Option<&PathBuf>) -> Result<PathBuf> {
     match given {
         Some(path) => Ok(path.clone()),

@@ -11,7 +11,7 @@ use wattio_governor::{Restored, Severity};
 use wattio_host::Root;
 use wattio_host::config::ServiceConfig;
 use wattio_plant::read_toml;
-use wattiod::assembly::Misfit;
+use wattiod::assembly::BadInput;
 use wattiod::govern::read_trusted;
 use wattiod::log::log;
 use wattiod::state::{self, Locks};
@@ -37,30 +37,31 @@ pub struct Restore {
 
 impl Restore {
     pub fn run(&self, root: &Root) -> Result<ExitCode> {
-        let (source, trouble) = match read_trusted(&self.config, root) {
+        let (source, problem) = match read_trusted(&self.config, root) {
             Ok(source) => (Some(source), None),
-            // Without a configuration there are the defaults; with a wrong one, what can be read.
+            // Without a configuration the defaults hold; with a broken one, whatever can be read of
+            // it.
             Err(_) if self.config == Path::new(CONFIG) && !self.config.exists() => (None, None),
             Err(error) => (None, Some(error)),
         };
         let config = source.as_ref().map(|source| &source.config);
         let said = config.map(|config| config.service.state.clone());
         let folder = self.state.clone().or(said).or_else(|| state_of(&self.config));
-        let folder = match (folder, &trouble) {
+        let folder = match (folder, &problem) {
             (Some(folder), _) => folder,
             (None, None) => ServiceConfig::default().state,
             (None, Some(error)) => {
-                return Err(Misfit::new(format!(
+                return Err(BadInput::new(format!(
                     "{error:#}; say with --state where the old values are kept"
                 ))
                 .into());
             }
         };
-        if let Some(error) = &trouble {
+        if let Some(error) = &problem {
             let going_on = format!("{error:#}; going on with {}", folder.display());
             log(Severity::Warning, &going_on);
         }
-        // Looking for old values makes no folder.
+        // Looking for old values must not create the folder.
         let there = folder.is_dir();
         let restored = if there {
             let locks = Locks::take(&folder, root)?;
@@ -72,7 +73,7 @@ impl Restore {
         if self.json {
             let place = |saved: &wattio_governor::Saved| json!({"address": saved.address, "value": saved.value, "knob": saved.knob});
             let left = restored.left.iter().map(|left| {
-                json!({"place": place(&left.saved), "message": left.message, "mend": left.mend})
+                json!({"place": place(&left.saved), "message": left.message, "mend": left.restore_command})
             });
             let object = json!({
                 "restored": restored.restored.iter().map(place).collect::<Vec<_>>(),
@@ -86,8 +87,8 @@ impl Restore {
         } else {
             state::describe(&restored).iter().for_each(|line| say(line));
         }
-        // A folder that was named and is not there may be the wrong one.
-        let doubtful = !there && (self.state.is_some() || trouble.is_some());
+        // A folder that was named but does not exist may be a typo.
+        let doubtful = !there && (self.state.is_some() || problem.is_some());
         Ok(ExitCode::from(u8::from(doubtful || !restored.left.is_empty())))
     }
 }
@@ -103,7 +104,7 @@ struct LeastService {
     state: PathBuf,
 }
 
-/// The state folder that a file names, whatever else is wrong with its keys.
+/// The state folder named in a file, even if other keys are wrong.
 fn state_of(config: &Path) -> Option<PathBuf> {
     let text = std::fs::read_to_string(config).ok()?;
     read_toml::<Least>(&text).ok().map(|least| least.service.state)

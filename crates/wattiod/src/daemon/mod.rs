@@ -6,7 +6,7 @@ use crate::compared::Compared;
 use crate::control::{Answer, Request};
 use crate::journal::{Journal, WindowRow};
 use crate::ledger::{Ledger, WindowPower};
-use crate::own::Own;
+use crate::overhead::Overhead;
 use crate::status::{EventStatus, Status};
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -25,7 +25,7 @@ pub enum Mode {
 }
 
 impl Mode {
-    /// The word of the command line.
+    /// Its name on the command line.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -35,7 +35,7 @@ impl Mode {
     }
 }
 
-/// A group as the status tells of it.
+/// A group as shown in the status.
 #[derive(Clone, Debug)]
 pub struct GroupInfo {
     /// Its name.
@@ -60,7 +60,7 @@ pub struct DaemonParts {
     pub groups: Vec<GroupInfo>,
     /// The loop.
     pub governor: Governor,
-    /// The model of this host; in shadow mode shared with the lens.
+    /// The model of this host; in shadow mode shared with the shadow model.
     pub fitter: Arc<Mutex<Fitter>>,
     /// The energy account.
     pub ledger: Ledger,
@@ -82,8 +82,8 @@ pub struct Daemon {
     latency_us_p99: Option<f64>,
     stepped_utc_ns: u64,
     sampled_at: Duration,
-    own: Own,
-    /// Events that were not told to the outside yet.
+    own: Overhead,
+    /// Events that were not logged yet.
     untold: Vec<EventStatus>,
 }
 
@@ -102,7 +102,7 @@ pub struct Next {
 const EVENTS_SHOWN: usize = 50;
 
 impl Daemon {
-    /// Begins now.
+    /// Starts now.
     #[must_use]
     pub fn new(parts: DaemonParts, clock: &dyn Clock) -> Self {
         let groups = parts.groups.iter().map(|group| group.limits.full()).collect();
@@ -119,12 +119,12 @@ impl Daemon {
             latency_us_p99: None,
             stepped_utc_ns: clock.utc_ns(),
             sampled_at: now,
-            own: Own::new(),
+            own: Overhead::new(),
             untold: Vec::new(),
         }
     }
 
-    /// One tick of the governor, and what follows from it.
+    /// One tick of the governor and its bookkeeping.
     pub fn tick(&mut self, clock: &dyn Clock) -> Next {
         let began = Instant::now();
         let before = self.parts.governor.driver().insight().mode;
@@ -170,7 +170,7 @@ impl Daemon {
                     return Answer::Refused { message };
                 }
                 governor.set_latency_tolerance(*tolerance);
-                format!("the latency tolerance is {tolerance} now, it was {before}")
+                format!("the latency tolerance is now {tolerance}, it was {before}")
             }
             Request::Pause {} => {
                 governor.pause();
@@ -185,7 +185,7 @@ impl Daemon {
         Answer::Done { message }
     }
 
-    /// Something that the outside saw happen.
+    /// Records an event from outside the loop.
     pub fn tell(&mut self, severity: Severity, message: String, utc_ns: u64) {
         let event = EventStatus { utc_ns, severity, message };
         self.keep(|journal| journal.event(&event));
@@ -202,8 +202,8 @@ impl Daemon {
     /// # Errors
     /// When the snapshot could not be brought up to date.
     pub fn end(mut self, clock: &dyn Clock) -> (Result<Restored, SnapshotError>, Status) {
-        let restored = match self.parts.governor.act() {
-            Some(act) => act.hands.restore(),
+        let restored = match self.parts.governor.actuator() {
+            Some(actuator) => actuator.writer.restore(),
             None => Ok(Restored::default()),
         };
         let status = self.status(clock);
@@ -217,17 +217,17 @@ impl Daemon {
         self.parts.journal.as_ref().map(Journal::folder)
     }
 
-    /// From now on windows are kept there.
+    /// Keeps windows there from now on.
     pub fn record(&mut self, journal: Option<Journal>) {
         self.parts.journal = journal;
     }
 
-    /// What outlives a reload: where windows are kept, and whether an operator paused.
+    /// What outlives a reload: the journal, and whether an operator paused.
     pub fn take_journal_and_pause(&mut self) -> (Option<Journal>, bool) {
         (self.parts.journal.take(), self.parts.governor.is_paused())
     }
 
-    /// Goes on with what [`Daemon::take_journal_and_pause`] gave.
+    /// Continues with what [`Daemon::take_journal_and_pause`] returned.
     pub fn go_on(&mut self, (journal, paused): (Option<Journal>, bool)) {
         self.record(journal);
         if paused {
@@ -266,7 +266,7 @@ impl Daemon {
         step: &Stepped,
     ) -> (Option<Vec<GroupObservation>>, Option<Vec<GroupObservation>>) {
         match self.parts.mode {
-            // What somebody else turns, nobody here knows the power of.
+            // If somebody else changes settings, the power in force is unknown.
             Mode::Run if self.parts.governor.account().foreign > 0 => (None, None),
             Mode::Run => {
                 let full = self.fitter().groups_with(&step.truth.groups, &self.full);
@@ -341,11 +341,12 @@ impl Daemon {
         self.parts.fitter.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A journal that cannot be written is given up with a word; the host comes first.
+    /// A journal that cannot be written is abandoned with an error message; the host comes first.
     fn keep(&mut self, write: impl FnOnce(&mut Journal) -> std::io::Result<()>) {
         let Some(journal) = &mut self.parts.journal else { return };
         if let Err(error) = write(journal) {
-            let message = format!("{}: {error}; no more is recorded", journal.folder().display());
+            let message =
+                format!("{}: {error}; nothing more is recorded", journal.folder().display());
             self.parts.journal = None;
             let event =
                 EventStatus { utc_ns: self.stepped_utc_ns, severity: Severity::Error, message };
@@ -355,7 +356,7 @@ impl Daemon {
     }
 }
 
-/// Whether a law takes this tolerance.
+/// Checks whether a law accepts this tolerance.
 ///
 /// # Errors
 /// What is allowed.

@@ -1,4 +1,4 @@
-//! What a daemon says of itself.
+//! The daemon's status.
 
 use super::{Daemon, GroupInfo, Mode};
 use crate::compared::Compared;
@@ -45,6 +45,9 @@ impl Daemon {
             source: self.parts.latency.clone(),
             requests_per_s: last.zip(sample).map(|(step, s)| s.requests as f64 / step.dt.0),
             latency_us_mean: sample.and_then(|sample| sample.latency_us_mean),
+            latency_us_seen: last
+                .and_then(|step| step.seen.latency.as_ref())
+                .and_then(|latency| latency.latency_us_mean),
             latency_us_p99: self.latency_us_p99,
             sample_age_s: clock.now().saturating_sub(self.sampled_at).as_secs_f64(),
             baseline_us: insight.baseline_us,
@@ -83,7 +86,7 @@ impl Daemon {
         let why = match self.parts.mode {
             Mode::Observe => ShadowStatus::of(&self.fitter()).why,
             Mode::Run => (foreign > 0)
-                .then(|| format!("somebody else turns {foreign} of the places that were turned")),
+                .then(|| format!("somebody else changed {foreign} of the places that were set")),
         };
         PowerStatus {
             meter_trouble: self.parts.governor.power_trouble().map(str::to_owned),

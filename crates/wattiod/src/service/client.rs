@@ -1,4 +1,4 @@
-//! Asking a running daemon: what `wattiod status`, `set`, `pause` and `resume` do.
+//! The client of a running daemon, for `wattiod status`, `set`, `pause` and `resume`.
 
 use crate::control::{Answer, Request};
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -15,7 +15,7 @@ const ANSWER_BYTES_MAX: u64 = 4 << 20;
 /// Why there is no answer.
 #[derive(Debug, Error)]
 pub enum ClientError {
-    /// Nobody is there.
+    /// Nobody listens.
     #[error(
         "no wattiod answers on {} ({error}); is it running, and with this socket in its configuration?",
         path.display()
@@ -23,7 +23,7 @@ pub enum ClientError {
     Nobody {
         /// The socket.
         path: PathBuf,
-        /// What the system says.
+        /// The operating system's error.
         error: io::Error,
     },
     /// Not allowed.
@@ -39,10 +39,10 @@ pub enum ClientError {
         path: PathBuf,
         /// What happened.
         what: &'static str,
-        /// What the system says.
+        /// The operating system's error.
         error: io::Error,
     },
-    /// An answer that is none.
+    /// An answer that makes no sense.
     #[error(
         "what answers on {} is not this version of wattiod: {error}",
         path.display()
@@ -58,7 +58,7 @@ pub enum ClientError {
 /// Asks once.
 ///
 /// # Errors
-/// Where no daemon answers, or what answers is none.
+/// When no daemon answers, or something else does.
 pub fn ask(socket: &Path, request: &Request) -> Result<Answer, ClientError> {
     let stream = UnixStream::connect(socket).map_err(|error| match error.kind() {
         io::ErrorKind::PermissionDenied => ClientError::Permission(socket.to_owned()),
@@ -73,7 +73,7 @@ pub fn ask(socket: &Path, request: &Request) -> Result<Answer, ClientError> {
     serde_json::from_slice(&line).map_err(wrong)
 }
 
-/// One line there, one line back.
+/// Sends one line and reads one back.
 fn exchange(mut stream: &UnixStream, request: &Request) -> io::Result<Vec<u8>> {
     stream.set_read_timeout(Some(SILENCE_MAX))?;
     stream.set_write_timeout(Some(SILENCE_MAX))?;
@@ -84,6 +84,6 @@ fn exchange(mut stream: &UnixStream, request: &Request) -> io::Result<Vec<u8>> {
     BufReader::new(stream).take(ANSWER_BYTES_MAX).read_until(b'\n', &mut line)?;
     match line.last() {
         Some(b'\n') => Ok(line),
-        _ => Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the answer has no end")),
+        _ => Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the answer has no line end")),
     }
 }

@@ -1,6 +1,6 @@
 //! `GET /v1/events`: the status at each change, as server-sent events.
 
-use super::desk::{Desk, STREAMS_MAX};
+use super::app_state::{AppState, STREAMS_MAX};
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::http::header::{CACHE_CONTROL, HeaderName, RETRY_AFTER};
@@ -10,19 +10,19 @@ use futures_util::stream::{Stream, unfold};
 use std::convert::Infallible;
 use std::time::Duration;
 
-/// A comment after so much silence finds connections that are gone.
+/// A comment is sent after this much silence, to find connections that are gone.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
 /// How long a browser waits before it connects again.
 const RETRY: Duration = Duration::from_secs(2);
 
-/// The events, for as many as may listen at the same time.
-pub(super) async fn events(State(desk): State<Desk>) -> Response {
-    let Ok(place) = desk.streams.clone().try_acquire_owned() else {
+/// The event stream, for a limited number of listeners.
+pub(super) async fn events(State(state): State<AppState>) -> Response {
+    let Ok(place) = state.streams.clone().try_acquire_owned() else {
         let message = format!("{STREAMS_MAX} are watching already; close a page, try again\n");
         let retry = [(RETRY_AFTER, "10")];
         return (StatusCode::SERVICE_UNAVAILABLE, retry, message).into_response();
     };
-    let changes = changes(desk);
+    let changes = changes(state);
     // The place is free again when the stream goes.
     let stream = unfold((Box::pin(changes), place), |(mut changes, place)| async move {
         let event = futures_util::StreamExt::next(&mut changes).await?;
@@ -35,14 +35,14 @@ pub(super) async fn events(State(desk): State<Desk>) -> Response {
     (headers, Sse::new(stream).keep_alive(keep_alive)).into_response()
 }
 
-/// The status now and at each change. Who is slow misses some, and never holds any up.
-fn changes(desk: Desk) -> impl Stream<Item = Result<Event, Infallible>> {
-    let mut status = desk.status.clone();
+/// The status now and at each change. Slow readers miss some, and never delay the others.
+fn changes(state: AppState) -> impl Stream<Item = Result<Event, Infallible>> {
+    let mut status = state.status.clone();
     status.mark_changed();
-    unfold((status, desk), |(mut status, desk)| async move {
+    unfold((status, state), |(mut status, state)| async move {
         status.changed().await.ok()?;
         status.borrow_and_update();
-        let event = Event::default().retry(RETRY).data(desk.last_json());
-        Some((Ok(event), (status, desk)))
+        let event = Event::default().retry(RETRY).data(state.last_json());
+        Some((Ok(event), (status, state)))
     })
 }

@@ -1,4 +1,4 @@
-//! What page and metrics refuse, and the headers of everything they say.
+//! Requests that page and metrics refuse, and the headers of all responses.
 //!
 //! A page from elsewhere may make a browser ask an address on this host under a name of its own
 //! (DNS rebinding) and read the answer. The name is then in the `Host` header: only known names
@@ -48,7 +48,7 @@ async fn guard(State(host_names): State<Arc<[String]>>, request: Request, next: 
     for (name, value) in HEADERS {
         response.headers_mut().insert(name, value);
     }
-    // What does not say otherwise changes from one moment to the next.
+    // Responses change from one moment to the next unless they say otherwise.
     let no_store = HeaderValue::from_static("no-store");
     response.headers_mut().entry(header::CACHE_CONTROL).or_insert(no_store);
     response

@@ -1,8 +1,8 @@
 //! Page and metrics over HTTP/1.
 
-use super::desk::Desk;
-use super::patience::Patient;
+use super::app_state::AppState;
 use super::socket::ACCEPT_REST;
+use super::write_timeout::WriteTimeout;
 use super::{ServiceError, events, guard, metrics, page};
 use axum::Router;
 use axum::extract::State;
@@ -38,33 +38,38 @@ pub(super) async fn listen(address: SocketAddr) -> Result<(TcpListener, SocketAd
     Ok((listener, address))
 }
 
-/// All there is to ask for.
-pub(super) fn router(desk: &Desk, host_names: &[String]) -> Router {
+/// The routes.
+pub(super) fn router(state: &AppState, host_names: &[String]) -> Router {
     let live = Router::new()
         .route("/v1/status", get(status))
         .route("/v1/events", get(events::events))
+        .route("/v1/history", get(history))
         .route("/metrics", get(show_metrics))
-        .with_state(desk.clone());
+        .with_state(state.clone());
     guard::guarded(live.merge(page::router()), host_names)
 }
 
-async fn status(State(desk): State<Desk>) -> Response {
-    ([(CONTENT_TYPE, "application/json")], desk.last_json().to_string()).into_response()
+async fn status(State(state): State<AppState>) -> Response {
+    ([(CONTENT_TYPE, "application/json")], state.last_json().to_string()).into_response()
 }
 
-async fn show_metrics(State(desk): State<Desk>) -> Response {
-    ([(CONTENT_TYPE, metrics::CONTENT_TYPE)], metrics::text(&desk.last())).into_response()
+async fn history(State(state): State<AppState>) -> Response {
+    ([(CONTENT_TYPE, "application/json")], state.history_json()).into_response()
 }
 
-/// Takes connections for ever.
+async fn show_metrics(State(state): State<AppState>) -> Response {
+    ([(CONTENT_TYPE, metrics::CONTENT_TYPE)], metrics::text(&state.last())).into_response()
+}
+
+/// Accepts connections for ever.
 pub(super) async fn serve(listener: TcpListener, router: Router) {
     let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
     let peers = Peers::default();
-    // An error would mean that the semaphore is closed, which nobody does.
+    // An error would mean that the semaphore is closed, which never happens.
     while let Ok(place) = places.clone().acquire_owned().await {
         match listener.accept().await {
             Ok((stream, from)) => {
-                // One that has too many is closed without a word: words would need a place.
+                // Connections beyond the limit are closed silently.
                 if let Some(peer) = peers.enter(from.ip()) {
                     tokio::spawn(connection(stream, router.clone(), (place, peer)));
                 }
@@ -78,7 +83,7 @@ pub(super) async fn serve(listener: TcpListener, router: Router) {
 #[derive(Clone, Debug, Default)]
 struct Peers(Arc<Mutex<BTreeMap<IpAddr, usize>>>);
 
-/// One of them, until it is dropped.
+/// One of these connections, until it is dropped.
 struct Peer {
     peers: Peers,
     address: IpAddr,
@@ -89,7 +94,7 @@ impl Peers {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// One more of this address; `None` where it has as many as it may.
+    /// One more of this address; `None` if it has as many as it may.
     fn enter(&self, address: IpAddr) -> Option<Peer> {
         let mut counts = self.counts();
         let count = counts.entry(address).or_default();
@@ -114,15 +119,15 @@ impl Drop for Peer {
 }
 
 async fn connection(stream: TcpStream, router: Router, place: (OwnedSemaphorePermit, Peer)) {
-    // Events are small and shall not wait for each other; without it they are only late.
+    // Events are small and must not wait for each other; if this fails they are only late.
     let _ = stream.set_nodelay(true);
-    // A browser that leaves in the middle of an answer needs no message.
+    // A browser that leaves in the middle of a response is not worth a message.
     let _ = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(HEAD_WAIT)
         .max_buf_size(HEAD_BYTES_MAX)
         .serve_connection(
-            TokioIo::new(Patient::new(stream, WRITE_WAIT)),
+            TokioIo::new(WriteTimeout::new(stream, WRITE_WAIT)),
             TowerToHyperService::new(router),
         )
         .await;

@@ -1,19 +1,20 @@
-//! What the daemon shows and is told: the status page, metrics, and the control socket.
+//! The daemon's service: the status page, metrics, and the control socket.
 //!
 //! One thread of its own with one small runtime, so that a slow browser never delays a step. What
 //! reads (page, metrics, `status`) is answered from the last [`Status`]; what changes something is
 //! handed to the loop as a [`ServiceRequest`].
 
+mod app_state;
 pub mod client;
-mod desk;
 mod events;
 mod guard;
+mod history;
 mod http;
 mod metrics;
 mod page;
-mod patience;
 mod protocol;
 mod socket;
+mod write_timeout;
 
 pub use metrics::{CONTENT_TYPE as METRICS_CONTENT_TYPE, text as metrics_text};
 pub use protocol::{LINE_BYTES_MAX, read_request};
@@ -29,12 +30,12 @@ use thiserror::Error;
 use tokio::sync::{oneshot, watch};
 use wattio_host::config::PORT;
 
-/// Where the service is to be had.
+/// Where the service listens.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServiceSettings {
     /// Address of page and metrics; port 0 takes any free one. `None`: neither.
     pub listen: Option<SocketAddr>,
-    /// Names that page and metrics may be asked for under, besides `localhost` and IP addresses.
+    /// Host names under which page and metrics answer, besides `localhost` and IP addresses.
     pub host_names: Vec<String>,
     /// The control socket. `None`: no control.
     pub socket: Option<PathBuf>,
@@ -53,12 +54,12 @@ impl Default for ServiceSettings {
     }
 }
 
-/// What an operator wants of the loop.
+/// An operator's request to the loop.
 #[derive(Debug)]
 pub struct ServiceRequest {
     /// The request; never [`Request::Status`].
     pub request: Request,
-    /// Where the answer goes; who asked may have left.
+    /// Where the answer goes; the client may have left.
     pub reply: oneshot::Sender<Answer>,
 }
 
@@ -70,16 +71,16 @@ pub enum ServiceError {
         "cannot listen on {address}: {error}; choose another service.listen, or \"off\" to have no page"
     )]
     Listen {
-        /// What was wanted.
+        /// The address asked for.
         address: SocketAddr,
-        /// What the system says.
+        /// The operating system's error.
         error: std::io::Error,
     },
-    /// Somebody answers on the control socket.
+    /// Another daemon answers on the control socket.
     #[error("another wattiod answers on {}; stop it, or choose another socket", .0.display())]
     Answered(PathBuf),
     /// Something else has the socket's name.
-    #[error("{} is no socket and stays; choose another path for the control socket", .0.display())]
+    #[error("{} is not a socket and is left alone; choose another path for the control socket", .0.display())]
     NoSocket(PathBuf),
     /// The control socket.
     #[error("cannot {what} the control socket {}: {error}", path.display())]
@@ -88,7 +89,7 @@ pub enum ServiceError {
         what: &'static str,
         /// The socket.
         path: PathBuf,
-        /// What the system says.
+        /// The operating system's error.
         error: std::io::Error,
     },
     /// Thread or runtime.
@@ -108,7 +109,7 @@ impl Service {
     /// Opens the sockets and serves from a thread of its own.
     ///
     /// # Errors
-    /// Where a socket cannot be opened; then nothing is left behind.
+    /// When a socket cannot be opened; then nothing is left behind.
     pub fn start(
         settings: ServiceSettings,
         status: watch::Receiver<Arc<Status>>,
@@ -118,7 +119,9 @@ impl Service {
         let (opened, open) = mpsc::sync_channel(1);
         let thread = std::thread::Builder::new()
             .name("wattiod-service".to_owned())
-            .spawn(move || run(&settings, desk::Desk::new(status, requests), stopped, &opened))
+            .spawn(move || {
+                run(&settings, app_state::AppState::new(status, requests), stopped, &opened)
+            })
             .map_err(ServiceError::Thread)?;
         let http_address = open.recv().map_err(|_| {
             ServiceError::Thread(std::io::Error::other("it ended before it was ready"))
@@ -126,7 +129,7 @@ impl Service {
         Ok(Self { http_address, stop: Some(stop), thread: Some(thread) })
     }
 
-    /// Where page and metrics are to be had.
+    /// The address of page and metrics.
     #[must_use]
     pub fn http_address(&self) -> Option<SocketAddr> {
         self.http_address
@@ -137,17 +140,17 @@ impl Drop for Service {
     fn drop(&mut self) {
         drop(self.stop.take());
         if let Some(thread) = self.thread.take() {
-            // A thread that panicked has said so; there is nothing to add while dropping.
+            // A panic of the thread was already reported.
             let _ = thread.join();
         }
     }
 }
 
-/// The thread: opens, says so, serves until told to stop. Dropping the runtime ends every
-/// connection where it stands.
+/// The thread: opens the sockets, reports that, and serves until told to stop. Dropping the runtime
+/// ends every connection.
 fn run(
     settings: &ServiceSettings,
-    desk: desk::Desk,
+    state: app_state::AppState,
     stopped: oneshot::Receiver<()>,
     opened: &mpsc::SyncSender<Result<Option<SocketAddr>, ServiceError>>,
 ) {
@@ -156,31 +159,32 @@ fn run(
         Err(error) => return drop(opened.send(Err(ServiceError::Thread(error)))),
     };
     runtime.block_on(async {
-        let doors = match Doors::open(settings).await {
-            Ok(doors) => doors,
+        let listeners = match Listeners::open(settings).await {
+            Ok(listeners) => listeners,
             Err(error) => return drop(opened.send(Err(error))),
         };
-        let address = doors.page.as_ref().map(|(_, address)| *address);
-        let _door = doors.control.as_ref().map(|control| control.file());
+        let address = listeners.page.as_ref().map(|(_, address)| *address);
+        let _socket_file = listeners.control.as_ref().map(|control| control.file());
         let _ = opened.send(Ok(address));
-        if let Some((listener, _)) = doors.page {
-            tokio::spawn(http::serve(listener, http::router(&desk, &settings.host_names)));
+        tokio::spawn(state.clone().remember());
+        if let Some((listener, _)) = listeners.page {
+            tokio::spawn(http::serve(listener, http::router(&state, &settings.host_names)));
         }
-        if let Some(control) = doors.control {
-            tokio::spawn(control.serve(desk));
+        if let Some(control) = listeners.control {
+            tokio::spawn(control.serve(state));
         }
-        // An error is the sender dropped: that is how it is told.
+        // An error means that the sender was dropped, which is the signal to stop.
         let _ = stopped.await;
     });
 }
 
-/// What is open.
-struct Doors {
+/// The open sockets.
+struct Listeners {
     page: Option<(tokio::net::TcpListener, SocketAddr)>,
     control: Option<socket::ControlSocket>,
 }
 
-impl Doors {
+impl Listeners {
     async fn open(settings: &ServiceSettings) -> Result<Self, ServiceError> {
         let page = match settings.listen {
             Some(address) => Some(http::listen(address).await?),
@@ -194,7 +198,7 @@ impl Doors {
     }
 }
 
-/// A failure around the control socket.
+/// A failure with the control socket.
 fn socket_error(what: &'static str, path: &Path) -> impl FnOnce(std::io::Error) -> ServiceError {
     let path = path.to_owned();
     move |error| ServiceError::Socket { what, path, error }

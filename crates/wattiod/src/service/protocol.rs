@@ -5,7 +5,7 @@ use crate::control::Request;
 /// The most bytes of a request, without its line end.
 pub const LINE_BYTES_MAX: usize = 4096;
 
-/// What may be asked, for messages.
+/// The requests there are, for messages.
 const ALLOWED: &str = r#"allowed is one JSON object a line: {"op":"status"}, {"op":"set_tolerance","tolerance":0.1}, {"op":"pause"} or {"op":"resume"}"#;
 
 /// The request on a line.

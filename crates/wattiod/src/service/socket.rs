@@ -1,6 +1,6 @@
-//! The control socket: mode 0660, one JSON object a line, several requests a connection.
+//! The control socket: mode 0660, one JSON object per line, several requests per connection.
 
-use super::desk::{Desk, refused};
+use super::app_state::{AppState, refused};
 use super::protocol::{LINE_BYTES_MAX, read_request, too_long};
 use super::{ServiceError, socket_error};
 use crate::control::Answer;
@@ -17,11 +17,11 @@ use tokio::time::timeout;
 
 /// How many may be connected.
 const CONNECTIONS_MAX: usize = 16;
-/// How long a connection may say nothing, or take to send a line or to read an answer.
+/// How long a connection may be idle, or take to send a line or to read an answer.
 const IDLE_MAX: Duration = Duration::from_secs(60);
-/// How long a daemon may take to take a connection before it counts as hanging, but alive.
+/// How long a daemon may take to accept a connection before it counts as alive but hanging.
 const PROBE_WAIT: Duration = Duration::from_secs(1);
-/// Rest after the system could not take a connection (no descriptors left).
+/// Pause after a connection could not be accepted (no descriptors left).
 pub(super) const ACCEPT_REST: Duration = Duration::from_secs(1);
 const MODE: u32 = 0o660;
 const BACKLOG: u32 = 32;
@@ -32,14 +32,14 @@ pub(super) struct ControlSocket {
     path: PathBuf,
 }
 
-/// Removes the socket's file when dropped, unless somebody put another one in its place.
+/// Removes the socket's file when dropped, unless it was replaced.
 pub(super) struct SocketFile {
     path: PathBuf,
     identity: Option<(u64, u64)>,
 }
 
 impl ControlSocket {
-    /// Makes the socket; one that a daemon left behind when it died is replaced.
+    /// Creates the socket, replacing one that a dead daemon left behind.
     pub async fn open(path: &Path, group: Option<u32>) -> Result<Self, ServiceError> {
         make_room(path).await?;
         let socket = UnixSocket::new_stream().map_err(socket_error("make", path))?;
@@ -61,19 +61,19 @@ impl ControlSocket {
         SocketFile { identity: identity(&self.path), path: self.path.clone() }
     }
 
-    /// Takes connections for ever.
-    pub async fn serve(self, desk: Desk) {
+    /// Accepts connections for ever.
+    pub async fn serve(self, state: AppState) {
         let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
         loop {
             let Ok((stream, _)) = self.listener.accept().await else {
                 tokio::time::sleep(ACCEPT_REST).await;
                 continue;
             };
-            let (desk, place) = (desk.clone(), places.clone().try_acquire_owned());
+            let (state, place) = (state.clone(), places.clone().try_acquire_owned());
             match place {
                 Ok(place) => drop(tokio::spawn(async move {
-                    // Who leaves in the middle of an answer needs no message.
-                    let _ = converse(stream, &desk).await;
+                    // A client that leaves in the middle of an answer is not worth a message.
+                    let _ = converse(stream, &state).await;
                     drop(place);
                 })),
                 Err(_) => turn_away(&stream),
@@ -95,7 +95,7 @@ fn identity(path: &Path) -> Option<(u64, u64)> {
     std::fs::symlink_metadata(path).ok().map(|file| (file.dev(), file.ino()))
 }
 
-/// Removes what a dead daemon left; a living one keeps its socket.
+/// Removes the socket of a dead daemon, never that of a live one.
 async fn make_room(path: &Path) -> Result<(), ServiceError> {
     match std::fs::symlink_metadata(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
@@ -124,14 +124,14 @@ fn restrict(path: &Path, group: Option<u32>) -> Result<(), ServiceError> {
     std::fs::set_permissions(path, mode).map_err(socket_error("restrict", path))
 }
 
-/// Tells one too many so; without waiting, since whoever it is does not get a task.
+/// Tells a client beyond the limit so, without waiting, as it gets no task.
 fn turn_away(stream: &UnixStream) {
     let answer = refused(&format!("{CONNECTIONS_MAX} are connected already; try again later"));
     let _ = stream.try_write(line_of(&answer).as_bytes());
 }
 
 /// Answers line by line until the other side leaves, is silent, or sends a line without end.
-async fn converse(mut stream: UnixStream, desk: &Desk) -> io::Result<()> {
+async fn converse(mut stream: UnixStream, state: &AppState) -> io::Result<()> {
     let (read, mut write) = stream.split();
     let mut lines = BufReader::with_capacity(512, read);
     let mut line = Vec::new();
@@ -140,7 +140,7 @@ async fn converse(mut stream: UnixStream, desk: &Desk) -> io::Result<()> {
             return send(&mut write, &refused(&too_long())).await;
         }
         let answer = match read_request(&line) {
-            Ok(request) => desk.answer(request).await,
+            Ok(request) => state.answer(request).await,
             Err(message) => refused(&message),
         };
         send(&mut write, &answer).await?;
@@ -151,7 +151,7 @@ async fn converse(mut stream: UnixStream, desk: &Desk) -> io::Result<()> {
 /// Reads one line without its end, or one byte more than a line may have. False: no more lines.
 async fn read_line(lines: &mut BufReader<ReadHalf<'_>>, line: &mut Vec<u8>) -> io::Result<bool> {
     line.clear();
-    // The byte more is the line end, or what makes the line too long.
+    // The extra byte is the line end, or makes the line too long.
     let bytes_max = LINE_BYTES_MAX as u64 + 1;
     let read = lines.take(bytes_max).read_until(b'\n', line).await?;
     if line.last() == Some(&b'\n') {
@@ -165,7 +165,7 @@ async fn send(write: &mut WriteHalf<'_>, answer: &Answer) -> io::Result<()> {
 }
 
 fn line_of(answer: &Answer) -> String {
-    // Numbers, text and lists: serde_json has no reason to fail.
+    // Numbers, text and lists: serde_json cannot fail.
     let mut line = serde_json::to_string(answer).unwrap_or_default();
     line.push('\n');
     line

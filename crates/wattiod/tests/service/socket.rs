@@ -172,7 +172,7 @@ fn what_is_no_socket_is_left_alone() {
     let path = folder.path().join("wattiod.sock");
     std::fs::write(&path, "mine").unwrap();
     let error = Running::try_start(only_socket(&path)).err().unwrap();
-    assert!(error.to_string().contains("is no socket and stays"), "{error}");
+    assert!(error.to_string().contains("is not a socket and is left alone"), "{error}");
     assert_eq!(std::fs::read_to_string(&path).unwrap(), "mine");
 }
 

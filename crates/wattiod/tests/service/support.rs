@@ -9,7 +9,8 @@ use tokio::sync::watch;
 use wattio_governor::Severity;
 use wattiod::service::{Service, ServiceError, ServiceRequest, ServiceSettings};
 use wattiod::status::{
-    Counts, EventStatus, GroupStatus, LatencyStatus, OwnCost, PowerStatus, ShadowStatus, Status,
+    Counts, EventStatus, GroupStatus, LatencyStatus, OverheadStatus, PowerStatus, ShadowStatus,
+    Status,
 };
 
 /// No test waits longer for what must come.
@@ -154,7 +155,7 @@ pub fn full_status() -> Status {
         }),
         compared: None,
         counts: counts(),
-        own: OwnCost { cpu_s: 1.25, resident_bytes: 8_000_000, step_us_mean: Some(32.0) },
+        own: OverheadStatus { cpu_s: 1.25, resident_bytes: 8_000_000, step_us_mean: Some(32.0) },
         events: vec![EventStatus {
             utc_ns: 1_769_999_990_000_000_000,
             severity: Severity::Warning,
@@ -168,6 +169,7 @@ fn latency() -> LatencyStatus {
         source: "prometheus".to_owned(),
         requests_per_s: Some(4000.0),
         latency_us_mean: Some(312.5),
+        latency_us_seen: Some(312.5),
         latency_us_p99: Some(2000.0),
         sample_age_s: 0.25,
         baseline_us: Some(250.0),

@@ -9,6 +9,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from wattio import shipped
 from wattio.errors import InputError
 from wattio.files.document import Document
 from wattio.kinds.fleet import members
@@ -253,7 +254,7 @@ class _Drawer:
         return found
 
     def _located(self, path: str) -> Path:
-        return (self.source.path.resolve().parent / path).resolve()
+        return shipped.located(path, self.source.path.resolve().parent).resolve()
 
 
 def _is_trace(path: Path) -> bool:

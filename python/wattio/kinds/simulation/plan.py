@@ -9,6 +9,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from wattio import shipped
 from wattio.errors import InputError
 from wattio.files.document import Document, nearest
 from wattio.kinds.common import PolicyEntry
@@ -265,7 +266,7 @@ def _absolute(base: Path, entry: LoadEntry, server: str) -> dict[str, Any]:
 
 
 def _located(base: Path, path: str) -> str:
-    return str((base / path).resolve())
+    return str(shipped.located(path, base).resolve())
 
 
 def _filedigest(path: Path) -> str:

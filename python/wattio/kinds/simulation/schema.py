@@ -24,8 +24,8 @@ A simulation study has named loads, policies and, where wanted, sweeps of one se
     values = [0.05, 0.1, 0.4]
     loads = ["day"]
 
-Paths are relative to the file. The policy `native` is the reference of every comparison and is
-added where the file does not name it.
+Paths are relative to the file; `trace = "pgbench"` is the trace that comes with wattio. The policy
+`native` is the reference of every comparison and is added where the file does not name it.
 """
 
 from __future__ import annotations

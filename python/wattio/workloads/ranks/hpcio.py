@@ -27,11 +27,11 @@ from wattio.errors import InputError
 from wattio.hpcio import DumpFailed
 from wattio.hpcio.account import Account
 from wattio.hpcio.session import Session
-from wattio.miniapp import checks, running
+from wattio.miniapp import checks, loop
 from wattio.miniapp.checks import Sums
 from wattio.miniapp.domain import Arrangement
+from wattio.miniapp.loop import Plan, Times
 from wattio.miniapp.model import Model
-from wattio.miniapp.running import Plan, Times
 from wattio.workloads import slow_cores
 from wattio.workloads.ranks import HPCIO_PROGRESS, HPCIO_REFUSED, HPCIO_REPORT, VERSION, boot
 from wattio.workloads.ranks.team import end_with
@@ -68,7 +68,7 @@ class _Progress:
             sys.stdout.flush()
 
 
-class _Going:
+class _TolerantSession:
     """A session whose failed dumps do not end the simulation: the account tells of them."""
 
     def __init__(self, session: Session) -> None:
@@ -102,13 +102,13 @@ def _compute(session: Session, plan: Plan) -> tuple[Account, _Course | None]:
     # Of our own, as the session's ends with it.
     comm = session.compute_comm.Dup()
     assert isinstance(comm, MPI.Intracomm)
-    model, arrangement = running.prepare(plan, comm)
+    model, arrangement = loop.prepare(plan, comm)
     before = _sums(comm, model)
     comm.Barrier()
     cpu_s, start = _cpu_s(), clock.now()
-    times = running.run(model, plan, _Going(session), _Progress(comm.rank == 0))
+    times = loop.run(model, plan, _TolerantSession(session), _Progress(comm.rank == 0))
     computed = clock.now()
-    account = _Going(session).close()
+    account = _TolerantSession(session).close()
     cpu_s, end = _cpu_s() - cpu_s, clock.now()
     after = _sums(comm, model)
     parts = comm.gather((times, cpu_s))
@@ -196,7 +196,7 @@ def _main() -> None:
             sys.stdout.write(json.dumps({HPCIO_REFUSED: str(error)}) + "\n")
         return
     if session.is_writer:
-        _Going(session).close()
+        _TolerantSession(session).close()
         return
     account, course = _compute(session, plan)
     if course is not None:

@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 from mpi4py import MPI
 
-from wattio.workloads.ranks.pattern import Pattern, Wrong
+from wattio.workloads.ranks.pattern import DataMismatch, Pattern
 from wattio.workloads.ranks.team import Failed, Tally, Team, run
 
 WRITE = "write"
@@ -129,7 +129,7 @@ def _move(team: Team, pattern: Pattern, tally: Tally) -> None:
 def _verify(pattern: Pattern, number: int, offset: int, owner: int) -> None:
     try:
         pattern.verify(number, offset)
-    except Wrong as error:
+    except DataMismatch as error:
         raise Failed(f"wrong data in the part of rank {owner} {error}") from error
 
 

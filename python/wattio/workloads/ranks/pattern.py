@@ -19,7 +19,7 @@ _FILE_SHIFT = 44
 """A file's number stands above the 44 bits that number its sectors."""
 
 
-class Wrong(Exception):  # noqa: N818 (what was found, not a fault of ours)
+class DataMismatch(Exception):  # noqa: N818 (what was found, not a fault of ours)
     """What was read is not what was written."""
 
 
@@ -50,7 +50,7 @@ class Pattern:
         return memoryview(self._memory[1])
 
     def verify(self, file: int, offset: int) -> None:
-        """Compare what was read into the buffer. Raises Wrong, which names the first wrong byte."""
+        """Compare what was read into the buffer. Raises DataMismatch: the first wrong byte."""
         self.right(file, offset)
         if np.array_equal(self._read, self._right):
             return
@@ -58,4 +58,4 @@ class Pattern:
         read, right = (
             part[first : first + _WORD_BYTES].hex() for part in (self._memory[1], self._memory[0])
         )
-        raise Wrong(f"at byte {offset + first}: {read} was read, {right} had been written")
+        raise DataMismatch(f"at byte {offset + first}: {read} was read, {right} had been written")

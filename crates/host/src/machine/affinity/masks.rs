@@ -1,17 +1,17 @@
-//! The masks of the threads of a process, as a value: read, written, and told apart.
+//! The masks of the threads of a process, as a value: read, written and compared.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::str::FromStr;
 use wattio_governor::Cpus;
 
-/// A thread, named for good: its number and its start in ticks since boot.
+/// A thread, identified for good: its number and its start in ticks since boot.
 pub type ThreadId = (u32, u64);
 
 /// The masks of the threads of a process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Masks {
-    /// The mask of the main thread and of all that are not named.
+    /// The mask of the main thread and of all that are not listed.
     pub default: Cpus,
     /// The masks of threads that differ.
     pub threads: BTreeMap<ThreadId, Cpus>,
@@ -109,7 +109,7 @@ impl FromStr for Masks {
         let default = list(parts.next().unwrap_or_default())?;
         let mut threads = BTreeMap::new();
         for part in parts {
-            let bad = || format!("{part:?} is no thread's mask such as \"1240@5680=0-3\"");
+            let bad = || format!("{part:?} is not a thread's mask such as \"1240@5680=0-3\"");
             let (name, mask) = part.split_once('=').ok_or_else(bad)?;
             threads.insert(numbered(name).ok_or_else(bad)?, list(mask)?);
         }

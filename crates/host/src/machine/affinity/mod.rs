@@ -1,4 +1,4 @@
-//! `affinity:1234@5678`: on which processors the threads of a process may run.
+//! `affinity:1234@5678`: the processors on which the threads of a process may run.
 //!
 //! The number after `@` is the start of process 1234 in ticks since boot: another process that is
 //! given the same number later is not touched. The value is the mask of the main thread, and of
@@ -24,18 +24,19 @@ mod tasks;
 
 pub use masks::{Masks, ThreadId};
 
-use super::{Trouble, quoted};
+use super::error::AccessError;
+use super::shell::quoted;
 use crate::processes::ProcessId;
 use crate::{Root, processes};
 use masks::numbered;
 use std::collections::{BTreeMap, BTreeSet};
-use tasks::{Here, Tasks, listed};
+use tasks::{LinuxTasks, Tasks, listed};
 use wattio_governor::{Address, Cpus};
 
-/// How often the threads are listed again to catch those that were born meanwhile.
+/// How often the threads are listed again to catch new ones.
 const PASSES_MAX: usize = 16;
 
-/// Where the masks of a process or thread are.
+/// A process or thread, and its masks.
 #[must_use]
 pub fn address(id: &ProcessId) -> Address {
     let thread = id.thread.map_or_else(String::new, |thread| format!("/{thread}"));
@@ -52,13 +53,13 @@ fn parse_place(place: &str) -> Option<ProcessId> {
     Some(ProcessId { pid: pid.parse().ok()?, thread: Some(thread), start })
 }
 
-/// The process or thread, if it still is the one that was meant.
-fn find(root: &Root, place: &str) -> Result<ProcessId, Trouble> {
+/// The process or thread, if it is still the one that was meant.
+fn find(root: &Root, place: &str) -> Result<ProcessId, AccessError> {
     if root.folder() != std::path::Path::new("/") {
-        return Err(Trouble::refused("affinity is of running processes: the root must be /"));
+        return Err(AccessError::refused("affinity needs running processes: the root must be /"));
     }
     let id = parse_place(place).ok_or_else(|| {
-        Trouble::refused(format!("{place:?} is no process such as \"1234@5678\""))
+        AccessError::refused(format!("{place:?} is not a process such as \"1234@5678\""))
     })?;
     let stat = match id.thread {
         None => processes::process_stat(root, id.pid),
@@ -66,29 +67,29 @@ fn find(root: &Root, place: &str) -> Result<ProcessId, Trouble> {
     };
     match stat {
         Some(stat) if stat.start == id.start && !stat.ended => Ok(id),
-        _ => Err(Trouble::Gone),
+        _ => Err(AccessError::Gone),
     }
 }
 
 /// Whether the process or thread ended.
 pub(super) fn is_gone(root: &Root, place: &str) -> bool {
-    find(root, place) == Err(Trouble::Gone)
+    find(root, place) == Err(AccessError::Gone)
 }
 
 /// The masks as they are.
-pub(super) fn read(root: &Root, place: &str) -> Result<String, Trouble> {
-    let masks = masks_of(&Here(root), &find(root, place)?)?;
+pub(super) fn read(root: &Root, place: &str) -> Result<String, AccessError> {
+    let masks = masks_of(&LinuxTasks(root), &find(root, place)?)?;
     Ok(masks.to_string())
 }
 
 /// Gives the threads other masks. Threads that ended meanwhile are passed over.
-pub(super) fn write(root: &Root, place: &str, value: &str) -> Result<(), Trouble> {
+pub(super) fn write(root: &Root, place: &str, value: &str) -> Result<(), AccessError> {
     let id = find(root, place)?;
-    give(&Here(root), &id, value.parse().map_err(Trouble::refused)?)
+    give(&LinuxTasks(root), &id, value.parse().map_err(AccessError::refused)?)
 }
 
 /// The value that puts back what is ours of the masks that were found, see
-/// [`wattio_governor::Look::put_back`].
+/// [`wattio_governor::MachineView::put_back`].
 pub(super) fn put_back(
     root: &Root,
     place: &str,
@@ -97,21 +98,21 @@ pub(super) fn put_back(
     found: &str,
 ) -> String {
     match parse_place(place) {
-        Some(id) => back(&Here(root), &id, original, marks, found),
+        Some(id) => back(&LinuxTasks(root), &id, original, marks, found),
         None => original.to_owned(),
     }
 }
 
 /// The masks of a process's threads, or of one.
-fn masks_of(tasks: &impl Tasks, id: &ProcessId) -> Result<Masks, Trouble> {
-    let first = tasks.mask_of(id.thread.unwrap_or(id.pid))?.ok_or(Trouble::Gone)?;
+fn masks_of(tasks: &impl Tasks, id: &ProcessId) -> Result<Masks, AccessError> {
+    let first = tasks.mask_of(id.thread.unwrap_or(id.pid))?.ok_or(AccessError::Gone)?;
     let mut masks = Masks { default: listed(&first), threads: BTreeMap::new() };
     if id.thread.is_some() {
         return Ok(masks);
     }
     for thread in tasks.threads(id.pid) {
         let Some(mask) = tasks.mask_of(thread)? else { continue };
-        // Most of some hundred threads have the same: only the others are looked at closely.
+        // Most of several hundred threads have the same one: only the others are looked at closely.
         if mask != first
             && let Some(start) = tasks.start_of(id.pid, thread)
         {
@@ -121,10 +122,14 @@ fn masks_of(tasks: &impl Tasks, id: &ProcessId) -> Result<Masks, Trouble> {
     Ok(masks)
 }
 
-fn give(tasks: &impl Tasks, id: &ProcessId, masks: Masks) -> Result<(), Trouble> {
+fn give(tasks: &impl Tasks, id: &ProcessId, masks: Masks) -> Result<(), AccessError> {
     let masks = freed(tasks, id.pid, masks);
     if let Some(thread) = id.thread {
-        return if tasks.confine(thread, &masks.default)? { Ok(()) } else { Err(Trouble::Gone) };
+        return if tasks.confine(thread, &masks.default)? {
+            Ok(())
+        } else {
+            Err(AccessError::Gone)
+        };
     }
     let named: BTreeMap<u32, (u64, &Cpus)> =
         masks.threads.iter().map(|(&(number, start), mask)| (number, (start, mask))).collect();
@@ -141,14 +146,14 @@ fn give(tasks: &impl Tasks, id: &ProcessId, masks: Masks) -> Result<(), Trouble>
                 .get(&thread)
                 .filter(|(start, _)| tasks.start_of(id.pid, thread) == Some(*start));
             let mask = own.map_or(&masks.default, |(_, mask)| mask);
-            // One thread that cannot be moved shall not keep the others from being restored.
-            if let Err(trouble) = tasks.confine(thread, mask) {
-                first_error.get_or_insert(trouble);
+            // One thread that cannot be moved must not keep the others from being restored.
+            if let Err(problem) = tasks.confine(thread, mask) {
+                first_error.get_or_insert(problem);
             }
             done.insert(thread);
         }
     }
-    if done.is_empty() { Err(Trouble::Gone) } else { first_error.map_or(Ok(()), Err) }
+    if done.is_empty() { Err(AccessError::Gone) } else { first_error.map_or(Ok(()), Err) }
 }
 
 /// The masks, with "all processors" for what the process's control group has.
@@ -173,12 +178,12 @@ fn back(
         return original.to_owned();
     };
     if marks.is_empty() {
-        // Nothing was written here: what differs is a side effect, or somebody's own doing.
+        // Nothing was written here: any difference is a side effect, or somebody else's.
         return if now.agrees(&old) { found.to_owned() } else { original.to_owned() };
     }
     let everything = tasks.everything(id.pid);
     let written = marks.iter().filter_map(|mark| mark.parse::<Cpus>().ok());
-    // A mask reads as what of it the group has, and is on.
+    // A mask reads as its part that is in the group and online.
     let seen = |mask: Cpus| {
         let narrowed = everything.as_ref().map(|everything| mask.and(everything));
         [Some(mask), narrowed.filter(|mask| !mask.is_empty())]
@@ -189,7 +194,8 @@ fn back(
     target.to_string()
 }
 
-/// What tells a value that was written from the one before, see [`wattio_governor::Look::marks`].
+/// The marks that tell a written value from the one before, see
+/// [`wattio_governor::MachineView::marks`].
 pub(super) fn marks(original: &str, value: &str) -> BTreeSet<String> {
     let (Ok(original), Ok(value)) = (original.parse::<Masks>(), value.parse::<Masks>()) else {
         return BTreeSet::new();
@@ -206,7 +212,7 @@ pub(super) fn same(one: &str, other: &str) -> bool {
 }
 
 /// The command that puts the masks back.
-pub(super) fn mend(place: &str, value: &str) -> String {
+pub(super) fn restore_command(place: &str, value: &str) -> String {
     let (Some(id), Ok(masks)) = (parse_place(place), value.parse::<Masks>()) else {
         return format!("# put {} back for process {place}", quoted(value));
     };
@@ -219,7 +225,5 @@ pub(super) fn mend(place: &str, value: &str) -> String {
     std::iter::once(first).chain(others).collect::<Vec<_>>().join("; ")
 }
 
-#[cfg(test)]
-mod kills;
 #[cfg(test)]
 mod tests;

@@ -1,3 +1,5 @@
+mod kills;
+
 use super::*;
 use proptest::prelude::*;
 
@@ -26,22 +28,22 @@ fn a_thread_that_came_or_went_does_not_make_a_difference() {
 
 #[test]
 fn the_kernels_answers_become_the_command_that_mends() {
-    assert_eq!(mend("12@5", "0-3;14@6=0"), "taskset -apc 0-3 12; taskset -pc 0 14");
-    assert_eq!(mend("12/14@6", "0-3"), "taskset -pc 0-3 14");
+    assert_eq!(restore_command("12@5", "0-3;14@6=0"), "taskset -apc 0-3 12; taskset -pc 0 14");
+    assert_eq!(restore_command("12/14@6", "0-3"), "taskset -pc 0-3 14");
 }
 
 #[test]
 fn another_process_of_the_same_number_is_not_touched() {
     let me = std::process::id();
-    assert_eq!(read(&Root::default(), &format!("{me}@1")), Err(Trouble::Gone));
-    assert_eq!(write(&Root::default(), &format!("{me}@1"), "0"), Err(Trouble::Gone));
+    assert_eq!(read(&Root::default(), &format!("{me}@1")), Err(AccessError::Gone));
+    assert_eq!(write(&Root::default(), &format!("{me}@1"), "0"), Err(AccessError::Gone));
 }
 
 #[test]
 fn a_folder_that_is_shaped_like_a_host_has_no_processes() {
     let folder = tempfile::tempdir().unwrap();
     let answer = write(&Root::new(folder.path()), "1@1", "0");
-    assert!(matches!(answer, Err(Trouble::Refused(..))));
+    assert!(matches!(answer, Err(AccessError::Refused(..))));
 }
 
 #[test]
@@ -53,7 +55,7 @@ fn masks_that_became_the_default_are_not_named() {
 proptest! {
     #[test]
     fn no_text_panics(one: String, other in "[0-9,;@=-]{0,40}") {
-        let _ = (same(&one, &other), mend(&other, &one), other.parse::<Masks>(), parse_place(&one));
+        let _ = (same(&one, &other), restore_command(&other, &one), other.parse::<Masks>(), parse_place(&one));
     }
 
     #[test]

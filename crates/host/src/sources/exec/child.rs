@@ -1,4 +1,4 @@
-//! A command that runs as long as it is listened to, and is started again when it ends.
+//! A command that runs as long as somebody reads it, and is restarted when it ends.
 
 use crate::machine::program::ended;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -24,22 +24,22 @@ pub(in crate::sources) struct BackOff {
     pub most: Duration,
 }
 
-/// What came from the command.
+/// Output of the command.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Heard {
+pub(super) enum Output {
     /// A line that is text.
     Line(String),
-    /// The command or its line is in trouble.
-    Trouble(String),
+    /// The command failed, or printed something that is not a line of text.
+    Failure(String),
 }
 
-/// Runs the command again and again until the other end of `stopped` is dropped. `hear` says
-/// whether what it heard made sense; the wait is short again after that.
+/// Runs the command again and again until the other end of `stopped` is dropped. `handle` returns
+/// whether the output made sense, which resets the back-off.
 pub(super) fn listen(
     mut command: Command,
     back_off: BackOff,
     stopped: &UnixStream,
-    mut hear: impl FnMut(Heard) -> bool,
+    mut handle: impl FnMut(Output) -> bool,
 ) {
     let mut wait = back_off.first;
     loop {
@@ -47,14 +47,14 @@ pub(super) fn listen(
         let ended = match command.stdout(Stdio::piped()).spawn() {
             Ok(child) => {
                 let mut running = Running(child);
-                let ended = running.listen(stopped, |heard| sense |= hear(heard));
+                let ended = running.listen(stopped, |heard| sense |= handle(heard));
                 let Some(ended) = ended else { return };
                 ended
             }
             Err(error) => format!("cannot be started: {error}"),
         };
         wait = if sense { back_off.first } else { wait };
-        hear(Heard::Trouble(format!("{ended}; it is started again in {wait:?}")));
+        handle(Output::Failure(format!("{ended}; it is started again in {wait:?}")));
         if has_stopped(stopped, wait) {
             return;
         }
@@ -62,7 +62,7 @@ pub(super) fn listen(
     }
 }
 
-/// A running command; ended with all that it started when this is dropped.
+/// A running command; killed with everything it started when this is dropped.
 struct Running(Child);
 
 impl Drop for Running {
@@ -77,7 +77,7 @@ impl Drop for Running {
 
 impl Running {
     /// How the command ended; `None` when nobody listens any more.
-    fn listen(&mut self, stopped: &UnixStream, mut hear: impl FnMut(Heard)) -> Option<String> {
+    fn listen(&mut self, stopped: &UnixStream, mut handle: impl FnMut(Output)) -> Option<String> {
         let Some(mut stdout) = self.0.stdout.take() else { return Some("has no output".into()) };
         let mut lines = Lines::default();
         let mut part = [0; 4 << 10];
@@ -87,12 +87,12 @@ impl Running {
             }
             match stdout.read(&mut part) {
                 Ok(0) => break,
-                Ok(count) => lines.take(part.get(..count).unwrap_or_default(), &mut hear),
+                Ok(count) => lines.take(part.get(..count).unwrap_or_default(), &mut handle),
                 Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
                 Err(error) => return Some(format!("cannot be read: {error}")),
             }
         }
-        // It may have closed its output only; then it is of no use any more.
+        // It may only have closed its output; then it is of no use any more.
         let ended = ended(&self.0, ENDING_MAX).unwrap_or(false);
         match self.0.try_wait() {
             Ok(Some(status)) if ended => Some(format!("ended with {status}")),
@@ -131,7 +131,7 @@ struct Lines {
 }
 
 impl Lines {
-    fn take(&mut self, bytes: &[u8], hear: &mut impl FnMut(Heard)) {
+    fn take(&mut self, bytes: &[u8], handle: &mut impl FnMut(Output)) {
         for piece in bytes.split_inclusive(|&byte| byte == b'\n') {
             let (text, ends) = match piece.split_last() {
                 Some((b'\n', text)) => (text, true),
@@ -145,19 +145,19 @@ impl Lines {
                 self.begun.extend_from_slice(text);
             }
             if ends {
-                hear(self.end());
+                handle(self.end());
             }
         }
     }
 
-    fn end(&mut self) -> Heard {
+    fn end(&mut self) -> Output {
         let bytes = std::mem::take(&mut self.begun);
         if std::mem::take(&mut self.too_long) {
-            return Heard::Trouble(format!("a line is longer than {LINE_BYTES_MAX} bytes"));
+            return Output::Failure(format!("a line is longer than {LINE_BYTES_MAX} bytes"));
         }
         match String::from_utf8(bytes) {
-            Ok(line) => Heard::Line(line),
-            Err(_) => Heard::Trouble("a line is not UTF-8".to_owned()),
+            Ok(line) => Output::Line(line),
+            Err(_) => Output::Failure("a line is not UTF-8".to_owned()),
         }
     }
 }
@@ -167,7 +167,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn lines(parts: &[&[u8]]) -> Vec<Heard> {
+    fn lines(parts: &[&[u8]]) -> Vec<Output> {
         let (mut lines, mut heard) = (Lines::default(), Vec::new());
         for part in parts {
             lines.take(part, &mut |line| heard.push(line));
@@ -177,13 +177,13 @@ mod tests {
 
     #[test]
     fn lines_are_found_in_any_parts() {
-        let line = |text: &str| Heard::Line(text.to_owned());
+        let line = |text: &str| Output::Line(text.to_owned());
         assert_eq!(lines(&[b"a", b"b\nc\n\nd"]), [line("ab"), line("c"), line("")]);
         let long = vec![b'x'; LINE_BYTES_MAX];
         let heard = lines(&[&long, b"y", b"z\nnext\n\xff\n"]);
-        assert!(matches!(&heard[0], Heard::Trouble(why) if why.contains("longer")));
+        assert!(matches!(&heard[0], Output::Failure(why) if why.contains("longer")));
         assert_eq!(heard[1], line("next"));
-        assert!(matches!(&heard[2], Heard::Trouble(why) if why.contains("UTF-8")));
+        assert!(matches!(&heard[2], Output::Failure(why) if why.contains("UTF-8")));
     }
 
     proptest! {

@@ -5,7 +5,7 @@ use wattio_governor::{GroupUse, LatencySample};
 use wattio_law::{InFlight, LatencyHistogram};
 use wattio_units::Seconds;
 
-/// What a command says of the time since its line before. All keys are optional; a latency source
+/// A command's report on the time since its previous line. All keys are optional; a latency source
 /// needs `requests`, a source of utilisation `utilisation`, one of power `power_w`.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -14,7 +14,7 @@ pub struct Line {
     pub requests: Option<u64>,
     /// Requests that arrived.
     pub arrived: Option<u64>,
-    /// Requests under way now.
+    /// Requests in flight now.
     pub in_flight: Option<u64>,
     /// How long the oldest of those has been waiting, in seconds.
     pub oldest_s: Option<f64>,
@@ -25,11 +25,11 @@ pub struct Line {
     /// The share of reads among them, 0 to 1.
     pub read_share: Option<f64>,
     /// Upper edge in microseconds, ascending, and requests above the edge before; the last edge may
-    /// be `null`: no edge.
+    /// be `null` for none.
     pub buckets: Option<Vec<(Option<f64>, u64)>>,
     /// Share of the active cores' time spent for clients, 0 to 1, one entry for each group.
     pub utilisation: Option<Vec<f64>>,
-    /// The same in background work; none where it is left out.
+    /// The same for background work; 0 if left out.
     pub utilisation_background: Option<Vec<f64>>,
     /// Tasks of clients that wait for a core now, one entry for each group.
     pub queued: Option<Vec<u64>>,
@@ -57,7 +57,7 @@ pub fn parse(text: &str) -> Result<Line, String> {
     let shares = shares.into_iter().flatten().flatten().chain(&line.read_share);
     for share in shares {
         if !(0.0..=1.0).contains(share) {
-            return Err(format!("{share} is no share from 0 to 1"));
+            return Err(format!("{share} is not a share from 0 to 1"));
         }
     }
     if line.requests.is_some_and(|requests| requests > 0) && line.latency_us_mean.is_none() {
@@ -73,10 +73,10 @@ pub fn parse(text: &str) -> Result<Line, String> {
 }
 
 impl Line {
-    /// What it says of latency.
+    /// Its latency sample.
     ///
     /// # Errors
-    /// Where it says nothing.
+    /// When it has none.
     pub fn sample(self, at: Seconds) -> Result<LatencySample, String> {
         let requests = self.requests.ok_or("it has no requests")?;
         let some = requests > 0;
@@ -97,10 +97,10 @@ impl Line {
         })
     }
 
-    /// What it says of each group.
+    /// Its utilisation by group.
     ///
     /// # Errors
-    /// Where it says nothing, or does not say it of both kinds of work alike.
+    /// When it has none, or its lists differ in length.
     pub fn uses(self) -> Result<Vec<GroupUse>, String> {
         let clients = self.utilisation.ok_or("it has no utilisation")?;
         let background = self.utilisation_background.unwrap_or_else(|| vec![0.0; clients.len()]);
@@ -153,7 +153,7 @@ mod tests {
             ("{\"latency_us_mean\": -1}", "negative"),
             ("{\"power_w\": -5}", "negative"),
             ("{\"read_share\": 1.5}", "share"),
-            ("{\"utilisation\": [0.5, 40]}", "40 is no share"),
+            ("{\"utilisation\": [0.5, 40]}", "40 is not a share"),
             ("{\"buckets\": [[2, 1], [1, 1]]}", "ascend"),
             ("{\"buckets\": [[null, 1], [1, 1]]}", "ascend"),
             ("12", "invalid type"),

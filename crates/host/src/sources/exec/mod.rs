@@ -11,10 +11,10 @@ mod child;
 pub mod line;
 
 use super::polled::Slot;
-use super::worker::Stopwatch;
 use crate::Root;
+use crate::Stopwatch;
 use crate::machine::command::user;
-use child::{BackOff, Heard, listen};
+use child::{BackOff, Output, listen};
 use rustix::process::getuid;
 use serde::Deserialize;
 use std::os::unix::net::UnixStream;
@@ -70,7 +70,7 @@ impl Config {
     }
 }
 
-/// A thread that listens to the command, and what it heard last.
+/// A thread that reads the command, and what it read last.
 pub(super) struct Listener<T> {
     heard: Arc<Mutex<T>>,
     stop: Option<UnixStream>,
@@ -84,7 +84,7 @@ impl<T> Listener<T> {
 }
 
 impl<T: Default + Send + 'static> Listener<T> {
-    /// `post` puts into the slot what a line says, or what is wrong with it or the command.
+    /// `post` puts a line's content into the slot, or what is wrong with it or the command.
     pub(super) fn start<L: 'static>(
         name: &str,
         command: Command,
@@ -97,21 +97,21 @@ impl<T: Default + Send + 'static> Listener<T> {
         let heard = Arc::new(Mutex::new(T::default()));
         let (slot, source_name) = (Arc::clone(&heard), name.to_owned());
         let mut wrong_lines = 0u64;
-        let hear = move |heard| {
+        let handle = move |heard| {
             let said = match heard {
-                Heard::Line(text) => line::parse(&text).and_then(&mut read).map_err(|why| {
+                Output::Line(text) => line::parse(&text).and_then(&mut read).map_err(|why| {
                     wrong_lines += 1;
                     let text: String = text.chars().take(200).collect();
                     format!("{wrong_lines} lines made no sense so far; {text:?}: {why}")
                 }),
-                Heard::Trouble(why) => Err(why),
+                Output::Failure(why) => Err(why),
             };
             let makes_sense = said.is_ok();
             let said = said.map_err(|why| SourceError::new(&source_name, why));
             post(&mut slot.lock().unwrap_or_else(PoisonError::into_inner), said);
             makes_sense
         };
-        let run = move || listen(command, back_off, &stopped, hear);
+        let run = move || listen(command, back_off, &stopped, handle);
         let thread = Builder::new().name("exec".to_owned()).spawn(run).map_err(failed)?;
         Ok(Self { heard, stop: Some(stop), thread: Some(thread) })
     }
@@ -121,7 +121,7 @@ impl<T> Drop for Listener<T> {
     fn drop(&mut self) {
         self.stop = None;
         if let Some(thread) = self.thread.take() {
-            // A panic of the thread was reported when it happened.
+            // A panic of the thread was already reported.
             let _ = thread.join();
         }
     }
@@ -138,7 +138,7 @@ impl ExecLatency {
     /// Starts the command.
     ///
     /// # Errors
-    /// Where the configuration makes no sense. A command that ends is started again.
+    /// When the configuration makes no sense. A command that ends is started again.
     pub fn open(config: &Config, root: &Root, stopwatch: Stopwatch) -> Result<Self, SourceError> {
         Self::start(config, root, stopwatch, BACK_OFF)
     }
@@ -167,9 +167,9 @@ impl LatencySource for ExecLatency {
     }
 }
 
-/// The utilisation that was told since the governor asked.
+/// The utilisation reported since the governor last asked.
 #[derive(Debug, Default)]
-struct Told {
+struct UseSlot {
     at: Option<Seconds>,
     lines: f64,
     sum: Vec<GroupUse>,
@@ -177,7 +177,7 @@ struct Told {
     error: Option<SourceError>,
 }
 
-impl Told {
+impl UseSlot {
     fn post(&mut self, said: Result<(Seconds, Vec<GroupUse>), SourceError>) {
         let (at, uses) = match said {
             Ok(said) => said,
@@ -187,7 +187,7 @@ impl Told {
             for (sum, group) in self.sum.iter_mut().zip(&uses) {
                 sum.utilisation_clients += group.utilisation_clients;
                 sum.utilisation_background += group.utilisation_background;
-                // What waits now, not what waited at the first line.
+                // The queue now, not at the first line.
                 sum.queued = group.queued;
             }
             self.lines += 1.0;
@@ -197,7 +197,7 @@ impl Told {
         (self.at, self.error) = (Some(at), None);
     }
 
-    /// The mean of the lines since the last call; where there was none, what was told then.
+    /// The mean of the lines since the last call; without any, the previous result.
     fn fetch(&mut self) -> Vec<GroupUse> {
         if !self.sum.is_empty() {
             let lines = self.lines;
@@ -217,14 +217,14 @@ pub struct ExecCpu {
     name: String,
     stopwatch: Stopwatch,
     age_max: Seconds,
-    listener: Listener<Told>,
+    listener: Listener<UseSlot>,
 }
 
 impl ExecCpu {
     /// Starts the command.
     ///
     /// # Errors
-    /// Where the configuration makes no sense. A command that ends is started again.
+    /// When the configuration makes no sense. A command that ends is started again.
     pub fn open(
         config: &Config,
         root: &Root,
@@ -234,7 +234,7 @@ impl ExecCpu {
         let (name, clock) = (config.name(), stopwatch.clone());
         let command = config.build(root)?;
         let read = move |line: line::Line| Ok((clock(), line.uses()?));
-        let listener = Listener::start(&name, command, BACK_OFF, read, Told::post)?;
+        let listener = Listener::start(&name, command, BACK_OFF, read, UseSlot::post)?;
         let age_max = Seconds((period.0 * 2.0).max(LINE_AGE_MIN.0));
         Ok(Self { name, stopwatch, age_max, listener })
     }

@@ -111,7 +111,7 @@ fn dropping_kills_the_command_and_what_it_started() {
 
 #[test]
 fn utilisation_is_the_mean_of_the_lines_and_grows_old() {
-    let mut told = Told::default();
+    let mut told = UseSlot::default();
     let said = |clients: f64| {
         let group = GroupUse {
             utilisation_clients: clients,

@@ -1,4 +1,4 @@
-//! How far arrays' resync and check have come, from `/sys/block/mdN/md/`.
+//! The progress of arrays' resync and check, from `/sys/block/mdN/md/`.
 //!
 //! `sync_completed` moves in steps of up to a sixteenth of the array; between them `sync_speed`,
 //! which is the kernel's mean of the last half minute, carries the position on.
@@ -29,7 +29,7 @@ const CLASS: &str = "md";
 const SECTORS_PER_CORE_S: f64 = 2_097_152.0;
 /// The kernel's speeds are in KiB/s.
 const SECTORS_PER_KIB: f64 = 2.0;
-/// The kernel's mean speed reaches back this far.
+/// The kernel's mean speed covers this long.
 const SPEED_SPAN: Seconds = Seconds(30.0);
 /// The table `kind = "md"`.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
@@ -70,10 +70,10 @@ struct Pass {
     speed_full: Option<f64>,
 }
 
-/// What an array says.
-enum Told {
-    Nothing,
-    Recovers,
+/// The state of an array.
+enum ArrayState {
+    Idle,
+    Recovering,
     Pass(Reading),
 }
 
@@ -86,10 +86,10 @@ struct Reading {
 }
 
 impl Md {
-    /// Looks at the limits that nothing of ours has lowered yet.
+    /// Reads the limits before any of our knobs lowers them.
     ///
     /// # Errors
-    /// Where an array is not there or has nothing to resync.
+    /// When an array does not exist or never resyncs.
     pub fn open(config: &Config, root: &Root) -> Result<Self, SourceError> {
         let name = format!("md {}", config.devices.join(" "));
         let refused = |message: String| SourceError::new(&name, message);
@@ -108,7 +108,7 @@ impl Md {
             if !plain || !root.exists(&file(device, "sync_action")) {
                 let there = there();
                 return Err(refused(format!(
-                    "{device:?} is no array that resyncs; there are: {there}"
+                    "{device:?} is not an array that resyncs; there are: {there}"
                 )));
             }
             if config.devices.iter().take(at).any(|other| other == device) {
@@ -116,7 +116,7 @@ impl Md {
             }
             let limit_full = match read(root, device, "sync_speed_max", speed) {
                 Ok(Some(Some(limit))) => limit,
-                Ok(_) => return Err(refused(format!("{device} tells no sync_speed_max"))),
+                Ok(_) => return Err(refused(format!("{device} has no sync_speed_max"))),
                 Err(message) => return Err(refused(message)),
             };
             arrays.push(Array { device: device.clone(), limit_full, pass: None });
@@ -134,10 +134,10 @@ impl BackgroundSource for Md {
         let mut sum = None::<BackgroundObservation>;
         let mut recovers = false;
         for array in &mut self.arrays {
-            let told =
+            let state =
                 array.read(&self.root).map_err(|message| SourceError::new(&self.name, message))?;
-            let Told::Pass(reading) = told else {
-                recovers |= matches!(told, Told::Recovers);
+            let ArrayState::Pass(reading) = state else {
+                recovers |= matches!(state, ArrayState::Recovering);
                 array.pass = None;
                 continue;
             };
@@ -158,21 +158,21 @@ impl BackgroundSource for Md {
 }
 
 impl Array {
-    /// An array that was stopped has nothing to tell.
-    fn read(&self, root: &Root) -> Result<Told, String> {
+    /// A stopped array has nothing to report.
+    fn read(&self, root: &Root) -> Result<ArrayState, String> {
         let device = &self.device;
         match read(root, device, "sync_action", action)? {
-            Some(Action::Recovers) => return Ok(Told::Recovers),
+            Some(Action::Recovers) => return Ok(ArrayState::Recovering),
             Some(Action::Works) => {}
-            None | Some(Action::Rests) => return Ok(Told::Nothing),
+            None | Some(Action::Rests) => return Ok(ArrayState::Idle),
         }
         let completed = read(root, device, "sync_completed", completed)?.flatten();
         let moves = read(root, device, "sync_speed", speed)?.flatten();
         let limit = read(root, device, "sync_speed_max", speed)?.flatten();
         let Some((((completed, all), speed), limit)) = completed.zip(moves).zip(limit) else {
-            return Ok(Told::Nothing);
+            return Ok(ArrayState::Idle);
         };
-        Ok(Told::Pass(Reading { completed, all, speed, limit }))
+        Ok(ArrayState::Pass(Reading { completed, all, speed, limit }))
     }
 
     /// What was done since the last reading; `None` for the first of a pass, and where its speed
@@ -180,7 +180,7 @@ impl Array {
     fn window(&mut self, now: Seconds, reading: Reading) -> Option<BackgroundObservation> {
         let Reading { completed, all, speed, limit } = reading;
         let slowed = limit < self.limit_full;
-        // Sectors that went back are another pass's.
+        // If sectors go back, it is another pass.
         let same = |pass: &Pass| pass.all == all && pass.completed <= completed;
         let Some(last) = self.pass.filter(same) else {
             let speed_full = (!slowed && speed > 0.0).then_some(speed);
@@ -222,7 +222,7 @@ fn file(device: &str, name: &str) -> String {
     format!("/sys/block/{device}/md/{name}")
 }
 
-/// What a file of an array says; `None` where the array is gone.
+/// What a file of an array says; `None` if the array is gone.
 fn read<T>(
     root: &Root,
     device: &str,

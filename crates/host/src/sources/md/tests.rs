@@ -160,7 +160,7 @@ fn arrays_that_are_not_there_are_refused_with_those_that_are() {
     for (devices, says) in [
         (&["md9"][..], "there are: md0"),
         (&["md7"], "there are: md0"),
-        (&["../block/md0"], "no array"),
+        (&["../block/md0"], "not an array"),
         (&["md0", "md0"], "named twice"),
         (&[], "devices is empty"),
     ] {
@@ -169,7 +169,7 @@ fn arrays_that_are_not_there_are_refused_with_those_that_are() {
     }
 }
 
-/// A pass as the kernel shows it, slowed by the law, that takes `span` at full speed. Answers the
+/// A pass as the kernel shows it, slowed by the law, that takes `span` at full speed. Returns the
 /// paces of all windows, and the share of the pass that was done.
 fn paced_by_the_law(span: Seconds, windows: u32, requests: u64) -> (Vec<f64>, f64) {
     const WINDOW_S: f64 = 0.5;

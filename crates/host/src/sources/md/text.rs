@@ -1,11 +1,11 @@
-//! What the files of an array say.
+//! Parsing of an array's files.
 
 /// What an array is doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// Nothing, or it waits to be told.
+    /// Nothing, or it is frozen.
     Rests,
-    /// A disk that was missing is filled.
+    /// A new disk is being filled.
     Recovers,
     /// Work that can be slowed: resync, check, repair, reshape.
     Works,
@@ -21,14 +21,14 @@ pub fn action(text: &str) -> Result<Action, String> {
         "recover" => Ok(Action::Recovers),
         "resync" | "check" | "repair" | "reshape" => Ok(Action::Works),
         other => Err(format!(
-            "{:?} is none of idle, frozen, recover, resync, check, repair, reshape",
+            "{:?} is not one of idle, frozen, recover, resync, check, repair, reshape",
             short(other)
         )),
     }
 }
 
-/// Sectors done and to be done in the text of `sync_completed`, such as `12345 / 67890`; `None`
-/// where no pass runs (`none`) or it waits for another array's (`delayed`).
+/// Sectors done and to be done in the text of `sync_completed`, such as `12345 / 67890`; `None` if
+/// no pass runs (`none`) or it waits for another array's (`delayed`).
 ///
 /// # Errors
 /// Shows the text that makes no sense.
@@ -42,12 +42,12 @@ pub fn completed(text: &str) -> Result<Option<(u64, u64)>, String> {
         .and_then(|(done, all)| Some((done.trim().parse().ok()?, all.trim().parse::<u64>().ok()?)));
     match numbers {
         Some((done, all)) if done <= all => Ok(Some((done, all))),
-        _ => Err(format!("{:?} is no \"done / all\" in sectors, none or delayed", short(text))),
+        _ => Err(format!("{:?} is not \"done / all\" in sectors, none or delayed", short(text))),
     }
 }
 
-/// KiB/s in the text of `sync_speed` or `sync_speed_max`, such as `200000 (system)`; `None` where
-/// no pass runs.
+/// KiB/s in the text of `sync_speed` or `sync_speed_max`, such as `200000 (system)`; `None` if no
+/// pass runs.
 ///
 /// # Errors
 /// Shows the text that makes no sense.
@@ -57,7 +57,7 @@ pub fn speed(text: &str) -> Result<Option<f64>, String> {
         return Ok(None);
     }
     let number = word.parse::<u64>().map(|kib_per_s| Some(kib_per_s as f64));
-    number.map_err(|_| format!("{:?} is no number of KiB/s and not none", short(text)))
+    number.map_err(|_| format!("{:?} is neither a number of KiB/s nor none", short(text)))
 }
 
 fn short(text: &str) -> String {
@@ -88,7 +88,7 @@ mod tests {
             assert!(completed(text).unwrap_err().contains("done / all"), "{text}");
         }
         assert!(speed("fast").unwrap_err().contains("fast"));
-        assert!(action("rests").unwrap_err().contains("none of idle"));
+        assert!(action("rests").unwrap_err().contains("not one of idle"));
         assert!(action(&"x".repeat(1_000_000)).unwrap_err().len() < 300);
     }
 

@@ -2,36 +2,36 @@
 
 use super::means::Means;
 use crate::Root;
+use crate::Stopwatch;
 use crate::sources::exec::line::Line;
 use crate::sources::exec::{BACK_OFF, Config, Listener};
-use crate::sources::worker::Stopwatch;
 use wattio_governor::{PowerSource, SourceError};
 use wattio_units::{Seconds, Watts};
 
-/// The command, and what it said.
+/// The command and its output.
 pub(super) struct ExecMeter {
     name: String,
     stopwatch: Stopwatch,
-    listener: Listener<Told>,
+    listener: Listener<EnergySlot>,
 }
 
-/// What was told since it was last fetched: each line adds the energy since the one before.
+/// Energy since the last fetch: each line adds that since the one before.
 #[derive(Debug)]
-pub(super) struct Told {
+pub(super) struct EnergySlot {
     energy: Means,
     joules: f64,
     at: Option<Seconds>,
     error: Option<SourceError>,
 }
 
-impl Default for Told {
+impl Default for EnergySlot {
     fn default() -> Self {
         let energy = Means::of_energy(1.0, None, Seconds(0.0));
         Self { energy, joules: 0.0, at: None, error: None }
     }
 }
 
-impl Told {
+impl EnergySlot {
     pub(super) fn post(&mut self, said: Result<(Seconds, f64), SourceError>) {
         match said {
             Ok((at, power_w)) => {
@@ -60,12 +60,12 @@ impl ExecMeter {
     /// Starts the command.
     ///
     /// # Errors
-    /// Where the configuration makes no sense. A command that ends is started again.
+    /// When the configuration makes no sense. A command that ends is started again.
     pub fn open(config: &Config, root: &Root, stopwatch: Stopwatch) -> Result<Self, SourceError> {
         let (name, clock) = (config.name(), stopwatch.clone());
         let command = config.build(root)?;
         let read = move |line: Line| Ok((clock(), line.power_w.ok_or("it has no power_w")?));
-        let listener = Listener::start(&name, command, BACK_OFF, read, Told::post)?;
+        let listener = Listener::start(&name, command, BACK_OFF, read, EnergySlot::post)?;
         Ok(Self { name, stopwatch, listener })
     }
 }

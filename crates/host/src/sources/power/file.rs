@@ -1,8 +1,8 @@
-//! Power from a file that holds one number: a driver's own counter or sensor, or what a program of
-//! yours writes.
+//! Power from a file that holds one number: a driver's counter or sensor, or the output of a
+//! program of yours.
 
-use super::Unit;
 use super::means::Means;
+use super::unit::Unit;
 use crate::Root;
 use serde::Deserialize;
 use wattio_governor::{PowerSource, SourceError};
@@ -20,8 +20,8 @@ pub struct Config {
     /// What it counts or measures: `"uW"`, `"mW"`, `"W"` for power, `"uJ"`, `"mJ"`, `"J"` for energy
     /// that is counted.
     pub unit: Unit,
-    /// The value after which a counter begins at zero again, in its unit; where it is left out, a
-    /// counter that goes back has begun anew.
+    /// The value after which a counter starts at zero again, in its unit; without it, a counter
+    /// that goes back has been reset.
     pub range: Option<f64>,
 }
 
@@ -52,7 +52,7 @@ pub struct FileMeter {
 }
 
 impl FileMeter {
-    /// Of this file; it need not be there yet.
+    /// A meter of this file, which need not exist yet.
     #[must_use]
     pub fn open(config: &Config, root: &Root) -> Self {
         let (scale, at_once) = (config.unit.scale(), Seconds(0.0));
@@ -71,16 +71,16 @@ impl FileMeter {
     }
 }
 
-/// The number that a file holds.
+/// The number in a file.
 ///
 /// # Errors
-/// What it holds instead.
+/// Its content, if that is not a number.
 pub fn parse(text: &str) -> Result<f64, String> {
     let digits = text.trim();
     let number = (digits.len() <= TEXT_BYTES_MAX).then(|| digits.parse().ok()).flatten();
     number.filter(|number: &f64| number.is_finite()).ok_or_else(|| {
         let text: String = digits.chars().take(TEXT_BYTES_MAX).collect();
-        format!("holds {text:?}, which is no number")
+        format!("holds {text:?}, which is not a number")
     })
 }
 

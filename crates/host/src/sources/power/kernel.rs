@@ -9,7 +9,7 @@ use wattio_units::{Seconds, Watts};
 #[derive(Debug)]
 pub(super) struct KernelMeter {
     meter: Meter,
-    /// Whether the last reading failed: what the next one tells began before its window.
+    /// Whether the last reading failed: the next one then covers more than its window.
     missed: bool,
 }
 
@@ -17,7 +17,7 @@ impl KernelMeter {
     /// Opens it by its name.
     ///
     /// # Errors
-    /// Where there is none of that name, or it cannot be read.
+    /// When there is none of that name, or it cannot be read.
     pub fn open(root: &Root, name: &str) -> Result<Self, SourceError> {
         Ok(Self { meter: Meters::open(root, name).map_err(told)?, missed: false })
     }

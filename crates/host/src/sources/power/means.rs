@@ -2,12 +2,12 @@
 
 use wattio_units::{Seconds, Watts};
 
-/// Of a counter that moves less often than so many windows, no window's power is known.
+/// If a counter moves less often than once in this many windows, no window's power is known.
 const WINDOWS_MAX: f64 = 1.5;
-/// A counter that stands still for so long does not count.
+/// A counter that stands still for this long does not count at all.
 const STUCK_AFTER: Seconds = Seconds(10.0);
 
-/// What was read since it was last told.
+/// What was read since the last window.
 #[derive(Debug)]
 pub(super) struct Means {
     scale: f64,
@@ -44,16 +44,16 @@ impl Means {
     }
 
     /// Of a counter of energy; one unit is `scale` joules. `range` is the value after which it
-    /// begins at zero again, where that is known.
+    /// starts at zero again, if known.
     pub const fn of_energy(scale: f64, range: Option<f64>, interval: Seconds) -> Self {
         let counter = Counter { range, sum: 0.0, value: None, moved: None, told: None };
         Self { scale, readings: Readings::Energy(counter), interval, told_at: None }
     }
 
-    /// Takes in a reading.
+    /// Adds a reading.
     ///
     /// # Errors
-    /// Where it cannot be one, or is not of the same counting as the one before.
+    /// When it is implausible, or the counter was reset.
     pub fn take(&mut self, at: Seconds, value: f64) -> Result<(), String> {
         if !(value.is_finite() && value >= 0.0) {
             return Err(format!("says {value}, which is neither power nor energy"));
@@ -68,17 +68,17 @@ impl Means {
         }
     }
 
-    /// Mean power since the last call; `None` where nothing was read since, and at the first call.
+    /// Mean power since the last call; `None` if nothing was read since, and at the first call.
     ///
     /// # Errors
-    /// Where nothing is counted, or too seldom for windows as long as these.
+    /// When nothing is counted, or too rarely for windows of this length.
     pub fn tell(&mut self, now: Seconds) -> Result<Option<Watts>, String> {
         let window = self.told_at.replace(now).map(|told_at| now - told_at);
         match &mut self.readings {
             Readings::Power(sum, count) => {
                 let mean = (*count > 0).then(|| *sum / f64::from(*count) * self.scale);
                 (*sum, *count) = (0.0, 0);
-                // Those before the first call are of no window.
+                // Readings before the first call belong to no window.
                 Ok(mean.filter(|_| window.is_some()).map(Watts))
             }
             Readings::Energy(counter) => {
@@ -86,8 +86,8 @@ impl Means {
                 let Some(window) = window else { return Ok(None) };
                 if span.0 > window.0 * WINDOWS_MAX + self.interval.0 {
                     return Err(format!(
-                        "tells of {span} at once, and a window took {window}: such power is no \
-                         window's; ask it more often, or take a longer window"
+                        "covers {span} at once, and a window took {window}: read it more often, \
+                         or use longer windows"
                     ));
                 }
                 Ok(Some(Watts(grown * self.scale / span.0)))
@@ -95,7 +95,7 @@ impl Means {
         }
     }
 
-    /// Forgets what was read: the time until the next reading is of no window.
+    /// Drops what was read: the time until the next reading belongs to no window.
     pub fn miss(&mut self) {
         match &mut self.readings {
             Readings::Power(sum, count) => (*sum, *count) = (0.0, 0),
@@ -126,7 +126,7 @@ impl Counter {
             self.restart();
             self.value = Some(value);
             self.moved = Some((at, self.sum));
-            return Err(format!("went back from {before} to {value}: it began anew"));
+            return Err(format!("went back from {before} to {value}: it was reset"));
         }
         if grown > 0.0 {
             self.sum += grown;
@@ -135,7 +135,8 @@ impl Counter {
         Ok(())
     }
 
-    /// The time from the move that was told of before to the last one, and what was counted.
+    /// The time from the last move that was reported to the latest one, and what was counted
+    /// between them.
     fn tell(&mut self, now: Seconds) -> Result<Option<(Seconds, f64)>, String> {
         let Some(moved) = self.moved else { return Ok(None) };
         if now - moved.0 > STUCK_AFTER {
@@ -174,12 +175,12 @@ mod tests {
         let mut counter = Means::of_energy(1.0, None, AT_ONCE);
         assert_eq!(at(&mut counter, 0.0, 500.0), Ok(None));
         assert_eq!(at(&mut counter, 1.0, 600.0), Ok(Some(100.0)));
-        assert!(at(&mut counter, 2.0, 5.0).unwrap_err().contains("began anew"));
+        assert!(at(&mut counter, 2.0, 5.0).unwrap_err().contains("was reset"));
         assert_eq!(at(&mut counter, 3.0, 55.0), Ok(None));
         assert_eq!(at(&mut counter, 4.0, 95.0), Ok(Some(40.0)));
     }
 
-    /// A page that is made every five seconds says nothing of windows of half a second.
+    /// A page that is updated every five seconds says nothing about windows of half a second.
     #[test]
     fn a_counter_that_moves_seldom_tells_of_no_window_and_says_so() {
         let mut counter = Means::of_energy(1.0, None, Seconds(0.25));
@@ -192,7 +193,7 @@ mod tests {
         assert!(said.iter().all(|said| !matches!(said, Ok(Some(_)))), "{said:?}");
         assert_eq!(said.iter().filter(|said| said.is_err()).count(), 3);
         let message = said.into_iter().find_map(Result::err).unwrap();
-        assert!(message.contains("tells of 5 s at once, and a window took 500 ms"), "{message}");
+        assert!(message.contains("covers 5 s at once, and a window took 500 ms"), "{message}");
         assert!(
             at(&mut counter, 30.0, 1500.0).unwrap_err().contains("nothing was counted for 15 s")
         );

@@ -1,14 +1,17 @@
-//! Where the power of each window comes from: a meter of the kernel's by its name, or a `kind` of
-//! source with its keys. The law does without what a source cannot tell.
+//! Where the power of each window comes from: one of the kernel's meters by name, or a `kind` of
+//! source with its keys. The law can do without power.
 
 mod exec;
 pub mod file;
 mod kernel;
 mod means;
 pub mod prometheus;
+mod unit;
 
-use super::worker::Stopwatch;
+pub use unit::Unit;
+
 use crate::Root;
+use crate::Stopwatch;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{Error, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
@@ -37,47 +40,6 @@ pub enum SourceConfig {
     Exec(super::exec::Config),
 }
 
-/// The unit of a number: of power at the moment, or of energy that is counted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-pub enum Unit {
-    /// Watts.
-    #[serde(rename = "W")]
-    Watts,
-    /// Milliwatts.
-    #[serde(rename = "mW")]
-    Milliwatts,
-    /// Microwatts, as hwmon has them.
-    #[serde(rename = "uW")]
-    Microwatts,
-    /// Joules.
-    #[serde(rename = "J")]
-    Joules,
-    /// Millijoules.
-    #[serde(rename = "mJ")]
-    Millijoules,
-    /// Microjoules, as powercap has them.
-    #[serde(rename = "uJ")]
-    Microjoules,
-}
-
-impl Unit {
-    /// Watts or joules of one unit.
-    #[must_use]
-    pub const fn scale(self) -> f64 {
-        match self {
-            Self::Watts | Self::Joules => 1.0,
-            Self::Milliwatts | Self::Millijoules => 1e-3,
-            Self::Microwatts | Self::Microjoules => 1e-6,
-        }
-    }
-
-    /// Whether it counts energy.
-    #[must_use]
-    pub const fn is_energy(self) -> bool {
-        matches!(self, Self::Joules | Self::Millijoules | Self::Microjoules)
-    }
-}
-
 impl<'de> Deserialize<'de> for MeterConfig {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct Either;
@@ -103,7 +65,7 @@ impl<'de> Deserialize<'de> for MeterConfig {
 }
 
 impl MeterConfig {
-    /// What can be said of it without looking at the host.
+    /// Checks that do not need the host.
     ///
     /// # Errors
     /// The key below `power.meter`, and what is allowed.
@@ -127,7 +89,7 @@ impl MeterConfig {
     /// Opens the source; `period` is the governor's window.
     ///
     /// # Errors
-    /// [`SourceError`] where the configuration names what is not there or makes no sense.
+    /// [`SourceError`] if the configuration names something that does not exist or makes no sense.
     pub fn open(
         &self,
         root: &Root,

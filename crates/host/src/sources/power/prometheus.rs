@@ -1,13 +1,13 @@
 //! Power from a metrics page in the text format of Prometheus: a gauge of power or a counter of
 //! energy. Several series that match are summed. Only plain HTTP, as for latency.
 
-use super::Unit;
 use super::means::Means;
-use crate::sources::polled::{INTERVAL_MIN, at_least, interval};
+use super::unit::Unit;
+use crate::Stopwatch;
+use crate::sources::polled::{at_least, interval};
 use crate::sources::prometheus::frozen::Frozen;
-use crate::sources::prometheus::http::Client;
-use crate::sources::prometheus::{text, url};
-use crate::sources::worker::{Stopwatch, Worker};
+use crate::sources::prometheus::gauge::{self, Gauge};
+use crate::sources::worker::Worker;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -25,12 +25,12 @@ pub struct Config {
     pub url: String,
     /// The metric, by its whole name: `ipmi_dcmi_power_consumption_watts`.
     pub metric: String,
-    /// Labels that a series must have: `{ package = "0" }`. All series when left out.
+    /// Labels that a series must have: `{ package = "0" }`. All series by default.
     #[serde(default)]
     pub labels: BTreeMap<String, String>,
     /// The unit of the metric: power, or energy that is counted.
     pub unit: Unit,
-    /// How often to read the page; when left out twice a window and at least four times a second.
+    /// How often to read the page; by default twice a window and at least four times a second.
     pub interval: Option<Seconds>,
     /// How long to wait for the page.
     #[serde(default = "timeout_default")]
@@ -43,13 +43,7 @@ fn timeout_default() -> Seconds {
 
 impl Config {
     pub(super) fn check(&self) -> Result<(), (&'static str, String)> {
-        url::parse(&self.url).map_err(|message| ("url", message))?;
-        if self.metric.is_empty() || !self.metric.bytes().all(|byte| byte.is_ascii_graphic()) {
-            return Err(("metric", format!("is {:?}, no name of a metric", self.metric)));
-        }
-        if self.interval.is_some_and(|interval| interval < INTERVAL_MIN) {
-            return Err(("interval", format!("is too short; at least {INTERVAL_MIN}")));
-        }
+        gauge::check(&self.url, &self.metric, self.interval)?;
         if !(TIMEOUT_MIN..=TIMEOUT_MAX).contains(&self.timeout) {
             let message = format!("is {}; allowed is {TIMEOUT_MIN} to {TIMEOUT_MAX}", self.timeout);
             return Err(("timeout", message));
@@ -85,7 +79,7 @@ impl Slot {
 /// Starts to read the page.
 ///
 /// # Errors
-/// Where the configuration makes no sense. A server that does not answer is no error yet: it may
+/// When the configuration makes no sense. A server that does not answer is not an error yet: it may
 /// start later.
 pub(super) fn open(
     config: &Config,
@@ -93,19 +87,17 @@ pub(super) fn open(
     stopwatch: Stopwatch,
 ) -> Result<PageMeter, SourceError> {
     let name = format!("prometheus {} {}", config.url, config.metric);
-    let url = url::parse(&config.url).map_err(|message| SourceError::new(&name, message))?;
     let interval = interval(&name, config.interval, period)?;
     let timeout = at_least(&name, "timeout", config.timeout, TIMEOUT_MIN)?;
     let timeout = Duration::try_from_secs_f64(timeout.0.min(TIMEOUT_MAX.0));
-    let mut client = Client::new(url, timeout.unwrap_or(Duration::MAX));
-    let (metric, labels) = (config.metric.clone(), config.labels.clone());
+    let timeout = timeout.unwrap_or(Duration::MAX);
+    let mut gauge = Gauge::new(&name, &config.url, &config.metric, &config.labels, timeout)?;
     let mut frozen = Frozen::default();
     let theirs = stopwatch.clone();
     let read = move || {
-        // As old as the question.
+        // As old as the request.
         let at = theirs();
-        let value = client.get().and_then(|page| {
-            let value = text::value(&String::from_utf8_lossy(page), &metric, &labels)?;
+        let value = gauge.read().and_then(|(value, page)| {
             frozen.look(at, page, value.to_bits())?;
             Ok(value)
         });

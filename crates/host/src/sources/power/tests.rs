@@ -1,8 +1,8 @@
 //! Sources of power of a fake host, and of pages and commands.
 
-use super::exec::Told;
+use super::exec::EnergySlot;
 use super::*;
-use crate::sources::worker::stopwatch;
+use crate::stopwatch;
 use std::fs;
 use std::io::{Read, Write};
 use std::net::TcpListener;
@@ -96,7 +96,7 @@ fn a_file_tells_power_or_counts_energy() {
     assert_eq!(watts(&mut *meter, 1.0), Some(61.5));
     host.say("/run/power", "sixty");
     let message = meter.sample(Seconds(1.5)).unwrap_err().to_string();
-    assert_eq!(message, "file /run/power: holds \"sixty\", which is no number");
+    assert_eq!(message, "file /run/power: holds \"sixty\", which is not a number");
 
     // The kernel's amd_energy: a counter of one socket, in microjoules.
     let path = "/sys/class/hwmon/hwmon3/energy9_input";
@@ -133,7 +133,7 @@ fn what_makes_no_sense_is_refused_by_its_key() {
         ("meter = { kind = 'prometheus', url = 'host', metric = 'm', unit = 'W' }", "url: "),
         (
             "meter = { kind = 'prometheus', url = 'http://h/', metric = '', unit = 'W' }",
-            "metric: is \"\", no name",
+            "metric: is \"\", not a metric name",
         ),
         (
             "meter = { kind = 'prometheus', url = 'http://h/', metric = 'm', unit = 'W', \
@@ -223,7 +223,7 @@ fn series_of_a_page_are_summed() {
 
 #[test]
 fn lines_of_a_command_tell_the_mean_of_a_window() {
-    let mut told = Told::default();
+    let mut told = EnergySlot::default();
     let line = |at: f64, power_w: f64| Ok((Seconds(at), power_w));
     assert_eq!(told.fetch("exec", Seconds(0.0)), Ok(None), "it has said nothing yet");
     told.post(line(0.1, 99.0));
@@ -244,7 +244,7 @@ fn lines_of_a_command_tell_the_mean_of_a_window() {
     }
     told.post(line(7.0, 80.0));
     let message = told.fetch("exec", Seconds(7.7)).unwrap_err().to_string();
-    assert!(message.contains("exec: tells of 5 s at once"), "{message}");
+    assert!(message.contains("exec: covers 5 s at once"), "{message}");
 }
 
 #[test]

@@ -1,16 +1,16 @@
-//! Whether a page that says nothing new comes from an exporter that is stuck.
+//! Detection of a stuck exporter behind a page that does not change.
 //!
 //! A server without requests and an exporter that answers the same page for ever look alike: both
 //! count no request. But most pages change by themselves (processor time, memory, open files), and
-//! one that used to and has stopped is no news of a quiet server.
+//! one that used to and has stopped does not mean a quiet server.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use wattio_units::Seconds;
 
-/// A page that changed by itself before and has not for so long is stuck.
+/// A page that used to change by itself and has not for this long is stuck.
 const STUCK_AFTER: Seconds = Seconds(10.0);
 
-/// What was last seen of a page.
+/// The last state of a page.
 #[derive(Clone, Debug, Default)]
 pub struct Frozen {
     last: Option<Seen>,
@@ -39,7 +39,7 @@ impl Frozen {
                 let stuck = now - last.since;
                 if self.changes_by_itself && stuck >= STUCK_AFTER {
                     return Err(format!(
-                        "not a figure on the page has changed for {:.0} s, though it changes without \
+                        "no figure on the page has changed for {:.0} s, though it changes without \
                          requests: its exporter is stuck",
                         stuck.0
                     ));
@@ -58,8 +58,8 @@ impl Frozen {
 mod tests {
     use super::*;
 
-    /// Under load on what the metric does not count, a frozen page looked like a quiet server, and
-    /// its cores were taken.
+    /// Under a load that the metric does not count, a frozen page looked like a quiet server, and
+    /// its cores were turned off.
     #[test]
     fn a_page_that_used_to_change_by_itself_and_stops_is_stuck() {
         let mut frozen = Frozen::default();

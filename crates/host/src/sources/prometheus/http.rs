@@ -1,8 +1,8 @@
-//! Just enough of an HTTP/1.1 client to read one page again and again: one connection that is kept,
-//! a deadline for the whole exchange, a limit to the size.
+//! Just enough of an HTTP/1.1 client to read one page repeatedly: one persistent connection, a
+//! deadline for the whole exchange, and a size limit.
 //!
 //! A library would bring ten crates, half a megabyte, and a thread and a name look-up for each
-//! question; the grammar is httparse's.
+//! request; httparse does the parsing.
 
 use super::url::Url;
 use std::io::{ErrorKind, Read, Write};
@@ -11,10 +11,10 @@ use std::time::{Duration, Instant};
 
 /// The most that is read of a page.
 const BODY_BYTES_MAX: usize = 8 << 20;
-/// The most that is read before the page.
+/// The most that is read of the headers.
 const HEAD_BYTES_MAX: usize = 32 << 10;
 const HEADERS_MAX: usize = 64;
-/// How much is asked for in one read.
+/// The size of one read.
 const PART_BYTES: usize = 16 << 10;
 
 /// Reads one page.
@@ -36,7 +36,7 @@ struct Line {
     writing: Duration,
 }
 
-/// A timeout that is off by less is as good: the system rounds to some milliseconds anyway.
+/// Smaller differences of timeouts do not matter: the system rounds to some milliseconds anyway.
 const TIMEOUT_SLACK: Duration = Duration::from_millis(1);
 
 /// How the end of the page is found.
@@ -47,7 +47,7 @@ enum Length {
     UntilClosed,
 }
 
-/// What stands before a page.
+/// The head of a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Head {
     bytes: usize,
@@ -56,7 +56,7 @@ struct Head {
 }
 
 impl Client {
-    /// Before the first question; nothing is connected yet.
+    /// Nothing is connected yet.
     #[must_use]
     pub fn new(url: Url, timeout: Duration) -> Self {
         let request = format!(
@@ -115,7 +115,7 @@ impl Client {
         Err(last)
     }
 
-    /// Leaves the page alone in the answer's bytes; whether the connection can be kept.
+    /// Reduces the answer's bytes to the page; returns whether the connection can be kept.
     fn exchange(&self, answer: &mut Answer) -> Result<bool, String> {
         answer.send(self.request.as_bytes())?;
         let head = loop {
@@ -135,13 +135,13 @@ impl Client {
                 while answer.bytes.len() < bytes {
                     answer.more_body()?;
                 }
-                // What follows the page does not belong to an answer of ours.
+                // Bytes after the page do not belong to an answer of ours.
                 let exact = answer.bytes.len() == bytes;
                 answer.bytes.truncate(bytes);
                 Ok(head.keep && exact)
             }
             Length::Chunked => {
-                // Looked at only where it may be whole, or long pages would be read many times.
+                // Parsed only when it may be complete, or long pages would be parsed many times.
                 let page = loop {
                     let may_end = answer.bytes.ends_with(b"\r\n\r\n");
                     let page = if may_end { unchunk(&answer.bytes)? } else { None };
@@ -171,7 +171,7 @@ struct Answer {
 }
 
 impl Answer {
-    /// Nothing came yet; `bytes` only lends its room.
+    /// Nothing came yet; only the buffer of `bytes` is reused.
     fn new(line: Line, deadline: Instant, timeout: Duration, mut bytes: Vec<u8>) -> Self {
         bytes.clear();
         Self { line, deadline, timeout, timed_out: false, bytes }
@@ -180,7 +180,7 @@ impl Answer {
     fn failed(&mut self, error: &std::io::Error) -> String {
         self.timed_out = matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut);
         if self.timed_out {
-            format!("no whole answer within {:?}", self.timeout)
+            format!("no complete answer within {:?}", self.timeout)
         } else {
             error.to_string()
         }
@@ -242,7 +242,7 @@ fn set_timeout(
     Ok(())
 }
 
-/// What stands before the page; `None` where it is not complete.
+/// The head of the response; `None` if it is not complete.
 fn parse_head(bytes: &[u8]) -> Result<Option<Head>, String> {
     let mut headers = [httparse::EMPTY_HEADER; HEADERS_MAX];
     let mut response = httparse::Response::new(&mut headers);
@@ -275,7 +275,7 @@ fn parse_head(bytes: &[u8]) -> Result<Option<Head>, String> {
     Ok(Some(Head { bytes: end, length, keep: !close && response.version == Some(1) }))
 }
 
-/// The page in chunks; `None` where it is not complete.
+/// The page in chunks; `None` if it is not complete.
 fn unchunk(mut bytes: &[u8]) -> Result<Option<Vec<u8>>, String> {
     let mut page = Vec::with_capacity(bytes.len());
     loop {

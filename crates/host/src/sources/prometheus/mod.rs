@@ -1,17 +1,18 @@
 //! Latency from a metrics page in the text format of Prometheus.
 //!
 //! A histogram gives count, mean and buckets; a summary or any pair `_sum` and `_count` gives count
-//! and mean; buckets alone (MinIO) give a mean as good as the buckets are narrow. Several series
-//! that match are summed. Only plain HTTP: the page of a local exporter.
+//! and mean; buckets alone (MinIO) give a mean that is only as good as they are narrow. Several
+//! series that match are summed. Only plain HTTP: the page of a local exporter.
 
 pub(super) mod frozen;
-pub(super) mod http;
+pub(super) mod gauge;
+mod http;
 pub mod text;
-pub(super) mod url;
+mod url;
 
 use super::differences::{Differences, Totals};
 use super::polled::{Polled, at_least, interval};
-use super::worker::Stopwatch;
+use crate::Stopwatch;
 use frozen::Frozen;
 use http::Client;
 use serde::Deserialize;
@@ -29,13 +30,13 @@ pub struct Config {
     pub url: String,
     /// The metric without `_bucket`, `_sum`, `_count`: `etcd_disk_wal_fsync_duration_seconds`.
     pub metric: String,
-    /// Labels that a series must have: `{ method = "PUT" }`. All series when left out.
+    /// Labels that a series must have: `{ method = "PUT" }`. All series by default.
     #[serde(default)]
     pub labels: BTreeMap<String, String>,
-    /// The unit of the metric; seconds when left out.
+    /// The unit of the metric; seconds by default.
     #[serde(default)]
     pub unit: Unit,
-    /// How often to read the page; when left out twice a window and at least four times a second.
+    /// How often to read the page; by default twice a window and at least four times a second.
     pub interval: Option<Seconds>,
     /// How long to wait for the page.
     #[serde(default = "timeout_default")]
@@ -46,7 +47,7 @@ fn timeout_default() -> Seconds {
     Seconds(1.0)
 }
 
-/// The unit in which a metric tells time.
+/// The unit of a metric's times.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 pub enum Unit {
     /// Seconds.
@@ -84,14 +85,14 @@ struct Page {
 /// Starts to read the page in a thread of its own.
 ///
 /// # Errors
-/// Where the configuration makes no sense. A server that does not answer is no error yet: it may
+/// When the configuration makes no sense. A server that does not answer is not an error yet: it may
 /// start later.
 pub fn open(config: &Config, period: Seconds, stopwatch: Stopwatch) -> Result<Polled, SourceError> {
     let name = format!("prometheus {} {}", config.url, config.metric);
     let refused = |message: String| SourceError::new(&name, message);
     let url = url::parse(&config.url).map_err(refused)?;
-    if config.metric.is_empty() || !config.metric.bytes().all(|byte| byte.is_ascii_graphic()) {
-        return Err(refused(format!("metric = {:?} is no name of a metric", config.metric)));
+    if !is_metric_name(&config.metric) {
+        return Err(refused(format!("metric = {:?} is not a metric name", config.metric)));
     }
     for part in ["_bucket", "_sum", "_count"] {
         if let Some(metric) = config.metric.strip_suffix(part) {
@@ -116,6 +117,11 @@ pub fn open(config: &Config, period: Seconds, stopwatch: Stopwatch) -> Result<Po
         interval,
         stopwatch,
     )
+}
+
+/// Whether a text can be the name of a metric.
+fn is_metric_name(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_graphic())
 }
 
 impl Page {

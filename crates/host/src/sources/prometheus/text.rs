@@ -1,7 +1,7 @@
-//! One metric out of a page in the text format of Prometheus or OpenMetrics.
+//! One metric from a page in the text format of Prometheus or OpenMetrics.
 //!
-//! One pass over the page; lines of other metrics are skipped after their first bytes. The types
-//! that the page states are not looked at: servers call their buckets counters or gauges.
+//! One pass over the page; lines of other metrics are skipped after their first bytes. The stated
+//! types are ignored: servers call their buckets counters or gauges.
 
 use crate::sources::differences::Totals;
 use std::borrow::Cow;
@@ -13,7 +13,7 @@ const COUNT_MAX: f64 = 9_007_199_254_740_992.0;
 const BUCKETS_MAX: usize = 100_000;
 /// The most names that a message lists.
 const NAMES_MAX: usize = 8;
-/// What the names of metrics that tell power or energy have in them.
+/// Parts of the names of metrics of power or energy.
 const POWER_WORDS: [&str; 4] = ["watt", "joule", "power", "energy"];
 
 /// Which series are wanted.
@@ -23,11 +23,11 @@ pub struct Selector {
     pub metric: String,
     /// Labels that a series must have with these values.
     pub labels: BTreeMap<String, String>,
-    /// How many microseconds one unit of the metric is.
+    /// Microseconds per unit of the metric.
     pub unit_us: f64,
 }
 
-/// What of a metric a line tells.
+/// The part of a metric that a line holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Part {
     Bucket,
@@ -90,7 +90,7 @@ pub fn value(page: &str, metric: &str, labels: &BTreeMap<String, String>) -> Res
     sum.ok_or_else(missing)
 }
 
-/// The value of a line, from its labels on, where it has the wanted ones.
+/// The value of a line, from its labels on, if it has the wanted ones.
 fn value_of(rest: &str, wanted: &BTreeMap<String, String>) -> Result<Option<f64>, String> {
     let (mut rest, mut matched) = (rest.trim_start(), 0);
     if let Some(labels) = rest.strip_prefix('{') {
@@ -107,7 +107,7 @@ fn value_of(rest: &str, wanted: &BTreeMap<String, String>) -> Result<Option<f64>
     number(value).map(Some).ok_or_else(|| "the value is not a number".to_owned())
 }
 
-/// Which part of the metric a line tells, and the line from its labels on.
+/// The part of the metric that a line holds, and the line from its labels on.
 fn part_of<'a>(line: &'a str, metric: &str) -> Option<(Part, &'a str)> {
     let rest = line.strip_prefix(metric)?;
     [("_bucket", Part::Bucket), ("_sum", Part::Sum), ("_count", Part::Count), ("", Part::Bare)]
@@ -273,8 +273,8 @@ fn hash(name: &str, value: &str) -> u64 {
     })
 }
 
-/// The names of the metrics on a page that tell a latency: those with a sum and a count, and those
-/// with edges.
+/// The names of the metrics on a page that may be latencies: those with a sum and a count, and
+/// those with edges.
 #[must_use]
 pub fn candidates(page: &str) -> BTreeSet<&str> {
     let sums: BTreeSet<&str> =
@@ -289,7 +289,7 @@ pub fn candidates(page: &str) -> BTreeSet<&str> {
         .collect()
 }
 
-/// The name of each line that is no comment, and what follows it.
+/// The name of each line that is not a comment, and what follows it.
 fn names(page: &str) -> impl Iterator<Item = (&str, &str)> {
     page.lines().filter(|line| !line.starts_with('#')).filter_map(|line| {
         let end = line.find(['{', ' ', '\t'])?;

@@ -16,7 +16,7 @@ pub struct Url {
 /// Reads an address.
 ///
 /// # Errors
-/// Says what is wrong and what would do.
+/// Says what is wrong and what is allowed.
 pub fn parse(text: &str) -> Result<Url, String> {
     let refused = |why: &str| {
         Err(format!("url = {text:?} {why}; write for example \"http://127.0.0.1:9100/metrics\""))
@@ -50,7 +50,7 @@ pub fn parse(text: &str) -> Result<Url, String> {
     let digits = |port: &&str| port.bytes().all(|byte| byte.is_ascii_digit());
     let port = port.filter(digits).and_then(|port| port.parse().ok()).filter(|&port| port > 0);
     let Some(port) = port else {
-        return refused("has a port that is no number from 1 to 65535");
+        return refused("has a port that is not a number from 1 to 65535");
     };
     if host.is_empty() {
         return refused("has no host");

@@ -10,7 +10,7 @@ pub enum Event {
     Issue(Step),
     /// The device answered a request, or the first part of it.
     Complete(Step),
-    /// The kernel's buffer was full, and so many events are lost.
+    /// The kernel's buffer was full, and this many events are lost.
     Lost(u64),
 }
 
@@ -32,7 +32,7 @@ pub struct Step {
 /// The longest line that the kernel writes, with room.
 pub const LINE_BYTES_MAX: usize = 8 << 10;
 
-/// Reads a line; `None` where it is something else: a flush, a discard, a command of the driver.
+/// Reads a line; `None` if it is something else: a flush, a discard, a command of the driver.
 #[must_use]
 pub fn parse(line: &str) -> Option<Event> {
     if let Some(rest) = line.strip_prefix("CPU:") {

@@ -1,5 +1,5 @@
-//! A place of our own in the kernel's tracing file system: `instances/wattio-<pid>`, so that no
-//! control of the host's tracing is touched. It is removed when this is dropped; after `kill -9` it
+//! An instance of our own in the kernel's tracing file system, `instances/wattio-<pid>`, so that
+//! the host's own tracing is not touched. It is removed when this is dropped; after `kill -9` it
 //! stays, still recording into its buffer, until the next start removes it.
 
 use crate::Root;
@@ -27,7 +27,7 @@ impl Instance {
     /// Records these events where the condition holds.
     ///
     /// # Errors
-    /// Says what the kernel does not have or does not allow.
+    /// Says what the kernel lacks or does not allow.
     pub fn start(
         root: &Root,
         events: &[&str],
@@ -51,7 +51,7 @@ impl Instance {
             IN_USE.store(false, Ordering::SeqCst);
             return Err(format!("{folder} cannot be made: {error}"));
         }
-        // From here on dropping it removes what is there.
+        // From here on, dropping it removes the instance.
         let mut instance = Self { root: root.clone(), folder, pipe: None };
         instance.set("tracing_on", "0")?;
         instance.set("trace_clock", "mono")?;
@@ -85,10 +85,10 @@ impl Instance {
         self.root.read(&self.control("tracing_on")).is_ok_and(|value| value == "1")
     }
 
-    /// Reads what is there, without waiting; zero where nothing is.
+    /// Reads without blocking; zero if there is nothing.
     ///
     /// # Errors
-    /// As the system says.
+    /// The operating system's error.
     pub fn read(&mut self, buffer: &mut [u8]) -> Result<usize, String> {
         let Some(pipe) = &mut self.pipe else { return Ok(0) };
         loop {
@@ -142,7 +142,7 @@ mod tests {
             fs::create_dir_all(instances.join(name)).unwrap();
         }
         fs::create_dir_all(root.path("/proc/456")).unwrap();
-        // A folder is no tracefs: the controls are not there, so the start fails and tidies up.
+        // A folder is not a tracefs: its files are missing, so the start fails and cleans up.
         let error = Instance::start(&root, &["block/block_rq_issue"], "dev == 1", 64).unwrap_err();
         assert!(error.contains("tracing_on does not take \"0\""), "{error}");
         assert_eq!(root.list("/sys/kernel/tracing/instances"), ["perf-1", "wattio-456"]);

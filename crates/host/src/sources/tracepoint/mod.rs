@@ -12,8 +12,8 @@ mod instance;
 pub mod requests;
 
 use super::polled::{INTERVAL_MIN, Polled, at_least};
-use super::worker::Stopwatch;
 use crate::Root;
+use crate::Stopwatch;
 use instance::Instance;
 use requests::{Requests, UnderWay};
 use rustix::time::{ClockId, clock_gettime};
@@ -24,7 +24,7 @@ use wattio_units::{Bytes, Seconds};
 const EVENTS: [&str; 2] = ["block/block_rq_issue", "block/block_rq_complete"];
 /// Sizes of the kernel's buffer that make sense.
 const BUFFER_KIB: std::ops::RangeInclusive<u64> = 64..=(64 << 10);
-/// The most that is read at once, so that a flood does not keep the thread for ever.
+/// The most that is read at once, so that a flood does not occupy the thread for ever.
 const READ_BYTES_MAX: usize = 32 << 20;
 
 /// The table `kind = "tracepoint"`.
@@ -64,7 +64,7 @@ struct Trace {
 /// Starts to record, and to read in a thread of its own.
 ///
 /// # Errors
-/// Where a device is not there, tracing cannot be used, or the configuration makes no sense.
+/// When a device is not there, tracing cannot be used, or the configuration makes no sense.
 pub fn open(config: &Config, root: &Root, stopwatch: Stopwatch) -> Result<Polled, SourceError> {
     let name = format!("tracepoint {}", config.devices.join(" "));
     let refused = |message: String| SourceError::new(&name, message);
@@ -121,9 +121,9 @@ impl Count {
         Self { root: root.clone(), inflight, switch }
     }
 
-    /// Reads and writes under way; `None` where the kernel does not count.
+    /// Reads and writes under way; `None` if the kernel does not count.
     fn read(&self) -> Option<u64> {
-        // While it is off, what was begun is not counted.
+        // While it is off, new requests are not counted.
         self.root.read(&self.switch).ok().filter(|switch| switch != "0")?;
         let text = self.root.read(&self.inflight).ok()?;
         let counts: Option<Vec<u64>> =
@@ -143,7 +143,7 @@ fn trace_us() -> u64 {
 }
 
 impl Trace {
-    /// What is under way; asked before the trace is read, so that all that it counts was taken in.
+    /// Requests in flight; read before the trace, so that everything it counts has been traced.
     fn under_way(&self) -> Option<UnderWay> {
         let at_us = trace_us();
         let counts: Option<Vec<_>> = self.counts.iter().map(Count::read).collect();
@@ -166,7 +166,7 @@ impl Trace {
         Ok(())
     }
 
-    /// Takes the whole lines in, and leaves a begun one at the beginning.
+    /// Parses the whole lines, and moves an incomplete one to the beginning.
     fn take_lines(&mut self) {
         let bytes = self.bytes.get(..self.begun).unwrap_or_default();
         let end = bytes.iter().rposition(|&byte| byte == b'\n').map_or(0, |at| at + 1);
@@ -193,26 +193,26 @@ impl LatencySource for Trace {
         let under_way = self.under_way();
         self.drain().map_err(|message| SourceError::new(&self.name, message))?;
         if !self.instance.is_on() {
-            // Silence would look as if nobody asked for anything.
-            return Err(SourceError::new(&self.name, "its recording was stopped by others"));
+            // Silence would look like no requests.
+            return Err(SourceError::new(&self.name, "somebody else stopped its recording"));
         }
         self.requests.sample(now, under_way).map(Some).map_err(|lost| {
             let message = format!(
-                "{lost} events were lost: raise buffer, shorten interval, or take diskstats"
+                "{lost} events were lost: raise buffer, shorten interval, or use diskstats"
             );
             SourceError::new(&self.name, message)
         })
     }
 
-    /// Told at the first one, and whenever there are ten times as many as told before.
+    /// Reported at the first one, and whenever there are ten times as many as last reported.
     fn note(&mut self) -> Option<String> {
         let overlooked = self.requests.overlooked();
         let news = overlooked > 0 && overlooked >= self.told.saturating_mul(10);
         news.then(|| {
             self.told = overlooked;
             format!(
-                "the answers to {overlooked} requests were not seen so far: their latency is in no \
-                 sample"
+                "the completions of {overlooked} requests were missed so far: their latency is in \
+                 no sample"
             )
         })
     }

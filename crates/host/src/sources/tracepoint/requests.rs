@@ -1,4 +1,4 @@
-//! From events to requests and their latencies.
+//! Matches trace events to requests and their latencies.
 
 use super::event::{Event, Step};
 use crate::sources::tally::Tally;
@@ -9,9 +9,9 @@ use wattio_units::Seconds;
 
 /// The most requests that are waited for.
 const PENDING_MAX: usize = 1 << 16;
-/// A request that was not answered for so long never will be: its answer was overlooked.
+/// A request that was not answered for this long never will be: its completion was missed.
 const PENDING_US_MAX: u64 = 120_000_000;
-/// One of those beyond the kernel's own count, likewise: its answer is not only on its way here.
+/// The same for requests beyond the kernel's own count: their completion is not just delayed.
 const UNCOUNTED_US_MAX: u64 = 1_000_000;
 /// The kernel's sectors.
 const SECTOR_BYTES: u64 = 512;
@@ -61,7 +61,7 @@ impl Requests {
     }
 
     fn issue(&mut self, step: Step) {
-        // No host has so many under way: these are ones whose answers were overlooked.
+        // No host has this many in flight: these are requests whose completions were missed.
         if self.pending.len() >= PENDING_MAX {
             self.overlook(self.pending.len());
             self.pending.clear();
@@ -124,7 +124,7 @@ impl Requests {
         InFlight { requests: counted.requests, oldest }
     }
 
-    /// What was counted since the last call, and what is under way, where the kernel counts that.
+    /// What was counted since the last call, and the requests in flight, if the kernel counts them.
     ///
     /// # Errors
     /// How many events were lost: then the count is not known.
@@ -206,8 +206,8 @@ mod tests {
         assert_eq!(requests.sample(Seconds(9.0), None).unwrap().in_flight, None, "nobody counts");
     }
 
-    /// A request whose answer was overlooked waited here for ever: had it counted as under way, the
-    /// server would have stalled for good.
+    /// A request whose completion was missed waited here for ever: counted as in flight, it would
+    /// have made the server look stalled for good.
     #[test]
     fn an_answer_that_was_overlooked_ends_no_window_and_is_counted() {
         let mut requests = Requests::default();

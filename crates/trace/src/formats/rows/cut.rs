@@ -75,7 +75,7 @@ impl Cut {
         }
     }
 
-    /// Separators between quotation marks are none; the marks around a field are cut off.
+    /// Separators between quotation marks do not count; the marks around a field are cut off.
     fn quoted(&mut self, text: &[u8], separator: u8) {
         let mut inside = false;
         let mut begin = 0;

@@ -3,22 +3,23 @@
 use super::cut::{Cut, Separator};
 use super::{Field, Rows};
 use crate::columns::Clock;
-use crate::{Columns, Form};
+use crate::{Columns, Format};
 
 /// What is known of a published format.
 pub(super) struct Known {
-    pub(super) form: Form,
+    pub(super) format: Format,
     pub(super) separator: Separator,
     /// The columns, as the header line names them where there is one.
     pub(super) names: &'static [&'static str],
     /// Whether further columns may follow.
     pub(super) more: bool,
     pub(super) columns: &'static str,
-    /// Where times are whole numbers only: how many nanoseconds one is. A cut time shows then.
+    /// If times are whole numbers only: the unit in nanoseconds. A truncated time is then an error.
     pub(super) whole_ns: Option<u64>,
-    /// Columns that are whole numbers in any row; with the word for the kind they tell the format.
+    /// Columns that are whole numbers in every row; together with the word for the kind they
+    /// identify the format.
     pub(super) telling: &'static [usize],
-    /// Not used, but a file that is cut within its last line shows here.
+    /// Not used, but reveals a file that is cut within its last line.
     pub(super) last: Option<usize>,
 }
 
@@ -34,7 +35,7 @@ pub(super) struct Known {
 /// - FIU (SNIA IOTTA 411, README): the digests of the data are not used.
 pub(super) const KNOWN: [Known; 6] = [
     Known {
-        form: Form::Msr,
+        format: Format::Msr,
         separator: Separator::Byte(b','),
         names: &["Timestamp", "Hostname", "DiskNumber", "Type", "Offset", "Size", "ResponseTime"],
         more: false,
@@ -45,7 +46,7 @@ pub(super) const KNOWN: [Known; 6] = [
         last: Some(6),
     },
     Known {
-        form: Form::Alibaba,
+        format: Format::Alibaba,
         separator: Separator::Byte(b','),
         names: &["device_id", "opcode", "offset", "length", "timestamp"],
         more: false,
@@ -56,7 +57,7 @@ pub(super) const KNOWN: [Known; 6] = [
         last: None,
     },
     Known {
-        form: Form::Tencent,
+        format: Format::Tencent,
         separator: Separator::Byte(b','),
         names: &["Timestamp", "Offset", "Size", "IOType", "VolumeID"],
         more: false,
@@ -67,7 +68,7 @@ pub(super) const KNOWN: [Known; 6] = [
         last: None,
     },
     Known {
-        form: Form::Systor17,
+        format: Format::Systor17,
         separator: Separator::Byte(b','),
         names: &["Timestamp", "Response", "IOType", "LUN", "Offset", "Size"],
         more: false,
@@ -77,7 +78,7 @@ pub(super) const KNOWN: [Known; 6] = [
         last: None,
     },
     Known {
-        form: Form::Spc,
+        format: Format::Spc,
         separator: Separator::Byte(b','),
         names: &["ASU", "LBA", "Size", "Opcode", "Timestamp"],
         more: true,
@@ -87,7 +88,7 @@ pub(super) const KNOWN: [Known; 6] = [
         last: None,
     },
     Known {
-        form: Form::Fiu,
+        format: Format::Fiu,
         separator: Separator::Blanks,
         names: &["timestamp", "pid", "process", "lba", "sectors", "op", "major", "minor", "md5"],
         more: true,
@@ -100,7 +101,7 @@ pub(super) const KNOWN: [Known; 6] = [
 ];
 
 impl Known {
-    /// The reader of its rows. A description that cannot be used gives none; a test holds them all.
+    /// The reader of its rows. `None` for an invalid description; a test checks them all.
     pub(super) fn rows(&self) -> Option<Rows> {
         let columns: Columns = self.columns.parse().ok()?;
         let names: Vec<_> = self.names.iter().map(|name| name.as_bytes()).collect();

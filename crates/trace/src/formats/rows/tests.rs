@@ -7,14 +7,14 @@ const WEB: &str = "time=0:us,op=2,lba=3:sectors,size=4:bytes";
 fn every_known_format_can_be_used() {
     for known in &KNOWN {
         let rows = known.rows().expect(known.columns);
-        assert!(known.telling.iter().all(|&at| at < known.names.len()), "{}", known.form);
+        assert!(known.telling.iter().all(|&at| at < known.names.len()), "{}", known.format);
         assert_eq!(rows.width.0, known.names.len());
     }
 }
 
-fn read(form: Form, text: &str) -> (Vec<Record>, u64) {
+fn read(format: Format, text: &str) -> (Vec<Record>, u64) {
     let mut reader = Reader::from_bytes(text).expect("recognised");
-    assert_eq!(reader.form(), form);
+    assert_eq!(reader.format(), format);
     let records = reader.by_ref().map(|record| record.expect("sound")).collect();
     (records, reader.skipped().others)
 }
@@ -32,19 +32,19 @@ fn msr_alibaba_and_tencent() {
         record(0, 7_014_609_920, 24_576, 2, Kind::Read),
         record(1_000_000, 512, 4096, 2, Kind::Write),
     ];
-    assert_eq!(read(Form::Msr, msr), (expected, 0));
+    assert_eq!(read(Format::Msr, msr), (expected, 0));
     let alibaba = "419,W,8792731648,16384,1577808144360767\n725,R,0,512,1577808144360813\n";
     let expected = vec![
         record(0, 8_792_731_648, 16_384, 419, Kind::Write),
         record(46_000, 0, 512, 725, Kind::Read),
     ];
-    assert_eq!(read(Form::Alibaba, alibaba), (expected, 0));
+    assert_eq!(read(Format::Alibaba, alibaba), (expected, 0));
     let tencent = "1538323200,12910952,128,0,1063\n1538323202,6338688,8,1,1627\n";
     let expected = vec![
         record(0, 12_910_952 * 512, 65_536, 1063, Kind::Read),
         record(2_000_000_000, 6_338_688 * 512, 4096, 1627, Kind::Write),
     ];
-    assert_eq!(read(Form::Tencent, tencent), (expected, 0));
+    assert_eq!(read(Format::Tencent, tencent), (expected, 0));
 }
 
 #[test]
@@ -56,9 +56,9 @@ fn systor17_with_what_had_no_answer() {
         record(0, 899_056_122_368, 131_072, 0, Kind::Read),
         record(1_000_000_000, 512, 4096, 3, Kind::Write),
     ];
-    assert_eq!(read(Form::Systor17, rows), (expected.clone(), 1));
+    assert_eq!(read(Format::Systor17, rows), (expected.clone(), 1));
     let with_header = format!("Timestamp,Response,IOType,LUN,Offset,Size\n{rows}");
-    assert_eq!(read(Form::Systor17, &with_header), (expected, 1));
+    assert_eq!(read(Format::Systor17, &with_header), (expected, 1));
 }
 
 #[test]
@@ -70,7 +70,7 @@ fn spc_with_optional_fields() {
         record(2_335_000, 20_939_840 * 512, 8192, 0, Kind::Write),
         record(460_026_000, 3_436_288 * 512, 15_872, 1, Kind::Read),
     ];
-    assert_eq!(read(Form::Spc, text), (expected, 0));
+    assert_eq!(read(Format::Spc, text), (expected, 0));
 }
 
 #[test]
@@ -81,14 +81,14 @@ fn fiu_with_a_device_of_two_numbers() {
         record(0, 904_265_560 * 512, 4096, 6 << 20, Kind::Write),
         record(7_000, 11 * 512, 8192, 8 << 20 | 1, Kind::Read),
     ];
-    assert_eq!(read(Form::Fiu, text), (expected, 0));
+    assert_eq!(read(Format::Fiu, text), (expected, 0));
 }
 
-/// Whole numbers in the columns of SPC could as well be a time, a place, a size and a device.
+/// Whole numbers in the columns of SPC could also be a time, an offset, a size and a device.
 #[test]
 fn what_could_be_anything_is_not_taken_for_spc() {
     let text = "100,4096,512,R,0\n200,0,512,W,0\n";
-    assert!(matches!(Reader::from_bytes(text), Err(TraceError::UnknownForm { .. })));
+    assert!(matches!(Reader::from_bytes(text), Err(TraceError::UnrecognisedFormat { .. })));
     let found = described("time=0:us,op=3,lba=1:bytes,size=2:bytes,device=4", text);
     assert_eq!(found.expect("sound").0[1].time_ns, 100_000);
     let reading = Reading::new(Some("spc"), None).expect("known");
@@ -97,9 +97,9 @@ fn what_could_be_anything_is_not_taken_for_spc() {
 
 #[test]
 fn a_format_asked_for_is_not_looked_for() {
-    // A damaged first line is none of any format; who names the format is told about the line.
+    // A damaged first line matches no format; if the format is named, the error is about the line.
     let text = "1,h,0,Red,0,512,0\n2,h,0,Read,0,512,0\n";
-    assert!(matches!(Reader::from_bytes(text), Err(TraceError::UnknownForm { .. })));
+    assert!(matches!(Reader::from_bytes(text), Err(TraceError::UnrecognisedFormat { .. })));
     let named = |format: &str| {
         let reading = Reading::new(Some(format), None).expect("known");
         let reader = Reader::of(text.as_bytes(), None, &reading);
@@ -117,7 +117,7 @@ fn a_format_asked_for_is_not_looked_for() {
 fn described(columns: &str, text: &str) -> Result<(Vec<Record>, u64), TraceError> {
     let reading = Reading::new(None, Some(columns))?;
     let mut reader = Reader::of(std::io::Cursor::new(text.to_owned()), None, &reading)?;
-    assert_eq!(reader.form(), Form::Columns);
+    assert_eq!(reader.format(), Format::Columns);
     let records: Result<Vec<_>, _> = reader.by_ref().collect();
     Ok((records?, reader.skipped().others))
 }
@@ -190,7 +190,7 @@ fn what_is_wrong_with_described_columns_is_named() {
     }
 }
 
-/// The fields of a line as a reader of one's own would cut it.
+/// The fields of a line, split in an independent way.
 fn slow_cut(text: &str, separator: char) -> Vec<String> {
     let mut fields = vec![String::new()];
     let mut inside = false;
@@ -222,7 +222,7 @@ proptest::proptest! {
         proptest::prop_assert_eq!(cut.count(), text.split_ascii_whitespace().count());
     }
 
-    /// However columns are arranged, told apart and counted, the same requests are read.
+    /// The same requests are read whatever the order, separator and numbering of columns.
     #[test]
     fn any_arrangement_reads_back(
         requests in proptest::collection::vec((0u64..1 << 40, 0u64..1 << 30, 1u32..1 << 16, proptest::bool::ANY), 1..20),
@@ -256,7 +256,7 @@ proptest::proptest! {
             let kind = if reads { Kind::Read } else { Kind::Write };
             record(time - first, lba * 512, size * 512, 0, kind)
         }).collect();
-        // Damage may lie in times far apart backwards only; sorted, they are all given out.
+        // The only damage is in times that go far backwards; sorted, all records are given out.
         proptest::prop_assert_eq!(found, expected);
     }
 

@@ -1,4 +1,4 @@
-//! One block of the compact form: frame, checksum, and the columns inside.
+//! One block of the compact format: frame, checksum, and the columns inside.
 
 use std::io::{self, Read, Write};
 
@@ -33,7 +33,9 @@ impl BlockHeader {
     pub fn parse(seen: &[u8]) -> Result<Self, String> {
         let Some(bytes) = seen.first_chunk::<{ Self::BYTES }>() else {
             let left = seen.len();
-            return Err(format!("the file is cut: {left} bytes are left, no last block was met"));
+            return Err(format!(
+                "the file is cut: {left} bytes are left, and the last block is missing"
+            ));
         };
         let mut words = [0; 5];
         for (word, chunk) in words.iter_mut().zip(bytes.chunks_exact(WORD_BYTES)) {

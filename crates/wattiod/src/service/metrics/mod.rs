@@ -1,7 +1,7 @@
 //! `GET /metrics`: the status in the text format of OpenMetrics, which Prometheus reads.
 //!
-//! Base units (seconds, joules, watts, hertz, shares). What is not known is left out, never 0.
-//! What a model says instead of a meter has `estimated` in its name and its help text.
+//! Base units (seconds, joules, watts, hertz, shares). Unknown values are left out, never 0. Values
+//! from a model instead of a meter have `estimated` in their name and their help text.
 
 mod tables;
 
@@ -86,7 +86,7 @@ impl Collector for Snapshot {
     }
 }
 
-/// What runs, and why it last changed its mind.
+/// The running version, and the reason of its last decision.
 fn info(encoder: &mut DescriptorEncoder, status: &Status) -> fmt::Result {
     let what = vec![
         ("version", status.version.clone()),
@@ -97,12 +97,12 @@ fn info(encoder: &mut DescriptorEncoder, status: &Status) -> fmt::Result {
     ];
     let help = "What runs: in mode observe it acts on nothing and says what it would do.";
     Info::new(what).encode(encoder.encode_descriptor("wattio", help, None, MetricType::Info)?)?;
-    let help = "Why the last step decided as it did.";
+    let help = "Reason for the last step's decision.";
     let reason = Info::new(vec![("reason", status.reason.clone())]);
     reason.encode(encoder.encode_descriptor("wattio_last_change", help, None, MetricType::Info)?)
 }
 
-/// One series a state; none where the law has no states.
+/// One series per state; none if the law has no states.
 fn states(encoder: &mut DescriptorEncoder, status: &Status) -> fmt::Result {
     let Some(current) = status.state.as_deref() else { return Ok(()) };
     let spans = &status.counts.state_span_s;
@@ -117,7 +117,7 @@ fn states(encoder: &mut DescriptorEncoder, status: &Status) -> fmt::Result {
     family(encoder, "wattio_state_seconds", help, MetricType::Counter, spans)
 }
 
-/// One metric with a series for each set of labels; nothing where there is none.
+/// One metric with a series for each set of labels; nothing if there are none.
 fn family<L: EncodeLabelSet, M: EncodeMetric>(
     encoder: &mut DescriptorEncoder,
     name: &str,
@@ -136,7 +136,7 @@ fn family<L: EncodeLabelSet, M: EncodeMetric>(
     Ok(())
 }
 
-/// A number that can be shown.
+/// A finite number.
 fn finite(value: Option<f64>) -> Option<f64> {
     value.filter(|value| value.is_finite())
 }

@@ -1,15 +1,15 @@
-//! Which metrics there are, as data.
+//! The metrics, as data.
 
 use super::{GroupMetric, Metric};
 use crate::status::{ShadowStatus, Status};
 
 const US_PER_S: f64 = 1e6;
 
-/// Numbers that go up and down.
+/// Gauges.
 pub(super) const GAUGES: &[Metric] = &[
     Metric {
         name: "wattio_forced",
-        help: "1 while full speed is forced: latency missing, breaker open, paused or alike.",
+        help: "1 while full speed is forced: latency missing, breaker open, paused or similar.",
         value: |status| flag(status.forced.is_some()),
     },
     Metric {
@@ -44,7 +44,7 @@ pub(super) const GAUGES: &[Metric] = &[
     },
     Metric {
         name: "wattio_latency_bound_seconds",
-        help: "Mean latency that shall not be exceeded.",
+        help: "Bound on the mean latency.",
         value: |status| seconds(status.latency.bound_us),
     },
     Metric {
@@ -84,7 +84,7 @@ pub(super) const GAUGES: &[Metric] = &[
     },
     Metric {
         name: "wattio_power_estimated_watts",
-        help: "Estimated power of the setting in force; in mode observe of the one that would be.",
+        help: "Estimated power of the setting in force; in mode observe of the one it would set.",
         value: |status| status.power.estimated_w,
     },
     Metric {
@@ -94,7 +94,7 @@ pub(super) const GAUGES: &[Metric] = &[
     },
     Metric {
         name: "wattio_model_fitted",
-        help: "1 where the model of this host is good enough to say what is estimated from it.",
+        help: "1 if the model of this host is good enough to estimate from.",
         value: |status| shadow(status, |shadow| flag(shadow.fitted)),
     },
     Metric {
@@ -119,16 +119,16 @@ pub(super) const GAUGES: &[Metric] = &[
     },
 ];
 
-/// Numbers that only grow, until the daemon starts again.
+/// Counters: they only grow until the daemon restarts.
 pub(super) const COUNTERS: &[Metric] = &[
     Metric {
         name: "wattio_energy_measured_joules",
-        help: "Energy measured by the meter, in the windows that it told of.",
+        help: "Energy measured by the meter, over the windows it covers.",
         value: |status| status.power.measured_j,
     },
     Metric {
         name: "wattio_energy_estimated_joules",
-        help: "Estimated energy; in mode observe of the settings that would have been.",
+        help: "Estimated energy; in mode observe of the settings it would have used.",
         value: |status| status.power.estimated_j,
     },
     Metric {
@@ -143,12 +143,12 @@ pub(super) const COUNTERS: &[Metric] = &[
     },
     Metric {
         name: "wattio_windows_unmeasured",
-        help: "Windows that a configured meter did not tell the power of.",
+        help: "Windows without a reading of the configured meter.",
         value: |status| status.power.meter.as_ref().and(count(status.counts.windows_unmeasured)),
     },
     Metric {
         name: "wattio_windows_missing",
-        help: "Windows without a latency to go by.",
+        help: "Windows without a usable latency.",
         value: |status| count(status.counts.windows_missing),
     },
     Metric {
@@ -193,7 +193,7 @@ pub(super) const COUNTERS: &[Metric] = &[
     },
     Metric {
         name: "wattio_source_errors",
-        help: "Samples that could not be had.",
+        help: "Samples that sources failed to deliver.",
         value: |status| count(status.counts.source_errors),
     },
     Metric {
@@ -213,7 +213,7 @@ pub(super) const COUNTERS: &[Metric] = &[
     },
     Metric {
         name: "wattio_model_windows_kept_out",
-        help: "Windows that were kept out of the fit to see its error.",
+        help: "Windows that were kept out of the fit to measure its error.",
         value: |status| shadow(status, |shadow| count(shadow.windows_kept_out)),
     },
     Metric {
@@ -232,7 +232,7 @@ pub(super) const COUNTERS: &[Metric] = &[
 pub(super) const GROUPS: &[GroupMetric] = &[
     GroupMetric {
         name: "wattio_cores_active",
-        help: "Cores of a group that work; in mode observe those that would.",
+        help: "Active cores of a group; in mode observe those that would be active.",
         value: |group| Some(f64::from(group.cores_active)),
     },
     GroupMetric {
@@ -242,12 +242,12 @@ pub(super) const GROUPS: &[GroupMetric] = &[
     },
     GroupMetric {
         name: "wattio_cores_min",
-        help: "Cores of a group that always stay.",
+        help: "Cores of a group that always stay active.",
         value: |group| Some(f64::from(group.cores_min)),
     },
     GroupMetric {
         name: "wattio_frequency_hertz",
-        help: "Limit of the frequency in force; in mode observe the one that would be.",
+        help: "Limit of the frequency in force; in mode observe the one it would set.",
         value: |group| group.frequency_hz,
     },
     GroupMetric {

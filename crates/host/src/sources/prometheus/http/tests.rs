@@ -175,7 +175,7 @@ fn a_server_that_hangs_is_given_up() {
     let answers = ["", "HTTP/1.1 200 OK\r\n", "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nup"];
     for answer in answers {
         let mut server = Server::hanging_after(answer);
-        assert_eq!(server.client.get().unwrap_err(), "no whole answer within 30ms");
+        assert_eq!(server.client.get().unwrap_err(), "no complete answer within 30ms");
     }
 }
 

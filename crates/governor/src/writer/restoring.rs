@@ -1,0 +1,184 @@
+//! Putting old values back.
+
+use super::{Held, RestorableWriter, Restored, Unrestored, Written};
+use crate::knob::{Address, MachineError};
+use crate::snapshot::{Saved, SnapshotError};
+use std::collections::BTreeSet;
+
+/// The outcome of restoring one place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Back {
+    /// It held its old value already.
+    AsItWas,
+    /// It holds its old value again.
+    Written,
+    /// Its old value was written, and is not in force yet.
+    Coming,
+    /// It holds what somebody else set.
+    Theirs,
+}
+
+/// A place to put back, in the order from the last to the first: whether it is whole, and its rank.
+type Waiting = (bool, u64, Address);
+
+impl RestorableWriter {
+    /// Puts every old value back, each by itself, and reads it back. Places depend on each other
+    /// (no set of processors takes a core that is off), so the rest is tried again as long as that
+    /// helps. Places with parts go last: whose the parts are only shows once everything else is
+    /// restored.
+    ///
+    /// # Errors
+    /// When the snapshot could not be brought up to date; the machine is restored all the same.
+    pub fn restore(&mut self) -> Result<Restored, SnapshotError> {
+        let mut outcome = Restored::default();
+        // First, while it can still be told whose a change is: our own writes change other places
+        // as a side effect.
+        self.leave_to_others(&mut outcome);
+        let rank = |(address, held): (&Address, &Held)| {
+            (!self.machine.has_parts(address), held.rank, address.clone())
+        };
+        let mut waiting: Vec<_> = self.held.iter().map(rank).collect();
+        waiting.sort_by(|a, b| b.cmp(a));
+        loop {
+            let before = waiting.len();
+            self.machine.share_time(false);
+            outcome.left.clear();
+            waiting = self.restore_all(waiting, &mut outcome);
+            if waiting.is_empty() || waiting.len() == before {
+                break;
+            }
+        }
+        if self.held.is_empty() {
+            self.store.clear()?;
+        } else {
+            self.store.save(&self.snapshot())?;
+        }
+        Ok(outcome)
+    }
+
+    /// Releases the places that hold neither what was written nor the old value.
+    fn leave_to_others(&mut self, outcome: &mut Restored) {
+        for (address, held) in &self.held {
+            let unknown = match held.written {
+                Written::Read(_) => false,
+                Written::Nothing => held.marks.is_empty(),
+                Written::Unread => true,
+            };
+            if unknown || self.machine.has_parts(address) {
+                continue;
+            }
+            let Ok(found) = self.machine.read(address) else { continue };
+            if self.machine.same(address, &found, &held.original) {
+                continue;
+            }
+            let ours = match &held.written {
+                Written::Read(written) => self.machine.took(address, written, &found),
+                _ => self.machine.put_back(address, &held.original, &held.marks, &found) != found,
+            };
+            if !ours {
+                outcome.foreign.push(address.clone());
+            }
+        }
+        self.held.retain(|address, _| !outcome.foreign.contains(address));
+    }
+
+    /// Tries each place once, and answers those that refused. All are written before any is waited
+    /// for: what settles settles at the same time.
+    fn restore_all(&mut self, waiting: Vec<Waiting>, outcome: &mut Restored) -> Vec<Waiting> {
+        let (mut refused, mut coming) = (Vec::new(), Vec::new());
+        for place in waiting {
+            match self.put_back(&place.2) {
+                Ok(Back::Coming) => coming.push(place),
+                back => self.conclude(place, back, outcome, &mut refused),
+            }
+        }
+        for place in coming {
+            let original = self.held.get(&place.2).map(|held| held.original.clone());
+            let settled = self.settle(&place.2, &original.unwrap_or_default());
+            self.conclude(place, settled.map(|()| Back::Written), outcome, &mut refused);
+        }
+        refused
+    }
+
+    fn put_back(&mut self, address: &Address) -> Result<Back, MachineError> {
+        if self.machine.has_parts(address) {
+            return self.put_parts_back(address);
+        }
+        let Some(held) = self.held.get(address) else { return Ok(Back::AsItWas) };
+        let original = held.original.clone();
+        let found = self.machine.read(address)?;
+        if self.machine.same(address, &found, &original) {
+            return Ok(Back::AsItWas);
+        }
+        let in_force = self.write_and_note(address, &original)?;
+        Ok(if in_force { Back::Written } else { Back::Coming })
+    }
+
+    /// Releases a place, or keeps it if it was refused.
+    fn conclude(
+        &mut self,
+        place: Waiting,
+        back: Result<Back, MachineError>,
+        outcome: &mut Restored,
+        refused: &mut Vec<Waiting>,
+    ) {
+        let address = &place.2;
+        match back {
+            Ok(Back::Written | Back::Coming) => {
+                outcome.restored.extend(self.held.get(address).map(|held| Saved {
+                    address: address.clone(),
+                    value: held.original.clone(),
+                    knob: held.knob.clone(),
+                    marks: BTreeSet::new(),
+                }));
+            }
+            Ok(Back::Theirs) => outcome.foreign.push(address.clone()),
+            Ok(Back::AsItWas) | Err(MachineError::Gone { .. }) => {}
+            Err(error) => {
+                outcome.left.push(self.unrestored(address, error.to_string()));
+                return refused.push(place);
+            }
+        }
+        self.forget(address);
+    }
+
+    /// Puts back every part that is ours, until none is left: parts are born while others are put
+    /// back, and each is looked at before the old value is let go.
+    pub(super) fn put_parts_back(&mut self, address: &Address) -> Result<Back, MachineError> {
+        /// One that is not done by then is kept, and tried again.
+        const PASSES_MAX: usize = 8;
+        let Some(held) = self.held.get(address) else { return Ok(Back::AsItWas) };
+        let (original, marks) = (held.original.clone(), held.marks.clone());
+        let mut back = Back::AsItWas;
+        let mut left = String::new();
+        for _ in 0..PASSES_MAX {
+            let found = self.machine.read(address)?;
+            let target = self.machine.put_back(address, &original, &marks, &found);
+            if target == found {
+                let theirs =
+                    back == Back::AsItWas && !self.machine.same(address, &found, &original);
+                return Ok(if theirs { Back::Theirs } else { back });
+            }
+            if let Some(held) = self.held.get_mut(address) {
+                held.written = Written::Unread;
+            }
+            self.machine.write(address, &target)?;
+            back = Back::Written;
+            left = format!("{target:?} was written and {found:?} was found before");
+        }
+        Err(MachineError::Refused { address: address.clone(), message: left })
+    }
+
+    fn unrestored(&self, address: &Address, message: String) -> Unrestored {
+        let held = self.held.get(address);
+        let value = held.map(|held| held.original.clone()).unwrap_or_default();
+        let knob = held.map(|held| held.knob.clone()).unwrap_or_default();
+        let restore_command = self.machine.restore_command(address, &value);
+        let marks = BTreeSet::new();
+        Unrestored {
+            saved: Saved { address: address.clone(), value, knob, marks },
+            message,
+            restore_command,
+        }
+    }
+}

@@ -1,0 +1,142 @@
+//! Checks of a configuration that do not depend on the host.
+
+use super::{DaemonConfig, SafetyConfig};
+use crate::groups::GroupConfig;
+use crate::knobs::KnobConfig;
+use crate::sources::power::MeterConfig;
+use crate::sources::{BackgroundConfig, queued};
+use std::collections::BTreeSet;
+use wattio_control::SettingError;
+use wattio_governor::Cpus;
+use wattio_plant::{DescriptionError, require};
+
+impl DaemonConfig {
+    pub(super) fn check(&self) -> Result<(), DescriptionError> {
+        let simple = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+        let plain = self.name.chars().all(simple) && !self.name.starts_with('.');
+        require(
+            !self.name.is_empty() && self.name.len() <= 64 && plain,
+            "name",
+            "must be up to 64 letters, digits, '-', '_' or '.': folders are named after it",
+        )?;
+        self.check_policy()?;
+        require(!self.groups.is_empty(), "group", "is missing: at least one [[group]] of cores")?;
+        self.check_groups()?;
+        let names: BTreeSet<_> = self.groups.iter().map(|group| &group.name).collect();
+        require(names.len() == self.groups.len(), "group", "two groups have the same name")?;
+        for kind in ["cpu.cpuset", "cpu.affinity", "cpu.online", "cpu.frequency"] {
+            let count = self.knobs.iter().filter(|knob| knob.name() == kind).count();
+            require(
+                count <= 1,
+                "knob",
+                format!("{kind} is there {count} times, and serves all groups"),
+            )?;
+        }
+        let both = ["cpu.cpuset", "cpu.affinity"]
+            .iter()
+            .all(|kind| self.knobs.iter().any(|knob| knob.name() == *kind));
+        let shared = |group: &&GroupConfig| group.cgroup.is_some() && group.processes.is_some();
+        if let Some(group) = self.groups.iter().filter(|_| both).find(shared) {
+            // The kernel changes the masks of a control group's tasks together with its cores.
+            let message = format!(
+                "group {:?} has both cgroup and processes, and both cpu.cpuset and cpu.affinity are \
+                 there: let one of them place its processes",
+                group.name
+            );
+            return Err(DescriptionError::Value { key: "group".to_owned(), message });
+        }
+        if let Some(Err((key, message))) = self.power.meter.as_ref().map(MeterConfig::check) {
+            let key = format!("power.meter.{key}");
+            return Err(DescriptionError::Value { key, message });
+        }
+        self.check_background()?;
+        self.safety.check()
+    }
+
+    /// The source and the knob must name the same arrays, as the law paces what the source reports.
+    fn check_background(&self) -> Result<(), DescriptionError> {
+        let Some(BackgroundConfig::Md(source)) = &self.background else { return Ok(()) };
+        let told: BTreeSet<_> = source.devices.iter().collect();
+        let md = |knob: &KnobConfig| match knob {
+            KnobConfig::Background(knob) => knob.md.clone(),
+            _ => Vec::new(),
+        };
+        let turned: Vec<_> = self.knobs.iter().flat_map(md).collect();
+        let same = told == turned.iter().collect();
+        let message = format!(
+            "are {:?}, and the knob background slows md = {turned:?}: name the same arrays in both",
+            source.devices
+        );
+        // Shadow mode needs no knob.
+        require(self.knobs.is_empty() || same, "background.devices", message)
+    }
+
+    /// Checks of the groups' cores that do not need the host.
+    fn check_groups(&self) -> Result<(), DescriptionError> {
+        let mut taken = Cpus::default();
+        for (at, group) in self.groups.iter().enumerate() {
+            let key = |name: &str| format!("group[{at}].{name}");
+            let cores = group.cores.parse::<Cpus>().map_err(|error| DescriptionError::Value {
+                key: key("cores"),
+                message: error.to_string(),
+            })?;
+            require(!cores.is_empty(), key("cores"), "is empty")?;
+            let twice = cores.and(&taken);
+            require(
+                twice.is_empty(),
+                key("cores"),
+                format!("{twice} already belong to another group"),
+            )?;
+            let count = cores.len();
+            let few = (1..=count).contains(&(group.cores_min as usize));
+            let message = format!("is {}; allowed is 1 to the group's {count}", group.cores_min);
+            require(few, key("cores_min"), message)?;
+            taken = taken.or(&cores);
+            if let Some(Err((wrong, message))) = group.queue.as_ref().map(queued::Config::check) {
+                return Err(DescriptionError::Value {
+                    key: key(&format!("queue.{wrong}")),
+                    message,
+                });
+            }
+        }
+        Ok(())
+    }
+
+    fn check_policy(&self) -> Result<(), DescriptionError> {
+        let policy = wattio_control::policy(&self.policy.name);
+        let resolved = policy.and_then(|policy| policy.resolve(&self.policy.settings));
+        if let Some(name) = &self.policy.compare
+            && let Err(error) = wattio_control::policy(name)
+        {
+            let (key, message) = ("policy.compare".to_owned(), error.to_string());
+            return Err(DescriptionError::Value { key, message });
+        }
+        resolved.map(|_| ()).map_err(|error| {
+            let key = match &error {
+                SettingError::Policy { .. } => "policy.name".to_owned(),
+                SettingError::Name { name, .. } | SettingError::Value { name, .. } => {
+                    format!("policy.settings.{name}")
+                }
+            };
+            DescriptionError::Value { key, message: error.to_string() }
+        })
+    }
+}
+
+impl SafetyConfig {
+    fn check(&self) -> Result<(), DescriptionError> {
+        let day = 86_400.0;
+        for (key, value, least, most) in [
+            ("dwell", self.dwell.0, 0.0, 3600.0),
+            ("stale_after_windows", self.stale_after_windows, 1.0, 60.0),
+            ("span", self.span.0, 1.0, day),
+            ("cool_down", self.cool_down.0, 1.0, day),
+            ("cool_down_max", self.cool_down_max.0, self.cool_down.0, 7.0 * day),
+            ("model_error_max", self.model_error_max, 0.0, 1.0),
+        ] {
+            let message = format!("is {value}; allowed is {least} to {most}");
+            require((least..=most).contains(&value), format!("safety.{key}"), message)?;
+        }
+        require(self.cores_off_max >= 1, "safety.cores_off_max", "must be at least 1")
+    }
+}

@@ -1,0 +1,84 @@
+//! `check` and `doctor`: read-only.
+
+use super::{CONFIG, say};
+use anyhow::Result;
+use clap::Args;
+use serde_json::json;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+use wattio_host::Root;
+use wattio_host::processes::pollers::Threads;
+use wattio_units::Seconds;
+use wattiod::doctor::{examine, pollers};
+use wattiod::govern::read;
+use wattiod::log::printable_line;
+
+/// How long threads are watched for polling.
+const POLLERS_WATCHED: Duration = Duration::from_secs(1);
+
+/// A check.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  wattiod check nas.toml")]
+pub struct Check {
+    /// The configuration.
+    #[arg(default_value = CONFIG)]
+    config: PathBuf,
+    /// Print one JSON object.
+    #[arg(long)]
+    json: bool,
+}
+
+/// A look at the host.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  wattiod doctor            what this host offers
+  wattiod doctor nas.toml   and whether this configuration works here")]
+pub struct Doctor {
+    /// Also say whether each part of this configuration can be had.
+    config: Option<PathBuf>,
+    /// Print one JSON object.
+    #[arg(long)]
+    json: bool,
+}
+
+impl Check {
+    pub fn run(&self) -> Result<ExitCode> {
+        let source = read(&self.config)?;
+        if self.json {
+            let found = json!({"file": self.config, "ok": true, "name": source.config.name});
+            say(&found.to_string());
+        } else {
+            say(&format!("{}: right", self.config.display()));
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+impl Doctor {
+    pub fn run(&self, root: &Root) -> Result<ExitCode> {
+        let default = Path::new(CONFIG);
+        let path = self.config.as_deref().or_else(|| default.exists().then_some(default));
+        let source = path.map(read).transpose()?;
+        let (earlier, began) = (Threads::look(root), Instant::now());
+        std::thread::sleep(POLLERS_WATCHED);
+        let mut findings = examine(root, source.as_ref());
+        let span = Seconds(began.elapsed().as_secs_f64());
+        findings.push(pollers(&earlier, &Threads::look(root), span));
+        if self.json {
+            say(&json!({"findings": findings}).to_string());
+        } else {
+            for finding in &findings {
+                let mark = if finding.ok { "ok" } else { "no" };
+                say(&printable_line(&format!("{mark}  {}: {}", finding.what, finding.text)));
+            }
+        }
+        // A host need not have everything; a configuration must get what it asks for.
+        let asked = findings.iter().filter(|finding| finding.what.starts_with('['));
+        let missing = asked.filter(|finding| !finding.ok).count();
+        Ok(ExitCode::from(u8::from(missing > 0)))
+    }
+}

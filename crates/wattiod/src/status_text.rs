@@ -1,0 +1,285 @@
+//! The status as text: one line, a page, and the result of shadow mode.
+
+use crate::status::{PowerStatus, Status};
+use std::fmt::Write;
+
+/// The status in one line.
+#[must_use]
+pub fn one_line(status: &Status) -> String {
+    let mut line = status.state.clone().unwrap_or_else(|| status.policy.clone());
+    if let Some(forced) = &status.forced {
+        let _ = write!(line, " (full speed: {forced})");
+    }
+    let latency = &status.latency;
+    match (latency.latency_us_mean, latency.bound_us) {
+        (Some(mean), Some(bound)) => {
+            let _ = write!(line, ", {} (bound {})", time(mean), time(bound));
+        }
+        (Some(mean), None) => {
+            let _ = write!(line, ", {}", time(mean));
+        }
+        (None, _) => line.push_str(", no latency"),
+    }
+    for group in &status.groups {
+        let _ = write!(line, ", {} {}/{}", group.name, group.cores_active, group.cores_total);
+    }
+    if let (Some(here), Some(full)) =
+        (status.power.estimated_w, status.power.estimated_full_speed_w)
+    {
+        let _ = write!(line, ", estimated {here:.1} of {full:.1} W");
+    }
+    line
+}
+
+/// The whole status, for `wattiod status`.
+#[must_use]
+pub fn page(status: &Status) -> String {
+    let mut rows: Vec<(&str, String)> = Vec::new();
+    let mode = if status.mode == "observe" { "observe (acts on nothing)" } else { &status.mode };
+    rows.push(("mode", format!("{mode}, policy {}", status.policy)));
+    rows.push(("state", status.state.clone().unwrap_or_else(|| "none".into())));
+    rows.push(("reason", status.reason.clone()));
+    rows.extend(status.forced.iter().map(|forced| ("full speed", forced.clone())));
+    let latency = &status.latency;
+    let or_unknown = |value: Option<f64>| value.map_or("unknown".into(), time);
+    let mean = or_unknown(latency.latency_us_mean);
+    let sample = format!("{mean} ({}, {:.1} s old)", latency.source, latency.sample_age_s);
+    rows.push(("latency, mean", sample));
+    rows.extend(latency.latency_us_p99.map(|p99| ("latency, p99", time(p99))));
+    rows.push(("at full speed", or_unknown(latency.baseline_us)));
+    let tolerance = latency.tolerance.map(|t| format!(" (tolerance {:.0} %)", t * 100.0));
+    rows.push(("bound", or_unknown(latency.bound_us) + &tolerance.unwrap_or_default()));
+    for group in &status.groups {
+        let frequency = group.frequency_hz.map(|hertz| format!(" at {:.2} GHz", hertz / 1e9));
+        let text = format!(
+            "{} of {} cores{}, {:.0} % busy",
+            group.cores_active,
+            group.cores_total,
+            frequency.unwrap_or_default(),
+            100.0 * (group.utilisation_clients + group.utilisation_background)
+        );
+        rows.push(("group", format!("{}: {text}", group.name)));
+    }
+    rows.extend(power_rows(&status.power));
+    let counts = &status.counts;
+    rows.push(("windows", counts.windows.to_string()));
+    rows.push((
+        "bound broken",
+        format!("{} of {} windows", counts.violations, counts.windows_bounded),
+    ));
+    rows.push(("setting changed", format!("{} times", counts.setting_changes)));
+    let failures = counts.knob_failures + counts.source_errors;
+    rows.push(("writes", format!("{}, {failures} failures", counts.knob_writes)));
+    let own = &status.own;
+    let share = 100.0 * own.cpu_s / status.uptime_s.max(1e-9);
+    let mib = own.resident_bytes as f64 / f64::from(1 << 20);
+    rows.push(("own cost", format!("{share:.2} % of a core, {mib:.1} MiB")));
+    let width = rows.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
+    rows.iter().fold(String::new(), |mut page, (name, value)| {
+        let _ = writeln!(page, "{name:width$}  {value}");
+        page
+    })
+}
+
+fn power_rows(power: &PowerStatus) -> Vec<(&'static str, String)> {
+    let mut rows = Vec::new();
+    match (&power.meter, power.measured_w, &power.meter_trouble) {
+        (Some(meter), Some(watts), _) => {
+            rows.push(("measured", format!("{watts:.1} W ({meter})")));
+        }
+        (Some(_), None, Some(problem)) => rows.push(("not measured", problem.clone())),
+        _ => {}
+    }
+    match (power.estimated_w, power.estimated_full_speed_w) {
+        (Some(here), Some(full)) => {
+            let model = power.model.as_deref().unwrap_or("model");
+            rows.push(("estimate", format!("{here:.1} W of {full:.1} W at full speed; {model}")));
+        }
+        _ => {
+            let why = power.no_estimate.as_deref().unwrap_or("not yet");
+            rows.push(("no estimate", why.to_owned()));
+        }
+    }
+    rows
+}
+
+/// The result of shadow mode, or of governing.
+#[must_use]
+pub fn verdict(status: &Status) -> String {
+    let would = if status.mode == "observe" { "would have " } else { "" };
+    let (counts, power) = (&status.counts, &status.power);
+    let span = duration(status.uptime_s);
+    let mut text = match (power.estimated_j, power.estimated_full_speed_j) {
+        (Some(here), Some(full)) if full > 0.0 => {
+            let watched = status.shadow.as_ref().map_or(status.uptime_s, |s| s.estimated_span_s);
+            let saved_w = (full - here) / watched.max(1e-9);
+            // Windows before there was a model do not count in the mean.
+            let of = match duration(watched) {
+                watched if watched == span => String::new(),
+                watched => format!("{watched} of "),
+            };
+            format!(
+                "over {of}{span} {would}saved {saved_w:.1} W on average, {:.1} % of {:.1} W (estimate)",
+                100.0 * (full - here) / full,
+                full / watched.max(1e-9)
+            )
+        }
+        _ => {
+            let why = power.no_estimate.as_deref().unwrap_or("no window had one");
+            format!("over {span}: no estimate of the saving, because {why}")
+        }
+    };
+    let (broken, changed) = match would {
+        "" => ("broke", "changed"),
+        _ => ("would have broken", "would have changed"),
+    };
+    let _ = match status.latency.tolerance {
+        None => write!(text, "\npolicy {} has no latency bound", status.policy),
+        Some(_) => write!(
+            text,
+            "\n{broken} the bound in {} of {} windows with a known bound",
+            counts.violations, counts.windows_bounded
+        ),
+    };
+    let _ = write!(text, "\n{changed} the setting {} times", counts.setting_changes);
+    if let Some(shadow) = &status.shadow
+        && let (Some(median), Some(p90)) = (shadow.error_median, shadow.error_p90)
+    {
+        let _ = write!(
+            text,
+            "\nthe model is off by {:.1} % (median; 90th percentile {:.1} %) over {} windows at \
+                 full speed that were kept out of its fit; what fewer cores do is only its \
+                 prediction",
+            median * 100.0,
+            p90 * 100.0,
+            shadow.windows_kept_out
+        );
+    }
+    if let Some(other) = &status.compared {
+        let percent = |share: Option<f64>| {
+            share.map_or("unknown".to_owned(), |share| format!("{:.1} %", share * 100.0))
+        };
+        let _ = write!(
+            text,
+            "\nbeside it, {} would have saved {} at a mean latency of {} above full speed, with {} of \
+             {} windows above the bound (estimates)",
+            other.policy,
+            percent(other.estimated_saving_share),
+            percent(other.estimated_loss_mean),
+            other.violations,
+            other.windows_bounded
+        );
+    }
+    if let Some(loss) = counts.loss_mean {
+        let estimate = if would.is_empty() { "" } else { " (estimate)" };
+        let _ = write!(
+            text,
+            "\nmean latency {:+.1} % against full speed in those windows{estimate}",
+            loss * 100.0
+        );
+    }
+    text
+}
+
+fn time(us: f64) -> String {
+    match us {
+        us if us >= 1e6 => format!("{:.2} s", us / 1e6),
+        us if us >= 1e4 => format!("{:.1} ms", us / 1e3),
+        us if us >= 1e3 => format!("{:.2} ms", us / 1e3),
+        us => format!("{us:.0} us"),
+    }
+}
+
+fn duration(seconds: f64) -> String {
+    let whole = seconds.round() as u64;
+    match (whole / 3600, whole / 60 % 60, whole % 60) {
+        (0, 0, seconds) => format!("{seconds} s"),
+        (0, minutes, seconds) => format!("{minutes} min {seconds} s"),
+        (hours, minutes, _) => format!("{hours} h {minutes} min"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::status::{Counts, LatencyStatus, ShadowStatus};
+
+    fn status() -> Status {
+        Status {
+            mode: "observe".into(),
+            policy: "pacer".into(),
+            state: Some("stable".into()),
+            uptime_s: 7325.0,
+            latency: LatencyStatus {
+                latency_us_mean: Some(312.4),
+                bound_us: Some(1360.0),
+                tolerance: Some(0.2),
+                ..LatencyStatus::default()
+            },
+            power: PowerStatus {
+                estimated_w: Some(40.0),
+                estimated_full_speed_w: Some(50.0),
+                estimated_j: Some(80_000.0),
+                estimated_full_speed_j: Some(100_000.0),
+                ..PowerStatus::default()
+            },
+            shadow: Some(ShadowStatus {
+                fitted: true,
+                error_median: Some(0.043),
+                error_p90: Some(0.11),
+                windows_kept_out: 40,
+                estimated_span_s: 2000.0,
+                ..ShadowStatus::default()
+            }),
+            counts: Counts {
+                windows_bounded: 900,
+                violations: 3,
+                setting_changes: 41,
+                loss_mean: Some(0.066),
+                ..Counts::default()
+            },
+            ..Status::default()
+        }
+    }
+
+    #[test]
+    fn the_verdict_of_shadow_mode_is_conditional_and_an_estimate() {
+        let text = verdict(&status());
+        for part in [
+            "over 33 min 20 s of 2 h 2 min would have saved 10.0 W on average, 20.0 % of 50.0 W (estimate)",
+            "would have broken the bound in 3 of 900 windows",
+            "would have changed the setting 41 times",
+            "off by 4.3 %",
+            "mean latency +6.6 % against full speed in those windows (estimate)",
+        ] {
+            assert!(text.contains(part), "{text}");
+        }
+    }
+
+    #[test]
+    fn without_an_estimate_it_says_why() {
+        let mut status = status();
+        status.power = PowerStatus { no_estimate: Some("3 windows".into()), ..Default::default() };
+        assert!(verdict(&status).contains("no estimate of the saving, because 3 windows"));
+        assert!(page(&status).contains("no estimate"), "{}", page(&status));
+    }
+
+    #[test]
+    fn measured_power_is_told_from_a_meter_that_says_nothing() {
+        let mut status = status();
+        status.power.meter = Some("rapl:sum".into());
+        status.power.measured_w = Some(61.25);
+        assert!(page(&status).contains("measured         61.2 W (rapl:sum)"), "{}", page(&status));
+        status.power.measured_w = None;
+        assert!(!page(&status).contains("measured"), "no news is no trouble");
+        status.power.meter_trouble = Some("rapl:sum: energy_uj: No such device".into());
+        let text = page(&status);
+        assert!(text.contains("not measured     rapl:sum: energy_uj: No such device"), "{text}");
+    }
+
+    #[test]
+    fn a_line_tells_latency_and_bound() {
+        let line = one_line(&status());
+        assert_eq!(line, "stable, 312 us (bound 1.36 ms), estimated 40.0 of 50.0 W");
+    }
+}

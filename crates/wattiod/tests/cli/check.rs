@@ -1,0 +1,66 @@
+//! Configurations that are right, wrong, or not to be trusted.
+
+use super::support::{GOOD, Place, said};
+use rustix::process::getuid;
+use serde_json::Value;
+use std::fs;
+
+#[test]
+fn a_right_file_is_right_and_a_wrong_one_is_named_with_the_line_or_the_key() {
+    let place = Place::new(GOOD);
+    let path = place.text("wattiod.toml");
+    let (code, text, _) = said(&["check", &path]);
+    assert_eq!((code, text), (0, format!("{path}: right\n")));
+    let (code, text, _) = said(&["check", "--json", &path]);
+    let answer: Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(
+        (code, answer["ok"].as_bool(), answer["name"].as_str()),
+        (0, Some(true), Some("nas"))
+    );
+
+    for (from, to, says) in [
+        ("\"diskstats\"", "\"diskstat\"", "line 5: unknown variant `diskstat`"),
+        ("devices", "device", "did you mean `devices`?"),
+        ("[[group]]", "[policy]\nsettings = { plf = 99 }\n[[group]]", "policy.settings.plf"),
+        ("cores = \"0\"", "", "missing field `cores`"),
+        ("[latency]", "[latency", "line 4"),
+    ] {
+        fs::write(&path, GOOD.replace(from, to)).unwrap();
+        let (code, _, complaint) = said(&["check", &path]);
+        assert_eq!(code, 2, "{complaint}");
+        assert!(complaint.starts_with(&format!("wattiod: {path}: ")), "{complaint}");
+        assert!(complaint.contains(says), "{complaint}");
+    }
+}
+
+/// Root took a configuration that everybody may write, with commands in it, and a script likewise.
+#[test]
+fn root_goes_by_nothing_that_others_may_write() {
+    use std::os::unix::fs::{PermissionsExt, symlink};
+    if !getuid().is_root() {
+        return;
+    }
+    let place = Place::measured();
+    let config = place.text("wattiod.toml");
+    let set = |name: &str, mode| {
+        fs::set_permissions(place.path(name), fs::Permissions::from_mode(mode)).unwrap();
+    };
+    for (name, mode, back) in [("wattiod.toml", 0o666, 0o644), ("measure.sh", 0o664, 0o644)] {
+        set(name, mode);
+        for command in ["run", "observe"] {
+            let (code, _, complaint) = said(&["--root", &place.text("root"), command, &config]);
+            assert_eq!(code, 2, "{command}: {complaint}");
+            let told = complaint.contains(&place.text(name)) && complaint.contains("may write");
+            assert!(told && complaint.lines().count() == 1, "{complaint}");
+        }
+        let (code, _, complaint) = said(&["check", &config]);
+        assert_eq!(code, 0, "only looks: {complaint}");
+        set(name, back);
+    }
+    fs::create_dir(place.path("real")).unwrap();
+    symlink(place.path("real"), place.path("state")).unwrap();
+    std::os::unix::fs::lchown(place.path("state"), Some(65534), None).unwrap();
+    let (code, _, complaint) = said(&["--root", &place.text("root"), "run", &config]);
+    assert!(code == 2 && complaint.contains("is a link of user 65534"), "{complaint}");
+    assert_eq!(fs::read_dir(place.path("real")).unwrap().count(), 0, "nothing was made behind it");
+}

@@ -1,0 +1,118 @@
+//! Shadow mode from its first sample to its report.
+
+use super::support::{PATIENCE, Place, json_lines, me, output, said};
+use rustix::process::Signal;
+use serde_json::Value;
+use std::fs;
+use std::time::Instant;
+
+#[test]
+fn shadow_mode_says_that_it_has_no_estimate_and_why_and_leaves_a_report() {
+    let place = Place::measured();
+    let output = place.observe(&["--duration", "1 s"]).end();
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(output.status.code(), Some(0), "{text}");
+    assert!(text.contains("no estimate of the saving, because"), "{text}");
+    assert!(text.contains("windows with requests so far, 40 are needed"), "{text}");
+    assert!(text.contains("would have changed the setting 0 times"), "{text}");
+    let folder = place.result();
+    assert!(text.contains(&format!("wattio report {}", folder.display())), "{text}");
+    let machine = fs::read_to_string(folder.join("machine.json")).unwrap();
+    let machine: Value = serde_json::from_str(&machine).unwrap();
+    assert_eq!(machine["mode"], "observe");
+    assert!(!json_lines(&folder.join("raw/windows.jsonl")).is_empty());
+    assert!(!place.path("state").exists(), "shadow mode saves nothing, as it writes nothing");
+}
+
+/// A meter was for the page only, and what it missed was told nowhere.
+#[test]
+fn a_source_of_power_is_recorded_and_one_that_fails_is_told() {
+    let lines = format!("while echo '{}'; do sleep 0.05; done", r#"{"power_w": 42.5}"#);
+    let place = Place::measured();
+    fs::write(place.path("power.sh"), lines).unwrap();
+    let command = format!("command = ['/bin/sh', '{}'], user = '{}'", place.text("power.sh"), me());
+    let missing = place.text("no-such-file");
+    let file = format!("path = '{missing}', unit = 'W'");
+    let good = fs::read_to_string(place.path("wattiod.toml")).unwrap();
+    for (kind, keys, works) in [("exec", &command, true), ("file", &file, false)] {
+        let meter = format!("[power]\nmeter = {{ kind = '{kind}', {keys} }}");
+        fs::write(place.path("wattiod.toml"), good.replace("[power]", &meter)).unwrap();
+        let _ = fs::remove_dir_all(place.path("results"));
+        let output = place.observe(&["--duration", "2 s"]).end();
+        assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+        let raw = place.result().join("raw");
+        let watts: Vec<_> = json_lines(&raw.join("windows.jsonl"))
+            .iter()
+            .filter_map(|row| row["power_w_measured"].as_f64())
+            .collect();
+        let events = fs::read_to_string(raw.join("events.jsonl")).unwrap_or_default();
+        let summary = fs::read_to_string(raw.join("summary.json")).unwrap();
+        let summary: Value = serde_json::from_str(&summary).unwrap();
+        let unmeasured = summary["counts"]["windows_unmeasured"].as_u64().unwrap();
+        assert_eq!(!watts.is_empty(), works, "{events}");
+        assert!(watts.iter().all(|watts| (watts - 42.5).abs() < 1e-6), "{watts:?}");
+        assert_eq!(events.contains("no-such-file: No such file"), !works, "{events}");
+        assert_eq!(unmeasured == summary["counts"]["windows"].as_u64().unwrap(), !works);
+    }
+}
+
+#[test]
+fn an_interrupt_ends_shadow_mode_with_its_report() {
+    let place = Place::measured();
+    let running = place.observe(&[]);
+    let socket = place.text("socket");
+    let began = Instant::now();
+    let windows = || {
+        let output = output(&["status", "--json", "--socket", &socket]);
+        let status: Value = serde_json::from_slice(&output.stdout).ok()?;
+        status["counts"]["windows"].as_u64()
+    };
+    while windows().unwrap_or(0) == 0 {
+        assert!(began.elapsed() < PATIENCE, "it never saw a window");
+        std::thread::yield_now();
+    }
+    running.signal(Signal::INT);
+    let output = running.end();
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(output.status.code(), Some(0), "{text}");
+    assert!(text.contains("no estimate of the saving") && text.contains("results: "), "{text}");
+    let summary = fs::read_to_string(place.result().join("raw/summary.json")).unwrap();
+    let summary: Value = serde_json::from_str(&summary).unwrap();
+    assert!(summary["counts"]["windows"].as_u64() >= Some(1), "{summary}");
+    assert!(!place.path("socket").exists(), "the socket goes with the daemon");
+}
+
+/// A pause was forgotten with the daemon that a reload replaced, and a file that does not fit the
+/// host ended the record.
+#[test]
+fn a_pause_and_the_record_outlive_a_reload() {
+    let place = Place::measured();
+    let running = place.observe(&[]);
+    let socket = place.text("socket");
+    let status_with = |said: &str| -> Value {
+        let began = Instant::now();
+        loop {
+            let output = output(&["status", "--json", "--socket", &socket]);
+            let status = serde_json::from_slice::<Value>(&output.stdout).unwrap_or_default();
+            if !status.is_null() && status["events"].to_string().contains(said) {
+                return status;
+            }
+            assert!(began.elapsed() < PATIENCE, "{said}: {status}");
+            std::thread::yield_now();
+        }
+    };
+    status_with("");
+    let (code, _, complaint) = said(&["pause", "--socket", &socket]);
+    assert_eq!(code, 0, "{complaint}");
+    let good = fs::read_to_string(place.path("wattiod.toml")).unwrap();
+    let misfit = good.replace("cores = \"0\"", "cores = \"4000\"");
+    for (text, says) in [(misfit, "not reloaded"), (good, "configuration reloaded")] {
+        fs::write(place.path("wattiod.toml"), text).unwrap();
+        running.signal(Signal::HUP);
+        assert_eq!(status_with(says)["paused"], true, "{says}");
+        let events = fs::read_to_string(place.result().join("raw/events.jsonl")).unwrap();
+        assert!(events.contains(says), "{events}");
+    }
+    running.signal(Signal::QUIT);
+    assert_eq!(running.end().status.code(), Some(0));
+}

@@ -1,0 +1,173 @@
+"""`wattio.open`: a result folder as an object with rows, tables and figures."""
+
+from __future__ import annotations
+
+import html
+import os
+import sqlite3
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import duckdb
+
+from wattio.api.figures import Figure
+from wattio.api.tables import Table
+from wattio.errors import InputError, ResultError
+from wattio.files.document import nearest
+from wattio.kinds import module_of
+from wattio.results import summary
+from wattio.results.catalog import Catalog
+from wattio.results.folder import kind_of
+from wattio.results.runs import Recorded
+from wattio.results.samples import quoted
+from wattio.results.summary import Row
+
+
+@dataclass(frozen=True)
+class Result:
+    """A result folder of any kind of study, or of `wattiod`; nothing in it is changed.
+
+    Only the report, which is derived, is made where it is missing.
+    """
+
+    path: Path
+    kind: str
+
+    @property
+    def iterations(self) -> list[Recorded]:
+        """Every iteration that is done: its run, seed, verdicts, and metrics by phase."""
+        catalog = Catalog(self.path / "catalog.sqlite")
+        try:
+            return catalog.iterations()
+        finally:
+            catalog.close()
+
+    @property
+    def summary(self) -> list[Row]:
+        """A row for each phase of each run: `row.run`, `row.mean("power_w_mean")`, intervals."""
+        return summary.by_subject(summary.rows(self.iterations))
+
+    def tables(self) -> list[str]:
+        """The names that `table` takes."""
+        return list(_TABLES)
+
+    def table(self, name: str = "summary") -> Table:
+        """A table: "summary", "metrics", "verdicts", "phases" or "samples".
+
+        "metrics" has a row for each metric of each iteration; "samples" has a row for each latency
+        window (simulations, wattiod) or power sample (measurements), with the file it is from as
+        `iteration`. Raises InputError for another name, ResultError where it cannot be read.
+        """
+        if name not in _TABLES:
+            raise InputError(f'no table is called "{name}"; {nearest(name, list(_TABLES))}')
+        return _TABLES[name](self)
+
+    def figures(self) -> list[Figure]:
+        """The figures of the report, which is made where it is missing. Raises ResultError."""
+        report = self.path / "report"
+        if not (report / "index.html").is_file():
+            from wattio.report import make
+
+            make(self.path)
+        return [Figure(file.stem, file) for file in sorted(report.glob("*.svg"))]
+
+    def __repr__(self) -> str:
+        """Kind and place."""
+        return f"<wattio {self.kind} in {self.path}>"
+
+    def _repr_html_(self) -> str:
+        title = html.escape(f"{self.kind}: {self.path}")
+        return f"<p>{title}</p>{self.table()._repr_html_()}"
+
+
+def open_result(path: str | os.PathLike[str]) -> Result:
+    """Open a result folder, as `wattio run` printed it. Raises ResultError where it is none."""
+    folder = Path(path)
+    kind = kind_of(folder)
+    # Says what is missing; what wattiod left has its catalog derived from the journal first.
+    opened = module_of(folder, "folder").open_folder(folder)
+    if kind == "governor":
+        opened.refresh()
+    return Result(folder, kind)
+
+
+_IN_SUMMARY = (
+    *("power_w_mean", "energy_j", "saving_share", "iops_mean", "iops", "throughput_mib_s"),
+    *("iops_per_watt", "mib_per_joule", "latency_us_mean", "latency_us_p99"),
+    *("relative_latency_us_mean", "relative_latency_us_p99", "captured_share"),
+)
+
+
+def _summary(result: Result) -> Table:
+    rows = result.summary
+    columns: dict[str, list[Any]] = {
+        "subject": [row.run.subject for row in rows],
+        "system": [row.run.system for row in rows],
+        "condition": [row.run.condition for row in rows],
+        "phase": [row.phase for row in rows],
+        "iterations": [row.used for row in rows],
+        "invalid": [row.invalid for row in rows],
+    }
+    for name in _IN_SUMMARY:
+        means = [row.mean(name) for row in rows]
+        if any(mean is not None for mean in means):
+            columns[name] = means
+    if any(row.bound_kept is not None for row in rows):
+        columns["bound_kept"] = [row.bound_kept for row in rows]
+    return Table(columns)
+
+
+def _of_catalog(sql: str) -> Callable[[Result], Table]:
+    def read(result: Result) -> Table:
+        # Opened by the catalog's own room first: folders of version 0.1 are converted by it.
+        Catalog(result.path / "catalog.sqlite").close()
+        path = (result.path / "catalog.sqlite").resolve()
+        try:
+            connection = sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True)
+            try:
+                found = connection.execute(sql)
+                return Table.of_rows([item[0] for item in found.description], found.fetchall())
+            finally:
+                connection.close()
+        except sqlite3.Error as error:
+            raise ResultError(f"{path}: cannot be read: {error}") from error
+
+    return read
+
+
+_NOT_SHOWN = ("filename", "histogram_latency_us", "histogram_count")
+
+
+def _samples(result: Result) -> Table:
+    files = sorted(str(path) for path in (result.path / "samples").glob("*.parquet"))
+    if not files:
+        raise ResultError(f"{result.path}: holds no samples")
+    try:
+        with duckdb.connect() as connection:
+            source = "FROM read_parquet(?, union_by_name = true, filename = true)"
+            every = connection.execute(f"SELECT * {source} LIMIT 0", [files]).description
+            names = [name for name, *_ in every or () if name not in _NOT_SHOWN]
+            columns = ", ".join(map(quoted, names))
+            found = connection.execute(
+                f"SELECT parse_filename(filename, true) AS iteration, {columns} {source}",
+                [files],
+            ).fetchnumpy()
+    except duckdb.Error as error:
+        raise ResultError(f"{result.path}/samples: cannot be read: {error}") from error
+    return Table(found)
+
+
+_RUN = "runs.subject, runs.system, runs.condition, iterations.iteration, seed, repetition"
+_JOIN = "JOIN iterations USING (iteration) JOIN runs USING (run) ORDER BY runs.position, seed"
+
+_TABLES: dict[str, Callable[[Result], Table]] = {
+    "summary": _summary,
+    "metrics": _of_catalog(f"SELECT {_RUN}, phase, name, value, unit FROM metrics {_JOIN}"),  # noqa: S608
+    "verdicts": _of_catalog(f"SELECT {_RUN}, verdict, reason FROM verdicts {_JOIN}"),  # noqa: S608
+    "phases": _of_catalog(
+        f"SELECT {_RUN}, name, start_utc_ns, end_utc_ns FROM phases {_JOIN}"  # noqa: S608
+    ),
+    "samples": _samples,
+}

@@ -1,0 +1,178 @@
+"""`wattio.simulate`: one server under one load with one policy, beside its native twin."""
+
+from __future__ import annotations
+
+import html
+import os
+import threading
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from wattio import shipped
+from wattio.api.tables import Table
+from wattio.errors import InputError
+from wattio.simulator import simulation
+from wattio.simulator.bounds import Bound, judge
+from wattio.simulator.native import NativeSimulator
+from wattio.simulator.simulation import Outcome, Request, Setting
+
+PatternName = Literal["Rand_R", "Rand_W", "Seq_R", "Seq_W", "Rand_RW"]
+DEFAULT_PLF = 0.2
+DEFAULT_PRESSURE = 0.10
+
+
+@dataclass(frozen=True)
+class Simulated:
+    """What a simulated run gave, and its native twin, which met the same load at full speed.
+
+    `summary` and `native_summary` have the names of `wattio simulate --json`, with units in them;
+    `windows` and `native_windows` have a row for each latency window (see
+    `wattio._core.Simulation.windows` for the columns). `bounds` says how each bound was kept.
+    """
+
+    summary: dict[str, Any]
+    windows: Table
+    native_summary: dict[str, Any]
+    native_windows: Table
+    bounds: list[dict[str, Any]]
+
+    @property
+    def saving_share(self) -> float:
+        """Share of the twin's mean power that was saved: 1 - P / P_native."""
+        return float(1 - self.summary["power_w_mean"] / self.native_summary["power_w_mean"])
+
+    @property
+    def bound_kept(self) -> bool | None:
+        """Whether every bound was kept; None where no request was answered."""
+        kept = [bound["kept"] for bound in self.bounds]
+        return None if None in kept else all(kept)
+
+    def __repr__(self) -> str:
+        """The outcome in a line."""
+        kept = {True: "kept", False: "BROKEN", None: "not to be judged"}[self.bound_kept]
+        return (
+            f"<{self.summary['policy']} on {self.summary['server']}:"
+            f" {self.summary['power_w_mean']:.1f} W, saves {self.saving_share:.1%}, bound {kept}>"
+        )
+
+    def _repr_html_(self) -> str:
+        rows = []
+        for name in ("power_w_mean", "iops_mean", "latency_us_mean", "latency_us_p99"):
+            theirs, ours = self.native_summary[name], self.summary[name]
+            cells = ["-" if value is None else f"{value:,.1f}" for value in (theirs, ours)]
+            cells.append(f"{ours / theirs:.3f}" if ours is not None and theirs else "-")
+            rows.append(f"<td>{name}</td>" + "".join(f"<td>{cell}</td>" for cell in cells))
+        policy = html.escape(str(self.summary["policy"]))
+        head = f"<tr><th></th><th>native</th><th>{policy}</th><th>ratio</th></tr>"
+        body = "".join(f"<tr>{row}</tr>" for row in rows)
+        return f"<table><thead>{head}</thead><tbody>{body}</tbody></table>"
+
+
+def simulate(
+    server: str | os.PathLike[str] = "small",
+    *,
+    policy: str = "pacer",
+    settings: Mapping[str, Setting] | None = None,
+    plf: float | None = None,
+    bounds: Sequence[str] = (),
+    pattern: PatternName = "Rand_RW",
+    pressure: float | None = None,
+    iops: float | None = None,
+    open_loop: bool = False,
+    clients: int | None = None,
+    trace: str | os.PathLike[str] | None = None,
+    rate_scale: float = 1.0,
+    time_scale: float = 1.0,
+    start_s: float = 0.0,
+    profile: str | os.PathLike[str] | None = None,
+    phases: Sequence[Mapping[str, Any]] | None = None,
+    duration_s: float | None = None,
+    warmup_s: float | None = None,
+    seed: int = 1,
+    power_model: str | os.PathLike[str] | None = None,
+) -> Simulated:
+    """Simulate one server under one load with one policy, beside a native twin.
+
+    The load is one of: `pattern` at a `pressure` (share of the rate that saturates the server,
+    above 0 to 1; 0.10 where no load is given) or at `iops`; a `trace` (a file, or "pgbench", which
+    comes with wattio); a day `profile`; `phases` such as
+    `[{"span_s": 20.0, "pattern": "Rand_RW", "pressure": 0.03}]`.
+
+    The promise is `plf` (mean latency of at most 1 + plf times the twin's, over the run; 0.2 where
+    nothing is said) or `bounds` such as `["p99 2 ms window"]`.
+
+    `server` is a built-in name (small, dorado6000) or the path of a description. Times are in
+    simulated seconds; a pattern without `duration_s` is played for 60 s, and 10 s before it are not
+    counted unless `warmup_s` says otherwise. One seed is one result.
+
+    Raises InputError for what cannot be used.
+    """
+    if bounds and plf is not None:
+        raise InputError('bounds and plf exclude each other: plf=0.2 is the bound "mean 20% run"')
+    sources: dict[str, Any] = {"trace": trace, "profile": profile, "phases": phases}
+    sources |= {"pressure": pressure, "iops": iops}
+    given = {name: value for name, value in sources.items() if value is not None}
+    if len(given) > 1:
+        raise InputError(f"{' and '.join(given)} exclude each other: a run has one load")
+    load = _load(given, pattern, clients, open_loop=open_loop)
+    if trace is not None:
+        load |= {"rate_scale": rate_scale, "time_scale": time_scale, "start_s": start_s}
+    told = dict(settings or {})
+    if plf is not None and policy in ("pacer", "foresight", "oracle"):
+        told["plf"] = plf
+    promised = tuple(Bound.parse(text) for text in bounds)
+    request = Request(
+        server=os.fspath(server),
+        policy=policy,
+        load=load,
+        settings=told,
+        duration_s=duration_s,
+        warmup_s=warmup_s if warmup_s is not None else (0.0 if trace is not None else 10.0),
+        seed=seed,
+        power_model=None if power_model is None else os.fspath(power_model),
+        bounds=tuple(bound.text for bound in promised),
+    )
+    outcome, native = _with_twin(request)
+    tolerance = float(told.get("plf", DEFAULT_PLF))
+    judged = [judge(b, outcome, native) for b in promised or (Bound.of_plf(tolerance),)]
+    return Simulated(
+        {**outcome.summary, **simulation.relate(outcome, native, tolerance), "bounds": judged},
+        Table(outcome.windows),
+        native.summary,
+        Table(native.windows),
+        judged,
+    )
+
+
+def _load(
+    given: Mapping[str, Any], pattern: str, clients: int | None, *, open_loop: bool
+) -> dict[str, Any]:
+    """The load of a request, from the one thing that says what it is."""
+    if "trace" in given:
+        return {"trace": str(shipped.located(given["trace"]))}
+    who: dict[str, Any] = {"open": open_loop}
+    if clients is not None:
+        who["clients"] = clients
+    if "profile" in given:
+        return who | {"profile": str(shipped.located(given["profile"]))}
+    if "phases" in given:
+        return who | {"phases": [dict(phase) for phase in given["phases"]]}
+    return who | {"pattern": pattern} | (dict(given) or {"pressure": DEFAULT_PRESSURE})
+
+
+def _with_twin(request: Request) -> tuple[Outcome, Outcome]:
+    """Simulate a request and its native twin side by side; Ctrl-C stops both."""
+    twin = replace(request, policy="native", settings={}, bounds=())
+    simulator, cancelled = NativeSimulator(), threading.Event()
+    with ThreadPoolExecutor(2) as pool:
+        futures = [
+            pool.submit(simulator.simulate, each, cancelled=cancelled) for each in (request, twin)
+        ]
+        try:
+            outcome, native = (future.result() for future in futures)
+        except BaseException:
+            cancelled.set()
+            raise
+    return outcome, native

@@ -1,0 +1,121 @@
+"""`wattio new`: a study or a server description of one's own, from an example that is shipped."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import App, Parameter
+
+from wattio import _core, shipped
+from wattio.cli import output
+from wattio.errors import InputError
+from wattio.files import document
+from wattio.files.document import nearest
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+=,-]{0,63}")
+
+app = App(
+    name="new",
+    help="Start a study or a server description of your own from an example.",
+    help_format="markdown",
+    help_epilogue="""**Examples**
+
+```
+wattio new study --list
+wattio new study my-study
+wattio new study disks --from dvfs-fio
+wattio new server my-server --from small
+```""",
+)
+
+
+@app.command
+def study(
+    name: Path | None = None,
+    /,
+    *,
+    source: Annotated[str, Parameter("--from")] = "quickstart",
+    listing: Annotated[bool, Parameter("--list", negative="")] = False,
+) -> int:
+    """Copy a study that comes with wattio into a new folder, to change it there.
+
+    Exit code 2 if the folder is there already: nothing is overwritten.
+
+    Parameters
+    ----------
+    name
+        The folder to make. Its last part becomes the name of the study.
+    source
+        Which example to copy; --list shows them.
+    listing
+        Show the examples and what each asks.
+    """
+    if listing:
+        for known, folder in shipped.studies().items():
+            head = document.read(folder / "study.toml").content["study"]
+            text = f"{known:15} {head['kind']:12} {head['description']}"
+            output.console().print(text, markup=False, highlight=False, soft_wrap=True)
+        return 0
+    example = shipped.studies().get(source)
+    if example is None:
+        raise InputError(f'--from "{source}": {nearest(source, list(shipped.studies()))}')
+    target = _free(name, "wattio new study my-study")
+    for file in sorted(example.rglob("*.toml")):
+        copy = target / file.relative_to(example)
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        text = file.read_text(encoding="utf-8")
+        copy.write_text(_renamed(text, source, target), encoding="utf-8")
+    _say(f"{target / 'study.toml'}: made from {source}; change it, then:")
+    _say(f"  wattio check {target}\n  wattio run {target}")
+    return 0
+
+
+@app.command
+def server(name: Path, /, *, source: Annotated[str, Parameter("--from")] = "small") -> int:
+    """Write the description of a server that is built in to a new file, to change it there.
+
+    Exit code 2 if the file is there already.
+
+    Parameters
+    ----------
+    name
+        The file to write; `.toml` is added if it is missing.
+    source
+        The built-in server to copy: `wattio simulate --list` shows them.
+    """
+    built_in = _core.built_in_servers()
+    if source not in built_in:
+        raise InputError(f'--from "{source}": {nearest(source, list(built_in))}')
+    target = _free(name.with_name(f"{name.name.removesuffix('.toml')}.toml"), "")
+    text = re.sub(r'(?m)^name = ".*"$', f'name = "{target.stem}"', built_in[source], count=1)
+    target.write_text(text, encoding="utf-8")
+    _say(f"{target}: made from {source}; change it, then:")
+    _say(f"  wattio check {target}\n  wattio simulate --server {target}")
+    return 0
+
+
+def _free(name: Path | None, example: str) -> Path:
+    """A path that nothing is at yet, in a folder that is there. Raises InputError."""
+    if name is None:
+        raise InputError(f"a name is required, as in: {example}")
+    if not _NAME.fullmatch(name.name):
+        allowed = "1 to 64 letters, digits and . _ + = , - after a letter or digit"
+        raise InputError(f'"{name.name}" cannot be a name; allowed: {allowed}')
+    if name.exists() or name.is_symlink():
+        raise InputError(f"{name}: is there already; nothing was changed")
+    if not name.absolute().parent.is_dir():
+        raise InputError(f"{name}: the folder {name.absolute().parent} does not exist")
+    return name
+
+
+def _renamed(text: str, source: str, target: Path) -> str:
+    """A file of an example, under the new name: in `[study]` and in commands in its comments."""
+    named = re.sub(rf'(?m)^name = "{re.escape(source)}"$', f'name = "{target.name}"', text, count=1)
+    command = re.compile(rf"(?m)^(# .*wattio \w+) {re.escape(source)}\b")
+    return command.sub(lambda found: f"{found[1]} {target}", named)
+
+
+def _say(text: str) -> None:
+    output.console().print(text, markup=False, highlight=False, soft_wrap=True)

@@ -1,0 +1,320 @@
+"""What `wattio run` does with a study of kind "measurement"."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.progress import TextColumn
+from rich.table import Table
+
+from wattio.cli import output
+from wattio.cli.progress import Bar
+from wattio.cli.resumable import resumable
+from wattio.errors import InputError
+from wattio.files.document import Document
+from wattio.kinds.measurement import execute
+from wattio.kinds.measurement import plan as planning
+from wattio.kinds.measurement.folder import MeasurementFolder
+from wattio.kinds.measurement.plan import BEFORE, MeasurementPlan, Measuring
+from wattio.results import summary
+from wattio.results.runs import Recorded, Verdict
+from wattio.results.summary import Row
+
+
+@dataclass(frozen=True)
+class Request:
+    """What the command line says of a measurement: a study, or a folder to go on in."""
+
+    source: Document | None
+    resume: Path | None
+    results: Path
+    changes: planning.Asked
+    scratch: Path | None
+
+    def begin(self) -> tuple[MeasurementFolder, MeasurementPlan]:
+        """The folder to work in, new or resumed, and the plan. Raises InputError, ResultError."""
+        if self.resume is not None:
+            return self._begun(MeasurementFolder(self.resume))
+        plan = self.plan()
+        execute.probe(plan, self.scratch or self.results)
+        return MeasurementFolder.create(plan, self.results, datetime.now(UTC)), plan
+
+    def plan(self) -> MeasurementPlan:
+        """The plan alone; nothing is made. Raises InputError or ResultError."""
+        if self.resume is not None:
+            return self._begun(MeasurementFolder(self.resume))[1]
+        if self.source is None:
+            raise InputError("wattio run needs a study file, or --resume with a result folder")
+        return planning.make(self.source, self.changes)
+
+    def _begun(self, folder: MeasurementFolder) -> tuple[MeasurementFolder, MeasurementPlan]:
+        if self.source is not None and self.source.text != folder.study_text():
+            raise InputError(f"{self.source.path}: is not the study {folder.path} was begun with")
+        if self.changes not in (planning.Asked(), planning.Asked.of_inputs(folder.inputs())):
+            raise InputError(
+                f"{folder.path} was begun with another --scale or --meter; leave it out"
+            )
+        return folder, execute.resume(folder)
+
+
+def run(asked: Request, *, dry_run: bool, report: bool, as_json: bool) -> int:
+    """Measure, or say what would be measured. The exit code is 1 where something stayed INVALID."""
+    if dry_run:
+        plan = asked.plan()
+        with output.busy("looking what is there"):
+            lacking = execute.lacking(plan, asked.scratch or asked.results)
+        return show_plan(plan, lacking, as_json)
+    folder, plan = asked.begin()
+    carry_out(folder, plan, asked.scratch)
+    return show(folder, plan, report, as_json)
+
+
+def carry_out(folder: MeasurementFolder, plan: MeasurementPlan, scratch: Path | None) -> None:
+    """Measure what is left of a plan. Raises Cancelled on Ctrl-C, with how to go on."""
+    with (
+        resumable(
+            folder,
+            len(plan.iterations),
+            lambda: len(execute.remaining(plan, folder)),
+            "iterations",
+        ),
+        _terminated(),
+        MeasuringProgress(output.messages(), plan, folder) as progress,
+    ):
+        execute.execute(plan, folder, scratch or folder.path / "scratch", progress)
+
+
+@contextlib.contextmanager
+def _terminated() -> Iterator[None]:
+    """Let SIGTERM, and a terminal that goes away, end a measurement as Ctrl-C does.
+
+    Everything is taken down and put back then.
+    """
+    numbers = (signal.SIGTERM, signal.SIGHUP)
+    before = [signal.signal(number, signal.default_int_handler) for number in numbers]
+    try:
+        yield
+    finally:
+        for number, handler in zip(numbers, before, strict=True):
+            signal.signal(number, handler)
+
+
+def seconds_of(plan: MeasurementPlan, iteration: Measuring) -> float:
+    """How long an iteration may take, by what its workload guesses."""
+    head = plan.study.study
+    if iteration.cell is None:
+        return head.idle_before if iteration.run.condition.endswith(BEFORE) else head.idle_after
+    work = plan.work(iteration.cell.workload)
+    return work.seconds_guess(iteration.cell.clients) + len(work.steps()) * head.settle
+
+
+class MeasuringProgress(Bar):
+    """Progress over the iterations that are left: a bar on a terminal, plain lines elsewhere."""
+
+    def __init__(self, console: Console, plan: MeasurementPlan, folder: MeasurementFolder) -> None:
+        """The remaining time is guessed first, and corrected by how long iterations really take."""
+        self._plan = plan
+        left = execute.remaining(plan, folder)
+        self._left_s = {item.identity: seconds_of(plan, item) for item in left}
+        self._count = len(left)
+        self._ended = 0
+        self._done_s = 0.0
+        counts = TextColumn("{task.fields[ended]} of {task.total}")
+        super().__init__(console, counts, total=self._count or 1)
+        self._bar.update(self._task, ended=0)
+
+    def begun(self, iteration: Measuring) -> None:
+        """An iteration begins."""
+        self._bar.update(self._task, description=iteration.name)
+        if iteration.identity not in self._left_s:  # Another attempt at one that was INVALID.
+            self._count += 1
+            self._left_s[iteration.identity] = seconds_of(self._plan, iteration)
+            self._bar.update(self._task, total=self._count)
+
+    def ended(self, iteration: Measuring, verdicts: list[Verdict]) -> None:
+        """An iteration is kept; what is wrong with it is said at once."""
+        self._ended += 1
+        self._done_s += self._left_s.pop(iteration.identity, 0.0)
+        self._bar.update(self._task, completed=self._ended, ended=self._ended)
+        worst = _worst(verdicts)
+        if not self._console.is_terminal:
+            self._say(f"[{self._ended}/{self._count}] {iteration.name}: {worst}{self._remaining()}")
+        for verdict in verdicts:
+            if verdict.verdict == "INVALID":
+                self._say(f"{iteration.name}: INVALID: {verdict.reason}")
+
+    def said(self, text: str) -> None:
+        """Something that takes a while."""
+        self._bar.update(self._task, description=text)
+        if not self._console.is_terminal:
+            self._say(text)
+
+    def _remaining(self) -> str:
+        left_s = sum(self._left_s.values())
+        if not left_s:
+            return ""
+        spent_s = time.monotonic() - self._begun_s
+        pace = spent_s / self._done_s if self._done_s else 1.0
+        return f", about {left_s * pace:.0f} s left"
+
+
+def _worst(verdicts: list[Verdict]) -> str:
+    order = ("INVALID", "WARN", "VALID")
+    return min((verdict.verdict for verdict in verdicts), key=order.index)
+
+
+def show_plan(plan: MeasurementPlan, lacking: list[str], as_json: bool) -> int:
+    """Print what would be run, how long it may take, and what it lacks; 1 where it lacks any."""
+    seconds = {item.identity: seconds_of(plan, item) for item in plan.iterations}
+    total_s = sum(seconds.values())
+    if as_json:
+        entries = [
+            {
+                "run": item.run.name,
+                "system": item.run.system,
+                "workload": item.run.subject,
+                "settings": dict(item.run.settings),
+                "repetition": item.repetition,
+                "seconds_guess": seconds[item.identity],
+            }
+            for item in plan.iterations
+        ]
+        told = {"study": plan.name, "seconds_guess": total_s, "lacking": lacking}
+        output.print_json(told | {"iterations": entries})
+        return 1 if lacking else 0
+    table = Table(box=None)
+    for column in ("", "run", "repetition", "about s"):
+        table.add_column(column, justify="left" if column == "run" else "right")
+    for number, item in enumerate(plan.iterations, start=1):
+        guess = output.number(seconds[item.identity])
+        table.add_row(str(number), item.run.name, str(item.repetition + 1), guess)
+    console = output.console()
+    console.print(table)
+    meters = ", ".join(f"{meter.shown} ({meter.role})" for meter in plan.study.meter)
+    console.print(f"meters: {meters}", highlight=False)
+    text = (
+        f"{len(plan.iterations)} iterations, about {total_s / 60:.1f} min, bringing up not counted"
+    )
+    console.print(text, highlight=False)
+    for what in lacking:
+        output.messages().print(f"lacking: {what}", highlight=False, soft_wrap=True)
+    return 1 if lacking else 0
+
+
+def show(folder: MeasurementFolder, plan: MeasurementPlan, report: bool, as_json: bool) -> int:
+    """Print the summary and where everything is. 1 where an iteration stayed INVALID."""
+    iterations = folder.iterations()
+    found = summary.rows(iterations)
+    page = None
+    if report:
+        from wattio.report import make
+
+        page = make(folder.path)
+    bad = [item for item in summary.last_attempts(iterations) if not item.usable]
+    if as_json:
+        output.print_json(
+            {
+                "result": str(folder.path),
+                "report": str(page) if page else None,
+                "complete": not execute.remaining(plan, folder),
+                "invalid": [_invalid_json(item) for item in bad],
+                "summary": [row_json(row) for row in found],
+            }
+        )
+        return 1 if bad else 0
+    console = output.console()
+    console.print(summary_table(found, plan.is_estimated))
+    for line in output.remarks(summary.last_attempts(iterations)):
+        console.print(line, markup=False, highlight=False, soft_wrap=True)
+    for item in bad:
+        for verdict in item.verdicts:
+            if verdict.verdict == "INVALID":
+                line = (
+                    f"INVALID: {item.run.name} repetition {item.repetition + 1}: {verdict.reason}"
+                )
+                console.print(line, markup=False, highlight=False, soft_wrap=True)
+    for name, path in (("result", folder.path), ("report", page)):
+        if path:
+            console.print(f"{name}: {path}", markup=False, highlight=False, soft_wrap=True)
+    return 1 if bad else 0
+
+
+def _invalid_json(item: Recorded) -> dict[str, Any]:
+    reasons = [verdict.reason for verdict in item.verdicts if verdict.verdict == "INVALID"]
+    return {"run": item.run.name, "repetition": item.repetition, "reasons": reasons}
+
+
+def summary_table(found: list[Row], estimated: bool) -> Table:
+    """Each phase of each run: means, with deviations over the repetitions."""
+    kind = "power ESTIMATED by a model, not measured" if estimated else "power measured"
+    title = f"Means over VALID and WARN iterations; {kind}"
+    table = Table(title=title, title_justify="left", box=None)
+    for column in ("workload", "on", "phase"):
+        table.add_column(column, overflow="fold")
+    for column in ("n", "rate", "W", "J", "work per joule"):
+        table.add_column(column, justify="right", no_wrap=True)
+    shares = any(row.get("peak_share") for row in found)
+    if shares:
+        table.add_column("of peak", justify="right", no_wrap=True)
+    table.add_column("verdicts")
+    for row in found:
+        rate, work = _work(row)
+        values = [_told(row, *rate), _told(row, "power_w_mean"), _told(row, "energy_j")]
+        values.append(_told(row, *work))
+        if shares:
+            peak = row.get("peak_share")
+            values.append(output.share(peak.mean if peak else None))
+        counts = {"WARN": row.warned, "INVALID": row.invalid}
+        told = ", ".join(f"{count} {kind}" for kind, count in counts.items() if count)
+        table.add_row(row.run.subject, row.run.condition, row.phase, str(row.used), *values, told)
+    return table
+
+
+SMALL_BYTES = 65536
+"""Operations smaller than this on average are counted, larger ones are weighed."""
+
+
+def _work(row: Row) -> tuple[tuple[str, str], tuple[str, str]]:
+    """The rate, and the work per joule, that a phase is known by: each a metric and its unit."""
+    size, count = row.get("bytes"), row.get("operations")
+    if size and not (count and size.mean < SMALL_BYTES * count.mean):
+        return ("throughput_mib_s", "MiB/s"), ("mib_per_joule", "MiB/J")
+    return ("iops", "IO/s"), ("iops_per_watt", "IO/J")
+
+
+def _told(row: Row, name: str, unit: str = "") -> str:
+    """A mean, with its deviation over the repetitions as a share of it."""
+    found = row.get(name)
+    if found is None:
+        return output.ABSENT
+    text = f"{output.number(found.mean)} {unit}".rstrip()
+    if found.deviation is None or not found.mean:
+        return text
+    return f"{text} ±{100 * found.deviation / abs(found.mean):.2g}%"
+
+
+def row_json(row: Row) -> dict[str, Any]:
+    """A row as plain data."""
+    metrics = {}
+    for name, found in row.metrics.items():
+        entry: dict[str, Any] = {"mean": found.mean, "unit": found.unit, "n": found.n}
+        if found.deviation is not None and found.interval is not None:
+            entry["deviation"] = found.deviation
+            entry["interval"] = [found.interval.low, found.interval.high]
+        metrics[name] = entry
+    return {
+        "workload": row.run.subject,
+        "system": row.run.system,
+        "settings": dict(row.run.settings),
+        "phase": row.phase,
+        "iterations": {"valid": row.valid, "warned": row.warned, "invalid": row.invalid},
+        "metrics": metrics,
+    }

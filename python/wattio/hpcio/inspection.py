@@ -1,0 +1,222 @@
+"""Looking at dumps: which there are, whether their data are what was written, what is missing."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import h5py
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from wattio.errors import InputError, ResultError
+from wattio.hpcio import blocks, dumps, layout, notes, parts
+from wattio.hpcio.blocks import Block
+
+if TYPE_CHECKING:
+    from wattio.hpcio.blocks import Array
+
+
+# What h5py raises for what is damaged, and NumPy for what does not fit into memory.
+_UNREADABLE = (
+    *(OSError, RuntimeError, LookupError, ValueError, TypeError),
+    *(AttributeError, MemoryError, SyntaxError),
+)
+
+_SILENT = "the program ended before, is still writing, or there was no room for it"
+"""What can have kept a process from leaving its note."""
+
+
+class _ManifestPart(BaseModel):
+    """Base of what the manifest tells: later versions may tell more."""
+
+    model_config = ConfigDict(extra="ignore", frozen=True, strict=False)
+
+
+Number = Annotated[int, Field(ge=0, lt=2**63)]
+Extent = Annotated[tuple[Number, ...], Field(max_length=32)]
+"""A shape or an offset: HDF5 has no more dimensions."""
+
+
+class BlockFact(_ManifestPart):
+    """A block as the manifest tells it."""
+
+    name: str
+    rank: Number
+    shape: Extent
+    dtype: str = Field(pattern=r"^[<>=|]?[biufc][0-9]{1,2}$")
+    global_shape: Extent | None = None
+    offset: Extent | None = None
+    crc32: int | None = None
+
+    @model_validator(mode="after")
+    def _possible(self) -> BlockFact:
+        try:
+            blocks.make(
+                self.name, self.rank, self.shape, self.dtype, self.global_shape, self.offset
+            )
+        except InputError as error:
+            raise ValueError(str(error)) from error
+        return self
+
+    @property
+    def block(self) -> Block:
+        """The block."""
+        return Block(self.name, self.rank, self.shape, self.dtype, self.global_shape, self.offset)
+
+
+class PartFact(_ManifestPart):
+    """A part file as the manifest tells it."""
+
+    file: str = Field(pattern=r"^(part-[0-9]{6,}|dump)\.h5$")
+    ranks: tuple[Number, ...]
+    blocks: tuple[BlockFact, ...]
+
+
+class Manifest(_ManifestPart):
+    """What a whole dump consists of."""
+
+    wattio_hpcio: int = Field(ge=parts.VERSION, le=parts.VERSION)
+    step: Number
+    approach: str
+    ranks: tuple[Number, ...]
+    parts: tuple[PartFact, ...]
+
+    @property
+    def blocks(self) -> list[BlockFact]:
+        """All blocks, part by part."""
+        return [block for part in self.parts for block in part.blocks]
+
+
+@dataclass
+class Dump:
+    """One dump as it was found."""
+
+    step: int
+    path: Path
+    whole: bool
+    approach: str | None = None
+    bytes: int = 0
+    files: int = 0
+    checked: int = 0
+    """Blocks whose checksums were compared."""
+
+    problems: list[str] = field(default_factory=list)
+
+    def as_json(self) -> dict[str, Any]:
+        """The dump as plain data."""
+        return {**self.__dict__, "path": str(self.path)}
+
+
+def parse_manifest(text: str) -> Manifest:
+    """Read the text of a manifest. Raises ResultError."""
+    try:
+        return Manifest.model_validate(json.loads(text))
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(map(str, first["loc"]))
+        raise ResultError(f"manifest: {place}: {first['msg']}") from error
+    except (ValueError, RecursionError) as error:
+        raise ResultError(f"manifest: is not JSON: {error}") from error
+
+
+def manifest(folder: Path) -> Manifest:
+    """The manifest of a dump. Raises ResultError."""
+    try:
+        text = (folder / dumps.MANIFEST).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ResultError(f"manifest: cannot be read: {error}") from error
+    return parse_manifest(text)
+
+
+def inspect(output: Path) -> list[Dump]:
+    """All dumps below a folder, whole ones checked, in the order of steps. Raises InputError."""
+    try:
+        whole, partial = dumps.find(output), dumps.find(output, partial=True)
+    except OSError as error:
+        raise InputError(f"{output}: cannot be read: {error.strerror}") from error
+    found = [_whole(step, path) for step, path in whole.items()]
+    found += [_partial(step, path) for step, path in partial.items()]
+    return sorted(found, key=lambda dump: (dump.step, dump.whole))
+
+
+def read(path: Path, fact: BlockFact) -> Array:
+    """The data of a block in an open dump's file, checked. Raises ResultError."""
+    name = parts.dataset_name(fact.block)
+    try:
+        with h5py.File(path, "r") as file:
+            dataset, place = parts.find(file, fact.block)
+            if not place and dataset.shape != fact.shape:
+                # It may be of any size.
+                raise ValueError(f"its shape is {dataset.shape}, not {fact.shape}")
+            data: Array = dataset[place]
+    except _UNREADABLE as error:
+        raise ResultError(f"{path.name}: {name} cannot be read: {error}") from error
+    if data.shape != fact.shape or data.dtype.str != fact.dtype:
+        raise ResultError(
+            f"{path.name}: {name} is {data.dtype.str} {data.shape}, the manifest says"
+            f" {fact.dtype} {fact.shape}"
+        )
+    if fact.crc32 is not None and parts.crc32(data) != fact.crc32:
+        raise ResultError(f"{path.name}: {name} is damaged: its checksum is wrong")
+    return data
+
+
+def _whole(step: int, path: Path) -> Dump:
+    dump = Dump(step, path, whole=True)
+    try:
+        found = manifest(path)
+    except ResultError as error:
+        dump.problems.append(str(error))
+        return dump
+    dump.approach, dump.files = found.approach, len(found.parts)
+    dump.problems += absent(found)
+    for part in found.parts:
+        if not (path / part.file).is_file():
+            dump.problems.append(f"{part.file}: is missing, with the blocks of ranks {part.ranks}")
+            continue
+        for fact in part.blocks:
+            try:
+                dump.bytes += read(path / part.file, fact).nbytes
+                dump.checked += fact.crc32 is not None
+            except ResultError as error:
+                dump.problems.append(str(error))
+    return dump
+
+
+def absent(found: Manifest) -> Iterator[str]:
+    """What the manifest itself lacks: ranks, and stretches of global fields."""
+    have = {rank for part in found.parts for rank in part.ranks}
+    if missing := sorted(set(found.ranks) - have):
+        yield f"ranks {missing} are missing"
+    members: dict[tuple[str, tuple[int, ...]], list[Block]] = {}
+    for fact in found.blocks:
+        if fact.global_shape is not None:
+            members.setdefault((fact.name, fact.global_shape), []).append(fact.block)
+    for (name, shape), those in members.items():
+        if count := math.prod(shape) - layout.covered(those):
+            yield f"{name}: {count} of {math.prod(shape)} elements are missing"
+
+
+def _partial(step: int, path: Path) -> Dump:
+    dump = Dump(step, path, whole=False)
+    dump.files = len(list(path.glob("*.h5")))
+    found, expected = notes.read(path)
+    for note in found:
+        if note.dropped:
+            dump.problems.append(f"ranks {list(note.ranks)}: dropped, the buffer was full")
+        elif note.error is not None and note.error not in dump.problems:
+            dump.problems.append(note.error)
+    damaged = sorted({one.name for one in path.glob("part-*.json")} - {one.path for one in found})
+    dump.problems += [f"{name}: is no whole note" for name in damaged]
+    told = {rank for note in found for rank in note.ranks}
+    if not found:
+        dump.problems.append(f"no part of it has a whole note: {_SILENT}")
+    elif missing := sorted(expected - told):
+        dump.problems.append(f"ranks {missing}: no whole note: {_SILENT}")
+    elif all(note.whole for note in found):
+        dump.problems.append("all parts are there, but the program ended before it was published")
+    return dump

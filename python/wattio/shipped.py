@@ -1,0 +1,59 @@
+"""What comes with wattio and is found by name: studies and traces.
+
+A path that leads somewhere is always taken as it is. Only one that leads nowhere is looked for
+among what is shipped, so `wattio run quickstart` works in any folder, and so do
+`studies/quickstart/study.toml`, `io-approaches/cm1.toml` and the trace `pgbench`. Servers are
+found by name in the native module (`wattio._core.built_in_servers`).
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from wattio.errors import InputError
+
+DATA = Path(__file__).parent / "data"
+"""The folder of what is shipped."""
+
+STUDIES = DATA / "studies"
+TRACES = DATA / "traces"
+TRACE_SUFFIX = ".wtrace"
+
+
+def studies() -> dict[str, Path]:
+    """The folder of each study that is shipped, by its name."""
+    return {path.parent.name: path.parent for path in sorted(STUDIES.glob("*/study.toml"))}
+
+
+def traces() -> dict[str, Path]:
+    """Each trace that is shipped, by its name."""
+    return {path.stem: path for path in sorted(TRACES.glob(f"*{TRACE_SUFFIX}"))}
+
+
+def located(path: str | os.PathLike[str], base: Path | None = None) -> Path:
+    """The path, below `base` where it is relative; what is shipped under it if nothing is there.
+
+    A path that leads nowhere at all is returned as it came, for the reader's own message.
+    """
+    asked = Path(path)
+    own = asked if base is None else base / asked
+    if asked.is_absolute() or ".." in asked.parts or asked == Path() or own.exists():
+        return own
+    for room in (STUDIES, TRACES, DATA):
+        for found in (room / asked, room / f"{asked}{TRACE_SUFFIX}"):
+            if found.exists():
+                return found
+    return own
+
+
+def study_file(path: str | os.PathLike[str]) -> Path:
+    """The study file that a path, a folder with a study.toml or the name of a study stands for.
+
+    Raises InputError where there is nothing of that name.
+    """
+    found = located(path)
+    if not found.exists() and found.suffix != ".toml":
+        known = ", ".join(studies())
+        raise InputError(f"{path}: there is no such file or folder; studies by name are {known}")
+    return found / "study.toml" if found.is_dir() else found

@@ -1,0 +1,143 @@
+"""What `import wattio` offers: simulate, run, open, tables and figures."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import wattio
+from wattio.errors import InputError, ResultError
+
+STUDY = """
+[study]
+name = "tiny"
+kind = "simulation"
+
+[[load]]
+name = "steady"
+server = "small"
+pattern = "Rand_RW"
+pressure = 0.1
+duration = "6 s"
+warmup = "1 s"
+
+[[policy]]
+name = "ondemand"
+"""
+
+
+@pytest.fixture(scope="module")
+def result(tmp_path_factory: pytest.TempPathFactory) -> wattio.Result:
+    folder = tmp_path_factory.mktemp("api")
+    (folder / "study.toml").write_text(STUDY)
+    names: list[str] = []
+    done = wattio.run(folder, results=folder / "results", jobs=1, ended=names.append)
+    assert names == ["steady/native seed 1", "steady/ondemand seed 1"]
+    return done
+
+
+def test_importing_loads_nothing_else() -> None:
+    """`import wattio` is quick: no NumPy, no native module, before something is asked for."""
+    code = (
+        "import sys, wattio; wattio.__version__;"
+        "assert not {'numpy', 'wattio._core', 'duckdb'} & set(sys.modules);"
+        "assert 'run' in dir(wattio)"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+
+
+def test_what_is_listed_is_there() -> None:
+    for name in wattio.__all__:
+        assert getattr(wattio, name) is not None
+    with pytest.raises(AttributeError, match="has no attribute 'nothing'"):
+        _ = wattio.nothing
+
+
+def test_a_simulation_stands_beside_its_twin() -> None:
+    done = wattio.simulate("small", policy="ondemand", duration_s=5.0, warmup_s=1.0)
+    ratio = done.summary["power_w_mean"] / done.native_summary["power_w_mean"]
+    assert done.saving_share == pytest.approx(1 - ratio)
+    assert done.bound_kept is done.bounds[0]["kept"]
+    assert done.bounds[0]["bound"] == "mean 20% run"
+    # The windows sum up to the run's energy.
+    assert np.sum(done.windows["energy_j"]) == pytest.approx(done.summary["energy_j"])
+    assert "native" in done._repr_html_()
+    assert "ondemand on small" in repr(done)
+
+
+def test_the_shipped_trace_is_found_by_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    done = wattio.simulate(policy="ondemand", trace="pgbench", time_scale=0.1, duration_s=2.0)
+    assert done.summary["ios"] > 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        ({"trace": "pgbench", "iops": 10.0}, "trace and iops exclude each other"),
+        ({"plf": 0.1, "bounds": ["mean 10%"]}, "bounds and plf exclude each other"),
+        ({"pressure": 0.0}, "pressure 0.0: allowed is above 0"),
+        ({"server": "nowhere"}, 'unknown server "nowhere"'),
+    ],
+)
+def test_what_cannot_be_simulated_is_refused(arguments: dict[str, object], told: str) -> None:
+    with pytest.raises(InputError, match=told):
+        wattio.simulate(**arguments)  # type: ignore[arg-type]
+
+
+def test_a_result_is_opened_again(result: wattio.Result) -> None:
+    again = wattio.open(result.path)
+    assert again == result
+    assert again.kind == "simulation"
+    native, ondemand = again.summary
+    assert (native.run.condition, ondemand.run.condition) == ("native", "ondemand")
+    table = again.table()
+    assert list(table["condition"]) == ["native", "ondemand"]
+    assert table["power_w_mean"][1] == ondemand.mean("power_w_mean")
+    assert "ondemand" in again._repr_html_()
+
+
+def test_every_table_can_be_had(result: wattio.Result) -> None:
+    for name in result.tables():
+        table = result.table(name)
+        assert table.rows > 0 or name == "verdicts"
+        assert {len(column) for column in table.values()} <= {table.rows}
+        frame, arrow = table.to_pandas(), table.to_arrow()
+        assert list(frame.columns) == list(table) == arrow.column_names
+        assert len(frame) == arrow.num_rows == table.rows
+    samples = result.table("samples")
+    metrics = result.table("metrics")
+    energy = metrics["value"][(metrics["name"] == "energy_j") & (metrics["condition"] == "native")]
+    own = metrics["iteration"][metrics["condition"] == "native"][0]
+    assert np.sum(samples["energy_j"][samples["iteration"] == own]) == pytest.approx(energy[0])
+    with pytest.raises(InputError, match='did you mean "samples"'):
+        result.table("sample")
+    with pytest.raises(InputError, match='did you mean "energy_j"'):
+        samples["energy"]
+
+
+def test_figures_are_objects_that_show_themselves(result: wattio.Result) -> None:
+    figures = result.figures()
+    assert figures
+    for figure in figures:
+        assert "<svg" in figure._repr_svg_()
+        assert figure.table.rows > 0
+
+
+def test_a_folder_that_is_no_result_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ResultError, match="is not a result folder"):
+        wattio.open(tmp_path)
+
+
+def test_options_of_other_kinds_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "study.toml").write_text(STUDY)
+    with pytest.raises(InputError, match="meter is for studies of kind measurement"):
+        wattio.run(tmp_path, meter="rapl:package-0", results=tmp_path)
+    with pytest.raises(InputError, match="studies by name are arm-cluster"):
+        wattio.run("nosuch")
+    assert list(tmp_path.iterdir()) == [tmp_path / "study.toml"]

@@ -1,0 +1,100 @@
+"""`wattio new`, and what is shipped found by name: in an empty folder, as a stranger works."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from wattio import shipped
+from wattio.cli import main
+from wattio.files import document
+
+
+@pytest.fixture(autouse=True)
+def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def called(*words: str) -> int:
+    with pytest.raises(SystemExit) as ended:
+        main(list(words))
+    return int(ended.value.code or 0)
+
+
+@pytest.mark.parametrize("example", shipped.studies())
+def test_every_example_becomes_a_study_of_ones_own(
+    example: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert called("new", "study", "mine", "--from", example) == 0
+    made = document.read(Path("mine/study.toml"))
+    assert made.content["study"]["name"] == "mine"
+    assert f"wattio run {example}" not in made.text
+    assert called("check", "mine") == 0, capsys.readouterr().err
+
+
+def test_nothing_is_overwritten(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("mine").mkdir()
+    Path("mine.toml").write_text("kept")
+    assert called("new", "study", "mine") == 2
+    assert called("new", "server", "mine") == 2
+    assert capsys.readouterr().err.count("is there already") == 2
+    assert not list(Path("mine").iterdir())
+    assert Path("mine.toml").read_text() == "kept"
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("study",), "a name is required"),
+        (("study", "mine", "--from", "quickstar"), 'did you mean "quickstart"'),
+        (("server", "mine", "--from", "smal"), 'did you mean "small"'),
+        (("study", "a/b"), "does not exist"),
+        (("study", "..."), "cannot be a name"),
+        (("study", "naïve\x1b"), "cannot be a name"),
+    ],
+)
+def test_what_cannot_be_made_is_told(
+    words: tuple[str, ...], told: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert called("new", *words) == 2
+    assert told in capsys.readouterr().err
+    assert not list(Path().iterdir())
+
+
+def test_a_server_of_ones_own_is_simulated(capsys: pytest.CaptureFixture[str]) -> None:
+    assert called("new", "server", "mine", "--from", "dorado6000") == 0
+    assert called("check", "mine.toml") == 0
+    assert "server description mine" in capsys.readouterr().out
+
+
+def test_what_is_there_goes_before_what_is_shipped() -> None:
+    assert shipped.study_file("quickstart") == shipped.STUDIES / "quickstart" / "study.toml"
+    Path("quickstart").mkdir()
+    assert shipped.study_file("quickstart") == Path("quickstart/study.toml")
+    assert shipped.located("pgbench").is_file()
+    Path("pgbench").write_text("")
+    assert shipped.located("pgbench") == Path("pgbench")
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "studies/quickstart/study.toml",
+        "traces/pgbench.wtrace",
+        "io-approaches/platforms/nancy.toml",
+    ],
+)
+def test_paths_of_a_checkout_lead_to_what_is_shipped(path: str) -> None:
+    assert shipped.located(path).is_file()
+
+
+@pytest.mark.parametrize("path", ["../data/traces/pgbench.wtrace", "", "no/such", "/quickstart"])
+def test_other_paths_stay_what_they_are(path: str) -> None:
+    assert shipped.located(path) == Path(path)
+
+
+def test_a_study_of_an_unknown_name_is_told_with_those_that_there_are(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert called("run", "nosuch") == 2
+    assert "studies by name are arm-cluster" in capsys.readouterr().err

@@ -1,0 +1,81 @@
+"""The Debian packages, installed in a bare root, used, removed and purged."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from bare_root import made, within
+
+ROOT = Path(__file__).parents[1]
+DIST = ROOT / "target" / "dist"
+
+pytestmark = [pytest.mark.system, pytest.mark.slow, pytest.mark.alone]
+
+
+@pytest.fixture(scope="module")
+def bare(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A Debian with man and bash-completion, and the packages at /packages."""
+    subprocess.run(["make", "package"], cwd=ROOT, check=True, capture_output=True, timeout=850)
+    root = tmp_path_factory.mktemp("debian") / "root"
+    with made(root, ["man-db", "bash-completion"]) as bare:
+        (bare / "packages").mkdir()
+        for file in DIST.glob("*.deb"):
+            shutil.copy(file, bare / "packages")
+        yield bare
+
+
+def done(root: Path, script: str) -> str:
+    """What a script prints in the root; the test fails where it does."""
+    ended = within(root, script, DEBIAN_FRONTEND="noninteractive")
+    assert ended.returncode == 0, f"{script}\n{ended.stdout[-2000:]}\n{ended.stderr[-2000:]}"
+    return ended.stdout
+
+
+def test_the_packages_come_and_go_without_a_trace(bare: Path) -> None:
+    """Both are used once; purged, they leave no file behind."""
+    done(bare, "apt-get update -qq && apt-get install -y -qq /packages/*.deb")
+
+    # The daemon: there, right, not enabled; its configuration is the administrator's.
+    assert done(bare, "wattiod --version").startswith("wattiod ")
+    assert "right" in done(bare, "wattiod check /etc/wattiod.toml")
+    assert done(bare, "dpkg-query -W -f='${Conffiles}' wattiod").startswith(" /etc/wattiod.toml ")
+    unit = done(bare, "cat /usr/lib/systemd/system/wattiod.service")
+    assert "ExecStart=/usr/sbin/wattiod run /etc/wattiod.toml" in unit
+    assert "/usr/local" not in unit
+    assert not list((bare / "etc/systemd/system").glob("**/wattiod*"))
+
+    # The command: simulates and reports, as a user who may not write where it lies.
+    asnobody = "cd /tmp && setpriv --reuid=65534 --regid=65534 --clear-groups env HOME=/tmp"
+    assert done(bare, f"{asnobody} wattio --version").strip()
+    told = done(bare, f"{asnobody} wattio simulate --trace pgbench --policy ondemand --json")
+    assert "relative_to_native" in told
+    done(bare, f"{asnobody} wattio new study mine && {asnobody} wattio check mine")
+
+    # Manual pages and completion.
+    for name, section, word in (("wattio", 1, "simulate"), ("wattiod", 8, "observe")):
+        assert word in done(bare, f"zcat /usr/share/man/man{section}/{name}.{section}.gz")
+        done(bare, f"bash -n /usr/share/bash-completion/completions/{name}")
+
+    # Changed configuration survives removal, not purging.
+    done(bare, "echo '# mine' >> /etc/wattiod.toml && apt-get remove -y -qq wattio wattiod")
+    assert (bare / "etc/wattiod.toml").is_file()
+    assert not (bare / "usr/lib/wattio").exists()
+    done(bare, "apt-get purge -y -qq wattiod && apt-get autoremove -y -qq --purge")
+    left = [path for name in ("etc", "usr", "var") for path in (bare / name).rglob("*wattio*")]
+    assert left == []
+
+
+def test_purging_keeps_what_a_killed_daemon_has_not_put_back(bare: Path) -> None:
+    """The snapshot alone knows the old values; `restore` fails here, as there is no such host."""
+    done(bare, "apt-get install -y -qq /packages/wattiod_*.deb")
+    snapshot = bare / "var/lib/wattiod/snapshot.json"
+    snapshot.parent.mkdir(parents=True)
+    snapshot.write_text("{}")
+    ended = within(bare, "apt-get purge -y -qq wattiod", DEBIAN_FRONTEND="noninteractive")
+    assert ended.returncode == 0
+    assert snapshot.is_file()
+    assert "is kept: it says what to put back" in ended.stdout + ended.stderr

@@ -1,0 +1,95 @@
+"""The pages that are made of code: whole, and true of results."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import tomllib
+from pathlib import Path
+
+import docs_keys
+import docs_reference
+import docs_site
+import governed_fake
+import pytest
+import wattio
+from wattio.kinds.simulation.schema import LoadEntry, SimulationStudy
+
+ROOT = Path(__file__).parents[1]
+
+
+def listed(title: str) -> list[tuple[re.Pattern[str], str]]:
+    """Names of a part of metrics.toml as patterns, with their units."""
+    content = tomllib.loads(docs_reference.METRICS.read_text(encoding="utf-8"))
+    part = next(part for part in content["part"] if part["title"] == title)
+    return [
+        (re.compile(re.sub(r"<\w+>", "[A-Za-z0-9_]+", metric["name"])), metric["unit"])
+        for metric in part["metric"]
+    ]
+
+
+def test_every_metric_of_a_simulation_is_in_the_reference(tmp_path: Path) -> None:
+    (tmp_path / "study.toml").write_text(
+        '[study]\nname = "all"\nkind = "simulation"\n[[load]]\nname = "one"\nserver = "small"\n'
+        'pattern = "Rand_RW"\npressure = 0.1\nduration = "4 s"\nwarmup = "1 s"\n'
+        '[[policy]]\nname = "pacer"\n[[policy]]\nname = "oracle"\n'
+    )
+    table = wattio.run(tmp_path, results=tmp_path / "results").table("metrics")
+    known = listed("Simulations")
+    assert table.rows > 40
+    for name, unit in zip(table["name"], table["unit"], strict=True):
+        units = {u for pattern, u in known if pattern.fullmatch(name)}
+        assert unit in units, name
+
+
+def test_every_metric_of_wattiod_is_in_the_reference(tmp_path: Path) -> None:
+    governed_fake.write(tmp_path / "result", governed_fake.windows(200))
+    table = wattio.open(tmp_path / "result").table("metrics")
+    known = listed("Live servers (wattiod)")
+    assert table.rows > 20
+    for name, unit in zip(table["name"], table["unit"], strict=True):
+        base = re.sub(r"_estimated$", "", name)
+        units = {u for pattern, u in known if pattern.fullmatch(name) or pattern.fullmatch(base)}
+        assert unit in units, name
+
+
+def test_every_key_of_every_study_is_in_the_reference() -> None:
+    page = docs_keys.files()
+    for model in (SimulationStudy, LoadEntry):
+        for name in model.model_fields:
+            assert f"| `{name}` |" in page
+    assert "time with unit" in page
+    # What the native side reads, of its structures' comments.
+    for name in ("rest_power", "socket_group", "model_error_max", "idle_cores_poll"):
+        assert f"| `{name}` |" in page
+
+
+def test_every_command_and_policy_is_in_the_reference() -> None:
+    from wattio import _core
+    from wattio.cli import _COMMANDS
+
+    commands = docs_reference.commands()
+    assert [name for name in _COMMANDS if f"## wattio {name}" not in commands] == []
+    policies = docs_reference.policies()
+    assert [name for name in json.loads(_core.policies()) if f"## {name}\n" not in policies] == []
+    assert "wattio.simulate" in docs_reference.python()
+
+
+def test_links_that_leave_the_pages_become_paths() -> None:
+    text = "[examples](../packaging/examples/), [`x`](../x), [laws](laws.md), [far](https://e.org)"
+    told = "examples (`packaging/examples/`), `x`, [laws](laws.md), [far](https://e.org)"
+    assert docs_site.mended(text) == told
+
+
+@pytest.mark.slow
+def test_the_site_is_built_without_a_warning() -> None:
+    done = subprocess.run(
+        ["make", "docs"], cwd=ROOT, capture_output=True, text=True, check=False, timeout=600
+    )
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+    site = ROOT / "target" / "site"
+    text = (site / "reference" / "files.html").read_text()
+    assert "cool_down_max" in text
+    # Nothing is fetched when it is read: no script, style or font of another host.
+    assert not re.search(r'(?:src|href)="https?://[^"]+\.(?:js|css|woff2?)"', text)

@@ -1,0 +1,66 @@
+"""`make run` on a bare Debian: what is missing is named, brought, and the first report made."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from bare_root import made, within
+
+ROOT = Path(__file__).parents[1]
+CERTIFICATES = "/etc/ssl/certs/ca-certificates.crt"
+
+# Alone: it compiles everything once more, two minutes on an idle machine of four cores.
+pytestmark = [pytest.mark.system, pytest.mark.slow, pytest.mark.alone]
+
+
+@pytest.fixture
+def bare(tmp_path: Path) -> Iterator[Path]:
+    """A Debian that has make, and nothing else of what wattio needs."""
+    with made(tmp_path / "root", ["make"]) as root:
+        yield root
+
+
+def copied(root: Path) -> None:
+    """The files of this checkout that git knows, at /work in the root."""
+    target = root / "work"
+    target.mkdir()
+    listed = [
+        "git",
+        "-C",
+        str(ROOT),
+        "ls-files",
+        "-z",
+        "--cached",
+        "--others",
+        "--exclude-standard",
+    ]
+    names = subprocess.run(listed, capture_output=True, check=True).stdout
+    packed = ["tar", "-C", str(ROOT), "--null", "--files-from=-", "--ignore-failed-read", "-c"]
+    files = subprocess.run(packed, input=names, capture_output=True, check=True).stdout
+    subprocess.run(["tar", "-C", str(target), "-x"], input=files, check=True)
+
+
+def test_a_bare_machine_comes_to_its_first_report(bare: Path) -> None:
+    """As another user the line is named; as root it is run, and the report is made."""
+    copied(bare)
+    told = within(bare, "cd /work && setpriv --reuid=65534 --regid=65534 --clear-groups make run")
+    assert told.returncode == 2
+    assert "wattio needs cargo" in told.stderr
+    assert "apt install make gcc ca-certificates python3-venv cargo" in told.stderr
+    assert "running it now" not in told.stderr
+
+    # Certificates of the machine's own network, where it has any, are no part of what is tried.
+    (bare / "etc/ssl/own").mkdir(parents=True)
+    if Path(CERTIFICATES).exists():
+        shutil.copy(CERTIFICATES, bare / "etc/ssl/own/all.crt")
+    own = dict.fromkeys(("PIP_CERT", "SSL_CERT_FILE", "CARGO_HTTP_CAINFO"), "/etc/ssl/own/all.crt")
+    done = within(bare, "cd /work && make run", **own)
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert "as root on Debian, running it now: apt install make gcc" in done.stderr
+    report = done.stdout.strip().splitlines()[-1]
+    assert report.startswith("report: results/quickstart/")
+    assert (bare / "work" / report.partition(": ")[2]).is_file()

@@ -1,0 +1,123 @@
+"""The wheel and the source package as a stranger gets them: in an empty environment, elsewhere."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PYTHONS = ("3.11", "3.12", "3.13", "3.14")
+
+pytestmark = pytest.mark.slow
+
+
+def uv() -> str:
+    """The pinned uv, as the Makefile finds it."""
+    own = ROOT / ".tools" / "uv" / "bin" / "uv"
+    return str(own) if own.exists() else "uv"
+
+
+def told(command: list[str], cwd: Path, **environment: str) -> str:
+    """What a command prints; the test fails with its last words where it does."""
+    keep = {key: value for key, value in os.environ.items() if key not in ("VIRTUAL_ENV",)}
+    done = subprocess.run(
+        command,
+        cwd=cwd,
+        env=keep | {"PYTHONPATH": ""} | environment,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=800,
+    )
+    assert done.returncode == 0, f"{command}\n{done.stdout[-2000:]}\n{done.stderr[-2000:]}"
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the source package and the wheel."""
+    folder = tmp_path_factory.mktemp("dist")
+    told([uv(), "build", "--quiet", "--sdist", "--out-dir", str(folder)], ROOT)
+    told([uv(), "build", "--quiet", "--wheel", "--out-dir", str(folder)], ROOT)
+    return folder
+
+
+def used_by_a_stranger(bin_: Path, folder: Path) -> None:
+    """Commands that need what is shipped: modules, servers, studies, the trace; elsewhere."""
+    wattio = str(bin_ / "wattio")
+    place = told(
+        [str(bin_ / "python"), "-c", "import wattio; print(wattio.__file__)"], folder
+    ).strip()
+    assert not Path(place).is_relative_to(ROOT)
+    assert json.loads(told([wattio, "doctor", "--json"], folder))["findings"]
+    options = ["--duration", "5 s", "--json"]
+    done = json.loads(told([wattio, "simulate", "--server", "small", *options], folder))
+    assert done["relative_to_native"]["power_w_mean"] < 1
+    replay = ["simulate", "--trace", "pgbench", "--policy", "ondemand", "--json"]
+    assert json.loads(told([wattio, *replay, "--server", "small"], folder))["iops_mean"] > 400
+    told([wattio, "new", "study", "mine"], folder)
+    told([wattio, "new", "server", "mine-too"], folder)
+    checked = told([wattio, "check", "mine", "mine-too.toml", "pacer", "--json"], folder)
+    assert all(row["ok"] for row in json.loads(checked)["files"])
+
+
+def test_the_wheel_runs_on_every_python_of_this_machine(built: Path, tmp_path: Path) -> None:
+    (wheel,) = built.glob("*.whl")
+    names = zipfile.ZipFile(wheel).namelist()
+    assert "wattio/py.typed" in names
+    assert not [name for name in names if name.startswith(("studies", "tests"))]
+    tried = []
+    for version in PYTHONS:
+        asked = [uv(), "venv", "--quiet", "--python", version, str(tmp_path / version)]
+        if subprocess.run(asked, capture_output=True, check=False).returncode:
+            continue
+        bin_ = tmp_path / version / "bin"
+        install = [uv(), "pip", "install", "--quiet", "--python", str(bin_ / "python"), str(wheel)]
+        told(install, tmp_path)
+        (tmp_path / f"work-{version}").mkdir()
+        used_by_a_stranger(bin_, tmp_path / f"work-{version}")
+        tried.append(version)
+    assert f"{sys.version_info.major}.{sys.version_info.minor}" in tried
+
+
+def test_pip_installs_the_source_package(built: Path, tmp_path: Path) -> None:
+    """The source package lacked the server descriptions that a crate includes."""
+    (source,) = built.glob("*.tar.gz")
+    told([sys.executable, "-m", "venv", str(tmp_path / "venv")], tmp_path)
+    bin_ = tmp_path / "venv" / "bin"
+    # Compiled once for all test runs of a machine; what is compiled lies outside of the tree.
+    target = str(ROOT / "target" / "package")
+    pip = [str(bin_ / "pip"), "install", "--quiet", "--disable-pip-version-check", str(source)]
+    told(pip, tmp_path, CARGO_TARGET_DIR=target)
+    work = tmp_path / "work"
+    work.mkdir()
+    used_by_a_stranger(bin_, work)
+    found = json.loads(told([str(bin_ / "wattio"), "run", "quickstart", "--json"], work))
+    assert found["complete"]
+    assert Path(work, found["report"]).is_file()
+
+
+def test_a_meter_of_a_missing_extra_is_told_which(built: Path, tmp_path: Path) -> None:
+    """Serial and SNMP are the extra meters; without it each says so in one line."""
+    (wheel,) = built.glob("*.whl")
+    told([uv(), "venv", "--quiet", "--python", sys.executable, str(tmp_path / "venv")], tmp_path)
+    python = str(tmp_path / "venv" / "bin" / "python")
+    told([uv(), "pip", "install", "--quiet", "--python", python, str(wheel)], tmp_path)
+    for name in ("lmg450:/dev/ttyS0", "snmp://public@127.0.0.1/1.3.6.1.4?unit=W"):
+        done = subprocess.run(
+            [str(Path(python).with_name("wattio")), "meter", "read", name],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=60,
+        )
+        assert done.returncode in (1, 2)
+        assert "needs the extra meters" in done.stderr
+        assert "Traceback" not in done.stderr
