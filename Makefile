@@ -54,12 +54,13 @@ guest: build daemon ## Boot the QEMU guest and run the tests in it.
 	$(RUN) pytest tests/guest -m system -rs $(if $(CI),--no-skips)
 
 .PHONY: lint
-lint: build ## Check formats, lints, types and the stub of the native module.
+lint: build ## Check formats, lints, types, arrows between rooms and the stub of the native module.
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --locked --quiet -- -D warnings
 	$(RUN) ruff check
 	$(RUN) ruff format --check
 	$(RUN) mypy
+	$(RUN) lint-imports --no-logo --no-cache
 	$(RUN) python -m mypy.stubtest wattio._core
 
 .PHONY: bench

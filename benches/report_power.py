@@ -23,8 +23,9 @@ from wattio.files import document
 from wattio.kinds.measurement import plan as planning
 from wattio.kinds.measurement.folder import MeasurementFolder
 from wattio.kinds.measurement.record import Phase, Record
+from wattio.meters import parquet
 from wattio.meters.meter import Facts
-from wattio.recording import Samples, parquet
+from wattio.recording import Samples
 from wattio.results import runs
 from wattio.results.runs import Metrics, Recorded, Verdict
 

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from places import ROOT
 from study_fake import FakeSimulator
 from wattio import cli
 from wattio.errors import Cancelled, InputError
@@ -212,7 +213,7 @@ def test_help_does_not_load_what_only_commands_need() -> None:
 
 def test_every_file_below_studies_is_known_to_check(capsys: pytest.CaptureFixture[str]) -> None:
     """Files for advice on I/O once passed for no file of wattio's."""
-    studies = Path(__file__).parents[1] / "studies"
+    studies = ROOT / "studies"
     with pytest.raises(SystemExit) as ended:
         cli.main(["check", str(studies)])
     told = capsys.readouterr()

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from places import ROOT
 from wattio import _core, cli
 from wattio.errors import InputError
 from wattio.executors.threads import SimulationExecutor
@@ -131,7 +132,7 @@ def test_a_day_swings_around_its_busiest_hour_and_rests_at_weekends() -> None:
 
 
 def test_traces_are_repeated_each_server_from_elsewhere() -> None:
-    traces = Path(__file__).parents[1] / "traces"
+    traces = ROOT / "traces"
     text = STUDY.replace("day = { pressure_median = 0.05", f'traces = "{traces}"\n#', 1)
     one, other = (item for item in made(text).members if item.group == "logs")
     parts, others = one.parts(3600.0), other.parts(3600.0)

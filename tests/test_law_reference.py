@@ -9,12 +9,12 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from places import ROOT
 from reference import closed_loop, order, promise
 from reference.governors import Schedutil, ondemand, ondemand_document
 from reference.limits import limits_of
@@ -23,7 +23,7 @@ from reference.promise import Bound
 from wattio import _core
 
 SERVERS = _core.built_in_servers()
-TRACE = Path(__file__).parent.parent / "traces" / "pgbench.wtrace"
+TRACE = ROOT / "traces" / "pgbench.wtrace"
 
 Settings = Mapping[str, float | bool]
 BUDGETS = "background_core_s_per_s"

@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from places import ROOT, TRACES
 from wattio.cli import main
 from wattio.errors import Cancelled, InputError
-from wattio.tracing.pressure import Pressure, Segment, measure, pattern_of, read_segments
+from wattio.simulator.pressure import Pressure, Segment, measure, pattern_of, read_segments
 
-TRACES = Path(__file__).parent / "data" / "traces"
-SHIPPED = Path(__file__).parents[1] / "traces" / "pgbench.wtrace"
+SHIPPED = ROOT / "traces" / "pgbench.wtrace"
 SEGMENT_S = 2.0
 POSSIBLE_IOPS = 4000.0
 

@@ -7,17 +7,17 @@ import io
 import json
 import math
 import subprocess
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from places import ROOT
 from wattio import _core, cli
 from wattio.errors import InputError
 from wattio.simulator import oracle, simulation
+from wattio.simulator.native import NativeSimulator
 from wattio.simulator.simulation import Outcome, Request
 
-ROOT = Path(__file__).parent.parent
 SHORT = ("--pressure", "0.05", "--duration", "2 s", "--warmup", "4 s")
 REQUIRED = {
     *("policy", "seed", "duration_s", "ios", "iops_mean", "latency_us_mean", "latency_us_p50"),
@@ -254,15 +254,15 @@ def test_a_request_with_what_is_no_number_is_refused_by_key() -> None:
     load = {"pattern": "Rand_RW", "pressure": 0.1}
     nan = float("nan")
     with pytest.raises(InputError, match=r"^settings\.plf: nan is not a number that can be"):
-        simulation.simulate(Request("small", "pacer", load, {"plf": nan}, duration_s=1.0))
+        NativeSimulator().simulate(Request("small", "pacer", load, {"plf": nan}, duration_s=1.0))
     with pytest.raises(InputError, match="warmup_s: nan is not a number that can be used"):
-        simulation.simulate(Request("small", "pacer", load, duration_s=1.0, warmup_s=nan))
+        NativeSimulator().simulate(Request("small", "pacer", load, duration_s=1.0, warmup_s=nan))
     with pytest.raises(
         InputError, match=r"load\.read_fraction: inf is not a number that can be used"
     ):
-        simulation.simulate(Request("small", "pacer", {**load, "read_fraction": math.inf}))
+        NativeSimulator().simulate(Request("small", "pacer", {**load, "read_fraction": math.inf}))
     with pytest.raises(InputError, match="oracle: plf: nan is not a number that can be used"):
-        simulation.simulate(Request("small", "oracle", load, {"plf": nan}, duration_s=1.0))
+        NativeSimulator().simulate(Request("small", "oracle", load, {"plf": nan}, duration_s=1.0))
 
 
 QUIET = ("simulate", "--server", "small", "--iops", "2000")

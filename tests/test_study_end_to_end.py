@@ -10,11 +10,12 @@ import sys
 from pathlib import Path
 
 import pytest
+from places import TRACES
 from test_study_run import content
 from wattio import cli
 from wattio.kinds.simulation.folder import SimulationFolder
 
-TRACE = Path(__file__).parent / "data" / "traces" / "synthetic.wtrace"
+TRACE = TRACES / "synthetic.wtrace"
 
 STUDY = f"""\
 [study]

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from places import TESTS
 from study_fake import FakeSimulator, outcome
 from wattio.analysis.histogram import WindowHistograms
 from wattio.analysis.statistics import Interval
@@ -235,7 +236,7 @@ carried_out(Path(sys.argv[1]), Path(sys.argv[2]), Killed(), jobs=1)
 def test_a_killed_run_loses_only_what_was_in_flight(study: Path, tmp_path: Path) -> None:
     results = tmp_path / "killed"
     command = [sys.executable, "-c", KILLED, str(study), str(results)]
-    done = subprocess.run(command, cwd=Path(__file__).parent, check=False, capture_output=True)
+    done = subprocess.run(command, cwd=TESTS, check=False, capture_output=True)
     assert done.returncode == 9, done.stderr.decode()
     folder = SimulationFolder(next((results / "small").iterdir()))
     assert len(folder.iterations()) == 4

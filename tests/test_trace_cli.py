@@ -6,13 +6,13 @@ import signal
 from pathlib import Path
 
 import pytest
+from places import TRACES
 from wattio import _core
 from wattio.cli import main
 from wattio.errors import InputError
 from wattio.tracing.recorder import device_number
 from wattio.tracing.tracefs import remove_stale
 
-TRACES = Path(__file__).parent / "data" / "traces"
 FIXTURES = sorted(TRACES.glob("synthetic.*"))
 REQUESTS = 40
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from places import ROOT
 from wattio.errors import InputError
 from wattio.files import document
 from wattio.kinds.simulation import schema, trace_set
 from wattio.kinds.simulation.trace_set import TraceSetEntry
 
-SHIPPED = Path(__file__).parent.parent / "traces" / "pgbench.wtrace"
+SHIPPED = ROOT / "traces" / "pgbench.wtrace"
 STUDY = """[study]
 name = "laws"
 kind = "simulation"

@@ -1,12 +1,12 @@
 """The trace in the tree is what its note says."""
 
 import json
-from pathlib import Path
 
 import pytest
+from places import ROOT
 from wattio import _core
 
-FILE = Path(__file__).parent.parent / "traces" / "pgbench.wtrace"
+FILE = ROOT / "traces" / "pgbench.wtrace"
 
 
 def test_the_shipped_trace_is_what_its_note_says() -> None:

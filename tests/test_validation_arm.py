@@ -3,25 +3,23 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "validation"))
-
-import arm_cluster
-import printed
-from printed import Checked, Entry, Printed
+from validation.arm import __main__ as command
+from validation.arm import paper
+from validation.common import printed
+from validation.common.printed import Checked, Entry, Printed
 
 
 @pytest.fixture(scope="module")
 def rows() -> dict[str, Checked]:
-    return {row.entry.key: row for row in arm_cluster.rows()}
+    return {row.entry.key: row for row in command.rows()}
 
 
 def test_every_number_is_computed_or_says_why_not(rows: dict[str, Checked]) -> None:
-    assert arm_cluster.main(["--json"]) == 0
+    assert command.main(["--json"]) == 0
     assert not [key for key, row in rows.items() if row.unexplained]
     assert {key for key, row in rows.items() if row.outcome == "differs"} == {
         "erxleben2022.reference_cluster.capacity_per_watt_tb_w",
@@ -52,9 +50,9 @@ def test_numbers_computed_by_hand(rows: dict[str, Checked], key: str, ours: floa
 def test_the_gain_in_write_efficiency_lies_within_what_print_allows(
     rows: dict[str, Checked],
 ) -> None:
-    values = printed.read(["erxleben2022"])
-    low = arm_cluster.write_gain_percent(values, "peak_power_w", "idle_power_w")
-    high = arm_cluster.write_gain_percent(values, "idle_power_w", "peak_power_w")
+    values = printed.read(command.PUBLISHED)
+    low = paper.write_gain_percent(values, "peak_power_w", "idle_power_w")
+    high = paper.write_gain_percent(values, "idle_power_w", "peak_power_w")
     assert low < 121 < high
     reason = rows["erxleben2022.headline.write_efficiency_gain_percent"].reason
     assert f"{low:.0f} to {high:.0f} %" in reason
@@ -95,7 +93,7 @@ def test_numbers_and_entries_must_match() -> None:
 def test_the_places_in_print_are_the_file_s(tmp_path: Path) -> None:
     file = tmp_path / "published.toml"
     file.write_text('[s]\na = 40.90\nb = 9400.0\nc = 4\nd = "word"\ne = 1e-6\n')
-    assert printed.read(["s"], file) == {
+    assert printed.read(file) == {
         "s.a": Printed(40.9, 0.005),
         "s.b": Printed(9400.0, 0.05),
         "s.c": Printed(4.0),
@@ -105,9 +103,9 @@ def test_the_places_in_print_are_the_file_s(tmp_path: Path) -> None:
 
 
 def test_the_table_shows_every_number(capsys: pytest.CaptureFixture[str]) -> None:
-    assert arm_cluster.main([]) == 0
+    assert command.main([]) == 0
     text = capsys.readouterr().out
-    assert arm_cluster.main(["--json"]) == 0
+    assert command.main(["--json"]) == 0
     rows = json.loads(capsys.readouterr().out)["numbers"]
     assert all(row["key"] in text for row in rows)
     assert text.count("DIFFERS") == 2

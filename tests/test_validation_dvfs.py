@@ -3,27 +3,24 @@
 from __future__ import annotations
 
 import json
-import sys
-from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "validation"))
-
-import dvfs_fio
-import printed
-from printed import Checked
+from validation.common import printed
+from validation.common.printed import Checked
+from validation.dvfs import __main__ as command
+from validation.dvfs import entries
 
 
 @pytest.fixture(scope="module")
 def rows() -> dict[str, Checked]:
-    return {row.entry.key: row for row in dvfs_fio.rows()}
+    return {row.entry.key: row for row in command.rows()}
 
 
 def test_every_number_is_computed_or_says_why_not(
     rows: dict[str, Checked], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert dvfs_fio.main(["--json"]) == 0
+    assert command.main(["--json"]) == 0
     assert len(json.loads(capsys.readouterr().out)["numbers"]) == len(rows)
     assert {key for key, row in rows.items() if row.outcome == "differs"} == {
         "dvfs_fio.write.hdd.energy_j",
@@ -51,9 +48,9 @@ def test_numbers_computed_by_hand(rows: dict[str, Checked], key: str, ours: floa
 
 
 def test_the_data_moved_shows_mebibytes_and_the_time_limit() -> None:
-    values = printed.read(["dvfs_fio"])
+    values = printed.read(command.PUBLISHED)
     moved = {
-        name: dvfs_fio.moved_mib(values, f"dvfs_fio.{name}")
+        name: entries.moved_mib(values, f"dvfs_fio.{name}")
         for name in ("read.hdd", "read.ssd", "write.ssd", "write.hdd")
     }
     assert [round(moved[name]) for name in ("read.hdd", "read.ssd", "write.ssd")] == [

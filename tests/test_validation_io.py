@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import json
 import re
-import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,15 +14,10 @@ from wattio.models.approach import parse
 from wattio.models.files import read_application, read_platform
 from wattio.models.observed import Observed
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "validation"))
-
-import io_approaches
-import io_entries
-import io_models
-import io_own
-import io_page
-import printed
-from io_page import Study
+from validation.common import printed
+from validation.io import __main__ as command
+from validation.io import entries, models, own, page
+from validation.io.page import Study
 
 DRAWS = 2000
 
@@ -32,12 +26,12 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture(scope="module")
 def values() -> printed.Values:
-    return printed.read([io_entries.SECTION])
+    return entries.published()
 
 
 @pytest.fixture(scope="module")
 def study() -> Study:
-    return io_page.evaluate(DRAWS)
+    return page.evaluate(DRAWS)
 
 
 def test_every_number_is_computed_or_says_why_not(study: Study) -> None:
@@ -49,25 +43,25 @@ def test_every_number_is_computed_or_says_why_not(study: Study) -> None:
 
 
 def test_totals_over_means_are_33_nodes(values: printed.Values) -> None:
-    for title in io_entries.titles(values):
-        low, high = io_entries.nodes_span(values, f"damaris.nancy_energy.{title}")
+    for title in entries.titles(values):
+        low, high = entries.nodes_span(values, f"damaris.nancy_energy.{title}")
         assert 32 < low < 33 < high < 34
 
 
 def test_the_platform_files_hold_what_is_published(values: printed.Values) -> None:
     """Numbers of the document stand in two places; they are the same in both."""
-    energies = io_entries.energies_kj(values)
-    run = read_application(io_models.FOLDER / "cm1.toml")
+    energies = entries.energies_kj(values)
+    run = read_application(models.FOLDER / "cm1.toml")
     assert run.iterations == printed.number(values, "damaris.application.time_steps")
-    assert run.output_bytes == max(io_entries.given(values, "bytes_per_output"))
-    for name in io_entries.SITES:
-        file = read_platform(io_models.FOLDER / "platforms" / f"{name}.toml")
+    assert run.output_bytes == max(entries.given(values, "bytes_per_output"))
+    for name in entries.SITES:
+        file = read_platform(models.FOLDER / "platforms" / f"{name}.toml")
         assert file.platform.nodes == printed.number(values, f"damaris.platform.{name}.nodes")
         cores = printed.number(values, f"damaris.platform.{name}.cores_per_node")
         assert file.platform.cores_per_node == cores
         known = {one.approach: one for one in file.observed if one.energy is not None}
         if name == "nancy":
-            told = {str(io_entries.approach_of(t)): kj for t, kj in energies.items()}
+            told = {str(entries.approach_of(t)): kj for t, kj in energies.items()}
             assert {key: (one.energy or 0) / 1e3 for key, one in known.items()} == told
         else:
             assert not known
@@ -92,7 +86,7 @@ def falling(sigma: float) -> document.Scalability:
 
 
 def test_the_bound_is_the_most_of_any_parameters() -> None:
-    platform = read_platform(io_models.FOLDER / "platforms" / "nancy.toml").build()
+    platform = read_platform(models.FOLDER / "platforms" / "nancy.toml").build()
     for idle in (0.0, 0.5, 1.0):
         for sigma in (0.0, 0.01, 1.0):
             profile = document.Profile(1, lambda _: 1, falling(sigma), idle, 1.0)
@@ -133,7 +127,7 @@ def test_what_is_left_out_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(posterior, "condition", note)
     for words in (False, True):
-        io_models.site("nancy", 200, "DC(ONE)", words)
+        models.site("nancy", 200, "DC(ONE)", words)
     strict, worded = asked
     assert all(approach != "dc:1" for approach, _, _ in strict)
     assert [entry for entry in worded if entry not in strict] == [("dc:1", None, True)]
@@ -150,14 +144,19 @@ def test_the_first_places_are_the_document_s(study: Study) -> None:
 
 
 def test_the_page_is_whole(study: Study, tmp_path: Path) -> None:
-    page = io_page.make(study, tmp_path)
-    text = page.read_text()
+    made = page.make(study, tmp_path)
+    text = made.read_text()
     assert "1.033" in text
     assert "1.296" in text
     assert "not in the text" in text
     assert text.count("<img") == 7
-    for link in re.findall(r'href="([^"]+)"', text):
+    for link in re.findall(r'href="([^#"]+)"', text):
         assert (tmp_path / link).is_file()
+    headings = re.findall(r'<h[23] id="([^"]+)"', text)
+    links = re.findall(r'href="#([^"]+)"', text)
+    assert links[: len(headings)] == headings
+    assert set(links) == set(headings)
+    assert made.stat().st_size < 2e6
     assert "http" not in re.sub(r'src="[^"]*"', "", text)
     with (tmp_path / "table-2.csv").open() as file:
         rows = list(csv.DictReader(file))
@@ -171,35 +170,35 @@ def test_the_command_prints_numbers_and_claims(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    monkeypatch.setattr(io_page, "evaluate", lambda draws: study)
-    assert io_approaches.main(["--json", "--out", str(tmp_path)]) == 0
+    monkeypatch.setattr(page, "evaluate", lambda draws: study)
+    assert command.main(["--json", "--out", str(tmp_path)]) == 0
     found = json.loads(capsys.readouterr().out)
     assert found["ratio_bound"] < found["ratio_published"]
     assert {one["outcome"] for one in found["claims"]} >= {"agrees", "not modelled"}
-    assert io_approaches.main(["--out", str(tmp_path)]) == 0
+    assert command.main(["--out", str(tmp_path)]) == 0
     text = capsys.readouterr().out
     assert all(one.title in text for one in study.left_out)
 
 
 def test_our_own_runs_predict_others(study: Study) -> None:
     assert len(study.own) == 2
-    for own in study.own:
-        assert {run.cells for run in own.fitted} == {own.cells}
-        assert not {run.output_every for run in own.fitted} & {
-            run.output_every for run in own.held_out
+    for one in study.own:
+        assert {run.cells for run in one.fitted} == {one.cells}
+        assert not {run.output_every for run in one.fitted} & {
+            run.output_every for run in one.held_out
         }
-        compared = own.validation.compared
-        assert sum(one.repetitions for one in compared) == len(own.held_out)
-        assert all(one.time_s.low < one.time_s.high for one in compared)
-        assert len(own.validation.rankings) == 2
-    assert 0 < io_own.median_error(study.own) < 1
+        compared = one.validation.compared
+        assert sum(row.repetitions for row in compared) == len(one.held_out)
+        assert all(row.time_s.low < row.time_s.high for row in compared)
+        assert len(one.validation.rankings) == 2
+    assert 0 < own.median_error(study.own) < 1
 
 
 def test_a_page_without_own_runs_says_so(study: Study, tmp_path: Path) -> None:
-    page = io_page.make(replace(study, own=[]), tmp_path)
-    assert "not run" in page.read_text()
+    made = page.make(replace(study, own=[]), tmp_path)
+    assert "not run" in made.read_text()
 
 
 def test_words_that_name_no_approach_are_refused() -> None:
     with pytest.raises(ValueError, match="DC"):
-        io_entries.approach_of("DC")
+        entries.approach_of("DC")

@@ -9,15 +9,15 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
-import io_campaign
-import io_own
 import pytest
-from io_campaign import APPROACHES, EVERYS, Planned
 from wattio.cli import hpcio_run
 from wattio.errors import ResultError
 from wattio.models import runs
 
-[FIRST, *_] = MEASURED = runs.read([io_own.PATH])
+from validation.io import campaign, own
+from validation.io.campaign import APPROACHES, EVERYS, Planned
+
+[FIRST, *_] = MEASURED = runs.read([own.PATH])
 WRITTEN = [run for run in MEASURED if run.writes]
 PLATFORM = SimpleNamespace(
     file=SimpleNamespace(platform=SimpleNamespace(nodes=2, cores_per_node=4))
@@ -31,7 +31,7 @@ def options_of(one: Planned) -> dict[str, str]:
 
 
 def test_each_configuration_can_be_run() -> None:
-    for one in io_campaign.plan():
+    for one in campaign.plan():
         given: dict[str, Any] = {
             name[2:].replace("-", "_"): text
             for name, text in options_of(one).items()
@@ -46,23 +46,23 @@ def test_each_configuration_can_be_run() -> None:
 def test_half_of_what_writes_is_kept_out() -> None:
     measured = [
         replace(FIRST, output_every=one.every, dumps=bool(one.every))
-        for one in io_campaign.plan()
+        for one in campaign.plan()
         if one.size == "small"
     ]
-    fitted, held_out = io_own.split(measured)
+    fitted, held_out = own.split(measured)
     assert len(held_out) == len(APPROACHES) * len(EVERYS) / 2
     assert len(held_out) == sum(run.writes for run in fitted)
     assert not any(run.writes and run in fitted for run in held_out)
 
 
 def test_each_repetition_has_all_in_an_order_of_its_own() -> None:
-    found = list(io_campaign.order(3, 1))
-    size = len(io_campaign.plan())
+    found = list(campaign.order(3, 1))
+    size = len(campaign.plan())
     parts = [found[at : at + size] for at in range(0, len(found), size)]
-    assert [set(part) for part in parts] == [set(io_campaign.plan())] * 3
+    assert [set(part) for part in parts] == [set(campaign.plan())] * 3
     assert parts[0] != parts[1]
-    assert found == list(io_campaign.order(3, 1))
-    assert found != list(io_campaign.order(3, 2))
+    assert found == list(campaign.order(3, 1))
+    assert found != list(campaign.order(3, 2))
 
 
 def test_a_run_that_fails_is_told_and_the_others_are_kept(
@@ -79,8 +79,8 @@ def test_a_run_that_fails_is_told_and_the_others_are_kept(
 
     monkeypatch.setattr(subprocess, "run", run)
     out = tmp_path / "runs.jsonl"
-    assert io_campaign.main(["--out", str(out), "--repetitions", "1"]) == 1
-    assert len(asked) == len(io_campaign.plan())
+    assert campaign.main(["--out", str(out), "--repetitions", "1"]) == 1
+    assert len(asked) == len(campaign.plan())
     lines = [json.loads(line) for line in out.read_text().splitlines()]
     assert [line.pop("campaign")["compression"] for line in lines] == ["gzip:1"] * len(lines)
     assert lines == [{"wall_s": 2.0}] * (len(asked) - 1)
@@ -91,15 +91,17 @@ def test_no_run_is_started_when_time_is_up(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = tmp_path / "runs.jsonl"
-    assert io_campaign.main(["--out", str(out), "--minutes", "0"]) == 0
+    assert campaign.main(["--out", str(out), "--minutes", "0"]) == 0
     assert out.read_text() == ""
-    assert f"{3 * len(io_campaign.plan())} runs are left out" in capsys.readouterr().out
+    assert f"{3 * len(campaign.plan())} runs are left out" in capsys.readouterr().out
 
 
 def test_the_conditions_of_our_runs_are_those_that_they_tell() -> None:
-    own = [SimpleNamespace(fitted=[], held_out=[one], calibration=PLATFORM) for one in WRITTEN]
-    found = io_own.conditions(cast("list[io_own.Own]", own))
+    runs_of_each = [
+        SimpleNamespace(fitted=[], held_out=[one], calibration=PLATFORM) for one in WRITTEN
+    ]
+    found = own.conditions(cast("list[own.Own]", runs_of_each))
     assert (found.nodes, found.cores, found.core_share) == (2, 4, 0.2)
     assert (found.compression, found.dumps_in) == ("gzip:1", "memory")
     with pytest.raises(ResultError, match="2 different compression"):
-        io_own.only(["none", "gzip:1", "none"], "compression")
+        own.only(["none", "gzip:1", "none"], "compression")

@@ -9,31 +9,26 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "validation"))
-
-import io_simgrid
-import io_simgrid_cases
-import io_simgrid_page
-import io_simgrid_rows
-import simgrid_platform
-from io_simgrid_cases import Case
-from io_simgrid_rows import EXPLAINED, OUTSIDE, WITHIN, Row
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from wattio.errors import ResultError
 from wattio.models import extended
 from wattio.models.extended import Period
 
+from validation.io.simgrid import __main__ as command
+from validation.io.simgrid import cases, platform, section, simulate
+from validation.io.simgrid.cases import Case
+from validation.io.simgrid.rows import EXPLAINED, OUTSIDE, PATH, WITHIN, Row, compare, recorded
+
 
 @pytest.fixture(scope="module")
 def rows() -> list[Row]:
-    return io_simgrid_rows.recorded(io_simgrid_cases.cases())
+    return recorded(cases.cases())
 
 
 def case_of(approach: str, place: str = "four nodes", polls: bool = True) -> Case:
     return next(
         case
-        for case in io_simgrid_cases.cases()
+        for case in cases.cases()
         if (case.place, str(case.approach), case.polls) == (place, approach, polls)
     )
 
@@ -43,7 +38,7 @@ def outcomes(rows: list[Row]) -> set[str]:
 
 
 def test_the_model_agrees_with_what_simgrid_found(rows: list[Row]) -> None:
-    assert len(rows) == len(io_simgrid_cases.cases())
+    assert len(rows) == len(cases.cases())
     assert outcomes(rows) == {WITHIN, EXPLAINED}
     assert {str(row.case.approach) for row in rows if row.outcome == EXPLAINED} == {"dn:6"}
     assert all(row.reasons for row in rows if row.outcome == EXPLAINED)
@@ -81,12 +76,12 @@ def test_a_parameter_that_is_wrong_on_one_side_is_found(
     for row in rows:
         values = dict(row.case.values)
         values[name] *= factor
-        wrong.append(io_simgrid_rows.compare(replace(row.case, values=values), row.answer))
+        wrong.append(compare(replace(row.case, values=values), row.answer))
     assert OUTSIDE in outcomes(wrong)
 
 
 def again(rows: list[Row]) -> list[Row]:
-    return [io_simgrid_rows.compare(row.case, row.answer) for row in rows]
+    return [compare(row.case, row.answer) for row in rows]
 
 
 def longer(period: Callable[..., Period]) -> Callable[..., Period]:
@@ -148,37 +143,37 @@ def test_uneven_groups_have_a_range() -> None:
 
 
 def test_one_dump_of_a_run_is_accepted_beside_computing_only() -> None:
-    dumps = io_simgrid_cases.DUMPS
+    dumps = cases.DUMPS
     assert case_of("tp").edges(0.0).high == 0
     assert case_of("dc:1").edges(0.0).high == pytest.approx(1 / dumps)
 
 
-def run_of(approach: str, place: str = "Nancy") -> simgrid_platform.Run:
-    return simgrid_platform.Run(**case_of(approach, place).simulated())
+def run_of(approach: str, place: str = "Nancy") -> platform.Run:
+    return platform.Run(**case_of(approach, place).simulated())
 
 
 def test_flops_are_amdahl_s_by_hand() -> None:
     """Ten steps of 5 s: on four cores 0.05 + 0.95 / 4 of it, on 28 nodes 0.002 + 0.998 / 28."""
     seconds = 50 * (0.05 + 0.95 / 4) * (0.002 + 0.998 / 28)
-    assert run_of("dn:7").flops == pytest.approx(seconds * simgrid_platform.FLOPS)
+    assert run_of("dn:7").flops == pytest.approx(seconds * platform.FLOPS)
 
 
 def test_ranks_hand_over_to_the_nearest_writer() -> None:
-    one = simgrid_platform.clients(run_of("dc:1"))
+    one = platform.clients(run_of("dc:1"))
     assert one == {(node, 3): 3 for node in range(32)}
-    two = simgrid_platform.clients(run_of("dc:2"))
+    two = platform.clients(run_of("dc:2"))
     assert two == {(node, core): 1 for node in range(32) for core in (2, 3)}
-    uneven = simgrid_platform.clients(run_of("dn:6"))
+    uneven = platform.clients(run_of("dn:6"))
     assert sorted(set(uneven)) == [(node, core) for node in range(27, 32) for core in range(4)]
     assert sorted(uneven[node, 0] for node in range(27, 32)) == [5, 5, 5, 6, 6]
-    assert simgrid_platform.clients(run_of("tp")) == {
+    assert platform.clients(run_of("tp")) == {
         (node, core): 1 for node in range(32) for core in range(4)
     }
 
 
 def test_without_simgrid_it_says_how_to_get_it(capsys: pytest.CaptureFixture[str]) -> None:
     for python in (sys.executable, "/nowhere/python3"):
-        assert io_simgrid.main(["--python", python]) == io_simgrid.BAD_INPUT
+        assert command.main(["--python", python]) == command.BAD_INPUT
         told = capsys.readouterr().err
         assert "apt-get install python3-simgrid" in told
         assert python in told
@@ -186,25 +181,25 @@ def test_without_simgrid_it_says_how_to_get_it(capsys: pytest.CaptureFixture[str
 
 def test_a_simulation_that_fails_is_told() -> None:
     with pytest.raises(ResultError, match="ended with 1"):
-        io_simgrid.simulate(case_of("tp").simulated(), "/bin/false")
+        simulate.simulate(case_of("tp").simulated(), "/bin/false")
 
 
 def test_arguments_that_make_no_sense_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
     for given in (["--dumps", "2"], ["--save", "--recorded"]):
         with pytest.raises(SystemExit) as end:
-            io_simgrid.main(given)
-        assert end.value.code == io_simgrid.BAD_INPUT
-    assert io_simgrid.main(["--recorded", "--dumps", "5"]) == io_simgrid.BAD_INPUT
+            command.main(given)
+        assert end.value.code == command.BAD_INPUT
+    assert command.main(["--recorded", "--dumps", "5"]) == command.BAD_INPUT
     assert "0 of 48 runs" in capsys.readouterr().err
 
 
 def test_the_record_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
-    assert io_simgrid.main(["--recorded"]) == 0
+    assert command.main(["--recorded"]) == 0
     text = capsys.readouterr().out
     assert "0 outside" in text
     assert "46 of 48 runs within 0.1 %" in text
     assert "uneven groups" in text
-    assert io_simgrid.main(["--recorded", "--json"]) == 0
+    assert command.main(["--recorded", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert len(found["runs"]) == 48
     assert found["runs"][0]["energy_j"]["accepted"] == [-0.001, 0.001]
@@ -214,47 +209,47 @@ def test_what_is_outside_ends_with_one(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(extended, "dedicated_cores", thriftier(extended.dedicated_cores))
-    assert io_simgrid.main(["--recorded"]) == io_simgrid.DIFFERS
+    assert command.main(["--recorded"]) == command.DIFFERS
     assert "OUTSIDE" in capsys.readouterr().out
 
 
 def test_a_record_that_is_damaged_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "simgrid.jsonl"
     with pytest.raises(ResultError, match="no record"):
-        io_simgrid_rows.recorded([], path)
+        recorded([], path)
     for text in ("{", "[]", '{"asked": {}}'):
         path.write_text(text)
         with pytest.raises(ResultError, match="no record"):
-            io_simgrid_rows.recorded([], path)
+            recorded([], path)
 
 
-def rendered(section: io_simgrid_page.Section) -> str:
-    loader = FileSystemLoader(Path(io_simgrid_page.__file__).parent)
+def rendered(shown: section.Section) -> str:
+    loader = FileSystemLoader(Path(section.__file__).parent)
     environment = Environment(loader=loader, undefined=StrictUndefined, autoescape=True)
     environment.filters |= {name: str for name in ("number", "percent", "deviation")}
-    return environment.get_template("io_simgrid.html.j2").render(simgrid=section)
+    return environment.get_template("section.html.j2").render(simgrid=shown)
 
 
 def test_the_page_s_section_shows_every_run(tmp_path: Path) -> None:
-    section = io_simgrid_page.section()
-    text = rendered(section)
-    assert text.count("<tr>") == 2 + len(section.rows) / 2
-    assert all(why in text.replace("&#39;", "'") for why in section.reasons)
+    shown = section.section()
+    text = rendered(shown)
+    assert text.count("<tr>") == 2 + len(shown.rows) / 2
+    assert all(why in text.replace("&#39;", "'") for why in shown.reasons)
     assert 'class="off"' not in text
-    assert len(section.missed) + section.same == len(section.choices)
-    io_simgrid_page.write(section, tmp_path)
-    assert len((tmp_path / "simgrid.csv").read_text().splitlines()) == 1 + len(section.rows)
+    assert len(shown.missed) + shown.same == len(shown.choices)
+    section.write(shown, tmp_path)
+    assert len((tmp_path / "simgrid.csv").read_text().splitlines()) == 1 + len(shown.rows)
 
 
 def test_a_page_without_simgrid_s_runs_says_so(tmp_path: Path) -> None:
     path = tmp_path / "simgrid.jsonl"
-    assert "not run: simgrid.jsonl is not there" in rendered(io_simgrid_page.section(path))
-    path.write_text(io_simgrid_rows.PATH.read_text().split("\n", 1)[1])
-    text = rendered(io_simgrid_page.section(path))
+    assert "not run: simgrid.jsonl is not there" in rendered(section.section(path))
+    path.write_text(PATH.read_text().split("\n", 1)[1])
+    text = rendered(section.section(path))
     assert "not run: simgrid.jsonl has 47 of 48 runs" in text
     assert "python3-simgrid" in text
 
 
 def test_what_is_outside_is_marked_on_the_page(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(extended, "dedicated_cores", thriftier(extended.dedicated_cores))
-    assert 'class="off"' in rendered(io_simgrid_page.section())
+    assert 'class="off"' in rendered(section.section())

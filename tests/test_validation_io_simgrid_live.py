@@ -3,24 +3,18 @@
 from __future__ import annotations
 
 import subprocess
-import sys
-from pathlib import Path
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "validation"))
-
-import io_simgrid
-import io_simgrid_cases
-import io_simgrid_rows
-from io_simgrid_cases import Case
-from io_simgrid_rows import OUTSIDE
 from wattio.errors import ResultError
+
+from validation.io.simgrid import cases, rows, simulate
+from validation.io.simgrid.cases import Case
+from validation.io.simgrid.rows import OUTSIDE
 
 
 def has_simgrid() -> bool:
     try:
-        return subprocess.run([io_simgrid.PYTHON, "-c", "import simgrid"]).returncode == 0
+        return subprocess.run([simulate.PYTHON, "-c", "import simgrid"]).returncode == 0
     except OSError:
         return False
 
@@ -34,18 +28,18 @@ pytestmark = [
 def small(approach: str, polls: bool = True) -> Case:
     return next(
         case
-        for case in io_simgrid_cases.cases()
+        for case in cases.cases()
         if (case.place, str(case.approach), case.polls) == ("four nodes", approach, polls)
     )
 
 
 def test_simgrid_finds_what_was_recorded() -> None:
     """The record is of the program as it stands."""
-    cases = io_simgrid_cases.cases()
-    found = io_simgrid.check(cases)
+    asked = cases.cases()
+    found = simulate.check(asked)
     assert OUTSIDE not in {row.outcome for row in found}
-    for row, kept in zip(found, io_simgrid_rows.recorded(cases), strict=True):
-        for name in io_simgrid_rows.QUANTITIES:
+    for row, kept in zip(found, rows.recorded(asked), strict=True):
+        for name in rows.QUANTITIES:
             assert row.answer[name] == pytest.approx(kept.answer[name], rel=1e-9)
 
 
@@ -53,7 +47,7 @@ def test_simgrid_finds_what_was_recorded() -> None:
 def test_slower_storage_on_simgrid_s_side_is_outside(approach: str) -> None:
     case = small(approach)
     slower = {**case.simulated(), "storage_bytes_s": 0.95 * case.values["storage_bytes_s"]}
-    assert io_simgrid_rows.compare(case, io_simgrid.simulate(slower)).outcome == OUTSIDE
+    assert rows.compare(case, simulate.simulate(slower)).outcome == OUTSIDE
 
 
 def test_a_run_by_hand() -> None:
@@ -66,15 +60,15 @@ def test_a_run_by_hand() -> None:
         **{"dump_bytes": 300e6, "storage_bytes_s": 100e6, "client_bytes_s": 80e6},
         "latency_s": 0.0,
     }
-    found = io_simgrid.simulate(asked)
+    found = simulate.simulate(asked)
     assert found["time_s"] == pytest.approx(3 * 7)
     assert found["energy_j"] == pytest.approx(3 * (4 * 200 + 3 * 100))
     assert found["period_s"] == pytest.approx(7)
     # Each of two writers gives 40 MB/s at most: 3.75 s.
-    slow = io_simgrid.simulate(asked | {"client_bytes_s": 40e6})
+    slow = simulate.simulate(asked | {"client_bytes_s": 40e6})
     assert slow["time_s"] == pytest.approx(3 * 7.75)
     # Half as fast with a writer beyond the first.
-    crowded = io_simgrid.simulate(asked | {"contention": 1.0, "free_writers": 1.0})
+    crowded = simulate.simulate(asked | {"contention": 1.0, "free_writers": 1.0})
     assert crowded["time_s"] == pytest.approx(3 * 10)
 
 
@@ -82,4 +76,4 @@ def test_a_run_that_cannot_be_is_refused() -> None:
     asked = small("tp").simulated()
     for wrong, word in (({"dumps": 2}, "dumps: 2"), ({"speed": 1}, "speed")):
         with pytest.raises(ResultError, match=word):
-            io_simgrid.simulate(asked | wrong)
+            simulate.simulate(asked | wrong)

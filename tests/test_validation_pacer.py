@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import json
 import re
-import sys
 import tomllib
 from datetime import UTC, datetime
 from pathlib import Path
@@ -14,6 +13,7 @@ from typing import Any, cast
 
 import numpy as np
 import pytest
+from places import ROOT
 from wattio.analysis.statistics import Interval
 from wattio.executors.threads import SimulationExecutor
 from wattio.files import document
@@ -23,24 +23,28 @@ from wattio.simulator import profile, simulation
 from wattio.simulator.native import NativeSimulator
 from wattio.simulator.simulation import Outcome, Request
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "validation"))
-
-import pacer
-import pacer_bars
-import pacer_before
-import pacer_burst
-import pacer_checks
-import pacer_fit
-import pacer_idle
-import pacer_inputs
-import pacer_knobs
-import pacer_page
-import pacer_results
-import pacer_tail
-import published
-from pacer_bars import Panel, Series
-from pacer_data import Evaluation
-from pacer_entries import Compared, Entry, Evidence, Reading, compare, exact
+from validation.common import pages, published
+from validation.common.bars import Bars, Panel, Series
+from validation.pacer import __main__ as command
+from validation.pacer import (
+    before,
+    burst,
+    checks,
+    figures,
+    fit,
+    idle,
+    inputs,
+    knobs,
+    page,
+    results,
+    tables,
+    tail,
+)
+from validation.pacer.data import Evaluation
+from validation.pacer.entries import NOT_RUN, Compared, Entry, Evidence, Reading, compare, exact
+from validation.pacer.floor import Floor
+from validation.pacer.page import Found
+from validation.pacer.tail import Tail
 
 STUDY = """\
 [study]
@@ -104,13 +108,13 @@ def result(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def page(result: Path) -> str:
-    assert pacer.main([str(result)]) == 0
+def text(result: Path) -> str:
+    assert command.main([str(result)]) == 0
     return (result / "report" / "published.html").read_text()
 
 
 def all_entries() -> list[Entry]:
-    return [*pacer_inputs.entries(), *pacer_results.entries()]
+    return [*inputs.entries(), *results.entries()]
 
 
 def entry(value: Interval | str | None) -> Entry:
@@ -125,11 +129,11 @@ def compared(value: Interval | str | None, with_published: float | str) -> Compa
 def test_every_published_number_has_an_entry() -> None:
     keys = [entry.key for entry in all_entries()]
     assert len(keys) == len(set(keys))
-    assert set(keys) == set(published.read("pacer"))
+    assert set(keys) == set(published.read(command.PUBLISHED))
 
 
 def test_a_new_number_without_an_entry_is_refused(result: Path) -> None:
-    values = published.read("pacer") | {"results.new": 1.0}
+    values = published.read(command.PUBLISHED) | {"results.new": 1.0}
     with pytest.raises(KeyError, match=r"results\.new"):
         compare(all_entries(), values, Evidence(Evaluation(result), {}))
 
@@ -176,60 +180,128 @@ def test_words_are_compared_as_words() -> None:
 def test_what_was_not_run_says_so() -> None:
     row = compared(None, 1.2)
     assert not row.differs
-    assert pacer_page.ours_text(row.readings[0]) == "not run"
-    assert pacer_page.deviation_text(row, row.readings[0]) == "\N{EN DASH}"
-    assert pacer_page.table([row])[1][7:10] == ["not run", "", ""]
+    assert tables.ours_text(row.readings[0]) == "not run"
+    assert tables.deviation_text(row, row.readings[0]) == "\N{EN DASH}"
+    assert tables.table([row])[1][7:10] == ["not run", "", ""]
 
 
 def test_numbers_are_shown_with_the_digits_they_have() -> None:
-    shown = [pacer_page.ours_text(Reading("", exact(value))) for value in (96.0, 0.7, 6.73495)]
+    shown = [tables.ours_text(Reading("", exact(value))) for value in (96.0, 0.7, 6.73495)]
     assert shown == ["96", "0.7", "6.73"]
-    assert pacer_page.value_text(0.0) == "0"
-    assert pacer_page.value_text(600_000) == "600\N{NARROW NO-BREAK SPACE}000"
-    assert pacer_page.typeset("1.18 x and 2 x.") == (
+    assert tables.value_text(0.0) == "0"
+    assert tables.value_text(600_000) == "600\N{NARROW NO-BREAK SPACE}000"
+    assert pages.typeset("1.18 x and 2 x.") == (
         "1.18\N{NO-BREAK SPACE}\N{MULTIPLICATION SIGN} and 2\N{NO-BREAK SPACE}"
         "\N{MULTIPLICATION SIGN}."
     )
 
 
-def test_page_has_all_sections(page: str) -> None:
+def test_page_has_all_sections(text: str) -> None:
     # Its style once went missing when the report's moved to a file of its own.
-    assert "main { max-width" in page
-    assert "{%" not in page
-    headings = re.findall(r"<h2 id=\"(\w+)\"", page)
-    assert headings == ["checks", "results", "tail", "floor", "inputs", "drawn", "assumed"]
-    for number in (6, 7, *range(10, 20)):
-        assert f"<h3>Figure {number}: " in page
-    assert "core power 2.5 W static" in page
-    assert "not tuned result by result" in page
-    assert "ASSUMED" in page
-    assert "http" not in re.sub(r"data:image/svg\+xml;base64,[A-Za-z0-9+/=]+", "", page)
+    assert "main { max-width" in text
+    assert "{%" not in text
+    headings = re.findall(r"<h2 id=\"(\w+)\"", text)
+    assert headings == [
+        *("summary", "checks", "results", "tail", "floor", "drawn", "inputs", "assumed")
+    ]
+    slots = re.findall(r'<h3 id="figure-(.*?)">Figure (.*?): ', text)
+    assert slots == [(str(number), str(number)) for number in (6, 7, *range(10, 20))]
+    assert "core power 2.5 W static" in text
+    assert "not tuned result by result" in text
+    assert "ASSUMED" in text
+    assert "http" not in re.sub(r"data:image/svg\+xml;base64,[A-Za-z0-9+/=]+", "", text)
 
 
-def test_page_shows_every_published_number(page: str) -> None:
+def test_contents_and_summary_lead_to_places_on_the_page(text: str) -> None:
+    """The page was 19,000 px long, had no list of contents, and what held stood nowhere at once."""
+    places = re.findall(r' id="([^"]+)"', text)
+    assert len(places) == len(set(places))
+    links = re.findall(r'href="#([^"]+)"', text)
+    assert set(links) <= set(places)
+    headings = re.findall(r'<h[23] id="([^"]+)"', text)
+    assert links[: len(headings)] == headings
+
+
+def test_the_summary_has_every_result_and_how_it_came_out() -> None:
+    """Numbers that the server was fitted to, and savings with work undone, count as no success."""
+    known = {item.key: item for item in all_entries()}
+    result = known["results.trace_iops_per_watt.pacer"]
+    fitted = known["results.trace_iops_per_watt.ondemand"]
+    gate = [Reading("PACER", exact(1.23)), Reading("PACER as printed", exact(1.4), exact(0.5))]
+    undone = [Reading("PACER", exact(1.23), exact(0.5)), Reading("", None)]
+    rows = [
+        Compared(result, 1.23, gate, ""),
+        Compared(result, 1.3, gate, ""),
+        Compared(result, 1.23, undone, ""),
+        Compared(fitted, 1.02, [Reading("ondemand", exact(1.02))], ""),
+        Compared(known["testbed.cores"], 96.0, [Reading("", exact(96.0))], ""),
+    ]
+    lines = page.summary(Found(rows, [], Floor([], 0, []), []))
+    assert [[ours.said for ours in line.ours] for line in lines] == [
+        ["met, +0.0 %"],
+        ["missed, -5.4 %"],
+        ["no: background work left undone", "not run"],
+        ["fitted to it, +0.0 %"],
+    ]
+    outcomes = [[ours.outcome for ours in line.ours] for line in lines]
+    assert outcomes == [["met"], ["missed"], ["missed", "open"], ["open"]]
+
+
+def tail_of(outcome: str) -> Tail:
+    return Tail("day", "fig. 17", tail.LOWER, "ondemand", None, None, None, outcome, "")
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "said"),
+    [
+        ([tail.HELD, tail.HELD], "met"),
+        ([tail.NOT_HELD], "missed"),
+        ([tail.HELD, tail.NOT_HELD], "in part"),
+        ([tail.UNDECIDED, tail.NOT_HELD], "undecided"),
+        ([NOT_RUN], "not run"),
+    ],
+)
+def test_a_sentence_is_met_where_it_holds_at_every_load(outcomes: list[str], said: str) -> None:
+    found = Found([], [tail_of(outcome) for outcome in outcomes], Floor([], 0, []), [])
+    (line,) = page.summary(found)
+    assert line.ours[0].said == said
+    assert (
+        line.ours[0].text == f"held in {outcomes.count(tail.HELD)} of {len(outcomes)} comparisons"
+    )
+
+
+def test_every_hatch_is_light() -> None:
+    """A hatch of dots is 150 kB of circles: four figures with it were a quarter of the page."""
+    for hatch in {look[1] for look in (*figures.LOOKS.values(), *figures.PLF_LOOKS)}:
+        series = [Series("a", "#000000", hatch, [exact(1.0)])]
+        image = Bars(["x"], [Panel("IOPS/W", series)], "load", base=1).draw()
+        assert len(image) < 40_000
+
+
+def test_page_shows_every_published_number(text: str) -> None:
     for item in all_entries():
-        assert item.quantity.replace("'", "&#39;") in page
+        assert item.quantity.replace("'", "&#39;") in text
 
 
-def test_page_says_what_was_not_run(page: str) -> None:
-    assert "not run: this result holds none of the runs that the figure needs." in page
-    assert page.count("<figure>") < 12
+def test_page_says_what_was_not_run(text: str) -> None:
+    assert "not run: this result holds none of the runs that the figure needs." in text
+    assert text.count("<figure>") < 12
 
 
-def test_files_stand_beside_the_page(result: Path, page: str) -> None:
+def test_files_stand_beside_the_page(result: Path, text: str) -> None:
     report = result / "report"
-    for name in re.findall(r'href="([^"]+)"', page):
+    for name in re.findall(r'href="([^#"]+)"', text):
         assert (report / name).is_file(), name
     with (report / "published.csv").open() as file:
         rows = list(csv.DictReader(file))
-    assert {row["key"] for row in rows} == set(published.read("pacer"))
+    assert {row["key"] for row in rows} == set(published.read(command.PUBLISHED))
     gain = next(row for row in rows if row["key"].endswith("63_percent_cores"))
     expected = 100 * (float(gain["ours"]) - 1.18) / 1.18
     assert float(gain["deviation_percent"]) == pytest.approx(expected, abs=1e-3)
     assert "| quantity | where |" in (report / "published.md").read_text()
 
 
-def test_background_work_left_undone_stands_in_the_tables(result: Path, page: str) -> None:
+def test_background_work_left_undone_stands_in_the_tables(result: Path, text: str) -> None:
     """It was told in captions and checks only: a table showed the saving as any other."""
     with (result / "report" / "published-floor.csv").open() as file:
         rows = list(csv.DictReader(file))
@@ -237,7 +309,7 @@ def test_background_work_left_undone_stands_in_the_tables(result: Path, page: st
     assert [row["policy"] for row in rows] == ["fixed cores_share=0.4"]
     assert float(rows[0]["background_done"]) < 0.98
     assert (rows[0]["seeds_missed"], rows[0]["seeds"]) == ("2", "2")
-    section = page[page.index('id="floor"') : page.index('id="inputs"')]
+    section = text[text.index('id="floor"') : text.index('id="drawn"')]
     assert "fixed cores_share=0.4" in section
     assert "2 of 2" in section
     assert "## Background work left undone" in (result / "report" / "published.md").read_text()
@@ -246,37 +318,37 @@ def test_background_work_left_undone_stands_in_the_tables(result: Path, page: st
 def test_a_value_reached_with_work_left_undone_says_so_beside_it() -> None:
     row = compared(exact(1.38), 1.2)
     undone, done = (Reading("", exact(1.38), exact(share)) for share in (0.5, 0.98))
-    table = pacer_page.table([Compared(row.entry, row.value, [undone, done, *row.readings], "")])
+    table = tables.table([Compared(row.entry, row.value, [undone, done, *row.readings], "")])
     header, *rows = table
     at = header.index("background_done")
     assert [found[at : at + 2] for found in rows] == [[0.5, "true"], [0.98, "false"], ["", ""]]
-    assert pacer_page.undone_text(undone) == "floor missed: 50 % of background done"
-    assert pacer_page.undone_text(done) == ""
+    assert tables.undone_text(undone) == "floor missed: 50 % of background done"
+    assert tables.undone_text(done) == ""
 
 
 def test_a_bar_with_work_left_undone_is_marked_in_its_table() -> None:
     series = [Series("a", "#000000", "", [exact(1.0), None], [True, False])]
-    rows = pacer_bars.table(["x", "y"], [Panel("IOPS/W", series)], "load")
+    rows = Bars(["x", "y"], [Panel("IOPS/W", series)], "load").table()
     assert [row[-1] for row in rows] == ["floor_missed", "true", ""]
 
 
 @pytest.mark.parametrize(
     ("claim", "low", "high", "outcome"),
     [
-        (pacer_tail.LOWER, -3.0, -1.0, pacer_tail.HELD),
-        (pacer_tail.LOWER, 0.5, 0.7, pacer_tail.NOT_HELD),
-        (pacer_tail.LOWER, -0.5, 0.7, pacer_tail.UNDECIDED),
-        (pacer_tail.COMPARABLE, -9.0, 2.9, pacer_tail.HELD),
-        (pacer_tail.COMPARABLE, 3.1, 4.0, pacer_tail.NOT_HELD),
+        (tail.LOWER, -3.0, -1.0, tail.HELD),
+        (tail.LOWER, 0.5, 0.7, tail.NOT_HELD),
+        (tail.LOWER, -0.5, 0.7, tail.UNDECIDED),
+        (tail.COMPARABLE, -9.0, 2.9, tail.HELD),
+        (tail.COMPARABLE, 3.1, 4.0, tail.NOT_HELD),
     ],
 )
 def test_what_is_said_of_the_tail_holds_only_beyond_its_interval(
     claim: str, low: float, high: float, outcome: str
 ) -> None:
-    assert pacer_tail.judged(claim, Interval((low + high) / 2, low, high, 0.95)) == outcome
+    assert tail.judged(claim, Interval((low + high) / 2, low, high, 0.95)) == outcome
 
 
-def test_every_sentence_on_the_tail_is_on_the_page(result: Path, page: str) -> None:
+def test_every_sentence_on_the_tail_is_on_the_page(result: Path, text: str) -> None:
     with (result / "report" / "published-tail.csv").open() as file:
         rows = list(csv.DictReader(file))
     loads = {row["load"] for row in rows}
@@ -285,7 +357,7 @@ def test_every_sentence_on_the_tail_is_on_the_page(result: Path, page: str) -> N
     assert [(row["load"], row["against"]) for row in run] == [("Rand_RW at 0.10", "ondemand")]
     expected = 100 * (float(run[0]["pacer_p99"]) / float(run[0]["ondemand_p99"]) - 1)
     assert float(run[0]["deviation_percent"]) == pytest.approx(expected, abs=0.5)
-    section = page[page.index('id="tail"') : page.index('id="floor"')]
+    section = text[text.index('id="tail"') : text.index('id="floor"')]
     assert all(load in section for load in loads)
     assert run[0]["outcome"] in section
 
@@ -299,15 +371,15 @@ def test_what_the_fit_made_worse_is_told() -> None:
         Compared(known[saving], 20.0, [Reading("at 3 % pressure", exact(21.0))], ""),
         Compared(known[saving], 20.0, [Reading("at 10 % pressure", exact(22.7))], ""),  # as before
     ]
-    moved = pacer_before.moved(rows)
+    moved = before.moved(rows)
     assert [one.worse for one in moved] == [True, False]
     assert moved[1].before_percent == pytest.approx(35.55)
-    told = pacer_checks._fit(rows).detail
+    told = checks._fit(rows).detail
     assert re.search(r"nearer: .*power saved at 3 %.*further away: .*mean latency, most", told)
 
 
 def test_readings_from_before_the_fit_are_of_known_numbers() -> None:
-    assert {key for key, _ in pacer_before.BEFORE} <= {item.key for item in all_entries()}
+    assert {key for key, _ in before.BEFORE} <= {item.key for item in all_entries()}
 
 
 def test_a_share_of_the_oracles_saving_is_of_the_same_seed() -> None:
@@ -329,77 +401,77 @@ def test_a_share_of_the_oracles_saving_is_of_the_same_seed() -> None:
 
 def test_inputs_of_the_document_are_those_of_the_server(result: Path) -> None:
     seen = Evidence(Evaluation(result), {})
-    values = published.read("pacer")
-    keys = {item.key for item in pacer_inputs.entries()}
-    rows = compare(pacer_inputs.entries(), {k: v for k, v in values.items() if k in keys}, seen)
+    values = published.read(command.PUBLISHED)
+    keys = {item.key for item in inputs.entries()}
+    rows = compare(inputs.entries(), {k: v for k, v in values.items() if k in keys}, seen)
     assert [row.entry.key for row in rows if row.differs] == []
     assert sum(isinstance(row.readings[0].value, Interval) for row in rows) > 25
 
 
 def test_json_is_one_object(result: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    pacer.main([str(result), "--json"])
+    command.main([str(result), "--json"])
     given = json.loads(capsys.readouterr().out)
     assert set(given) == {"page", "readings", "tail", "floor_missed", "checks"}
-    assert {reading["key"] for reading in given["readings"]} == set(published.read("pacer"))
+    assert {reading["key"] for reading in given["readings"]} == set(
+        published.read(command.PUBLISHED)
+    )
 
 
 def test_a_check_that_fails_is_the_exit_status(
     result: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    broken = pacer_checks.Check("latency within its bound", pacer_checks.FAILS, "1.31 x")
-    monkeypatch.setattr(pacer_checks, "run", lambda *_: [broken])
-    assert pacer.main([str(result)]) == 1
+    broken = checks.Check("latency within its bound", checks.FAILS, "1.31 x")
+    monkeypatch.setattr(checks, "run", lambda *_: [broken])
+    assert command.main([str(result)]) == 1
     assert "FAILS    latency within its bound" in capsys.readouterr().out
 
 
 def test_a_folder_without_a_result_is_refused(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert pacer.main([str(tmp_path)]) == 2
+    assert command.main([str(tmp_path)]) == 2
     assert "is not a result folder" in capsys.readouterr().err
 
 
 def test_sleep_states_save_what_table_1_says() -> None:
-    savings = pacer_idle.savings_percent("dorado6000")
+    savings = idle.savings_percent("dorado6000")
     assert savings["idle0"] == pytest.approx(6.7, abs=0.1)
     assert savings["idle1"] == pytest.approx(10.3, abs=0.1)
 
 
 def test_a_server_without_sleep_states_is_refused() -> None:
     with pytest.raises(ValueError, match="no sleep states"):
-        pacer_idle.idle_text("name = 'x'\n", 1)
+        idle.idle_text("name = 'x'\n", 1)
 
 
 def test_the_fit_finds_the_work_that_gives_what_is_wanted() -> None:
-    found = pacer_fit.solve(lambda cores: 1 + (cores / 100) ** 3, 1.064)
+    found = fit.solve(lambda cores: 1 + (cores / 100) ** 3, 1.064)
     assert found == pytest.approx(40, abs=0.1)
 
 
 def test_a_fit_without_an_answer_says_so() -> None:
     with pytest.raises(ValueError, match=r"no background work from 20 to 60 cores gives 1\.5 x"):
-        pacer_fit.solve(lambda cores: 1 + cores / 1000, 1.5)
+        fit.solve(lambda cores: 1 + cores / 1000, 1.5)
 
 
 def test_background_work_is_shared_as_the_cores_are() -> None:
-    text = pacer_fit.with_background(simulation.server_text("dorado6000"), 48.0)
+    text = fit.with_background(simulation.server_text("dorado6000"), 48.0)
     groups = tomllib.loads(text)["group"]
     assert [group["background_cores"] for group in groups] == pytest.approx([20, 8, 20])
     silent = text.replace("background_cores = 8", "# background_cores = 8")
     with pytest.raises(ValueError, match="background work of each group"):
-        pacer_fit.with_background(silent, 30)
+        fit.with_background(silent, 30)
 
 
 def test_the_server_has_the_background_work_that_figure_7_asks_for() -> None:
     """The knee stood at half of the cores while the page said that the document has 63 %."""
     text = simulation.server_text("dorado6000")
-    described = pacer_fit.described_background(text)
+    described = fit.described_background(text)
     less, more = (
-        pacer_fit.latency_over_native(
-            pacer_fit.with_background(text, described + change), pacer_fit.KNEE_SHARE, [1]
-        )
+        fit.latency_over_native(fit.with_background(text, described + change), fit.KNEE_SHARE, [1])
         for change in (-1.5, 1.5)
     )
-    assert less < pacer_knobs.KNEE < more
+    assert less < knobs.KNEE < more
 
 
 @pytest.mark.parametrize(
@@ -414,18 +486,18 @@ def test_the_server_has_the_background_work_that_figure_7_asks_for() -> None:
 def test_latency_rises_where_it_first_passes_the_knee(
     curve: list[tuple[float, float]], share: float | None
 ) -> None:
-    found = pacer_knobs.rises_below(curve)
+    found = knobs.rises_below(curve)
     assert found == (None if share is None else pytest.approx(share))
 
 
 def test_the_days_hours_are_the_quickstarts_and_six_times_as_long() -> None:
-    studies = Path(__file__).parents[1] / "studies"
+    studies = ROOT / "studies"
     short, long = (profile.load(studies / name / "day.toml") for name in ("quickstart", "pacer"))
     assert long.segments == short.segments
     assert (short.represent_s, long.represent_s, long.simulated_s) == (12.5, 75.0, 1800.0)
 
 
-def burst(cores: list[float], counts: list[list[int]] | None = None) -> Outcome:
+def burst_of(cores: list[float], counts: list[list[int]] | None = None) -> Outcome:
     """Windows of half a second with these active cores, and latencies of 100 and 900 us."""
     size = len(cores)
     counts = counts or [[1, 0]] * size
@@ -455,7 +527,7 @@ def burst(cores: list[float], counts: list[list[int]] | None = None) -> Outcome:
 def test_reaction_is_the_time_at_full_speed_that_is_missing(
     cores: list[float], expected_ms: float | None
 ) -> None:
-    found = pacer_burst.reaction_ms(burst(cores), begin_s=1.0)
+    found = burst.reaction_ms(burst_of(cores), begin_s=1.0)
     if expected_ms is None:
         assert found is None or found > 0
     else:
@@ -464,6 +536,6 @@ def test_reaction_is_the_time_at_full_speed_that_is_missing(
 
 def test_p99_of_a_second_is_over_both_of_its_windows() -> None:
     counts = [[99, 0], [99, 4], [100, 0], [100, 0]]
-    ends_s, p99_us = pacer_burst.p99_by_second_us(burst([96.0] * 4, counts))
+    ends_s, p99_us = burst.p99_by_second_us(burst_of([96.0] * 4, counts))
     assert ends_s.tolist() == [1.0, 2.0]
     assert p99_us.tolist() == [900.0, 100.0]

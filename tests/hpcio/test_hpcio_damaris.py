@@ -50,6 +50,10 @@ def config(text: str, **more: object) -> Config:
     return Config.model_validate({**parse_approach(text), **more})
 
 
+def parsed(text: str, nodes: int) -> Config:
+    return Config.model_validate(damaris.parse(text, nodes))
+
+
 @given(
     st.sampled_from(["tp", "dc:1", "dc:7", "dn:1", "dn:3", "dn:15"]),
     st.integers(1, 8),
@@ -64,13 +68,13 @@ def test_what_is_written_is_whole_and_reads_the_same(text: str, groups: int, buf
     assert root[-1].tag == "placement", "older versions stop there"
     for one in root:
         assert NEEDED[one.tag] <= set(one.keys()) <= KNOWN[one.tag]
-    read = damaris.parse(f'<simulation xmlns="http://x">{written}</simulation>', nodes)
+    read = parsed(f'<simulation xmlns="http://x">{written}</simulation>', nodes)
     assert (read.approach_text, read.buffer) == (made.approach_text, made.buffer)
 
 
 def test_what_is_advised_can_be_read() -> None:
     text = configuration.damaris_xml(approach.parse("dn:7"), 32)
-    assert damaris.parse(text, 32).approach_text == "dn:7"
+    assert parsed(text, 32).approach_text == "dn:7"
 
 
 def test_names_are_quoted() -> None:
@@ -96,7 +100,7 @@ def test_files_as_users_write_them(tmp_path: Path, start: bytes) -> None:
 def test_where_there_are_both_nodes_are_taken() -> None:
     """As Damaris does, which looks for dedicated nodes first."""
     text = '<architecture><dedicated cores="1" nodes="2"/></architecture>'
-    assert damaris.parse(text, 8).approach_text == "dn:3"
+    assert parsed(text, 8).approach_text == "dn:3"
 
 
 @pytest.mark.parametrize(
@@ -121,7 +125,7 @@ def test_what_cannot_be_read_is_told(tmp_path: Path, text: str, told: str) -> No
     path = tmp_path / "a.xml"
     path.write_text(text)
     with pytest.raises(InputError, match=rf"a\.xml: .*{told}"):
-        damaris.read(path)
+        Config.read(path)
 
 
 @given(st.binary() | st.binary().map(lambda rest: WILD.encode()[:400] + rest))

@@ -240,7 +240,7 @@ def test_damaris_xml_is_read_and_written() -> None:
     for approach in ("tp", "dc:2", "dn:3"):
         made = config(approach, buffer="64 MiB")
         text = f'<simulation xmlns="http://damaris">{damaris.write(made, 8)}</simulation>'
-        read = damaris.parse(text, nodes=8)
+        read = Config(**damaris.parse(text, nodes=8))
         assert (read.approach_text, read.buffer) == (made.approach_text, made.buffer)
     text = '<architecture><dedicated cores="0" nodes="2"/></architecture>'
     with pytest.raises(InputError, match="how many nodes"):

@@ -21,8 +21,9 @@ from wattio.kinds.measurement import plan as planning
 from wattio.kinds.measurement.derive import Rulebook, View
 from wattio.kinds.measurement.folder import MeasurementFolder
 from wattio.kinds.measurement.plan import IDLE, MeasurementPlan, Measuring
+from wattio.meters import parquet
 from wattio.meters.meter import Facts
-from wattio.recording import Event, Samples, parquet
+from wattio.recording import Event, Samples
 from wattio.results.runs import Recorded
 from wattio.workloads.workload import Operation
 

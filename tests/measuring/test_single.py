@@ -9,8 +9,8 @@ from wattio import clock
 from wattio.clock import Span
 from wattio.errors import InputError
 from wattio.kinds.measurement.single import SAMPLES, Energy, metered
+from wattio.meters import parquet
 from wattio.meters.meter import Facts, MeterRefused
-from wattio.recording import parquet
 
 POWER_W = 42.5
 

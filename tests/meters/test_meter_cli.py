@@ -17,7 +17,8 @@ from typing import Any
 import numpy as np
 import pytest
 from wattio.cli import main
-from wattio.recording import Samples, parquet
+from wattio.meters import parquet
+from wattio.recording import Samples
 from wattio.recording.timing import find_step, timing, updates
 
 WATTIO = [sys.executable, "-c", "from wattio.cli import main; main()"]

@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from wattio import clock
 from wattio.errors import InputError
-from wattio.meters import columns, open_meter, tabular
+from wattio.meters import columns, open_meter, parquet, tabular
 from wattio.meters.columns import ColumnNames
 from wattio.meters.meter import MeterLost, MeterRefused, Reading
-from wattio.recording import Samples, parquet
+from wattio.recording import Samples
 
 T0 = 1_767_225_600  # 2026-01-01T00:00:00Z
 

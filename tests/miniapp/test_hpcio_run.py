@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from hpcio.waiting import HANGS_S, until
 from wattio.cli import hpcio_run, main
-from wattio.recording import parquet
+from wattio.meters import parquet
 from wattio.workloads import hpcio_output, mpi_launch
 from wattio.workloads.hpcio_output import Report
 

@@ -207,7 +207,7 @@ def test_configurations_of_each_approach() -> None:
         xml = configuration.damaris_xml(approach, 32)
         assert f'<dedicated cores="{cores}" nodes="{nodes}"/>' in xml
         assert resources(approach, 32, 4).dedicated_nodes == nodes
-        assert damaris.parse(xml, 32).approach_text == text
+        assert Config(**damaris.parse(xml, 32)).approach_text == text
         table = tomllib.loads(configuration.hpcio_toml(approach))["hpcio"]
         assert table["approach"] == approach.kind
         assert table.get("writers") == (2 if text == "dc:2" else None)

@@ -87,7 +87,7 @@ def test_numbers_appear_and_change_without_complaint(serve: Serve, browser: Chro
 
 def test_text_of_an_event_is_shown_and_not_run(serve: Serve, browser: Chromium) -> None:
     browser.open(serve("step_ms=20"))
-    browser.wait("document.querySelectorAll('#events li').length === 5")
+    browser.wait("document.querySelectorAll('#events li').length === 6")
     assert "<script>document.title = 'broken'</script>" in text(browser, "events")
     assert browser.evaluate("document.querySelectorAll('#events script').length") == 0
     assert browser.evaluate("document.title") == "stable · etcd on storage7"
@@ -97,7 +97,12 @@ def test_text_of_an_event_is_shown_and_not_run(serve: Serve, browser: Chromium) 
     severities = browser.evaluate(
         "[...document.querySelectorAll('.severity')].map(s => s.innerText)"
     )
-    assert severities == ["ℹ info", "▲ warning", "▲ warning", "✖ error", "ℹ info"]  # noqa: RUF001
+    first, *others = severities
+    assert first == "ℹ info"  # noqa: RUF001
+    assert others == ["▲ warning", "▲ warning", "▲ warning", "✖ error", "ℹ info"]  # noqa: RUF001
+    # An error that was seen four times stood there four times.
+    assert text(browser, "events").count("timed out") == 1
+    assert "timed out (2 times)" in text(browser, "events")
 
 
 def test_shadow_mode_is_marked_and_says_why_there_is_no_estimate(
@@ -109,10 +114,64 @@ def test_shadow_mode_is_marked_and_says_why_there_is_no_estimate(
     assert text(browser, "saved-title") == "Would have saved"
     assert text(browser, "saved") == "–"  # noqa: RUF001
     assert "no power model is given" in text(browser, "saved-share")
-    assert "no power model is given" in browser.evaluate(
-        "document.querySelector('#chart-power + .nothing').innerText"
-    )
+    nothing = "document.querySelector('#chart-power + .nothing').innerText"
+    assert browser.evaluate(nothing) == "Neither a meter nor an estimate tells power."
+    # The reason stands once on the page.
+    assert browser.evaluate("document.body.innerText").count("no power model is given") == 1
     assert "only 12 of 120 windows" in text(browser, "model-facts")
+
+
+SHOWN_TIME = "document.querySelector('#chart-latency .u-legend .u-value').textContent"
+
+
+def test_a_page_that_is_opened_now_shows_what_was_before(
+    serve: Serve, browser: Chromium, server: Path
+) -> None:
+    """History was lost on reload: the daemon keeps it."""
+    url = serve("step_ms=5")
+    browser.open(url)
+    moments = "fetch('/v1/history').then((answer) => answer.json()).then((h) => h.moments.length)"
+    while browser.evaluate(moments) < 200:
+        browser.evaluate("new Promise((resolve) => setTimeout(resolve, 20))")
+    browser.open(url)
+    browser.wait("document.querySelectorAll('canvas').length === 4")
+    # Beneath the mouse at the left is the first moment: 100 s and more before the newest.
+    corner = "(({left, top}) => [left, top])"
+    over = "document.querySelector('#chart-latency .u-over').getBoundingClientRect()"
+    left, top = browser.evaluate(f"{corner}({over})")
+    browser.call("Input.dispatchMouseEvent", type="mouseMoved", x=left + 4, y=top + 20)
+    browser.wait(f"{SHOWN_TIME} !== document.querySelector('#events time').textContent")
+    first, last = (
+        sum(int(part) * unit for part, unit in zip(shown.split(":"), (3600, 60, 1), strict=True))
+        for shown in (
+            browser.evaluate(SHOWN_TIME),
+            browser.evaluate("document.querySelector('#events time').textContent"),
+        )
+    )
+    # The newest event is 20 s old.
+    assert (last - first) % 86400 >= 75
+    assert browser.console == []
+
+
+def test_shadow_mode_warns_of_the_bound_that_it_would_break(
+    serve: Serve, browser: Chromium
+) -> None:
+    """It said stable, with headroom, above "would be +26 %" and 57 % of windows broken."""
+    browser.open(serve("step_ms=20", "shadow"))
+    browser.wait("document.getElementById('headroom').textContent.includes('would be')")
+    assert browser.evaluate("document.getElementById('would-break').hidden")
+    legend = browser.evaluate("document.getElementById('chart-latency').innerText")
+    assert "would be (estimate)" in legend
+    assert "bound" in legend
+    browser.open(serve("step_ms=20", "shadow", "over"))
+    browser.wait("!document.getElementById('would-break').hidden")
+    assert "above its bound" in text(browser, "would-break")
+    assert "above the bound of" in text(browser, "headroom")
+    assert browser.evaluate("document.getElementById('latency-card').classList.contains('over')")
+    browser.open(serve("step_ms=20", "shadow", "broken"))
+    browser.wait("!document.getElementById('would-break').hidden")
+    assert "would have been broken in 57 % of 120" in text(browser, "would-break")
+    assert browser.evaluate("document.getElementById('state-card').classList.contains('over')")
 
 
 def test_an_estimate_is_called_one(serve: Serve, browser: Chromium) -> None:
@@ -146,8 +205,12 @@ def test_a_lost_connection_is_said_and_comes_back(
     first.wait()
     browser.wait("document.getElementById('lost').textContent.startsWith('connection lost')")
     assert "last update" in text(browser, "lost")
+    # What stands there is of then: it is grey and pale.
+    look = "getComputedStyle(document.querySelector('.cards')).opacity"
+    assert float(browser.evaluate(look)) < 0.6
     serve("step_ms=20", f"listen={url.removeprefix('http://').removesuffix('/')}")
     browser.wait("document.getElementById('lost').hidden")
+    assert float(browser.evaluate(look)) == 1
 
 
 OVERLAPPING = """(() => {
@@ -166,6 +229,7 @@ SCENES = {
     "shadow": ("shadow",),
     "bare": ("bare",),
     "trouble": ("shadow", "no-estimate", "forced", "over"),
+    "broken": ("shadow", "broken", "over", "meter"),
 }
 
 

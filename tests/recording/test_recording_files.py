@@ -11,9 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from wattio.clock import Instant
 from wattio.errors import ResultError
+from wattio.meters import parquet
 from wattio.meters.meter import Facts, Reading
-from wattio.recording import Event, Samples, journal, parquet
-from wattio.recording.samples import RECORD, newest, read_file
+from wattio.meters.samples import RECORD, newest, read_file
+from wattio.recording import Event, Samples, journal
 
 READINGS = [
     Reading(1_000 + 10 * n, 10 * n, 50.0 + n, None if n % 2 else 0.5 * n, None) for n in range(9)
@@ -21,7 +22,7 @@ READINGS = [
 
 
 def written(path: Path) -> journal.RecordFile:
-    from wattio.recording.samples import packed
+    from wattio.meters.samples import packed
 
     file = journal.RecordFile(path, at_once=False)
     for reading in READINGS:

@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from wattio.clock import Instant
 from wattio.meters.meter import Facts, MeterLost, MeterRefused, Reading
+from wattio.meters.samples import read_file
 from wattio.recording import journal, loops
 from wattio.recording.deadlines import BackOff, ClockWatch, Deadlines
-from wattio.recording.samples import read_file
 from wattio.recording.watch import Tools, Watched
 
 SECOND = 1_000_000_000

@@ -82,8 +82,10 @@ pub enum NoModel {
         error_median: f64,
         /// The error that is allowed.
         allowed: f64,
-        /// Windows on which it was measured.
+        /// Windows on which it was measured, none of which was fitted.
         windows: usize,
+        /// Windows that were fitted.
+        fitted: usize,
     },
 }
 
@@ -152,7 +154,8 @@ impl HostModel {
         if error_median <= error_max {
             Ok(model)
         } else {
-            Err(NoModel::Poor { error_median, allowed: error_max, windows: held.len() })
+            let (windows, fitted) = (held.len(), fitted.len());
+            Err(NoModel::Poor { error_median, allowed: error_max, windows, fitted })
         }
     }
 

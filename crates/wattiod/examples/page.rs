@@ -1,7 +1,7 @@
 //! Serves page, metrics and control socket from a made-up status, to look at and to test with.
 //!
 //! `cargo run -p wattiod --example page -- [listen=ADDRESS] [socket=PATH] [step_ms=500]
-//! [shadow] [no-estimate] [meter] [forced] [paused] [over] [bare]`
+//! [shadow] [no-estimate] [meter] [forced] [paused] [over] [broken] [bare]`
 //!
 //! Each step stands for half a second of the made-up server, however long it takes. Ends when its
 //! standard input does.
@@ -48,7 +48,10 @@ impl Scene {
         let baseline_us = 240.0 + 60.0 * load;
         let over = if self.has("over") { 1.3 } else { 1.0 };
         let loss = if self.has("shadow") { 0.01 } else { (1.0 - share) * 0.25 };
-        let mean_us = baseline_us * (1.0 + loss + 0.03 * (seconds * 2.1).sin()) * over;
+        let measured_us = baseline_us * (1.0 + loss + 0.03 * (seconds * 2.1).sin());
+        // In shadow mode it is not the measured latency that would be above the bound.
+        let mean_us = if self.has("shadow") { measured_us } else { measured_us * over };
+        let would_us = (1.0 + (1.0 - share) * 0.22) * measured_us * over;
         let shadow = self.has("shadow").then(|| self.shadow(step));
         Status {
             version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -68,6 +71,10 @@ impl Scene {
                 source: "prometheus etcd_disk_wal_fsync_duration_seconds".to_owned(),
                 requests_per_s: Some(8000.0 * load),
                 latency_us_mean: Some(mean_us),
+                latency_us_seen: match &shadow {
+                    Some(shadow) => shadow.fitted.then_some(would_us),
+                    None => Some(mean_us),
+                },
                 latency_us_p99: Some(mean_us * 4.0),
                 sample_age_s: 0.31,
                 baseline_us: Some(baseline_us),
@@ -81,7 +88,10 @@ impl Scene {
             power: self.power(step, share, load),
             shadow,
             compared: None,
-            counts: counts(step, self.has("shadow")),
+            counts: Counts {
+                violations: if self.has("broken") { 68_600 } else { 84 },
+                ..counts(step, self.has("shadow"))
+            },
             own: OverheadStatus {
                 cpu_s: 21.4,
                 resident_bytes: 7_400_000,
@@ -213,6 +223,8 @@ fn events(seconds: f64) -> Vec<EventStatus> {
             Severity::Warning,
             "<script>document.title = 'broken'</script> is a name, not a script",
         ),
+        event(60.0, Severity::Warning, "one sample could not be had: timed out"),
+        event(40.0, Severity::Warning, "one sample could not be had: timed out"),
         event(20.0, Severity::Info, "stable: saving within the bound"),
     ]
 }

@@ -1,10 +1,12 @@
-// Four charts of the last 15 minutes. What a status does not tell is a gap.
+// Four charts of the last 15 minutes, which the daemon keeps. What a status does not tell is a gap.
 
 import * as as from "/format.js";
 
 const SPAN_S = 15 * 60;
 const POINTS_MAX = 20_000;
 const HEIGHT = 210;
+/** After so long without a status nothing is drawn: nobody knows what was. */
+const GAP_S = 10;
 
 /** Colour and pattern of lines, in the picture and below it: told apart by both, also in print. */
 const LINES = [
@@ -24,11 +26,14 @@ function line(label, at, value, { stepped = false } = {}) {
   return { label, at, value: (status) => number(value(status)), stepped };
 }
 
-const LATENCY = [
-  line("mean", 0, (status) => status.latency.latency_us_mean),
-  line("bound", 1, (status) => status.latency.bound_us),
-  line("baseline", 2, (status) => status.latency.baseline_us),
-];
+function latencyLines(shadow) {
+  return [
+    line(shadow ? "measured, at full speed" : "mean", 0, (status) => status.latency.latency_us_mean),
+    ...(shadow ? [line("would be (estimate)", 3, (status) => status.latency.latency_us_seen)] : []),
+    line("bound", 1, (status) => status.latency.bound_us),
+    line("baseline", 2, (status) => status.latency.baseline_us),
+  ];
+}
 
 function powerLines(shadow, metered) {
   return [
@@ -72,7 +77,7 @@ class Chart {
       },
       axes: [
         { ...axis, space: 70, size: 32, values: (_, times) => times.map((time) => as.clock(new Date(time * 1e3))) },
-        { ...axis, size: 76, values: (_, values) => values.map(format) },
+        { ...axis, size: 76, values: (_, values) => values.map((value) => format(value)) },
       ],
       series: [
         { label: "time", value: (_, time) => (time === null ? as.ABSENT : as.clock(new Date(time * 1e3))) },
@@ -98,6 +103,10 @@ class Chart {
     const [times, ...columns] = this.data;
     // A clock that was set back starts the picture again: time only goes to the right.
     if (times.length > 0 && time <= times.at(-1)) for (const column of this.data) column.length = 0;
+    else if (times.length > 0 && time - times.at(-1) > GAP_S) {
+      times.push(time - 1e-3);
+      for (const column of columns) column.push(null);
+    }
     times.push(time);
     columns.forEach((column, at) => column.push(this.lines[at].value(status)));
     let old = Math.max(0, times.length - POINTS_MAX);
@@ -129,6 +138,7 @@ export class Charts {
   constructor() {
     this.charts = [];
     this.madeFor = null;
+    this.past = [];
     this.drawing = false;
     const redraw = () => this.charts.forEach((chart) => chart.plot.redraw(false));
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
@@ -142,12 +152,23 @@ export class Charts {
     });
   }
 
+  /** What the daemon kept: shown with the next status, as far as it is not known yet. */
+  recall(moments) {
+    this.past = moments;
+  }
+
   add(status) {
     this.make(status);
+    const known = this.charts[0].data[0].at(-1) ?? -Infinity;
     const time = status.utc_ns / 1e9;
-    for (const chart of this.charts) chart.add(time, status);
+    const missed = this.past.filter(({ utc_ns }) => utc_ns / 1e9 > known && utc_ns / 1e9 < time);
+    this.past = [];
+    for (const chart of this.charts) {
+      for (const moment of missed) chart.add(moment.utc_ns / 1e9, moment);
+      chart.add(time, status);
+    }
     this.charts[0].explain("No latency yet: no window had requests.");
-    this.charts[1].explain(`No power: no meter; ${status.power.no_estimate ?? "no estimate yet"}.`);
+    this.charts[1].explain("Neither a meter nor an estimate tells power.");
     this.charts[2].explain("No groups of cores.");
     this.charts[3].explain("No frequency is known here.");
     if (this.drawing) return;
@@ -169,7 +190,7 @@ export class Charts {
     for (const chart of this.charts) chart.destroy();
     const shadow = status.mode === "observe";
     this.charts = [
-      new Chart("chart-latency", LATENCY, as.latency),
+      new Chart("chart-latency", latencyLines(shadow), as.latency),
       new Chart("chart-power", powerLines(shadow, metered), as.watts),
       new Chart("chart-cores", groupLines(names, (group) => group.cores_active), as.cores),
       new Chart("chart-frequency", groupLines(names, (group) => group.frequency_hz), as.hertz),

@@ -13,10 +13,11 @@ function digits(value) {
 
 const minus = (text) => text.replace("-", "−");
 
-/** Picks the largest unit, of those given as [factor, name] from large to small, that fits. */
-const scaled = (units) => (value) => {
+/** Picks the largest unit, of those given as [factor, name] from large to small, that fits: the
+ * value, or another one that it is to be compared with. */
+const scaled = (units) => (value, beside = value) => {
   if (!isNumber(value)) return ABSENT;
-  const fits = units.find(([factor]) => Math.abs(value) >= factor) ?? units.at(-1);
+  const fits = units.find(([factor]) => Math.abs(beside) >= factor) ?? units.at(-1);
   return `${digits(value / fits[0])} ${fits[1]}`;
 };
 

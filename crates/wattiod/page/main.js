@@ -6,8 +6,7 @@ import { show } from "/view.js";
 
 /** A daemon that works says something with every step. */
 const SILENCE_MS_MAX = 10_000;
-/** Where the browser does not connect again by itself. */
-const RETRY_MS = 3_000;
+const RETRY_MS = 2_000;
 
 const lost = document.getElementById("lost");
 const charts = new Charts();
@@ -17,6 +16,9 @@ let connected = false;
 function tellWhetherAlive() {
   const silentMs = updatedAt === null ? 0 : Date.now() - updatedAt.getTime();
   const last = updatedAt === null ? "" : `, last update ${clock(updatedAt)}`;
+  // What is shown is old: it must not look like now.
+  const old = updatedAt !== null && (!connected || silentMs > SILENCE_MS_MAX);
+  document.body.classList.toggle("old", old);
   let message = "";
   if (!connected) message = `${updatedAt === null ? "no connection yet" : "connection lost"}${last}; trying again …`;
   else if (silentMs > SILENCE_MS_MAX) message = `connected, but the daemon says nothing${last}`;
@@ -25,7 +27,14 @@ function tellWhetherAlive() {
   lost.hidden = message === "";
 }
 
-function listen() {
+/** First what the daemon kept of the last minutes, then each status as it comes. */
+async function listen() {
+  try {
+    const answer = await fetch("/v1/history");
+    if (answer.ok) charts.recall((await answer.json()).moments);
+  } catch {
+    // Not there: the events say so.
+  }
   const events = new EventSource("/v1/events");
   events.onmessage = (event) => {
     const status = JSON.parse(event.data);
@@ -38,8 +47,9 @@ function listen() {
   events.onerror = () => {
     connected = false;
     tellWhetherAlive();
-    // After an answer that is no stream (too many watch already) the browser gives up.
-    if (events.readyState === EventSource.CLOSED) setTimeout(listen, RETRY_MS);
+    // Not left to the browser: what was missed is asked for first.
+    events.close();
+    setTimeout(listen, RETRY_MS);
   };
 }
 

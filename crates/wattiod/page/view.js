@@ -34,12 +34,13 @@ export function show(status) {
   const shadow = status.mode === "observe";
   head(status, shadow);
   banners(status, shadow);
+  wouldBreak(status, shadow);
   state(status);
   latency(status.latency, shadow);
   power(status.power, shadow);
   groups(status.groups, shadow);
   counts(status.counts, shadow, status.compared);
-  model(status.shadow, shadow);
+  model(status.shadow, shadow, status.power.no_estimate);
   events(status.events);
   footer(status);
 }
@@ -63,6 +64,28 @@ function banners(status, shadow) {
   put("forced", forced ? `⚠ Full speed is forced: ${status.forced}` : "");
 }
 
+/** From this share of windows above the bound on, shadow mode warns whatever the present one is. */
+const BROKEN_SHARE_MAX = 0.05;
+
+/** In shadow mode: whether the bound would be broken, now or in many windows. */
+function wouldBreak(status, shadow) {
+  const { windows_bounded: bounded, violations } = status.counts;
+  const share = bounded > 0 ? violations / bounded : 0;
+  const now = shadow && isOver(lawsLatency(status.latency, shadow), status.latency.bound_us);
+  const often = shadow && share > BROKEN_SHARE_MAX;
+  reveal("would-break", now || often);
+  const parts = [];
+  if (now) parts.push("the latency that the setting would give is above its bound");
+  if (often) parts.push(`the bound would have been broken in ${as.percent(share)} of ${as.count(bounded)} windows`);
+  put("would-break", parts.length > 0 ? `⚠ Estimated: ${parts.join("; ")}.` : "");
+  element("state-card").classList.toggle("over", now || often);
+}
+
+/** The latency that the law holds against its bound: in shadow mode what it would be. */
+const lawsLatency = (now, shadow) => (shadow ? now.latency_us_seen : now.latency_us_mean);
+
+const isOver = (latency_us, bound_us) => typeof latency_us === "number" && bound_us > 0 && latency_us > bound_us;
+
 function state(status) {
   put("state", status.state ?? as.ABSENT);
   put("reason", status.reason);
@@ -70,18 +93,20 @@ function state(status) {
 
 function latency(now, shadow) {
   put("latency", as.latency(now.latency_us_mean));
-  const known = now.bound_us > 0 && typeof now.latency_us_mean === "number";
-  const headroom = known ? (now.bound_us - now.latency_us_mean) / now.bound_us : null;
+  const judged_us = lawsLatency(now, shadow);
+  const known = now.bound_us > 0 && typeof judged_us === "number";
+  const headroom = known ? (now.bound_us - judged_us) / now.bound_us : null;
+  const would = shadow ? `would be ${as.latency(judged_us)} (estimate), ` : "";
   const over = known && headroom < 0;
   element("latency-card").classList.toggle("over", over);
   element("headroom").classList.toggle("alarm", over);
   if (!known) put("headroom", now.bound_us > 0 ? `bound ${as.latency(now.bound_us)}` : "no bound yet");
-  else if (over) put("headroom", `⚠ ${as.percent(-headroom)} above the bound of ${as.latency(now.bound_us)}`);
-  else put("headroom", `headroom ${as.percent(headroom)} to the bound of ${as.latency(now.bound_us)}`);
+  else if (over) put("headroom", `⚠ ${would}${as.percent(-headroom)} above the bound of ${as.latency(now.bound_us)}`);
+  else put("headroom", `${would}headroom ${as.percent(headroom)} to the bound of ${as.latency(now.bound_us)}`);
   const parts = [];
   if (typeof now.loss_measured === "number") parts.push(`loss ${as.percent(now.loss_measured, { sign: true })}`);
   if (typeof now.loss_predicted === "number") {
-    const what = shadow ? "would be" : "predicted";
+    const what = shadow ? "loss would be" : "predicted";
     parts.push(`${what} ${as.percent(now.loss_predicted, { sign: true })} (estimate)`);
   }
   if (typeof now.tolerance === "number") parts.push(`tolerance ${as.percent(now.tolerance)}`);
@@ -100,7 +125,7 @@ function power(now, shadow) {
   else {
     const unmeasured = typeof now.meter === "string" ? `${now.meter_trouble ?? `${now.meter} told nothing`}` : "there is no meter";
     if (estimated) from.push(`by ${now.model ?? "a model"} (estimate); ${unmeasured}`);
-    else from.push(now.no_estimate ? `${unmeasured}; no estimate: ${now.no_estimate}` : `${unmeasured}, no estimate`);
+    else from.push(`${unmeasured}, no estimate`);
   }
   if (measured && estimated) from.push(`${shadow ? "would be" : "model says"} ${as.watts(now.estimated_w)} (estimate)`);
   if (typeof now.estimated_full_speed_w === "number") {
@@ -114,10 +139,12 @@ function saved(now, shadow) {
   put("saved-title", shadow ? "Would have saved" : "Saved since start");
   const known = typeof now.estimated_j === "number" && now.estimated_full_speed_j > 0;
   const joules = known ? now.estimated_full_speed_j - now.estimated_j : null;
-  put("saved", as.energy(joules));
+  // Both in one unit, so that they can be compared.
+  const full_j = now.estimated_full_speed_j;
+  put("saved", as.energy(joules, full_j));
   const why = now.no_estimate ? `no estimate: ${now.no_estimate}` : "no estimate yet";
   put("saved-share", known
-    ? `${as.percent(joules / now.estimated_full_speed_j)} of ${as.energy(now.estimated_full_speed_j)} at full speed`
+    ? `${as.percent(joules / full_j)} of ${as.energy(full_j)} at full speed`
     : why);
 }
 
@@ -176,34 +203,49 @@ function counts(now, shadow, compared) {
   ]);
 }
 
-function model(shadow, isShadow) {
+function model(shadow, isShadow, told) {
   reveal("model", isShadow || Boolean(shadow));
   if (!shadow) {
     facts("model-facts", [["fitted", "not yet"]]);
     return;
   }
+  // A reason that stands beside the savings already is not told again.
+  const why = shadow.why === told ? "no, as told above" : `no: ${shadow.why ?? "not yet fitted"}`;
+  const windows = shadow.windows_fitted + shadow.windows_kept_out > 0;
   facts("model-facts", [
-    ["good enough to estimate with", shadow.fitted ? "yes" : `no: ${shadow.why ?? "not yet fitted"}`],
+    ["good enough to estimate with", shadow.fitted ? "yes" : why],
     ["error on windows kept out, median", as.percent(shadow.error_median)],
     ["error on windows kept out, 90th percentile", as.percent(shadow.error_p90)],
-    ["windows fitted, kept out", [shadow.windows_fitted, shadow.windows_kept_out].map(as.count).join(", ")],
+    ["windows fitted, kept out", windows ? [shadow.windows_fitted, shadow.windows_kept_out].map(as.count).join(", ") : as.ABSENT],
     ["time with an estimate", as.span(shadow.estimated_span_s)],
   ]);
 }
 
 const MARKS = { info: "ℹ info", warning: "▲ warning", error: "✖ error" };
 
+/** The newest first; equal ones together, at the time of the last, with how many they are. */
+function together(list) {
+  const found = new Map();
+  for (const event of list.toReversed()) {
+    const key = `${event.severity} ${event.message}`;
+    const known = found.get(key);
+    if (known) known.times += 1;
+    else found.set(key, { ...event, times: 1 });
+  }
+  return [...found.values()];
+}
+
 function events(list) {
   remake("events", list, () => {
     if (list.length === 0) return [make("li", "none so far", "none")];
-    return list.toReversed().map((event) => {
+    return together(list).map((event) => {
       const at = new Date(event.utc_ns / 1e6);
       const time = make("time", as.clock(at));
       time.dateTime = at.toISOString();
       time.title = as.day(at);
       const known = Object.hasOwn(MARKS, event.severity) ? event.severity : "info";
       const row = document.createElement("li");
-      row.append(time, make("span", MARKS[known], `severity ${known}`), make("span", event.message, "message"));
+      row.append(time, make("span", MARKS[known], `severity ${known}`), make("span", event.times > 1 ? `${event.message} (${event.times} times)` : event.message, "message"));
       return row;
     });
   });

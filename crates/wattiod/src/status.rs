@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use wattio_governor::Severity;
-use wattio_model::Fitter;
+use wattio_model::{Fitter, NoModel};
 
 /// Everything an operator may want to see. Absent means unknown.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -58,6 +58,10 @@ pub struct LatencyStatus {
     pub requests_per_s: Option<f64>,
     /// Mean over the last window that had requests.
     pub latency_us_mean: Option<f64>,
+    /// What the law is shown of it: in shadow mode the mean that the setting it asked for would
+    /// give (an estimate), else the measured one.
+    #[serde(default)]
+    pub latency_us_seen: Option<f64>,
     /// 99th percentile (upper edge of its bucket), if the source reports it.
     pub latency_us_p99: Option<f64>,
     /// How old the newest sample is.
@@ -155,7 +159,19 @@ impl ShadowStatus {
                 windows_kept_out: model.windows.1 as u64,
                 estimated_span_s: 0.0,
             },
-            Err(why) => Self { why: Some(why.to_string()), ..Self::default() },
+            Err(why) => {
+                // A model that is not good enough was fitted all the same: its error is known.
+                let poor = match why {
+                    NoModel::Poor { error_median, windows, fitted, .. } => Self {
+                        error_median: Some(error_median),
+                        windows_fitted: fitted as u64,
+                        windows_kept_out: windows as u64,
+                        ..Self::default()
+                    },
+                    _ => Self::default(),
+                };
+                Self { why: Some(why.to_string()), ..poor }
+            }
         }
     }
 }
@@ -235,4 +251,49 @@ pub struct EventStatus {
     pub severity: Severity,
     /// What happened.
     pub message: String,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use wattio_law::{GroupObservation, LatencyObservation, Observation};
+    use wattio_units::{Hertz, Seconds};
+
+    /// The page said "windows fitted, kept out 0, 0" beside "32 windows kept out of the fit".
+    #[test]
+    fn a_model_that_is_not_good_enough_tells_what_it_was_fitted_to() {
+        let mut fitter = Fitter::new(0.15, 0.6, vec![Hertz(3e9)]);
+        for at in 0..400_u32 {
+            // Latency that has nothing to do with the load.
+            let latency_us = if at.wrapping_mul(2_654_435_761) >> 31 == 0 { 100.0 } else { 900.0 };
+            let requests = 1000 + u64::from(at % 40) * 100;
+            let latency = LatencyObservation {
+                requests,
+                latency_us_mean: Some(latency_us),
+                ..LatencyObservation::quiet(Seconds(0.0))
+            };
+            let group = GroupObservation {
+                cores: 8,
+                frequency: Hertz(3e9),
+                utilisation_clients: 0.1,
+                utilisation_background: 0.0,
+                queued: None,
+                waited_for_drives: false,
+            };
+            let truth = Observation {
+                latency: Some(latency),
+                groups: vec![group],
+                background: vec![],
+                power: None,
+                alarm: false,
+            };
+            fitter.learn(&truth, Seconds(0.5));
+        }
+        let status = ShadowStatus::of(&fitter);
+        let why = status.why.unwrap();
+        assert!(!status.fitted && why.contains("kept out of the fit"), "{why}");
+        assert!(why.contains(&format!("over {} windows", status.windows_kept_out)), "{why}");
+        assert!(status.windows_fitted > 3 * status.windows_kept_out);
+        assert!(status.error_median.unwrap() > 0.15);
+    }
 }

@@ -14,6 +14,8 @@ Values = NDArray[np.float64]
 RESAMPLES = 2000
 """How often a bootstrap draws, where nothing else is said."""
 
+_DRAWN_AT_ONCE = 1_000_000
+
 
 @dataclass(frozen=True)
 class Interval:
@@ -54,6 +56,41 @@ def bootstrap_mean(
     draws = np.random.default_rng(seed).integers(sample.size, size=(resamples, sample.size))
     ends = _ends(sample[draws].mean(axis=1), confidence)
     return Interval(float(sample.mean()), *ends, confidence)
+
+
+def bootstrap_ratio(
+    first: Sequence[float],
+    second: Sequence[float],
+    seed: int,
+    *,
+    paired: bool = False,
+    confidence: float = 0.95,
+    resamples: int = RESAMPLES,
+) -> Interval | None:
+    """Percentile bootstrap of the mean of `second` over the mean of `first`.
+
+    Each side is drawn by itself, or the pairs of both where they belong together; pairs need lists
+    of one length. None where a side has fewer than two values (nothing is known of the noise), or
+    the mean of `first` is 0.
+    """
+    if min(len(first), len(second)) < 2 or not sum(first):
+        return None
+    left, right = np.asarray(first, dtype=np.float64), np.asarray(second, dtype=np.float64)
+    generator = np.random.default_rng(seed)
+    below, above = np.empty(resamples), np.empty(resamples)
+    # A few draws at a time: sides can be fleets of thousands.
+    step = max(1, _DRAWN_AT_ONCE // max(left.size, right.size))
+    for start in range(0, resamples, step):
+        rows = slice(start, min(start + step, resamples))
+        size = rows.stop - rows.start
+        places = generator.integers(left.size, size=(size, left.size))
+        below[rows] = left[places].mean(axis=1)
+        if not paired:
+            places = generator.integers(right.size, size=(size, right.size))
+        above[rows] = right[places].mean(axis=1)
+    usable = below != 0
+    ends = _ends(above[usable] / below[usable], confidence)
+    return Interval(float(right.mean() / left.mean()), *ends, confidence)
 
 
 def bootstrap(

@@ -15,6 +15,7 @@ from wattio.api.tables import Table
 from wattio.errors import InputError
 from wattio.simulator import simulation
 from wattio.simulator.bounds import Bound, judge
+from wattio.simulator.native import NativeSimulator
 from wattio.simulator.simulation import Outcome, Request, Setting
 
 PatternName = Literal["Rand_R", "Rand_W", "Seq_R", "Seq_W", "Rand_RW"]
@@ -164,10 +165,10 @@ def _load(
 def _with_twin(request: Request) -> tuple[Outcome, Outcome]:
     """Simulate a request and its native twin side by side; Ctrl-C stops both."""
     twin = replace(request, policy="native", settings={}, bounds=())
-    cancelled = threading.Event()
+    simulator, cancelled = NativeSimulator(), threading.Event()
     with ThreadPoolExecutor(2) as pool:
         futures = [
-            pool.submit(simulation.simulate, each, cancelled=cancelled) for each in (request, twin)
+            pool.submit(simulator.simulate, each, cancelled=cancelled) for each in (request, twin)
         ]
         try:
             outcome, native = (future.result() for future in futures)

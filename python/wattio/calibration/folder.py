@@ -93,7 +93,8 @@ class DataFolder:
 
     def keep_samples(self) -> None:
         """Make one file of what the recorder wrote."""
-        from wattio.recording import journal, parquet
+        from wattio.meters import parquet
+        from wattio.recording import journal
 
         if self.recording.is_dir():
             parquet.write(self.path / SAMPLES, journal.read_folder(self.recording))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import App, Parameter
@@ -26,6 +27,8 @@ app = App(
 wattio compare results/pacer/20260102T030405Z-1a2b3c4 results/pacer/20260103T030405Z-5d6e7f8
 wattio compare results/quickstart/20260102T030405Z-1a2b3c4:day/native \\
                results/quickstart/20260102T030405Z-1a2b3c4:day/PACER --json
+wattio compare results/pacer/20260102T030405Z-1a2b3c4 results/pacer/20260103T030405Z-5d6e7f8 \\
+               --html compared.html
 wattio compare "results/disk/20260102T030405Z-1a2b3c4:posix/local, 1 client" \\
                "results/disk/20260102T030405Z-1a2b3c4:posix/local, 2 clients"
 ```""",
@@ -34,7 +37,11 @@ wattio compare "results/disk/20260102T030405Z-1a2b3c4:posix/local, 1 client" \\
 
 @app.default
 def compare(
-    first: str, second: str, *, as_json: Annotated[bool, Parameter("--json", negative="")] = False
+    first: str,
+    second: str,
+    *,
+    html: Path | None = None,
+    as_json: Annotated[bool, Parameter("--json", negative="")] = False,
 ) -> int:
     """Compare two results metric by metric: second over first, with a 95 % interval.
 
@@ -47,6 +54,8 @@ def compare(
         measurement).
     second
         The same, for the other side.
+    html
+        Write a page of the comparison to this file, with its figure (SVG) and table (CSV) beside.
     as_json
         Print one JSON object instead of tables.
     """
@@ -67,8 +76,14 @@ def compare(
     ]
     ratios = module_of(places[0][0], "compare").ratios
     found = comparing.by_phase(comparing.compare(sides[0], sides[1], ratios))
+    page = None
+    if html is not None:
+        from wattio.report import comparison
+
+        page = comparison.make(html, sides[0], sides[1], found)
     if as_json:
-        output.print_json({"first": first, "second": second, "compared": list(map(_json, found))})
+        content = {"first": first, "second": second, "compared": list(map(_json, found))}
+        output.print_json(content | ({"page": str(page)} if page else {}))
         return 0
     console = output.console()
     for group in found:
@@ -76,6 +91,8 @@ def compare(
         console.print(
             f"{comparing.sentence(group)} (95 % intervals from {group[0].drawn})\n", highlight=False
         )
+    if page:
+        console.print(f"page: {page}", markup=False, highlight=False, soft_wrap=True)
     return 0
 
 

@@ -19,8 +19,8 @@ from wattio.cli.out_path import writable
 from wattio.errors import InputError, ResultError
 from wattio.meters.meter import Facts
 from wattio.meters.name import public_name
+from wattio.meters.samples import COLUMNS
 from wattio.recording import Event, Recorder, Samples, Source
-from wattio.recording.samples import COLUMNS
 from wattio.recording.timing import timing
 
 Writer = Callable[[Path, Mapping[str, Samples]], None]
@@ -32,7 +32,7 @@ _ENDINGS = (".parquet", ".csv")
 
 def writer_of(out: Path) -> Writer:
     """What writes a file of that name. Raises InputError before anything is recorded."""
-    from wattio.recording import parquet
+    from wattio.meters import parquet
 
     if out.suffix not in _ENDINGS:
         raise InputError(f"--out: {out}: is neither .parquet nor .csv")

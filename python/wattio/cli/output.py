@@ -18,9 +18,13 @@ from wattio.cli.printable import printable
 
 if TYPE_CHECKING:
     from wattio.kinds.simulation.overall import Overall
+    from wattio.results.runs import Recorded, Verdict
     from wattio.results.summary import Row
 
 ABSENT = "-"
+
+TAILS = {"p99": "latency_us_p99", "p99.9": "latency_us_p999", "p99.99": "latency_us_p9999"}
+"""Percentiles of latency in tables, by metric."""
 
 
 def print_json(content: object) -> None:
@@ -101,22 +105,44 @@ def bound(row: Row) -> str:
     return ("kept" if row.bound_kept else "BROKEN") + (f" ({share(over)} over)" if over else "")
 
 
-def captured(row: Row) -> str:
-    """Share of the oracle's saving; in brackets where it was had by breaking the bound."""
+def saved(row: Row, name: str) -> str:
+    """A share saved; in brackets where it was had by breaking the bound or leaving work undone."""
+    from wattio.kinds.simulation.overall import sound
     from wattio.simulator.policies import REFERENCE
 
-    value = row.mean("captured_share")
+    value = row.mean(name)
     if value is None or row.run.policy == REFERENCE:
         return ABSENT
-    return f"({share(value)})" if row.bound_kept is False else share(value)
+    return share(value) if sound(row) else f"({share(value)})"
+
+
+def codes(verdicts: Iterable[Verdict], kind: str) -> list[str]:
+    """What verdicts of a kind say, by the first word of their reasons, each once."""
+    return list(dict.fromkeys(v.reason.partition(":")[0] for v in verdicts if v.verdict == kind))
+
+
+def remarks(iterations: Sequence[Recorded]) -> list[str]:
+    """Why iterations are WARN: one line for each reason, with how often and an example."""
+    found: dict[str, list[tuple[str, str]]] = {}
+    for item in iterations:
+        for code in codes(item.verdicts, "WARN"):
+            reason = next(v.reason for v in item.verdicts if v.reason.startswith(code))
+            found.setdefault(code, []).append((item.run.name, reason))
+    return [
+        f"WARN in {len(every)} of {len(iterations)} iterations: {every[0][1]} ({every[0][0]})"
+        for every in found.values()
+    ]
 
 
 def summary_table(rows: Sequence[Row]) -> Table:
     """Each policy against native, load by load."""
-    table = Table(title="Simulated; ratios are to native", title_justify="left", box=None)
+    title = "Simulated; ratios are to native; a saving in brackets broke the bound or left"
+    title += " background work undone"
+    table = Table(title=title, title_justify="left", box=None)
     table.add_column("load")
     table.add_column("policy")
-    for column in ("watts", "saving", "IOPS/W", "mean lat.", "p99 lat.", "backgr.", "of oracle"):
+    tails = [name for name in TAILS if any(row.mean(f"relative_{TAILS[name]}") for row in rows)]
+    for column in ("W", "saving", "IOPS/W", "mean lat.", *tails, "backgr.", "of oracle"):
         table.add_column(column, justify="right")
     table.add_column("bound on mean")
     before = None
@@ -125,12 +151,12 @@ def summary_table(rows: Sequence[Row]) -> Table:
             row.run.subject if row.run.subject != before else "",
             row.run.condition,
             number(row.mean("power_w_mean")),
-            share(row.mean("saving_share")),
+            saved(row, "saving_share"),
             ratio(row.mean("relative_iops_per_watt")),
             ratio(row.mean("relative_latency_us_mean")),
-            ratio(row.mean("relative_latency_us_p99")),
+            *(ratio(row.mean(f"relative_{TAILS[name]}")) for name in tails),
             ratio(row.mean("relative_background_rate")),
-            captured(row),
+            saved(row, "captured_share"),
             bound(row),
         )
         before = row.run.subject

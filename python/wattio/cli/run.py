@@ -230,6 +230,8 @@ def show(folder: SimulationFolder, report: bool, as_json: bool) -> int:
         return 0
     console = output.console()
     console.print(output.summary_table(rows))
+    for line in output.remarks(folder.iterations()):
+        console.print(line, markup=False, highlight=False, soft_wrap=True)
     if over_all := overall.of(rows):
         console.print(output.overall_table(over_all))
     for name, path in (("result", folder.path), ("report", page)):

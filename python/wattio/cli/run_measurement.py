@@ -228,6 +228,8 @@ def show(folder: MeasurementFolder, plan: MeasurementPlan, report: bool, as_json
         return 1 if bad else 0
     console = output.console()
     console.print(summary_table(found, plan.is_estimated))
+    for line in output.remarks(summary.last_attempts(iterations)):
+        console.print(line, markup=False, highlight=False, soft_wrap=True)
     for item in bad:
         for verdict in item.verdicts:
             if verdict.verdict == "INVALID":

@@ -17,8 +17,9 @@ from wattio.analysis import efficiency
 from wattio.cli import output
 from wattio.cli.load_options import LoadOptions, Quantity, progress_of, within
 from wattio.errors import InputError, unusable
-from wattio.simulator import server_power, simulation
+from wattio.simulator import server_power
 from wattio.simulator.bounds import Bound, judge
+from wattio.simulator.native import NativeSimulator
 from wattio.simulator.simulation import Outcome, Request, Setting, relate
 
 app = App(
@@ -185,7 +186,7 @@ def run_with_twin(request: Request, *, quiet: bool) -> tuple[Outcome, Outcome]:
         ThreadPoolExecutor(2) as pool,
     ):
         futures = [
-            pool.submit(simulation.simulate, each, progress=watch(at), cancelled=cancelled)
+            pool.submit(NativeSimulator().simulate, each, progress=watch(at), cancelled=cancelled)
             for at, each in enumerate((request, twin))
         ]
         try:
@@ -245,7 +246,7 @@ def _share_of_oracle(outcome: Outcome, native: Outcome, plf: float, *, quiet: bo
     """What a run saves as a share of what the oracle saves within its bounds, or those of plf."""
     request = replace(outcome.request, policy="oracle", settings={"plf": plf})
     with progress_of(("oracle",), quiet=quiet) as watch:
-        best = simulation.simulate(request, progress=watch(0))
+        best = NativeSimulator().simulate(request, progress=watch(0))
     powers = (each.summary["power_w_mean"] for each in (outcome, native, best))
     return efficiency.captured_share(*powers)
 

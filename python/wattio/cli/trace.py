@@ -32,7 +32,7 @@ from wattio.cli.out_path import writable
 from wattio.errors import Cancelled, InputError
 
 if TYPE_CHECKING:
-    from wattio.tracing.pressure import Pressure
+    from wattio.simulator.pressure import Pressure
 
 EXIT_DONE = 0
 EXIT_PROBLEM = 1
@@ -154,7 +154,7 @@ def pressure(
         Print one JSON object, with a row for each segment, instead of tables.
     """
     from wattio.simulator import simulation
-    from wattio.tracing.pressure import measure, read_segments
+    from wattio.simulator.pressure import measure, read_segments
 
     file = shipped.located(file)
     segment_s = seconds("--segment", segment, SPAN_S_LEAST)

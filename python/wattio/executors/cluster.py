@@ -17,7 +17,7 @@ from wattio.errors import HostError, InputError, needed
 from wattio.executors.threads import Finished, OnDone, Watch
 from wattio.results.plan import Iteration
 from wattio.results.runs import Phase
-from wattio.simulator import simulation
+from wattio.simulator.native import NativeSimulator
 from wattio.simulator.policies import BOUND_BY
 
 if TYPE_CHECKING:
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 LOCAL = "local"
 WAIT_S = 30.0
 """How long a scheduler may take to answer."""
+
+_NATIVE = NativeSimulator()
 
 
 class ClusterExecutor:
@@ -36,7 +38,7 @@ class ClusterExecutor:
         engine: str,
         jobs: int,
         watch: Watch,
-        simulate: Callable[[Any], Any] = simulation.simulate,
+        simulate: Callable[[Any], Any] = _NATIVE.simulate,
     ) -> None:
         """`jobs` is the number of processes of a local cluster. Raises InputError.
 

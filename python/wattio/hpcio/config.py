@@ -20,12 +20,13 @@ import re
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, PlainSerializer, model_validator
+from pydantic import BeforeValidator, Field, PlainSerializer, ValidationError, model_validator
 
 from wattio.errors import InputError
 from wattio.files import document
 from wattio.files.document import Strict
 from wattio.files.quantity import Size
+from wattio.hpcio import damaris
 
 Name = Literal["tp", "dc", "dn"]
 WhenFull = Literal["block", "drop_oldest", "write_through"]
@@ -88,12 +89,21 @@ class Config(Strict):
         return self
 
     @classmethod
-    def read(cls, path: Path) -> Config:
-        """Read the `[hpcio]` table of a TOML file, or a Damaris XML file. Raises InputError."""
-        if path.suffix.lower() == ".xml":
-            from wattio.hpcio import damaris
+    def read(cls, path: Path, nodes: int | None = None) -> Config:
+        """Read the `[hpcio]` table of a TOML file, or a Damaris XML file. Raises InputError.
 
-            return damaris.read(path)
+        `nodes` is the number of nodes of the job, which a Damaris file counts dedicated nodes
+        against.
+        """
+        if path.suffix.lower() == ".xml":
+            keys = damaris.read(path, nodes)
+            try:
+                return cls.model_validate(keys)
+            except ValidationError as error:
+                first = error.errors()[0]
+                place = ".".join(map(str, first["loc"]))
+                told = f"{path}: <architecture>: {place}: {first['msg']}"
+                raise InputError(told) from error
         found = document.read(path)
         table = found.content.get("hpcio")
         if not isinstance(table, dict):

@@ -1,4 +1,4 @@
-"""The `<architecture>` part of a Damaris XML file, read as a configuration and written as one.
+"""The `<architecture>` part of a Damaris XML file: keys of a configuration, read and written.
 
     <domains count="1"/>                   has no counterpart here
     <dedicated cores="1" nodes="0"/>       cores of each node; or nodes, where they are not 0
@@ -11,8 +11,7 @@ These are the elements that Damaris's schema asks for, in any order. Older versi
 of a node, and dedicated nodes the other nodes.
 
 Damaris counts dedicated nodes in all, this middleware nodes for each one that writes: the number of
-nodes has to be told. Damaris drops a dump when its buffer is full; `when_full` is left to the
-caller, and blocks by default.
+nodes has to be told. Damaris drops a dump when its buffer is full; `when_full` blocks by default.
 """
 
 from __future__ import annotations
@@ -20,13 +19,10 @@ from __future__ import annotations
 import re
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 from xml.sax.saxutils import quoteattr
 
-from pydantic import ValidationError
-
 from wattio.errors import InputError
-from wattio.hpcio.config import Config
 
 _DECLARATION = re.compile(r"<!(DOCTYPE|ENTITY)", re.IGNORECASE)
 _ENCODING = re.compile(rb"""<\?xml[^>]{0,100}encoding=["']([A-Za-z0-9._-]{1,40})["']""")
@@ -39,8 +35,21 @@ _QUEUE = 300
 """Messages that a queue holds: one for each variable of a rank, and one for the end of a step."""
 
 
-def read(path: Path, nodes: int | None = None, **more: Any) -> Config:  # noqa: ANN401 (keys)
-    """Read a Damaris XML file; `more` are keys of `Config` that it has no place for.
+class Written(Protocol):
+    """What a file tells of a `Config`, which knows this module and not the other way round."""
+
+    @property
+    def approach(self) -> str: ...  # noqa: D102 (as in Config)
+    @property
+    def writers(self) -> int: ...  # noqa: D102
+    @property
+    def ratio(self) -> int: ...  # noqa: D102
+    @property
+    def buffer(self) -> float: ...  # noqa: D102
+
+
+def read(path: Path, nodes: int | None = None) -> dict[str, Any]:
+    """Read the keys of `Config` from a Damaris XML file.
 
     `nodes` is the number of nodes of the job, which dedicated nodes are counted against. Raises
     InputError.
@@ -50,13 +59,13 @@ def read(path: Path, nodes: int | None = None, **more: Any) -> Config:  # noqa: 
     except (OSError, ValueError) as error:
         raise InputError(f"{path}: cannot be read: {error}") from error
     try:
-        return parse(text, nodes, **more)
+        return parse(text, nodes)
     except InputError as error:
         raise InputError(f"{path}: {error}") from error
 
 
-def parse(text: str, nodes: int | None = None, **more: Any) -> Config:  # noqa: ANN401 (keys)
-    """Read the text of a Damaris XML file. Raises InputError."""
+def parse(text: str, nodes: int | None = None) -> dict[str, Any]:
+    """Read the text of a Damaris XML file as `read` does. Raises InputError."""
     if _DECLARATION.search(text):
         raise InputError("document types and entities are not read")
     try:
@@ -69,30 +78,24 @@ def parse(text: str, nodes: int | None = None, **more: Any) -> Config:  # noqa: 
     keys = _approach(architecture, nodes)
     if (size := _number(architecture, "buffer", "size")) is not None:
         keys["buffer"] = f"{size} B"
-    try:
-        return Config.model_validate({**keys, **more})
-    except ValidationError as error:
-        first = error.errors()[0]
-        place = ".".join(map(str, first["loc"]))
-        raise InputError(f"<architecture>: {place}: {first['msg']}") from error
+    return keys
 
 
-def write(config: Config, nodes: int, name: str = "wattio") -> str:
+def write(config: Written, nodes: int, name: str = "wattio") -> str:
     """The `<architecture>` element for a job of so many nodes; indented by two blanks.
 
     Raises InputError for a buffer that Damaris could not have.
     """
-    if config.buffer > BUFFER_MAX:
-        raise InputError(
-            f"buffer: {int(config.buffer)} B; allowed in a Damaris file: up to {BUFFER_MAX} B"
-        )
+    buffer = int(config.buffer)
+    if buffer > BUFFER_MAX:
+        raise InputError(f"buffer: {buffer} B; allowed in a Damaris file: up to {BUFFER_MAX} B")
     dedicated = -(-nodes // (config.ratio + 1)) if config.approach == "dn" else 0
     cores = config.writers if config.approach == "dc" else 0
     return (
         "<architecture>\n"
         '  <domains count="1"/>\n'
         f'  <dedicated cores="{cores}" nodes="{dedicated}"/>\n'
-        f'  <buffer name={quoteattr(name)} size="{int(config.buffer)}"/>\n'
+        f'  <buffer name={quoteattr(name)} size="{buffer}"/>\n'
         f'  <queue name={quoteattr(name + "-queue")} size="{_QUEUE}"/>\n'
         "  <placement/>\n"
         "</architecture>\n"

@@ -19,19 +19,18 @@ import time
 from collections.abc import Iterator
 from itertools import islice, pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import BinaryIO
 
 from wattio import clock
 from wattio.clock import Instant
 from wattio.errors import InputError, ResultError
+from wattio.meters import parquet
 from wattio.meters.columns import Row
 from wattio.meters.lines import Lines
 from wattio.meters.meter import Facts, FoundMeter, Meter, MeterLost, MeterRefused, Reading
 from wattio.meters.name import Name, parse
 from wattio.meters.sample import plausible
-
-if TYPE_CHECKING:
-    from wattio.recording.samples import Samples
+from wattio.meters.samples import Samples
 
 SCHEME = "csv"
 FORM = (
@@ -64,8 +63,6 @@ def load(name: str) -> Samples:
     `name` is that of a meter. Where the file has no monotonic stamps they are put there by today's
     offset of the clocks.
     """
-    from wattio.recording.samples import Samples
-
     return Samples.of(sorted(_readings(_parts(name), name)))
 
 
@@ -222,7 +219,6 @@ def _csv_readings(parts: Name) -> Iterator[Reading]:
 def _parquet_readings(parts: Name) -> Iterator[Reading]:
     """Rows of a file that wattio wrote."""
     from wattio.files.document import nearest
-    from wattio.recording import parquet
 
     path = Path(parts.path)
     if not path.is_file():

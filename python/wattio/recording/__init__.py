@@ -1,11 +1,11 @@
 """Recording of power: meters are sampled in a process of their own, into files that grow.
 
-`Recorder` is the side that measures; `sampler` is the process, `journal` its files, `samples` what
-is read back from them, `parquet` what is kept of them, `timing` how evenly they came.
+`Recorder` is the side that measures; `sampler` is the process, `journal` its files, `timing` how
+evenly readings came. What is read back are `meters.samples`, what is kept is `meters.parquet`.
 """
 
+from wattio.meters.samples import Samples
 from wattio.recording.journal import Event
 from wattio.recording.recorder import Recorder, Source
-from wattio.recording.samples import Samples
 
 __all__ = ["Event", "Recorder", "Samples", "Source"]

@@ -17,7 +17,7 @@ from wattio.clock import Instant
 from wattio.errors import ResultError
 from wattio.meters.meter import Facts
 from wattio.meters.name import public_name
-from wattio.recording.samples import Samples, read_file
+from wattio.meters.samples import Samples, read_file
 
 EVENTS = "events.jsonl"
 SOURCES = "sources.json"

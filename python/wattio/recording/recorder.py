@@ -16,10 +16,11 @@ from typing import Any, Self
 
 from wattio import clock
 from wattio.errors import InputError, WattioError
+from wattio.meters import samples
 from wattio.meters.meter import Facts, MeterLost, MeterRefused
-from wattio.recording import journal, samples
+from wattio.meters.samples import Samples
+from wattio.recording import journal
 from wattio.recording.journal import Event
-from wattio.recording.samples import Samples
 
 LOG = "sampler.log"
 _POLL_S = 0.02

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from wattio.recording.samples import Samples
+    from wattio.meters.samples import Samples
 
 STEP_SHARE_MIN = 0.5
 """A step explains at least this share of the variance, or none is visible."""

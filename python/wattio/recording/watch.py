@@ -12,9 +12,9 @@ from wattio import _core, clock
 from wattio.clock import Instant
 from wattio.errors import InputError
 from wattio.meters.meter import Facts, Meter, MeterLost, MeterRefused, Reading
+from wattio.meters.samples import newest, packed
 from wattio.recording.deadlines import BackOff
 from wattio.recording.journal import Event, EventLog, RecordFile
-from wattio.recording.samples import newest, packed
 
 REPORT_S = 1.0
 """Readings that were missed are told together, at most this often."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import itertools
+import re
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -14,7 +16,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from wattio.report.phrases import number
+from wattio.report.phrases import LATENCY_UNITS, latency
 
 WIDTH = 9.0
 """Width of a figure in inches; the page scales it."""
@@ -24,8 +26,27 @@ Table = list[list[Any]]
 
 
 @dataclass(frozen=True)
+class Panel:
+    """Curves over one x axis that a page can look into: hover for values, zoom.
+
+    `series` has for each curve its label, colour, dashes, and a value or None for each x.
+    """
+
+    x_label: str
+    y_label: str
+    x: list[float]
+    series: list[dict[str, Any]]
+    log: bool = False
+    span_gaps: bool = False
+    y_max: float | None = None
+
+
+@dataclass(frozen=True)
 class Drawn:
-    """A figure: its file name without ending, title, caption, alternative text, image and data."""
+    """A figure: its file name without ending, title, caption, alternative text, image and data.
+
+    `panels` are its curves where they can be looked into.
+    """
 
     name: str
     title: str
@@ -33,10 +54,61 @@ class Drawn:
     alternative: str
     image: bytes
     table: Table
+    panels: tuple[Panel, ...] = ()
 
 
 POINTS = 240
 """Most points of a curve over time: more than that is a blur at the width of a page."""
+
+Line = tuple[str, "Stroke | dict[str, Any]", NDArray[np.float64], NDArray[np.float64]]
+"""Label, look, x and y of a curve."""
+
+
+def panel(
+    x_label: str,
+    y_label: str,
+    lines: Sequence[Line],
+    *,
+    log: bool = False,
+    stepped: bool = False,
+    y_max: float | None = None,
+) -> Panel:
+    """Curves put on one x axis, to five digits; NaN is a gap. Above `y_max` are single spikes."""
+    x = np.unique(np.concatenate([line[2] for line in lines]))
+    if log:
+        x = x[x > 0]
+    series = []
+    for label, look, own_x, own_y in lines:
+        known = dict(zip(own_x.tolist(), own_y.tolist(), strict=True))
+        values = [known.get(at) for at in x.tolist()]
+        shown = [_digits(value) if value is not None and _shows(value, log) else None
+                 for value in values]  # fmt: skip
+        colour, dashes = _look(look)
+        entry = {"label": label, "colour": colour, "dashes": dashes, "stepped": stepped}
+        series.append(entry | {"values": shown})
+    same = all(len(line[2]) == len(x) for line in lines)
+    places = [_digits(at) for at in x.tolist()]
+    return Panel(x_label, y_label, places, series, log, not same, y_max)
+
+
+def _shows(value: float, log: bool) -> bool:
+    return bool(np.isfinite(value)) and (value > 0 or not log)
+
+
+def _digits(value: float) -> float:
+    return float(f"{value:.5g}")
+
+
+def _look(look: Stroke | dict[str, Any]) -> tuple[str, list[float]]:
+    """Colour and dashes, in pixels."""
+    if isinstance(look, Stroke):
+        colour, dashes = look.colour, look.dashes
+    else:
+        colour, dashes = look["color"], look.get("linestyle", "-")
+    if isinstance(dashes, str):
+        return colour, {":": [2.0, 3.0], "--": [6.0, 3.0]}.get(dashes, [])
+    return colour, [1.5 * length for length in dashes[1]]
+
 
 RC: dict[Any, Any] = {
     "svg.hashsalt": "wattio",
@@ -74,12 +146,22 @@ _KNOWN = {
     "ondemand": Stroke("#E69F00", (0, (5.0, 2.0)), 1.4, "^"),
     "oracle": Stroke("#009E73", (0, (6.0, 2.0, 1.0, 2.0)), 1.6, "D"),
 }
-_OTHERS = (
-    Stroke("#D55E00", (0, (2.0, 1.5)), 1.4, "v"),
-    Stroke("#CC79A7", (0, (8.0, 2.0)), 1.4, "P"),
-    Stroke("#56B4E9", (0, (3.0, 1.5, 1.0, 1.5, 1.0, 1.5)), 1.4, "X"),
-    Stroke("#666666", (0, (1.0, 1.0)), 1.4, "*"),
+_COLOURS = ("#D55E00", "#CC79A7", "#56B4E9", "#666666", "#0072B2", "#009E73", "#E69F00")
+_DASHES: tuple[str | tuple[int, tuple[float, ...]], ...] = (
+    (0, (2.0, 1.5)),
+    (0, (8.0, 2.0)),
+    (0, (3.0, 1.5, 1.0, 1.5, 1.0, 1.5)),
+    (0, (1.0, 1.0)),
+    "-",
 )
+_MARKERS = ("v", "P", "X", "*", "<", ">", "p", "h", "d")
+
+
+def _other(number: int) -> Stroke:
+    """A stroke for what has no meaning of its own; 315 of them before one comes again."""
+    pick = (sequence[number % len(sequence)] for sequence in (_COLOURS, _DASHES, _MARKERS))
+    return Stroke(next(pick), next(pick), 1.4, next(pick))  # type: ignore[arg-type]
+
 
 STATES = (
     ("unstable: full speed", "#E69F00", 0.22, ""),
@@ -91,7 +173,7 @@ STATES = (
 COMPONENTS = (
     ("cores", "#0072B2", "", "white"),
     ("drives", "#F0E442", "///", "black"),
-    ("rest", "#BBBBBB", "...", "black"),
+    ("rest", "#BBBBBB", "\\\\", "black"),
 )
 """Part of the server, its colour, hatch and the colour of text on it."""
 
@@ -99,7 +181,7 @@ COMPONENTS = (
 def strokes(policies: Sequence[str]) -> list[Stroke]:
     """One stroke for each policy, none twice: well-known ones always look the same."""
     chosen: list[Stroke] = []
-    spare = iter(_OTHERS * 8)
+    spare = map(_other, itertools.count())
     for policy in policies:
         known = _KNOWN.get(policy)
         chosen.append(known if known and known not in chosen else next(spare))
@@ -113,11 +195,15 @@ def figure(width: float, height: float, panels: int = 1) -> tuple[Figure, list[A
     return drawn, [axis for row in axes for axis in row]
 
 
+_PLACES = re.compile(rb"(?<=[ \"])(-?\d+\.\d\d)\d+(?=[ \"\n])")
+"""Coordinates to a hundredth of a point; what stands in brackets (scales) keeps all its digits."""
+
+
 def svg(drawn: Figure) -> bytes:
-    """The figure as SVG, the same bytes each time: no date, no random names."""
+    """The figure as SVG, the same bytes each time: no date, no random names, no idle digits."""
     buffer = io.BytesIO()
     drawn.savefig(buffer, format="svg", metadata={"Date": None, "Creator": "wattio"})
-    return buffer.getvalue()
+    return _PLACES.sub(rb"\1", buffer.getvalue())
 
 
 def styled() -> AbstractContextManager[None]:
@@ -125,20 +211,58 @@ def styled() -> AbstractContextManager[None]:
     return mpl.rc_context(RC)
 
 
-def fit(axis: Axes, values: NDArray[np.float64]) -> None:
-    """Latency in view: single spikes may leave the top, so that the rest can be read."""
-    values = values[np.isfinite(values)]
-    if not len(values):
+def fit(axis: Axes, values_us: NDArray[np.float64], label: str) -> None:
+    """Latency in view, in the unit that fits: single spikes may leave the top, to read the rest."""
+    axis.set_ylabel(f"{label} (µs)")
+    values_us = values_us[np.isfinite(values_us)]
+    if not len(values_us):
         return
-    usual, most = float(np.quantile(values, 0.98)), float(values.max())
+    usual, most = float(np.quantile(values_us, 0.98)), float(values_us.max())
     top = 1.08 * most if most < 2.5 * usual else 1.6 * usual
-    least = float(values.min())
+    least = float(values_us.min())
     axis.set_ylim(0.93 * least if least > 0.6 * top else 0, top)
+    factor, unit = latency_unit(top)
+    axis.yaxis.set_major_formatter(lambda value, _: f"{value / factor:g}")
+    axis.set_ylabel(f"{label} ({unit})")
     if most >= 2.5 * usual:
-        text = f"peaks up to {number(most)} µs are cut off"
+        text = f"peaks up to {latency(most)} are cut off"
         style: dict[str, Any] = {"ha": "right", "va": "top", "fontsize": 8.5}
         style["bbox"] = {"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "pad": 1.5}
         axis.text(0.995, 0.97, text, transform=axis.transAxes, **style)
+        mark_cut(axis, top=True)
+    mark_cut(axis)
+
+
+def latency_unit(largest_us: float) -> tuple[float, str]:
+    """Microseconds in the unit that suits an axis up to a latency, and the unit."""
+    return next((one for one in LATENCY_UNITS if largest_us >= one[0]), LATENCY_UNITS[-1])
+
+
+def mark_cut(axis: Axes, *, top: bool = False) -> None:
+    """Two strokes across the y axis where it leaves something out: at its top, or below its foot.
+
+    Nothing is marked at the foot of an axis that begins at zero.
+    """
+    low, high = axis.get_ylim()
+    if not top and low <= 0 <= high:
+        return
+    place = 0.985 if top else 0.015
+    for shift in (-0.012, 0.012):
+        line: dict[str, Any] = {"color": "#222222", "linewidth": 1.1, "clip_on": False}
+        ends = [place + shift - 0.012, place + shift + 0.012]
+        axis.plot([-0.008, 0.008], ends, transform=axis.transAxes, **line)
+
+
+def thinned(x: NDArray[np.float64], y: NDArray[np.float64]) -> tuple[Any, Any]:
+    """A curve over a logarithmic axis with no more points than can be told apart; its ends stay."""
+    if len(x) <= POINTS:
+        return x, y
+    place = np.log(np.maximum(x, 1e-9))
+    bins = ((place - place[0]) / max(place[-1] - place[0], 1e-9) * POINTS).astype(np.int64)
+    # Of equal bins the last: where the curve has fallen to.
+    keep = np.append(np.diff(bins) > 0, True)
+    keep[0] = True
+    return x[keep], y[keep]
 
 
 def exceedance_axis(axis: Axes, lowest: float) -> None:
@@ -161,38 +285,30 @@ def exceedance_axis(axis: Axes, lowest: float) -> None:
                 fontsize=8.5,
                 color="#444444",
             )
-    axis.set_xlabel("latency (µs)")
+    axis.set_xlabel("latency")
     axis.set_ylabel("share of I/Os that are slower")
     plain_log(axis)
 
 
 def plain_log(axis: Axes) -> None:
-    """Latencies as plain numbers, not as powers of ten."""
+    """Latencies with their units, not as powers of ten."""
     low, high = axis.get_xlim()
     steps = [m * 10.0**e for e in range(0, 9) for m in (1, 2, 5)]
     shown = [step for step in steps if low <= step <= high]
-    if len(shown) > 12:
+    if len(shown) > 10:
         shown = [step for step in shown if f"{step:e}".startswith("1")]
-    axis.set_xticks(shown, [number(step) for step in shown])
+    units = [latency_unit(step) for step in shown]
+    labels = [f"{step / at:g} {unit}" for step, (at, unit) in zip(shown, units, strict=True)]
+    axis.set_xticks(shown, labels)
     axis.minorticks_off()
 
 
-_SERIES = (
-    Stroke("#0072B2", "-", 1.8, "s"),
-    Stroke("#D55E00", (0, (5.0, 2.0)), 1.6, "o"),
-    Stroke("#009E73", (0, (6.0, 2.0, 1.0, 2.0)), 1.6, "D"),
-    Stroke("#E69F00", (0, (2.0, 1.5)), 1.6, "^"),
-    Stroke("#CC79A7", (0, (8.0, 2.0)), 1.4, "v"),
-    Stroke("#000000", (0, (1.0, 1.0)), 1.4, "P"),
-    Stroke("#56B4E9", (0, (3.0, 1.5, 1.0, 1.5, 1.0, 1.5)), 1.4, "X"),
-    Stroke("#666666", "-", 1.0, "*"),
-)
 _BARS = (("#56B4E9", ""), ("#F0E442", "////"), ("#BBBBBB", "...."), ("#CC79A7", "xxxx"))
 
 
 def series_strokes(count: int) -> list[Stroke]:
-    """A stroke for each of so many series that have no meaning of their own; they begin anew."""
-    return [_SERIES[number % len(_SERIES)] for number in range(count)]
+    """A stroke for each of so many series that have no meaning of their own; none twice."""
+    return [*_KNOWN.values(), *map(_other, range(max(0, count - len(_KNOWN))))][:count]
 
 
 def bar(number: int) -> dict[str, Any]:

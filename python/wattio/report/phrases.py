@@ -17,6 +17,37 @@ def number(value: float | None) -> str:
     return f"{value:.{max(0, 2 - math.floor(math.log10(size)))}f}"
 
 
+LATENCY_UNITS = ((1e6, "s"), (1e3, "ms"), (1.0, "µs"))
+ENERGY_UNITS = ((3.6e9, "MWh"), (3.6e6, "kWh"), (3.6e3, "Wh"), (1.0, "J"))
+_SPACE = "\N{NO-BREAK SPACE}"
+
+
+def latency(value_us: float | None) -> str:
+    """A latency in the unit that fits: 428 µs, 2.34 ms."""
+    return _fitting(value_us, LATENCY_UNITS)
+
+
+def energy(value_j: float | None) -> str:
+    """An energy in the unit that fits: 97.4 J, 1.89 Wh."""
+    return _fitting(value_j, ENERGY_UNITS)
+
+
+def quantity(value: float | None, unit: str) -> str:
+    """A value of the catalog in the unit that fits: µs become ms, joules watt-hours."""
+    if unit == "us":
+        return latency(value)
+    if unit == "J":
+        return energy(value)
+    return number(value) if unit in ("", "1") or value is None else f"{number(value)}{_SPACE}{unit}"
+
+
+def _fitting(value: float | None, units: tuple[tuple[float, str], ...]) -> str:
+    if value is None:
+        return DASH
+    factor, unit = next((one for one in units if abs(value) >= one[0]), units[-1])
+    return f"{number(value / factor)}{_SPACE}{unit}"
+
+
 def percent(share: float | None, decimals: int | None = None) -> str:
     """A share as per cent; one decimal below ten."""
     if share is None:
@@ -34,3 +65,8 @@ def setting(value: object) -> str:
 def times(ratio: float | None) -> str:
     """A ratio to native."""
     return DASH if ratio is None else f"{ratio:.2f}\N{MULTIPLICATION SIGN}"
+
+
+def bracketed(text: str, sound: bool) -> str:
+    """A saving; in brackets where it was had by breaking the bound or leaving work undone."""
+    return text if sound or text == DASH else f"({text})"

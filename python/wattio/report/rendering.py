@@ -12,26 +12,18 @@ from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
 
-from wattio.report import phrases
 from wattio.report.drawing import Drawn, Table
 
 
 def environment() -> Environment:
     """What templates are rendered with: names from files are escaped, a missing one is an error."""
-    made = Environment(
+    return Environment(
         loader=PackageLoader("wattio.report", "."),
         autoescape=select_autoescape(["html.j2"]),
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.filters |= {
-        "number": phrases.number,
-        "percent": phrases.percent,
-        "times": phrases.times,
-        "setting": phrases.setting,
-    }
-    return made
 
 
 def style() -> str:
@@ -39,11 +31,14 @@ def style() -> str:
     return environment().get_template("style.css.j2").render()
 
 
+def embedded_image(drawn: Drawn) -> str:
+    """An image as an address of it may hold it."""
+    return base64.b64encode(drawn.image).decode()
+
+
 def embedded(drawn: Sequence[Drawn]) -> list[dict[str, Any]]:
     """Figures as a page holds them: with their images inside."""
-    return [
-        {"drawn": figure, "source": base64.b64encode(figure.image).decode()} for figure in drawn
-    ]
+    return [{"drawn": figure, "source": embedded_image(figure)} for figure in drawn]
 
 
 def write_figure(target: Path, name: str, figure: Drawn) -> None:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, Protocol
 
 from wattio import _core
 from wattio.simulator import oracle, simulation
-from wattio.simulator.simulation import Outcome, Request, Setting
+from wattio.simulator.policies import BOUND_BY
+from wattio.simulator.simulation import Outcome, Progress, Request, Setting
 
 
 class Simulator(Protocol):
@@ -19,7 +20,7 @@ class Simulator(Protocol):
         self,
         request: Request,
         *,
-        progress: Callable[[float], None] | None = None,
+        progress: Progress | None = None,
         cancelled: threading.Event | None = None,
     ) -> Outcome:
         """Run one simulation."""
@@ -41,11 +42,17 @@ class NativeSimulator:
         self,
         request: Request,
         *,
-        progress: Callable[[float], None] | None = None,
+        progress: Progress | None = None,
         cancelled: threading.Event | None = None,
     ) -> Outcome:
-        """Run one simulation. Raises InputError for bad input, Cancelled when it is set."""
-        return simulation.simulate(request, progress=progress, cancelled=cancelled)
+        """Run one simulation. Raises InputError for bad input, Cancelled when it is set.
+
+        The commands `simulate` and `oracle`, and studies of kind "simulation", all go through here.
+        """
+        if request.policy == BOUND_BY:
+            return oracle.search(request, progress=progress, cancelled=cancelled)
+        run = _core.Simulation(json.dumps(simulation.specification(request)))
+        return simulation.play(run, request, progress=progress, cancelled=cancelled)
 
     def relate(self, outcome: Outcome, native: Outcome, plf: float) -> dict[str, Any]:
         """The keys `relative_to_native` and `bound` of a run."""
@@ -59,7 +66,7 @@ class NativeSimulator:
 
     def settings(self, policy: str, given: Mapping[str, Setting]) -> dict[str, Setting]:
         """All settings of a policy, defaults filled in. Raises InputError."""
-        if policy == simulation.ORACLE:
+        if policy == BOUND_BY:
             return oracle.check(dict(given))
         resolved: dict[str, Setting] = json.loads(_core.check_policy(policy, json.dumps(given)))
         return resolved

@@ -4,4 +4,4 @@ REFERENCE = "native"
 """The policy that every other one is compared with."""
 
 BOUND_BY = "oracle"
-"""The policy that no other one can beat under the same bound."""
+"""The policy that no other one can beat under the same bound: a search, no control law."""

@@ -1,6 +1,6 @@
 """Simulated runs: from what a user names to what the native simulator takes, and back.
 
-The commands `simulate` and `oracle`, and studies of kind "simulation", all go through here.
+`NativeSimulator.simulate` plays a request, under a law or by the oracle.
 """
 
 from __future__ import annotations
@@ -26,9 +26,6 @@ from wattio.simulator.profile import PATTERNS, Pattern
 
 Progress = Callable[[float], None]
 Setting = float | int | bool | str
-
-ORACLE = "oracle"
-"""The policy that knows the load beforehand; a search, not a control law."""
 
 
 @dataclass(frozen=True)
@@ -97,21 +94,6 @@ def described(server: str, power_model: str | None) -> str:
     return text if power_model is None else server_power.apply(text, Path(power_model)).text
 
 
-def simulate(
-    request: Request,
-    *,
-    progress: Progress | None = None,
-    cancelled: threading.Event | None = None,
-) -> Outcome:
-    """Run one simulation. Raises InputError for bad input and Cancelled when `cancelled` is set."""
-    if request.policy == ORACLE:
-        from wattio.simulator import oracle
-
-        return oracle.search(request, progress=progress, cancelled=cancelled)
-    run = _core.Simulation(json.dumps(specification(request)))
-    return play(run, request, progress=progress, cancelled=cancelled)
-
-
 def play(
     run: _core.Simulation,
     request: Request,
@@ -119,7 +101,7 @@ def play(
     progress: Progress | None = None,
     cancelled: threading.Event | None = None,
 ) -> Outcome:
-    """Take a prepared run to its end. Raises as `simulate` does."""
+    """Take a prepared run to its end. Raises Cancelled when `cancelled` is set."""
     began = time.perf_counter()
     # Short enough for a prompt Ctrl-C and a moving bar, long enough to cost nothing.
     while (share := run.advance(0.5)) < 1.0:

@@ -45,6 +45,9 @@ impl Daemon {
             source: self.parts.latency.clone(),
             requests_per_s: last.zip(sample).map(|(step, s)| s.requests as f64 / step.dt.0),
             latency_us_mean: sample.and_then(|sample| sample.latency_us_mean),
+            latency_us_seen: last
+                .and_then(|step| step.seen.latency.as_ref())
+                .and_then(|latency| latency.latency_us_mean),
             latency_us_p99: self.latency_us_p99,
             sample_age_s: clock.now().saturating_sub(self.sampled_at).as_secs_f64(),
             baseline_us: insight.baseline_us,

@@ -1,6 +1,7 @@
 //! What every connection needs: the last status, and the channel to the loop.
 
 use super::ServiceRequest;
+use super::history::History;
 use crate::control::{Answer, Request};
 use crate::status::Status;
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
@@ -23,6 +24,8 @@ pub(super) struct AppState {
     requests: mpsc::Sender<ServiceRequest>,
     /// The last status as JSON, rendered once for all connections.
     rendered: Arc<Mutex<Option<Rendered>>>,
+    /// The last minutes, for pages that are opened now.
+    history: Arc<Mutex<History>>,
 }
 
 impl AppState {
@@ -31,7 +34,8 @@ impl AppState {
         requests: mpsc::Sender<ServiceRequest>,
     ) -> Self {
         let streams = Arc::new(Semaphore::new(STREAMS_MAX));
-        Self { status, streams, requests, rendered: Arc::default() }
+        let history = Arc::default();
+        Self { status, streams, requests, rendered: Arc::default(), history }
     }
 
     /// The last status.
@@ -52,6 +56,23 @@ impl AppState {
                 json
             }
         }
+    }
+
+    /// Keeps the last minutes for as long as there is a loop.
+    pub async fn remember(self) {
+        let mut status = self.status.clone();
+        status.mark_changed();
+        while status.changed().await.is_ok() {
+            let last = status.borrow_and_update().clone();
+            self.history.lock().unwrap_or_else(PoisonError::into_inner).add(&last);
+        }
+    }
+
+    /// The last minutes as JSON.
+    pub fn history_json(&self) -> String {
+        let history = self.history.lock().unwrap_or_else(PoisonError::into_inner);
+        // Numbers and lists, as above.
+        serde_json::to_string(&*history).unwrap_or_default()
     }
 
     /// The answer to a request: the status at once, everything else from the loop.

@@ -43,6 +43,7 @@ pub(super) fn router(state: &AppState, host_names: &[String]) -> Router {
     let live = Router::new()
         .route("/v1/status", get(status))
         .route("/v1/events", get(events::events))
+        .route("/v1/history", get(history))
         .route("/metrics", get(show_metrics))
         .with_state(state.clone());
     guard::guarded(live.merge(page::router()), host_names)
@@ -50,6 +51,10 @@ pub(super) fn router(state: &AppState, host_names: &[String]) -> Router {
 
 async fn status(State(state): State<AppState>) -> Response {
     ([(CONTENT_TYPE, "application/json")], state.last_json().to_string()).into_response()
+}
+
+async fn history(State(state): State<AppState>) -> Response {
+    ([(CONTENT_TYPE, "application/json")], state.history_json()).into_response()
 }
 
 async fn show_metrics(State(state): State<AppState>) -> Response {

@@ -8,6 +8,7 @@ mod app_state;
 pub mod client;
 mod events;
 mod guard;
+mod history;
 mod http;
 mod metrics;
 mod page;
@@ -165,6 +166,7 @@ fn run(
         let address = listeners.page.as_ref().map(|(_, address)| *address);
         let _socket_file = listeners.control.as_ref().map(|control| control.file());
         let _ = opened.send(Ok(address));
+        tokio::spawn(state.clone().remember());
         if let Some((listener, _)) = listeners.page {
             tokio::spawn(http::serve(listener, http::router(&state, &settings.host_names)));
         }

@@ -29,19 +29,19 @@ const FILES: [File; 10] = [
         "/uplot-1.6.32/uPlot.iife.min.js",
         SCRIPT,
         FOR_EVER,
-        include_str!("../../page/vendor/uplot/uPlot.iife.min.js"),
+        include_str!("../../../../python/wattio/report/vendor/uplot/uPlot.iife.min.js"),
     ),
     (
         "/uplot-1.6.32/uPlot.min.css",
         CSS,
         FOR_EVER,
-        include_str!("../../page/vendor/uplot/uPlot.min.css"),
+        include_str!("../../../../python/wattio/report/vendor/uplot/uPlot.min.css"),
     ),
     (
         "/uplot-1.6.32/LICENSE",
         "text/plain; charset=utf-8",
         FOR_EVER,
-        include_str!("../../page/vendor/uplot/LICENSE"),
+        include_str!("../../../../python/wattio/report/vendor/uplot/LICENSE"),
     ),
 ];
 

@@ -49,6 +49,21 @@ fn the_status_is_one_json_object() {
     assert_eq!(serde_json::from_str::<Status>(&answer.body).unwrap(), full_status());
 }
 
+/// A page that was opened just now had nothing to show of the minutes before.
+#[test]
+fn the_last_minutes_are_kept_for_pages_that_are_opened_later() {
+    let running = Running::http();
+    let read = || serde_json::from_str::<serde_json::Value>(&running.get("/v1/history").body);
+    // Kept by a task of its own: at most a moment later.
+    let history = std::iter::repeat_with(|| read().unwrap())
+        .find(|history| history["moments"].as_array().is_some_and(|moments| !moments.is_empty()))
+        .unwrap();
+    let (moment, status) = (&history["moments"][0], full_status());
+    assert_eq!(moment["utc_ns"], status.utc_ns);
+    assert_eq!(moment["latency"]["bound_us"].as_f64(), status.latency.bound_us);
+    assert_eq!(moment["groups"].as_array().map(Vec::len), Some(status.groups.len()));
+}
+
 #[test]
 fn every_answer_has_the_headers_that_protect_a_browser() {
     let running = Running::http();
@@ -69,7 +84,7 @@ fn every_answer_has_the_headers_that_protect_a_browser() {
         assert_eq!(answer.header("referrer-policy"), Some("no-referrer"), "{path}");
         assert_eq!(answer.header("x-frame-options"), Some("DENY"), "{path}");
     }
-    for path in ["/v1/status", "/metrics"] {
+    for path in ["/v1/status", "/v1/history", "/metrics"] {
         assert_eq!(running.get(path).header("cache-control"), Some("no-store"), "{path}");
     }
     assert_eq!(running.get("/nothing-here").status, 404);

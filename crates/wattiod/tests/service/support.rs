@@ -169,6 +169,7 @@ fn latency() -> LatencyStatus {
         source: "prometheus".to_owned(),
         requests_per_s: Some(4000.0),
         latency_us_mean: Some(312.5),
+        latency_us_seen: Some(312.5),
         latency_us_p99: Some(2000.0),
         sample_age_s: 0.25,
         baseline_us: Some(250.0),

@@ -39,6 +39,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
+from wattio.analysis.price import Price
 from wattio.errors import InputError
 from wattio.files import document
 from wattio.files.document import Document, Strict, nearest
@@ -101,9 +102,14 @@ class FleetHead(Strict):
 class PriceEntry(Strict):
     """`[price]`: what a kilowatt-hour costs."""
 
-    electricity_eur_per_kwh: float = Field(default=0.25, ge=0, le=100)
-    co2_g_per_kwh: float = Field(default=350.0, ge=0, le=10_000)
-    pue: float = Field(default=1.0, ge=1, le=5)
+    electricity_eur_per_kwh: float = Field(default=Price.electricity_eur_per_kwh, ge=0, le=100)
+    co2_g_per_kwh: float = Field(default=Price.co2_g_per_kwh, ge=0, le=10_000)
+    pue: float = Field(default=Price.pue, ge=1, le=5)
+
+    @property
+    def factors(self) -> Price:
+        """The same as what calculates with them."""
+        return Price(self.electricity_eur_per_kwh, self.co2_g_per_kwh, self.pue)
 
 
 class PlacingEntry(Strict):

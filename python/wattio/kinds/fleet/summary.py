@@ -19,7 +19,6 @@ from wattio.kinds.fleet.schema import FleetStudy
 from wattio.results.runs import WHOLE, Metrics, Recorded, Run, Verdict
 from wattio.simulator.policies import REFERENCE
 
-YEAR_H = 8766.0
 TOP = 10
 """So many servers are named."""
 
@@ -113,25 +112,25 @@ def _power(columns: Columns, native: Columns, study: FleetStudy, seed: int) -> M
     saving = statistics.bootstrap(share, statistics.independent_weights(count, seed), count)
     saved_w = float((native_w - power_w).sum())
     hours = study.study.duration / 3600
-    price = study.price
-    year_kwh = price.pue * YEAR_H / 1000
+    price = study.price.factors
+    year, saved = price.year(total.estimate), price.year(saved_w)
     found: Metrics = {
         "servers": (count, "1"),
         "power_w_fleet": (total.estimate, "W"),
         "power_w_fleet_low": (total.low, "W"),
         "power_w_fleet_high": (total.high, "W"),
         "energy_kwh": (float(columns["energy_j"].sum()) / 3.6e6, "kWh"),
-        "energy_kwh_year": (total.estimate * year_kwh, "kWh"),
-        "cost_eur_year": (total.estimate * year_kwh * price.electricity_eur_per_kwh, "EUR"),
-        "co2_t_year": (total.estimate * year_kwh * price.co2_g_per_kwh / 1e6, "t"),
+        "energy_kwh_year": (year.kwh, "kWh"),
+        "cost_eur_year": (year.eur, "EUR"),
+        "co2_t_year": (year.co2_t, "t"),
         "saving_share": (saving.estimate, "1"),
         "saving_share_low": (saving.low, "1"),
         "saving_share_high": (saving.high, "1"),
         "saving_w": (saved_w, "W"),
         "saving_kwh": (saved_w * hours / 1000, "kWh"),
-        "saving_kwh_year": (saved_w * year_kwh, "kWh"),
-        "saving_eur_year": (saved_w * year_kwh * price.electricity_eur_per_kwh, "EUR"),
-        "saving_co2_t_year": (saved_w * year_kwh * price.co2_g_per_kwh / 1e6, "t"),
+        "saving_kwh_year": (saved.kwh, "kWh"),
+        "saving_eur_year": (saved.eur, "EUR"),
+        "saving_co2_t_year": (saved.co2_t, "t"),
         "windows": (float(columns["windows"].sum()), "1"),
         "windows_skipped": (float(columns["windows_skipped"].sum()), "1"),
     }

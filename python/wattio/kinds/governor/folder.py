@@ -263,9 +263,14 @@ def _pieces(windows: Iterator[Window]) -> Iterator[list[Window]]:
         yield piece
 
 
+RULES = 2
+"""Grows when a journal gives other metrics or verdicts than before; 2: NO_ESTIMATE."""
+
+
 def _facts(windows_bytes: int, events_bytes: int, summary: str | None) -> dict[str, Any]:
     return {
         "wattio": version("wattio"),
+        "rules": RULES,
         "windows_bytes": windows_bytes,
         "events_bytes": events_bytes,
         "summary_sha256": summary,

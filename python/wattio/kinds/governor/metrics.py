@@ -275,6 +275,9 @@ def _warnings(
         found.append(f"ERRORS: {errors} events are errors")
     if summary is None:
         return [*found, "NO_SUMMARY: the daemon ended before it wrote its first summary"]
+    if summary.shadow is not None and not summary.shadow.fitted:
+        why = (summary.shadow.why or "no model of this host").rstrip(". ")
+        found.append(f"NO_ESTIMATE: what would have been saved is not known: {why}")
     counts = summary.counts
     if counts.knob_failures:
         found.append(f"KNOB_FAILURES: {counts.knob_failures} values were not read or written")

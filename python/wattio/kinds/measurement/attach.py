@@ -17,9 +17,9 @@ from wattio.kinds.measurement import execute
 from wattio.kinds.measurement.derive import Rulebook
 from wattio.kinds.measurement.folder import MeasurementFolder
 from wattio.kinds.measurement.schema import MeterEntry
-from wattio.meters import open_meter, tabular
-from wattio.recording import Samples, parquet
-from wattio.recording.samples import COLUMNS
+from wattio.meters import open_meter, parquet, tabular
+from wattio.meters.samples import COLUMNS
+from wattio.recording import Samples
 from wattio.results.folder import write_json
 
 _FILES = ("csv", "parquet")

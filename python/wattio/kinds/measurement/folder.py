@@ -16,15 +16,16 @@ lock            locked while something is measured into the folder
 from __future__ import annotations
 
 import shutil
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
 from wattio.kinds.measurement import record
 from wattio.kinds.measurement.record import Record, on_disk
 from wattio.kinds.measurement.schema import KIND
-from wattio.meters import public_name
+from wattio.meters import parquet, public_name
 from wattio.meters.meter import Facts
-from wattio.recording import Event, Samples, parquet
+from wattio.recording import Event, Samples
 from wattio.recording.journal import EVENTS, SOURCES, read_events, read_folder
 from wattio.results.folder import ResultFolder
 
@@ -58,6 +59,13 @@ class MeasurementFolder(ResultFolder):
         if not (self.path / "attached.json").exists():
             return {}
         return {label: Facts(**facts) for label, facts in self._json("attached.json").items()}
+
+    def facts(self, records: Iterable[Record]) -> dict[str, Facts]:
+        """What the meters of some iterations, and those that joined later, said, by label."""
+        found: dict[str, Facts] = {}
+        for one in records:
+            found |= one.meters
+        return found | self.attached()
 
     def new_session(self) -> tuple[str, Path]:
         """The name of the next session, and the empty folder that its recording goes to."""

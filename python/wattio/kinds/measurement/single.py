@@ -13,9 +13,10 @@ from wattio.errors import InputError
 from wattio.kinds.measurement import metrics
 from wattio.kinds.measurement.schema import MeterEntry
 from wattio.kinds.measurement.verdicts import Watched
+from wattio.meters import parquet
 from wattio.meters.meter import Facts
 from wattio.meters.name import public_name
-from wattio.recording import Event, Recorder, Samples, Source, parquet
+from wattio.recording import Event, Recorder, Samples, Source
 
 SAMPLES = "power.parquet"
 

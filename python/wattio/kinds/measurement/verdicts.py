@@ -17,8 +17,8 @@ from wattio.clock import Span
 from wattio.kinds.measurement.record import Record
 from wattio.kinds.measurement.schema import MeterEntry, Rules
 from wattio.meters.meter import Facts
+from wattio.meters.samples import COLUMNS
 from wattio.recording import Samples
-from wattio.recording.samples import COLUMNS
 from wattio.results.runs import Verdict
 from wattio.workloads.workload import Operation
 

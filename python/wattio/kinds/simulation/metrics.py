@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from wattio.analysis import efficiency, energy
-from wattio.analysis.histogram import WindowHistograms, percentile
+from wattio.analysis.histogram import Counts, Edges, WindowHistograms, percentile
 from wattio.results.recompute import BALANCE_LIMIT
 from wattio.results.runs import Metrics, Verdict
 from wattio.results.states import PERCENTILES, STATE_OF
@@ -44,6 +44,12 @@ COMPONENTS = ("cores", "drives", "rest")
 RELATIVE = ("iops", "iops_per_watt", "latency_us_mean", "latency_us_p99", "background_rate")
 """Metrics that are also given as a ratio to the native twin."""
 
+TAILS = {"latency_us_p999": 0.999, "latency_us_p9999": 0.9999}
+"""Percentiles that are taken of the whole run's histogram, here for the ratio to the twin."""
+
+LATER = ("latency_us_p9999", *(f"relative_{name}" for name in TAILS))
+"""Metrics that catalogs of earlier versions do not have; `wattio recompute` does not miss them."""
+
 LITTLE_LIMIT = 1e-3
 """Deviation from Little's law beyond what the ends of a run explain."""
 
@@ -63,6 +69,25 @@ def of_outcome(outcome: Outcome) -> Metrics:
     for mode, share in shares.items():
         name = f"state_share_{STATE_OF.get(mode, mode)}"
         found[name] = (found.get(name, (0.0, "1"))[0] + float(share), "1")
+    return found | _percentiles(*outcome.latency_histogram, {"latency_us_p9999": 0.9999})
+
+
+def _percentiles(edge: Edges, count: Counts, shares: Mapping[str, float]) -> Metrics:
+    """Percentiles of a histogram; none that fewer than one value lies above."""
+    found: Metrics = {}
+    for name, share in shares.items():
+        value = percentile(edge, count, share)
+        if value is not None and (share < 0.9999 or (1 - share) * float(np.sum(count)) >= 1):
+            found[name] = (value, "us")
+    return found
+
+
+def of_tails(own: Metrics, native: Metrics) -> Metrics:
+    """Ratios of the far percentiles of a run to its native twin's, from both runs' metrics."""
+    found: Metrics = {}
+    for name in TAILS:
+        if name in own and native.get(name, (0.0, ""))[0] > 0:
+            found[f"relative_{name}"] = (own[name][0] / native[name][0], "1")
     return found
 
 
@@ -107,12 +132,8 @@ def from_windows(outcome: Outcome) -> Metrics:
         busy = ios > 0
         mean_us = np.sum(ios[busy] * windows["latency_us_mean"][busy]) / total_ios
         found["latency_us_mean"] = (float(mean_us), "us")
-    edge, count = WindowHistograms(*outcome.window_histograms).merged()
-    for name, share in PERCENTILES.items():
-        value = percentile(edge, count, share)
-        if value is not None:
-            found[name] = (value, "us")
-    return found
+    merged = WindowHistograms(*outcome.window_histograms).merged()
+    return found | _percentiles(*merged, PERCENTILES | TAILS)
 
 
 def _littles_law(summary: Mapping[str, Any]) -> list[Verdict]:

@@ -61,7 +61,7 @@ def _of(rows: list[Row]) -> Overall:
         loads=len(rows),
         kept=sum(judged),
         judged=len(judged),
-        background_done=sum(_does_background(row) for row in rows),
+        background_done=sum(does_background(row) for row in rows),
         latency_worst=max(latencies, default=None),
         saving_median=_quantile(savings, 0.5),
         captured_median=_quantile(captured, 0.5),
@@ -71,10 +71,11 @@ def _of(rows: list[Row]) -> Overall:
 
 def sound(row: Row) -> bool:
     """Whether what a row saved may be called saved: its bound kept, its background work done."""
-    return row.bound_kept is not False and _does_background(row)
+    return row.bound_kept is not False and does_background(row)
 
 
-def _does_background(row: Row) -> bool:
+def does_background(row: Row) -> bool:
+    """Whether the background work was done: all that native does of it, or nearly so."""
     rate = row.mean("relative_background_rate")
     return rate is None or rate >= BACKGROUND_FLOOR
 

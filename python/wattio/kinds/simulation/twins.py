@@ -98,6 +98,8 @@ def _relations(
             outcome = twin if item is native else folder.read_outcome(item)
             relation = simulator.relate(outcome, twin, item.run.plf)
             found[item.identity] |= metrics.of_relation(relation)
+            tails = metrics.of_outcome(outcome), metrics.of_outcome(twin)
+            found[item.identity] |= metrics.of_tails(*tails)
     return found
 
 

@@ -10,7 +10,8 @@ from matplotlib.lines import Line2D
 from wattio.kinds.fleet import summary
 from wattio.kinds.fleet.schema import FleetStudy
 from wattio.kinds.fleet.summary import Policy
-from wattio.report import drawing
+from wattio.kinds.simulation.overall import BACKGROUND_FLOOR
+from wattio.report import drawing, ranking
 from wattio.report.drawing import WIDTH, Drawn, Table
 from wattio.simulator.policies import REFERENCE
 
@@ -18,12 +19,28 @@ _BINS = 30
 
 
 def of_fleet(found: list[Policy], study: FleetStudy, members: list[dict[str, Any]]) -> list[Drawn]:
-    """Every figure that there is data for."""
-    others = [policy for policy in found if policy.run.policy != REFERENCE]
-    if not others:
+    """Every figure of the policies but native that there is data for."""
+    if not found:
         return []
     with drawing.styled():
-        return [savings(others), saving_by_load(others, members), bound(others, study)]
+        return [savings(found), saving_by_load(found, members), bound(found, study)]
+
+
+def contest(found: list[Policy]) -> ranking.Contest:
+    """The fleet's power under each policy, native first; drawn over servers, each with its twin."""
+    order = sorted(found, key=lambda policy: policy.run.policy != REFERENCE)
+    conditions = []
+    for policy in order:
+        done = policy.get("relative_background_rate")
+        values = tuple(policy.columns["power_w_mean"].tolist())
+        sound = done is None or done >= BACKGROUND_FLOOR
+        conditions.append(ranking.Condition(policy.run.condition, values, sound))
+    return ranking.Contest("the fleet", "power", tuple(conditions), paired=True, of="servers")
+
+
+def winners(found: list[Policy]) -> Drawn | None:
+    """Every policy against native."""
+    return ranking.drawn([contest(found)])
 
 
 def savings(found: list[Policy]) -> Drawn:

@@ -6,16 +6,34 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from markupsafe import Markup
 
-from wattio.errors import ResultError
 from wattio.kinds.fleet import summary
 from wattio.kinds.fleet.folder import COLUMNS, FleetFolder
 from wattio.kinds.fleet.schema import FleetStudy
 from wattio.kinds.fleet.summary import Policy
-from wattio.report import rendering
+from wattio.kinds.simulation.overall import BACKGROUND_FLOOR
 from wattio.report.drawing import Table
 from wattio.report.fleet import figures
-from wattio.report.phrases import number, percent
+from wattio.report.page import (
+    Block,
+    Cell,
+    Cells,
+    Facts,
+    Folded,
+    Heading,
+    Items,
+    Page,
+    Section,
+    Text,
+    as_data,
+    code,
+    gallery,
+    grid,
+    lines,
+    write,
+)
+from wattio.report.phrases import bracketed, number, percent, setting, times
 from wattio.simulator.policies import REFERENCE
 
 _TOLD_MOST = 20
@@ -28,23 +46,34 @@ def make(path: Path, target: Path) -> Path:
     found = summary.policies(folder)
     study = folder.study()
     members = folder.inputs()["members"]
-    drawn = figures.of_fleet(found, study, members)
-    page = target / "index.html"
-    try:
-        target.mkdir(exist_ok=True)
-        rendering.write_table(target / "policies.csv", _metrics(found))
-        rendering.write_table(target / "servers.csv", _servers(found, study, members))
-        for figure in drawn:
-            rendering.write_figure(target, figure.name, figure)
-        environment = rendering.environment()
-        environment.filters["whole"] = whole
-        template = environment.get_template("fleet/page.html.j2")
-        view = _view(folder, found, study, members)
-        text = template.render(view | {"figures": rendering.embedded(drawn)})
-        page.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise ResultError(f"{target}: cannot be written: {error.strerror}") from error
-    return page
+    head = study.study
+    compared = [policy for policy in found if policy.run.policy != REFERENCE]
+    sections = [
+        Section("What won", [Text(_winner(found)), *gallery([figures.winners(found)])]),
+        _policies(found, study),
+        _servers_section(compared, study, members),
+        _over_section(compared, study, members),
+        *_placing_section(compared, study),
+        _made(folder, found, study),
+    ]
+    days = study.study.duration / 86400
+    note = (
+        "Every number here is calculated: each server is run as a fluid, by rates and queueing"
+        f" formulas, under the very law that would govern it, for {whole(days)}"
+        f" day{'s' * (days != 1)} from a {head.first_day.capitalize()} on. Intervals are bootstraps"
+        " over the servers (95 %): how much another fleet drawn in the same way would differ. They"
+        " hold nothing of what the descriptions of the servers or the loads may have wrong."
+    )
+    small = [head.description] if head.description else []
+    page = Page(
+        f"{head.name} · fleet",
+        f"fleet · {head.name} · {folder.name}",
+        f"What a fleet of {whole(study.servers)} servers would save",
+        [Text(headline(best(found), study), "headline", small), Text(note, "note")],
+        sections,
+        {"policies": _metrics(found), "servers": _servers(found, study, members)},
+    )
+    return write(target, page)
 
 
 def whole(value: float | None) -> str:
@@ -91,71 +120,73 @@ def headline(policy: Policy | None, study: FleetStudy) -> str:
     )
 
 
-def _view(
-    folder: FleetFolder, found: list[Policy], study: FleetStudy, members: list[dict[str, Any]]
-) -> dict[str, Any]:
-    """What the template shows."""
-    inputs = folder.inputs()
-    return {
-        "study": study.study,
-        "name": folder.name,
-        "machine": folder.machine(),
-        "headline": headline(best(found), study),
-        "servers": study.servers,
-        "days": study.study.duration / 86400,
-        "policies": [_policy_row(policy) for policy in found],
-        "over": [_over(policy, study, members) for policy in found if _compared(policy)],
-        "top": [_top(policy, study, members) for policy in found if _compared(policy)],
-        "placing": [
-            _placing(policy) for policy in found if policy.get("estimated_placing_servers")
-        ],
-        "placing_entry": study.placing,
-        "price": study.price,
-        "groups": study.group,
-        "scale": inputs["scale"],
-        "assumptions": {
-            server["name"]: server["assumptions"] for server in inputs["servers"].values()
-        },
-        "config": folder.study_text(),
-    }
-
-
-def _compared(policy: Policy) -> bool:
-    return policy.run.policy != REFERENCE
-
-
 def _unit(policy: Policy, name: str, unit: str) -> str:
     return f"{number(policy.get(name))}\N{NO-BREAK SPACE}{unit}"
 
 
-def _policy_row(policy: Policy) -> dict[str, Any]:
-    compared = _compared(policy)
-    low, high = policy.get("saving_share_low"), policy.get("saving_share_high")
-    skipped = (policy.get("windows_skipped") or 0.0) / max(policy.get("windows") or 1.0, 1.0)
-    return {
-        "label": policy.run.condition,
-        "settings": policy.run.settings,
-        "subject": compared,
-        "power": f"{(policy.get('power_w_fleet') or 0.0) / 1000:.2f}",
-        "power_interval": f"{(policy.get('power_w_fleet_low') or 0.0) / 1000:.2f} to"
-        f" {(policy.get('power_w_fleet_high') or 0.0) / 1000:.2f}",
-        "saving": percent(policy.get("saving_share"), 1) if compared else "",
-        "interval": f"{percent(low, 1)} to {percent(high, 1)}" if compared else "",
-        "kwh": number(policy.get("energy_kwh")),
-        "kwh_year": number(policy.get("energy_kwh_year")),
-        "eur_year": number(policy.get("cost_eur_year")),
-        "co2_year": number(policy.get("co2_t_year")),
-        "over": int(policy.get("servers_over_bound") or 0) if compared else None,
-        "latency": policy.get("relative_latency_us_mean_p50"),
-        "latency_worst": policy.get("relative_latency_us_mean_max"),
-        "background": policy.get("relative_background_rate"),
-        "skipped": percent(skipped, 0),
-    }
+def _winner(found: list[Policy]) -> str:
+    contest = figures.contest(found)
+    return contest.sentence() if len(found) > 1 else "No policy was compared with native."
 
 
-def _server(at: int, members: list[dict[str, Any]]) -> dict[str, Any]:
+def _policies(found: list[Policy], study: FleetStudy) -> Section:
+    columns: Cells = [
+        "policy",
+        ("power", "kW"),
+        ("saving", "95 % interval"),
+        ("energy", "kWh, kWh a year"),
+        ("EUR", "a year"),
+        ("t CO\N{SUBSCRIPT TWO}", "a year"),
+        ("over the bound", "servers"),
+        ("latency", "median, worst"),
+        ("background", "to native"),
+    ]
+    rows = [_policy(policy) for policy in found]
+    subjects = [at for at, policy in enumerate(found) if policy.run.policy != REFERENCE]
+    data = Markup("{} {}, {}").format(
+        study.price.factors.stated,
+        as_data("policies.csv"),
+        as_data("servers.csv", "and every server"),
+    )
+    shown = grid("Policies", columns, rows, subjects)
+    return Section("Under each policy", [shown, Text(data, "note")])
+
+
+def _policy(policy: Policy) -> Cells:
+    compared = policy.run.policy != REFERENCE
+    power = f"{(policy.get('power_w_fleet') or 0.0) / 1000:.2f}"
+    low, high = ((policy.get(f"power_w_fleet_{end}") or 0.0) / 1000 for end in ("low", "high"))
+    ends = (percent(policy.get(f"saving_share_{end}"), 1) for end in ("low", "high"))
+    over = int(policy.get("servers_over_bound") or 0)
+    saving = percent(policy.get("saving_share"), 1)
+    return [
+        policy.run.condition,
+        (power, f"{low:.2f} to {high:.2f}"),
+        (bracketed(saving, _sound(policy)), " to ".join(ends)) if compared else "",
+        (number(policy.get("energy_kwh")), number(policy.get("energy_kwh_year"))),
+        number(policy.get("cost_eur_year")),
+        number(policy.get("co2_t_year")),
+        Cell(str(over), look="broken" if over else "") if compared else "",
+        (
+            times(policy.get("relative_latency_us_mean_p50")),
+            times(policy.get("relative_latency_us_mean_max")),
+        ),
+        times(policy.get("relative_background_rate")),
+    ]
+
+
+_TEXT = "text"
+
+
+def _sound(policy: Policy) -> bool:
+    """Whether the background work was done; who breaks the bound is told server by server."""
+    rate = policy.get("relative_background_rate")
+    return rate is None or rate >= BACKGROUND_FLOOR
+
+
+def _server(at: int, members: list[dict[str, Any]]) -> list[Cell | str]:
     member = members[at]
-    return {"number": at, "group": member["group"], "load": _load(member["source"])}
+    return [str(at), member["group"], _load(member["source"])]
 
 
 def _load(source: dict[str, Any]) -> str:
@@ -166,37 +197,117 @@ def _load(source: dict[str, Any]) -> str:
     return f"trace {Path(source['path']).name}, from {percent(source['begin'], 0)} of it"
 
 
-def _over(policy: Policy, study: FleetStudy, members: list[dict[str, Any]]) -> dict[str, Any]:
-    over = summary.breakers(policy, study)
-    rows = [_server(at, members) | {"ratio": ratio} for at, ratio in over[:_TOLD_MOST]]
-    return {"label": policy.run.condition, "all": len(over), "rows": rows}
+_PLACE = ("server", Cell("group", look=_TEXT), Cell("load", look=_TEXT))
 
 
-def _top(policy: Policy, study: FleetStudy, members: list[dict[str, Any]]) -> dict[str, Any]:
-    rows = []
-    ratios = summary.relative(policy.columns, policy.native, study)
-    for at in summary.worthwhile(policy):
-        native_w = float(policy.native["power_w_mean"][at])
-        saved_w = float(policy.saved_w[at])
-        ratio = float(ratios[at])
-        rows.append(
-            _server(at, members)
-            | {"saved": number(saved_w), "native": number(native_w)}
-            | {"share": percent(saved_w / native_w, 1), "kept": not ratio > 1}
-            | {"ratio": None if np.isnan(ratio) else ratio}
-        )
-    return {"label": policy.run.condition, "rows": rows}
+def _servers_section(
+    found: list[Policy], study: FleetStudy, members: list[dict[str, Any]]
+) -> Section:
+    blocks: list[Block] = gallery(figures.of_fleet(found, study, members))
+    for policy in found:
+        ratios = summary.relative(policy.columns, policy.native, study)
+        rows = []
+        for at in summary.worthwhile(policy):
+            native_w, ratio = float(policy.native["power_w_mean"][at]), float(ratios[at])
+            saved_w = float(policy.saved_w[at])
+            cells = [number(native_w), number(saved_w), percent(saved_w / native_w, 1)]
+            over = Cell(_times(ratio), look="broken" if ratio > 1 else "")
+            rows.append([*_server(at, members), *cells, over])
+        columns: Cells = [
+            *_PLACE,
+            ("native", "W"),
+            ("saved", "W"),
+            "saved",
+            "latency over its limit",
+        ]
+        label = policy.run.condition
+        blocks.append(Heading(f"The most worthwhile servers for {label}"))
+        blocks.append(grid(f"Most worthwhile servers for {label}", columns, rows))
+    return Section("Server by server", blocks)
 
 
-def _placing(policy: Policy) -> dict[str, Any]:
-    return {
-        "label": policy.run.condition,
-        "servers": whole(policy.get("estimated_placing_servers")),
-        "needed": whole(policy.get("estimated_placing_servers_needed")),
-        "saving": _unit(policy, "estimated_placing_saving_w", "W"),
-        "share": percent(policy.get("estimated_placing_saving_share"), 1),
-        "moving": _unit(policy, "estimated_placing_moving_w", "W"),
-    }
+def _over_section(found: list[Policy], study: FleetStudy, members: list[dict[str, Any]]) -> Section:
+    text = f"The bound is “{study.study.bound}”, over the whole run, against the same server under"
+    blocks: list[Block] = [Text(f"{text} native.", "note")]
+    for policy in found:
+        label, over = policy.run.condition, summary.breakers(policy, study)
+        blocks.append(Heading(f"{label}: {whole(len(over))} of {whole(study.servers)} servers"))
+        rows = [
+            [*_server(at, members), Cell(_times(ratio), look="broken")]
+            for at, ratio in over[:_TOLD_MOST]
+        ]
+        if not rows:
+            blocks.append(Text("None."))
+            continue
+        columns: Cells = [*_PLACE, "latency over its limit"]
+        blocks.append(grid(f"Servers over the bound under {label}", columns, rows))
+        if len(over) > len(rows):
+            blocks.append(Text(f"The farthest {len(rows)}; all are in servers.csv.", "note"))
+    return Section("Who breaks the bound", blocks)
+
+
+def _times(ratio: float) -> str:
+    return times(None if np.isnan(ratio) else ratio)
+
+
+def _placing_section(found: list[Policy], study: FleetStudy) -> list[Section]:
+    entry = study.placing
+    rows: list[Cells] = [
+        [
+            policy.run.condition,
+            whole(policy.get("estimated_placing_servers")),
+            whole(policy.get("estimated_placing_servers_needed")),
+            _unit(policy, "estimated_placing_saving_w", "W"),
+            percent(policy.get("estimated_placing_saving_share"), 1),
+            _unit(policy, "estimated_placing_moving_w", "W"),
+        ]
+        for policy in found
+        if policy.get("estimated_placing_servers")
+    ]
+    if entry is None or not rows:
+        return []
+    columns: Cells = ["beside", "servers", "needed", "would save more", "of native's power"]
+    columns = [*columns, ("spent on moving", "on average")]
+    text = (
+        "Servers of one description are filled to at most"
+        f" {percent(entry.pressure_max, 0)} of their saturated rate when all are at their busiest"
+        f" hour at once; the others are off and draw {number(entry.off_power)} W. Each of these has"
+        f" {number(entry.data / 2**40)} TiB to move, every {whole(entry.stays / 86400)} days, at"
+        f" {number(entry.moving_power)} W. Power is taken for a line over the load, fitted to this"
+        " result. Memory, capacity, locality and what breaks together are not looked at: it is an"
+        " upper limit to reason from, not a plan."
+    )
+    blocks: list[Block] = [grid("Placing", columns, rows), Text(text, "note")]
+    return [Section("Load on fewer servers: an estimate", blocks)]
+
+
+def _made(folder: FleetFolder, found: list[Policy], study: FleetStudy) -> Section:
+    inputs, machine = folder.inputs(), folder.machine()
+    scale = f" --scale {inputs['scale']}" if inputs["scale"] else ""
+    command = code(f"wattio run {machine['study_file']}{scale}")
+    policies = []
+    for policy in found:
+        skipped = (policy.get("windows_skipped") or 0.0) / max(policy.get("windows") or 1.0, 1.0)
+        settings = ", ".join(f"{k} = {setting(v)}" for k, v in sorted(policy.run.settings.items()))
+        text = f"{policy.run.condition}: {settings}" if settings else policy.run.condition
+        again = f"({percent(skipped, 0)} of its windows repeat others and were not stepped)"
+        policies.append(f"{text} {again}")
+    processor = machine["processor"] or "unknown processor"
+    entries = [
+        ("Command", command + f", version {machine['wattio']}"),
+        ("Groups", lines([f"{g.name}: {whole(g.count)} of {g.server}" for g in study.group])),
+        ("Policies", lines(policies)),
+        ("Seed", str(study.study.seed)),
+        ("Machine", f"{processor}, {machine['cores']} cores, {machine['kernel']}"),
+        ("Begun", machine["started_utc"]),
+    ]
+    blocks: list[Block] = [Facts(entries)]
+    for server in inputs["servers"].values():
+        text = f"What the description of {server['name']} assumes:"
+        blocks += [Text(text), Items(server["assumptions"])] if server["assumptions"] else []
+    return Section(
+        "How this was made", [*blocks, Folded("The study as given", folder.study_text())]
+    )
 
 
 def _metrics(found: list[Policy]) -> Table:

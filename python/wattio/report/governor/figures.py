@@ -74,7 +74,7 @@ def latency(found: Governed) -> Drawn:
         axis.fill_between(x, low, high, step="post", alpha=0.18, linewidth=0, **band)
         handles.append(Patch(label="up to the slowest window of a step", alpha=0.18, **band))
     shown = (found.series["latency_us_mean"], most, found.series["bound_us"])
-    drawing.fit(axis, np.concatenate(shown))
+    drawing.fit(axis, np.concatenate(shown), "mean latency")
     broken = found.series["violations"] > 0
     if broken.any():
         label = "bound broken (estimate)" if found.shadow else "bound broken"
@@ -82,7 +82,6 @@ def latency(found: Governed) -> Drawn:
         top = axis.get_xaxis_transform()
         axis.plot(middle_s / time.unit_s, np.full(broken.sum(), 0.02), transform=top, **BROKEN)
         handles.append(Line2D([], [], label=label, **BROKEN))
-    axis.set_ylabel("mean latency (µs)")
     time.finish(drawn, axis, handles)
     text = f"{_points(found)} Means are weighted by requests."
     if broken.any():
@@ -93,7 +92,9 @@ def latency(found: Governed) -> Drawn:
         *("baseline_us", "bound_us", "windows_bounded", "violations"),
     )
     title = "Latency against its bound"
-    return Drawn("latency", title, text, alternative, drawing.svg(drawn), _table(found, columns))
+    panels = (time.panel("mean latency (µs)"),)
+    table = _table(found, columns)
+    return Drawn("latency", title, text, alternative, drawing.svg(drawn), table, panels)
 
 
 def power(found: Governed) -> Drawn:
@@ -114,7 +115,9 @@ def power(found: Governed) -> Drawn:
     alternative = "Chart of power in watts over time: estimated for the setting and full speed."
     columns = ("power_w_estimated", "power_w_full_speed_estimated", "power_w_measured")
     title = "Power"
-    return Drawn("power", title, text, alternative, drawing.svg(drawn), _table(found, columns))
+    panels = (time.panel("power (W)"),)
+    table = _table(found, columns)
+    return Drawn("power", title, text, alternative, drawing.svg(drawn), table, panels)
 
 
 def cores_and_frequency(found: Governed) -> Drawn:
@@ -199,6 +202,7 @@ class _Time:
 
     def __init__(self, found: Governed) -> None:
         self.series = found.series
+        self.lines: list[drawing.Line] = []
         self.start_s, self.end_s = found.series["start_s"], found.series["end_s"]
         self.first_s, self.last_s = float(self.start_s.min()), float(self.end_s.max())
         span_s = self.last_s - self.first_s
@@ -219,8 +223,14 @@ class _Time:
         values = self.series[column]
         if not np.isfinite(values).any():
             return None
-        axis.plot(*self.steps(values * scale), drawstyle="steps-post", **style)
+        x, y = self.steps(values * scale)
+        axis.plot(x, y, drawstyle="steps-post", **style)
+        self.lines.append((label, style, x, y))
         return Line2D([], [], label=label, **style)
+
+    def panel(self, label: str) -> drawing.Panel:
+        """What was drawn, to be looked into."""
+        return drawing.panel(f"time since the start ({self.unit})", label, self.lines, stepped=True)
 
     def finish(self, drawn: Figure, axis: Axes, handles: list[Any]) -> None:
         """Label the axis, and put the legend above."""

@@ -1,18 +1,36 @@
-"""The page of a governor's report, and the files beside it."""
+"""The page of a governor's report: what it saved, or would have, and how the bound fared."""
 
 from __future__ import annotations
 
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
-from wattio.errors import ResultError
-from wattio.report import rendering
+from wattio.analysis.price import Price
 from wattio.report.drawing import Table
 from wattio.report.governor import figures, phrases
 from wattio.report.governor.gather import Governed, gather
 from wattio.report.governor.phrases import count, duration
-from wattio.report.phrases import number, percent
+from wattio.report.page import (
+    Block,
+    Cell,
+    Cells,
+    Facts,
+    Folded,
+    Heading,
+    Items,
+    Page,
+    Section,
+    Text,
+    as_data,
+    code,
+    gallery,
+    grid,
+    lines,
+    write,
+)
+from wattio.report.phrases import number, percent, quantity, setting
+
+PRICE = Price()
 
 _STATES = ("unstable", "stable", "idle")
 
@@ -25,67 +43,74 @@ _COUNTS = (
     ("openings of the circuit breaker", "breaker_trips"),
 )
 
+_SHADOW = """Shadow mode: nothing was turned. Latency, load and utilisation were measured at the \
+speed that the host had anyway; settings, latency under them and what they save are estimates."""
+_ACTED = """The governor acted on this host. Latency was measured; what would have been drawn at \
+full speed is an estimate, as nobody was there to measure it."""
+
 
 def make(path: Path, target: Path) -> Path:
     """Write the report of a governor into a folder; return the page. Raises ResultError."""
     found = gather(path)
-    drawn = figures.of_result(found)
-    page = target / "index.html"
-    try:
-        target.mkdir(exist_ok=True)
-        rendering.write_table(target / "table.csv", _metrics(found))
-        for figure in drawn:
-            rendering.write_figure(target, figure.name, figure)
-        environment = rendering.environment()
-        environment.filters["count"] = count
-        template = environment.get_template("governor/page.html.j2")
-        text = template.render(_view(found) | {"figures": rendering.embedded(drawn)})
-        page.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise ResultError(f"{target}: cannot be written: {error.strerror}") from error
-    return page
+    machine = found.machine
+    what = f"What {machine.policy} {'would save' if found.shadow else 'saved'} on {machine.name}"
+    warnings = [
+        Text(f"The numbers below must not be used. {verdict.reason}.", "warning")
+        for verdict in found.recorded.verdicts
+        if verdict.verdict == "INVALID"
+    ]
+    told = phrases.details(found)
+    note = f"{_SHADOW if found.shadow else _ACTED} Whatever rests on a model is called an estimate."
+    over_time = gallery(figures.of_result(found))
+    sections = [_numbers(found), _verdicts(found), _made(found)]
+    if over_time:
+        sections.insert(1, Section("Over time", over_time))
+    page = Page(
+        f"{machine.name} · wattiod {machine.mode}",
+        f"wattiod {machine.mode} · {machine.name} · {found.folder.name}",
+        f"{what}, had it acted" if found.shadow else what,
+        [
+            *warnings,
+            Text(phrases.headline(found), "headline", [" ".join(told)] if told else []),
+            Text(note, "note"),
+        ],
+        sections,
+        {"table": _metrics(found)},
+    )
+    return write(target, page)
 
 
-def _view(found: Governed) -> dict[str, Any]:
-    """What the template shows."""
-    events = [(_instant(e.utc_ns), e.severity, e.message) for e in reversed(found.events)]
-    return {
-        "name": found.folder.name,
-        "machine": found.machine,
-        "shadow": found.shadow,
-        "summary": found.summary,
-        "headline": phrases.headline(found),
-        "details": phrases.details(found),
-        "verdicts": found.recorded.verdicts,
-        "invalid": [v.reason for v in found.recorded.verdicts if v.verdict == "INVALID"],
-        "numbers": _numbers(found),
-        "forced": found.forced,
-        "events": events,
-        "severities": found.severities,
-        "events_all": sum(found.severities.values()),
-        "ended": _instant(found.phase.end_utc_ns),
-        "settings": found.recorded.run.settings,
-        "config": found.folder.config_text(),
-    }
-
-
-def _numbers(found: Governed) -> list[tuple[str, str, str]]:
-    """What, how much, and how it is known."""
-    return [row for row in (*_of_power(found), *_of_latency(found), *_of_law(found)) if row[1]]
+def _numbers(found: Governed) -> Section:
+    columns: Cells = ["quantity", "value", Cell("how it is known", look="text")]
+    known = [*_of_power(found), *_of_latency(found), *_of_law(found)]
+    rows: list[Cells] = [row for row in known if row[1]]
+    note = as_data("table.csv", "As data, with every metric of the catalog")
+    blocks: list[Block] = [grid("Numbers", columns, rows)]
+    blocks += [Text(PRICE.stated, "note")] if phrases.saved_w(found) is not None else []
+    blocks.append(Text(note, "note"))
+    if found.forced:
+        reasons = [f"{why}: {count(n)} window{'s' * (n != 1)}" for why, n in found.forced]
+        blocks += [Heading("Why full speed was forced"), Items(reasons)]
+    return Section("In numbers", blocks)
 
 
 def _of_power(found: Governed) -> list[tuple[str, str, str]]:
     would = "that would be in force" if found.shadow else "in force"
-    share = found.get("saving_share_estimated")
+    share, saved_w = found.get("saving_share_estimated"), phrases.saved_w(found)
+    year = ""
+    if saved_w is not None:
+        saved = PRICE.year(saved_w)
+        year = f"{number(saved.kwh)} kWh, {number(saved.eur)} EUR, {number(1000 * saved.co2_t)} kg"
     return [
         ("time covered by windows", duration(found.get("span_s") or 0.0), "measured"),
-        (f"mean power of the setting {would}", _unit(found, "power_w_mean_estimated", "W"), _BY),
-        ("mean power at full speed", _unit(found, "power_w_mean_full_speed_estimated", "W"), _BY),
+        (f"mean power of the setting {would}", _of(found, "power_w_mean_estimated", "W"), _BY),
+        ("mean power at full speed", _of(found, "power_w_mean_full_speed_estimated", "W"), _BY),
         ("saving", "" if share is None else percent(share, 1), _BY),
-        (f"energy of the setting {would}", _unit(found, "energy_j_estimated", "J"), _BY),
-        ("energy at full speed", _unit(found, "energy_j_full_speed_estimated", "J"), _BY),
-        ("mean power by the meter", _unit(found, "power_w_mean_measured", "W"), "measured"),
-        ("energy by the meter", _unit(found, "energy_j_measured", "J"), "measured"),
+        ("saving in a year, and its CO\N{SUBSCRIPT TWO}", year, _BY),
+        (f"energy of the setting {would}", _of(found, "energy_j_estimated", "J"), _BY),
+        ("energy at full speed", _of(found, "energy_j_full_speed_estimated", "J"), _BY),
+        ("mean power by the meter", _of(found, "power_w_mean_measured", "W"), "measured"),
+        ("energy by the meter", _of(found, "energy_j_measured", "J"), "measured"),
     ]
 
 
@@ -98,9 +123,9 @@ def _of_latency(found: Governed) -> list[tuple[str, str, str]]:
     bucket = "measured; upper edge of its bucket"
     return [
         ("requests", count(found.get("requests")), "counted"),
-        ("mean latency", _unit(found, "latency_us_mean", "µs"), "measured"),
-        ("99th percentile", _unit(found, "latency_us_p99", "µs"), bucket),
-        ("99.9th percentile", _unit(found, "latency_us_p999", "µs"), bucket),
+        ("mean latency", _of(found, "latency_us_mean", "us"), "measured"),
+        ("99th percentile", _of(found, "latency_us_p99", "us"), bucket),
+        ("99.9th percentile", _of(found, "latency_us_p999", "us"), bucket),
         ("latency above full speed, while saving", longer, against),
         ("windows above the bound, while saving", broken, kind),
     ]
@@ -125,9 +150,68 @@ def _of_law(found: Governed) -> list[tuple[str, str, str]]:
 _BY = "estimate, power model"
 
 
-def _unit(found: Governed, name: str, unit: str) -> str:
+def _of(found: Governed, name: str, unit: str) -> str:
     value = found.get(name)
-    return "" if value is None else f"{number(value)}\N{NO-BREAK SPACE}{unit}"
+    return "" if value is None else quantity(value, unit)
+
+
+def _verdicts(found: Governed) -> Section:
+    text, nothing = Cell("reason", look="text"), "nothing was found that speaks against it"
+    rows: list[Cells] = [
+        [Cell(verdict.verdict, look=verdict.verdict), verdict.reason or nothing]
+        for verdict in found.recorded.verdicts
+    ]
+    blocks: list[Block] = [
+        grid("Verdicts", ["verdict", text], rows),
+        Text("WARN: can be used, with care. INVALID: kept and shown, not to be used.", "note"),
+    ]
+    return Section("Verdicts and events", [*blocks, *_events(found)])
+
+
+def _events(found: Governed) -> list[Block]:
+    if not found.events:
+        return [Text("No events.", "note")]
+    columns: Cells = ["time (UTC)", Cell("severity", look="text"), Cell("event", look="text")]
+    rows: list[Cells] = [
+        [_instant(event.utc_ns), Cell(event.severity, look=event.severity), event.message]
+        for event in reversed(found.events)
+    ]
+    every = sum(found.severities.values())
+    text = "The newest first"
+    if every > len(rows):
+        text = f"The newest {len(rows)} of {count(every)} events, the newest first"
+    told = ", ".join(f"{count(n)} {severity}" for severity, n in sorted(found.severities.items()))
+    text += f"; {told}. All of them are in raw/events.jsonl."
+    return [Heading("Events"), grid("Events", columns, rows), Text(text, "note")]
+
+
+def _made(found: Governed) -> Section:
+    machine, summary, run = found.machine, found.summary, found.recorded.run
+    settings = ", ".join(f"{key} = {setting(v)}" for key, v in sorted(run.settings.items()))
+    file = f" {machine.config_file}" if machine.config_file else ""
+    groups = []
+    for group in machine.groups:
+        total = "" if group.cores_total is None else f" ({group.cores_total})"
+        groups.append(f"{group.name}: cores {group.cores}{total}, {group.cores_min} always active")
+    entries = [
+        ("Command", code(f"wattiod {machine.mode}{file}") + f", version {machine.wattiod}"),
+        ("Policy", f"{machine.policy}: {settings}" if settings else machine.policy),
+        ("Groups of cores", lines(groups)),
+    ]
+    if summary:
+        entries += [
+            ("Latency source", summary.latency.source or "not known"),
+            ("Power meter", summary.power.meter or "none"),
+            ("Power model", summary.power.model or "none"),
+        ]
+    host = (machine.hostname or "unknown", machine.processor or "unknown processor")
+    entries += [
+        ("Host", ", ".join([*host, machine.kernel or "unknown kernel"])),
+        ("Begun", machine.started_utc),
+        ("Last window", f"{_instant(found.phase.end_utc_ns)} UTC"),
+    ]
+    config = Folded("The configuration as given", found.folder.config_text())
+    return Section("How this was made", [Facts(entries), config])
 
 
 def _metrics(found: Governed) -> Table:

@@ -14,6 +14,10 @@ def duration(span_s: float) -> str:
     """A stretch of time in its two largest units."""
     if span_s < 90:
         return f"{number(span_s) if span_s < 10 else round(span_s)}{_SPACE}s"
+    if span_s < 3600:
+        minutes, seconds = divmod(round(span_s), 60)
+        rest = f"{_SPACE}{seconds}{_SPACE}s" if seconds else ""
+        return f"{minutes}{_SPACE}min{rest}"
     minutes = round(span_s / 60)
     units = (("d", minutes // 1440), ("h", minutes // 60 % 24), ("min", minutes % 60))
     first = next(at for at, (_, amount) in enumerate(units) if amount)

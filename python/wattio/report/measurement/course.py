@@ -68,9 +68,11 @@ def _session(session: str, whole: Stretch, looked: Looked, found: Measured) -> D
     unit_s, unit = drawing.time_unit(whole[1] - whole[0])
     at = _Time(whole[0], unit_s)
     table: Table = [["meter", "time_s", "power_w_min", "power_w_mean", "power_w_max"]]
-    handles = _curves(axis, 0, looked, at, found, table)
+    lines: list[drawing.Line] = []
+    handles = _curves(axis, 0, looked, at, found, table, lines)
     handles += _iterations(axis, session, at, found)
     handles += _gaps(axis, looked, whole, at)
+    drawing.mark_cut(axis)
     axis.set_xlim(0, (whole[1] - whole[0]) / unit_s)
     axis.set_xlabel(f"time since the session's first iteration ({unit})")
     axis.set_ylabel(labelled("power (W)", found))
@@ -79,13 +81,15 @@ def _session(session: str, whole: Stretch, looked: Looked, found: Measured) -> D
     alternative = "Chart of power in watts over a whole session, iterations shaded."
     title = called(f"Power over session {session}", found)
     name = f"session-{session}"
-    return Drawn(name, title, text, alternative, drawing.svg(drawn), table)
+    panels = _panels([axis.get_xlabel()], [lines])
+    return Drawn(name, title, text, alternative, drawing.svg(drawn), table, panels)
 
 
 def _closely(
     name: str, title: str, items: Sequence[Recorded], text: str, seen: Seen, found: Measured
 ) -> Drawn:
     table: Table = [["run", "meter", "time_s", "power_w_min", "power_w_mean", "power_w_max"]]
+    lines: list[list[drawing.Line]] = []
     with drawing.styled():
         drawn = Figure(figsize=(WIDTH, 0.5 + 2.4 * len(items)), layout="constrained")
         axes = drawn.subplots(len(items), 1, squeeze=False)[:, 0]
@@ -93,25 +97,42 @@ def _closely(
         for axis, item in zip(axes, items, strict=True):
             place, looked = seen.iterations[item.identity]
             own: Table = []
-            for handle in _iteration(axis, item, place, looked, found, own):
+            lines.append([])
+            for handle in _iteration(axis, item, place, looked, found, own, lines[-1]):
                 handles.setdefault(str(handle.get_label()), handle)
             table += [[item.run.name, *row] for row in own]
         drawing.legend(drawn, list(handles.values()))
         image = drawing.svg(drawn)
+        labels = [axis.get_xlabel() for axis in axes]
     place, looked = seen.iterations[items[0].identity]
     text = f"{text} Phases are shaded. {_points(looked, place)}".strip()
     alternative = "Charts of power in watts over single iterations, phases shaded."
-    return Drawn(name, called(title, found), text, alternative, image, table)
+    panels = _panels(labels, lines)
+    return Drawn(name, called(title, found), text, alternative, image, table, panels)
+
+
+def _panels(
+    labels: Sequence[str], lines: Sequence[Sequence[drawing.Line]]
+) -> tuple[drawing.Panel, ...]:
+    """What was drawn, to be looked into: one for each panel that has a curve."""
+    pairs = zip(labels, lines, strict=True)
+    return tuple(drawing.panel(label, "power (W)", own) for label, own in pairs if own)
 
 
 def _iteration(
-    axis: Axes, item: Recorded, place: int, looked: Looked, found: Measured, table: Table
+    axis: Axes,
+    item: Recorded,
+    place: int,
+    looked: Looked,
+    found: Measured,
+    table: Table,
+    lines: list[drawing.Line],
 ) -> list[Any]:
     record = found.records[item.identity]
     start_s, end_s = record.start.monotonic_ns / 1e9, record.end.monotonic_ns / 1e9
     unit_s, unit = drawing.time_unit(end_s - start_s)
     at = _Time(start_s, unit_s)
-    handles = _curves(axis, place, looked, at, found, table)
+    handles = _curves(axis, place, looked, at, found, table, lines)
     low, high = axis.get_ylim()
     axis.set_ylim(low, high + 0.22 * (high - low))
     for number, phase in enumerate(record.phases):
@@ -135,6 +156,7 @@ def _iteration(
     again = f", attempt {item.attempt + 1}" if item.attempt else ""
     text = f"{item.run.name}, repetition {item.repetition + 1}{again}"
     axis.set_title(text, fontsize=9.5, loc="left", fontweight="bold")
+    drawing.mark_cut(axis)
     axis.set_xlim(0, (end_s - start_s) / unit_s)
     axis.set_xlabel(f"time since the iteration began ({unit})")
     axis.set_ylabel(labelled("power (W)", found))
@@ -156,7 +178,13 @@ class _Time:
 
 
 def _curves(
-    axis: Axes, place: int, looked: Looked, at: _Time, found: Measured, table: Table
+    axis: Axes,
+    place: int,
+    looked: Looked,
+    at: _Time,
+    found: Measured,
+    table: Table,
+    lines: list[drawing.Line],
 ) -> list[Any]:
     """The power of each meter, and the sum where several are totals."""
     handles: list[Any] = []
@@ -182,6 +210,7 @@ def _curves(
             style |= {"marker": stroke.marker, "markersize": 3}
         time_s, low, mean, high = _broken(curve, looked.gaps.get(label, []))
         axis.plot(at(time_s), mean, **style)
+        lines.append((text, style, at(time_s), mean))
         if curve.binned:
             axis.fill_between(at(time_s), low, high, color=stroke.colour, alpha=0.2, linewidth=0)
         shown = f"{text} (ESTIMATE)" if estimate else text

@@ -38,7 +38,8 @@ def of_workload(part: WorkloadPart, found: Measured) -> list[Drawn]:
 
 
 def _figures(part: WorkloadPart, found: Measured) -> Iterator[Drawn]:
-    rated = [phase for phase in part.phases if phase.rate is not None and phase.used()]
+    # One bar is no figure: its number stands in the table, and beside others in what won.
+    rated = [p for p in part.phases if p.rate is not None and p.used() and len(p.rows) > 1]
     if rated:
         yield _rates(part, rated)
     efficient = [phase for phase in rated if any(row.get(phase.efficiency) for row in phase.used())]

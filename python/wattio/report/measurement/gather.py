@@ -13,7 +13,6 @@ from wattio.kinds.measurement.plan import IDLE
 from wattio.kinds.measurement.record import Record
 from wattio.kinds.measurement.schema import MeasurementStudy, MeterEntry
 from wattio.kinds.measurement.summary import normalised_edp
-from wattio.meters.meter import Facts
 from wattio.results.runs import Recorded, Run
 from wattio.results.summary import Row, last_attempts, rows
 
@@ -125,17 +124,9 @@ class Measured:
         """Whether every iteration of the plan is done."""
         return {item.identity for item in self.iterations} >= set(self.machine["plan"])
 
-    @property
-    def facts(self) -> dict[str, Facts]:
-        """What the meters said of themselves, by label."""
-        found: dict[str, Facts] = {}
-        for record in self.records.values():
-            found |= record.meters
-        return found | self.folder.attached()
-
     def is_estimate(self, meter: MeterEntry) -> bool:
         """Whether a meter measures nothing."""
-        facts = self.facts.get(meter.shown)
+        facts = self.folder.facts(self.records.values()).get(meter.shown)
         return facts.estimate if facts else meter.name.startswith("estimate:")
 
     @property

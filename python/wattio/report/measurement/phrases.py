@@ -11,6 +11,9 @@ from wattio.report.measurement.gather import CLIENTS, Measured, PhasePart, Workl
 from wattio.report.phrases import number
 from wattio.results.summary import Estimate, Row
 
+WORKLOADS_TOLD = 6
+"""Most workloads with a headline of their own."""
+
 PHASES_TOLD = 4
 """Most phases of a workload that the headline speaks of."""
 
@@ -35,7 +38,10 @@ def headline(part: WorkloadPart, found: Measured) -> str:
     """Which setting does the most for a joule, phase by phase."""
     texts = [text for phase in part.phases if (text := _best(phase, found))]
     if not texts:
-        return f"{part.name}: no efficiency is known, because no iteration may be used for it."
+        why = "no iteration may be used for it"
+        if any(phase.used() for phase in part.phases):
+            why = "its phases are too short for the meter: none holds a sample of power"
+        return f"{part.name}: no efficiency is known, because {why}."
     left = len(texts) - PHASES_TOLD
     more = f" {left} more phases are below." if left > 0 else ""
     return f"{part.name}: {'; '.join(texts[:PHASES_TOLD])}.{more}"
@@ -59,10 +65,25 @@ def details(part: WorkloadPart, found: Measured) -> list[str]:
     return texts
 
 
+def has_samples(row: Row, found: Measured) -> bool:
+    """Whether the energy of a phase was seen: some sample lies within it, or it was counted.
+
+    What is interpolated between samples outside of a phase says nothing about it.
+    """
+    samples = row.get("power_samples")
+    facts = found.folder.facts(found.records.values())
+    counted = [facts[m.shown].counts_energy for m in found.totals if m.shown in facts]
+    return (samples is not None and samples.mean > 0) or (bool(counted) and all(counted))
+
+
 def _best(phase: PhasePart, found: Measured) -> str:
     name = phase.efficiency
     ranked = sorted(
-        ((row, value) for row in phase.used() if (value := row.get(name)) is not None),
+        (
+            (row, value)
+            for row in phase.used()
+            if (value := row.get(name)) is not None and has_samples(row, found)
+        ),
         key=lambda pair: -pair[1].mean,
     )
     if not ranked:
@@ -87,7 +108,11 @@ def _against(phase: PhasePart, value: Estimate, second: Row, other: Estimate) ->
 
 def _least_energy(phase: PhasePart, found: Measured) -> str:
     """Energy for the same work: the least and the most of each comparison."""
-    pairs = [_ends(comparison.rows) for comparison in phase.comparisons]
+    pairs = [
+        _ends(comparison.rows)
+        for comparison in phase.comparisons
+        if all(has_samples(row, found) for row in comparison.rows)
+    ]
     if not pairs:
         return ""
     begin = f"The same work in {phase.name} takes the least energy on"

@@ -126,6 +126,7 @@ def boxes(part: WorkloadPart, seen: Seen, found: Measured) -> Drawn | None:
             _boxes(axis, phase, seen, table)
             titled(axis, part, phase.name)
             axis.set_ylabel(labelled("power (W)", found))
+            drawing.mark_cut(axis)
         _legend(drawn, phases[0])
         image = drawing.svg(drawn)
     text = "All samples of the totals in usable iterations of a phase: the box holds the middle"

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 from wattio.kinds.measurement.plan import AFTER, BEFORE
 from wattio.report.drawing import Table
 from wattio.report.measurement.figures import product
 from wattio.report.measurement.gather import Measured, PhasePart
 from wattio.report.measurement.phrases import UNITS, deviation, estimate
-from wattio.report.phrases import DASH, number, percent
+from wattio.report.page import Block, Grid, Heading, Text, as_data, grid
+from wattio.report.phrases import DASH, latency, number, percent
 from wattio.results.summary import Estimate, Row
 
-Cell = tuple[str, str]
+Pair = tuple[str, str]
 """What stands in a cell, and in small letters below."""
+
+TAILS = ("mean", "p99", "p999", "p9999")
+"""Latencies that a table shows where some row has them."""
+
+_SPOKEN = {"p999": "p99.9", "p9999": "p99.99"}
 
 ROWS_SHOWN = 80
 """Most rows of a table on the page; all of them are in the CSV file."""
@@ -25,36 +30,32 @@ _RATES = {"throughput_mib_s": ("throughput", "MiB/s"), "iops": ("operations", "1
 _RAISED = str.maketrans("2345678", "²³⁴⁵⁶⁷⁸")
 
 
-@dataclass(frozen=True)
-class Shown:
-    """A table as the template takes it. `left` is how many rows are in the CSV file only."""
-
-    name: str
-    columns: list[Cell]
-    rows: list[list[Cell]]
-    left: int = 0
-
-
-def of_phase(phase: PhasePart, found: Measured) -> list[Shown]:
+def of_phase(phase: PhasePart, found: Measured) -> list[Block]:
     """How fast, and for how much energy; nothing where no iteration may be used."""
     if not phase.used():
-        return []
-    return [_fast(phase, found), _energy(phase, found)]
+        return [Text("No iteration of this phase may be used.")]
+    blocks: list[Block] = []
+    for shown in (_fast(phase, found), _energy(phase, found)):
+        blocks += [Heading(shown.name, 4), shown]
+    left = len(phase.rows) - ROWS_SHOWN
+    if left > 0:
+        blocks.append(Text(as_data("table.csv", f"{left} more rows are in"), "note"))
+    return blocks
 
 
-def _fast(phase: PhasePart, found: Measured) -> Shown:
+def _fast(phase: PhasePart, found: Measured) -> Grid:
     net = bool(found.study.subtract)
     rate = phase.rate
     kind = estimate(found).strip(" ()")
-    columns: list[Cell] = [("run", ""), ("used", "iterations"), ("time", "s")]
+    columns: list[Pair] = [("run", ""), ("used", "iterations"), ("time", "s")]
     if rate is not None:
         columns.append(_RATES[rate])
     peaked = any("peak_share" in name for row in phase.rows for name in row.metrics)
     if peaked:
         columns.append(("of peak", ""))
-    latency = any("latency_us" in name for row in phase.rows for name in row.metrics)
-    if latency:
-        columns += [("latency", "µs, mean"), ("latency", "µs, p99")]
+    ends = {name.rpartition("latency_us_")[2] for row in phase.rows for name in row.metrics}
+    tails = [tail for tail in TAILS if tail in ends]
+    columns += [("latency", _SPOKEN.get(tail, tail)) for tail in tails]
     columns.append(("power", _joined("W", kind)))
     columns.append(("efficiency", _joined(UNITS[phase.efficiency], kind)))
     if net:
@@ -62,7 +63,7 @@ def _fast(phase: PhasePart, found: Measured) -> Shown:
     rows = []
     for row in phase.rows[:ROWS_SHOWN]:
         cells = [(phase.names.of(row.run), ""), _used(row), _cell(row.get("seconds"))]
-        cells += _rated(row, "", rate, peaked, latency)
+        cells += _rated(row, "", rate, peaked, tails)
         cells.append(_cell(row.get("power_w_mean")))
         cells.append(_cell(row.get(phase.efficiency)))
         if net:
@@ -70,14 +71,14 @@ def _fast(phase: PhasePart, found: Measured) -> Shown:
         rows.append(cells)
         for part in _operations(row):
             own = [(f"{DASH} {part}", ""), ("", ""), ("", "")]
-            own += _rated(row, f"{part}.", rate, peaked, latency)
+            own += _rated(row, f"{part}.", rate, peaked, tails)
             rows.append(own + [("", "")] * (len(columns) - len(own)))
-    return Shown("Speed and efficiency", columns, rows, max(0, len(phase.rows) - ROWS_SHOWN))
+    return grid("Speed and efficiency", columns, rows)
 
 
-def _energy(phase: PhasePart, found: Measured) -> Shown:
+def _energy(phase: PhasePart, found: Measured) -> Grid:
     net, kind = bool(found.study.subtract), estimate(found).strip(" ()")
-    columns: list[Cell] = [("run", ""), ("total, gross" if net else "total", _joined("J", kind))]
+    columns: list[Pair] = [("run", ""), ("total, gross" if net else "total", _joined("J", kind))]
     if net:
         columns.append(("total, net", _joined("J", kind)))
     weights = found.study.study.edp_weights if phase.comparisons else []
@@ -99,22 +100,27 @@ def _energy(phase: PhasePart, found: Measured) -> Shown:
                 cells.append((DASH if value is None else f"{value[0]:.2f}", ""))
         cells += [_beside(row, meter.shown, total) for meter in found.study.meter]
         rows.append(cells)
-    return Shown("Energy", columns, rows, max(0, len(phase.rows) - ROWS_SHOWN))
+    return grid("Energy", columns, rows)
 
 
 def _edp(weight: int) -> str:
     return "E·t" if weight == 1 else "E·t" + str(weight).translate(_RAISED)
 
 
-def _rated(row: Row, prefix: str, rate: str | None, peaked: bool, latency: bool) -> list[Cell]:
-    cells: list[Cell] = []
+def _rated(
+    row: Row, prefix: str, rate: str | None, peaked: bool, tails: Sequence[str]
+) -> list[Pair]:
+    cells: list[Pair] = []
     if rate is not None:
         cells.append(_cell(row.get(prefix + rate)))
     if peaked:
         share = row.get(f"{prefix}peak_share")
         cells.append((percent(share.mean, 1) if share else DASH, ""))
-    if latency:
-        cells += [_cell(row.get(f"{prefix}latency_us_{name}")) for name in ("mean", "p99")]
+    for tail in tails:
+        value = row.get(f"{prefix}latency_us_{tail}")
+        spread = "" if value is None or value.deviation is None else latency(value.deviation)
+        shown = latency(value.mean if value else None)
+        cells.append((shown, f"± {spread}" if spread else ""))
     return cells
 
 
@@ -125,18 +131,18 @@ def _operations(row: Row) -> list[str]:
     return list(dict.fromkeys(first for first, _, rest in names if rest in ends))
 
 
-def _used(row: Row) -> Cell:
+def _used(row: Row) -> Pair:
     return f"{row.used}" if row.used else "none", f"of {row.used + row.invalid}"
 
 
-def _cell(value: Estimate | None) -> Cell:
+def _cell(value: Estimate | None) -> Pair:
     if value is None:
         return DASH, ""
     spread = "" if value.deviation is None else f"± {deviation(value.mean, value.deviation)}"
     return number(value.mean), spread
 
 
-def _beside(row: Row, label: str, total: Estimate | None) -> Cell:
+def _beside(row: Row, label: str, total: Estimate | None) -> Pair:
     """A meter's own energy, and what share of the total that is."""
     value = row.get(f"{label}.energy_j") or row.metrics.get(f"{label}.estimated_energy_j")
     if value is None:
@@ -150,10 +156,10 @@ def _joined(*texts: str) -> str:
     return "\n".join(text for text in texts if text)
 
 
-def idle(found: Measured) -> Shown:
+def idle(found: Measured) -> Grid:
     """Ready-idle power before and after, and capacity for each watt of it."""
     kind = estimate(found).strip(" ()")
-    columns: list[Cell] = [
+    columns: list[Pair] = [
         ("system", ""),
         ("before", _joined("W", kind)),
         ("after", _joined("W", kind)),
@@ -178,16 +184,16 @@ def idle(found: Measured) -> Shown:
         change = DASH
         if before and after and before.mean > 0:
             change = f"{100 * (after.mean / before.mean - 1):+.1f}\N{NO-BREAK SPACE}%"
-        cells: list[Cell] = [(system, ""), *_watts(own), (change, "")]
+        cells: list[Pair] = [(system, ""), *_watts(own), (change, "")]
         names = ["raw_capacity_tb", "capacity_tb_per_watt"]
         names += ["capacity_tb_per_watt_net"] if net else []
         cells += [(number(_mean(own.values(), name)), "") for name in names]
         rows.append(cells)
-    return Shown("Ready-idle", columns, rows)
+    return grid("Ready-idle", columns, rows)
 
 
-def _watts(own: dict[str, Row]) -> list[Cell]:
-    cells: list[Cell] = []
+def _watts(own: dict[str, Row]) -> list[Pair]:
+    cells: list[Pair] = []
     for when in (BEFORE, AFTER):
         row = own.get(when)
         value = row.get("power_w_mean") if row else None

@@ -12,11 +12,41 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
 from wattio.analysis.histogram import exceedance
-from wattio.report import drawing
+from wattio.kinds.simulation.overall import sound
+from wattio.report import drawing, ranking
 from wattio.report.drawing import WIDTH, Drawn, Table
 from wattio.report.phrases import number, percent
-from wattio.report.simulation.gather import Curve, LoadPart
+from wattio.report.simulation.gather import Curve, LoadPart, Result
 from wattio.results.summary import Row
+from wattio.simulator.policies import BOUND_BY
+
+
+def winners(result: Result) -> Drawn | None:
+    """Every policy's power over native's, load by load."""
+    return ranking.drawn(contests(result))
+
+
+def contests(result: Result) -> list[ranking.Contest]:
+    """What is compared on each load: mean power for the same work, native first."""
+    found = []
+    for part in result.loads:
+        if part.native is None or len(part.curves) < 2:
+            continue
+        # Seeds that all have, so that values of a place belong together.
+        common = set.intersection(*(set(curve.powers_w) for curve in part.curves))
+        conditions = [
+            ranking.Condition(
+                curve.label,
+                tuple(curve.powers_w[key] for key in sorted(common)),
+                sound(curve.row),
+                curve.row.run.policy != BOUND_BY,
+            )
+            for curve in sorted(part.curves, key=lambda curve: curve is not part.native)
+        ]
+        found.append(
+            ranking.Contest(part.name, "power", tuple(conditions), paired=True, of="seeds")
+        )
+    return [one for one in found if one.conditions[0].values]
 
 
 def of_load(part: LoadPart) -> list[Drawn]:
@@ -35,11 +65,11 @@ def power_and_latency(part: LoadPart) -> Drawn:
     _over_time(axes[0], part, lambda c: c.series["power_w"])
     axes[0].set_ylabel("power, simulated (W)")
     _over_time(axes[1], part, lambda c: c.series["latency_us_mean"])
-    axes[1].set_ylabel("mean latency (µs)")
     extra = _bound_line(axes[1], part)
     shaded = _shade_states(axes, part)
     latencies = [curve.series["latency_us_mean"] for curve in part.curves]
-    drawing.fit(axes[1], np.concatenate(latencies))
+    drawing.fit(axes[1], np.concatenate(latencies), "mean latency")
+    top_us = axes[1].get_ylim()[1]
     _finish_time(drawn, axes, part, [*extra, *shaded])
     subject = part.subject
     states = f" Shading shows the state of {subject.label}." if subject and shaded else ""
@@ -48,7 +78,11 @@ def power_and_latency(part: LoadPart) -> Drawn:
     alternative = f"Two charts over time on {part.name}: power in watts and mean latency."
     table = _series_table(part, ("power_w", "latency_us_mean", "iops"))
     title = "Power and latency over time"
-    return Drawn("power-latency", title, text, alternative, drawing.svg(drawn), table)
+    panels = (
+        _panel(part, "power, simulated (W)", lambda c: c.series["power_w"]),
+        _panel(part, "mean latency (µs)", lambda c: c.series["latency_us_mean"], top_us),
+    )
+    return Drawn("power-latency", title, text, alternative, drawing.svg(drawn), table, panels)
 
 
 def cores_and_frequency(part: LoadPart) -> Drawn:
@@ -66,7 +100,11 @@ def cores_and_frequency(part: LoadPart) -> Drawn:
     alternative = f"Two charts over time on {part.name}: active cores and their frequency."
     table = _series_table(part, ("cores_active_mean", "frequency_hz_mean"))
     title = "Active cores and frequency over time"
-    return Drawn("cores-frequency", title, text, alternative, drawing.svg(drawn), table)
+    panels = (
+        _panel(part, "active cores", lambda c: c.series["cores_active_mean"]),
+        _panel(part, "core frequency (GHz)", lambda c: c.series["frequency_hz_mean"] / 1e9),
+    )
+    return Drawn("cores-frequency", title, text, alternative, drawing.svg(drawn), table, panels)
 
 
 def latency_distribution(part: LoadPart) -> Drawn:
@@ -74,6 +112,7 @@ def latency_distribution(part: LoadPart) -> Drawn:
     drawn, (axis,) = drawing.figure(WIDTH, 3.8)
     table: Table = [["policy", "latency_us", "share_above"]]
     lowest = 1e-2
+    lines: list[drawing.Line] = []
     for curve, stroke in _styled(part):
         edge, above = exceedance(curve.edge, curve.count)
         keep = above > 0
@@ -81,13 +120,18 @@ def latency_distribution(part: LoadPart) -> Drawn:
         table += [[curve.label, *pair] for pair in zip(edge.tolist(), above.tolist(), strict=True)]
         if len(edge):
             lowest = min(lowest, float(above[-1]))
+            edge, above = drawing.thinned(edge, above)
             axis.plot(edge, above, drawstyle="steps-post", **_line(stroke, len(edge)))
+            lines.append((curve.label, stroke, edge, above))
     drawing.exceedance_axis(axis, lowest)
     _legend(drawn, part, [])
     text = "Further left is faster; where a curve crosses a dotted line is that percentile."
     alternative = f"Distribution of latency on {part.name}: share of I/Os above each latency."
     title = "Latency distribution"
-    return Drawn("latency-distribution", title, text, alternative, drawing.svg(drawn), table)
+    told = "share of I/Os that are slower"
+    panels = (drawing.panel("latency (µs)", told, lines, log=True),) if lines else ()
+    name = "latency-distribution"
+    return Drawn(name, title, text, alternative, drawing.svg(drawn), table, panels)
 
 
 def power_by_component(part: LoadPart) -> Drawn:
@@ -153,7 +197,7 @@ def sweep(part: LoadPart) -> Drawn:
     drawn, axes = drawing.figure(WIDTH, 4.6, panels=2)
     stroke = drawing.strokes([run.policy])[0]
     style: dict[str, Any] = {"color": stroke.colour, "marker": stroke.marker, "linewidth": 1.6}
-    savings = [100 * (row.mean(names[0]) or 0.0) for _, row in points]
+    savings = [100 * row.metrics[names[0]].mean for _, row in points]
     axes[0].plot(x, savings, **style)
     axes[0].set_ylabel("power saved (%)")
     axes[0].set_ylim(min(0.0, 1.2 * min(savings)), 1.2 * max(*savings, 1.0))
@@ -173,6 +217,10 @@ def sweep(part: LoadPart) -> Drawn:
     alternative = f"Power saved and relative latency on {part.name} over values of {setting}."
     title = f"Sweep of {setting}"
     return Drawn("sweep", title, text, alternative, drawing.svg(drawn), table)
+
+
+def _or_nan(value: float | None) -> float:
+    return float("nan") if value is None else value
 
 
 def _component_w(row: Row, name: str) -> float:
@@ -201,6 +249,16 @@ def _over_time(axis: Axes, part: LoadPart, column: Callable[[Curve], Any]) -> No
     for curve, stroke in _styled(part):
         values = column(curve)
         axis.plot(curve.series["start_s"], values, **_line(stroke, len(values)))
+
+
+def _panel(
+    part: LoadPart, label: str, column: Callable[[Curve], Any], y_max: float | None = None
+) -> drawing.Panel:
+    lines: list[drawing.Line] = [
+        (curve.label, stroke, curve.series["start_s"], column(curve))
+        for curve, stroke in _styled(part)
+    ]
+    return drawing.panel("simulated time (s)", label, lines, y_max=y_max)
 
 
 def _bound_line(axis: Axes, part: LoadPart) -> list[Line2D]:
@@ -277,7 +335,3 @@ def _series_table(part: LoadPart, columns: tuple[str, ...]) -> Table:
             shown = ["" if isinstance(v, float) and np.isnan(v) else v for v in values]
             table.append([curve.label, *shown])
     return table
-
-
-def _or_nan(value: float | None) -> float:
-    return np.nan if value is None else value

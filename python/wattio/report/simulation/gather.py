@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from wattio.analysis.histogram import Counts, Edges, merge
 from wattio.errors import ResultError
 from wattio.kinds.simulation.folder import SimulationFolder
+from wattio.kinds.simulation.overall import sound
 from wattio.report.drawing import POINTS
 from wattio.results.runs import Recorded
 from wattio.results.samples import Windows
@@ -21,7 +22,10 @@ from wattio.simulator.policies import BOUND_BY, REFERENCE
 
 @dataclass(frozen=True)
 class Curve:
-    """One policy on one load: its row, its first seed over time, its latencies over all seeds."""
+    """One policy on one load: its row, its first seed over time, its latencies over all seeds.
+
+    `powers_w` is the mean power of each iteration, by seed and repetition.
+    """
 
     row: Row
     series: Windows
@@ -30,6 +34,7 @@ class Curve:
     states_start_s: NDArray[np.float64]
     edge: Edges
     count: Counts
+    powers_w: dict[tuple[int, int], float]
 
     @property
     def label(self) -> str:
@@ -52,7 +57,21 @@ class LoadPart:
         """The policy that the report is about: PACER, or else the one that saves most."""
         tried = [c for c in self.curves if c.row.run.policy not in (REFERENCE, BOUND_BY)]
         own = [curve for curve in tried if curve.row.run.policy == "pacer"]
-        return max(own[:1] or tried, key=lambda c: c.row.mean("saving_share") or 0.0, default=None)
+        return max(
+            own[:1] or tried,
+            key=lambda c: (sound(c.row), c.row.mean("saving_share") or 0.0),
+            default=None,
+        )
+
+    @property
+    def rows(self) -> list[Row]:
+        """Every row: of policies, then of a sweep."""
+        return [curve.row for curve in self.curves] + self.sweep
+
+    @property
+    def has_oracle(self) -> bool:
+        """Whether the oracle is among the policies."""
+        return any(curve.row.run.policy == BOUND_BY for curve in self.curves)
 
     @property
     def native(self) -> Curve | None:
@@ -122,7 +141,9 @@ def _curve(folder: SimulationFolder, row: Row, iterations: list[Recorded]) -> Cu
         edge, count = merge([(edge, count), other.latency_histogram])
     series, point_s = binned(first.windows)
     windows = first.windows
-    return Curve(row, series, point_s, windows["state"], windows["start_s"], edge, count)
+    powers_w = {(item.seed, item.repetition): item.metrics["power_w_mean"][0] for item in own}
+    states = windows["state"], windows["start_s"]
+    return Curve(row, series, point_s, *states, edge, count, powers_w)
 
 
 def binned(windows: Windows) -> tuple[Windows, float]:

@@ -1,178 +1,219 @@
-"""The page of a report, and the files beside it."""
+"""The page of a simulation study: what each policy saves on each load, and what that costs."""
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import Any
 
-from wattio.errors import ResultError
+from wattio.analysis.price import Price
 from wattio.kinds.simulation import overall
+from wattio.kinds.simulation.overall import BACKGROUND_FLOOR, Overall, sound
 from wattio.report import rendering
-from wattio.report.drawing import Drawn, Table
-from wattio.report.simulation import figures, phrases
+from wattio.report.drawing import Table
+from wattio.report.page import (
+    Block,
+    Cell,
+    Cells,
+    Page,
+    Section,
+    Text,
+    as_data,
+    gallery,
+    grid,
+    write,
+)
+from wattio.report.phrases import DASH, bracketed, latency, number, percent, times
+from wattio.report.simulation import figures, made, phrases
 from wattio.report.simulation.gather import LoadPart, Result, gather
 from wattio.results.summary import Row
-from wattio.simulator.policies import BOUND_BY, REFERENCE
+from wattio.simulator.policies import REFERENCE
+
+PRICE = Price()
+"""By what a year of saved power is told in money and carbon dioxide."""
+
+LATENCIES = (
+    ("mean latency", "latency_us_mean"),
+    ("p99", "latency_us_p99"),
+    ("p99.9", "latency_us_p999"),
+    ("p99.99", "latency_us_p9999"),
+)
+"""Columns of latency, by metric; each has its ratio to native below."""
 
 COLUMNS = (
-    ("power", "power_w_mean"),
-    ("saving", "saving_share"),
-    ("IOPS/W", "iops_per_watt"),
-    ("IOPS/W, relative", "relative_iops_per_watt"),
-    ("mean latency", "latency_us_mean"),
-    ("mean latency, relative", "relative_latency_us_mean"),
-    ("p99 latency", "latency_us_p99"),
-    ("p99 latency, relative", "relative_latency_us_p99"),
-    ("background work, relative", "relative_background_rate"),
-    ("share of oracle's saving", "captured_share"),
-    ("windows over bound", "bound_violation_share"),
+    *("power_w_mean", "saving_share", "iops_per_watt", "relative_iops_per_watt"),
+    *(prefix + name for _, name in LATENCIES for prefix in ("", "relative_")),
+    *("relative_background_rate", "captured_share", "bound_violation_share"),
 )
-"""Columns of the CSV of a load's table, by metric."""
-
+"""Metrics in the CSV of a load's table."""
 
 DRAWN_MAX = 12
 """Of a study with more loads the page shows tables only: figures of each would be megabytes."""
 
 
-PHASES_SHOWN = 8
-"""Of a load with more phases the page names the first ones."""
-
-
 def make(path: Path, target: Path) -> Path:
-    """Write the report of a result folder into a folder; return the page. Raises ResultError."""
+    """Write `report/` of a result folder; return the page. Raises ResultError."""
     result = gather(path)
-    parts = []
-    try:
-        target.mkdir(exist_ok=True)
-        for part in result.loads:
-            drawn = figures.of_load(part) if len(result.loads) <= DRAWN_MAX else []
-            slug = rendering.slug(part.name)
-            rendering.write_table(target / f"{slug}-table.csv", _table(part))
-            for figure in drawn:
-                rendering.write_figure(target, f"{slug}-{figure.name}", figure)
-            parts.append(_part_view(part, drawn, slug))
-        page = target / "index.html"
-        page.write_text(_render(result, parts), encoding="utf-8")
-    except OSError as error:
-        raise ResultError(f"{target}: cannot be written: {error.strerror}") from error
-    return page
+    study = result.resolved["study"]
+    every = [row for part in result.loads for row in part.rows]
+    over = overall.of(every)
+    lead: list[Block] = []
+    if not result.complete:
+        text = "This study is not complete: it was stopped before all of its runs had ended."
+        lead.append(Text(f"{text} The numbers below are those of the runs that did.", "warning"))
+    for part in result.loads if not over else []:
+        others = phrases.others(part)
+        lead.append(Text(phrases.headline(part), "headline", [others] if others else []))
+    text = "All power and latency in this report is simulated: an estimate for the server that is"
+    lead.append(Text(f"{text} described below, not a measurement of one.", "note"))
+    sections = [_winners(result)] if any(part.subject for part in result.loads) else []
+    sections += [_overall(over)] if over else []
+    sections += [_load(part, result) for part in result.loads]
+    page = Page(
+        study["name"],
+        f"{study['name']} · {result.folder.name}",
+        study["description"] or "What each policy would save, and what it would cost in latency",
+        lead,
+        [*sections, made.section(result)],
+        {f"{rendering.slug(part.name)}-table": _table(part) for part in result.loads},
+    )
+    return write(target, page)
 
 
-def _render(result: Result, parts: list[dict[str, Any]]) -> str:
-    return (
-        rendering.environment()
-        .get_template("simulation/page.html.j2")
-        .render(
-            study=result.resolved["study"],
-            name=result.folder.name,
-            complete=result.complete,
-            parts=parts,
-            overall=overall.of([row for part in result.loads for row in _rows(part)]),
-            made=_made(result),
-            machine=result.machine,
-        )
+def _winners(result: Result) -> Section:
+    """Which policy saves most, and how sure that is."""
+    said = [Text(text) for text in phrases.winners(result)]
+    return Section("What won", [*said, *gallery([figures.winners(result)])])
+
+
+def _overall(found: list[Overall]) -> Section:
+    columns: Cells = [
+        "policy",
+        ("bound kept", "loads"),
+        ("background done", f"loads with {percent(BACKGROUND_FLOOR)} of native's"),
+        ("worst mean latency", "to native"),
+        ("saving", "median of loads"),
+        ("of oracle's saving", "median of loads"),
+        ("worst quarter", "at most so much"),
+    ]
+    rows: list[Cells] = [
+        [
+            policy.label,
+            Cell(
+                f"{policy.kept} of {policy.judged}",
+                look="broken" if policy.kept < policy.judged else "",
+            ),
+            f"{policy.background_done} of {policy.loads}",
+            times(policy.latency_worst),
+            percent(policy.saving_median, 1),
+            percent(policy.captured_median, 0),
+            percent(policy.captured_worst_quarter, 0),
+        ]
+        for policy in found
+    ]
+    text = "A load whose bound was broken, or whose background work was left undone, counts as"
+    text += " nothing saved. The oracle knows each load beforehand; its saving is the best that a"
+    text += " search found."
+    return Section(
+        "Over all loads", [grid("Each policy over all loads", columns, rows), Text(text, "note")]
     )
 
 
-def _part_view(part: LoadPart, drawn: list[Drawn], slug: str) -> dict[str, Any]:
-    """What the template shows of one load."""
-    return {
-        "name": part.name,
-        "slug": slug,
-        "server": part.server,
-        "headline": phrases.headline(part),
-        "others": phrases.others(part),
-        "rows": [
-            {"view": row, "reference": row.run.policy == REFERENCE, "kept": row.bound_kept}
-            for row in (curve.row for curve in part.curves)
-        ],
-        "has_oracle": any(curve.row.run.policy == BOUND_BY for curve in part.curves),
-        "subject": part.subject,
-        "figures": rendering.embedded(drawn),
-    }
+def _load(part: LoadPart, result: Result) -> Section:
+    slug = rendering.slug(part.name)
+    shown = figures.of_load(part) if len(result.loads) <= DRAWN_MAX else []
+    blocks: list[Block] = [_policies(part), Text(_note(part), "note")]
+    blocks.append(Text(as_data(f"{slug}-table.csv"), "note"))
+    return Section(part.name, [*blocks, *gallery(shown, f"{slug}-")], f"on {part.server}")
 
 
-def _made(result: Result) -> dict[str, Any]:
-    """How the result was made: everything that one needs to judge it and to make it again."""
-    verdicts = [
-        (item.run.name, item.seed, verdict.verdict, verdict.reason)
-        for item in result.iterations
-        for verdict in item.verdicts
-        if verdict.verdict != "VALID"
+def _policies(part: LoadPart) -> Block:
+    columns: list[Cell | str | tuple[str, str]] = [
+        "policy",
+        ("power", "W, simulated"),
+        ("saving", "of native"),
+        ("saved in a year", "EUR, kg CO\N{SUBSCRIPT TWO}"),
+        ("IOPS/W", "to native"),
+        *((name, "to native") for name, _ in LATENCIES),
+        ("background", "to native"),
+        *([("of oracle's", "saving")] if part.has_oracle else []),
+        ("bound on mean", "windows over it"),
     ]
-    servers = [
-        {
-            "name": Path(name).name,
-            "title": description.get("title", ""),
-            "assumptions": _assumptions(description),
-            "text": json.dumps(description, indent=2),
-        }
-        for name, description in result.inputs["servers"].items()
+    shown = [curve.row for curve in part.curves]
+    rows = [_policy(row, part) for row in shown]
+    subject = part.subject
+    subjects = [at for at, row in enumerate(shown) if subject is not None and row is subject.row]
+    return grid(f"Policies against native on {part.name}", columns, rows, subjects)
+
+
+def _policy(row: Row, part: LoadPart) -> Cells:
+    reference = row.run.policy == REFERENCE
+    runs = f"mean of {row.used}" if row.used > 1 else ""
+    warned = f"{row.warned} WARN: see remarks" if row.warned else ""
+    cells: list[Cell | str | tuple[str, str]] = [
+        (row.run.condition, ", ".join(filter(None, (runs, warned)))),
+        number(row.mean("power_w_mean")),
+        *([DASH, DASH] if reference else _saving(row, part)),
+        (number(row.mean("iops_per_watt")), _ratio(row, "iops_per_watt", reference)),
     ]
-    policies = {row.run.name: row.run for part in result.loads for row in _rows(part)}
-    return {
-        "servers": servers,
-        "loads": [_load_text(name, result) for name in result.inputs["loads"]],
-        "policies": list({run.condition: run for run in policies.values()}.values()),
-        "verdicts": verdicts,
-        "iterations": len(result.iterations),
-        "study_file": Path(result.machine["study_file"]).name,
-    }
+    cells += [(latency(row.mean(name)), _ratio(row, name, reference)) for _, name in LATENCIES]
+    cells.append(_ratio(row, "background_rate", reference) or DASH)
+    if part.has_oracle:
+        cells.append(DASH if reference else _captured(row))
+    cells.append(DASH if reference or row.bound_kept is None else _bound(row))
+    return cells
 
 
-def _rows(part: LoadPart) -> list[Row]:
-    return [curve.row for curve in part.curves] + part.sweep
+def _saving(row: Row, part: LoadPart) -> list[tuple[str, str]]:
+    """The share saved with its interval; what that is in a year."""
+    share = row.mean("saving_share")
+    estimate = row.get("saving_share")
+    interval = estimate.interval if estimate else None
+    ends = f"{percent(interval.low, 1)} to {percent(interval.high, 1)}" if interval else ""
+    native_w = part.native.row.mean("power_w_mean") if part.native else None
+    power_w = row.mean("power_w_mean")
+    year = (DASH, "")
+    if native_w is not None and power_w is not None:
+        saved = PRICE.year(native_w - power_w)
+        small = f"{number(saved.eur)} EUR, {number(1000 * saved.co2_t)} kg"
+        year = bracketed(f"{number(saved.kwh)} kWh", sound(row)), small
+    return [(bracketed(percent(share, 1), sound(row)), ends), year]
 
 
-def _assumptions(description: dict[str, Any]) -> list[str]:
-    found = description.get("assumptions") or []
-    return [text if isinstance(text, str) else json.dumps(text) for text in found]
+def _ratio(row: Row, name: str, reference: bool) -> str:
+    if reference:
+        return times(1.0)
+    value = row.mean(f"relative_{name}")
+    return "" if value is None else times(value)
 
 
-def _load_text(name: str, result: Result) -> str:
-    """One line about where a load comes from."""
-    facts = result.inputs["loads"][name]
-    entry = next(entry for entry in result.resolved["load"] if entry["name"] == name)
-    request = facts["request"]
-    text = f"{name}: "
-    if facts["kind"] == "trace":
-        digest = facts["identity"]["trace"][:12]
-        scale = f"rate x {request['rate_scale']:g}, time x {request['time_scale']:g}"
-        text += f"trace {Path(request['trace']).name} (SHA-256 begins {digest}), {scale}"
-    elif facts["kind"] == "profile":
-        profile = facts["profile"]
-        text += (
-            f"profile {profile['name']}, {profile['span_s'] / 3600:g} h in"
-            f" {profile['simulated_s']:g} s simulated; one simulated second stands for"
-            f" {profile['compression']:g} s, the policies' own timers are not scaled"
-        )
-        if len({segment["span_s"] for segment in profile["segments"]}) > 1:
-            text += "; segments span unequal times, so means are over simulated time, not the day"
-    elif facts["kind"] == "phases":
-        phases = request["phases"]
-        shown = phases if len(phases) <= PHASES_SHOWN else phases[:PHASES_SHOWN]
-        text += "phases of " + ", ".join(_phase_text(phase) for phase in shown)
-        if len(shown) < len(phases):
-            text += f" and so on, {len(phases)} in all"
-    else:
-        level = f"pressure {request['pressure']:g}" if "pressure" in request else ""
-        text += f"pattern {request['pattern']}, {level or format(request['iops'], 'g') + ' IOPS'}"
-        text += ", open arrivals" if request.get("open") else ", closed-loop clients"
-    return f"{text}; warm-up {entry['warmup']}, not counted"
+def _captured(row: Row) -> str:
+    return bracketed(percent(row.mean("captured_share"), 0), sound(row))
 
 
-def _phase_text(phase: dict[str, Any]) -> str:
-    rate = f"pressure {phase['pressure']:g}" if "pressure" in phase else f"{phase['iops']:g} IOPS"
-    size = f" of {phase['io_bytes'] / 1024:g} KiB" if "io_bytes" in phase else ""
-    return f"{phase['span_s']:g} s of {phase['pattern']}{size} at {rate}"
+def _bound(row: Row) -> Cell:
+    over = row.mean("bound_violation_share")
+    small = "" if over is None else f"{percent(over, 1)} over"
+    word = "kept" if row.bound_kept else "broken"
+    return Cell(f"{word}, {percent(row.run.plf)}", small, "" if row.bound_kept else "broken")
+
+
+def _note(part: LoadPart) -> str:
+    text = "Native is full speed: all cores at the highest frequency. "
+    if part.has_oracle:
+        text += "The oracle is the least power that was found for the same work under the same"
+        text += " bound, with the load known in advance, which no policy can. "
+    text += "Background is the rate of the server's own work (garbage collection, scrubbing,"
+    text += f" flushing): below {percent(BACKGROUND_FLOOR)} of native's it is left undone. A saving"
+    text += " in brackets is none: it was had by breaking the bound, or by leaving such work"
+    text += f" undone. {PRICE.stated}"
+    if any(curve.row.used > 1 for curve in part.curves):
+        text += " Small figures under a saving are its 95 % bootstrap interval over seeds."
+    return text
 
 
 def _table(part: LoadPart) -> Table:
-    header = ["policy", "iterations", *(metric for _, metric in COLUMNS), "bound_plf", "bound_kept"]
-    table: Table = [header]
-    for row in _rows(part):
-        values = ["" if row.mean(m) is None else row.mean(m) for _, m in COLUMNS]
+    table: Table = [["policy", "iterations", *COLUMNS, "bound_plf", "bound_kept"]]
+    for row in part.rows:
+        values = ["" if row.mean(name) is None else row.mean(name) for name in COLUMNS]
         kept = "" if row.bound_kept is None else str(row.bound_kept).lower()
         line = [row.run.condition, row.used, *values, row.run.plf, kept]
         if line not in table:

@@ -2,10 +2,33 @@
 
 from __future__ import annotations
 
-from wattio.report.phrases import number, percent, times
-from wattio.report.simulation.gather import LoadPart
+from collections import Counter
+
+from wattio.kinds.simulation.overall import does_background, sound
+from wattio.report.phrases import bracketed, number, percent, times
+from wattio.report.simulation.figures import contests
+from wattio.report.simulation.gather import LoadPart, Result
 from wattio.results.summary import Row
 from wattio.simulator.policies import BOUND_BY, REFERENCE
+
+LOADS_TOLD = 6
+"""Most loads whose winner is told in a sentence."""
+
+
+def winners(result: Result) -> list[str]:
+    """Who draws the least power on each load, or over how many loads."""
+    found = contests(result)
+    if len(found) <= LOADS_TOLD:
+        return [one.sentence() for one in found]
+    led = [one.leaders() for one in found]
+    clear = Counter(leaders[0].name for leaders in led if len(leaders) == 1)
+    told = [f"{name} on {count}" for name, count in clear.most_common()]
+    level = sum(len(leaders) > 1 for leaders in led)
+    told += [f"several that cannot be told apart on {level}"] if level else []
+    unknown = len(led) - clear.total() - level
+    told += [f"not known on {unknown}, of which one seed says too little"] if unknown else []
+    head = f"Of {len(found)} loads, clearly the least power with every promise kept is drawn by"
+    return [f"{head}: {', '.join(told)}."]
 
 
 def headline(part: LoadPart) -> str:
@@ -21,12 +44,14 @@ def headline(part: LoadPart) -> str:
     watts = (
         f"{number(part.native.row.mean('power_w_mean'))} to {number(row.mean('power_w_mean'))} W"
     )
-    change = f"save {percent(saving, 1)}" if saving >= 0 else f"cost {percent(-saving, 1)} more"
+    share = bracketed(percent(abs(saving), 1), sound(row))
+    change = f"save {share}" if saving >= 0 else f"cost {share} more"
     text = f"{where}, {subject.label} would {change} of the power ({watts}, simulated)"
-    text += f" at {times(latency)} the mean latency, {_bound(row)}."
+    text += f" at {times(latency)} the mean latency, {_bound(row)}{_undone(row)}."
     captured = row.mean("captured_share")
     if captured is not None:
-        text += f" That is {percent(captured, 0)} of the saving that the oracle finds possible."
+        share = bracketed(percent(captured, 0), sound(row))
+        text += f" That is {share} of the saving that the oracle finds possible."
     return text
 
 
@@ -40,11 +65,20 @@ def others(part: LoadPart) -> str:
         if skipped or saving is None or latency is None:
             continue
         verb = "saves" if saving >= 0 else "costs"
-        kept = _bound(row)
-        parts.append(f"{curve.label} {verb} {percent(abs(saving), 1)} at {times(latency)}, {kept}")
+        kept = f"{_bound(row)}{_undone(row)}"
+        share = bracketed(percent(abs(saving), 1), sound(row))
+        parts.append(f"{curve.label} {verb} {share} at {times(latency)}, {kept}")
     return "; ".join(parts) + "." if parts else ""
 
 
 def _bound(row: Row) -> str:
     side = "within" if row.bound_kept else "outside"
     return f"{side} its {percent(row.run.plf)} bound"
+
+
+def _undone(row: Row) -> str:
+    """What a policy leaves undone of the server's own work."""
+    rate = row.mean("relative_background_rate")
+    if does_background(row) or rate is None:
+        return ""
+    return f", with {percent(1 - rate, 0)} of the background work left undone"

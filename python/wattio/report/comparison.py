@@ -1,0 +1,194 @@
+"""The page that compares two results: what differs beyond noise, and by how much."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure as Canvas
+from matplotlib.lines import Line2D
+
+from wattio.report import drawing
+from wattio.report.drawing import WIDTH, Drawn, Table
+from wattio.report.page import Block, Cell, Cells, Page, Section, Text, gallery, grid, write
+from wattio.report.phrases import DASH, number, quantity
+from wattio.results.compare import HIGHER_IS_BETTER, NAMES, Ratio, Side, sentence
+
+DRAWN_MAX = 12
+"""Most pairs of runs that are drawn; all of them have a table."""
+
+TOLD_MAX = 8
+"""Most pairs of runs that the head of the page speaks of."""
+
+Groups = Sequence[Sequence[Ratio]]
+
+_KINDS = (
+    ("better, beyond noise", "#009E73", "o", True),
+    ("worse, beyond noise", "#D55E00", "X", True),
+    ("within noise", "#666666", "o", False),
+    ("noise not known", "#666666", "d", False),
+)
+
+
+def make(file: Path, first: Side, second: Side, groups: Groups) -> Path:
+    """Write the page of a comparison with its figure and table beside it. Raises ResultError.
+
+    `groups` are the ratios of each phase of each pair of runs.
+    """
+    told = [Text(f"{_title(group)}: {sentence(group)}", "headline") for group in groups[:TOLD_MAX]]
+    left = len(groups) - len(told)
+    more = [Text(f"{left} more pairs are below.", "note")] if left > 0 else []
+    note = (
+        "Ratios are second over first, with 95 % intervals. An interval without 1 is beyond noise."
+    )
+    lead: list[Block] = [*told, *more, Text(note, "note")]
+    drawn = gallery([_figure(groups[:DRAWN_MAX])], f"{file.stem}-")
+    names = [f"{side.folder.path.parent.name} {side.folder.name}" for side in (first, second)]
+    page = Page(
+        "compared",
+        "compared",
+        f"{names[1]} against {names[0]}" if names[0] != names[1] else f"Two runs of {names[0]}",
+        lead,
+        [
+            Section("What differs", drawn),
+            *(_section(group) for group in groups),
+            _heads(first, second),
+        ],
+        {f"{file.stem}-ratios": _table(groups)},
+    )
+    return write(file.parent, page, file.name)
+
+
+def _title(group: Sequence[Ratio]) -> str:
+    one, other = group[0].first_run, group[0].second_run
+    phase = f", {group[0].phase}" if group[0].phase else ""
+    return (one if one == other else f"{other} against {one}") + phase
+
+
+def _section(group: Sequence[Ratio]) -> Section:
+    columns: Cells = ["metric", ("first", "n"), ("second", "n"), "ratio", "95 % interval", "is"]
+    rows: list[Cells] = []
+    for item in group:
+        name = NAMES.get(item.metric, item.metric)
+        interval = DASH
+        if item.interval is not None:
+            interval = f"{item.interval.low:.4f} to {item.interval.high:.4f}"
+        sides = [
+            (quantity(side.mean, item.unit), f"n = {side.n}") for side in (item.first, item.second)
+        ]
+        kind = _KINDS[_kind(item)][0]
+        look = "broken" if kind.startswith("worse") else ""
+        label = (name, "estimated" if item.estimated else item.metric)
+        rows.append([label, *sides, f"{item.ratio:.4f}", interval, Cell(kind, look=look)])
+    drawn = f"Intervals from {group[0].drawn}."
+    return Section(
+        _title(group),
+        [Text(sentence(group)), grid(_title(group), columns, rows), Text(drawn, "note")],
+    )
+
+
+def _kind(item: Ratio) -> int:
+    """Which of _KINDS a ratio is."""
+    if item.interval is None:
+        return 3
+    if not item.beyond_noise:
+        return 2
+    return 0 if (item.ratio > 1) == (item.metric in HIGHER_IS_BETTER) else 1
+
+
+def _figure(groups: Groups) -> Drawn:
+    table = _table(groups)
+    counts = [len(group) for group in groups]
+    with drawing.styled():
+        canvas = Canvas(
+            figsize=(WIDTH, sum(0.55 + 0.27 * count for count in counts) + 0.5),
+            layout="constrained",
+        )
+        axes = canvas.subplots(
+            len(groups),
+            1,
+            squeeze=False,
+            sharex=True,
+            gridspec_kw={"height_ratios": [count + 1.2 for count in counts]},
+        )[:, 0]
+        for axis, group in zip(axes, groups, strict=True):
+            _panel(axis, group)
+        axes[-1].set_xlabel("second over first")
+        handles = [
+            Line2D([], [], label=label, **_style(at)) for at, (label, *_) in enumerate(_KINDS)
+        ]
+        canvas.legend(handles=handles, loc="outside upper left", ncols=4)
+        image = drawing.svg(canvas)
+    text = "Each metric of the second side over the first, with its 95 % interval; the line is 1,"
+    text += " where nothing differs."
+    alternative = "Dots with error bars: the ratio of each metric, second over first."
+    return Drawn("ratios", "Second over first", text, alternative, image, table)
+
+
+def _panel(axis: Axes, group: Sequence[Ratio]) -> None:
+    for place, item in enumerate(group):
+        style = _style(_kind(item))
+        axis.plot([item.ratio], [place], **style)
+        if item.interval is not None:
+            ends = [item.interval.low, item.interval.high]
+            axis.plot(ends, [place, place], color=style["color"], linewidth=1.6)
+        axis.annotate(
+            number(item.ratio),
+            (1.0, place),
+            xycoords=("axes fraction", "data"),
+            xytext=(4, 0),
+            textcoords="offset points",
+            va="center",
+            fontsize=8.5,
+        )
+    names = [NAMES.get(item.metric, item.metric) for item in group]
+    axis.set_yticks(range(len(group)), names)
+    axis.set_ylim(len(group) - 0.4, -0.6)
+    axis.axvline(1, color="#777777", linewidth=0.9, linestyle=":")
+    axis.set_title(_title(group), fontsize=9.5, loc="left", fontweight="bold")
+    axis.margins(x=0.08)
+
+
+def _style(kind: int) -> dict[str, Any]:
+    _, colour, marker, filled = _KINDS[kind]
+    face = colour if filled else "white"
+    style = {"color": colour, "marker": marker, "markerfacecolor": face, "linestyle": "none"}
+    return style | {"markersize": 6}
+
+
+def _heads(first: Side, second: Side) -> Section:
+    columns: Cells = ["", Cell("first", look="text"), Cell("second", look="text")]
+    told = [_facts(side) for side in (first, second)]
+    rows: list[Cells] = [[name, told[0][name], told[1][name]] for name in told[0]]
+    return Section("The two results", [grid("The two results", columns, rows)])
+
+
+def _facts(side: Side) -> dict[str, str]:
+    folder, machine = side.folder, side.folder.machine()
+    commit = f" at {machine['git_commit']}" if machine.get("git_commit") else ""
+    iterations = folder.iterations()
+    bad = sum(not item.usable for item in iterations)
+    return {
+        "result": str(folder.path),
+        "run": side.run or "every run of the same name",
+        "kind": folder.kind,
+        "study file": Path(str(machine.get("study_file", ""))).name,
+        "begun": str(machine.get("started_utc", "")),
+        "iterations": f"{len(iterations)}, {bad} of them INVALID"
+        + ("" if folder.complete() else "; not complete"),
+        "software": f"wattio {machine.get('wattio')}{commit}",
+        "machine": f"{machine.get('processor') or 'unknown processor'}, {machine.get('kernel')}",
+    }
+
+
+def _table(groups: Groups) -> Table:
+    head = ["first_run", "second_run", "phase", "metric", "unit", "estimated", "first", "first_n"]
+    table: Table = [[*head, "second", "second_n", "ratio", "low", "high"]]
+    for item in (item for group in groups for item in group):
+        ends = (item.interval.low, item.interval.high) if item.interval else ("", "")
+        row = [item.first_run, item.second_run, item.phase, item.metric, item.unit]
+        values = [item.first.mean, item.first.n, item.second.mean, item.second.n, item.ratio]
+        table.append([*row, str(item.estimated).lower(), *values, *ends])
+    return table

@@ -1,0 +1,68 @@
+// Figures that can be looked into: hover for values, drag to zoom, double-click to see all again.
+"use strict";
+(() => {
+  const HEIGHT = 260;
+  const css = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+  // Black is the ink of the page, which is light in the dark.
+  const ink = (colour) => (colour === "#000000" ? css("--ink") : colour);
+  const spoken = (value) => (value === null || value === undefined ? "–" : value.toLocaleString("en", { maximumSignificantDigits: 4 }));
+  const tick = (value) => (value === null ? "" : spoken(value));
+
+  function options(panel, width, key) {
+    const axis = { stroke: () => css("--soft"), grid: { stroke: () => css("--line"), width: 1 }, ticks: { stroke: () => css("--line"), width: 1 } };
+    const log = panel.log ? { distr: 3 } : {};
+    const ends = [panel.x[0], panel.x.at(-1)];
+    // Spikes leave the top of the whole picture, as in the still one; zoomed in they are seen.
+    const upTo = (plot, low, high) => {
+      const { min, max } = plot.scales.x;
+      const whole = min === null || (min <= ends[0] && max >= ends[1]);
+      const top = whole && panel.y_max !== null ? Math.min(high, panel.y_max) : high;
+      return [low, top > low ? top : low + 1];
+    };
+    return {
+      width,
+      height: HEIGHT,
+      cursor: { sync: { key }, drag: { x: true, y: false } },
+      scales: { x: { time: false, ...log }, y: panel.log ? log : { range: upTo } },
+      axes: [panel.x_label, panel.y_label].map((label, at) => ({ ...axis, label, size: at ? 70 : 46, values: (_, values) => values.map(tick) })),
+      series: [
+        { label: panel.x_label, value: (_, value) => spoken(value) },
+        ...panel.series.map(({ label, colour, dashes, stepped }) => ({
+          label,
+          stroke: () => ink(colour),
+          dash: dashes,
+          width: 1.6,
+          spanGaps: panel.span_gaps,
+          points: { show: false },
+          paths: stepped ? uPlot.paths.stepped({ align: 1 }) : undefined,
+          value: (_, value) => spoken(value),
+        })),
+      ],
+    };
+  }
+
+  document.querySelectorAll("figure.live").forEach((figure, number) => {
+    const button = figure.querySelector("button");
+    const still = figure.querySelector("a");
+    let place = null;
+    button.hidden = false;
+    button.addEventListener("click", () => {
+      if (place) {
+        place.remove();
+        place = null;
+      } else {
+        place = document.createElement("div");
+        place.className = "plots";
+        figure.insertBefore(place, still);
+        for (const panel of JSON.parse(figure.querySelector("script").textContent)) {
+          const data = [panel.x, ...panel.series.map(({ values }) => values)];
+          const plot = new uPlot(options(panel, place.clientWidth, `figure-${number}`), data, place);
+          new ResizeObserver(([{ contentRect }]) => plot.setSize({ width: contentRect.width, height: HEIGHT })).observe(place);
+        }
+      }
+      figure.classList.toggle("open", place !== null);
+      button.textContent = place ? "Still figure" : "Hover and zoom";
+      button.setAttribute("aria-pressed", String(place !== null));
+    });
+  });
+})();

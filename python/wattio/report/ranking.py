@@ -1,0 +1,206 @@
+"""What won and by how much: conditions of equal work against a reference, with intervals.
+
+A winner is named only where the interval of its ratio to every other condition excludes 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+
+from wattio.analysis import statistics
+from wattio.analysis.statistics import Interval
+from wattio.report import drawing
+from wattio.report.drawing import WIDTH, Drawn, Table
+from wattio.report.phrases import percent, times
+
+SHOWN_MAX = 60
+"""Most conditions in one figure; all of them are in its CSV file."""
+
+FEW = 5
+"""Fewer repetitions than this give intervals that are too narrow, and are said to be few."""
+
+SEED = 1
+
+
+@dataclass(frozen=True)
+class Condition:
+    """One of those that are compared: its name and its values, one for each repetition.
+
+    `sound` is whether it may win: it kept its bound and did its work. `least` marks a limit that
+    nothing can beat, which is shown and does not compete.
+    """
+
+    name: str
+    values: tuple[float, ...]
+    sound: bool = True
+    competes: bool = True
+
+
+@dataclass(frozen=True)
+class Contest:
+    """Conditions that did the same work; the reference is the first.
+
+    `quantity` is what is compared, in words; `paired` says that values of the same place belong
+    to the same seed or server, `of` what the values are drawn from.
+    """
+
+    name: str
+    quantity: str
+    conditions: tuple[Condition, ...]
+    higher_is_better: bool = False
+    paired: bool = False
+    of: str = "repetitions"
+
+    def ratio(self, one: Condition, other: Condition) -> Interval | None:
+        """Mean of one over the mean of the other, with a 95 % interval; None for one value each."""
+        return statistics.bootstrap_ratio(other.values, one.values, SEED, paired=self.paired)
+
+    def ranked(self) -> list[Condition]:
+        """Those that may win, the best first."""
+        able = [one for one in self.conditions if one.sound and one.competes]
+        sign = -1 if self.higher_is_better else 1
+        return sorted(able, key=lambda one: sign * float(np.mean(one.values)))
+
+    def leaders(self) -> list[Condition]:
+        """The best and all that cannot be told apart from it; none where noise is not known."""
+        ranked = self.ranked()
+        if len(ranked) < 2 or any(self.ratio(ranked[0], one) is None for one in ranked[1:]):
+            return []
+        return [ranked[0], *(one for one in ranked[1:] if not self._apart(ranked[0], one))]
+
+    def sentence(self) -> str:
+        """The winner and by how much, or that there is none."""
+        ranked, reference = self.ranked(), self.conditions[0]
+        if len(ranked) < 2:
+            return f"{self.name}: nothing is left to compare."
+        best, rivals = ranked[0], ranked[1:]
+        text = f"{self.name}: {best.name}{', the reference,' if best is reference else ''} has"
+        text += f" the {'most' if self.higher_is_better else 'least'} {self.quantity}"
+        if best is not reference:
+            text += f", {self._by(best, reference)} {reference.name}"
+        level = self.leaders()[1:]
+        if not self.leaders():
+            return f"{text}; one {self.of[:-1]} does not tell how much is noise."
+        if not level:
+            if rivals[0] is not reference:
+                also = "" if best is reference else " and"
+                text += f",{also} {self._by(best, rivals[0])} {rivals[0].name}, the next"
+            return f"{text}.{self._few()}"
+        names = ", ".join(one.name for one in [best, *level][:4])
+        names += f" and {len(level) - 3} more" if len(level) > 3 else ""
+        if len(level) == len(rivals):
+            return f"{self.name}: no winner; {names} cannot be told apart.{self._few()}"
+        text = f"{self.name}: no single winner: {names} lead, and cannot be told apart."
+        return f"{text}{self._few()}"
+
+    def _by(self, one: Condition, other: Condition) -> str:
+        """By how much one is better than the other, with its interval."""
+        ratio = float(np.mean(one.values)) / float(np.mean(other.values))
+        interval = self.ratio(one, other)
+        ends = f" ({times(interval.low)} to {times(interval.high)})" if interval else ""
+        change = f"{percent(abs(ratio - 1), 1)} {'more' if ratio > 1 else 'less'}"
+        return f"{change}{ends} than"
+
+    def _apart(self, one: Condition, other: Condition) -> bool:
+        interval = self.ratio(one, other)
+        return interval is not None and not interval.low <= 1 <= interval.high
+
+    def _few(self) -> str:
+        least = min(len(one.values) for one in self.conditions)
+        text = f" {least} {self.of} are few: intervals over them are too narrow."
+        return text if least < FEW else ""
+
+
+def drawn(contests: Sequence[Contest], estimated: bool = False) -> Drawn | None:
+    """Every condition over its contest's reference, the best first; None where nothing competes."""
+    contests = [one for one in contests if len(one.conditions) > 1]
+    if not contests:
+        return None
+    table: Table = [["contest", "condition", "quantity", "ratio", "low", "high", "n", "counts"]]
+    counts = [min(len(one.conditions), SHOWN_MAX) for one in contests]
+    with drawing.styled():
+        height = sum(0.62 + 0.27 * count for count in counts) + 0.35
+        figure = Figure(figsize=(WIDTH, height), layout="constrained")
+        ratios = [count + 1.3 for count in counts]
+        axes = figure.subplots(
+            len(contests), 1, squeeze=False, gridspec_kw={"height_ratios": ratios}
+        )[:, 0]
+        for axis, contest in zip(axes, contests, strict=True):
+            _panel(axis, contest, table)
+        figure.legend(handles=_handles(contests), loc="outside upper left", ncols=2)
+        image = drawing.svg(figure)
+    kind = " ESTIMATE." if estimated else ""
+    text = "Each mean over the mean of the reference, which is 1, with 95 % bootstrap intervals"
+    text += f" where there are repetitions; left of the line is less.{kind}"
+    if any(len(one.conditions) > SHOWN_MAX for one in contests):
+        text += f" The best {SHOWN_MAX} of each are drawn."
+    alternative = "Dots with error bars: every condition relative to the reference, ranked."
+    return Drawn("winners", "Everything against the reference", text, alternative, image, table)
+
+
+def _panel(axis: Axes, contest: Contest, table: Table) -> None:
+    reference = contest.conditions[0]
+    base = float(np.mean(reference.values))
+    sign = -1 if contest.higher_is_better else 1
+    order = sorted(contest.conditions, key=lambda one: sign * float(np.mean(one.values)))
+    for place, one in enumerate(order):
+        ratio = float(np.mean(one.values)) / base
+        interval = None if one is reference else contest.ratio(one, reference)
+        ends = (interval.low, interval.high) if interval else ("", "")
+        kind = "yes" if one.sound and one.competes else "no"
+        head = [contest.name, one.name, contest.quantity, ratio]
+        table.append([*head, *ends, len(one.values), kind])
+        if place >= SHOWN_MAX:
+            continue
+        style = _style(one, one is reference)
+        axis.plot([ratio], [place], **style)
+        if interval:
+            line = {"color": style["color"], "linewidth": 1.6, "solid_capstyle": "butt"}
+            axis.plot([interval.low, interval.high], [place, place], **line)
+        axis.annotate(
+            times(ratio) if one.sound else f"({times(ratio)})",
+            (1.0, place),
+            xycoords=("axes fraction", "data"),
+            xytext=(4, 0),
+            textcoords="offset points",
+            va="center",
+            fontsize=8.5,
+        )
+    shown = order[:SHOWN_MAX]
+    axis.set_yticks(range(len(shown)), [one.name for one in shown])
+    axis.set_ylim(len(shown) - 0.4, -0.6)
+    axis.axvline(1, color="#777777", linewidth=0.9, linestyle=":")
+    axis.set_xlabel(f"{contest.quantity}, over that of {reference.name}")
+    axis.set_title(contest.name, fontsize=9.5, loc="left", fontweight="bold")
+    axis.margins(x=0.08)
+
+
+def _style(one: Condition, is_reference: bool) -> dict[str, Any]:
+    colour = "#000000" if is_reference else "#0072B2" if one.competes else "#009E73"
+    mark = "s" if is_reference else "o" if one.competes else "D"
+    face = colour if one.sound else "white"
+    return {
+        "color": colour,
+        "marker": mark,
+        "markerfacecolor": face,
+        "markersize": 6,
+        "linestyle": "none",
+    }
+
+
+def _handles(contests: Sequence[Contest]) -> list[Line2D]:
+    every = [one for contest in contests for one in contest.conditions]
+    kinds = [("reference", Condition("", ()), True), ("compared", Condition("", ()), False)]
+    if any(not one.sound for one in every):
+        text = "does not count: bound broken or work left undone"
+        kinds.append((text, Condition("", (), sound=False), False))
+    if any(not one.competes for one in every):
+        kinds.append(("limit that none can beat", Condition("", (), competes=False), False))
+    return [Line2D([], [], label=label, **_style(one, is_ref)) for label, one, is_ref in kinds]

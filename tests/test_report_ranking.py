@@ -1,0 +1,136 @@
+"""What won: a winner is named only where the interval of its ratio to every rival excludes 1."""
+
+from __future__ import annotations
+
+import csv
+import io
+
+import numpy as np
+import pytest
+from wattio.analysis import statistics
+from wattio.analysis.price import Price
+from wattio.report import drawing, ranking
+from wattio.report.ranking import Condition, Contest
+
+PLAIN = str.maketrans({"\N{NO-BREAK SPACE}": " ", "\N{MULTIPLICATION SIGN}": "x"})
+NATIVE = Condition("native", (100.0, 101.0, 99.0, 100.5, 99.5))
+BETTER = Condition("better", (80.0, 80.8, 79.2, 80.4, 79.6))
+LIKE_IT = Condition("like it", (80.3, 79.9, 80.2, 80.1, 80.0))
+BREAKS = Condition("breaks its bound", (50.0, 50.5, 49.5, 50.2, 49.8), sound=False)
+LIMIT = Condition("oracle", (40.0, 40.1, 39.9, 40.0, 40.0), competes=False)
+
+
+def said(*conditions: Condition, higher: bool = False) -> str:
+    contest = Contest("day", "energy", conditions, higher_is_better=higher)
+    return contest.sentence().translate(PLAIN)
+
+
+def slow_ratio(
+    first: list[float], second: list[float], seed: int, resamples: int, paired: bool
+) -> tuple[float, float]:
+    """The interval, draw by draw."""
+    generator = np.random.default_rng(seed)
+    left = generator.integers(len(first), size=(resamples, len(first)))
+    right = left if paired else generator.integers(len(second), size=(resamples, len(second)))
+    ratios = []
+    for drawn, other in zip(left, right, strict=True):
+        below = sum(first[place] for place in drawn) / len(first)
+        above = sum(second[place] for place in other) / len(second)
+        ratios.append(above / below)
+    return float(np.quantile(ratios, 0.025)), float(np.quantile(ratios, 0.975))
+
+
+@pytest.mark.parametrize("paired", [False, True])
+def test_the_interval_of_a_ratio_is_the_slow_one_s(paired: bool) -> None:
+    draw = np.random.default_rng(3)
+    first, second = (draw.uniform(50, 90, 7).tolist() for _ in range(2))
+    found = statistics.bootstrap_ratio(first, second, 5, paired=paired, resamples=400)
+    assert found is not None
+    assert (found.low, found.high) == pytest.approx(slow_ratio(first, second, 5, 400, paired))
+    assert found.estimate == pytest.approx(sum(second) / sum(first))
+    assert found.low < found.estimate < found.high
+
+
+def test_pairs_know_more_than_sides_that_are_drawn_alone() -> None:
+    draw = np.random.default_rng(4)
+    first = draw.uniform(50, 90, 20)
+    second = (0.9 * first + draw.normal(0, 0.1, 20)).tolist()
+    pairs = statistics.bootstrap_ratio(first.tolist(), second, 1, paired=True)
+    alone = statistics.bootstrap_ratio(first.tolist(), second, 1)
+    assert pairs is not None
+    assert alone is not None
+    assert pairs.high - pairs.low < 0.1 * (alone.high - alone.low)
+
+
+@pytest.mark.parametrize(
+    "sides", [([1.0], [1.0, 2.0]), ([1.0, 2.0], [1.0]), ([0.0, 0.0], [1.0, 2.0])]
+)
+def test_no_noise_is_known_of_one_value(sides: tuple[list[float], list[float]]) -> None:
+    assert statistics.bootstrap_ratio(*sides, 1) is None
+
+
+def test_the_winner_and_by_how_much() -> None:
+    text = said(NATIVE, BETTER)
+    assert text.startswith("day: better has the least energy, 20.0 % less (0.79x to 0.8")
+    assert text.endswith("than native.")
+
+
+def test_what_breaks_its_bound_or_cannot_be_had_wins_nothing() -> None:
+    assert said(NATIVE, BETTER, BREAKS, LIMIT).startswith("day: better has the least energy")
+
+
+def test_those_that_cannot_be_told_apart_share_the_lead() -> None:
+    text = said(NATIVE, BETTER, LIKE_IT)
+    assert "no single winner: better, like it lead, and cannot be told apart." in text
+    assert "no winner; better, like it cannot be told apart." in said(BETTER, LIKE_IT)
+
+
+def test_leaders_are_the_best_and_what_cannot_be_told_from_it() -> None:
+    contest = Contest("day", "energy", (NATIVE, BETTER, LIKE_IT, BREAKS, LIMIT))
+    assert [one.name for one in contest.leaders()] == ["better", "like it"]
+    assert [one.name for one in Contest("day", "energy", (NATIVE, BETTER)).leaders()] == ["better"]
+    assert Contest("day", "energy", (Condition("a", (3.0,)), BETTER)).leaders() == []
+
+
+def test_the_reference_can_win_and_more_can_be_better() -> None:
+    text = said(BETTER, NATIVE)
+    assert text.startswith("day: better, the reference, has the least energy, 20.0 % less (0.79x")
+    assert text.endswith(") than native, the next.")
+    assert said(BETTER, NATIVE, higher=True).startswith("day: native has the most energy, 25.0 %")
+
+
+def test_one_repetition_says_nothing_of_noise_and_few_little() -> None:
+    one = said(Condition("a", (3.0,)), Condition("b", (2.0,)))
+    assert one.startswith("day: b has the least energy, 33.3 % less than a;")
+    assert "how much is noise" in one
+    few = said(Condition("a", (3.0, 3.1)), Condition("b", (2.0, 2.1)))
+    assert few.endswith("2 repetitions are few: intervals over them are too narrow.")
+
+
+def test_the_figure_ranks_all_and_its_data_say_what_counts() -> None:
+    drawn = ranking.drawn([Contest("day", "energy", (NATIVE, BETTER, BREAKS, LIMIT))])
+    assert drawn is not None
+    buffer = io.StringIO()
+    csv.writer(buffer).writerows(drawn.table)
+    rows = list(csv.DictReader(io.StringIO(buffer.getvalue())))
+    assert [row["condition"] for row in rows] == ["oracle", "breaks its bound", "better", "native"]
+    assert [row["counts"] for row in rows] == ["no", "no", "yes", "yes"]
+    assert float(rows[2]["ratio"]) == pytest.approx(0.8)
+    assert float(rows[2]["low"]) < 0.8 < float(rows[2]["high"])
+    assert rows[3]["low"] == ""
+    assert ranking.drawn([Contest("day", "energy", (NATIVE,))]) is None
+
+
+def test_no_two_policies_look_alike() -> None:
+    """Two policies had one colour, dash and marker: strokes began anew after the eighth."""
+    names = ["native", "pacer", *(f"law {number}" for number in range(40)), "pacer", "oracle"]
+    for strokes in (drawing.strokes(names), drawing.series_strokes(44)):
+        assert len({(one.colour, one.dashes, one.marker) for one in strokes}) == len(strokes)
+
+
+def test_a_year_of_power_costs_what_the_factors_say() -> None:
+    year = Price(electricity_eur_per_kwh=0.3, co2_g_per_kwh=400.0, pue=1.5).year(100.0)
+    assert year.kwh == pytest.approx(100 * 24 * 365.25 / 1000 * 1.5)
+    assert year.eur == pytest.approx(0.3 * year.kwh)
+    assert year.co2_t == pytest.approx(400 * year.kwh / 1e6)
+    assert "0.3 EUR and 400 g" in Price(0.3, 400.0, 1.5).stated

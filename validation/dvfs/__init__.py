@@ -1,0 +1,1 @@
+"""The fio document against itself: `python -m validation.dvfs`."""

@@ -1,0 +1,1 @@
+"""The document on Damaris and CM1 against itself and two models: `python -m validation.io`."""

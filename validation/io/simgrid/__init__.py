@@ -1,0 +1,1 @@
+"""SimGrid beside the extended model: `python -m validation.io.simgrid`."""
