@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
+import signal
+
 import pytest
 from hypothesis import settings
+
+# A shell has what it starts in the background ignore SIGINT, and what that starts, too: tests that
+# stop a program by it would wait for ever.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # A machine that is busy with other things makes a test slow, not wrong.
 settings.register_profile("wattio", deadline=None)
@@ -16,6 +23,18 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="store_true",
         help="fail when a test is skipped: for machines that have all a test may need",
     )
+
+
+LONG_S = 900
+"""For tests marked `slow` or `system`: of minutes, and of a guest that boots."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The time limit of pyproject.toml is for quick tests; others have another."""
+    for item in items:
+        own = item.get_closest_marker("timeout") is not None
+        if not own and any(item.get_closest_marker(name) for name in ("slow", "system")):
+            item.add_marker(pytest.mark.timeout(LONG_S))
 
 
 def pytest_terminal_summary(

@@ -101,7 +101,8 @@ def outcome(request: Request) -> Outcome:
     extent = plf / 0.2 if request.policy == "pacer" else 1.0
     saved = SAVED[request.policy] * min(extent, 1.4) / (0.4 + 0.5 * level)
     ios = np.floor(3000 * level * request.window_s)
-    ios[count // 3 : count // 3 + 6] = 0
+    if count > 20:
+        ios[count // 3 : count // 3 + 6] = 0
     slow = 1 + (SLOWED[request.policy] - 1) * extent
     edge = np.array([90.0, 110.0, 150.0, 240.0, 900.0])
     shares = np.array([0.3, 0.3, 0.25, 0.13, 0.02])

@@ -274,7 +274,7 @@ def test_bounds_are_read(bound: str, limit: tuple[str, str]) -> None:
 def test_options_of_measurements_are_refused(
     study: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert _main(["run", str(study), "--dry-run"]) == 2
+    assert _main(["run", str(study), "--scratch", "x"]) == 2
     assert "are for studies of kind measurement" in capsys.readouterr().err
 
 

@@ -158,4 +158,4 @@ def test_a_model_that_cannot_be_used_is_named(
 
 def test_plain_data_is_written_as_toml() -> None:
     content = tomllib.loads(DORADO)
-    assert tomllib.loads(toml_text.dump_values(content)) == content
+    assert tomllib.loads(toml_text.dump(content)) == content

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ from pydantic import Field
 from wattio import _core
 from wattio.errors import InputError
 from wattio.files import document
-from wattio.files.document import Document, Strict
+from wattio.files.document import Document, Place, Strict
 from wattio.kinds import common
 from wattio.kinds.simulation import execute
 from wattio.results.runs import Setting
@@ -53,11 +54,44 @@ def _study(source: Document, simulator: Simulator) -> str:
         count = len(found.members)
         return f"fleet of {count} servers under {len(found.runs)} policies"
     if kind == "measurement":
-        from wattio.kinds.measurement import plan
+        return _measurement(source)
+    planned = execute.prepare(source, simulator)
+    for name, facts in planned.loads.items():
+        if facts["kind"] == "trace":
+            asked = facts["request"]
+            _read_trace(Path(asked["trace"]), asked, source, _load_place(source, name))
+    return f"simulation study of {len(planned.iterations)} runs"
 
-        return f"measurement study of {len(plan.make(source).iterations)} iterations"
-    count = len(execute.prepare(source, simulator).iterations)
-    return f"simulation study of {count} runs"
+
+def _load_place(source: Document, name: str) -> Place:
+    """Where a load stands; those that a folder of traces gives stand in its table."""
+    entries = source.content.get("load", [])
+    for index, entry in enumerate(entries):
+        if isinstance(entry, dict) and entry.get("name") == name:
+            return ("load", index, "trace")
+    return ("traces",)
+
+
+def _measurement(source: Document) -> str:
+    from wattio.kinds.measurement import plan, space
+
+    planned = plan.make(source)
+    for short in space.shortages(planned):
+        raise source.error(("workload", short.index), short.text)
+    for index, entry in enumerate(planned.study.workload):
+        if entry.module == "trace":
+            path = planned.base / str(entry.options["trace"])
+            _read_trace(path, entry.options, source, ("workload", index))
+    return f"measurement study of {len(planned.iterations)} iterations"
+
+
+def _read_trace(path: Path, asked: Mapping[str, Any], source: Document, place: Place) -> None:
+    """Read a trace from end to end: one that is cut off shows only there. Raises InputError."""
+    reading = {key: asked[key] for key in ("format", "columns") if asked.get(key) is not None}
+    try:
+        _core.trace_info(str(path), **reading)
+    except InputError as error:
+        raise source.error(place, str(error)) from None
 
 
 def _profile(source: Document, _: Simulator) -> str:

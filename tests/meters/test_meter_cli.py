@@ -107,8 +107,12 @@ def test_record_writes_parquet_and_csv_alike(
 def test_ctrl_c_keeps_what_was_recorded(sensor: str, tmp_path: Path) -> None:
     out = tmp_path / "out.parquet"
     command = [*WATTIO, "meter", "record", sensor, "--rate", "100 Hz", "--out", str(out)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as program:
+    with (
+        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as program,
+        contextlib.ExitStack() as stack,
+    ):
         deadline_s = time.monotonic() + 60
+        stack.callback(program.kill)  # Popen waits for its end, however long that takes.
         # More than the first reading is written a while after it began to wait for Ctrl-C.
         while not any(f.stat().st_size > 400 for f in tmp_path.glob(".wattio-*/*.samples")):
             assert time.monotonic() < deadline_s
@@ -141,10 +145,13 @@ def served(sensor: str) -> Iterator[int]:
     environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
     with subprocess.Popen(command, stdout=subprocess.PIPE, env=environment) as program:
         assert program.stdout is not None
-        assert b"is served on 127.0.0.1" in program.stdout.readline()
-        yield port
-        program.send_signal(signal.SIGINT)
-        assert program.wait(60) == 130
+        try:
+            assert b"is served on 127.0.0.1" in program.stdout.readline()
+            yield port
+            program.send_signal(signal.SIGINT)
+            assert program.wait(60) == 130
+        finally:
+            program.kill()  # Popen waits for its end, however long that takes.
 
 
 def test_a_served_meter_is_read_by_its_client(

@@ -103,7 +103,11 @@ def _stopped() -> int:
 
 
 def _leaving() -> None:
-    """From here on nothing is to be kept or put back: a Ctrl-C ends the process at once."""
+    """From here on nothing is to be kept or put back: a Ctrl-C ends the process at once.
+
+    Unless it is ignored, as shells have it for what they start in the background.
+    """
     import signal
 
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)

@@ -65,7 +65,7 @@ class RunProgress(Bar):
 
     def __init__(self, console: Console, iterations: Sequence[Iteration[Any]]) -> None:
         """The total is known from the start, so the remaining time is over all of them."""
-        self._weight = {item.identity: _weight(item) for item in iterations}
+        self._weight = {item.identity: weight_of(item) for item in iterations}
         self._share = dict.fromkeys(self._weight, 0.0)
         self._lock = threading.Lock()
         self._ended = 0
@@ -102,5 +102,6 @@ class RunProgress(Bar):
         return f", about {left_s:.0f} s left"
 
 
-def _weight(iteration: Iteration[Any]) -> float:
+def weight_of(iteration: Iteration[Any]) -> float:
+    """How many plain simulations an iteration takes, about."""
     return ORACLE_WEIGHT if iteration.run.policy == BOUND_BY else 1.0

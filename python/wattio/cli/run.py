@@ -90,7 +90,8 @@ def run(
         Power meter in place of the study's totals, which are then shown beside it. `wattio meter
         list` shows some. Several meters, and what each covers, are written into the study.
     dry_run
-        Print the plan of a measurement and how long it may take; nothing is run.
+        Print the plan, how long it may take, and what a measurement lacks on this host; nothing
+        is kept. Exit code 1 where something is lacking.
     scratch
         Where systems under test keep their data while they are measured; in the result folder
         where it is not given.
@@ -110,6 +111,8 @@ def run(
 
         if engine is not None:
             raise InputError("--engine is for simulations; clients of a measurement are MPI ranks")
+        if jobs is not None:
+            raise InputError("--jobs is for simulations; what is measured runs one after the other")
         asked = run_measurement.Request(
             source,
             resume,
@@ -123,11 +126,11 @@ def run(
     if is_fleet(source) if source else resume is not None and kind_of(resume) == "fleet":
         from wattio.cli import run_fleet
 
-        if meter is not None or dry_run or scratch is not None:
-            raise InputError("--meter, --dry-run and --scratch are for studies of kind measurement")
+        if meter is not None or scratch is not None:
+            raise InputError("--meter and --scratch are for studies of kind measurement")
         going = run_fleet.Request(source, resume, results, scale, jobs, engine)
-        return run_fleet.run(going, report=report, as_json=as_json)
-    only = {"--scale": scale, "--meter": meter, "--dry-run": dry_run, "--scratch": scratch}
+        return run_fleet.run(going, dry_run=dry_run, report=report, as_json=as_json)
+    only = {"--scale": scale, "--meter": meter, "--scratch": scratch}
     for name, given in only.items():
         if given:
             kinds = "measurement or fleet" if name == "--scale" else "measurement"
@@ -135,9 +138,33 @@ def run(
     if jobs is not None and jobs < 1:
         raise InputError(f"--jobs {jobs}: must be 1 or more")
     simulator = NativeSimulator()
+    jobs = jobs or len(os.sched_getaffinity(0))
+    if dry_run:
+        return _show_plan(source, resume, jobs, simulator, as_json)
     folder, plan = begin(source, resume, results, simulator)
-    carry_out(folder, plan, jobs or len(os.sched_getaffinity(0)), simulator, engine)
+    carry_out(folder, plan, jobs, simulator, engine)
     return show(folder, report, as_json)
+
+
+def _show_plan(
+    source: Document | None, resume: Path | None, jobs: int, simulator: Simulator, as_json: bool
+) -> int:
+    from wattio.cli import dry_run
+
+    if resume is not None:
+        folder = SimulationFolder(resume)
+        plan = execute.resume(folder, simulator)
+        left = folder.remaining(plan)
+    else:
+        plan = execute.prepare(_given(source), simulator)
+        left = list(plan.iterations)
+    return dry_run.of_simulation(plan, left, jobs, simulator, as_json)
+
+
+def _given(source: Document | None) -> Document:
+    if source is None:
+        raise InputError("wattio run needs a study file, or --resume with a result folder")
+    return source
 
 
 def _with_traces(source: Document | None, traces: Path) -> Document:
@@ -165,9 +192,7 @@ def begin(
         if source is not None and source.text != folder.study_text():
             raise InputError(f"{source.path}: is not the study that {resume} was begun with")
         return folder, execute.resume(folder, simulator)
-    if source is None:
-        raise InputError("wattio run needs a study file, or --resume with a result folder")
-    plan = execute.prepare(source, simulator)
+    plan = execute.prepare(_given(source), simulator)
     return SimulationFolder.create(plan, results, datetime.now(UTC)), plan
 
 

@@ -19,7 +19,7 @@ from wattio.files.document import Document
 from wattio.kinds.fleet import execute, summary
 from wattio.kinds.fleet import plan as planning
 from wattio.kinds.fleet.folder import FleetFolder
-from wattio.kinds.fleet.plan import FleetPlan
+from wattio.kinds.fleet.plan import Batch, FleetPlan
 from wattio.kinds.fleet.summary import Policy
 
 
@@ -48,6 +48,17 @@ class Request:
         plan = planning.make(self.source, self.scale)
         return FleetFolder.create(plan, self.results, datetime.now(UTC)), plan
 
+    def plan(self) -> tuple[FleetPlan, list[Batch]]:
+        """The plan and what is left of it; nothing is made. Raises InputError or ResultError."""
+        if self.resume is not None:
+            folder = FleetFolder(self.resume)
+            plan = execute.resume(folder)
+            return plan, folder.remaining(plan)
+        if self.source is None:
+            raise InputError("wattio run needs a study file, or --resume with a result folder")
+        plan = planning.make(self.source, self.scale)
+        return plan, list(plan.iterations)
+
     def executor(self, watch: Watch) -> Executor:
         """Threads of this process, or a cluster."""
         jobs = self.jobs or len(os.sched_getaffinity(0))
@@ -58,10 +69,15 @@ class Request:
         return ClusterExecutor(self.engine, jobs, watch, execute.simulate)
 
 
-def run(asked: Request, *, report: bool, as_json: bool) -> int:
+def run(asked: Request, *, dry_run: bool, report: bool, as_json: bool) -> int:
     """Run a fleet and show what came of it."""
     if asked.jobs is not None and asked.jobs < 1:
         raise InputError(f"--jobs {asked.jobs}: must be 1 or more")
+    if dry_run:
+        from wattio.cli.dry_run import of_fleet
+
+        jobs = asked.jobs or len(os.sched_getaffinity(0))
+        return of_fleet(*asked.plan(), jobs, execute.simulate, as_json)
     folder, plan = asked.begin()
     waiting = folder.remaining(plan)
     with (

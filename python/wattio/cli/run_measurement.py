@@ -44,7 +44,7 @@ class Request:
         if self.resume is not None:
             return self._begun(MeasurementFolder(self.resume))
         plan = self.plan()
-        execute.probe(plan)
+        execute.probe(plan, self.scratch or self.results)
         return MeasurementFolder.create(plan, self.results, datetime.now(UTC)), plan
 
     def plan(self) -> MeasurementPlan:
@@ -68,7 +68,10 @@ class Request:
 def run(asked: Request, *, dry_run: bool, report: bool, as_json: bool) -> int:
     """Measure, or say what would be measured. The exit code is 1 where something stayed INVALID."""
     if dry_run:
-        return show_plan(asked.plan(), as_json)
+        plan = asked.plan()
+        with output.busy("looking what is there"):
+            lacking = execute.lacking(plan, asked.scratch or asked.results)
+        return show_plan(plan, lacking, as_json)
     folder, plan = asked.begin()
     carry_out(folder, plan, asked.scratch)
     return show(folder, plan, report, as_json)
@@ -168,8 +171,8 @@ def _worst(verdicts: list[Verdict]) -> str:
     return min((verdict.verdict for verdict in verdicts), key=order.index)
 
 
-def show_plan(plan: MeasurementPlan, as_json: bool) -> int:
-    """Print what would be run, and how long it may take."""
+def show_plan(plan: MeasurementPlan, lacking: list[str], as_json: bool) -> int:
+    """Print what would be run, how long it may take, and what it lacks; 1 where it lacks any."""
     seconds = {item.identity: seconds_of(plan, item) for item in plan.iterations}
     total_s = sum(seconds.values())
     if as_json:
@@ -184,10 +187,9 @@ def show_plan(plan: MeasurementPlan, as_json: bool) -> int:
             }
             for item in plan.iterations
         ]
-        output.print_json(
-            {"study": plan.study.study.name, "seconds_guess": total_s, "iterations": entries}
-        )
-        return 0
+        told = {"study": plan.name, "seconds_guess": total_s, "lacking": lacking}
+        output.print_json(told | {"iterations": entries})
+        return 1 if lacking else 0
     table = Table(box=None)
     for column in ("", "run", "repetition", "about s"):
         table.add_column(column, justify="left" if column == "run" else "right")
@@ -202,7 +204,9 @@ def show_plan(plan: MeasurementPlan, as_json: bool) -> int:
         f"{len(plan.iterations)} iterations, about {total_s / 60:.1f} min, bringing up not counted"
     )
     console.print(text, highlight=False)
-    return 0
+    for what in lacking:
+        output.messages().print(f"lacking: {what}", highlight=False, soft_wrap=True)
+    return 1 if lacking else 0
 
 
 def show(folder: MeasurementFolder, plan: MeasurementPlan, report: bool, as_json: bool) -> int:

@@ -10,8 +10,12 @@ from collections.abc import Iterator
 
 @contextlib.contextmanager
 def undisturbed() -> Iterator[None]:
-    """Hold Ctrl-C back until what is being written is whole; then raise KeyboardInterrupt."""
-    if threading.current_thread() is not threading.main_thread():
+    """Hold Ctrl-C back until what is being written is whole; then raise KeyboardInterrupt.
+
+    Where it is ignored, as shells have it for what they start in the background, it stays so.
+    """
+    ignored = signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+    if ignored or threading.current_thread() is not threading.main_thread():
         yield
         return
     held: list[int] = []

@@ -71,7 +71,7 @@ def apply(server: str, model: Path) -> Applied:
     cores["dynamic_power"] = _text(watts["running_frequency_w"])
     assumption = f"core power of the power model {found['name']!r}"
     content["assumptions"] = [*content["assumptions"], assumption]
-    text = toml_text.dump_values(content)
+    text = toml_text.dump(content)
     _core.check_server(text)
     measured = [name for name in _TERMS if found[name]["origin"] == "measured"]
     return Applied(

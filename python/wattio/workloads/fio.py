@@ -168,6 +168,14 @@ class Work:
             return 60.0 * len(self._groups)
         return sum(one.seconds_guess(clients) for one in self._options.jobs)
 
+    def bytes_needed(self, clients: int) -> float:
+        """The files of all jobs, of which some share theirs; 0 for a job file, which may do all."""
+        files: dict[str, float] = {}
+        for one in self._options.jobs:
+            size = one.size * one.numjobs * clients
+            files[one.file] = max(files.get(one.file, 0.0), size)
+        return sum(files.values())
+
     def prepare(self, context: Context) -> None:
         """Lay out the files that are read before anything has written them."""
         make_folders(context)

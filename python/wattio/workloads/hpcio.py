@@ -189,11 +189,21 @@ class Work:
         """One."""
         return (RUN,)
 
+    def bytes_needed(self, clients: int) -> float:
+        """All dumps, before compression; of weak scaling a part for each rank."""
+        options = self._options
+        if options.compression != "none":
+            return 0.0
+        dumps = options.steps // options.output_every if options.output_every else 0
+        return dumps * self._parts() * SIZES[options.size].dump_bytes(len(options.variables))
+
+    def _parts(self) -> int:
+        return self._options.ranks if self._options.scaling == "weak" else 1
+
     def seconds_guess(self, clients: int) -> float:
         """By cells, with as many cores to a client as here, and by bytes at 100 MB/s."""
         options = self._options
-        domain = SIZES[options.size]
-        parts = options.ranks if options.scaling == "weak" else 1
+        domain, parts = SIZES[options.size], self._parts()
         dumps = options.steps // options.output_every if options.output_every else 0
         written = dumps * parts * domain.dump_bytes(len(options.variables))
         cores = min(options.ranks * (options.core_share or 1.0), clients * (os.cpu_count() or 1))

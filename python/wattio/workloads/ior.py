@@ -58,11 +58,14 @@ class Work(mpirun.Benchmark):
         """Write, then read."""
         return tuple(_STEPS)
 
+    def bytes_needed(self, clients: int) -> float:
+        """The blocks of all ranks."""
+        ranks = clients * self._launcher.ranks_per_client
+        return self._options.block * self._options.segments * ranks
+
     def seconds_guess(self, clients: int) -> float:
         """Both steps at 100 MB/s over all clients."""
-        ranks = clients * self._launcher.ranks_per_client
-        moved = self._options.block * self._options.segments * ranks
-        return len(_STEPS) * moved / _GUESS_BYTES_PER_S
+        return len(_STEPS) * self.bytes_needed(clients) / _GUESS_BYTES_PER_S
 
     def run(self, step: str, context: Context) -> list[Span]:
         """Run one step; the phase is IOR's whole run. Raises WorkloadFailed."""

@@ -103,9 +103,13 @@ class Work:
         """Write, then read."""
         return STEPS
 
+    def bytes_needed(self, clients: int) -> float:
+        """The blocks of all ranks."""
+        return self._options.moved_bytes(self._ranks(clients))
+
     def seconds_guess(self, clients: int) -> float:
         """Both steps at 100 MB/s over all clients."""
-        moved = self._options.moved_bytes(self._ranks(clients))
+        moved = self.bytes_needed(clients)
         return len(STEPS) * (moved / _GUESS_BYTES_PER_S + mpi_launch.START_GUESS_S)
 
     def prepare(self, context: Context) -> None:

@@ -19,7 +19,7 @@ import threading
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from wattio.clock import Span
 
@@ -102,3 +102,11 @@ class Workload(Protocol):
 
     def clean(self, context: Context) -> None:
         """Remove what was made on the system under test."""
+
+
+@runtime_checkable
+class TakesSpace(Protocol):
+    """A workload that knows beforehand how much it writes."""
+
+    def bytes_needed(self, clients: int) -> float:
+        """Bytes of all files that it leaves at a time on the system under test."""

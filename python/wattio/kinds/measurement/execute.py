@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Protocol
 
 from wattio.clock import now
-from wattio.errors import InputError, ResultError, SystemFailed, WattioError
-from wattio.kinds.measurement import derive, iterate
+from wattio.errors import HostError, InputError, ResultError, SystemFailed, WattioError
+from wattio.kinds.measurement import derive, iterate, space
 from wattio.kinds.measurement import plan as planning
 from wattio.kinds.measurement.derive import WITNESS_NAME, Derived, Rulebook, View
 from wattio.kinds.measurement.folder import MeasurementFolder
@@ -69,24 +70,47 @@ def remaining(plan: MeasurementPlan, folder: MeasurementFolder) -> list[Measurin
     return found
 
 
-def probe(plan: MeasurementPlan) -> None:
-    """Look whether programs, systems, knobs and meters are there, before anything is begun.
+def probe(plan: MeasurementPlan, scratch: Path) -> None:
+    """Look whether programs, systems, knobs, meters and room are there, before anything is begun.
 
     Raises HostError with what is missing, MeterRefused and MeterLost with a meter's own words.
     """
+    for look in _looks(plan, scratch):
+        look()
+
+
+def lacking(plan: MeasurementPlan, scratch: Path) -> list[str]:
+    """All that `probe` would refuse, in words; the same only once."""
+    found: dict[str, None] = {}
+    for look in _looks(plan, scratch):
+        try:
+            look()
+        except (HostError, InputError, WattioError) as error:
+            found[str(error)] = None
+    return list(found)
+
+
+def _looks(plan: MeasurementPlan, scratch: Path) -> Iterator[Callable[[], object]]:
     for knob in plan.study.knob:
         for value in knob.values:
-            knobs.assignments(knob.name, value)
+            yield partial(knobs.assignments, knob.name, value)
     for entry in plan.study.workload:
-        plan.work(entry).probe()
+        yield plan.work(entry).probe
     for system in plan.study.system:
-        _storage(system, Path("/nonexistent")).probe()
+        yield _storage(system, Path("/nonexistent")).probe
+    yield partial(_room, plan, scratch)
     for source in _sources(plan):
-        meter = open_meter(source.name)
-        try:
-            meter.read()
-        finally:
-            meter.close()
+        yield partial(_reading, source.name)
+
+
+def _room(plan: MeasurementPlan, scratch: Path) -> None:
+    for short in space.shortages(plan, scratch):
+        raise HostError(f"workload {plan.study.workload[short.index].name}: {short.text}")
+
+
+def _reading(name: str) -> None:
+    with contextlib.closing(open_meter(name)) as meter:
+        meter.read()
 
 
 def execute(plan: MeasurementPlan, folder: MeasurementFolder, scratch: Path, watch: Watch) -> None:

@@ -1,0 +1,160 @@
+"""What `wattio run --dry-run` says of simulations and fleets: how many runs, and how long."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from rich.table import Table
+
+from wattio import _core
+from wattio.cli import output
+from wattio.cli.progress import weight_of
+from wattio.errors import Cancelled, InputError
+from wattio.kinds.fleet.plan import Batch, FleetPlan
+from wattio.kinds.simulation.plan import SimulationPlan
+from wattio.results.plan import Iteration
+from wattio.simulator.native import Simulator
+from wattio.simulator.policies import REFERENCE
+from wattio.simulator.simulation import Request
+
+TRIAL_S = 1.0
+"""Simulated time of the trial that the guess rests on."""
+
+
+def of_simulation(
+    plan: SimulationPlan,
+    left: Sequence[Iteration[Request]],
+    jobs: int,
+    simulator: Simulator,
+    as_json: bool,
+) -> int:
+    """Print what would be simulated; each load is tried for a moment, without any policy."""
+    first = {item.run.subject: item for item in reversed(left)}
+    with output.busy("trying each load for a moment"):
+        pace = {name: _pace(item.request, simulator) for name, item in first.items()}
+    spans = {name: _span_s(item.request, plan.loads[name]) for name, item in first.items()}
+    seconds = []
+    for item in left:
+        factor, span_s = pace[item.run.subject], spans[item.run.subject]
+        known = factor is not None and span_s is not None
+        seconds.append(factor * span_s * weight_of(item) if known else None)  # type: ignore[operator]
+    return _show(plan.name, "run", left, seconds, jobs, as_json)
+
+
+def _pace(request: Request, simulator: Simulator) -> float | None:
+    """Seconds that a simulated second takes; None where a moment of the load cannot be tried."""
+    trial = replace(request, policy=REFERENCE, settings={}, duration_s=TRIAL_S, warmup_s=0.0)
+
+    def tried() -> object:
+        return simulator.simulate(trial)
+
+    return _second_time(tried, TRIAL_S)
+
+
+def _second_time(tried: Callable[[], object], span_s: float) -> float | None:
+    """The first time reads files, and finds out the rate at which the server is saturated."""
+    try:
+        tried()
+        begun_s = time.monotonic()
+        tried()
+    except (InputError, Cancelled):
+        return None
+    return (time.monotonic() - begun_s) / span_s
+
+
+def _span_s(request: Request, facts: Mapping[str, Any]) -> float | None:
+    """Simulated time of a run, with what comes before it; None where nothing tells."""
+    span_s = request.duration_s
+    if span_s is None and "trace" in request.load:
+        reading = {key: request.load[key] for key in ("format", "columns") if key in request.load}
+        found = json.loads(_core.trace_info(str(request.load["trace"]), **reading))
+        span_s = found["span_s"] * request.load.get("time_scale", 1.0)
+    if span_s is None and "profile" in facts:
+        span_s = facts["profile"]["simulated_s"]
+    if span_s is None and "phases" in request.load:
+        span_s = sum(phase["span_s"] for phase in request.load["phases"])
+    return None if span_s is None else span_s + request.warmup_s
+
+
+def of_fleet(
+    plan: FleetPlan,
+    left: Sequence[Batch],
+    jobs: int,
+    simulate: Callable[[Any], object],
+    as_json: bool,
+) -> int:
+    """Print what would be run; one server is tried under each policy."""
+    first = {item.run.condition: item for item in reversed(left)}
+    with output.busy("trying one server under each policy"):
+        pace = {name: _server_s(item, simulate) for name, item in first.items()}
+    seconds = []
+    for item in left:
+        each_s = pace[item.run.condition]
+        seconds.append(None if each_s is None else each_s * len(item.request.members))
+    return _show(plan.name, "batch", left, seconds, jobs, as_json)
+
+
+def _server_s(batch: Batch, simulate: Callable[[Any], object]) -> float | None:
+    one = replace(batch.request, members=batch.request.members[:1])
+    return _second_time(lambda: simulate(one), 1.0)
+
+
+def _show(
+    name: str,
+    noun: str,
+    left: Sequence[Iteration[Any]],
+    seconds: Sequence[float | None],
+    jobs: int,
+    as_json: bool,
+) -> int:
+    known = [value for value in seconds if value is not None]
+    guess_s = sum(known) / min(jobs, max(len(left), 1)) if len(known) == len(left) else None
+    subjects = {item.run.subject: None for item in left}
+    policies = {item.run.condition: None for item in left}
+    seeds = sorted({item.seed for item in left})
+    if as_json:
+        output.print_json(
+            {
+                "study": name,
+                "runs": len(left),
+                "loads": list(subjects),
+                "policies": list(policies),
+                "seeds": len(seeds),
+                "jobs": jobs,
+                "seconds_guess": guess_s,
+            }
+        )
+        return 0
+    table = Table(box=None)
+    several = f"{noun}es" if noun == "batch" else f"{noun}s"
+    for column in ("load", several, "about"):
+        table.add_column(column, justify="left" if column == "load" else "right")
+    for subject in subjects:
+        own = [at for at, item in enumerate(left) if item.run.subject == subject]
+        table.add_row(subject, str(len(own)), _told(_sum(seconds[at] for at in own)))
+    console = output.console()
+    console.print(table)
+    console.print(f"policies: {', '.join(policies)}", highlight=False, soft_wrap=True)
+    text = f"{len(left)} {noun if len(left) == 1 else several}; with {jobs} at a time about"
+    told = "a time that cannot be guessed" if guess_s is None else f"{_told(guess_s)}, by a trial"
+    console.print(f"{text} {told}", highlight=False, soft_wrap=True)
+    return 0
+
+
+def _sum(values: Iterable[float | None]) -> float | None:
+    found = list(values)
+    known = [value for value in found if value is not None]
+    return sum(known) if len(known) == len(found) else None
+
+
+def _told(seconds: float | None) -> str:
+    if seconds is None:
+        return output.ABSENT
+    for limit_s, unit_s, unit in ((7200, 3600, "h"), (120, 60, "min")):
+        if seconds >= limit_s:
+            return f"{seconds / unit_s:.1f} {unit}"
+    return f"{max(seconds, 1):.0f} s"
