@@ -101,9 +101,8 @@ class Server(socketserver.ThreadingTCPServer):
         try:
             super().__init__((host, port), _Client)
         except (OSError, OverflowError) as error:
-            raise HostError(
-                f"{host}:{port} cannot be served on: {error.strerror or error}"
-            ) from None
+            why = storage_reason(error) or error
+            raise HostError(f"{host}:{port} cannot be served on: {why}") from None
 
     @property
     def port(self) -> int:
