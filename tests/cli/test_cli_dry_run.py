@@ -116,7 +116,7 @@ def test_what_a_measurement_lacks_is_said_with_its_plan(
 
 def test_jobs_are_for_simulations(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert called("run", measured(place, "1 MiB"), "--jobs", "3", "--dry-run") == 2
-    assert "--jobs is for simulations" in capsys.readouterr().err
+    assert "--jobs is for studies of kind simulation or fleet" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
