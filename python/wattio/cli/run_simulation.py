@@ -14,20 +14,18 @@ from wattio.kinds.simulation import execute, overall
 from wattio.kinds.simulation.folder import SimulationFolder
 from wattio.kinds.simulation.plan import SimulationPlan
 from wattio.results import summary
-from wattio.simulator.native import NativeSimulator
+from wattio.simulator import native
 
 Simulation = Start[SimulationFolder, SimulationPlan]
 
 
-SIMULATOR = NativeSimulator()
-
-
 def start(source: Document | None, resume: Path | None, results: Path) -> Simulation:
     """A simulation to begin or to go on with."""
+    simulator = native.NativeSimulator()
     return Start(
         *(source, resume, results, SimulationFolder),
-        lambda given: execute.prepare(given, SIMULATOR),
-        lambda folder: execute.resume(folder, SIMULATOR),
+        lambda given: execute.prepare(given, simulator),
+        lambda folder: execute.resume(folder, simulator),
     )
 
 
@@ -46,7 +44,7 @@ def run(
 
         plan, begun = start.plan()
         left = begun.remaining(plan) if begun else list(plan.iterations)
-        return of_simulation(plan, left, jobs, SIMULATOR, as_json)
+        return of_simulation(plan, left, jobs, native.NativeSimulator(), as_json)
     folder, plan = start.begin()
     carry_out(folder, plan, jobs, engine)
     return show(folder, report, as_json)
@@ -67,10 +65,11 @@ def carry_out(
         resumable(folder, len(plan.iterations), lambda: len(folder.remaining(plan)), "runs"),
         RunProgress(messages, waiting) as progress,
     ):
+        simulator = native.NativeSimulator()
         executor = run_start.executor_of(
-            SIMULATOR, SIMULATOR.simulate, jobs, engine, progress.watch
+            simulator, simulator.simulate, jobs, engine, progress.watch
         )
-        execute.execute(waiting, folder, executor, SIMULATOR, progress.ended)
+        execute.execute(waiting, folder, executor, simulator, progress.ended)
 
 
 def compressions(folder: SimulationFolder) -> list[str]:
