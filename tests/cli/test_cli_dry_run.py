@@ -6,13 +6,12 @@ import json
 from pathlib import Path
 
 import pytest
+from places import ROOT
 from simulation.study_fake import FakeSimulator
 from simulation.test_fleet import STUDY as FLEET
 from wattio.simulator import native as simulator_module
 
 from cli.test_cli import STUDY, called
-
-ROOT = Path(__file__).parents[2]
 
 MEASURED = """\
 [study]
