@@ -11,9 +11,9 @@ from pathlib import Path
 import docs_keys
 import docs_reference
 import docs_site
-import governed_fake
 import pytest
 import wattio
+from governor import governed_fake
 from wattio.kinds.simulation.schema import LoadEntry, SimulationStudy
 
 ROOT = Path(__file__).parents[1]

@@ -30,7 +30,7 @@ from wattio.report.measurement import samples as measured_samples
 
 from . import made_folder
 
-GOLDEN = Path(__file__).parents[1] / "golden" / "measured.html"
+GOLDEN = Path(__file__).parent / "golden" / "measured.html"
 PLAIN = str.maketrans({"\N{NO-BREAK SPACE}": " ", "\N{NARROW NO-BREAK SPACE}": " "})
 GAPS = [
     ("sequential/left, 2 clients", 0, 0),

@@ -96,7 +96,7 @@ def _measured(
 
     named = None if meter is None else planning.located_name(meter, Path.cwd())
     plan = planning.make(source, planning.Asked(scale, named))
-    execute.probe(plan)
+    execute.probe(plan, results)
     folder = MeasurementFolder.create(plan, results, datetime.now(UTC))
     execute.execute(plan, folder, folder.path / "scratch", _Told(ended))
     return folder.path

@@ -57,7 +57,8 @@ def build(called: str | None = None) -> App:
     root = App(
         name="wattio",
         help="Measure, model and cut the energy that storage uses, within a stated latency bound.",
-        help_epilogue="`wattio COMMAND --help` shows the options of a command, with examples.",
+        help_epilogue="`wattio COMMAND --help` shows the options of a command, with examples."
+        " `--verbose` with any command tells what it reads, runs and opens.",
         help_format="markdown",
         version=_version,
         print_error=False,
@@ -87,6 +88,10 @@ def _call(words: list[str]) -> int:
     try:
         from wattio.cli.complaints import joined, refuse_unknown
 
+        if "--verbose" in words:
+            from wattio.cli import log
+
+            words = log.taken_from(words)
         refuse_unknown(words, _COMMANDS)
         called = words[0] if words and not words[0].startswith("-") else None
         code = build(called)(joined(words))

@@ -7,6 +7,7 @@ one at a time behind the same interface.
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -18,6 +19,8 @@ from wattio.errors import InputError
 from wattio.results.plan import Iteration
 from wattio.results.runs import Phase
 from wattio.simulator.policies import BOUND_BY
+
+_log = logging.getLogger(__name__)
 
 Watch = Callable[[Iteration[Any], float], None]
 """Told the share of an iteration that is done, from whatever thread runs it."""
@@ -107,5 +110,6 @@ class SimulationExecutor:
             )
         except InputError as error:
             raise InputError(f"{iteration.name}: {error}") from None
+        _log.debug("%s: %.2f s", iteration.name, (time.monotonic_ns() - monotonic_ns) / 1e9)
         phase = Phase("simulate", utc_ns, time.time_ns(), monotonic_ns, time.monotonic_ns())
         return Finished(outcome, (phase,))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import logging
 import re
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,6 +19,8 @@ Place = tuple[str | int, ...]
 """Where a value stands in a document: keys, and indices of arrays of tables."""
 
 Model = TypeVar("Model", bound=BaseModel)
+
+_log = logging.getLogger(__name__)
 
 _TOLD_MOST = 8
 """So many errors of a file are told at once."""
@@ -65,6 +68,7 @@ class Document:
 
 def read(path: Path) -> Document:
     """Read a TOML file. Raises InputError where it cannot be read or is not TOML."""
+    _log.debug("reads %s", path)
     return parse(path, text_of(path))
 
 

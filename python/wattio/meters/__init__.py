@@ -5,6 +5,7 @@ A meter has a URL-shaped name: a scheme, a colon, and what that kind of meter ne
 
 from __future__ import annotations
 
+import logging
 from importlib import import_module
 from types import ModuleType
 
@@ -24,6 +25,8 @@ __all__ = [
     "open_meter",
     "public_name",
 ]
+
+_log = logging.getLogger(__name__)
 
 KINDS: dict[str, str] = {
     "csv": "tabular",
@@ -54,5 +57,6 @@ def kind_of(name: str) -> ModuleType:
 
 def open_meter(name: str) -> Meter:
     """Open the meter of a name. Raises InputError, MeterRefused, MeterLost."""
+    _log.debug("opens the meter %s", public_name(name))
     meter: Meter = kind_of(name).open_meter(name)
     return meter

@@ -6,6 +6,7 @@ import contextlib
 import errno
 import fcntl
 import json
+import logging
 import shutil
 import sqlite3
 from collections.abc import Iterator, Mapping
@@ -23,6 +24,8 @@ from wattio.results.runs import Recorded
 KINDS = ("simulation", "measurement", "fleet", "governor")
 """What a result folder can hold: `kind` in its machine.json."""
 
+
+_log = logging.getLogger(__name__)
 
 LEFT_BY_DAEMON = "was left by wattiod; only `wattio report` and `wattio recompute` take it"
 
@@ -73,6 +76,7 @@ class ResultFolder:
             "inputs.json": json.dumps(plan.inputs, indent=1, allow_nan=False) + "\n",
             "resolved.toml": toml_text.dump(plan.resolved),
         }
+        _log.debug("makes %s", path)
         try:
             for name in cls.parts:
                 (path / name).mkdir(parents=True)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import logging
+import shlex
 import shutil
 import subprocess
 import tempfile
@@ -16,12 +18,15 @@ from wattio.errors import HostError, SystemFailed
 TIMEOUT_S = 120.0
 """How long one of these programs may take."""
 
+_log = logging.getLogger(__name__)
+
 _TAIL_LINES = 5
 _POLL_S = 0.05
 
 
 def call(part: str, *arguments: str, timeout_s: float = TIMEOUT_S) -> str:
     """Run a program; what it said. Raises SystemFailed with the part's name and its last words."""
+    _log.debug("runs %s", shlex.join(arguments))
     # Into a file: a server that goes into the background keeps the end of a pipe open.
     with tempfile.TemporaryFile() as said:
         try:

@@ -6,7 +6,9 @@ them are ended with everything that they started.
 
 from __future__ import annotations
 
+import logging
 import os
+import shlex
 import shutil
 import signal
 import subprocess
@@ -27,6 +29,9 @@ GRACE_S = 5.0
 _LOOK_S = 0.05
 _TAIL_BYTES = 4096
 _TAIL_LINES = 5
+
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -230,6 +235,7 @@ class _Running:
             child.kill()
 
     def start(self, program: Program) -> None:
+        _log.debug("runs %s", shlex.join(program.arguments))
         try:
             self._children.append(_Child(program))
         except OSError as error:

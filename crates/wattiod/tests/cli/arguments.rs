@@ -62,3 +62,15 @@ fn what_cannot_be_set_says_what_can() {
     let (code, _, complaint) = said(&["set", "plf", "nan"]);
     assert!(code == 2 && complaint.contains("such as 0.1"), "{complaint}");
 }
+
+#[test]
+fn shells_are_told_how_to_complete_every_command() {
+    for shell in ["bash", "zsh", "fish"] {
+        let (code, script, _) = said(&["completions", shell]);
+        assert_eq!(code, 0, "{shell}");
+        for command in COMMANDS {
+            assert!(script.contains(command), "{shell}: {command}");
+        }
+    }
+    assert_eq!(said(&["completions", "ksh"]).0, 2);
+}

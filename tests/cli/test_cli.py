@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 from places import ROOT
-from study_fake import FakeSimulator
+from simulation.study_fake import FakeSimulator
 from wattio import cli
 from wattio.errors import Cancelled, InputError
 from wattio.simulator import native as simulator_module
@@ -220,3 +221,25 @@ def test_every_file_below_studies_is_known_to_check(capsys: pytest.CaptureFixtur
     assert ended.value.code == 0, told.err
     assert "platform graphene" in told.out
     assert "application CM1" in told.out
+
+
+def test_verbose_tells_what_is_read_and_opened(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`--verbose` stands anywhere; a name chosen by others stays on its line."""
+    study = tmp_path / "a\nb.toml"
+    study.write_text("[study]\n")
+    environment = {key: value for key, value in os.environ.items() if key != "JOURNAL_STREAM"}
+    command = [sys.executable, "-m", "wattio.cli", "check", str(study)]
+    for words, journal in ((["--verbose"], False), (["--json", "--verbose"], True), ([], False)):
+        own = environment | ({"JOURNAL_STREAM": "8:1"} if journal else {})
+        done = subprocess.run(
+            [*command, *words], env=own, capture_output=True, text=True, check=False, timeout=60
+        )
+        assert done.returncode == 2
+        lines = [
+            line for line in done.stderr.splitlines() if "wattio.files.document: reads" in line
+        ]
+        assert len(lines) == bool(words)
+        assert all("a b.toml" in line for line in lines)
+        assert all(line.startswith("<7>") is journal for line in lines)

@@ -11,17 +11,16 @@ import re
 import shlex
 import subprocess
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from cyclopts import App, CycloptsError
 from cyclopts.exceptions import MissingArgumentError
 from daemon.running import BINARY
+from places import ROOT
 from wattio import cli
 from wattio.cli.complaints import joined, of_arguments
 from wattio.meters import KINDS, kind_of
 
-ROOT = Path(__file__).parents[1]
 DOCUMENTS = [
     *(ROOT / name for name in ("README.md", "CONTRIBUTING.md")),
     *sorted((ROOT / "docs").rglob("*.md")),

@@ -6,7 +6,6 @@ import contextlib
 import json
 from pathlib import Path
 
-import governed_fake as fake
 import numpy as np
 import pytest
 from hypothesis import given
@@ -24,6 +23,8 @@ from wattio.kinds.governor.journal import (
     parse,
     read_object,
 )
+
+from governor import governed_fake as fake
 
 GOOD = {"utc_ns": 1, "monotonic_ns": 2, "dt_s": 0.5, "cores": [4]}
 

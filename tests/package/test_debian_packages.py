@@ -8,9 +8,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from bare_root import made, within
 
-ROOT = Path(__file__).parents[1]
+from package.bare_root import made, within
+
+ROOT = Path(__file__).parents[2]
 DIST = ROOT / "target" / "dist"
 
 pytestmark = [pytest.mark.system, pytest.mark.slow, pytest.mark.alone]

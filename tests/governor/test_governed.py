@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
-import governed_fake as fake
 import numpy as np
 import pytest
 from hypothesis import given
@@ -24,6 +23,8 @@ from wattio.kinds.governor.folder import GovernorFolder
 from wattio.kinds.governor.journal import Machine, Window, parse
 from wattio.kinds.governor.metrics import Tally
 from wattio.results.folder import kind_of
+
+from governor import governed_fake as fake
 
 COUNT = 400
 

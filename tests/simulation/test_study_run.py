@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 import pytest
 from places import TESTS
-from study_fake import FakeSimulator, outcome
 from wattio.analysis.histogram import WindowHistograms
 from wattio.analysis.statistics import Interval
 from wattio.errors import InputError, ResultError
@@ -25,6 +24,8 @@ from wattio.kinds.simulation.folder import SimulationFolder
 from wattio.results import samples, summary
 from wattio.results.compare import compare, side
 from wattio.simulator.simulation import Outcome, Request
+
+from simulation.study_fake import FakeSimulator, outcome
 
 STUDY = """\
 [study]
@@ -220,8 +221,8 @@ def test_what_a_kill_left_unrelated_is_related_by_the_next_run(study: Path, tmp_
 KILLED = """
 import os, sys, threading
 from pathlib import Path
-from study_fake import FakeSimulator
-from test_study_run import carried_out
+from simulation.study_fake import FakeSimulator
+from simulation.test_study_run import carried_out
 
 class Killed(FakeSimulator):
     def simulate(self, request, **rest):

@@ -8,9 +8,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from bare_root import made, within
 
-ROOT = Path(__file__).parents[1]
+from package.bare_root import made, within
+
+ROOT = Path(__file__).parents[2]
 CERTIFICATES = "/etc/ssl/certs/ca-certificates.crt"
 
 # Alone: it compiles everything once more, two minutes on an idle machine of four cores.

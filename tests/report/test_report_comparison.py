@@ -8,9 +8,10 @@ import re
 from pathlib import Path
 
 import pytest
-from test_report import PROFILE, STUDY
-from test_study_run import carried_out
+from simulation.test_study_run import carried_out
 from wattio.cli import main
+
+from report.test_report import PROFILE, STUDY
 
 PLAIN = str.maketrans({"\N{NO-BREAK SPACE}": " ", "\N{NARROW NO-BREAK SPACE}": " "})
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from study_fake import FakeSimulator
 from wattio import _core
 from wattio.errors import InputError
 from wattio.files import document, toml_text
 from wattio.kinds.simulation import execute, plan
 from wattio.simulator import profile
 from wattio.simulator.native import NativeSimulator, Simulator
+
+from simulation.study_fake import FakeSimulator
 
 STUDY = """\
 [study]

@@ -15,12 +15,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from places import ROOT
+from wattio import _core
+
 from reference import closed_loop, order, promise
 from reference.governors import Schedutil, ondemand, ondemand_document
 from reference.limits import limits_of
 from reference.pacer_law import Pacer
 from reference.promise import Bound
-from wattio import _core
 
 SERVERS = _core.built_in_servers()
 TRACE = ROOT / "traces" / "pgbench.wtrace"

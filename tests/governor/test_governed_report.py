@@ -13,7 +13,6 @@ import re
 from pathlib import Path
 from typing import Any
 
-import governed_fake as fake
 import numpy as np
 import pytest
 from wattio.cli import main
@@ -21,6 +20,8 @@ from wattio.kinds.governor import folder
 from wattio.report import make
 from wattio.report.drawing import POINTS
 from wattio.report.governor import gather, phrases
+
+from governor import governed_fake as fake
 
 GOLDEN = Path(__file__).parent / "golden" / "governed.html"
 COUNT = 400

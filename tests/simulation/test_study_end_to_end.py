@@ -11,9 +11,10 @@ from pathlib import Path
 
 import pytest
 from places import TRACES
-from test_study_run import content
 from wattio import cli
 from wattio.kinds.simulation.folder import SimulationFolder
+
+from simulation.test_study_run import content
 
 TRACE = TRACES / "synthetic.wtrace"
 

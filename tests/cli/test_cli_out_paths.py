@@ -10,15 +10,17 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-import governed_fake as fake
 import pytest
-from study_fake import FakeSimulator
-from test_cli import STUDY, called, result_of
+from governor import governed_fake as fake
+from places import ROOT
+from simulation.study_fake import FakeSimulator
 from wattio.cli.out_path import writable
 from wattio.errors import InputError
 from wattio.simulator import native as simulator_module
 
-TRACE = str(Path(__file__).parents[1] / "traces/pgbench.wtrace")
+from cli.test_cli import STUDY, called, result_of
+
+TRACE = str(ROOT / "traces/pgbench.wtrace")
 
 
 def every_out(out: str) -> list[tuple[str, ...]]:

@@ -6,12 +6,13 @@ import json
 from pathlib import Path
 
 import pytest
-from study_fake import FakeSimulator
-from test_cli import STUDY, called
-from test_fleet import STUDY as FLEET
+from simulation.study_fake import FakeSimulator
+from simulation.test_fleet import STUDY as FLEET
 from wattio.simulator import native as simulator_module
 
-ROOT = Path(__file__).parents[1]
+from cli.test_cli import STUDY, called
+
+ROOT = Path(__file__).parents[2]
 
 MEASURED = """\
 [study]

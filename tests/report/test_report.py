@@ -16,8 +16,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from study_fake import FakeSimulator
-from test_study_run import carried_out
+from simulation.study_fake import FakeSimulator
+from simulation.test_study_run import carried_out
 from wattio.cli import output
 from wattio.errors import ResultError
 from wattio.files import document
