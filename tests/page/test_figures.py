@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from wattio.report import drawing
 from wattio.report.drawing import Drawn
-from wattio.report.page import Cells, Figure, Page, Section, Text, grid, write
+from wattio.report.page import Cell, Cells, Figure, Page, Section, Text, grid, write
 
 from page.chromium import Chromium, executable
 
@@ -44,7 +44,11 @@ def page(tmp_path: Path) -> str:
     drawn = Drawn("power", "Power", "Watts.", "A chart of watts over time.", image, [["a"]], panels)
     columns: Cells = ["policy", *(("latency p99.99", "to native") for _ in range(13))]
     rows: list[Cells] = [[WORDS[0], *(WORDS[1 + at % 3] for at in range(13))] for _ in range(3)]
-    sections = [Section("Over time", [Figure(drawn)]), Section("Table", [grid("t", columns, rows)])]
+    place = "/srv/results/a-study-of-a-long-name/20260102T030405Z-1a2b3c4:a load/a policy"
+    heads: list[Cells] = [["result", place, place]]
+    told: Cells = ["", Cell("first", look="text"), Cell("second", look="text")]
+    tables = [grid("t", columns, rows), grid("heads", told, heads)]
+    sections = [Section("Over time", [Figure(drawn)]), Section("Table", tables)]
     path = write(tmp_path / "report", Page("t", "over", "Heading", [Text("lead")], sections))
     return path.as_uri()
 
