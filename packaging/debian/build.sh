@@ -91,7 +91,8 @@ mkdir -p "$stage/wattiod/usr/sbin" "$stage/wattiod/usr/lib/systemd/system" "$sta
 install -m 755 "$wattiod" "$stage/wattiod/usr/sbin/wattiod"
 examples=$stage/wattiod/usr/share/doc/wattiod/examples
 mkdir -p "$examples"
-moved='/^#   install/d; s#/usr/local/sbin/#/usr/sbin/#g; s#/usr/local/share/doc/#/usr/share/doc/#g'
+moved='/^#   install/d; s#/usr/local/sbin/#/usr/sbin/#g; s#/usr/local/share/doc/#/usr/share/doc/#g
+s#^\# wattiod.service.d/ into#\# /usr/share/doc/wattiod/examples/wattiod.service.d/ into#'
 sed "$moved" "$root/packaging/systemd/wattiod.service" >"$stage/wattiod/usr/lib/systemd/system/wattiod.service"
 cp -r "$root/packaging/systemd/wattiod.service.d" "$root"/packaging/examples/*.toml "$examples"
 cp "$root/packaging/grafana/wattiod.json" "$examples/grafana.json"

@@ -14,8 +14,10 @@ import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 from simulation.study_fake import FakeSimulator
+from wattio.analysis.histogram import WindowHistograms
 from wattio.errors import ResultError
 from wattio.kinds.simulation.folder import SimulationFolder
 from wattio.results import samples
@@ -140,3 +142,18 @@ def test_what_another_process_has_run_since_is_not_run_again(
     monkeypatch.setattr(SimulationFolder, "remaining", everything)
     assert called("run", "--resume", result_of(place), "--no-report") == 0
     assert len(SimulationFolder(place / result_of(place)).iterations()) == 2
+
+
+@pytest.mark.system
+def test_a_recording_for_which_there_is_no_room_is_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """DuckDB's JSON, with three lines of SQL, was printed."""
+    windows = {"start_s": np.arange(2e5)}
+    offsets = np.zeros(200_001, dtype=np.uint64)
+    histograms = WindowHistograms(offsets, np.array([]), np.array([], dtype=np.uint64))
+    with tiny_disk(tmp_path / "disk", 64) as disk:
+        with pytest.raises(ResultError) as raised:
+            samples.write(disk / "x.parquet", windows, histograms)
+        assert str(raised.value) == f"{disk / 'x.parquet'}: cannot be written: {FULL}"
+        assert list(disk.iterdir()) == []

@@ -17,6 +17,7 @@ EXAMPLES = sorted((ROOT / "packaging" / "examples").glob("*.toml"))
 BINARY = ROOT / "target" / "debug" / "wattiod"
 GUIDE = ROOT / "docs" / "wattiod.md"
 INSTALLED = "/usr/local/sbin/wattiod"
+SPOKEN = {".md", ".py", ".rs", ".toml", ".sh", ".ipynb"}
 # systemd-analyze's scale: 0 is a program without rights, 10 one without a sandbox. As written it
 # is 2.3 with systemd 252; being root counts for 0.4 of it.
 EXPOSURE_MAX = 3.0
@@ -146,3 +147,17 @@ def test_the_guide_names_every_knob_and_source() -> None:
     ]
     assert len(knobs) == 8
     assert [name for name in [*knobs, *sources] if name not in text] == []
+
+
+def test_nobody_is_told_to_install_what_no_registry_has() -> None:
+    """`pip install 'wattio[hpc]'` stood in messages and documents; no registry has wattio."""
+    told = re.compile(r"pip install[^\n]*[\s'\"/]wattio(?![\w./-]*\*|-[\w.*])")
+    folders = [ROOT / name for name in ("docs", "python", "examples", "packaging", "crates")]
+    files = [path for folder in folders for path in folder.rglob("*") if path.suffix in SPOKEN]
+    wrong = [
+        f"{path.relative_to(ROOT)}: {line.strip()}"
+        for path in [ROOT / "README.md", ROOT / "examples" / "hpcio" / "Makefile", *files]
+        for line in path.read_text(encoding="utf-8").splitlines()
+        if told.search(line) and "target/dist" not in line
+    ]
+    assert wrong == []

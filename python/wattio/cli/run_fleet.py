@@ -2,120 +2,73 @@
 
 from __future__ import annotations
 
-import os
-from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from rich.table import Table
 
-from wattio.cli import output
+from wattio.cli import output, run_start
 from wattio.cli.progress import RunProgress
 from wattio.cli.resumable import resumable
+from wattio.cli.run_start import Start
 from wattio.errors import InputError
-from wattio.executors.threads import Executor, SimulationExecutor, Watch
 from wattio.files.document import Document
 from wattio.kinds.fleet import execute, summary
 from wattio.kinds.fleet import plan as planning
 from wattio.kinds.fleet.folder import FleetFolder
-from wattio.kinds.fleet.plan import Batch, FleetPlan
+from wattio.kinds.fleet.plan import FleetPlan
 from wattio.kinds.fleet.summary import Policy
 
-
-@dataclass(frozen=True)
-class Request:
-    """What the command line says of a fleet: a study, or a folder to go on in."""
-
-    source: Document | None
-    resume: Path | None
-    results: Path
-    scale: str | None
-    jobs: int | None
-    engine: str | None
-
-    def begin(self) -> tuple[FleetFolder, FleetPlan]:
-        """The folder to work in, new or resumed, and the plan. Raises InputError, ResultError."""
-        if self.resume is not None:
-            folder = FleetFolder(self.resume)
-            if self.source is not None and self.source.text != folder.study_text():
-                raise InputError(f"{self.source.path}: is not the study {folder.path} began with")
-            if self.scale not in (None, folder.inputs()["scale"]):
-                raise InputError(f"{folder.path} was begun with another --scale; leave it out")
-            return folder, execute.resume(folder)
-        if self.source is None:
-            raise InputError("wattio run needs a study file, or --resume with a result folder")
-        plan = planning.make(self.source, self.scale)
-        return FleetFolder.create(plan, self.results, datetime.now(UTC)), plan
-
-    def plan(self) -> tuple[FleetPlan, list[Batch]]:
-        """The plan and what is left of it; nothing is made. Raises InputError or ResultError."""
-        if self.resume is not None:
-            folder = FleetFolder(self.resume)
-            plan = execute.resume(folder)
-            return plan, folder.remaining(plan)
-        if self.source is None:
-            raise InputError("wattio run needs a study file, or --resume with a result folder")
-        plan = planning.make(self.source, self.scale)
-        return plan, list(plan.iterations)
-
-    def executor(self, watch: Watch) -> Executor:
-        """Threads of this process, or a cluster."""
-        jobs = self.jobs or len(os.sched_getaffinity(0))
-        if self.engine is None:
-            return SimulationExecutor(execute.FleetSimulator(), jobs, watch)
-        from wattio.executors.cluster import ClusterExecutor
-
-        return ClusterExecutor(self.engine, jobs, watch, execute.simulate)
+Fleet = Start[FleetFolder, FleetPlan]
 
 
-def run(asked: Request, *, dry_run: bool, report: bool, as_json: bool) -> int:
-    """Run a fleet and show what came of it."""
-    if asked.jobs is not None and asked.jobs < 1:
-        raise InputError(f"--jobs {asked.jobs}: must be 1 or more")
+def start(source: Document | None, resume: Path | None, results: Path, scale: str | None) -> Fleet:
+    """A fleet to begin or to go on with."""
+
+    def refuse(folder: FleetFolder) -> None:
+        if scale not in (None, folder.inputs()["scale"]):
+            raise InputError(f"{folder.path} was begun with another --scale; leave it out")
+
+    make = (lambda given: planning.make(given, scale)), execute.resume
+    return Start(source, resume, results, FleetFolder, *make, refuse)
+
+
+def run(
+    start: Fleet, jobs: int, engine: str | None, *, dry_run: bool, report: bool, as_json: bool
+) -> int:
+    """Run a fleet and show what came of it, or say what would be run."""
     if dry_run:
         from wattio.cli.dry_run import of_fleet
 
-        jobs = asked.jobs or len(os.sched_getaffinity(0))
-        return of_fleet(*asked.plan(), jobs, execute.simulate, as_json)
-    folder, plan = asked.begin()
+        plan, begun = start.plan()
+        left = begun.remaining(plan) if begun else list(plan.iterations)
+        return of_fleet(plan, left, jobs, execute.simulate, as_json)
+    folder, plan = start.begin()
     waiting = folder.remaining(plan)
     with (
-        resumable(
-            folder,
-            len(plan.iterations),
-            lambda: len(folder.remaining(plan)),
-            "batches",
-        ),
+        resumable(folder, len(plan.iterations), lambda: len(folder.remaining(plan)), "batches"),
         RunProgress(output.messages(), waiting) as progress,
     ):
-        execute.execute(waiting, folder, asked.executor(progress.watch), progress.ended)
+        simulator = execute.FleetSimulator()
+        executor = run_start.executor_of(simulator, execute.simulate, jobs, engine, progress.watch)
+        execute.execute(waiting, folder, executor, progress.ended)
     return show(folder, report, as_json)
 
 
 def show(folder: FleetFolder, report: bool, as_json: bool) -> int:
     """Print what the fleet draws and where everything is."""
     found = summary.policies(folder)
-    page = None
-    if report:
-        from wattio.report import make
-
-        page = make(folder.path)
+    page = run_start.reported(folder, report)
     if as_json:
         content = {
-            "result": str(folder.path),
-            "report": str(page) if page else None,
-            "complete": folder.complete(),
             "bound": folder.study().study.bound,
             "policies": [_json(policy, folder) for policy in found],
         }
-        output.print_json(content)
+        output.print_json(run_start.head_json(folder, page) | content)
         return 0
     console = output.console()
     console.print(_table(found))
-    for name, path in (("result", folder.path), ("report", page)):
-        if path:
-            console.print(f"{name}: {path}", markup=False, highlight=False, soft_wrap=True)
+    run_start.say_where(console, folder, page)
     return 0
 
 

@@ -6,8 +6,6 @@ import contextlib
 import signal
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +13,10 @@ from rich.console import Console
 from rich.progress import TextColumn
 from rich.table import Table
 
-from wattio.cli import output
+from wattio.cli import output, run_start
 from wattio.cli.progress import Bar
 from wattio.cli.resumable import resumable
+from wattio.cli.run_start import Start
 from wattio.errors import InputError
 from wattio.files.document import Document
 from wattio.kinds.measurement import execute
@@ -28,52 +27,41 @@ from wattio.results import summary
 from wattio.results.runs import Recorded, Verdict
 from wattio.results.summary import Row
 
+Measurement = Start[MeasurementFolder, MeasurementPlan]
 
-@dataclass(frozen=True)
-class Request:
-    """What the command line says of a measurement: a study, or a folder to go on in."""
 
-    source: Document | None
-    resume: Path | None
-    results: Path
-    changes: planning.Asked
-    scratch: Path | None
+def start(
+    source: Document | None,
+    resume: Path | None,
+    results: Path,
+    scale: str | None,
+    meter: str | None,
+) -> Measurement:
+    """A measurement to begin or to go on with."""
+    asked = planning.Asked(scale, planning.located_name(meter, Path.cwd()) if meter else None)
 
-    def begin(self) -> tuple[MeasurementFolder, MeasurementPlan]:
-        """The folder to work in, new or resumed, and the plan. Raises InputError, ResultError."""
-        if self.resume is not None:
-            return self._begun(MeasurementFolder(self.resume))
-        plan = self.plan()
-        execute.probe(plan, self.scratch or self.results)
-        return MeasurementFolder.create(plan, self.results, datetime.now(UTC)), plan
-
-    def plan(self) -> MeasurementPlan:
-        """The plan alone; nothing is made. Raises InputError or ResultError."""
-        if self.resume is not None:
-            return self._begun(MeasurementFolder(self.resume))[1]
-        if self.source is None:
-            raise InputError("wattio run needs a study file, or --resume with a result folder")
-        return planning.make(self.source, self.changes)
-
-    def _begun(self, folder: MeasurementFolder) -> tuple[MeasurementFolder, MeasurementPlan]:
-        if self.source is not None and self.source.text != folder.study_text():
-            raise InputError(f"{self.source.path}: is not the study {folder.path} was begun with")
-        if self.changes not in (planning.Asked(), planning.Asked.of_inputs(folder.inputs())):
+    def refuse(folder: MeasurementFolder) -> None:
+        if asked not in (planning.Asked(), planning.Asked.of_inputs(folder.inputs())):
             raise InputError(
                 f"{folder.path} was begun with another --scale or --meter; leave it out"
             )
-        return folder, execute.resume(folder)
+
+    make = (lambda given: planning.make(given, asked)), execute.resume
+    return Start(source, resume, results, MeasurementFolder, *make, refuse)
 
 
-def run(asked: Request, *, dry_run: bool, report: bool, as_json: bool) -> int:
-    """Measure, or say what would be measured. The exit code is 1 where something stayed INVALID."""
+def run(
+    start: Measurement, scratch: Path | None, *, dry_run: bool, report: bool, as_json: bool
+) -> int:
+    """Measure, or say what would be measured. The exit code is 1 if something stayed INVALID."""
+    place = scratch or start.results
     if dry_run:
-        plan = asked.plan()
+        plan, _ = start.plan()
         with output.busy("looking what is there"):
-            lacking = execute.lacking(plan, asked.scratch or asked.results)
+            lacking = execute.lacking(plan, place)
         return show_plan(plan, lacking, as_json)
-    folder, plan = asked.begin()
-    carry_out(folder, plan, asked.scratch)
+    folder, plan = start.begin(lambda made: execute.probe(made, place))
+    carry_out(folder, plan, scratch)
     return show(folder, plan, report, as_json)
 
 
@@ -213,22 +201,15 @@ def show(folder: MeasurementFolder, plan: MeasurementPlan, report: bool, as_json
     """Print the summary and where everything is. 1 where an iteration stayed INVALID."""
     iterations = folder.iterations()
     found = summary.rows(iterations)
-    page = None
-    if report:
-        from wattio.report import make
-
-        page = make(folder.path)
+    page = run_start.reported(folder, report)
     bad = [item for item in summary.last_attempts(iterations) if not item.usable]
     if as_json:
-        output.print_json(
-            {
-                "result": str(folder.path),
-                "report": str(page) if page else None,
-                "complete": not execute.remaining(plan, folder),
-                "invalid": [_invalid_json(item) for item in bad],
-                "summary": [row_json(row) for row in found],
-            }
-        )
+        content = {
+            "complete": not execute.remaining(plan, folder),
+            "invalid": [_invalid_json(item) for item in bad],
+            "summary": [row_json(row) for row in found],
+        }
+        output.print_json(run_start.head_json(folder, page) | content)
         return 1 if bad else 0
     console = output.console()
     console.print(summary_table(found, plan.is_estimated))
@@ -241,9 +222,7 @@ def show(folder: MeasurementFolder, plan: MeasurementPlan, report: bool, as_json
                     f"INVALID: {item.run.name} repetition {item.repetition + 1}: {verdict.reason}"
                 )
                 console.print(line, markup=False, highlight=False, soft_wrap=True)
-    for name, path in (("result", folder.path), ("report", page)):
-        if path:
-            console.print(f"{name}: {path}", markup=False, highlight=False, soft_wrap=True)
+    run_start.say_where(console, folder, page)
     return 1 if bad else 0
 
 

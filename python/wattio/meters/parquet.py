@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from wattio.errors import ResultError
+from wattio.errors import ResultError, storage_reason
 from wattio.meters.samples import COLUMNS, Samples
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def write(path: Path, recorded: Mapping[str, Samples]) -> None:
             connection.execute(_COPY.format(sources=union, target=_escaped(part)))
     except (duckdb.Error, OSError) as error:
         part.unlink(missing_ok=True)
-        raise ResultError(f"{path}: cannot be written: {error}") from error
+        raise ResultError(f"{path}: cannot be written: {storage_reason(error) or error}") from error
     part.replace(path)
 
 

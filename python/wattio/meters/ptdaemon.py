@@ -63,7 +63,7 @@ class PtDaemon:
         try:
             self._socket = socket.create_connection(address, _TIMEOUT_S)
         except OSError as error:
-            raise MeterLost(f"{self._name}: cannot be reached: {error}") from None
+            raise MeterLost(f"{self._name}: cannot be reached: {error.strerror or error}") from None
         try:
             self._socket.settimeout(_TIMEOUT_S)
             identity = self._begin(parts, period_ms)

@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 
 from wattio import clock
-from wattio.errors import HostError
+from wattio.errors import HostError, storage_reason
 from wattio.meters import ptd_dialogue
 from wattio.meters.meter import Meter, MeterLost, MeterRefused, Reading
 from wattio.meters.ptd_dialogue import Conversation, Sample
@@ -101,7 +101,8 @@ class Server(socketserver.ThreadingTCPServer):
         try:
             super().__init__((host, port), _Client)
         except (OSError, OverflowError) as error:
-            raise HostError(f"{host}:{port} cannot be served on: {error}") from None
+            why = storage_reason(error) or error
+            raise HostError(f"{host}:{port} cannot be served on: {why}") from None
 
     @property
     def port(self) -> int:

@@ -6,12 +6,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure as Canvas
 from matplotlib.lines import Line2D
 
-from wattio.report import drawing
-from wattio.report.drawing import WIDTH, Drawn, Table
+from wattio.report import dots, drawing
+from wattio.report.drawing import Drawn, Table
 from wattio.report.page import Block, Cell, Cells, Page, Section, Text, gallery, grid, write
 from wattio.report.phrases import DASH, number, quantity
 from wattio.results.compare import HIGHER_IS_BETTER, NAMES, Ratio, Side, sentence
@@ -99,63 +97,32 @@ def _kind(item: Ratio) -> int:
 
 
 def _figure(groups: Groups) -> Drawn:
-    table = _table(groups)
-    counts = [len(group) for group in groups]
     with drawing.styled():
-        canvas = Canvas(
-            figsize=(WIDTH, sum(0.55 + 0.27 * count for count in counts) + 0.5),
-            layout="constrained",
-        )
-        axes = canvas.subplots(
-            len(groups),
-            1,
-            squeeze=False,
-            sharex=True,
-            gridspec_kw={"height_ratios": [count + 1.2 for count in counts]},
-        )[:, 0]
+        canvas, axes = dots.panels([len(group) for group in groups], share_x=True)
         for axis, group in zip(axes, groups, strict=True):
-            _panel(axis, group)
+            dots.draw(axis, _title(group), [_dot(item) for item in group])
         axes[-1].set_xlabel("second over first")
         handles = [
-            Line2D([], [], label=label, **_style(at)) for at, (label, *_) in enumerate(_KINDS)
+            Line2D([], [], label=label, linestyle="none", **_look(at))
+            for at, (label, *_) in enumerate(_KINDS)
         ]
         canvas.legend(handles=handles, loc="outside upper left", ncols=4)
         image = drawing.svg(canvas)
     text = "Each metric of the second side over the first, with its 95 % interval; the line is 1,"
     text += " where nothing differs."
     alternative = "Dots with error bars: the ratio of each metric, second over first."
-    return Drawn("ratios", "Second over first", text, alternative, image, table)
+    return Drawn("ratios", "Second over first", text, alternative, image, _table(groups))
 
 
-def _panel(axis: Axes, group: Sequence[Ratio]) -> None:
-    for place, item in enumerate(group):
-        style = _style(_kind(item))
-        axis.plot([item.ratio], [place], **style)
-        if item.interval is not None:
-            ends = [item.interval.low, item.interval.high]
-            axis.plot(ends, [place, place], color=style["color"], linewidth=1.6)
-        axis.annotate(
-            number(item.ratio),
-            (1.0, place),
-            xycoords=("axes fraction", "data"),
-            xytext=(4, 0),
-            textcoords="offset points",
-            va="center",
-            fontsize=8.5,
-        )
-    names = [NAMES.get(item.metric, item.metric) for item in group]
-    axis.set_yticks(range(len(group)), names)
-    axis.set_ylim(len(group) - 0.4, -0.6)
-    axis.axvline(1, color="#777777", linewidth=0.9, linestyle=":")
-    axis.set_title(_title(group), fontsize=9.5, loc="left", fontweight="bold")
-    axis.margins(x=0.08)
+def _dot(item: Ratio) -> dots.Dot:
+    ends = (item.interval.low, item.interval.high) if item.interval else None
+    name = NAMES.get(item.metric, item.metric)
+    return dots.Dot(name, item.ratio, number(item.ratio), _look(_kind(item)), ends)
 
 
-def _style(kind: int) -> dict[str, Any]:
+def _look(kind: int) -> dict[str, Any]:
     _, colour, marker, filled = _KINDS[kind]
-    face = colour if filled else "white"
-    style = {"color": colour, "marker": marker, "markerfacecolor": face, "linestyle": "none"}
-    return style | {"markersize": 6}
+    return {"color": colour, "marker": marker, "markerfacecolor": colour if filled else "white"}
 
 
 def _heads(first: Side, second: Side) -> Section:

@@ -10,15 +10,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from wattio.analysis import statistics
 from wattio.analysis.statistics import Interval
-from wattio.report import drawing
-from wattio.report.drawing import WIDTH, Drawn, Table
-from wattio.report.phrases import percent, times
+from wattio.report import dots, drawing
+from wattio.report.drawing import Drawn, Table
+from wattio.report.phrases import bracketed, percent, times
 
 SHOWN_MAX = 60
 """Most conditions in one figure; all of them are in its CSV file."""
@@ -124,16 +122,13 @@ def drawn(contests: Sequence[Contest], estimated: bool = False) -> Drawn | None:
     if not contests:
         return None
     table: Table = [["contest", "condition", "quantity", "ratio", "low", "high", "n", "counts"]]
-    counts = [min(len(one.conditions), SHOWN_MAX) for one in contests]
     with drawing.styled():
-        height = sum(0.62 + 0.27 * count for count in counts) + 0.35
-        figure = Figure(figsize=(WIDTH, height), layout="constrained")
-        ratios = [count + 1.3 for count in counts]
-        axes = figure.subplots(
-            len(contests), 1, squeeze=False, gridspec_kw={"height_ratios": ratios}
-        )[:, 0]
+        counts = [min(len(one.conditions), SHOWN_MAX) for one in contests]
+        figure, axes = dots.panels(counts)
         for axis, contest in zip(axes, contests, strict=True):
-            _panel(axis, contest, table)
+            shown = _dots(contest, table)
+            dots.draw(axis, contest.name, shown[:SHOWN_MAX])
+            axis.set_xlabel(f"{contest.quantity}, over that of {contest.conditions[0].name}")
         figure.legend(handles=_handles(contests), loc="outside upper left", ncols=2)
         image = drawing.svg(figure)
     kind = " ESTIMATE." if estimated else ""
@@ -145,54 +140,28 @@ def drawn(contests: Sequence[Contest], estimated: bool = False) -> Drawn | None:
     return Drawn("winners", "Everything against the reference", text, alternative, image, table)
 
 
-def _panel(axis: Axes, contest: Contest, table: Table) -> None:
+def _dots(contest: Contest, table: Table) -> list[dots.Dot]:
+    """All conditions, the best first; their rows are added to the table."""
     reference = contest.conditions[0]
     base = float(np.mean(reference.values))
     sign = -1 if contest.higher_is_better else 1
-    order = sorted(contest.conditions, key=lambda one: sign * float(np.mean(one.values)))
-    for place, one in enumerate(order):
+    found = []
+    for one in sorted(contest.conditions, key=lambda one: sign * float(np.mean(one.values))):
         ratio = float(np.mean(one.values)) / base
         interval = None if one is reference else contest.ratio(one, reference)
-        ends = (interval.low, interval.high) if interval else ("", "")
-        kind = "yes" if one.sound and one.competes else "no"
+        ends = (interval.low, interval.high) if interval else None
+        counts = "yes" if one.sound and one.competes else "no"
         head = [contest.name, one.name, contest.quantity, ratio]
-        table.append([*head, *ends, len(one.values), kind])
-        if place >= SHOWN_MAX:
-            continue
-        style = _style(one, one is reference)
-        axis.plot([ratio], [place], **style)
-        if interval:
-            line = {"color": style["color"], "linewidth": 1.6, "solid_capstyle": "butt"}
-            axis.plot([interval.low, interval.high], [place, place], **line)
-        axis.annotate(
-            times(ratio) if one.sound else f"({times(ratio)})",
-            (1.0, place),
-            xycoords=("axes fraction", "data"),
-            xytext=(4, 0),
-            textcoords="offset points",
-            va="center",
-            fontsize=8.5,
-        )
-    shown = order[:SHOWN_MAX]
-    axis.set_yticks(range(len(shown)), [one.name for one in shown])
-    axis.set_ylim(len(shown) - 0.4, -0.6)
-    axis.axvline(1, color="#777777", linewidth=0.9, linestyle=":")
-    axis.set_xlabel(f"{contest.quantity}, over that of {reference.name}")
-    axis.set_title(contest.name, fontsize=9.5, loc="left", fontweight="bold")
-    axis.margins(x=0.08)
+        table.append([*head, *(ends or ("", "")), len(one.values), counts])
+        text = bracketed(times(ratio), one.sound)
+        found.append(dots.Dot(one.name, ratio, text, _look(one, one is reference), ends))
+    return found
 
 
-def _style(one: Condition, is_reference: bool) -> dict[str, Any]:
+def _look(one: Condition, is_reference: bool) -> dict[str, Any]:
     colour = "#000000" if is_reference else "#0072B2" if one.competes else "#009E73"
     mark = "s" if is_reference else "o" if one.competes else "D"
-    face = colour if one.sound else "white"
-    return {
-        "color": colour,
-        "marker": mark,
-        "markerfacecolor": face,
-        "markersize": 6,
-        "linestyle": "none",
-    }
+    return {"color": colour, "marker": mark, "markerfacecolor": colour if one.sound else "white"}
 
 
 def _handles(contests: Sequence[Contest]) -> list[Line2D]:
@@ -203,4 +172,7 @@ def _handles(contests: Sequence[Contest]) -> list[Line2D]:
         kinds.append((text, Condition("", (), sound=False), False))
     if any(not one.competes for one in every):
         kinds.append(("limit that none can beat", Condition("", (), competes=False), False))
-    return [Line2D([], [], label=label, **_style(one, is_ref)) for label, one, is_ref in kinds]
+    return [
+        Line2D([], [], label=label, linestyle="none", **_look(one, is_ref))
+        for label, one, is_ref in kinds
+    ]

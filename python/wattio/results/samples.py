@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wattio.analysis.histogram import WindowHistograms
-from wattio.errors import ResultError
+from wattio.errors import ResultError, storage_reason
 
 Windows = dict[str, NDArray[np.float64]]
 
@@ -67,7 +67,7 @@ def write(path: Path, windows: Mapping[str, NDArray[Any]], histograms: WindowHis
             connection.execute(_COPY.format(columns=columns, target=_escaped(part)))
     except (duckdb.Error, OSError) as error:
         part.unlink(missing_ok=True)
-        raise ResultError(f"{path}: cannot be written: {error}") from error
+        raise ResultError(f"{path}: cannot be written: {storage_reason(error) or error}") from error
     part.replace(path)
 
 

@@ -202,12 +202,6 @@ class FleetStudy(Strict):
         return sum(group.count for group in self.group)
 
 
-def is_fleet(source: Document) -> bool:
-    """Whether a document is a study of kind "fleet"."""
-    head = source.content.get("study")
-    return isinstance(head, dict) and head.get("kind") == KIND
-
-
 def from_document(source: Document, scale: str | None = None) -> FleetStudy:
     """Make a fleet of a TOML document, with the changes of a scale. Raises InputError."""
     study = document.validate(FleetStudy, source)

@@ -153,12 +153,6 @@ class MeasurementPlan(Plan):
         )
 
 
-def is_measurement(source: Document) -> bool:
-    """Whether a document is a study of kind "measurement"."""
-    head = source.content.get("study")
-    return isinstance(head, dict) and head.get("kind") == KIND
-
-
 def make(source: Document, asked: Asked = Asked()) -> MeasurementPlan:
     """Resolve a study into its plan. Raises InputError that names file, line and key.
 

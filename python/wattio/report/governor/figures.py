@@ -18,9 +18,6 @@ from wattio.report.drawing import WIDTH, Drawn, Table
 from wattio.report.governor.gather import STATE_SHARES, Governed
 from wattio.report.governor.phrases import duration
 
-_UNITS = ((300, 1, "s"), (3 * 3600, 60, "min"), (3 * 86400, 3600, "h"), (np.inf, 86400, "days"))
-"""Longest span, seconds in the unit, and the unit of the time axis."""
-
 _GAP_S = 1.0
 """A curve is interrupted where no window covers this much time, and no less than a point's."""
 
@@ -205,8 +202,7 @@ class _Time:
         self.lines: list[drawing.Line] = []
         self.start_s, self.end_s = found.series["start_s"], found.series["end_s"]
         self.first_s, self.last_s = float(self.start_s.min()), float(self.end_s.max())
-        span_s = self.last_s - self.first_s
-        _, self.unit_s, self.unit = next(unit for unit in _UNITS if span_s <= unit[0])
+        self.unit_s, self.unit = drawing.time_unit(self.last_s - self.first_s)
         left_s = self.start_s[1:] - self.end_s[:-1]
         self.gaps = np.flatnonzero(left_s > np.maximum(_GAP_S, found.series["span_s"][:-1])) + 1
 
