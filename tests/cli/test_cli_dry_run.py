@@ -6,13 +6,12 @@ import json
 from pathlib import Path
 
 import pytest
+from places import ROOT
 from simulation.study_fake import FakeSimulator
 from simulation.test_fleet import STUDY as FLEET
 from wattio.simulator import native as simulator_module
 
 from cli.test_cli import STUDY, called
-
-ROOT = Path(__file__).parents[2]
 
 MEASURED = """\
 [study]
@@ -116,7 +115,7 @@ def test_what_a_measurement_lacks_is_said_with_its_plan(
 
 def test_jobs_are_for_simulations(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert called("run", measured(place, "1 MiB"), "--jobs", "3", "--dry-run") == 2
-    assert "--jobs is for simulations" in capsys.readouterr().err
+    assert "--jobs is for studies of kind simulation or fleet" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

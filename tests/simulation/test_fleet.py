@@ -275,7 +275,7 @@ def test_options_of_measurements_are_refused(
     study: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert _main(["run", str(study), "--scratch", "x"]) == 2
-    assert "are for studies of kind measurement" in capsys.readouterr().err
+    assert "is for studies of kind measurement" in capsys.readouterr().err
 
 
 @pytest.mark.slow

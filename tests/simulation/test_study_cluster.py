@@ -72,4 +72,4 @@ def test_a_measurement_takes_no_engine(tmp_path: Path, capsys: pytest.CaptureFix
     with pytest.raises(SystemExit) as ended:
         cli.main(["run", str(path), "--engine", "local"])
     assert ended.value.code == 2
-    assert "--engine is for simulations" in capsys.readouterr().err
+    assert "--engine is for studies of kind simulation or fleet" in capsys.readouterr().err

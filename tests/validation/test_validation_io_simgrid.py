@@ -14,6 +14,7 @@ from wattio.errors import ResultError
 from wattio.models import extended
 from wattio.models.extended import Period
 
+from validation.io import page
 from validation.io.simgrid import __main__ as command
 from validation.io.simgrid import cases, platform, section, simulate
 from validation.io.simgrid.cases import Case
@@ -228,6 +229,13 @@ def rendered(shown: section.Section) -> str:
     environment = Environment(loader=loader, undefined=StrictUndefined, autoescape=True)
     environment.filters |= {name: str for name in ("number", "percent", "deviation")}
     return environment.get_template("section.html.j2").render(simgrid=shown)
+
+
+def test_the_page_has_the_filters_that_it_asks_for() -> None:
+    """One that it took from the report's went missing there, and only the slow tests saw it."""
+    whole = page.template()
+    for name in ("page.html.j2", "simgrid/section.html.j2"):
+        assert whole.environment.get_template(name).name == name
 
 
 def test_the_page_s_section_shows_every_run(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from jinja2 import Template
 from wattio.analysis.statistics import Interval
 from wattio.models import advice
 from wattio.models.advice import Advice
@@ -241,15 +242,21 @@ def as_object(study: Study) -> dict[str, Any]:
     }
 
 
-def _render(study: Study, drawn: Sequence[Drawn], simulated: section.Section) -> str:
+def template() -> Template:
+    """The page, with the filters that it needs."""
     environment = pages.environment(Path(__file__).parent)
     environment.filters |= {
+        "number": phrases.number,
         "kj": lambda value: f"{value:.0f}",
         "percent": lambda share: phrases.percent(share, 1),
         "deviation": _deviation,
         "span": lambda one: f"{one.low:.0f} to {one.high:.0f}",
     }
-    return environment.get_template("page.html.j2").render(
+    return environment.get_template("page.html.j2")
+
+
+def _render(study: Study, drawn: Sequence[Drawn], simulated: section.Section) -> str:
+    return template().render(
         lines=summary(study),
         study=study,
         slots=rendering.embedded(drawn),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 from cyclopts import App, Parameter
 
@@ -98,7 +98,7 @@ def run(
     kind = _kind(source, resume)
     _refuse_others(kind, jobs=jobs, engine=engine, scale=scale, meter=meter, scratch=scratch)
     begin = (source, resume, results)
-    show = {"dry_run": dry_run, "report": report, "as_json": as_json}
+    show: dict[str, Any] = {"dry_run": dry_run, "report": report, "as_json": as_json}
     if kind == "measurement":
         from wattio.cli import run_measurement
 
@@ -109,7 +109,7 @@ def run(
         return run_fleet.run(run_fleet.start(*begin, scale), jobs_of(jobs), engine, **show)
     from wattio.cli import run_simulation
 
-    return run_simulation.run(run_simulation.start(*begin), jobs_of(jobs), engine, **show)
+    return run_simulation.run(*begin, jobs_of(jobs), engine, **show)
 
 
 _OPTIONS = {

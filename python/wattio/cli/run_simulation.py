@@ -14,25 +14,14 @@ from wattio.kinds.simulation import execute, overall
 from wattio.kinds.simulation.folder import SimulationFolder
 from wattio.kinds.simulation.plan import SimulationPlan
 from wattio.results import summary
-from wattio.simulator.native import NativeSimulator
-
-Simulation = Start[SimulationFolder, SimulationPlan]
-
-
-SIMULATOR = NativeSimulator()
-
-
-def start(source: Document | None, resume: Path | None, results: Path) -> Simulation:
-    """A simulation to begin or to go on with."""
-    return Start(
-        *(source, resume, results, SimulationFolder),
-        lambda given: execute.prepare(given, SIMULATOR),
-        lambda folder: execute.resume(folder, SIMULATOR),
-    )
+from wattio.simulator import native
+from wattio.simulator.native import Simulator
 
 
 def run(
-    start: Simulation,
+    source: Document | None,
+    resume: Path | None,
+    results: Path,
     jobs: int,
     engine: str | None,
     *,
@@ -41,20 +30,27 @@ def run(
     as_json: bool,
 ) -> int:
     """Simulate, or say what would be simulated."""
+    simulator = native.NativeSimulator()
+    start = Start(
+        *(source, resume, results, SimulationFolder),
+        lambda given: execute.prepare(given, simulator),
+        lambda folder: execute.resume(folder, simulator),
+    )
     if dry_run:
         from wattio.cli.dry_run import of_simulation
 
         plan, begun = start.plan()
         left = begun.remaining(plan) if begun else list(plan.iterations)
-        return of_simulation(plan, left, jobs, SIMULATOR, as_json)
+        return of_simulation(plan, left, jobs, simulator, as_json)
     folder, plan = start.begin()
-    carry_out(folder, plan, jobs, engine)
+    carry_out(folder, plan, simulator, jobs, engine)
     return show(folder, report, as_json)
 
 
 def carry_out(
     folder: SimulationFolder,
     plan: SimulationPlan,
+    simulator: Simulator,
     jobs: int,
     engine: str | None,
 ) -> None:
@@ -68,9 +64,9 @@ def carry_out(
         RunProgress(messages, waiting) as progress,
     ):
         executor = run_start.executor_of(
-            SIMULATOR, SIMULATOR.simulate, jobs, engine, progress.watch
+            simulator, simulator.simulate, jobs, engine, progress.watch
         )
-        execute.execute(waiting, folder, executor, SIMULATOR, progress.ended)
+        execute.execute(waiting, folder, executor, simulator, progress.ended)
 
 
 def compressions(folder: SimulationFolder) -> list[str]:
