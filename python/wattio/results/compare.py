@@ -22,6 +22,8 @@ NAMES = {
     "iops_mean": "I/Os per second",
     "latency_us_mean": "mean latency",
     "latency_us_p99": "99th percentile of latency",
+    "latency_us_p999": "p99.9 of latency",
+    "latency_us_p9999": "p99.99 of latency",
     "power_w_mean": "mean power",
     "energy_j": "energy",
     "mib_per_joule": "MiB per joule",

@@ -14,7 +14,7 @@ METRICS = (
     "seconds",
     "throughput_mib_s",
     "iops",
-    "latency_us_p99",
+    *("latency_us_p99", "latency_us_p999", "latency_us_p9999"),
     "power_w_mean",
     "energy_j",
     "mib_per_joule",
