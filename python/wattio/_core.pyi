@@ -5,10 +5,38 @@ Every structured argument and result crosses as JSON text; long series cross as 
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import final
+from typing import Self, final
 
 import numpy as np
 from numpy.typing import NDArray
+
+__all__ = [
+    "HeldKnobs",
+    "HostError",
+    "InputError",
+    "Law",
+    "PowerMeter",
+    "PowerModel",
+    "PowerSampler",
+    "Simulation",
+    "assumed_power_model",
+    "built_in_servers",
+    "check_bound",
+    "check_daemon_config",
+    "check_policy",
+    "check_server",
+    "check_trace_reading",
+    "oracle",
+    "parse_quantity",
+    "policies",
+    "power_meters",
+    "run_fleet",
+    "saturated_iops",
+    "trace_convert",
+    "trace_info",
+    "trace_segments",
+    "version",
+]
 
 class InputError(ValueError):
     """Input that cannot be used: says the file, line or key, what was wrong and what is allowed."""
@@ -71,6 +99,7 @@ def run_fleet(batch: str, progress: Callable[[float], bool] | None = None) -> st
     share done, returned False. Raises InputError.
     """
 
+@final
 class Simulation:
     """One simulated run: a server under a load with a policy.
 
@@ -90,7 +119,7 @@ class Simulation:
     beginning) and is not counted. Time and energy are counted from its end on.
     """
 
-    def __init__(self, spec: str) -> None: ...
+    def __new__(cls, spec: str) -> Self: ...
     def advance(self, seconds: float) -> float:
         """Simulate that many seconds more; return the share done, 1.0 at the end.
 
@@ -129,10 +158,11 @@ class Simulation:
     def latency_histogram(self) -> tuple[NDArray[np.float64], NDArray[np.uint64]]:
         """Latency histogram of the whole run: `(latency_us, count)`, upper edges of the buckets."""
 
+@final
 class Law:
     """A control law by itself, for a server's limits; `settings` is a JSON object."""
 
-    def __init__(self, server: str, name: str, settings: str) -> None: ...
+    def __new__(cls, server: str, name: str, settings: str) -> Self: ...
     def set_bounds(self, bounds: list[str]) -> None:
         """Bounds such as "p99 20% window", instead of what the settings say; none changes nothing.
 
@@ -235,7 +265,7 @@ def check_daemon_config(text: str, path: str) -> None:
     Raises InputError with the words of `wattiod check`: `path`, line or key, what is wrong.
     """
 
-def power_meters(root: str = "/") -> list[dict[str, str | None]]:
+def power_meters(root: str = ...) -> list[dict[str, str | None]]:
     """The power meters of the host: `{name, what, trouble}`.
 
     `name` opens it ("rapl:package-0"), `what` says what it measures, `trouble` why it cannot be
@@ -249,7 +279,7 @@ class PowerMeter:
     Energy counters wrap: read more often than every few minutes.
     """
 
-    def __new__(cls, name: str, root: str = "/") -> PowerMeter: ...
+    def __new__(cls, name: str, root: str = ...) -> PowerMeter: ...
     @property
     def name(self) -> str:
         """By which it was opened."""
