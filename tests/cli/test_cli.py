@@ -111,6 +111,22 @@ def test_ctrl_c_says_how_to_go_on(
     assert "[1/1]" in capsys.readouterr().err
 
 
+def test_ctrl_c_while_the_report_is_made_says_how_to_make_it(
+    place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It said "stopped", and nothing of the runs that were all kept, nor of the report."""
+
+    def stopped(_: Path) -> Path:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as during:
+        during.setattr("wattio.report.make", stopped)
+        assert called("run", "study.toml") == 130
+    told = capsys.readouterr().err
+    assert told.endswith(f"nothing is lost but the report: wattio report {result_of(place)}\n")
+    assert called("report", result_of(place)) == 0
+
+
 def test_resume_with_another_study_is_refused(
     place: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

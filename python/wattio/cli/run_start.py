@@ -11,7 +11,7 @@ from typing import Any, Generic, TypeVar
 
 from rich.console import Console
 
-from wattio.errors import InputError
+from wattio.errors import Cancelled, InputError
 from wattio.executors.threads import Executor, Simulating, SimulationExecutor, Watch
 from wattio.files.document import Document
 from wattio.results.folder import ResultFolder
@@ -83,12 +83,17 @@ def executor_of(
 
 
 def reported(folder: ResultFolder, wanted: bool) -> Path | None:
-    """The page of a result, made if it is wanted."""
+    """The page of a result, made if it is wanted. Raises Cancelled on Ctrl-C."""
     if not wanted:
         return None
-    from wattio.report import make
+    try:
+        from wattio.report import make
 
-    return make(folder.path)
+        return make(folder.path)
+    except KeyboardInterrupt:
+        raise Cancelled(
+            f"stopped; nothing is lost but the report: wattio report {folder.path}"
+        ) from None
 
 
 def head_json(folder: ResultFolder, page: Path | None) -> dict[str, Any]:
