@@ -20,15 +20,15 @@ use std::time::Duration;
 use tokio::sync::watch;
 use wattio_governor::{Clock, Restored, Severity};
 use wattio_host::lock::Lock;
-use wattio_host::{Root, programs, trust};
+use wattio_host::{Root, Topology, programs, trust};
 
 /// What the command line asks for.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// Whether to act.
     pub mode: Mode,
-    /// The configuration's file.
-    pub config: PathBuf,
+    /// Where the configuration comes from.
+    pub config: Configured,
     /// Where to keep windows and events; `None` keeps none.
     pub results: Option<PathBuf>,
     /// How long; `None`: until told to stop.
@@ -37,6 +37,42 @@ pub struct Options {
     pub root: Root,
     /// Whether to show a progress line each second.
     pub show_progress: bool,
+}
+
+/// Where a configuration comes from.
+#[derive(Clone, Debug)]
+pub enum Configured {
+    /// A file.
+    File(PathBuf),
+    /// Block devices to watch, and nothing else: no file is needed for that.
+    Disks(Vec<String>),
+}
+
+impl Configured {
+    fn source(&self, root: &Root) -> Result<Source> {
+        match self {
+            Self::File(path) => read_trusted(path, root),
+            Self::Disks(devices) => {
+                let topology = Topology::read(root).map_err(BadInput::new)?;
+                let text = of_disks(devices, &topology);
+                let config = wattio_host::DaemonConfig::from_toml(&text)
+                    .map_err(|error| BadInput::new(format!("--disk: {error}")))?;
+                Ok(Source { config, text, path: PathBuf::from("--disk") })
+            }
+        }
+    }
+}
+
+/// The configuration that watches block devices: all processors that are on as one group, PACER
+/// with its defaults, a power model that nobody measured.
+fn of_disks(devices: &[String], topology: &Topology) -> String {
+    // A list of texts reads the same in JSON and in TOML, whatever the names hold.
+    let devices = serde_json::json!(devices);
+    let cores = topology.online.to_string();
+    format!(
+        "name = \"disks\"\n[latency]\nkind = \"diskstats\"\ndevices = {devices}\n\
+         [[group]]\nname = \"all\"\ncores = \"{cores}\"\n[power]\nmodel = \"assumed\"\n"
+    )
 }
 
 /// How it ended.
@@ -59,7 +95,7 @@ pub struct Ended {
 /// as they come. Whatever was written is restored first.
 pub fn govern(options: &Options) -> Result<Ended> {
     let clock = HostClock::start();
-    let mut source = read_trusted(&options.config, &options.root)?;
+    let mut source = options.config.source(&options.root)?;
     let lock = match options.mode {
         Mode::Run => Some(Locks::take(&source.config.service.state, &options.root)?),
         Mode::Observe => {
@@ -224,7 +260,7 @@ fn reload(
     if let Ok(now) = NotifyState::monotonic_usec_now() {
         let _ = sd_notify::notify(&[NotifyState::Reloading, now]);
     }
-    let refused = match read_trusted(&options.config, &options.root) {
+    let refused = match options.config.source(&options.root) {
         Ok(new) if new.config.service != source.config.service => {
             let what = "[service] differs, which only takes effect at the next start; put it \
                         back, or restart the daemon";

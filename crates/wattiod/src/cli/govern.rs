@@ -11,7 +11,7 @@ use wattio_governor::Severity;
 use wattio_host::Root;
 use wattio_units::Seconds;
 use wattiod::daemon::Mode;
-use wattiod::govern::{Ended, Options, govern};
+use wattiod::govern::{Configured, Ended, Options, govern};
 use wattiod::log::{complain, log};
 use wattiod::{state, status_text};
 
@@ -21,11 +21,16 @@ use wattiod::{state, status_text};
 Examples:
   wattiod observe nas.toml                          until Ctrl-C
   wattiod observe nas.toml --duration '10 min'      then say what would have been saved
-  wattiod observe nas.toml --no-results --json")]
+  wattiod observe nas.toml --no-results --json
+  wattiod observe --disk sda --duration '10 min'    without any file: the time that a disk takes")]
 pub struct Observe {
     /// The configuration.
-    #[arg(default_value = CONFIG)]
+    #[arg(default_value = CONFIG, conflicts_with = "disk")]
     config: PathBuf,
+    /// Watch a block device, without any configuration; may be given several times. It tells the
+    /// time of the device alone, not what clients wait.
+    #[arg(long, value_name = "DEVICE")]
+    disk: Vec<String>,
     /// How long, such as "10 min"; until Ctrl-C when nothing is said.
     #[arg(long)]
     duration: Option<Seconds>,
@@ -64,21 +69,26 @@ pub struct Run {
 impl Observe {
     pub fn run(&self, root: Root) -> Result<ExitCode> {
         let results = (!self.no_results).then(|| self.out.clone());
-        let options = options(Mode::Observe, &self.config, self.duration, results, root);
+        let config = match self.disk.as_slice() {
+            [] => Configured::File(self.config.clone()),
+            disks => Configured::Disks(disks.to_vec()),
+        };
+        let options = options(Mode::Observe, config, self.duration, results, root);
         finish(&govern(&options)?, self.json)
     }
 }
 
 impl Run {
     pub fn run(&self, root: Root) -> Result<ExitCode> {
-        let options = options(Mode::Run, &self.config, self.duration, self.out.clone(), root);
+        let config = Configured::File(self.config.clone());
+        let options = options(Mode::Run, config, self.duration, self.out.clone(), root);
         finish(&govern(&options)?, self.json)
     }
 }
 
 fn options(
     mode: Mode,
-    config: &std::path::Path,
+    config: Configured,
     duration: Option<Seconds>,
     results: Option<PathBuf>,
     root: Root,
@@ -86,7 +96,7 @@ fn options(
     let span = |seconds: Seconds| Duration::try_from_secs_f64(seconds.0).unwrap_or(Duration::MAX);
     Options {
         mode,
-        config: config.to_owned(),
+        config,
         results,
         duration: duration.map(span),
         root,

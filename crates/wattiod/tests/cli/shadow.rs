@@ -116,3 +116,35 @@ fn a_pause_and_the_record_outlive_a_reload() {
     running.signal(Signal::QUIT);
     assert_eq!(running.end().status.code(), Some(0));
 }
+
+/// Who only wants to look at a disk had to write a configuration first.
+#[test]
+fn a_disk_is_watched_without_any_file() {
+    let place = Place::measured();
+    let sys = "sys/devices/system/cpu";
+    fs::create_dir_all(place.path(&format!("root/{sys}/cpu0"))).unwrap();
+    fs::create_dir_all(place.path("root/proc")).unwrap();
+    let stat = "cpu  1 0 1 10 0 0 0 0 0 0\ncpu0 1 0 1 10 0 0 0 0 0 0\n";
+    fs::write(place.path("root/proc/stat"), stat).unwrap();
+    let disks = "   8  0 sda 5 0 40 4 5 0 40 4 0 8 8 0 0 0 0 0 0\n";
+    fs::write(place.path("root/proc/diskstats"), disks).unwrap();
+    let (root, results) = (place.text("root"), place.text("results"));
+    let head = ["--root", root.as_str(), "observe", "--out", results.as_str()];
+    let watched = [&head[..], &["--disk", "sda", "--duration", "1 s"]].concat();
+    let (_, text, complaint) = said(&watched);
+    assert!(text.contains("no estimate of the saving"), "{text}{complaint}");
+    // The processors of this tree stand still, which is all that is wrong with it.
+    assert!(complaint.contains("proc-stat: no tick passed"), "{complaint}");
+    let folders = fs::read_dir(place.path("results/disks")).unwrap();
+    let folder = folders.last().unwrap().unwrap().path();
+    let config = fs::read_to_string(folder.join("study.toml")).unwrap();
+    assert!(config.contains("devices = [\"sda\"]"), "{config}");
+    let missing = [&head[..], &["--disk", "sd\"x", "--duration", "1 s"]].concat();
+    let (code, _, complaint) = said(&missing);
+    assert_eq!(code, 2, "{complaint}");
+    assert!(complaint.contains("latency: "), "{complaint}");
+    let both = [&head[..], &["nas.toml", "--disk", "sda"]].concat();
+    let (code, _, complaint) = said(&both);
+    assert_eq!(code, 2, "{complaint}");
+    assert!(complaint.contains("cannot be used with"), "{complaint}");
+}
