@@ -83,3 +83,26 @@ def test_rooms_use_each_other_as_the_architecture_says() -> None:
 def test_every_room_is_on_the_map() -> None:
     rooms = {source for source, _ in arrows()} - FREE - {"__init__", "kinds"}
     assert rooms <= set(allowed())
+
+
+def test_every_arrow_on_the_map_is_there() -> None:
+    """Two stood there that the code had lost, and that lint would even refuse."""
+    found = set(arrows())
+    stale = [
+        f"{name} -> {use}"
+        for names, uses in rows()
+        if not uses.startswith("all above")
+        for use in re.findall(r"`([^`]+)`", uses)
+        if use not in {"kinds", "_core"} and not any((name, use) in found for name in names)
+        for name in names[:1]
+    ]
+    assert not stale, "\n".join(stale)
+
+
+def test_the_paths_on_the_map_exist() -> None:
+    """It sent whoever adds a law to a file that there was not."""
+    page = (ROOT / "ARCHITECTURE.md").read_text()
+    named = re.findall(r"`((?:crates/|governor/|host/)?[\w-]+/[\w/-]+(?:\.\w+)?)`", page)
+    places = (ROOT, PACKAGE, ROOT / "crates")
+    missing = [path for path in named if not any((place / path).exists() for place in places)]
+    assert not missing, missing

@@ -108,7 +108,8 @@ pub fn build(
             Box::new(Foresight::new(ForesightSettings::from_resolved(&resolved), limits))
         }
         "fixed" => Box::new(fixed(&resolved, &limits)),
-        _ => Box::new(Native::new(limits)),
+        "native" => Box::new(Native::new(limits)),
+        listed => unreachable!("{listed} is listed, and not made here"),
     })
 }
 
@@ -127,6 +128,8 @@ fn fixed(resolved: &Settings, limits: &Limits) -> Fixed {
 mod tests {
     use super::*;
     use crate::parameters::Value;
+    use wattio_law::GroupLimits;
+    use wattio_units::Hertz;
 
     #[test]
     fn every_default_is_within_its_own_range_and_names_its_source() {
@@ -138,6 +141,24 @@ mod tests {
                 let unpublished = parameter.source.contains("not published");
                 assert_ne!(parameter.published, unpublished, "{}", parameter.name);
             }
+        }
+    }
+
+    /// One that was listed and forgotten in `build` ran as native, without a word.
+    #[test]
+    fn every_law_that_is_listed_is_made() {
+        let limits = Limits::of(vec![GroupLimits {
+            cores_min: 1,
+            cores_max: 4,
+            frequency_min: Hertz(1e9),
+            frequency_max: Hertz(2e9),
+            frequency_steps: vec![],
+            idle_cores_sleep: false,
+            power: vec![],
+            frequency_bound_share: None,
+        }]);
+        for policy in policies() {
+            build(policy.name, &Settings::new(), &limits).unwrap();
         }
     }
 
