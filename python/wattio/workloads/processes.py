@@ -139,14 +139,17 @@ def _printable(text: str) -> str:
     return "".join(c if c.isprintable() or c == "\n" else " " for c in text)
 
 
-def _guard(group: int) -> subprocess.Popen[bytes]:
+_KILL_AT_THE_END = 'read -r group; read -r _; [ -z "$group" ] || kill -s KILL -- "-$group"'
+
+
+def _guard() -> subprocess.Popen[bytes]:
     """A shell that kills a group of processes when this process is gone, however it went.
 
-    It waits for the end of a pipe that only we hold. Without it a program would go on after a
-    `kill -9` of the study, and disturb the one that goes on from there.
+    It waits for the end of a pipe that only we hold, whose first line is the group. Without it a
+    program would go on after a `kill -9` of the study, and disturb the one that goes on from there.
     """
     return subprocess.Popen(
-        ["/bin/sh", "-c", 'read -r _; kill -s KILL -- "-$0"', str(group)],
+        ["/bin/sh", "-c", _KILL_AT_THE_END],
         stdin=subprocess.PIPE,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
@@ -160,7 +163,11 @@ class _Child:
     def __init__(self, program: Program) -> None:
         self.program = program
         environment = {**os.environ, **program.environment}
+        # Before the program: a kill while a shell starts would leave the program behind.
+        self._guard = _guard()
         with ExitStack() as files:
+            unneeded = files.enter_context(ExitStack())
+            unneeded.callback(self._end_guard)
             out = files.enter_context(program.out.open("wb"))
             err = files.enter_context(program.err.open("wb"))
             self.start = clock.now()
@@ -174,7 +181,10 @@ class _Child:
                 pass_fds=program.pass_fds,
                 start_new_session=True,
             )
-        self._guard = _guard(self._process.pid)
+            assert self._guard.stdin is not None
+            self._guard.stdin.write(b"%d\n" % self._process.pid)
+            self._guard.stdin.flush()
+            unneeded.pop_all()
         self.end: Instant | None = None
         self.ended = threading.Event()
         self._watcher = threading.Thread(target=self._watch, daemon=True)
@@ -186,10 +196,13 @@ class _Child:
         os.waitid(os.P_PID, self._process.pid, os.WEXITED | os.WNOWAIT)
         self.end = clock.now()
         self._signal(signal.SIGKILL)
-        self._guard.kill()
-        self._guard.communicate()
+        self._end_guard()
         self._process.wait()
         self.ended.set()
+
+    def _end_guard(self) -> None:
+        self._guard.kill()
+        self._guard.communicate()
 
     def _signal(self, number: signal.Signals) -> None:
         try:
