@@ -18,7 +18,7 @@ wattio completion zsh > ~/.zfunc/_wattio
 wattio completion fish > ~/.config/fish/completions/wattio.fish
 ```
 
-Debian's package `wattio` brings them; for the daemon there is `wattiod completions SHELL`.""",
+Debian's package `wattio` brings them; for the daemon there is `wattiod completions bash`.""",
 )
 
 
