@@ -98,11 +98,11 @@ def _measured(
     plan = planning.make(source, planning.Asked(scale, named))
     execute.probe(plan, results)
     folder = MeasurementFolder.create(plan, results, datetime.now(UTC))
-    execute.execute(plan, folder, folder.path / "scratch", _Told(ended))
+    execute.execute(plan, folder, folder.path / "scratch", _Progress(ended))
     return folder.path
 
 
-class _Told:
+class _Progress:
     """Passes on which iterations of a measurement have ended."""
 
     def __init__(self, ended: Ended) -> None:

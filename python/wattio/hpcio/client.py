@@ -37,7 +37,7 @@ class ClientSession(Session):
             self.gone(f"its writer, rank {self._writer},")
 
     def _lost(self) -> NoReturn:
-        """The writer is no more, which this rank learns as it needs it."""
+        """The writer has died; this rank learns of it when it needs the writer."""
         self.lost(f"its writer, rank {self._writer},")
 
 

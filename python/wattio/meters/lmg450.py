@@ -77,7 +77,7 @@ def open_meter(name: str) -> Lmg450:
 
 
 def parse_line(line: bytes, table: Table) -> float | None:
-    """Watts of a line; None where it is no line of values. Never raises."""
+    """Watts of a line; None if the line holds no values. Never raises."""
     fields = line.decode("ascii", "replace").strip().split(table.separator)
     total_w = 0.0
     for place in table.power:

@@ -71,7 +71,7 @@ def format_sample(sample: Sample) -> str:
 
 
 def parse_count(line: str) -> int | None:
-    """How many lines follow an answer to `RL`; None where it is none."""
+    """How many lines follow an answer to `RL`; None if it is no such answer."""
     found = _COUNT.match(line.strip())
     return int(found[1]) if found else None
 

@@ -76,7 +76,7 @@ def memory_bytes(root: Path) -> int | None:
 
 
 def git_commit(folder: Path) -> str | None:
-    """The commit of the source tree that wattio runs from; None where it is not one."""
+    """The commit of the source tree that wattio runs from; None if it does not run from one."""
     command = ["git", "-C", str(folder), "describe", "--always", "--dirty", "--abbrev=40"]
     command += ["--exclude", "*"]
     try:

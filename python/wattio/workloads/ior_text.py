@@ -58,7 +58,7 @@ class Report:
 
 
 def positive(value: float | None) -> float | None:
-    """A rate or a time; None where it is none."""
+    """A rate or a time; None if it is absent, or out of all range."""
     return value if value is not None and _LEAST < value < _MOST else None
 
 
