@@ -70,6 +70,7 @@ impl Doorbell {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::atomic::AtomicU64;
 
     #[test]
     fn only_who_sleeps_is_woken_and_once() {
@@ -81,5 +82,54 @@ mod tests {
         bell.announce_sleep();
         bell.awake();
         assert!(!bell.ring());
+    }
+
+    /// A place that shares its cache line with no other.
+    #[derive(Default)]
+    #[repr(align(128))]
+    struct Place(AtomicU64);
+
+    /// Waits until both sides have arrived, and then a little, differently each time: so that what
+    /// follows meets in every order.
+    fn meet(arrived: &Place, number: u64, delay: u64) {
+        arrived.0.fetch_add(1, Ordering::AcqRel);
+        while arrived.0.load(Ordering::Acquire) < 2 * number {
+            std::hint::spin_loop();
+        }
+        for _ in 0..delay {
+            std::hint::spin_loop();
+        }
+    }
+
+    /// Both sides of the race at once, many times: the sleeper sees the work, or the bell rings. The
+    /// work and "asleep" are each stored before the other is loaded, which a processor reorders
+    /// unless it is told not to.
+    #[test]
+    fn work_is_seen_or_rung_for() {
+        const ROUNDS: u64 = 300_000;
+        let bell = Doorbell::new().unwrap();
+        let (work, rung, start, end) =
+            (Place::default(), Place::default(), Place::default(), Place::default());
+        let mut missed = 0;
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                for number in 1..=ROUNDS {
+                    meet(&start, number, number % 23);
+                    work.0.store(number, Ordering::Relaxed);
+                    rung.0.store(u64::from(bell.ring()), Ordering::Relaxed);
+                    meet(&end, number, 0);
+                }
+            });
+            for number in 1..=ROUNDS {
+                meet(&start, number, number % 29);
+                bell.announce_sleep();
+                let seen = work.0.load(Ordering::Relaxed) == number;
+                meet(&end, number, 0);
+                let told = rung.0.load(Ordering::Relaxed) == 1;
+                missed += u64::from(!seen && !told);
+                bell.awake();
+            }
+        });
+        assert_eq!(missed, 0, "times of {ROUNDS} that it would sleep with work there");
     }
 }

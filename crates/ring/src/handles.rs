@@ -2,8 +2,12 @@
 
 use slab::Slab;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Names a descriptor of one ring, and never a later one of the same number.
+/// The next handle of this process.
+static GENERATION: AtomicU64 = AtomicU64::new(0);
+
+/// Names a descriptor of one ring: never a later one of the same number, nor one of another ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Handle {
     index: usize,
@@ -24,13 +28,11 @@ struct Slot {
 #[derive(Debug, Default)]
 pub(crate) struct Handles {
     slots: Slab<Slot>,
-    generation: u64,
 }
 
 impl Handles {
     pub fn add(&mut self, descriptor: OwnedFd) -> Handle {
-        self.generation += 1;
-        let generation = self.generation;
+        let generation = GENERATION.fetch_add(1, Ordering::Relaxed);
         let index = self.slots.insert(Slot { descriptor, generation, flights: 0, closing: false });
         Handle { index, generation }
     }
@@ -87,5 +89,8 @@ mod tests {
         assert_eq!((second.index, handles.begin(first)), (first.index, None));
         handles.close(first);
         assert!(handles.begin(second).is_some());
+        let mut others = Handles::default();
+        others.add(descriptor());
+        assert_eq!(others.begin(second), None);
     }
 }

@@ -1,7 +1,9 @@
 use crate::{ECANCELED, completion, number, ring};
+use std::io::Write;
+use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
-use wattio_ring::Wait;
+use wattio_ring::{Interest, Take, Wait};
 
 const HOUR: Duration = Duration::from_secs(3600);
 
@@ -108,4 +110,34 @@ fn work_that_is_there_is_not_slept_over() {
     ring.enter_unless(Wait::Block, || true).unwrap();
     assert!(ring.next_completion().is_none());
     assert!(!ring.doorbell().ring(), "awake: nobody needs to ring");
+}
+
+/// Completions that the kernel holds back, because they are more than its queue holds or because it
+/// finishes them in the thread's own calls only, also come to a thread that never waits.
+#[test]
+fn who_never_waits_gets_everything() {
+    let Some(mut ring) = ring(2) else { return };
+    let (mut peer, socket) = UnixStream::pair().unwrap();
+    let socket = ring.add(socket).unwrap();
+    ring.receive(1, socket, vec![0; 4], 0..4, Take::All);
+    for _ in 0..700 {
+        ring.poll(2, socket, Interest::Write);
+    }
+    for _ in 0..50 {
+        ring.enter(Wait::Poll).unwrap();
+    }
+    let mut done = 0;
+    for _ in 0..1000 {
+        ring.enter(Wait::Poll).unwrap();
+        while let Some(ready) = ring.next_completion() {
+            assert_eq!(ready.token, 2);
+            done += 1;
+        }
+    }
+    assert_eq!((done, ring.in_flight()), (700, 1));
+    peer.write_all(&[1; 4]).unwrap();
+    for _ in 0..1000 {
+        ring.enter(Wait::Poll).unwrap();
+    }
+    assert_eq!(ring.next_completion().expect("it has come").token, 1);
 }
