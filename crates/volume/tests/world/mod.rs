@@ -307,7 +307,9 @@ impl World {
         self.volume.close();
         let mut steps = 0;
         while !self.volume.is_closed() {
-            Class::ALL.map(|class| self.volume.background(class));
+            Class::ALL.iter().for_each(|&class| {
+                self.volume.background(class);
+            });
             self.complete_one();
             steps += 1;
             assert!(steps < 1_000_000, "seed {}: it cannot be closed", self.plan.seed);
