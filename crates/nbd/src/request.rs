@@ -148,3 +148,36 @@ impl Command {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{BadMagic, Header};
+    use proptest::prelude::*;
+
+    #[test]
+    fn other_magic_numbers_are_told() {
+        // The historic number, and that of extended headers.
+        for magic in [0x1256_0953_u32, 0x21e4_1c71, 0] {
+            let mut bytes = [0; Header::BYTES];
+            bytes[..4].copy_from_slice(&magic.to_be_bytes());
+            assert_eq!(Header::parse(&bytes), Err(BadMagic(magic)));
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn a_header_comes_back_from_its_bytes(
+            (flags, command, cookie, offset_bytes, length_bytes)
+                in any::<(u16, u16, u64, u64, u32)>(),
+        ) {
+            let header = Header { flags, command, cookie, offset_bytes, length_bytes };
+            prop_assert_eq!(Header::parse(&header.encode()), Ok(header));
+        }
+
+        #[test]
+        fn bytes_come_back_from_their_header(mut bytes in any::<[u8; Header::BYTES]>()) {
+            bytes[..4].copy_from_slice(&[0x25, 0x60, 0x95, 0x13]);
+            prop_assert_eq!(Header::parse(&bytes).map(|header| header.encode()), Ok(bytes));
+        }
+    }
+}

@@ -84,6 +84,12 @@ impl Session {
         self.is_structured
     }
 
+    /// Whether block status may be asked for: `base:allocation` was selected for this export.
+    #[must_use]
+    pub fn has_block_status(&self) -> bool {
+        self.has_allocation
+    }
+
     /// Writes replies to the request with this cookie.
     #[must_use]
     pub fn reply(&self, cookie: u64) -> Reply {
