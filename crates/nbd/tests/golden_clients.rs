@@ -136,8 +136,7 @@ fn nbdinfo_map() {
     assert_eq!(command, Command::BlockStatus { span, is_first_only: false });
     let hole = Extent { length_bytes: 1 << 20, is_hole: true, is_zero: true };
     let mut output = Vec::new();
-    let chunks = session.reply(cookie).chunks().unwrap();
-    chunks.block_status(span, false, 1 << 25, [hole], &mut output);
+    session.block_status(cookie, span, false, [hole], &mut output);
     let expected = b"f\x8e3\xef\x00\x01\x00\x05\x00\x00\x00\x00\x00\x00\x00\x01\x00\x00\x00\x0c\
                      \x00\x00\x00\x01\x00\x10\x00\x00\x00\x00\x00\x03";
     assert_eq!(output, expected);

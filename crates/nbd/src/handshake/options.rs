@@ -2,7 +2,7 @@
 
 use super::replies::{Denied, Replies};
 use super::{Closed, Handshake, Next, State, TlsPolicy};
-use crate::export::Export;
+use crate::export::{BlockSize, Export};
 use crate::session::{ALLOCATION_CONTEXT_ID, Session};
 use crate::wire::{Fields, STRING_BYTES_MAX, info, option, rep};
 
@@ -157,8 +157,9 @@ impl Handshake {
         if wants(info::DESCRIPTION) && !export.description.is_empty() {
             replies.info(info::DESCRIPTION, [export.description.as_bytes(), &[], &[]]);
         }
-        if wants(info::BLOCK_SIZE) {
-            let sizes = export.block_size;
+        // Sizes that a client would not assume are told unasked.
+        let sizes = export.block_size;
+        if wants(info::BLOCK_SIZE) || sizes != BlockSize::default() {
             let bytes = [sizes.min_bytes, sizes.preferred_bytes, sizes.max_payload_bytes];
             let [min, preferred, max] = bytes.map(u32::to_be_bytes);
             replies.info(info::BLOCK_SIZE, [&min, &preferred, &max]);

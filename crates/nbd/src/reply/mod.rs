@@ -206,14 +206,9 @@ impl Chunks {
         self.put_error(kind::ERROR_OFFSET, errno, message, &offset, ending, output);
     }
 
-    /// The whole reply to a block status request: extents that follow each other from the offset
-    /// of `span` on. They are taken until `span` is told, cut at its end, joined where neighbours
-    /// are of one state, and left out where they are empty; what comes after is not asked for.
-    /// `first_only` is the request's own; `bytes_max` is the maximum payload.
-    ///
-    /// Fewer than cover `span` are allowed. Where there is none, all of it is told to be allocated
-    /// data, which is always true enough.
-    pub fn block_status(
+    /// See [`Session::block_status`](crate::Session::block_status). `bytes_max` is the maximum
+    /// payload.
+    pub(crate) fn block_status(
         self,
         span: Span,
         is_first_only: bool,

@@ -5,7 +5,7 @@ mod tests;
 
 use crate::errno::Errno;
 use crate::export::{Export, Exports, FastZero};
-use crate::reply::Reply;
+use crate::reply::{Extent, Reply};
 use crate::request::{Command, Header, Span};
 use crate::wire::{PAYLOAD_BYTES_BENIGN, command, command_flag as flag};
 
@@ -53,6 +53,8 @@ pub enum Verdict {
     Close(TooLong),
 }
 
+const NO_CONTEXT: &str = "no metadata context was negotiated";
+
 /// An error and its message.
 type Fault = (Errno, &'static str);
 
@@ -94,6 +96,29 @@ impl Session {
     #[must_use]
     pub fn reply(&self, cookie: u64) -> Reply {
         Reply::new(cookie, self.is_structured)
+    }
+
+    /// Appends the whole reply to a block status request, whose fields these are: extents that
+    /// follow each other from the offset of `span` on. They are taken until `span` is told, cut at
+    /// its end, joined where neighbours are of one state, and left out where they are empty; what
+    /// comes after is not asked for.
+    ///
+    /// Fewer than cover `span` are allowed. Where there is none, all of it is told to be allocated
+    /// data, as the specification always allows.
+    pub fn block_status(
+        &self,
+        cookie: u64,
+        span: Span,
+        is_first_only: bool,
+        extents: impl IntoIterator<Item = Extent>,
+        output: &mut Vec<u8>,
+    ) {
+        let reply = self.reply(cookie);
+        let bytes_max = self.export().block_size.max_payload_bytes;
+        match reply.chunks().filter(|_| self.has_allocation) {
+            Some(chunks) => chunks.block_status(span, is_first_only, bytes_max, extents, output),
+            None => reply.error(Errno::Invalid, NO_CONTEXT, output),
+        }
     }
 
     /// Whether a request is valid here.
@@ -162,7 +187,7 @@ impl Session {
             command::WRITE_ZEROES => {
                 (export.can_write_zeroes, "the export does not offer to write zeroes")
             }
-            command::BLOCK_STATUS => (self.has_allocation, "no metadata context was negotiated"),
+            command::BLOCK_STATUS => (self.has_allocation, NO_CONTEXT),
             _ => (false, "this server does not know the command"),
         };
         if is_offered { Ok(()) } else { Err((Errno::Invalid, message)) }
@@ -202,8 +227,8 @@ impl Session {
         {
             return Err((Errno::Invalid, "not a multiple of the minimum block size"));
         }
-        let left_bytes = export.size_bytes.saturating_sub(offset_bytes);
-        if offset_bytes > export.size_bytes || u64::from(length_bytes) > left_bytes {
+        let left_bytes = export.size_bytes.checked_sub(offset_bytes);
+        if left_bytes.is_none_or(|left_bytes| u64::from(length_bytes) > left_bytes) {
             let writes = [command::WRITE, command::WRITE_ZEROES].contains(&header.command);
             let errno = if writes { Errno::NoSpace } else { Errno::Invalid };
             return Err((errno, "beyond the end of the export"));

@@ -116,9 +116,7 @@ fn answer(
         }
         Command::BlockStatus { span, is_first_only } => {
             let mut output = Vec::new();
-            let bytes_max = session.export().block_size.max_payload_bytes;
-            let chunks = reply.chunks().expect("negotiated");
-            chunks.block_status(span, is_first_only, bytes_max, disk.extents(span), &mut output);
+            session.block_status(cookie, span, is_first_only, disk.extents(span), &mut output);
             return Ok(output);
         }
         Command::Write { span, .. } => disk.write(span, payload),
