@@ -3,10 +3,11 @@
 use std::process::{Command, Output};
 
 /// Debian's packages of the programs.
-const PACKAGES: [(&str, &str); 6] = [
+const PACKAGES: [(&str, &str); 7] = [
     ("nbdinfo", "libnbd-bin"),
     ("nbdcopy", "libnbd-bin"),
     ("nbdsh", "libnbd-bin and python3-libnbd"),
+    ("nbd-client", "nbd-client"),
     ("qemu-img", "qemu-utils"),
     ("qemu-io", "qemu-utils"),
     ("fio", "fio"),
@@ -20,7 +21,7 @@ pub fn run(program: &str, arguments: &[&str]) -> Output {
     let mut command = Command::new("timeout");
     // `nbdsh` runs the first python3 there is; the module belongs to Debian's.
     let path = std::env::var("PATH").unwrap_or_default();
-    command.env("PATH", format!("/usr/bin:/bin:{path}"));
+    command.env("PATH", format!("/usr/bin:/bin:/usr/sbin:{path}"));
     let output = command.args(["60", program]).args(arguments).output();
     let output = output.expect("`timeout` of coreutils runs");
     let package = PACKAGES.iter().find(|(name, _)| *name == program).expect("listed").1;

@@ -1,4 +1,4 @@
-//! Real clients (libnbd, QEMU, fio) against this crate behind a small server in memory:
+//! Real clients (libnbd, QEMU, fio, nbd-client) against this crate behind a small server in memory:
 //! `cargo test -p wattio-nbd --test conformance_clients -- --ignored`. A client that is missing is
 //! a failure.
 
@@ -34,7 +34,7 @@ fn everything(name: &str, size_bytes: u64, min_bytes: u32) -> Export {
     }
 }
 
-/// Bytes of which no two blocks are alike, with a hole of zeroes in their middle.
+/// Bytes that differ from block to block, but for a quarter of zeroes.
 fn sample(size_bytes: u64) -> Vec<u8> {
     let byte = |at: u64| {
         let is_hole = (size_bytes / 4..size_bytes / 2).contains(&at);
@@ -115,6 +115,15 @@ fn a_server_that_requires_tls_turns_others_away() {
     let complaint = complains("qemu-img", &["info", &server.uri("disk")]);
     assert!(complaint.contains("requires TLS"), "{complaint}");
     complains("nbdinfo", &[&server.uri("disk")]);
+}
+
+/// The reference implementation's client; one that lists exports needs no kernel module.
+#[test]
+#[ignore = "needs nbd-client"]
+fn nbd_client_lists_exports() {
+    let server = Server::start(vec![everything("disk", MIB, 512), Export::new("plain", MIB)]);
+    let told = prints("nbd-client", &["-l", "-u", server.socket().to_str().unwrap()]);
+    assert!(told.ends_with("\ndisk: the export disk\nplain\n"), "{told:?}");
 }
 
 #[test]
