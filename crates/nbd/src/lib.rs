@@ -16,7 +16,8 @@
 //! metadata context is `base:allocation`.
 //!
 //! ```
-//! use wattio_nbd::{Command, Export, Exports, GREETING, Handshake, Header, Next, TlsPolicy, Verdict};
+//! use wattio_nbd::{Command, Export, Exports, GREETING, Handshake, Header, Next, TlsPolicy};
+//! use wattio_nbd::Verdict;
 //!
 //! let exports = Exports::new(vec![Export::new("disk", 1 << 20)])?;
 //! let mut handshake = Handshake::new(exports, TlsPolicy::Off);

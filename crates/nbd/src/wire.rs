@@ -1,4 +1,4 @@
-//! The protocol's numbers (doc/proto.md of the NBD project, section "Values") and big-endian fields.
+//! The protocol's numbers (doc/proto.md of the NBD project, section "Values"), and its fields.
 
 /// `NBDMAGIC`, the first eight bytes of a server.
 pub(crate) const INIT_MAGIC: u64 = 0x4e42_444d_4147_4943;

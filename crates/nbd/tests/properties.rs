@@ -4,7 +4,7 @@
 
 use proptest::prelude::*;
 use wattio_nbd::{Command, Export, Exports, FastZero, HELD_BYTES_MAX, Handshake, Header, Next};
-use wattio_nbd::{Session, TlsPolicy, Verdict};
+use wattio_nbd::{Session, Span, TlsPolicy, Verdict};
 
 fn exports() -> Exports {
     let disk = Export { can_block_status: true, can_fua: true, ..Export::new("disk", 1 << 20) };
@@ -139,7 +139,10 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes_are_survived(tls in policy(), bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+    fn any_bytes_are_survived(
+        tls in policy(),
+        bytes in prop::collection::vec(any::<u8>(), 0..200),
+    ) {
         outcome(tls, &[&bytes]);
         outcome(tls, &[b"\0\0\0\x03", &bytes]);
         outcome(tls, &[b"\0\0\0\x03IHAVEOPT\0\0\0", &bytes]);
@@ -181,7 +184,7 @@ proptest! {
                     }
                 };
                 let min_bytes = export.block_size.min_bytes;
-                prop_assert_eq!((span.offset_bytes, span.length_bytes), (offset_bytes, length_bytes));
+                prop_assert_eq!(span, Span { offset_bytes, length_bytes });
                 prop_assert!(length_bytes > 0 && span.end_bytes() <= export.size_bytes);
                 prop_assert_eq!(offset_bytes % u64::from(min_bytes), 0);
                 prop_assert_eq!(length_bytes % min_bytes, 0);

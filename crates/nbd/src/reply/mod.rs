@@ -1,4 +1,4 @@
-//! Replies of the transmission phase: heads, behind which the owner of the connection sends payload.
+//! Replies of the transmission phase: heads, behind which the connection's owner sends payload.
 
 #[cfg(test)]
 mod tests;

@@ -170,8 +170,8 @@ proptest! {
             .map(|&(length, hole, zero)| (length, u32::from(hole) + 2 * u32::from(zero)))
             .collect();
         let given = states(&given);
-        let told_wide: Vec<_> = told.iter().map(|&(length, state)| (length.into(), state)).collect();
-        let found = states(&told_wide);
+        let wide = |&(length, state): &(u32, u32)| (u64::from(length), state);
+        let found = states(&told.iter().map(wide).collect::<Vec<_>>());
         let count_max = if first { 1 } else { (bytes_max / 8) as usize };
         prop_assert!(told.iter().all(|&(length, _)| length > 0));
         prop_assert!((1..=count_max).contains(&told.len()));
