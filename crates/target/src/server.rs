@@ -84,6 +84,8 @@ pub struct Volume {
     pub devices: Vec<PathBuf>,
     /// Whether clients may not write.
     pub is_read_only: bool,
+    /// How it is opened.
+    pub open: OpenOptions,
 }
 
 /// What the target does.
@@ -99,8 +101,6 @@ pub struct Settings {
     pub idle: Idle,
     /// How often everything is read.
     pub pace: Pace,
-    /// How volumes are opened.
-    pub open: OpenOptions,
 }
 
 /// The target while it serves. Dropped, it stops at once, as if it had been killed.
@@ -116,7 +116,6 @@ pub struct Server {
 /// Opens a volume; how it was found, and its devices in its order.
 fn open_volume(
     volume: &Volume,
-    options: &OpenOptions,
 ) -> Result<(wattio_volume::Volume, Recovery, Vec<Option<Device>>), ServerError> {
     let wrong = |error| ServerError::Volume { export: volume.export.clone(), error };
     let mut devices = Vec::new();
@@ -134,7 +133,7 @@ fn open_volume(
         numbered.push((superblock.device, device.clone()));
     }
     let disks = devices.into_iter().map(|device| Box::new(device) as Box<dyn Disk>);
-    let opened = open(disks.collect(), options).map_err(wrong)?;
+    let opened = open(disks.collect(), &volume.open).map_err(wrong)?;
     let device = |(number, disk): (usize, &Option<Box<dyn Disk>>)| {
         disk.as_ref()?;
         let mut numbered = numbered.iter();
@@ -176,7 +175,7 @@ impl Server {
         let mut owned: Vec<Vec<Owned>> = (0..count).map(|_| Vec::new()).collect();
         for (at, wanted) in settings.volumes.iter().enumerate() {
             let began = Instant::now();
-            let (volume, recovery, devices) = open_volume(wanted, &settings.open)?;
+            let (volume, recovery, devices) = open_volume(wanted)?;
             tell_recovery(&wanted.export, &recovery, began.elapsed());
             exports.push(offered(wanted, volume.bytes()));
             let reactor = at % count;
