@@ -1,6 +1,6 @@
 //! The target as a whole: opens volumes and sockets, starts reactors, and stops them.
 
-use crate::device::{Access, Device, DeviceError};
+use crate::device::{Access, Device, DeviceError, PATIENCE, RETRY};
 use crate::log::{Severity, log};
 use crate::messages::Seat;
 use crate::normal::Offer;
@@ -120,7 +120,7 @@ fn open_volume(
     let wrong = |error| ServerError::Volume { export: volume.export.clone(), error };
     let mut devices = Vec::new();
     for path in &volume.devices {
-        let device = Device::open(path, Access::Own)?;
+        let device = Device::open_within(path, Access::Own, PATIENCE)?;
         if !device.is_direct() {
             let why = "its file system has no direct I/O: the kernel's cache holds all data twice";
             log(Severity::Warning, &format!("{}: {why}", path.display()));
@@ -410,13 +410,19 @@ pub fn listen_unix(path: &Path) -> Result<(UnixListener, SocketFile), ServerErro
         Ok(file) if !file.file_type().is_socket() => {
             return Err(ServerError::NoSocket(path.to_owned()));
         }
-        Ok(_) => match UnixStream::connect(path) {
-            Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
-                std::fs::remove_file(path).map_err(failed)?;
+        Ok(_) => {
+            let until = Instant::now() + PATIENCE;
+            loop {
+                match UnixStream::connect(path) {
+                    Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => break,
+                    Err(error) => return Err(failed(error)),
+                    // Perhaps the kernel still closes the socket of a process that was killed.
+                    Ok(_) if Instant::now() < until => std::thread::sleep(RETRY),
+                    Ok(_) => return Err(ServerError::Answered(path.to_owned())),
+                }
             }
-            Err(error) => return Err(failed(error)),
-            Ok(_) => return Err(ServerError::Answered(path.to_owned())),
-        },
+            std::fs::remove_file(path).map_err(failed)?;
+        }
     }
     let listener = UnixListener::bind(path).map_err(failed)?;
     Ok((listener, SocketFile(path.to_owned())))
