@@ -377,9 +377,13 @@ fn ask(command: &Command, payload: Option<Payload>) -> Result<Ask, ()> {
         Ask::Change(Change { offset_bytes: span.offset_bytes, length_bytes, kind, fua })
     };
     Ok(match *command {
-        Command::Read { span, .. } | Command::Cache { span } => {
+        Command::Read { span, .. } => {
             let (lba, blocks) = blocks(span);
             Ask::Read { lba, blocks: blocks as u32 }
+        }
+        Command::Cache { span } => {
+            let (lba, blocks) = blocks(span);
+            Ask::Prefetch { lba, blocks }
         }
         Command::Write { span, is_fua } => {
             let pages = payload.map(|payload| payload.pages).unwrap_or_default();
