@@ -17,5 +17,6 @@ pub mod normal;
 pub mod reactor;
 pub mod server;
 pub mod status;
+pub mod tls;
 pub mod token;
 pub mod volume;

@@ -7,6 +7,7 @@ use crate::normal::Offer;
 use crate::reactor::link::{self, Link};
 use crate::reactor::{Halt, Idle, Listener, Order, Owned, Parts, Reactor, Shared};
 use crate::status::Status;
+use crate::tls::{Files, Identity, TlsError};
 use crate::volume::Pace;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
@@ -56,6 +57,9 @@ pub enum ServerError {
     /// What is exported makes no sense.
     #[error(transparent)]
     Export(#[from] wattio_nbd::ExportError),
+    /// The files of TLS cannot be used.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
     /// A reactor could not begin, or stopped.
     #[error("reactor {reactor}: {error}")]
     Reactor {
@@ -103,6 +107,8 @@ pub struct Settings {
     pub pace: Pace,
     /// Memory for blocks of each volume.
     pub cache_bytes: u64,
+    /// Who it is to clients that use TLS, and whether those by TCP have to.
+    pub tls: Option<(Files, bool)>,
 }
 
 /// The target while it serves. Dropped, it stops at once, as if it had been killed.
@@ -193,7 +199,13 @@ impl Server {
                 cache_bytes: settings.cache_bytes,
             });
         }
-        let offer = Offer { exports: Exports::new(exports)?, seats: seats.into() };
+        let tls = settings.tls.as_ref();
+        let offer = Offer {
+            exports: Exports::new(exports)?,
+            seats: seats.into(),
+            tls: tls.map(|(files, _)| Identity::read(files)).transpose()?,
+            is_tls_required: tls.is_some_and(|&(_, is_required)| is_required),
+        };
         let (mut listeners, mut sockets) = (Vec::new(), Vec::new());
         for address in &settings.listen {
             listeners.push(listen(address, &mut sockets)?);

@@ -115,6 +115,7 @@ impl Serve {
             reactors: self.reactors,
             idle: Idle::Block,
             cache_bytes: self.cache,
+            tls: None,
             pace: Pace { scrub_period: Some(Duration::from_secs(7 * 86_400)) },
         })
     }

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a client that cannot go on has failed its test")]
 
 mod client;
+mod tls;
 
 use client::{
     BLOCK_STATUS, CACHE, Client, DF, DISCONNECT, FAST_ZERO, FLUSH, FUA, NO_HOLE, READ, TRIM, WRITE,
@@ -78,6 +79,7 @@ impl Target {
             idle: Idle::Block,
             pace: Pace { scrub_period: None },
             cache_bytes: MIB,
+            tls: Some((tls::files(), true)),
         };
         let server = Some(Server::start(&settings).unwrap());
         Some(Self { folder, server, settings })
