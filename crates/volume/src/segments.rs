@@ -34,6 +34,8 @@ pub(crate) struct Segment {
     pub(crate) pins: u32,
     /// The log's sequence number when it was closed.
     pub(crate) closed_at: u64,
+    /// Whether a device failed to read from it: what is in it stays where it is.
+    pub(crate) is_stuck: bool,
 }
 
 #[derive(Debug)]
@@ -55,6 +57,7 @@ impl Segments {
             unapplied: 0,
             pins: 0,
             closed_at: 0,
+            is_stuck: false,
         };
         Self {
             all: vec![segment; geometry.segments as usize],
@@ -210,6 +213,7 @@ impl Segments {
             segment.purpose == Use::Closed
                 && segment.live > 0
                 && segment.unapplied == 0
+                && !segment.is_stuck
                 // A full one gives nothing: its data would take as much again.
                 && segment.live + segment.live / 32 + 2 < self.segment_blocks
         };

@@ -5,6 +5,7 @@
 
 pub mod disk;
 pub mod model;
+pub mod stories;
 
 use disk::{Flushing, SimDisk, random};
 use model::{Model, Version, fill};
@@ -60,6 +61,23 @@ pub struct Tally {
     pub repaired: u64,
 }
 
+impl Tally {
+    fn plus(self, other: Self) -> Self {
+        Self {
+            requests: self.requests + other.requests,
+            no_space: self.no_space + other.no_space,
+            faults: self.faults + other.faults,
+            crashes: self.crashes + other.crashes,
+            crashed_recoveries: self.crashed_recoveries + other.crashed_recoveries,
+            replayed: self.replayed + other.replayed,
+            resynced: self.resynced + other.resynced,
+            collected: self.collected + other.collected,
+            checkpoints: self.checkpoints + other.checkpoints,
+            repaired: self.repaired + other.repaired,
+        }
+    }
+}
+
 pub struct World {
     pub plan: Plan,
     pub random: Xoshiro256PlusPlus,
@@ -67,7 +85,7 @@ pub struct World {
     pub volume: Volume,
     pub model: Model,
     pub tally: Tally,
-    /// Blocks whose data was damaged on purpose: a read of them may fail.
+    /// Whether something was broken on purpose, so that a request may fail.
     pub may_fail: bool,
     ios: Vec<Io>,
     flushes: HashMap<u64, Flushing>,
@@ -321,6 +339,37 @@ impl World {
         self.volume = volume;
         self.ios.clear();
         self.after_open(recovery);
+    }
+
+    /// Damages blocks of a device where it is closed to all else: in the segments, at random.
+    pub fn flip_bits(&mut self, device: usize, bits: u32) {
+        let geometry = self.plan.geometry;
+        for _ in 0..bits {
+            let segment = self.random.random_range(0..geometry.segments);
+            let block = self.random.random_range(0..geometry.segment_blocks);
+            let offset = geometry.block_offset(segment, block);
+            self.disks[device].flip_bit(offset, &mut self.random);
+        }
+    }
+
+    /// A whole tour of the scrub.
+    pub fn scrub(&mut self) {
+        let (tours, _) = self.volume.scrub_tours();
+        while self.volume.scrub_tours().0 == tours {
+            let drawn = self.random.next_u64();
+            self.volume.begin_scrub(drawn);
+            self.volume.background(Class::Scrub);
+            self.complete_one();
+            self.take_replies();
+        }
+    }
+
+    /// Writes a block and waits for it.
+    pub fn write_now(&mut self, lba: u64) {
+        let tag = self.next_tag;
+        self.next_tag += 1;
+        self.ask_write(tag, lba, 1, true);
+        self.settle();
     }
 
     fn add_counters(&mut self) {
