@@ -149,8 +149,6 @@ pub struct Volume {
     pub(crate) recycler: Recycler,
     pub(crate) counters: Counters,
     replies: VecDeque<Reply>,
-    /// Answers that wait until the superblock says that a device was lost.
-    held: Vec<Reply>,
     /// Waiting for the next flush, and for the one under way.
     flush_next: Vec<Waiting>,
     flush_now: Option<(u64, Vec<Waiting>)>,
@@ -187,7 +185,6 @@ impl Volume {
             recycler: Recycler::new(RECYCLED_BYTES),
             counters: Counters::default(),
             replies: VecDeque::new(),
-            held: Vec::new(),
             flush_next: Vec::new(),
             flush_now: None,
             promised: 0,
@@ -308,21 +305,6 @@ impl Volume {
         self.replies.push_back(Reply { tag, result });
     }
 
-    /// Answers a request that changed something: not before the superblock says which devices
-    /// have the change.
-    fn answer_change(&mut self, tag: u64, result: Result<Vec<Piece>, Fault>) {
-        if self.checkpoint.roles_changed {
-            self.held.push(Reply { tag, result });
-        } else {
-            self.answer(tag, result);
-        }
-    }
-
-    /// The superblock says which devices count: answers may go.
-    pub(crate) fn release_held(&mut self) {
-        self.replies.extend(self.held.drain(..));
-    }
-
     fn record_written(&mut self, sequence: u64, result: io::Result<()>) {
         if let Err(error) = result {
             return self.fail(format!("a record could not be written: {error}"));
@@ -336,7 +318,7 @@ impl Volume {
                 if fua {
                     self.flush(Waiting::Client(tag));
                 } else {
-                    self.answer_change(tag, Ok(Vec::new()));
+                    self.answer(tag, Ok(Vec::new()));
                 }
             }
         }
@@ -369,7 +351,7 @@ impl Volume {
         self.log.durable = applied;
         for waiting in waiting {
             match waiting {
-                Waiting::Client(tag) => self.answer_change(tag, Ok(Vec::new())),
+                Waiting::Client(tag) => self.answer(tag, Ok(Vec::new())),
                 Waiting::Superblock => self.superblock_flushed(),
             }
         }
@@ -383,8 +365,6 @@ impl Volume {
             return;
         }
         self.failed = Some(why);
-        self.checkpoint.roles_changed = false;
-        self.release_held();
         let waiting = std::mem::take(&mut self.flush_next).into_iter();
         let flushes = waiting.filter_map(|waiting| match waiting {
             Waiting::Client(tag) => Some(tag),

@@ -11,6 +11,11 @@ fn nothing_durable_is_lost_when_the_power_fails() {
 }
 
 #[test]
+fn nothing_durable_is_lost_when_the_power_fails_often() {
+    stories::power_fails_often(0..12);
+}
+
+#[test]
 fn a_full_volume_says_so_and_never_wedges() {
     stories::full(0..6);
 }

@@ -88,6 +88,9 @@ pub struct World {
     /// Whether something was broken on purpose, so that a request may fail.
     pub may_fail: bool,
     ios: Vec<Io>,
+    /// Reads that take long, and the step at which each ends.
+    slow: Vec<(u64, Io)>,
+    steps: u64,
     flushes: HashMap<u64, Flushing>,
     asked: HashMap<u64, Asked>,
     next_tag: u64,
@@ -110,6 +113,8 @@ impl World {
             tally: Tally::default(),
             may_fail: false,
             ios: Vec::new(),
+            slow: Vec::new(),
+            steps: 0,
             flushes: HashMap::new(),
             asked: HashMap::new(),
             next_tag: 0,
@@ -193,6 +198,10 @@ impl World {
         self.volume.commit();
         self.take_ios();
         if self.ios.is_empty() {
+            // Time passes.
+            self.ios.extend(self.slow.pop().map(|(_, io)| io));
+        }
+        if self.ios.is_empty() {
             return;
         }
         let io = self.ios.swap_remove(self.random.random_range(0..self.ios.len()));
@@ -215,8 +224,15 @@ impl World {
             if matches!(io.op, Op::Flush) {
                 self.flushes.insert(io.id, self.disks[usize::from(io.device)].begin_flush());
             }
-            self.ios.push(io);
+            if matches!(io.op, Op::Read { .. }) && self.random.random_bool(0.02) {
+                self.slow.push((self.steps + self.random.random_range(0..2000), io));
+            } else {
+                self.ios.push(io);
+            }
         }
+        self.steps += 1;
+        let steps = self.steps;
+        self.ios.extend(self.slow.extract_if(.., |(until, _)| *until <= steps).map(|(_, io)| io));
     }
 
     pub fn take_replies(&mut self) {
@@ -267,7 +283,7 @@ impl World {
         while !self.asked.is_empty() {
             self.volume.commit();
             self.take_ios();
-            if self.ios.is_empty() {
+            if self.ios.is_empty() && self.slow.is_empty() {
                 let worked = Class::ALL.map(|class| self.volume.background(class));
                 idle = if worked.contains(&true) { 0 } else { idle + 1 };
                 assert!(idle < 5, "seed {}: wedged: {:?}", self.plan.seed, self.asked);
@@ -282,6 +298,7 @@ impl World {
     /// The power fails, and the volume is opened again; perhaps the power fails while it recovers.
     pub fn crash(&mut self) {
         self.take_ios();
+        self.slow.clear();
         // Writes that were under way may have happened, in part.
         for io in std::mem::take(&mut self.ios) {
             if let Op::Write { offset, parts } = io.op
@@ -294,7 +311,7 @@ impl World {
         let recovery = loop {
             self.disks.iter().for_each(|disk| disk.lose_power(&mut self.random));
             self.tally.crashes += 1;
-            let power = self.random.random_bool(0.3).then(|| self.random.random_range(0..400));
+            let power = self.random.random_bool(0.3).then(|| self.random.random_range(0..100));
             self.disks.iter().for_each(|disk| disk.fail_power_after(power));
             let opened = open_on(&self.disks);
             self.disks.iter().for_each(|disk| disk.fail_power_after(None));
@@ -338,6 +355,7 @@ impl World {
         assert!(recovery.was_clean || failed, "seed {}", self.plan.seed);
         self.volume = volume;
         self.ios.clear();
+        self.slow.clear();
         self.after_open(recovery);
     }
 

@@ -34,6 +34,25 @@ pub fn power_fails(seeds: Range<u64>) {
     assert!(tally.crashed_recoveries > 0, "{tally:?}");
 }
 
+/// The power fails again and again, before much has happened, on a volume that is nearly full: what
+/// was freed is soon used again, and what was torn lies where the next record goes.
+pub fn power_fails_often(seeds: Range<u64>) {
+    let run = |seed| {
+        let mut plan = plan(seed, 1);
+        plan.geometry.segments = if plan.geometry.segment_blocks == 16 { 45 } else { 47 };
+        plan.geometry.blocks = plan.geometry.capacity_blocks();
+        let mut world = World::new(plan);
+        (0..2000).for_each(|_| world.step());
+        for _ in 0..60 {
+            (0..world.random.random_range(0..150)).for_each(|_| world.step());
+            world.crash();
+        }
+        world.tally
+    };
+    let tally = sum(seeds.map(run));
+    assert!(tally.crashed_recoveries > 0 && tally.collected > 0, "{tally:?}");
+}
+
 /// Clients want more than fits; the rest is served as ever.
 pub fn full(seeds: Range<u64>) {
     let run = |seed| {
