@@ -36,6 +36,8 @@ pub struct Plan {
     pub writes: f64,
     /// How often background work is given a slice, for each step.
     pub background: f64,
+    /// How often a checkpoint is given its slice when it is its turn.
+    pub checkpoints: f64,
 }
 
 /// What a request that is under way was for.
@@ -91,6 +93,8 @@ pub struct World {
     /// Reads that take long, and the step at which each ends.
     slow: Vec<(u64, Io)>,
     steps: u64,
+    /// Things that the last recovery asked of a disk.
+    recovery_steps: u64,
     flushes: HashMap<u64, Flushing>,
     asked: HashMap<u64, Asked>,
     next_tag: u64,
@@ -115,6 +119,7 @@ impl World {
             ios: Vec::new(),
             slow: Vec::new(),
             steps: 0,
+            recovery_steps: 20,
             flushes: HashMap::new(),
             asked: HashMap::new(),
             next_tag: 0,
@@ -190,7 +195,9 @@ impl World {
             let drawn = self.random.next_u64();
             self.volume.begin_scrub(drawn);
         }
-        self.volume.background(class);
+        if class != Class::Checkpoint || self.random.random_bool(self.plan.checkpoints) {
+            self.volume.background(class);
+        }
     }
 
     /// One of the things that the devices were asked for is done.
@@ -311,13 +318,16 @@ impl World {
         let recovery = loop {
             self.disks.iter().for_each(|disk| disk.lose_power(&mut self.random));
             self.tally.crashes += 1;
-            let power = self.random.random_bool(0.3).then(|| self.random.random_range(0..100));
+            let longest = self.recovery_steps + 5;
+            let power = self.random.random_bool(0.3).then(|| self.random.random_range(0..longest));
             self.disks.iter().for_each(|disk| disk.fail_power_after(power));
+            let before = self.disks[0].done();
             let opened = open_on(&self.disks);
             self.disks.iter().for_each(|disk| disk.fail_power_after(None));
             match opened {
                 Ok((volume, recovery)) => {
                     self.volume = volume;
+                    self.recovery_steps = self.disks[0].done() - before;
                     self.tally.replayed += recovery.records;
                     self.tally.resynced += recovery.resynced_blocks;
                     break recovery;

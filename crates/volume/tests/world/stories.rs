@@ -13,7 +13,16 @@ fn plan(seed: u64, devices: usize) -> Plan {
         Geometry { blocks: 2000, segments: 64, segment_blocks: 64 }
     };
     let depth = 1 + (seed as usize * 7) % 24;
-    Plan { seed, geometry, devices, depth, used: 1.0, writes: 0.7, background: 1.0 }
+    Plan {
+        seed,
+        geometry,
+        devices,
+        depth,
+        used: 1.0,
+        writes: 0.7,
+        background: 1.0,
+        checkpoints: 1.0,
+    }
 }
 
 fn sum(tallies: impl Iterator<Item = Tally>) -> Tally {
@@ -41,6 +50,7 @@ pub fn power_fails_often(seeds: Range<u64>) {
         let mut plan = plan(seed, 1);
         plan.geometry.segments = if plan.geometry.segment_blocks == 16 { 45 } else { 47 };
         plan.geometry.blocks = plan.geometry.capacity_blocks();
+        plan.checkpoints = if seed.is_multiple_of(2) { 1.0 } else { 0.02 };
         let mut world = World::new(plan);
         (0..2000).for_each(|_| world.step());
         for _ in 0..60 {
