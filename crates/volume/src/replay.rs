@@ -13,7 +13,10 @@ use crate::format::{Extent, Header, Position, Superblock, VolumeId};
 use crate::map::Map;
 use crate::open::{InSync, OpenOptions, Recovery};
 use crate::segments::Segments;
-use wattio_pages::Pages;
+use wattio_pages::{BLOCK, Pages};
+
+/// Blocks that are searched for headers at once.
+const SCAN_BLOCKS: u32 = 256;
 
 /// A record as it was found.
 struct Found {
@@ -55,7 +58,10 @@ pub(crate) fn replay(
         sequence += 1;
     }
     let seen = found.iter().map(|found| found.header.durable);
-    let durable = seen.fold(from.replay_until, u64::max);
+    let mut durable = seen.fold(from.replay_until, u64::max);
+    for stream in &streams {
+        durable = durable.max(reader.durable_beyond(stream.at)?);
+    }
     // Torn by the crash: this record and all after it were never answered as durable.
     let torn = found
         .iter()
@@ -120,7 +126,10 @@ impl Reader<'_, '_> {
     /// that do not have it whole get it from one that has.
     fn read(&mut self, place: Place, generation: u64) -> Result<Option<Found>, OpenError> {
         let headers = self.read_copies(place, 1)?;
-        let header = headers.iter().flatten().find_map(|page| self.decode(page, place, generation));
+        let header = headers.iter().flatten();
+        let header = header
+            .map(|page| page.block(0))
+            .find_map(|block| self.decode(block, place, generation));
         let Some(header) = header else { return Ok(None) };
         let blocks = header.blocks() as usize;
         let copies = self.read_copies(place, blocks)?;
@@ -145,6 +154,30 @@ impl Reader<'_, '_> {
             next: header.next,
         };
         Ok(Some(Found { is_whole: whole.is_some(), after, header }))
+    }
+
+    /// What headers beyond the end of a stream say to be durable: those of records that cannot be
+    /// reached because one before them is gone.
+    fn durable_beyond(&mut self, end: Position) -> Result<u64, OpenError> {
+        let blocks = self.superblock.geometry.segment_blocks;
+        let mut durable = 0;
+        let (next, next_generation) = end.next;
+        for (segment, generation, from) in
+            [(end.segment, end.generation, end.block), (next, next_generation, 0)]
+        {
+            for block in (from..blocks).step_by(SCAN_BLOCKS as usize) {
+                let count = SCAN_BLOCKS.min(blocks - block);
+                let copies = self.read_copies(Place { segment, block }, count as usize)?;
+                for (pages, at) in
+                    copies.iter().flatten().flat_map(|it| (0..count).map(move |at| (it, at)))
+                {
+                    let place = Place { segment, block: block + at };
+                    let header = self.decode(pages.block(at as usize), place, generation);
+                    durable = durable.max(header.map_or(0, |header| header.durable));
+                }
+            }
+        }
+        Ok(durable)
     }
 
     /// Blocks from each device; an error if none can be read, for that says nothing of the log.
@@ -172,9 +205,9 @@ impl Reader<'_, '_> {
     }
 
     /// The header in a block, if it can be the next one here.
-    fn decode(&self, page: &Pages, place: Place, generation: u64) -> Option<Header> {
+    fn decode(&self, block: &[u8; BLOCK], place: Place, generation: u64) -> Option<Header> {
         let Superblock { volume, epoch, geometry, .. } = self.superblock;
-        let header = Header::decode(page.block(0), *volume, place)?;
+        let header = Header::decode(block, *volume, place)?;
         let is_inside = |extent: &Extent| {
             let end = extent.lba.checked_add(u64::from(extent.blocks));
             end.is_some_and(|end| end <= geometry.blocks)

@@ -53,6 +53,11 @@ impl SimDisk {
         self.0.borrow_mut().is_dead = true;
     }
 
+    /// It works again, and holds what it held.
+    pub fn revive(&self) {
+        self.0.borrow_mut().is_dead = false;
+    }
+
     /// Another disk in its place, empty.
     pub fn replace(&self) {
         let mut state = self.0.borrow_mut();

@@ -400,6 +400,16 @@ impl World {
         self.settle();
     }
 
+    /// Flushes and waits for it.
+    pub fn flush_now(&mut self) {
+        let tag = self.next_tag;
+        self.next_tag += 1;
+        let answered = self.model.answered();
+        self.asked.insert(tag, Asked::Flush { answered });
+        self.volume.submit(tag, Request::Flush);
+        self.settle();
+    }
+
     fn add_counters(&mut self) {
         let counters = self.volume.counters();
         self.tally.collected += counters.collected_segments;
