@@ -12,6 +12,7 @@
 mod background;
 mod checkpoint;
 mod collect;
+mod counters;
 mod create;
 mod devices;
 mod disk;
@@ -25,11 +26,13 @@ mod map;
 mod open;
 mod reads;
 mod replay;
+mod request;
 mod scrub;
 mod segments;
 mod volume;
 
 pub use background::{Backlog, Class};
+pub use counters::Counters;
 pub use create::create;
 pub use devices::{Done, Io, Op, Part};
 pub use disk::Disk;
@@ -37,4 +40,5 @@ pub use error::OpenError;
 pub use format::{DeviceRole, Position, Superblock, VolumeId};
 pub use geometry::{BLOCK_BYTES, Geometry, SEGMENT_BLOCKS};
 pub use open::{OpenOptions, Opened, Recovery, open, read_superblock};
-pub use volume::{Counters, Fault, Piece, Reply, Request, Volume};
+pub use request::{Fault, Piece, Reply, Request};
+pub use volume::Volume;

@@ -2,7 +2,8 @@
 
 use crate::devices::Part;
 use crate::entry::{Entry, Place, State};
-use crate::volume::{Fault, Piece, Purpose, Volume};
+use crate::request::{Fault, Piece};
+use crate::volume::{Purpose, Volume};
 use slab::Slab;
 use std::io;
 use std::sync::Arc;

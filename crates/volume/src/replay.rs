@@ -13,10 +13,13 @@ use crate::format::{Extent, Header, Position, Superblock, VolumeId};
 use crate::map::Map;
 use crate::open::{InSync, OpenOptions, Recovery};
 use crate::segments::Segments;
+use std::collections::VecDeque;
 use wattio_pages::{BLOCK, Pages};
 
-/// Blocks that are searched for headers at once.
-const SCAN_BLOCKS: u32 = 256;
+/// Blocks that are read at once.
+const CHUNK_BLOCKS: u32 = 256;
+/// Chunks that are kept: of each stream the one that is read, and the one after it.
+const CHUNKS: usize = 4;
 
 /// A record as it was found.
 struct Found {
@@ -38,6 +41,15 @@ struct Reader<'a, 'b> {
     disks: &'a mut InSync<'b>,
     superblock: &'a Superblock,
     resynced_blocks: u64,
+    /// What was read last: records are small, and devices like to read much at once.
+    chunks: VecDeque<Chunk>,
+}
+
+/// Blocks of a segment, as each device has them; `None` if it cannot read them.
+struct Chunk {
+    first: Place,
+    blocks: u32,
+    copies: Vec<Option<Pages>>,
 }
 
 /// Applies what the log holds after the checkpoint. `superblock` then says where the log goes on.
@@ -50,7 +62,8 @@ pub(crate) fn replay(
     recovery: &mut Recovery,
 ) -> Result<(), OpenError> {
     let from = superblock.clone();
-    let mut reader = Reader { disks, superblock: &from, resynced_blocks: 0 };
+    let mut reader =
+        Reader { disks, superblock: &from, resynced_blocks: 0, chunks: VecDeque::new() };
     let mut streams = from.positions.map(|at| StreamReader { at, peeked: None });
     let (mut sequence, mut found) = (from.replay_from, Vec::new());
     while let Some(next) = next_record(&mut reader, &mut streams, sequence)? {
@@ -144,6 +157,7 @@ impl Reader<'_, '_> {
                 if !good(copy) {
                     disk.write_at(offset, whole).map_err(cannot(*device, "written"))?;
                     self.resynced_blocks += blocks as u64;
+                    self.chunks.clear();
                 }
             }
         }
@@ -165,8 +179,8 @@ impl Reader<'_, '_> {
         for (segment, generation, from) in
             [(end.segment, end.generation, end.block), (next, next_generation, 0)]
         {
-            for block in (from..blocks).step_by(SCAN_BLOCKS as usize) {
-                let count = SCAN_BLOCKS.min(blocks - block);
+            for block in (from..blocks).step_by(CHUNK_BLOCKS as usize) {
+                let count = CHUNK_BLOCKS.min(blocks - block);
                 let copies = self.read_copies(Place { segment, block }, count as usize)?;
                 for (pages, at) in
                     copies.iter().flatten().flat_map(|it| (0..count).map(move |at| (it, at)))
@@ -186,21 +200,39 @@ impl Reader<'_, '_> {
         place: Place,
         blocks: usize,
     ) -> Result<Vec<Option<Pages>>, OpenError> {
-        let offset = self.superblock.geometry.block_offset(place.segment, place.block);
+        let end = place.block + blocks as u32;
+        let holds = |chunk: &&Chunk| {
+            let (first, after) = (chunk.first, chunk.first.block + chunk.blocks);
+            first.segment == place.segment && first.block <= place.block && end <= after
+        };
+        if self.chunks.iter().find(holds).is_none() {
+            let most = self.superblock.geometry.segment_blocks - place.block;
+            let chunk = match self.read_chunk(place, (blocks as u32).max(CHUNK_BLOCKS.min(most))) {
+                Ok(chunk) if chunk.copies.iter().all(Option::is_some) => chunk,
+                // A block that nobody asked for may be the one that cannot be read.
+                _ => self.read_chunk(place, blocks as u32)?,
+            };
+            self.chunks.truncate(CHUNKS - 1);
+            self.chunks.push_front(chunk);
+        }
+        let Some(chunk) = self.chunks.iter().find(holds) else { return Ok(Vec::new()) };
+        let from = (place.block - chunk.first.block) as usize * BLOCK;
+        let cut = |pages: &Pages| Pages::from_slice(&pages.as_bytes()[from..from + blocks * BLOCK]);
+        Ok(chunk.copies.iter().map(|copy| copy.as_ref().map(cut)).collect())
+    }
+
+    fn read_chunk(&mut self, first: Place, blocks: u32) -> Result<Chunk, OpenError> {
+        let offset = self.superblock.geometry.block_offset(first.segment, first.block);
         let (mut copies, mut failure) = (Vec::new(), None);
         for (device, disk) in &mut *self.disks {
-            let mut pages = Pages::zeroed(blocks);
-            match disk.read_at(offset, &mut pages) {
-                Ok(()) => copies.push(Some(pages)),
-                Err(error) => {
-                    copies.push(None);
-                    failure = Some(cannot(*device, "read")(error));
-                }
-            }
+            let mut pages = Pages::zeroed(blocks as usize);
+            let read = disk.read_at(offset, &mut pages);
+            copies.push(read.is_ok().then_some(pages));
+            failure = read.err().map(cannot(*device, "read")).or(failure);
         }
         match failure {
             Some(failure) if copies.iter().all(Option::is_none) => Err(failure),
-            _ => Ok(copies),
+            _ => Ok(Chunk { first, blocks, copies }),
         }
     }
 

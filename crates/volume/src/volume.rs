@@ -3,6 +3,7 @@
 
 use crate::checkpoint::Checkpoint;
 use crate::collect::Collector;
+use crate::counters::Counters;
 use crate::devices::{Devices, Done, Io, Outcome, Part};
 use crate::effect;
 use crate::entry::Entry;
@@ -11,74 +12,12 @@ use crate::geometry::Geometry;
 use crate::log::{Ack, Cursor, Log, Moving, Pending};
 use crate::map::Map;
 use crate::reads::Reads;
+use crate::request::{Fault, Piece, Reply, Request};
 use crate::scrub::Scrub;
 use crate::segments::Segments;
 use std::collections::VecDeque;
 use std::io;
 use wattio_pages::{BLOCK, Recycler};
-
-/// What a client asks of a volume, in whole blocks.
-#[derive(Clone, Debug)]
-pub enum Request {
-    /// Read blocks.
-    Read {
-        /// The first block.
-        lba: u64,
-        /// How many.
-        blocks: u32,
-    },
-    /// Write blocks.
-    Write {
-        /// The first block.
-        lba: u64,
-        /// What.
-        data: Part,
-        /// Whether the answer comes only when the data is durable.
-        fua: bool,
-    },
-    /// Write zeros, or discard: either reads as zeros.
-    Zero {
-        /// The first block.
-        lba: u64,
-        /// How many.
-        blocks: u64,
-        /// Whether the blocks become holes.
-        discard: bool,
-        /// Whether the answer comes only when it is durable.
-        fua: bool,
-    },
-    /// Make durable everything that was answered before.
-    Flush,
-}
-
-/// Why a request was not done.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fault {
-    /// A device failed, or the data is damaged.
-    Io,
-    /// There is no space left.
-    NoSpace,
-    /// It reaches beyond the end of the volume.
-    Beyond,
-}
-
-/// A run of blocks that was read.
-#[derive(Clone, Debug)]
-pub enum Piece {
-    /// So many blocks of zeros; whether they are a hole.
-    Zeros(u32, bool),
-    /// Data.
-    Data(Part),
-}
-
-/// The answer to a request.
-#[derive(Debug)]
-pub struct Reply {
-    /// The request's tag.
-    pub tag: u64,
-    /// What was read, nothing for requests that read nothing, or why it was not done.
-    pub result: Result<Vec<Piece>, Fault>,
-}
 
 /// What something asked of the devices is for.
 #[derive(Debug)]
@@ -98,39 +37,6 @@ pub(crate) enum Purpose {
 pub(crate) enum Waiting {
     Client(u64),
     Superblock,
-}
-
-/// Counts since the volume was opened, in blocks of 4096 bytes where nothing else is said.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counters {
-    /// Blocks that clients wrote.
-    pub client_blocks: u64,
-    /// Blocks that garbage collection moved.
-    pub moved_blocks: u64,
-    /// Headers of records.
-    pub header_blocks: u64,
-    /// Blocks of checkpoints.
-    pub checkpoint_blocks: u64,
-    /// Checkpoints that became durable.
-    pub checkpoints: u64,
-    /// Segments that garbage collection emptied.
-    pub collected_segments: u64,
-    /// Blocks that the scrub has read.
-    pub scrubbed_blocks: u64,
-    /// Blocks that were found damaged.
-    pub damaged_blocks: u64,
-    /// Blocks that were repaired from the other device.
-    pub repaired_blocks: u64,
-}
-
-impl Counters {
-    /// Blocks written to each device for each block that clients wrote; `None` if they wrote none.
-    #[must_use]
-    pub fn write_amplification(&self) -> Option<f64> {
-        let written =
-            self.client_blocks + self.moved_blocks + self.header_blocks + self.checkpoint_blocks;
-        (self.client_blocks > 0).then(|| written as f64 / self.client_blocks as f64)
-    }
 }
 
 /// A volume that serves.
