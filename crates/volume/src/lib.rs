@@ -10,6 +10,7 @@
 //! collection empties segments of the log that hold little. See `docs/volume.md`.
 
 mod background;
+mod check;
 mod checkpoint;
 mod collect;
 mod counters;
@@ -27,11 +28,13 @@ mod open;
 mod reads;
 mod replay;
 mod request;
+mod resize;
 mod scrub;
 mod segments;
 mod volume;
 
 pub use background::{Backlog, Class};
+pub use check::{CheckReport, check};
 pub use counters::Counters;
 pub use create::create;
 pub use devices::{Done, Io, Op, Part};
@@ -41,4 +44,5 @@ pub use format::{DeviceRole, Position, Superblock, VolumeId};
 pub use geometry::{BLOCK_BYTES, Geometry, SEGMENT_BLOCKS};
 pub use open::{OpenOptions, Opened, Recovery, open, read_superblock};
 pub use request::{Fault, Piece, Reply, Request};
+pub use resize::resize;
 pub use volume::Volume;

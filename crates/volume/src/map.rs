@@ -110,6 +110,13 @@ impl Map {
         self.dirty[area].clear(page);
     }
 
+    /// The same with so many blocks, no fewer than before: the new ones are holes.
+    pub(crate) fn resized(self, blocks: u64) -> Self {
+        let mut resized = Self::new(blocks);
+        resized.pages.iter_mut().zip(self.pages).for_each(|(after, before)| *after = before);
+        resized
+    }
+
     /// An area of the device has a page as it is.
     pub(crate) fn written(&mut self, page: u64, area: usize) {
         self.dirty[area].clear(page as usize);

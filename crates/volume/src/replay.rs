@@ -37,9 +37,12 @@ struct StreamReader {
     peeked: Option<Found>,
 }
 
-struct Reader<'a, 'b> {
+/// Reads the log, from where a superblock says that it goes on.
+pub(crate) struct Reader<'a, 'b> {
     disks: &'a mut InSync<'b>,
     superblock: &'a Superblock,
+    /// Whether records that only one device has whole are copied to the other.
+    repairs: bool,
     resynced_blocks: u64,
     /// What was read last: records are small, and devices like to read much at once.
     chunks: VecDeque<Chunk>,
@@ -50,53 +53,6 @@ struct Chunk {
     first: Place,
     blocks: u32,
     copies: Vec<Option<Pages>>,
-}
-
-/// Applies what the log holds after the checkpoint. `superblock` then says where the log goes on.
-pub(crate) fn replay(
-    disks: &mut InSync<'_>,
-    superblock: &mut Superblock,
-    map: &mut Map,
-    segments: &mut Segments,
-    options: &OpenOptions,
-    recovery: &mut Recovery,
-) -> Result<(), OpenError> {
-    let from = superblock.clone();
-    let mut reader =
-        Reader { disks, superblock: &from, resynced_blocks: 0, chunks: VecDeque::new() };
-    let mut streams = from.positions.map(|at| StreamReader { at, peeked: None });
-    let (mut sequence, mut found) = (from.replay_from, Vec::new());
-    while let Some(next) = next_record(&mut reader, &mut streams, sequence)? {
-        found.push(next);
-        sequence += 1;
-    }
-    let seen = found.iter().map(|found| found.header.durable);
-    let mut durable = seen.fold(from.replay_until, u64::max);
-    for stream in &streams {
-        durable = durable.max(reader.durable_beyond(stream.at)?);
-    }
-    // Torn by the crash: this record and all after it were never answered as durable.
-    let torn = found
-        .iter()
-        .position(|found| !found.is_whole && found.header.sequence >= durable)
-        .unwrap_or(found.len());
-    found.truncate(torn);
-    let end = from.replay_from + found.len() as u64;
-    if end < durable && !options.accept_loss {
-        return Err(OpenError::DamagedLog { found: end, durable });
-    }
-    for Found { header, is_whole, after } in found {
-        apply(&header, map, segments);
-        segments.get_mut(header.place.segment).closed_at = header.sequence;
-        superblock.positions[header.stream as usize] = after;
-        recovery.records += 1;
-        recovery.blocks += u64::from(header.blocks());
-        recovery.damaged_blocks += if is_whole { 0 } else { u64::from(header.data_blocks()) };
-    }
-    recovery.resynced_blocks = reader.resynced_blocks;
-    superblock.replay_from = end;
-    superblock.replay_until = end;
-    Ok(())
 }
 
 /// The record with this sequence number, from whichever stream has it.
@@ -121,7 +77,60 @@ fn next_record(
     Ok(found)
 }
 
-impl Reader<'_, '_> {
+impl<'a, 'b> Reader<'a, 'b> {
+    pub(crate) const fn new(
+        disks: &'a mut InSync<'b>,
+        superblock: &'a Superblock,
+        repairs: bool,
+    ) -> Self {
+        Self { disks, superblock, repairs, resynced_blocks: 0, chunks: VecDeque::new() }
+    }
+
+    /// Applies what the log holds after the checkpoint. `superblock` then says where it goes on.
+    pub(crate) fn replay(
+        mut self,
+        superblock: &mut Superblock,
+        map: &mut Map,
+        segments: &mut Segments,
+        options: &OpenOptions,
+        recovery: &mut Recovery,
+    ) -> Result<(), OpenError> {
+        let from = self.superblock;
+        let mut streams = from.positions.map(|at| StreamReader { at, peeked: None });
+        let (mut sequence, mut found) = (from.replay_from, Vec::new());
+        while let Some(next) = next_record(&mut self, &mut streams, sequence)? {
+            found.push(next);
+            sequence += 1;
+        }
+        let seen = found.iter().map(|found| found.header.durable);
+        let mut durable = seen.fold(from.replay_until, u64::max);
+        for stream in &streams {
+            durable = durable.max(self.durable_beyond(stream.at)?);
+        }
+        // Torn by the crash: this record and all after it were never answered as durable.
+        let torn = found
+            .iter()
+            .position(|found| !found.is_whole && found.header.sequence >= durable)
+            .unwrap_or(found.len());
+        found.truncate(torn);
+        let end = from.replay_from + found.len() as u64;
+        if end < durable && !options.accept_loss {
+            return Err(OpenError::DamagedLog { found: end, durable });
+        }
+        for Found { header, is_whole, after } in found {
+            apply(&header, map, segments);
+            segments.get_mut(header.place.segment).closed_at = header.sequence;
+            superblock.positions[header.stream as usize] = after;
+            recovery.records += 1;
+            recovery.blocks += u64::from(header.blocks());
+            recovery.damaged_blocks += if is_whole { 0 } else { u64::from(header.data_blocks()) };
+        }
+        recovery.resynced_blocks = self.resynced_blocks;
+        superblock.replay_from = end;
+        superblock.replay_until = end;
+        Ok(())
+    }
+
     /// The record at a position, or at the beginning of the segment after it.
     fn peek(&mut self, at: Position) -> Result<Option<Found>, OpenError> {
         if at.block < self.superblock.geometry.segment_blocks {
@@ -154,7 +163,7 @@ impl Reader<'_, '_> {
         if let Some(whole) = whole {
             let offset = self.superblock.geometry.block_offset(place.segment, place.block);
             for ((device, disk), copy) in self.disks.iter_mut().zip(&copies) {
-                if !good(copy) {
+                if self.repairs && !good(copy) {
                     disk.write_at(offset, whole).map_err(cannot(*device, "written"))?;
                     self.resynced_blocks += blocks as u64;
                     self.chunks.clear();

@@ -4,13 +4,14 @@ mod world;
 
 use wattio_pages::Pages;
 use wattio_volume::{
-    DeviceRole, Disk, Fault, Geometry, OpenError, OpenOptions, VolumeId, create, open,
-    read_superblock,
+    DeviceRole, Disk, Geometry, OpenError, OpenOptions, VolumeId, check, create, open,
+    read_superblock, resize,
 };
 use world::disk::SimDisk;
 use world::{OPTIONS, Plan, World, boxed};
 
-const GEOMETRY: Geometry = Geometry { blocks: 2000, segments: 64, segment_blocks: 64 };
+const GEOMETRY: Geometry =
+    Geometry { blocks: 2000, blocks_max: 8000, segments: 64, segment_blocks: 64 };
 
 fn world(devices: usize) -> World {
     let plan = Plan {
@@ -29,7 +30,8 @@ fn world(devices: usize) -> World {
 fn overwrite(disk: &SimDisk, offset: u64, byte: u8) {
     let mut page = Pages::zeroed(1);
     page.as_bytes_mut().fill(byte);
-    disk.clone().write_at(offset, &page).expect("a healthy disk");
+    let mut disk = disk.clone();
+    disk.write_at(offset, &page).and_then(|()| disk.flush()).expect("a healthy disk");
 }
 
 fn error(disks: &[SimDisk], options: &OpenOptions) -> OpenError {
@@ -147,7 +149,7 @@ fn data_that_rots_in_the_log_is_lost_and_the_records_after_it_are_not() {
     assert_eq!(opened.recovery.damaged_blocks, 1);
     world.volume = opened.volume;
     world.may_fail = true;
-    assert_eq!(world.read_now(1, 1), Err(Fault::Io));
+    assert!(world.read_now(1, 1).is_err());
     assert!(world.read_now(2, 2).is_ok());
 }
 
@@ -166,8 +168,51 @@ fn a_damaged_map_is_refused_unless_the_loss_is_accepted_and_then_only_its_blocks
     assert_eq!(opened.recovery.damaged_blocks, 508);
     world.volume = opened.volume;
     world.may_fail = true;
-    assert_eq!(world.read_now(508, 1), Err(Fault::Io));
+    assert!(world.read_now(508, 1).is_err());
     assert!(world.read_now(0, 508).is_ok() && world.read_now(1016, 500).is_ok());
     world.write_now(508);
     assert!(world.read_now(508, 1).is_ok(), "what is written anew is well again");
+}
+
+#[test]
+fn a_check_finds_what_is_damaged_and_changes_nothing() {
+    let mut world = world(2);
+    world.write_now(5);
+    world.write_now(6);
+    let sound = check(boxed(&world.disks), &OPTIONS, |_, _| ()).expect("a volume");
+    assert!(!sound.recovery.was_clean && sound.recovery.records > 0);
+    assert_eq!((sound.damaged_blocks, sound.live_blocks), (0, world.volume.live_blocks()));
+    let superblock = read_superblock(&mut world.disks[0].clone(), 0).expect("a volume");
+    let first = superblock.positions[0];
+    let damage = |disk| overwrite(disk, GEOMETRY.block_offset(first.segment, first.block + 1), 7);
+    damage(&world.disks[0]);
+    let again = check(boxed(&world.disks), &OPTIONS, |done, all| assert!(done <= all));
+    let again = again.expect("the same volume");
+    assert_eq!(again.damaged, [], "the other device has everything");
+    assert_eq!(again.damaged_on, [(0, 1), (1, 0)]);
+    damage(&world.disks[1]);
+    world.may_fail = true;
+    let both = check(boxed(&world.disks), &OPTIONS, |_, _| ()).expect("the same volume");
+    assert_eq!((both.damaged.as_slice(), both.damaged_blocks), ([5].as_slice(), 1));
+    world.crash();
+    assert!(world.read_now(5, 1).is_err());
+    assert!(world.read_now(6, 1).is_ok());
+}
+
+#[test]
+fn a_volume_grows_and_keeps_what_it_holds() {
+    let mut world = world(1);
+    (0..400).for_each(|_| world.step());
+    world.settle();
+    let smaller = resize(boxed(&world.disks), 1999, &OPTIONS);
+    assert!(matches!(smaller, Err(OpenError::Geometry(_))));
+    let too_large = resize(boxed(&world.disks), 8001, &OPTIONS);
+    assert!(matches!(too_large, Err(OpenError::Geometry(_))));
+    let geometry = resize(boxed(&world.disks), 8000, &OPTIONS).expect("its map has room");
+    assert_eq!((geometry.blocks, geometry.segments), (8000, GEOMETRY.segments));
+    world.grow(geometry);
+    world.crash();
+    (0..400).for_each(|_| world.step());
+    world.reopen();
+    world.write_now(7999);
 }

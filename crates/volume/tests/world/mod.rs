@@ -410,6 +410,12 @@ impl World {
         self.settle();
     }
 
+    /// The volume was made larger while it was closed.
+    pub fn grow(&mut self, geometry: Geometry) {
+        self.model.grow(geometry.blocks);
+        self.plan.geometry = geometry;
+    }
+
     fn add_counters(&mut self) {
         let counters = self.volume.counters();
         self.tally.collected += counters.collected_segments;

@@ -8,9 +8,9 @@ use wattio_volume::{Fault, Geometry};
 fn plan(seed: u64, devices: usize) -> Plan {
     let small = seed.is_multiple_of(3);
     let geometry = if small {
-        Geometry { blocks: 350, segments: 60, segment_blocks: 16 }
+        Geometry { blocks: 350, blocks_max: 8000, segments: 60, segment_blocks: 16 }
     } else {
-        Geometry { blocks: 2000, segments: 64, segment_blocks: 64 }
+        Geometry { blocks: 2000, blocks_max: 8000, segments: 64, segment_blocks: 64 }
     };
     let depth = 1 + (seed as usize * 7) % 24;
     Plan {
