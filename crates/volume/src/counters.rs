@@ -19,6 +19,8 @@ pub struct Counters {
     pub scrubbed_blocks: u64,
     /// Blocks that were found damaged.
     pub damaged_blocks: u64,
+    /// Blocks that were copied to a device that is being filled.
+    pub rebuilt_blocks: u64,
     /// Blocks that were repaired from the other device.
     pub repaired_blocks: u64,
 }

@@ -127,6 +127,10 @@ impl<P> Devices<P> {
         &self.roles
     }
 
+    pub(crate) fn set_role(&mut self, device: u8, role: DeviceRole) {
+        self.roles[usize::from(device)] = role;
+    }
+
     /// The next thing to do.
     pub(crate) fn next_io(&mut self) -> Option<Io> {
         self.ios.pop_front()

@@ -26,6 +26,7 @@ mod log;
 mod map;
 mod open;
 mod reads;
+mod rebuild;
 mod replay;
 mod request;
 mod resize;

@@ -148,6 +148,12 @@ impl Log {
         self.next_sequence
     }
 
+    /// How many blocks of their segments the streams have given to the devices.
+    pub(crate) fn written(&self) -> Vec<(u32, u32)> {
+        let cursors = self.cursors.iter();
+        cursors.flat_map(|at| [(at.segment, at.block), (at.next.0, 0)]).collect()
+    }
+
     /// Whether nothing waits to be logged or to take effect.
     pub(crate) fn is_idle(&self) -> bool {
         self.pending.is_empty() && self.moving.is_empty() && self.flights.is_empty()
@@ -306,14 +312,14 @@ impl Log {
         self.cursors[header.stream as usize].block += header.blocks();
         self.next_sequence += 1;
         self.written_blocks[0] += 1;
-        segments.get_mut(header.place.segment).unapplied += 1;
+        segments.launch(header.place.segment);
         let record = NewRecord { sequence: header.sequence, place: header.place, parts };
         self.flights.push_back(Flight { header, acks, is_written: false });
         record
     }
 
     /// A record has been written.
-    pub(crate) fn written(&mut self, sequence: u64) {
+    pub(crate) fn record_written(&mut self, sequence: u64) {
         let first = self.applied();
         if let Some(flight) = self.flights.get_mut((sequence - first) as usize) {
             flight.is_written = true;

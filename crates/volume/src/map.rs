@@ -117,6 +117,12 @@ impl Map {
         resized
     }
 
+    /// Neither area has anything: a device takes part that has none of it.
+    pub(crate) fn forget_areas(&mut self) {
+        let pages = self.pages.len();
+        self.dirty = [Bits::all(pages), Bits::all(pages)];
+    }
+
     /// An area of the device has a page as it is.
     pub(crate) fn written(&mut self, page: u64, area: usize) {
         self.dirty[area].clear(page as usize);

@@ -170,9 +170,17 @@ fn identify(
     given: Vec<Box<dyn Disk>>,
     options: &OpenOptions,
 ) -> Result<(Superblock, Disks), OpenError> {
-    let mut found = Vec::new();
+    let (mut found, mut blank) = (Vec::new(), None);
     for (device, mut disk) in given.into_iter().enumerate() {
-        let superblock = read_superblock(&mut *disk, device)?;
+        let superblock = match read_superblock(&mut *disk, device) {
+            Ok(superblock) => superblock,
+            // A new device beside one that holds the volume: it is to be filled.
+            Err(OpenError::NoVolume(device)) => {
+                blank = blank.or(Some(device));
+                continue;
+            }
+            Err(error) => return Err(error),
+        };
         let (bytes, needed) = (disk.bytes(), superblock.geometry.device_bytes());
         if bytes < needed {
             return Err(OpenError::TooSmall { device, bytes, needed });
@@ -180,7 +188,7 @@ fn identify(
         found.push((superblock, disk));
     }
     let Some(first) = found.first().map(|(superblock, _)| superblock.volume) else {
-        return Err(OpenError::NoVolume(0));
+        return Err(OpenError::NoVolume(blank.unwrap_or(0)));
     };
     if let Some(device) = found.iter().position(|(superblock, _)| superblock.volume != first) {
         let found = found[device].0.volume;

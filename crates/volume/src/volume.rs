@@ -12,6 +12,7 @@ use crate::geometry::Geometry;
 use crate::log::{Ack, Cursor, Log, Moving, Pending};
 use crate::map::Map;
 use crate::reads::Reads;
+use crate::rebuild::Rebuild;
 use crate::request::{Fault, Piece, Reply, Request};
 use crate::scrub::Scrub;
 use crate::segments::Segments;
@@ -23,13 +24,21 @@ use wattio_pages::{BLOCK, Recycler};
 #[derive(Debug)]
 pub(crate) enum Purpose {
     Record(u64),
-    Read { read: usize, piece: usize },
-    Repair { segment: u32 },
+    Read {
+        read: usize,
+        piece: usize,
+    },
+    Repair {
+        segment: u32,
+    },
     Flush,
     Page,
     Superblock,
     Collect,
     Scrub,
+    /// A read of what a rebuild copies, and the write of it.
+    Rebuild,
+    Copy,
 }
 
 /// Whoever waits for a flush.
@@ -52,6 +61,7 @@ pub struct Volume {
     pub(crate) checkpoint: Checkpoint,
     pub(crate) collector: Collector,
     pub(crate) scrub: Scrub,
+    pub(crate) rebuild: Option<Rebuild>,
     pub(crate) recycler: Recycler,
     pub(crate) counters: Counters,
     replies: VecDeque<Reply>,
@@ -88,6 +98,7 @@ impl Volume {
             checkpoint: Checkpoint::new(superblock.area),
             collector: Collector::default(),
             scrub: Scrub::default(),
+            rebuild: None,
             recycler: Recycler::new(RECYCLED_BYTES),
             counters: Counters::default(),
             replies: VecDeque::new(),
@@ -197,6 +208,8 @@ impl Volume {
             (Purpose::Superblock, Outcome::Written(result)) => self.superblock_written(result),
             (Purpose::Collect, Outcome::Read { pages, device }) => self.chunk_read(pages, device),
             (Purpose::Scrub, Outcome::Read { pages, device }) => self.scrub_read(pages, device),
+            (Purpose::Rebuild, Outcome::Read { pages, .. }) => self.rebuild_read(pages),
+            (Purpose::Copy, Outcome::Written(result)) => self.copy_written(result),
             (purpose, outcome) => debug_assert!(false, "{outcome:?} for {purpose:?}"),
         }
         self.commit();
@@ -215,10 +228,10 @@ impl Volume {
         if let Err(error) = result {
             return self.fail(format!("a record could not be written: {error}"));
         }
-        self.log.written(sequence);
+        self.log.record_written(sequence);
         while let Some(flight) = self.log.next_effect() {
             effect::apply(&flight.header, &mut self.map, &mut self.segments);
-            self.segments.get_mut(flight.header.place.segment).unapplied -= 1;
+            self.segments.land(flight.header.place.segment);
             for Ack { tag, fua, promised } in flight.acks {
                 self.promised -= promised;
                 if fua {
@@ -284,6 +297,9 @@ impl Volume {
 
     /// Clients wait for space that nothing can free: better they hear of it.
     fn refuse_if_wedged(&mut self) {
+        if !self.log.is_starved {
+            return;
+        }
         let can_help = self.segments.has_room_for_clients()
             || self.segments.empty() > 0
             || self.collector.is_busy()
@@ -291,7 +307,7 @@ impl Volume {
             || self.log.applied() != self.log.next_sequence()
             || self.checkpoint.is_busy()
             || self.segments.victim(self.log.next_sequence()).is_some();
-        if !self.log.is_starved || can_help {
+        if can_help {
             return;
         }
         if let Some(pending) = self.log.pending.pop_front() {

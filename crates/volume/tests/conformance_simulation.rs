@@ -53,3 +53,9 @@ fn damage_without_a_mirror_costs_the_blocks_it_hit_and_no_others() {
 fn a_disk_that_fails_ends_writes_and_loses_nothing_durable() {
     stories::dying_disk(seeds(400));
 }
+
+#[test]
+#[ignore = "runs for minutes"]
+fn a_device_that_is_replaced_is_filled_and_then_counts() {
+    stories::rebuild(seeds(300));
+}

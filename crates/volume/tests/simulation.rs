@@ -39,3 +39,8 @@ fn damage_without_a_mirror_costs_the_blocks_it_hit_and_no_others() {
 fn a_disk_that_fails_ends_writes_and_loses_nothing_durable() {
     stories::dying_disk(0..12);
 }
+
+#[test]
+fn a_device_that_is_replaced_is_filled_and_then_counts() {
+    stories::rebuild(0..12);
+}

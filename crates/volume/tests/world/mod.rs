@@ -15,8 +15,8 @@ use std::collections::HashMap;
 use std::io;
 use wattio_pages::{BLOCK, Pages};
 use wattio_volume::{
-    Class, Done, Fault, Geometry, Io, Op, OpenError, OpenOptions, Part, Piece, Recovery, Reply,
-    Request, Volume, VolumeId, create, open,
+    Class, DeviceRole, Done, Fault, Geometry, Io, Op, OpenError, OpenOptions, Part, Piece,
+    Recovery, Reply, Request, Volume, VolumeId, create, open,
 };
 
 pub const OPTIONS: OpenOptions =
@@ -414,6 +414,20 @@ impl World {
     pub fn grow(&mut self, geometry: Geometry) {
         self.model.grow(geometry.blocks);
         self.plan.geometry = geometry;
+    }
+
+    /// Goes on until every device counts.
+    pub fn finish_rebuild(&mut self) {
+        let mut steps = 0;
+        while self.volume.roles().iter().any(|&role| role != DeviceRole::InSync) {
+            self.volume.background(Class::Rebuild);
+            self.step();
+            steps += 1;
+            assert!(steps < 100_000, "seed {}: {:?}", self.plan.seed, self.volume.roles());
+        }
+        // The superblock says so too.
+        self.settle();
+        self.reopen();
     }
 
     fn add_counters(&mut self) {

@@ -171,3 +171,34 @@ pub fn dying_disk(seeds: Range<u64>) {
     let tally = sum(seeds.map(run));
     assert!(tally.faults > 0, "{tally:?}");
 }
+
+/// A device dies and another one takes its place, perhaps while the power fails; when it is filled,
+/// the first one dies.
+pub fn rebuild(seeds: Range<u64>) {
+    let run = |seed| {
+        let mut world = World::new(plan(seed, 2));
+        for round in 0..6 {
+            (0..300).for_each(|_| world.step());
+            let device = round % 2;
+            world.disks[device].kill();
+            (0..300).for_each(|_| world.step());
+            world.settle();
+            world.disks[device].replace();
+            world.volume.begin_rebuild(device as u8);
+            (0..world.random.random_range(0..600)).for_each(|_| world.step());
+            if seed.is_multiple_of(2) && round % 3 == 1 {
+                // It does not count yet: all is on the other one, and it begins anew.
+                world.crash();
+                world.volume.begin_rebuild(device as u8);
+            }
+            world.finish_rebuild();
+            if round % 3 == 2 {
+                world.reopen();
+            }
+        }
+        world.settle();
+        world.tally
+    };
+    let tally = sum(seeds.map(run));
+    assert!(tally.faults == 0, "{tally:?}");
+}
