@@ -15,6 +15,7 @@ import pytest
 import wattio
 from governor import governed_fake
 from wattio.kinds.simulation.schema import LoadEntry, SimulationStudy
+from wattio.report.measurement.phrases import MEANINGS
 
 ROOT = Path(__file__).parents[1]
 
@@ -93,3 +94,9 @@ def test_the_site_is_built_without_a_warning() -> None:
     assert "cool_down_max" in text
     # Nothing is fetched when it is read: no script, style or font of another host.
     assert not re.search(r'(?:src|href)="https?://[^"]+\.(?:js|css|woff2?)"', text)
+
+
+def test_every_reason_of_a_measurement_has_its_meaning_on_the_page_and_in_the_guide() -> None:
+    guide = (ROOT / "docs/measuring.md").read_text(encoding="utf-8")
+    told = re.findall(r"(?m)^\| `([A-Z_]+)` \| (?:WARN|INVALID) \|", guide)
+    assert sorted(told) == sorted(MEANINGS)

@@ -243,6 +243,10 @@ class Storage:
         free_bytes = space.f_bavail * space.f_frsize
         return {**devices.describe(self._work), "free_bytes": free_bytes}
 
+    def processes(self) -> list[int]:
+        """None: the kernel serves it."""
+        return []
+
     def unmount(self) -> None:
         """Take the mount and the loop device away, also those of a run that died."""
         if not self._options.formats:

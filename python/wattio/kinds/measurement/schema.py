@@ -94,6 +94,8 @@ class Rules(Strict):
     missing_share_max: float = Field(default=0.01, ge=0, lt=1)
     frozen_periods: int = Field(default=20, ge=2)
     clock_jump: Seconds = 0.1
+    # Of the time of all cores: what processes that are not measured may take of it in a step.
+    others_share_max: float = Field(default=0.02, ge=0, le=1)
 
 
 class SystemEntry(Strict):
