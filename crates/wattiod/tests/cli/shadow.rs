@@ -13,7 +13,8 @@ fn shadow_mode_says_that_it_has_no_estimate_and_why_and_leaves_a_report() {
     let text = String::from_utf8(output.stdout).unwrap();
     assert_eq!(output.status.code(), Some(0), "{text}");
     assert!(text.contains("no estimate of the saving, because"), "{text}");
-    assert!(text.contains("windows with requests so far, 40 are needed"), "{text}");
+    assert!(text.contains("0 windows with requests so far, 40 are needed; "), "{text}");
+    assert!(text.contains("is it the right metric, the right device?"), "{text}");
     assert!(text.contains("would have changed the setting 0 times"), "{text}");
     let folder = place.result();
     assert!(text.contains(&format!("wattio report {}", folder.display())), "{text}");
