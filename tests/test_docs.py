@@ -66,6 +66,19 @@ def test_every_key_of_every_study_is_in_the_reference() -> None:
         assert f"| `{name}` |" in page
 
 
+def test_every_key_of_every_file_has_its_meaning() -> None:
+    """360 had none: they come from the comments at the fields."""
+    rows = re.findall(r"(?m)^\| (`\w+`) \|.*\|([^|]*)\|$", docs_keys.files())
+    assert len(rows) > 500
+    assert [key for key, meaning in rows if len(meaning.split()) < 2] == []
+
+
+def test_every_option_of_every_command_has_its_meaning() -> None:
+    options = re.findall(r"(?m)^\* `([^`]+)`:?(.*)$", docs_reference.commands())
+    assert len(options) > 100
+    assert [name for name, meaning in options if not meaning.strip()] == []
+
+
 def test_every_command_and_policy_is_in_the_reference() -> None:
     from wattio import _core
     from wattio.cli import _COMMANDS
