@@ -242,7 +242,7 @@ class _Session:
             storage.start()
             places = storage.mount(clients)
             storage.verify_mount()
-            yield storage, Served(places, storage.describe())
+            yield storage, Served(places, storage.describe(), storage.processes())
         finally:
             self.watch.said(f"taking down {entry.name}")
             _take_down(storage)

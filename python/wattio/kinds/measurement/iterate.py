@@ -6,14 +6,16 @@ import contextlib
 import os
 import shutil
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from wattio.clock import Span, now
 from wattio.errors import Cancelled, WorkloadFailed
+from wattio.kinds.measurement import others
 from wattio.kinds.measurement.folder import MeasurementFolder
+from wattio.kinds.measurement.others import Others
 from wattio.kinds.measurement.plan import BEFORE, IDLE, MeasurementPlan, Measuring
 from wattio.kinds.measurement.record import Phase, Record, on_disk
 from wattio.meters.meter import Facts
@@ -25,10 +27,11 @@ _PREPARING = "prepare"
 
 @dataclass(frozen=True)
 class Served:
-    """A system that is up: where its clients work, and what it says of itself."""
+    """A system that is up: where its clients work, what it says of itself, and its processes."""
 
     places: Sequence[Place]
     facts: Mapping[str, Any]
+    processes: Sequence[int]
 
 
 @dataclass(frozen=True)
@@ -77,8 +80,7 @@ def warm_up(
     raw.mkdir(parents=True)
     try:
         work = plan.work(iteration.cell.workload)
-        places = tuple(served.places[: iteration.cell.clients])
-        _Steps(work, places, raw, plan, session).run_all()
+        _Steps(work, iteration.cell.clients, served, raw, plan, session).run_all()
     finally:
         shutil.rmtree(raw, ignore_errors=True)
 
@@ -89,21 +91,23 @@ def _record(
     start = now()
     facts: dict[str, Any] = {}
     doubts: list[str] = []
+    taken: dict[str, Others] = {}
     phases: list[Phase] = []
     failure, module, dropped = None, None, False
     if iteration.cell is None:
-        phases = [_idle(iteration, plan, session)]
+        with _watched(IDLE, served, taken):
+            phases = [_idle(iteration, plan, session)]
     else:
         module = iteration.cell.workload.module
         work = plan.work(iteration.cell.workload)
         facts = work.describe()
-        places = tuple(served.places[: iteration.cell.clients])
-        steps = _Steps(work, places, raw, plan, session)
+        steps = _Steps(work, iteration.cell.clients, served, raw, plan, session)
         try:
             steps.run_all()
         except WorkloadFailed as error:
             failure = str(error)
         phases, doubts, dropped = steps.phases, steps.doubts, steps.dropped
+        taken = steps.others
     return Record(
         identity=iteration.identity,
         session=session.name,
@@ -117,6 +121,7 @@ def _record(
         workload=facts,
         caches_dropped=dropped,
         doubts=tuple(doubts),
+        others=taken,
         failure=failure,
     )
 
@@ -130,22 +135,35 @@ def _idle(iteration: Measuring, plan: MeasurementPlan, session: Session) -> Phas
     return Phase(IDLE, Span(IDLE, start, now()))
 
 
+@contextlib.contextmanager
+def _watched(step: str, served: Served, found: dict[str, Others]) -> Iterator[None]:
+    """Note what others take of this machine's processors while a step runs to its end."""
+    before = others.look(served.processes)
+    yield
+    taken = others.between(before, others.look(served.processes))
+    if taken is not None:
+        found[step] = taken
+
+
 class _Steps:
     """The steps of a workload, one after the other, each with caches dropped and settled."""
 
     def __init__(
         self,
         work: Workload,
-        places: tuple[Place, ...],
+        clients: int,
+        served: Served,
         raw: Path,
         plan: MeasurementPlan,
         session: Session,
     ) -> None:
         self.phases: list[Phase] = []
         self.doubts: list[str] = []
+        self.others: dict[str, Others] = {}
         self.dropped = False
         self._work = work
-        self._places = places
+        self._served = served
+        self._places = tuple(served.places[:clients])
         self._raw = raw
         self._head = plan.study.study
         self._cancelled = session.cancelled
@@ -158,7 +176,8 @@ class _Steps:
                 if self._head.drop_caches:
                     self.dropped = self._drop_caches()
                 _wait(self._cancelled, self._head.settle)
-                spans = self._work.run(step, context)
+                with _watched(step, self._served, self.others):
+                    spans = self._work.run(step, context)
                 self.phases += [Phase(step, span) for span in spans]
         finally:
             self._work.clean(self._context(_PREPARING))
