@@ -12,3 +12,6 @@ KINDS = {
     "trace": "trace",
 }
 """Module of each kind of workload, by the name that a study file gives it."""
+
+OF_DEVICES = ("fio", "idle")
+"""Kinds that can work on a block device that is served over NBD; all can work in a folder."""
