@@ -6,7 +6,7 @@ import contextlib
 import os
 import shutil
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ from wattio.clock import Span, now
 from wattio.errors import Cancelled, WorkloadFailed
 from wattio.kinds.measurement.folder import MeasurementFolder
 from wattio.kinds.measurement.plan import BEFORE, IDLE, MeasurementPlan, Measuring
-from wattio.kinds.measurement.record import Phase, Record, on_disk
+from wattio.kinds.measurement.record import Account, Phase, Record, on_disk
 from wattio.meters.meter import Facts
 from wattio.workloads.workload import Context, Place, Workload
 
@@ -25,10 +25,25 @@ _PREPARING = "prepare"
 
 @dataclass(frozen=True)
 class Served:
-    """A system that is up: where its clients work, and what it says of itself."""
+    """A system that is up: where its clients work, and what it says of itself.
+
+    `processor_time_s` tells what its servers took since they were started, where that is known.
+    """
 
     places: Sequence[Place]
     facts: Mapping[str, Any]
+    processor_time_s: Callable[[], float] | None = None
+
+    @contextlib.contextmanager
+    def accounted(self, step: str, accounts: dict[str, Account]) -> Iterator[None]:
+        """Add what the servers take meanwhile to the accounts, where that is known."""
+        if self.processor_time_s is None:
+            yield
+            return
+        began, before_s = now(), self.processor_time_s()
+        yield
+        after_s = self.processor_time_s()
+        accounts[step] = Account(after_s - before_s, Span(step, began, now()).seconds)
 
 
 @dataclass(frozen=True)
@@ -77,8 +92,7 @@ def warm_up(
     raw.mkdir(parents=True)
     try:
         work = plan.work(iteration.cell.workload)
-        places = tuple(served.places[: iteration.cell.clients])
-        _Steps(work, places, raw, plan, session).run_all()
+        _Steps(work, iteration.cell.clients, served, raw, plan, session).run_all()
     finally:
         shutil.rmtree(raw, ignore_errors=True)
 
@@ -90,20 +104,22 @@ def _record(
     facts: dict[str, Any] = {}
     doubts: list[str] = []
     phases: list[Phase] = []
+    accounts: dict[str, Account] = {}
     failure, module, dropped = None, None, False
     if iteration.cell is None:
-        phases = [_idle(iteration, plan, session)]
+        with served.accounted(IDLE, accounts):
+            phases = [_idle(iteration, plan, session)]
     else:
         module = iteration.cell.workload.module
         work = plan.work(iteration.cell.workload)
         facts = work.describe()
-        places = tuple(served.places[: iteration.cell.clients])
-        steps = _Steps(work, places, raw, plan, session)
+        steps = _Steps(work, iteration.cell.clients, served, raw, plan, session)
         try:
             steps.run_all()
         except WorkloadFailed as error:
             failure = str(error)
         phases, doubts, dropped = steps.phases, steps.doubts, steps.dropped
+        accounts = steps.accounts
     return Record(
         identity=iteration.identity,
         session=session.name,
@@ -118,6 +134,7 @@ def _record(
         caches_dropped=dropped,
         doubts=tuple(doubts),
         failure=failure,
+        accounts=accounts,
     )
 
 
@@ -136,7 +153,8 @@ class _Steps:
     def __init__(
         self,
         work: Workload,
-        places: tuple[Place, ...],
+        clients: int,
+        served: Served,
         raw: Path,
         plan: MeasurementPlan,
         session: Session,
@@ -144,8 +162,10 @@ class _Steps:
         self.phases: list[Phase] = []
         self.doubts: list[str] = []
         self.dropped = False
+        self.accounts: dict[str, Account] = {}
         self._work = work
-        self._places = places
+        self._served = served
+        self._places = tuple(served.places[:clients])
         self._raw = raw
         self._head = plan.study.study
         self._cancelled = session.cancelled
@@ -158,7 +178,8 @@ class _Steps:
                 if self._head.drop_caches:
                     self.dropped = self._drop_caches()
                 _wait(self._cancelled, self._head.settle)
-                spans = self._work.run(step, context)
+                with self._served.accounted(step, self.accounts):
+                    spans = self._work.run(step, context)
                 self.phases += [Phase(step, span) for span in spans]
         finally:
             self._work.clean(self._context(_PREPARING))

@@ -25,12 +25,21 @@ class Phase:
 
 
 @dataclass(frozen=True)
+class Account:
+    """Processor time that the servers took during a step, and how long that was."""
+
+    cpu_s: float
+    seconds: float
+
+
+@dataclass(frozen=True)
 class Record:
     """An iteration as it went: when, on what, with which meters; results are not in it.
 
     `session` is the recording that holds its power samples; `module` the kind of workload that
     can read the raw files of its steps (None for an idle iteration); `doubts` what was seen to be
-    doubtful while it ran; `failure` why it did not end as it should.
+    doubtful while it ran; `failure` why it did not end as it should; `accounts` are of the steps of
+    a system that can tell what its servers take.
     """
 
     identity: str
@@ -46,6 +55,7 @@ class Record:
     caches_dropped: bool = False
     doubts: tuple[str, ...] = ()
     failure: str | None = None
+    accounts: Mapping[str, Account] = field(default_factory=dict)
 
     @property
     def steps(self) -> list[str]:
@@ -89,6 +99,8 @@ def read(folder: Path) -> Record:
             caches_dropped=content["caches_dropped"],
             doubts=tuple(content["doubts"]),
             failure=content["failure"],
+            # Before servers told what they took there were none.
+            accounts={key: Account(**own) for key, own in content.get("accounts", {}).items()},
         )
     except OSError as error:
         raise ResultError(f"{path}: cannot be read: {error.strerror}") from error

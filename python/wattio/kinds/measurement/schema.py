@@ -69,8 +69,9 @@ class Head(Strict):
     description: str = ""
     repetitions: int = Field(default=3, ge=1, le=1000)
     clients: list[Annotated[int, Field(ge=1, le=4096)]] = Field(default=[1], min_length=1)
-    # Within a system; systems are measured one after the other.
-    order: Literal["random", "sequential"] = "random"
+    # Within a system, and one system after the other; or repetition by repetition with systems and
+    # workloads mixed, each brought up for itself, so that no drift of the machine is for one alone.
+    order: Literal["random", "sequential", "interleaved"] = "random"
     seed: int = Field(default=1, ge=0, lt=2**63)
     idle_before: SecondsOrZero = 60.0
     idle_after: SecondsOrZero = 60.0
@@ -101,6 +102,9 @@ class SystemEntry(Strict):
 
     name: Name
     kind: str | None = None
+    # What the others are compared with (the best of the peers), what is compared, and what is shown
+    # beside them and cannot win, such as a limit.
+    role: Literal["peer", "own", "beside"] = "peer"
     options: dict[str, Any] = Field(default_factory=dict)
 
     @property
