@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from wattio.kinds.measurement.plan import AFTER, BEFORE
 from wattio.report.drawing import Table
+from wattio.report.measurement import servers
 from wattio.report.measurement.figures import product
 from wattio.report.measurement.gather import Measured, PhasePart
 from wattio.report.measurement.phrases import UNITS, deviation, estimate
@@ -35,6 +36,7 @@ def of_phase(phase: PhasePart, found: Measured) -> list[Block]:
     if not phase.used():
         return [Text("No iteration of this phase may be used.")]
     blocks: list[Block] = []
+    blocks += servers.table(phase, found)
     for shown in (_fast(phase, found), _energy(phase, found)):
         blocks += [Heading(shown.name, 4), shown]
     left = len(phase.rows) - ROWS_SHOWN
