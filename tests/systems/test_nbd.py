@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import signal
+import stat
 import subprocess
 import sys
 import tomllib
@@ -43,7 +44,7 @@ def storage(name: str, scratch: Path, **more: object) -> Storage:
 
 def served(tmp_path: Path, server: str, form: str, **settings: nbd_servers.Setting) -> Served:
     program = SERVERS[server].program
-    return Served(program, form, tmp_path / "d,isk", 64 * MIB, tmp_path / "s", settings)
+    return Served(program, tmp_path, form, tmp_path / "d,isk", 64 * MIB, tmp_path / "s", settings)
 
 
 def test_settings_are_in_the_words_of_each_manual(tmp_path: Path) -> None:
@@ -97,9 +98,24 @@ def test_what_is_missing_is_told(tmp_path: Path) -> None:
         storage("nbdkit", tmp_path, program="no-such-server").probe()
 
 
-def test_a_path_that_is_no_socket_any_more(tmp_path: Path) -> None:
-    with pytest.raises(SystemFailed, match=r"too long for a socket .*--scratch"):
-        storage("nbdkit", tmp_path / ("long" * 30)).deploy()
+def test_a_socket_has_a_short_name_below_any_folder(tmp_path: Path) -> None:
+    """A result folder's name alone can be longer than what the kernel takes for a socket's."""
+    far = tmp_path / ("long" * 30)
+    one, other = storage("nbdkit", far), storage("nbdkit", far / "other")
+    sockets = [each._served.socket for each in (one, other)]
+    assert sockets[0] != sockets[1]
+    assert all(len(str(path)) < 108 and not path.is_relative_to(tmp_path) for path in sockets)
+    try:
+        one.deploy()
+        assert stat.S_IMODE(sockets[0].parent.stat().st_mode) == 0o700
+        (sockets[0].parent / "theirs").touch()
+        with pytest.raises(SystemFailed, match="File exists"):
+            one.deploy()
+        (sockets[0].parent / "theirs").unlink()
+    finally:
+        one.clean()
+    assert not sockets[0].parent.exists()
+    assert not far.exists()
 
 
 def test_a_server_that_ends_at_once_is_quoted(tmp_path: Path) -> None:
@@ -218,11 +234,12 @@ def measured(base: Path, places: tuple[Place, ...]) -> dict[str, int]:
 @pytest.mark.system
 @pytest.mark.timeout(120)
 @pytest.mark.parametrize("name", ["qemu-nbd", "nbd-server"])
-def test_a_killed_run_leaves_no_server(name: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("folder", ["scratch", "long" * 30])
+def test_a_killed_run_leaves_no_server(name: str, folder: str, tmp_path: Path) -> None:
     """A guard ends it, in the foreground and in the background; the next run removes the files."""
     if (program := missing(name)) is not None:
         pytest.skip(f"{program} is not installed")
-    scratch = tmp_path / "scratch"
+    scratch = tmp_path / folder
     code = "import sys; from wattio.systems.nbd import Options, Storage; import pathlib, signal;"
     code += "one = Storage(Options.model_validate_json(sys.argv[1]), pathlib.Path(sys.argv[2]));"
     code += "one.deploy(); one.start(); print('ready', flush=True); signal.pause()"
@@ -235,8 +252,10 @@ def test_a_killed_run_leaves_no_server(name: str, tmp_path: Path) -> None:
         assert len(servers.running(names, scratch)) == 1
         run.send_signal(signal.SIGKILL)
     assert wait_until(lambda: not servers.running(names, scratch), 10.0)
-    Storage(Options(), scratch).clean()  # by another one, of other options
+    other = Storage(Options(), scratch)  # of other options
+    other.clean()
     assert not scratch.exists()
+    assert not other._served.socket.exists()
 
 
 def test_a_process_that_has_gone_is_told(tmp_path: Path) -> None:

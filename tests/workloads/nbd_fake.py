@@ -1,4 +1,4 @@
-"""A server of NBD in a thread: one connection at a time, as small as can be."""
+"""A server of NBD in threads, one for each connection: as small as can be."""
 
 from __future__ import annotations
 
@@ -19,21 +19,28 @@ def listening(path: Path, handler: Handler) -> Iterator[str]:
         listener.bind(str(path))
         listener.listen()
 
+        threads = []
+
+        def one(connection: socket.socket) -> None:
+            with connection, contextlib.suppress(OSError, struct.error):
+                handler(connection)
+
         def serve() -> None:
             while True:
                 try:
                     connection, _ = listener.accept()
                 except OSError:
                     return
-                with connection, contextlib.suppress(OSError, struct.error):
-                    handler(connection)
+                threads.append(threading.Thread(target=one, args=(connection,), daemon=True))
+                threads[-1].start()
 
-        thread = threading.Thread(target=serve, daemon=True)
-        thread.start()
+        threads.append(threading.Thread(target=serve, daemon=True))
+        threads[0].start()
         yield f"nbd+unix:///?socket={path}"
         with contextlib.suppress(OSError):
             listener.shutdown(socket.SHUT_RDWR)
-    thread.join()
+    for thread in threads:
+        thread.join()
 
 
 def serving(disk: bytes, export: str = "", piece: int = 1 << 20) -> Handler:

@@ -11,10 +11,12 @@ server's processor time is told, so that results say what each request costs it.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import shutil
 import subprocess
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
@@ -70,7 +72,11 @@ class Options(Strict):
 
 
 class Storage:
-    """One server, its disk and its socket, all below the scratch folder (the disk: `path`)."""
+    """One server, its disk and its socket, all below the scratch folder.
+
+    But for the disk where there is a `path`; and for the socket where its name would be longer
+    than the kernel takes: it lies in a folder of its own among temporary files then.
+    """
 
     def __init__(self, options: Options, scratch: Path) -> None:
         """Nothing is made before `deploy`."""
@@ -83,10 +89,11 @@ class Storage:
         base = Path(options.path) if options.path else self._root
         self._served = Served(
             program=options.program or self._server.program,
+            folder=self._root,
             form=options.form or self._server.forms[0],
             disk=base / f"wattio-disk-{mark}",
             size_bytes=int(options.size),
-            socket=self._root / "s",
+            socket=self._sockets(mark) / "s",
             settings=options.settings,
         )
         self._log = self._root / "log"
@@ -95,11 +102,22 @@ class Storage:
         self._guard: subprocess.Popen[bytes] | None = None
         self._pid: int | None = None
 
+    def _sockets(self, mark: str) -> Path:
+        """The folder of the socket."""
+        if len(os.fsencode(self._root / "s")) <= _SOCKET_BYTES_MOST:
+            return self._root
+        return Path(tempfile.gettempdir()) / f"wattio-{mark}"
+
     @property
     def _names(self) -> set[str]:
         """Of all servers: a dead run of this scratch folder may have been of another one."""
         known = {server.program for server in SERVERS.values()}
         return known | {Path(self._served.program).name}
+
+    @property
+    def _is_below(self) -> bool:
+        """Whether the socket lies below the scratch folder."""
+        return self._served.socket.parent == self._root
 
     @property
     def _uri(self) -> str:
@@ -116,12 +134,12 @@ class Storage:
     def deploy(self) -> None:
         """Make the disk; what a dead run left is taken away first."""
         self.clean()
-        if len(os.fsencode(self._served.socket)) > _SOCKET_BYTES_MOST:
-            raise SystemFailed(
-                f"{self._served.socket}: is too long for a socket (more than"
-                f" {_SOCKET_BYTES_MOST} bytes); name a shorter folder with --scratch"
-            )
         self._root.mkdir(parents=True)
+        try:
+            # Where it is not there, it is made for us alone; what others have made is refused.
+            self._served.socket.parent.mkdir(mode=0o700, exist_ok=self._is_below)
+        except OSError as error:
+            raise SystemFailed(f"{self._served.socket.parent}: {error.strerror}") from error
         if self._served.form == "memory":
             return
         if command := self._server.make(self._served):
@@ -262,6 +280,10 @@ class Storage:
         self.stop()
         if self._served.disk.parent.is_dir():
             _remove(self._served.disk)
+        if not self._is_below:
+            with contextlib.suppress(OSError):
+                self._served.socket.unlink()
+            remove_if_empty(self._served.socket.parent)
         if self._root.exists():
             shutil.rmtree(self._root)
         remove_if_empty(self._scratch)

@@ -16,19 +16,18 @@ _MIB = 1 << 20
 
 @dataclass(frozen=True)
 class Served:
-    """What a server is to serve: a disk of a form and size at a socket, set as the study says."""
+    """What a server is to serve: a disk of a form and size at a socket, set as the study says.
+
+    Files of the server itself lie in `folder`.
+    """
 
     program: str
+    folder: Path
     form: str
     disk: Path
     size_bytes: int
     socket: Path
     settings: Mapping[str, Setting]
-
-    @property
-    def folder(self) -> Path:
-        """Where files of the server itself may lie."""
-        return self.socket.parent
 
     @property
     def pid_file(self) -> Path:

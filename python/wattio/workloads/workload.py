@@ -61,7 +61,8 @@ class Operation:
     What a tool does not say is None, and nothing is made up. `throughput_mib_s` and `iops` are over
     all clients together. `phase` names the span of the step that the operation filled. `doubts`
     says in words what is known to be doubtful about it, `uncounted` what else the step moved that
-    is in none of its amounts, such as a ramp. Times are nanoseconds since 1970, UTC.
+    is in none of its amounts, such as a ramp, `shares` what else a workload tells, by the names of
+    metrics, as shares of 1. Times are nanoseconds since 1970, UTC.
     """
 
     operation: str
@@ -76,6 +77,7 @@ class Operation:
     end_utc_ns: int | None = None
     doubts: tuple[str, ...] = ()
     uncounted: str | None = None
+    shares: Mapping[str, float] = field(default_factory=dict)
 
     def as_dict(self) -> dict[str, Any]:
         """As plain data, without what is not known."""

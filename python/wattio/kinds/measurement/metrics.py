@@ -50,7 +50,7 @@ def of_phase(
 def of_operations(operations: Sequence[Operation]) -> Metrics:
     """Amounts and rates of operations that filled one phase together: their sums.
 
-    Latencies are those of a single operation; percentiles of several cannot be added up.
+    Latencies and shares are those of a single operation; those of several cannot be added up.
     """
     found: Metrics = {}
     for name, unit in (("bytes", "B"), ("operations", "1"), ("throughput_mib_s", "MiB/s")):
@@ -63,6 +63,7 @@ def of_operations(operations: Sequence[Operation]) -> Metrics:
     if len(operations) == 1:
         for name, value in operations[0].latency_us.items():
             found[f"latency_us_{name}"] = (float(value), "us")
+        found |= {name: (float(value), "1") for name, value in operations[0].shares.items()}
     return found
 
 

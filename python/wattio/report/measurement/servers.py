@@ -61,7 +61,7 @@ def _idle(name: str, phase: PhasePart) -> str:
 
 
 def of_phase(name: str, phase: PhasePart, found: Measured) -> Contest | None:
-    """The contest of one phase; None where fewer than two systems tell their processor time."""
+    """The contest of one phase; None where fewer than two that compete tell what they took."""
     roles = {entry.name: entry.role for entry in found.study.system}
     pairs = []
     for row in phase.used():
@@ -71,7 +71,7 @@ def of_phase(name: str, phase: PhasePart, found: Measured) -> Contest | None:
             label = phase.names.of(row.run)
             pairs.append((role, Condition(label, value.values, competes=role != "beside")))
     peers = [one for role, one in pairs if role == "peer"]
-    if len(pairs) < 2 or not peers:
+    if sum(one.competes for _, one in pairs) < 2 or not peers:
         return None
     best = min(peers, key=lambda one: float(np.mean(one.values)))
     others = [one for _, one in pairs if one is not best]
