@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 from wattio.errors import HostError, SystemFailed
-from wattio.systems import nbd_servers, processor_time, servers
+from wattio.systems import nbd, nbd_servers, processor_time, servers
 from wattio.systems.commands import wait_until
 from wattio.systems.nbd import Options, Storage
 from wattio.systems.nbd_servers import SERVERS, Served
@@ -131,6 +131,27 @@ def test_a_server_that_ends_at_once_is_quoted(tmp_path: Path) -> None:
     finally:
         broken.clean()
     assert not (tmp_path / "scratch").exists()
+
+
+def test_a_script_in_place_of_the_server_is_ended_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The kernel has it under the name of its shell, so that it is not found by its own."""
+    monkeypatch.setattr(nbd, "START_S", 0.2)
+    waiting = tmp_path / "server"
+    waiting.write_text("#!/bin/sh\nwhile :; do sleep 0.05; done\n")
+    waiting.chmod(0o755)
+    silent = storage("nbdkit", tmp_path / "scratch", program=str(waiting))
+    try:
+        silent.deploy()
+        with pytest.raises(SystemFailed, match=r"nbdkit did not serve within 0\.2 s"):
+            silent.start()
+        process = silent._process
+        assert process is not None
+        assert process.poll() is None
+    finally:
+        silent.clean()
+    assert process.poll() is not None
 
 
 def missing(name: str) -> str | None:

@@ -15,6 +15,7 @@ import contextlib
 import hashlib
 import os
 import shutil
+import signal
 import subprocess
 import tempfile
 from collections.abc import Sequence
@@ -269,7 +270,10 @@ class Storage:
         """Stop the server, also that of a run that died; kill it where it does not end."""
         servers.end(self._names, self._root, END_S)
         if self._process is not None:
-            self._process.wait(END_S)
+            # A script that starts a server bears its shell's name, and is not among them.
+            if self._process.poll() is None:
+                os.killpg(self._process.pid, signal.SIGKILL)
+            self._process.wait()
         if self._guard is not None:
             self._guard.kill()
             self._guard.communicate()
