@@ -31,8 +31,8 @@ SEED = 1
 class Condition:
     """One of those that are compared: its name and its values, one for each repetition.
 
-    `sound` is whether it may win: it kept its bound and did its work. `least` marks a limit that
-    nothing can beat, which is shown and does not compete.
+    `sound` is whether it may win: it kept its bound and did its work. What does not compete is
+    shown, such as a limit that nothing can beat.
     """
 
     name: str
@@ -46,7 +46,8 @@ class Contest:
     """Conditions that did the same work; the reference is the first.
 
     `quantity` is what is compared, in words; `paired` says that values of the same place belong
-    to the same seed or server, `of` what the values are drawn from.
+    to the same seed or server, `of` what the values are drawn from; `beside` what those are that do
+    not compete.
     """
 
     name: str
@@ -55,6 +56,7 @@ class Contest:
     higher_is_better: bool = False
     paired: bool = False
     of: str = "repetitions"
+    beside: str = "limit that none can beat"
 
     def ratio(self, one: Condition, other: Condition) -> Interval | None:
         """Mean of one over the mean of the other, with a 95 % interval; None for one value each."""
@@ -172,7 +174,7 @@ def _handles(contests: Sequence[Contest]) -> list[Line2D]:
         text = "does not count: bound broken or work left undone"
         kinds.append((text, Condition("", (), sound=False), False))
     if any(not one.competes for one in every):
-        kinds.append(("limit that none can beat", Condition("", (), competes=False), False))
+        kinds.append((contests[0].beside, Condition("", (), competes=False), False))
     return [
         Line2D([], [], label=label, linestyle="none", **_look(one, is_ref))
         for label, one, is_ref in kinds

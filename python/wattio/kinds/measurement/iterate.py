@@ -6,7 +6,7 @@ import contextlib
 import os
 import shutil
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ from wattio.kinds.measurement import others
 from wattio.kinds.measurement.folder import MeasurementFolder
 from wattio.kinds.measurement.others import Others
 from wattio.kinds.measurement.plan import BEFORE, IDLE, MeasurementPlan, Measuring
-from wattio.kinds.measurement.record import Phase, Record, on_disk
+from wattio.kinds.measurement.record import Account, Phase, Record, on_disk
 from wattio.meters.meter import Facts
 from wattio.workloads.workload import Context, Place, Workload
 
@@ -27,11 +27,26 @@ _PREPARING = "prepare"
 
 @dataclass(frozen=True)
 class Served:
-    """A system that is up: where its clients work, what it says of itself, and its processes."""
+    """A system that is up: where its clients work, what it says of itself, and its processes.
+
+    `processor_time_s` tells what its servers took since they were started, where that is known.
+    """
 
     places: Sequence[Place]
     facts: Mapping[str, Any]
     processes: Sequence[int]
+    processor_time_s: Callable[[], float] | None = None
+
+    @contextlib.contextmanager
+    def accounted(self, step: str, accounts: dict[str, Account]) -> Iterator[None]:
+        """Add what the servers take meanwhile to the accounts, where that is known."""
+        if self.processor_time_s is None:
+            yield
+            return
+        began, before_s = now(), self.processor_time_s()
+        yield
+        after_s = self.processor_time_s()
+        accounts[step] = Account(after_s - before_s, Span(step, began, now()).seconds)
 
 
 @dataclass(frozen=True)
@@ -93,9 +108,10 @@ def _record(
     doubts: list[str] = []
     taken: dict[str, Others] = {}
     phases: list[Phase] = []
+    accounts: dict[str, Account] = {}
     failure, module, dropped = None, None, False
     if iteration.cell is None:
-        with _watched(IDLE, served, taken):
+        with _watched(IDLE, served, taken), served.accounted(IDLE, accounts):
             phases = [_idle(iteration, plan, session)]
     else:
         module = iteration.cell.workload.module
@@ -108,6 +124,7 @@ def _record(
             failure = str(error)
         phases, doubts, dropped = steps.phases, steps.doubts, steps.dropped
         taken = steps.others
+        accounts = steps.accounts
     return Record(
         identity=iteration.identity,
         session=session.name,
@@ -123,6 +140,7 @@ def _record(
         doubts=tuple(doubts),
         others=taken,
         failure=failure,
+        accounts=accounts,
     )
 
 
@@ -161,6 +179,7 @@ class _Steps:
         self.doubts: list[str] = []
         self.others: dict[str, Others] = {}
         self.dropped = False
+        self.accounts: dict[str, Account] = {}
         self._work = work
         self._served = served
         self._places = tuple(served.places[:clients])
@@ -176,7 +195,10 @@ class _Steps:
                 if self._head.drop_caches:
                     self.dropped = self._drop_caches()
                 _wait(self._cancelled, self._head.settle)
-                with _watched(step, self._served, self.others):
+                with (
+                    _watched(step, self._served, self.others),
+                    self._served.accounted(step, self.accounts),
+                ):
                     spans = self._work.run(step, context)
                 self.phases += [Phase(step, span) for span in spans]
         finally:

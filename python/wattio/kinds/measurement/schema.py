@@ -70,8 +70,9 @@ class Head(Strict):
     repetitions: int = Field(default=3, ge=1, le=1000)  # iterations of each cell
     # Numbers of clients; a workload may have its own.
     clients: list[Annotated[int, Field(ge=1, le=4096)]] = Field(default=[1], min_length=1)
-    # Within a system; systems are measured one after the other.
-    order: Literal["random", "sequential"] = "random"
+    # Within a system, and one system after the other; or repetition by repetition with systems and
+    # workloads mixed, each brought up for itself, so that no drift of the machine is for one alone.
+    order: Literal["random", "sequential", "interleaved"] = "random"
     seed: int = Field(default=1, ge=0, lt=2**63)  # the order is drawn from it
     # Ready-idle, served but asked nothing: before each system's iterations.
     idle_before: SecondsOrZero = 60.0
@@ -110,6 +111,9 @@ class SystemEntry(Strict):
 
     name: Name  # what results and reports call it
     kind: str | None = None  # which system; its name where nothing is given
+    # What the others are compared with (the best of the peers), what is compared, and what is shown
+    # beside them and cannot win, such as a limit.
+    role: Literal["peer", "own", "beside"] = "peer"
     options: dict[str, Any] = Field(default_factory=dict)  # what this kind of system takes
 
     @property
