@@ -1,6 +1,6 @@
 //! Checking a volume without changing it: it is opened, and everything is read.
 
-use crate::device::{Access, Device, DeviceError};
+use crate::device::{Access, Device, DeviceError, PATIENCE};
 use std::collections::HashMap;
 use std::io;
 use std::path::PathBuf;
@@ -63,7 +63,7 @@ pub fn check(paths: &[PathBuf], options: &OpenOptions) -> Result<Found, CheckErr
     let mut disks = Vec::new();
     let mut numbered = Vec::new();
     for (at, path) in paths.iter().enumerate() {
-        let mut device = Device::open(path, Access::Look)?;
+        let mut device = Device::open_within(path, Access::Look, PATIENCE)?;
         let superblock = read_superblock(&mut device, at)?;
         let disk = Shadow { device, written: Arc::default() };
         numbered.push((superblock.device, disk.clone()));

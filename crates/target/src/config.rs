@@ -14,6 +14,8 @@ use wattio_volume::OpenOptions;
 
 /// Where the control socket is, if nothing else is said.
 pub const CONTROL: &str = "/run/wattio-target/control.sock";
+/// Memory for blocks of each volume, if nothing else is said.
+pub const CACHE_BYTES: u64 = 256 << 20;
 /// Reactors that there may be.
 const REACTORS_MAX: usize = 64;
 
@@ -65,11 +67,13 @@ pub struct ExportConfig {
 pub struct Memory {
     /// Of the map of each volume: 8 bytes for each 4096 of its size. A larger one is refused.
     pub map: Bytes,
+    /// For blocks of each volume that were read or written of late; `0 B` for none.
+    pub cache: Bytes,
 }
 
 impl Default for Memory {
     fn default() -> Self {
-        Self { map: Bytes(4.0 * f64::from(1 << 30)) }
+        Self { map: Bytes(4.0 * f64::from(1 << 30)), cache: Bytes(CACHE_BYTES as f64) }
     }
 }
 
@@ -194,6 +198,8 @@ impl Config {
         let map = format!("is {}; allowed is 1 MiB to 1 TiB", self.memory.map);
         let allowed = f64::from(1 << 20)..=f64::from(1 << 20) * f64::from(1 << 20);
         require(allowed.contains(&self.memory.map.0), "memory.map", map)?;
+        let cache = format!("is {}; allowed is 0 B to 1 TiB", self.memory.cache);
+        require((0.0..=*allowed.end()).contains(&self.memory.cache.0), "memory.cache", cache)?;
         if let Period(Some(period)) = self.scrub.period {
             let hour = Duration::from_secs(3600);
             let allowed = "must be from 1 h to 365 d, or \"off\"";
@@ -242,6 +248,7 @@ impl Config {
             reactors: self.reactors,
             idle: self.idle.0,
             pace: Pace { scrub_period: self.scrub.period.0 },
+            cache_bytes: self.memory.cache.0 as u64,
         }
     }
 }
@@ -259,6 +266,7 @@ control = "/run/c.sock"
 
 [memory]
 map = "1 GiB"
+cache = "64 MiB"
 
 [scrub]
 period = "30 d"
@@ -279,6 +287,7 @@ devices = ["/srv/disk.vol"]
         let settings = Config::from_toml(WHOLE).unwrap().settings();
         assert_eq!(settings.idle, Idle::Spin(Duration::from_micros(20)));
         assert_eq!(settings.pace.scrub_period, Some(Duration::from_secs(30 * 86_400)));
+        assert_eq!(settings.cache_bytes, 64 << 20);
         assert_eq!(settings.listen[0], Address::Unix("/run/n.sock".into()));
         assert!(settings.volumes[0].is_read_only && settings.volumes[0].open.accept_missing);
         assert_eq!(settings.volumes[1].open.map_bytes_max, 1 << 30);
@@ -297,6 +306,7 @@ devices = ["/srv/disk.vol"]
             ("spin 20 us", "spin 20 s", "up to 1 s"),
             ("1 GiB", "1", "it has no unit"),
             ("1 GiB", "1 kB", "memory.map: is 1 kB; allowed is 1 MiB to 1 TiB"),
+            ("64 MiB", "-1 B", "memory.cache: is -1 B; allowed is 0 B to 1 TiB"),
             ("30 d", "30", "allowed is a time such as \"7 d\", or \"off\""),
             ("30 d", "30 s", "scrub.period: must be from 1 h to 365 d"),
             ("/dev/sdc", "/dev/sdb", "export[0].devices: /dev/sdb is named twice"),

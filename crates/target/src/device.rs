@@ -10,9 +10,15 @@ use std::os::fd::OwnedFd;
 use std::os::unix::fs::{FileExt, FileTypeExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 use thiserror::Error;
 use wattio_pages::{BLOCK, Pages};
 use wattio_volume::Disk;
+
+/// How long a process that was killed may hold its files and sockets.
+pub const PATIENCE: Duration = Duration::from_secs(2);
+/// Time between two tries.
+pub const RETRY: Duration = Duration::from_millis(10);
 
 /// Why a device cannot be used.
 #[derive(Debug, Error)]
@@ -115,6 +121,27 @@ impl Device {
         let bytes = file.seek(SeekFrom::End(0)).map_err(system(path, "tell its size"))?;
         let path = path.to_owned();
         Ok(Self { file: Arc::new(file), path, bytes, is_block, is_direct })
+    }
+
+    /// Opens and locks a device, and waits a while if it is in use: a process that was killed lets
+    /// go of its files only when the kernel has ended what it had under way.
+    ///
+    /// # Errors
+    /// As [`Self::open`].
+    pub fn open_within(
+        path: &Path,
+        access: Access,
+        patience: Duration,
+    ) -> Result<Self, DeviceError> {
+        let until = Instant::now() + patience;
+        loop {
+            match Self::open(path, access) {
+                Err(DeviceError::InUse { .. }) if Instant::now() < until => {
+                    std::thread::sleep(RETRY);
+                }
+                opened => return opened,
+            }
+        }
     }
 
     /// Its name.

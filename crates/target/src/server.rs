@@ -1,6 +1,6 @@
 //! The target as a whole: opens volumes and sockets, starts reactors, and stops them.
 
-use crate::device::{Access, Device, DeviceError};
+use crate::device::{Access, Device, DeviceError, PATIENCE, RETRY};
 use crate::log::{Severity, log};
 use crate::messages::Seat;
 use crate::normal::Offer;
@@ -101,6 +101,8 @@ pub struct Settings {
     pub idle: Idle,
     /// How often everything is read.
     pub pace: Pace,
+    /// Memory for blocks of each volume.
+    pub cache_bytes: u64,
 }
 
 /// The target while it serves. Dropped, it stops at once, as if it had been killed.
@@ -120,7 +122,7 @@ fn open_volume(
     let wrong = |error| ServerError::Volume { export: volume.export.clone(), error };
     let mut devices = Vec::new();
     for path in &volume.devices {
-        let device = Device::open(path, Access::Own)?;
+        let device = Device::open_within(path, Access::Own, PATIENCE)?;
         if !device.is_direct() {
             let why = "its file system has no direct I/O: the kernel's cache holds all data twice";
             log(Severity::Warning, &format!("{}: {why}", path.display()));
@@ -177,7 +179,7 @@ impl Server {
             let began = Instant::now();
             let (volume, recovery, devices) = open_volume(wanted)?;
             tell_recovery(&wanted.export, &recovery, began.elapsed());
-            exports.push(offered(wanted, volume.bytes()));
+            exports.push(offered(wanted, volume.bytes(), settings.cache_bytes > 0));
             let reactor = at % count;
             seats.push(Seat { reactor, volume: owned[reactor].len() });
             let descriptor = |device: &Device| device.descriptor();
@@ -188,6 +190,7 @@ impl Server {
                 volume,
                 devices: devices.map_err(|error| ServerError::Reactor { reactor, error })?,
                 pace: settings.pace,
+                cache_bytes: settings.cache_bytes,
             });
         }
         let offer = Offer { exports: Exports::new(exports)?, seats: seats.into() };
@@ -359,7 +362,7 @@ fn give(links: Vec<Sender<Vec<Option<Link>>>>, doorbells: &[Doorbell]) {
 }
 
 /// How a volume is offered to clients.
-fn offered(volume: &Volume, size_bytes: u64) -> Export {
+fn offered(volume: &Volume, size_bytes: u64, can_cache: bool) -> Export {
     Export {
         is_read_only: volume.is_read_only,
         can_multi_conn: true,
@@ -369,6 +372,7 @@ fn offered(volume: &Volume, size_bytes: u64) -> Export {
         can_write_zeroes: true,
         fast_zero: FastZero::Served,
         can_block_status: true,
+        can_cache,
         ..Export::new(&volume.export, size_bytes)
     }
 }
@@ -410,13 +414,19 @@ pub fn listen_unix(path: &Path) -> Result<(UnixListener, SocketFile), ServerErro
         Ok(file) if !file.file_type().is_socket() => {
             return Err(ServerError::NoSocket(path.to_owned()));
         }
-        Ok(_) => match UnixStream::connect(path) {
-            Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
-                std::fs::remove_file(path).map_err(failed)?;
+        Ok(_) => {
+            let until = Instant::now() + PATIENCE;
+            loop {
+                match UnixStream::connect(path) {
+                    Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => break,
+                    Err(error) => return Err(failed(error)),
+                    // Perhaps the kernel still closes the socket of a process that was killed.
+                    Ok(_) if Instant::now() < until => std::thread::sleep(RETRY),
+                    Ok(_) => return Err(ServerError::Answered(path.to_owned())),
+                }
             }
-            Err(error) => return Err(failed(error)),
-            Ok(_) => return Err(ServerError::Answered(path.to_owned())),
-        },
+            std::fs::remove_file(path).map_err(failed)?;
+        }
     }
     let listener = UnixListener::bind(path).map_err(failed)?;
     Ok((listener, SocketFile(path.to_owned())))

@@ -1,6 +1,6 @@
 //! `serve`: serves volumes until a signal comes.
 
-use super::{BadInput, bytes, read_config};
+use super::{BadInput, bytes, bytes_or_none, read_config};
 use anyhow::Result;
 use clap::Args;
 use sd_notify::NotifyState;
@@ -49,6 +49,9 @@ pub struct Serve {
     /// Memory that the map of each volume may take.
     #[arg(long, value_parser = bytes, default_value = "4GiB")]
     map_memory: u64,
+    /// Memory for blocks of each volume that were read or written of late; 0B for none.
+    #[arg(long, value_parser = bytes_or_none, default_value = "256MiB")]
+    cache: u64,
 }
 
 impl Serve {
@@ -111,6 +114,7 @@ impl Serve {
             listen: unix.chain(self.tcp.iter().copied().map(Address::Tcp)).collect(),
             reactors: self.reactors,
             idle: Idle::Block,
+            cache_bytes: self.cache,
             pace: Pace { scrub_period: Some(Duration::from_secs(7 * 86_400)) },
         })
     }

@@ -14,6 +14,7 @@ pub const WRITE: u16 = 1;
 pub const DISCONNECT: u16 = 2;
 pub const FLUSH: u16 = 3;
 pub const TRIM: u16 = 4;
+pub const CACHE: u16 = 5;
 pub const WRITE_ZEROES: u16 = 6;
 pub const BLOCK_STATUS: u16 = 7;
 
@@ -71,7 +72,7 @@ impl Client {
         stream.set_read_timeout(Some(SILENCE_MAX))?;
         stream.set_write_timeout(Some(SILENCE_MAX))?;
         let mut client = Self { stream, size_bytes: 0, flags: 0, cookie: 0 };
-        assert_eq!(client.read(18)?[..8], *b"NBDMAGIC");
+        assert!(client.read(18)?.starts_with(b"NBDMAGIC"));
         client.stream.write_all(&3_u32.to_be_bytes())?;
         Ok(client)
     }
