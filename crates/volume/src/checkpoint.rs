@@ -247,7 +247,6 @@ impl Volume {
         self.superblock = superblock;
         if self.superblock.roles == self.devices.roles() {
             self.checkpoint.roles_changed = false;
-            self.release_held();
         }
         if is_checkpoint {
             self.checkpoint.area = self.superblock.area;
