@@ -17,6 +17,8 @@ use wattio_volume::OpenOptions;
 pub const CONTROL: &str = "/run/wattio-target/control.sock";
 /// Memory for blocks of each volume, if nothing else is said.
 pub const CACHE_BYTES: u64 = 256 << 20;
+/// Memory for writes that wait for the log, if nothing else is said.
+pub const WRITE_BYTES: u64 = 16 << 20;
 /// Reactors that there may be.
 const REACTORS_MAX: usize = 64;
 
@@ -85,13 +87,20 @@ pub struct ExportConfig {
 pub struct Memory {
     /// Of the map of each volume: 8 bytes for each 4096 of its size. A larger one is refused.
     pub map: Bytes,
-    /// For blocks of each volume that were read or written of late; `0 B` for none.
+    /// For blocks of each volume that are likely to be read again; `0 B` for none.
     pub cache: Bytes,
+    /// For writes to each volume that are answered before they are in its log, as by a disk's write
+    /// cache: a flush waits for them, a loss of power loses them. `0 B`: none are.
+    pub write: Bytes,
 }
 
 impl Default for Memory {
     fn default() -> Self {
-        Self { map: Bytes(4.0 * f64::from(1 << 30)), cache: Bytes(CACHE_BYTES as f64) }
+        Self {
+            map: Bytes(4.0 * f64::from(1 << 30)),
+            cache: Bytes(CACHE_BYTES as f64),
+            write: Bytes(WRITE_BYTES as f64),
+        }
     }
 }
 
@@ -227,8 +236,10 @@ impl Config {
         let map = format!("is {}; allowed is 1 MiB to 1 TiB", self.memory.map);
         let allowed = f64::from(1 << 20)..=f64::from(1 << 20) * f64::from(1 << 20);
         require(allowed.contains(&self.memory.map.0), "memory.map", map)?;
-        let cache = format!("is {}; allowed is 0 B to 1 TiB", self.memory.cache);
-        require((0.0..=*allowed.end()).contains(&self.memory.cache.0), "memory.cache", cache)?;
+        for (key, value) in [("cache", self.memory.cache), ("write", self.memory.write)] {
+            let message = format!("is {value}; allowed is 0 B to 1 TiB");
+            require((0.0..=*allowed.end()).contains(&value.0), format!("memory.{key}"), message)?;
+        }
         for (key, path) in self.tls.iter().flat_map(TlsConfig::paths) {
             require(absolute(path), format!("tls.{key}"), "must be an absolute path")?;
         }
@@ -281,6 +292,7 @@ impl Config {
             idle: self.idle.0,
             pace: Pace { scrub_period: self.scrub.period.0 },
             cache_bytes: self.memory.cache.0 as u64,
+            write_bytes: self.memory.write.0 as u64,
             tls: self.tls.as_ref().map(|tls| {
                 let files = Files {
                     certificate: tls.certificate.clone(),

@@ -89,12 +89,10 @@ pub struct VolumeStatus {
     pub failure: Option<String>,
     /// Requests under way.
     pub in_flight: usize,
-    /// Reads that were answered from memory.
-    pub cache_hits: u64,
-    /// Reads that were not.
-    pub cache_misses: u64,
-    /// Memory that the blocks kept for that take.
-    pub cache_bytes: u64,
+    /// Blocks that were read from memory.
+    pub cache_hit_blocks: u64,
+    /// Blocks that were not.
+    pub cache_miss_blocks: u64,
     /// Log that a recovery would have to read.
     pub replay_bytes: u64,
     /// Blocks written to each device for each block that clients wrote.
@@ -107,6 +105,8 @@ pub struct VolumeStatus {
     pub damaged_blocks: u64,
     /// Blocks that were repaired from the other device.
     pub repaired_blocks: u64,
+    /// The share of a device that is filled, while one is.
+    pub rebuild_progress: Option<f64>,
     /// The share of the scrub's tour that is done, while one is under way.
     pub scrub_progress: Option<f64>,
     /// Tours that were completed.
@@ -137,15 +137,15 @@ impl VolumeStatus {
             devices: volume.roles().iter().map(|one| role(one).to_owned()).collect(),
             failure: volume.failure().map(str::to_owned),
             in_flight,
-            cache_hits: 0,
-            cache_misses: 0,
-            cache_bytes: 0,
+            cache_hit_blocks: counters.cache_hit_blocks,
+            cache_miss_blocks: counters.cache_miss_blocks,
             replay_bytes: volume.replay_blocks() * BLOCK,
             write_amplification: counters.write_amplification(),
             checkpoints: counters.checkpoints,
             collected_segments: counters.collected_segments,
             damaged_blocks: counters.damaged_blocks,
             repaired_blocks: counters.repaired_blocks,
+            rebuild_progress: volume.rebuild_progress(),
             scrub_progress: volume.scrub_progress(),
             scrub_tours,
             scrub_unrepaired_blocks,

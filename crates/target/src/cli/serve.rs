@@ -49,9 +49,13 @@ pub struct Serve {
     /// Memory that the map of each volume may take.
     #[arg(long, value_parser = bytes, default_value = "4GiB")]
     map_memory: u64,
-    /// Memory for blocks of each volume that were read or written of late; 0B for none.
+    /// Memory for blocks of each volume that are likely to be read again; 0B for none.
     #[arg(long, value_parser = bytes_or_none, default_value = "256MiB")]
     cache: u64,
+    /// Memory for writes to each volume that are answered before they are in its log, as by a
+    /// disk's write cache; 0B: none are.
+    #[arg(long, value_parser = bytes_or_none, default_value = "16MiB")]
+    write_memory: u64,
 }
 
 impl Serve {
@@ -115,6 +119,7 @@ impl Serve {
             reactors: self.reactors,
             idle: Idle::Block,
             cache_bytes: self.cache,
+            write_bytes: self.write_memory,
             tls: None,
             pace: Pace { scrub_period: Some(Duration::from_secs(7 * 86_400)) },
         })
