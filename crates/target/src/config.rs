@@ -2,7 +2,7 @@
 
 use crate::reactor::Idle;
 use crate::server::{Address, Settings, Volume};
-use crate::volume::Pace;
+use crate::volume::{Pace, VolumeMemory};
 use serde::{Deserialize, Deserializer};
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
@@ -16,6 +16,8 @@ use wattio_volume::OpenOptions;
 pub const CONTROL: &str = "/run/wattio-target/control.sock";
 /// Memory for blocks of each volume, if nothing else is said.
 pub const CACHE_BYTES: u64 = 256 << 20;
+/// Memory for what is written, where nothing else is said.
+const WRITE_BUFFER_BYTES: u64 = 16 << 20;
 /// Reactors that there may be.
 const REACTORS_MAX: usize = 64;
 
@@ -69,11 +71,18 @@ pub struct Memory {
     pub map: Bytes,
     /// For blocks of each volume that were read or written of late; `0 B` for none.
     pub cache: Bytes,
+    /// For what clients of each volume wrote and were answered before it is on the device, as in a
+    /// disk's write cache: a flush waits for it. `0 B` to answer writes from the device.
+    pub write_buffer: Bytes,
 }
 
 impl Default for Memory {
     fn default() -> Self {
-        Self { map: Bytes(4.0 * f64::from(1 << 30)), cache: Bytes(CACHE_BYTES as f64) }
+        Self {
+            map: Bytes(4.0 * f64::from(1 << 30)),
+            cache: Bytes(CACHE_BYTES as f64),
+            write_buffer: Bytes(WRITE_BUFFER_BYTES as f64),
+        }
     }
 }
 
@@ -198,8 +207,13 @@ impl Config {
         let map = format!("is {}; allowed is 1 MiB to 1 TiB", self.memory.map);
         let allowed = f64::from(1 << 20)..=f64::from(1 << 20) * f64::from(1 << 20);
         require(allowed.contains(&self.memory.map.0), "memory.map", map)?;
-        let cache = format!("is {}; allowed is 0 B to 1 TiB", self.memory.cache);
-        require((0.0..=*allowed.end()).contains(&self.memory.cache.0), "memory.cache", cache)?;
+        for (key, bytes) in [
+            ("memory.cache", &self.memory.cache),
+            ("memory.write_buffer", &self.memory.write_buffer),
+        ] {
+            let wrong = format!("is {bytes}; allowed is 0 B to 1 TiB");
+            require((0.0..=*allowed.end()).contains(&bytes.0), key, wrong)?;
+        }
         if let Period(Some(period)) = self.scrub.period {
             let hour = Duration::from_secs(3600);
             let allowed = "must be from 1 h to 365 d, or \"off\"";
@@ -248,7 +262,10 @@ impl Config {
             reactors: self.reactors,
             idle: self.idle.0,
             pace: Pace { scrub_period: self.scrub.period.0 },
-            cache_bytes: self.memory.cache.0 as u64,
+            memory: VolumeMemory {
+                cache_bytes: self.memory.cache.0 as u64,
+                write_buffer_bytes: self.memory.write_buffer.0 as u64,
+            },
         }
     }
 }
@@ -287,7 +304,7 @@ devices = ["/srv/disk.vol"]
         let settings = Config::from_toml(WHOLE).unwrap().settings();
         assert_eq!(settings.idle, Idle::Spin(Duration::from_micros(20)));
         assert_eq!(settings.pace.scrub_period, Some(Duration::from_secs(30 * 86_400)));
-        assert_eq!(settings.cache_bytes, 64 << 20);
+        assert_eq!(settings.memory.cache_bytes, 64 << 20);
         assert_eq!(settings.listen[0], Address::Unix("/run/n.sock".into()));
         assert!(settings.volumes[0].is_read_only && settings.volumes[0].open.accept_missing);
         assert_eq!(settings.volumes[1].open.map_bytes_max, 1 << 30);

@@ -7,7 +7,7 @@ use crate::normal::Offer;
 use crate::reactor::link::{self, Link};
 use crate::reactor::{Halt, Idle, Listener, Order, Owned, Parts, Reactor, Shared};
 use crate::status::Status;
-use crate::volume::Pace;
+use crate::volume::{Pace, VolumeMemory};
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::os::unix::fs::FileTypeExt;
@@ -102,7 +102,7 @@ pub struct Settings {
     /// How often everything is read.
     pub pace: Pace,
     /// Memory for blocks of each volume.
-    pub cache_bytes: u64,
+    pub memory: VolumeMemory,
 }
 
 /// The target while it serves. Dropped, it stops at once, as if it had been killed.
@@ -179,7 +179,7 @@ impl Server {
             let began = Instant::now();
             let (volume, recovery, devices) = open_volume(wanted)?;
             tell_recovery(&wanted.export, &recovery, began.elapsed());
-            exports.push(offered(wanted, volume.bytes(), settings.cache_bytes > 0));
+            exports.push(offered(wanted, volume.bytes(), settings.memory.cache_bytes > 0));
             let reactor = at % count;
             seats.push(Seat { reactor, volume: owned[reactor].len() });
             let descriptor = |device: &Device| device.descriptor();
@@ -190,7 +190,7 @@ impl Server {
                 volume,
                 devices: devices.map_err(|error| ServerError::Reactor { reactor, error })?,
                 pace: settings.pace,
-                cache_bytes: settings.cache_bytes,
+                memory: settings.memory,
             });
         }
         let offer = Offer { exports: Exports::new(exports)?, seats: seats.into() };

@@ -417,6 +417,18 @@ impl Volume {
         self.failed.as_deref()
     }
 
+    /// Blocks that are kept in memory because they may be read again.
+    #[must_use]
+    pub fn cached_blocks(&self) -> u64 {
+        self.cache.read_blocks() as u64
+    }
+
+    /// Blocks that clients wrote and the log does not hold yet.
+    #[must_use]
+    pub fn buffered_blocks(&self) -> u64 {
+        self.cache.written_blocks() as u64
+    }
+
     /// Blocks with data.
     #[must_use]
     pub const fn live_blocks(&self) -> u64 {

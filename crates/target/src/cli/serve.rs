@@ -14,7 +14,7 @@ use wattio_target::control;
 use wattio_target::log::{Severity, log};
 use wattio_target::reactor::Idle;
 use wattio_target::server::{Address, Server, Settings, Volume};
-use wattio_target::volume::Pace;
+use wattio_target::volume::{Pace, VolumeMemory};
 use wattio_volume::OpenOptions;
 
 /// What is served.
@@ -52,6 +52,10 @@ pub struct Serve {
     /// Memory for blocks of each volume that were read or written of late; 0B for none.
     #[arg(long, value_parser = bytes_or_none, default_value = "256MiB")]
     cache: u64,
+    /// Memory for what clients of each volume wrote and were answered before it is on the device,
+    /// as in a disk's write cache: a flush waits for it. 0B to answer writes from the device.
+    #[arg(long, value_parser = bytes_or_none, default_value = "16MiB")]
+    write_buffer: u64,
 }
 
 impl Serve {
@@ -114,7 +118,7 @@ impl Serve {
             listen: unix.chain(self.tcp.iter().copied().map(Address::Tcp)).collect(),
             reactors: self.reactors,
             idle: Idle::Block,
-            cache_bytes: self.cache,
+            memory: VolumeMemory { cache_bytes: self.cache, write_buffer_bytes: self.write_buffer },
             pace: Pace { scrub_period: Some(Duration::from_secs(7 * 86_400)) },
         })
     }

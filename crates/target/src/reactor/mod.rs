@@ -11,7 +11,7 @@ use crate::messages::{ToNormal, ToVolume};
 use crate::normal::{Normal, Offer};
 use crate::status::{ReactorStatus, VolumeStatus};
 use crate::token::Token;
-use crate::volume::{Left, Pace, VolumeLane};
+use crate::volume::{Left, Pace, VolumeLane, VolumeMemory};
 use link::{Hand, Link};
 use std::io;
 use std::net::TcpStream;
@@ -54,7 +54,7 @@ pub struct Owned {
     /// How often it is scrubbed.
     pub pace: Pace,
     /// Memory for its blocks.
-    pub cache_bytes: u64,
+    pub memory: VolumeMemory,
 }
 
 /// A socket that accepts connections.
@@ -120,12 +120,12 @@ impl Reactor {
     pub fn new(parts: Parts, shared: Arc<Shared>) -> io::Result<Self> {
         let mut ring = Ring::new(RING_ENTRIES)?;
         let (mut volumes, mut names) = (Vec::new(), Vec::new());
-        for (number, Owned { export, volume, devices, pace, cache_bytes }) in
+        for (number, Owned { export, volume, devices, pace, memory }) in
             parts.volumes.into_iter().enumerate()
         {
             let devices = devices.into_iter().map(|device| device.map(|one| ring.add(one)));
             let devices: io::Result<Vec<_>> = devices.map(Option::transpose).collect();
-            volumes.push(VolumeLane::new(number, volume, devices?, pace, cache_bytes));
+            volumes.push(VolumeLane::new(number, volume, devices?, pace, memory));
             names.push(export);
         }
         let mut listeners = Vec::new();
@@ -245,7 +245,7 @@ impl Reactor {
             }
         }
         for volume in &mut self.volumes {
-            volume.turn(&mut self.ring, &mut self.memory, &mut self.answers);
+            volume.turn(&mut self.ring, &mut self.answers);
         }
         for answer in self.answers.drain(..) {
             match self.links.get_mut(answer.tag.reactor()).and_then(Option::as_mut) {
@@ -265,7 +265,7 @@ impl Reactor {
         let mut left = Left::Nothing;
         for volume in &mut self.volumes {
             left = left.sooner(volume.work(now, is_idle, random));
-            volume.turn(&mut self.ring, &mut self.memory, &mut self.answers);
+            volume.turn(&mut self.ring, &mut self.answers);
         }
         // Work frees space that requests wait for.
         if self.answers.is_empty() { left } else { Left::Now }
@@ -334,11 +334,8 @@ impl Reactor {
 
     fn status(&self) -> ReactorStatus {
         let volumes = self.volumes.iter().zip(&self.names);
-        let volumes = volumes.map(|(lane, name)| {
-            let status = VolumeStatus::of(name, lane.volume(), lane.in_flight());
-            let (cache_hits, cache_misses, cache_bytes) = lane.cache_counts();
-            VolumeStatus { cache_hits, cache_misses, cache_bytes, ..status }
-        });
+        let volumes =
+            volumes.map(|(lane, name)| VolumeStatus::of(name, lane.volume(), lane.in_flight()));
         let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
         ReactorStatus {
             number: self.number,

@@ -1,7 +1,6 @@
 //! The lane of a volume: requests in, device operations through the ring, answers out.
 
 mod background;
-mod cache;
 mod order;
 mod partial;
 
@@ -10,14 +9,12 @@ pub use background::{Left, Pace};
 use crate::messages::{Answer, Ask, Change, Kind, Tag, ToNormal};
 use crate::token::Token;
 use background::Background;
-use cache::{Cache, Origin, Ticket};
 use order::Order;
 use partial::Partial;
 use slab::Slab;
 use std::io;
-use std::ops::Range;
 use std::sync::Arc;
-use wattio_pages::{BLOCK, Pages, Recycler};
+use wattio_pages::{BLOCK, Recycler};
 use wattio_ring::{Back, Completion, Handle, Reach, Ring};
 use wattio_volume::{Done, Fault, Io, Op, Part, Piece, Reply, Request, Volume};
 
@@ -27,19 +24,28 @@ enum Flight {
     /// A flush.
     Flush(Tag),
     /// A read of blocks.
-    Read { tag: Tag, lbas: Range<u64>, ticket: Ticket },
-    /// A part of a read into the cache; it goes on up to `end`.
-    Prefetch { tag: Tag, lbas: Range<u64>, ticket: Ticket, end: u64 },
-    /// A change of whole blocks, with their data if it is worth being kept.
-    Change { tag: Tag, lbas: Range<u64>, data: Option<Arc<Pages>> },
+    Read(Tag),
+    /// A part of a read into memory; it goes on from `next` up to `end`.
+    Prefetch { tag: Tag, next: u64, end: u64 },
+    /// A change of whole blocks.
+    Change { tag: Tag, lba: u64, end: u64 },
     /// The old contents of a block that a change covers in part.
     Edge { partial: usize, lba: u64 },
     /// One of the writes that a change with partial blocks has become.
     Share { partial: usize },
 }
 
-/// Longer reads and writes leave what is kept in memory alone.
-const KEPT_BLOCKS_MAX: usize = 16;
+/// Reads into memory are no longer than this: the volume does not keep what longer ones read.
+const PREFETCH_BLOCKS: u64 = 16;
+
+/// Memory of a volume.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct VolumeMemory {
+    /// For what was read or written and may be read again.
+    pub cache_bytes: u64,
+    /// For what clients wrote and were answered before the log has it.
+    pub write_buffer_bytes: u64,
+}
 
 /// A volume on a reactor.
 pub struct VolumeLane {
@@ -49,7 +55,7 @@ pub struct VolumeLane {
     flights: Slab<Flight>,
     partials: Slab<Partial>,
     order: Order,
-    cache: Cache,
+    memory: VolumeMemory,
     background: Background,
     answers: Vec<ToNormal>,
 }
@@ -58,11 +64,12 @@ impl VolumeLane {
     /// The lane of volume `number` of the reactor; its devices belong to the reactor's ring.
     pub fn new(
         number: usize,
-        volume: Volume,
+        mut volume: Volume,
         devices: Vec<Option<Handle>>,
         pace: Pace,
-        cache_bytes: u64,
+        memory: VolumeMemory,
     ) -> Self {
+        volume.set_memory(memory.cache_bytes, memory.write_buffer_bytes);
         Self {
             number,
             volume,
@@ -70,7 +77,7 @@ impl VolumeLane {
             flights: Slab::new(),
             partials: Slab::new(),
             order: Order::default(),
-            cache: Cache::new(cache_bytes),
+            memory,
             background: Background::new(pace),
             answers: Vec::new(),
         }
@@ -89,10 +96,13 @@ impl VolumeLane {
     /// Takes a request; it begins with the next [`Self::turn`].
     pub fn ask(&mut self, tag: Tag, ask: Ask) {
         match ask {
-            Ask::Read { lba, blocks } => self.read(tag, lba, blocks),
+            Ask::Read { lba, blocks } => {
+                self.submit(Flight::Read(tag), Request::Read { lba, blocks });
+            }
             Ask::Prefetch { lba, blocks } => {
                 // More would push out its own beginning.
-                self.prefetch(tag, lba, lba + blocks.min(self.cache.blocks_max() as u64 / 2));
+                let most = self.memory.cache_bytes / BLOCK as u64 / 2;
+                self.prefetch(tag, lba, lba + blocks.min(most));
             }
             Ask::Flush => self.submit(Flight::Flush(tag), Request::Flush),
             Ask::Change(change) => self.change(tag, change),
@@ -108,31 +118,14 @@ impl VolumeLane {
         self.volume.recycle(Piece::Data(part));
     }
 
-    /// Reads that were answered from memory, and others; bytes that are kept.
-    pub fn cache_counts(&self) -> (u64, u64, u64) {
-        let (hits, misses) = self.cache.counts();
-        (hits, misses, (self.cache.len() * BLOCK) as u64)
-    }
-
-    fn read(&mut self, tag: Tag, lba: u64, blocks: u32) {
-        let lbas = lba..lba + u64::from(blocks);
-        if let Some(found) = self.cache.get(lbas.clone()) {
-            let piece = |pages| Piece::Data(Part { pages, blocks: 0..1 });
-            return self.answer(tag, Ok(found.into_iter().map(piece).collect()));
-        }
-        let ticket = self.cache.ticket(lbas.clone());
-        self.submit(Flight::Read { tag, lbas, ticket }, Request::Read { lba, blocks });
-    }
-
-    /// Reads what is not there in short reads, one after another; then comes the answer.
+    /// Reads what is wanted in short reads, one after another; then comes the answer.
     fn prefetch(&mut self, tag: Tag, lba: u64, end: u64) {
-        let Some(lba) = (lba..end).find(|&lba| !self.cache.has(lba)) else {
+        if lba >= end {
             return self.answer(tag, Ok(Vec::new()));
-        };
-        let lbas = lba..end.min(lba + KEPT_BLOCKS_MAX as u64);
-        let ticket = self.cache.ticket(lbas.clone());
-        let blocks = (lbas.end - lba) as u32;
-        self.submit(Flight::Prefetch { tag, lbas, ticket, end }, Request::Read { lba, blocks });
+        }
+        let next = end.min(lba + PREFETCH_BLOCKS);
+        let blocks = (next - lba) as u32;
+        self.submit(Flight::Prefetch { tag, next, end }, Request::Read { lba, blocks });
     }
 
     fn submit(&mut self, flight: Flight, request: Request) {
@@ -162,19 +155,12 @@ impl VolumeLane {
         }
         let (lba, end) = change.blocks();
         let (blocks, fua) = (end - lba, change.fua);
-        let mut kept = None;
         let request = match change.kind {
-            Kind::Write(pages) => {
-                let data = Part::whole(pages);
-                if self.cache.is_on() && data.blocks.len() <= KEPT_BLOCKS_MAX {
-                    kept = Some(Arc::clone(&data.pages));
-                }
-                Request::Write { lba, data, fua }
-            }
+            Kind::Write(pages) => Request::Write { lba, data: Part::whole(pages), fua },
             Kind::Zero { discard } => Request::Zero { lba, blocks, discard, fua },
             Kind::Discard => Request::Zero { lba, blocks, discard: true, fua },
         };
-        self.submit(Flight::Change { tag, lbas: lba..end, data: kept }, request);
+        self.submit(Flight::Change { tag, lba, end }, request);
     }
 
     fn answer(&mut self, tag: Tag, result: Result<Vec<Piece>, Fault>) {
@@ -183,12 +169,12 @@ impl VolumeLane {
 
     /// Commits what was asked, gives the devices what there is for them, and hands out the
     /// answers.
-    pub fn turn(&mut self, ring: &mut Ring, memory: &mut Recycler, answers: &mut Vec<ToNormal>) {
+    pub fn turn(&mut self, ring: &mut Ring, answers: &mut Vec<ToNormal>) {
         self.volume.commit();
         loop {
             let mut has_ended = false;
             while let Some(reply) = self.volume.next_reply() {
-                has_ended |= self.take(reply, memory);
+                has_ended |= self.take(reply);
             }
             if !has_ended || !self.begin_waiting() {
                 break;
@@ -198,42 +184,20 @@ impl VolumeLane {
         while let Some(io) = self.volume.next_io() {
             self.issue(ring, io);
         }
-        for (pages, origin) in self.cache.freed() {
-            match origin {
-                Origin::Volume => {
-                    let blocks = 0..pages.len_blocks();
-                    self.volume.recycle(Piece::Data(Part { pages, blocks }));
-                }
-                Origin::Client => {
-                    if let Some(pages) = Arc::into_inner(pages) {
-                        memory.give(pages);
-                    }
-                }
-            }
-        }
         answers.append(&mut self.answers);
     }
 
     /// Takes a reply of the volume; whether a change has ended or gone on.
-    fn take(&mut self, reply: Reply, memory: &mut Recycler) -> bool {
+    fn take(&mut self, reply: Reply) -> bool {
         let Some(flight) = self.flights.try_remove(reply.tag as usize) else { return false };
         match flight {
-            Flight::Flush(tag) => {
+            Flight::Flush(tag) | Flight::Read(tag) => {
                 self.answer(tag, reply.result);
                 false
             }
-            Flight::Read { tag, lbas, ticket } => {
-                if let Ok(pieces) = &reply.result {
-                    self.keep_read(lbas, ticket, pieces, memory);
-                }
-                self.answer(tag, reply.result);
-                false
-            }
-            Flight::Prefetch { tag, lbas, ticket, end } => {
+            Flight::Prefetch { tag, next, end } => {
                 match reply.result {
                     Ok(pieces) => {
-                        let next = lbas.end;
-                        self.keep_read(lbas, ticket, &pieces, memory);
                         pieces.into_iter().for_each(|piece| self.volume.recycle(piece));
                         self.prefetch(tag, next, end);
                     }
@@ -241,12 +205,8 @@ impl VolumeLane {
                 }
                 true
             }
-            Flight::Change { tag, lbas, data } => {
-                self.order.changed(lbas.start, lbas.end);
-                self.cache.changed(lbas.clone());
-                if let Some(data) = data.filter(|_| reply.result.is_ok()) {
-                    self.keep(lbas.start, &data, 0..data.len_blocks(), Origin::Client, memory);
-                }
+            Flight::Change { tag, lba, end } => {
+                self.order.changed(lba, end);
                 self.answer(tag, reply.result);
                 true
             }
@@ -260,51 +220,6 @@ impl VolumeLane {
                 self.go_on(partial);
                 true
             }
-        }
-    }
-
-    /// Keeps what was read, unless it has changed since.
-    fn keep_read(
-        &mut self,
-        lbas: Range<u64>,
-        ticket: Ticket,
-        pieces: &[Piece],
-        memory: &mut Recycler,
-    ) {
-        let is_short = lbas.end - lbas.start <= KEPT_BLOCKS_MAX as u64;
-        if !self.cache.is_on() || !is_short || !self.cache.is_valid(ticket, lbas.clone()) {
-            return;
-        }
-        let mut lba = lbas.start;
-        for piece in pieces {
-            match piece {
-                Piece::Zeros(blocks, _) => lba += u64::from(*blocks),
-                Piece::Data(part) => {
-                    let blocks = part.blocks.clone();
-                    self.keep(lba, &part.pages, blocks.clone(), Origin::Volume, memory);
-                    lba += blocks.len() as u64;
-                }
-            }
-        }
-    }
-
-    /// Keeps blocks: one that is alone as it is, others as copies, so that no block holds the
-    /// memory of others.
-    fn keep(
-        &mut self,
-        lba: u64,
-        pages: &Arc<Pages>,
-        blocks: Range<usize>,
-        origin: Origin,
-        memory: &mut Recycler,
-    ) {
-        if pages.capacity_blocks() == 1 {
-            return self.cache.put(lba, Arc::clone(pages), origin);
-        }
-        for (lba, block) in (lba..).zip(blocks) {
-            let mut copy = memory.take(1);
-            copy.block_mut(0).copy_from_slice(pages.block(block));
-            self.cache.put(lba, Arc::new(copy), Origin::Client);
         }
     }
 
@@ -324,7 +239,6 @@ impl VolumeLane {
             let partial = self.partials.remove(number);
             let (first, end) = partial.change().blocks();
             self.order.changed(first, end);
-            self.cache.changed(first..end);
             self.answer(partial.tag(), partial.result());
             return;
         }
