@@ -14,6 +14,7 @@ use partial::Partial;
 use slab::Slab;
 use std::io;
 use std::sync::Arc;
+use std::time::Instant;
 use wattio_pages::{BLOCK, Recycler};
 use wattio_ring::{Back, Completion, Handle, Reach, Ring};
 use wattio_volume::{Done, Fault, Io, Op, Part, Piece, Reply, Request, Volume};
@@ -56,6 +57,8 @@ pub struct VolumeLane {
     partials: Slab<Partial>,
     order: Order,
     memory: VolumeMemory,
+    /// Since when writes that were answered wait for others to share their record.
+    waiting_since: Option<Instant>,
     background: Background,
     answers: Vec<ToNormal>,
 }
@@ -78,6 +81,7 @@ impl VolumeLane {
             partials: Slab::new(),
             order: Order::default(),
             memory,
+            waiting_since: None,
             background: Background::new(pace),
             answers: Vec::new(),
         }
