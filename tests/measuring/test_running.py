@@ -205,7 +205,9 @@ def test_a_killed_study_loses_the_iteration_in_flight_and_nothing_else(tmp_path:
 
 @pytest.mark.slow
 def test_two_at_once_do_not_work_in_one_folder(tmp_path: Path) -> None:
-    process = wattio("run", study(tmp_path), "--no-report", folder=tmp_path)
+    # Long enough for the second to begin while the first is at work, on a busy machine too.
+    path = study(tmp_path, STUDY.replace("repetitions = 2", "repetitions = 10"))
+    process = wattio("run", path, "--no-report", folder=tmp_path)
     folder = wait_for(tmp_path, 1, process)
     code, _, err = ended(wattio("run", "--resume", folder.path, folder=tmp_path))
     assert code == 2
