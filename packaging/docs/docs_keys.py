@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import re
 from collections.abc import Iterator
@@ -137,11 +138,12 @@ def _comments(model: type[BaseModel]) -> dict[str, str]:
     """The comments at the fields of a model and of those that it rests on."""
     found: dict[str, str] = {}
     for base in reversed(model.__mro__):
-        if issubclass(base, BaseModel):
+        if issubclass(base, BaseModel) and base is not BaseModel:
             found |= _own_comments(base)
     return found
 
 
+@functools.cache
 def _own_comments(model: type[BaseModel]) -> dict[str, str]:
     found: dict[str, str] = {}
     said: list[str] = []

@@ -192,6 +192,7 @@ def test_binning_keeps_energy_and_weighs_latency() -> None:
     assert series["cores_active_mean"].tolist() == [8.0] * len(series["start_s"])
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_an_unfinished_study_is_called_so(tmp_path: Path) -> None:
     (tmp_path / "a.bin").write_bytes(b"a trace")
     (tmp_path / "day.toml").write_text(PROFILE)
@@ -216,6 +217,7 @@ def test_nothing_done_is_nothing_to_report(tmp_path: Path) -> None:
         make(path)
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_names_from_files_are_escaped(tmp_path: Path) -> None:
     (tmp_path / "a.bin").write_bytes(b"a trace")
     (tmp_path / "day.toml").write_text(PROFILE)
@@ -282,6 +284,7 @@ def test_no_percentile_that_no_value_lies_above() -> None:
     assert list(many) == ["latency_us_p999", "latency_us_p9999"]
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_a_catalog_of_before_does_not_lack_the_newer_percentiles(
     result: SimulationFolder, tmp_path: Path
 ) -> None:

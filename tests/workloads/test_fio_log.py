@@ -7,7 +7,7 @@ import math
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from wattio.errors import InputError
 from wattio.workloads import fio_log
@@ -106,6 +106,7 @@ def test_a_name_is_no_pattern(tmp_path: Path) -> None:
         fio_log.read(tmp_path / "a?.log")
 
 
+@settings(max_examples=40)
 @given(
     st.lists(
         st.tuples(st.integers(0, 10**4), st.integers(0, 10**9), st.integers(0, 2), st.just(512)),
@@ -127,6 +128,7 @@ def test_percentiles_are_those_of_a_sorted_list(
     assert sum(one.operations for one in told) == len(entries)
 
 
+@settings(max_examples=40)
 @given(
     st.binary(max_size=60)
     | st.lists(

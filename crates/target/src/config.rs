@@ -3,7 +3,7 @@
 use crate::reactor::Idle;
 use crate::server::{Address, Settings, Volume};
 use crate::tls::Files;
-use crate::volume::Pace;
+use crate::volume::{Pace, VolumeMemory};
 use serde::{Deserialize, Deserializer};
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
@@ -17,8 +17,8 @@ use wattio_volume::OpenOptions;
 pub const CONTROL: &str = "/run/wattio-target/control.sock";
 /// Memory for blocks of each volume, if nothing else is said.
 pub const CACHE_BYTES: u64 = 256 << 20;
-/// Memory for writes that wait for the log, if nothing else is said.
-pub const WRITE_BYTES: u64 = 16 << 20;
+/// Memory for what is written, where nothing else is said.
+const WRITE_BUFFER_BYTES: u64 = 16 << 20;
 /// Reactors that there may be.
 const REACTORS_MAX: usize = 64;
 
@@ -89,9 +89,9 @@ pub struct Memory {
     pub map: Bytes,
     /// For blocks of each volume that are likely to be read again; `0 B` for none.
     pub cache: Bytes,
-    /// For writes to each volume that are answered before they are in its log, as by a disk's write
-    /// cache: a flush waits for them, a loss of power loses them. `0 B`: none are.
-    pub write: Bytes,
+    /// For what clients of each volume wrote and were answered before it is on the device, as in a
+    /// disk's write cache: a flush waits for it. `0 B` to answer writes from the device.
+    pub write_buffer: Bytes,
 }
 
 impl Default for Memory {
@@ -99,7 +99,7 @@ impl Default for Memory {
         Self {
             map: Bytes(4.0 * f64::from(1 << 30)),
             cache: Bytes(CACHE_BYTES as f64),
-            write: Bytes(WRITE_BYTES as f64),
+            write_buffer: Bytes(WRITE_BUFFER_BYTES as f64),
         }
     }
 }
@@ -236,9 +236,12 @@ impl Config {
         let map = format!("is {}; allowed is 1 MiB to 1 TiB", self.memory.map);
         let allowed = f64::from(1 << 20)..=f64::from(1 << 20) * f64::from(1 << 20);
         require(allowed.contains(&self.memory.map.0), "memory.map", map)?;
-        for (key, value) in [("cache", self.memory.cache), ("write", self.memory.write)] {
-            let message = format!("is {value}; allowed is 0 B to 1 TiB");
-            require((0.0..=*allowed.end()).contains(&value.0), format!("memory.{key}"), message)?;
+        for (key, bytes) in [
+            ("memory.cache", &self.memory.cache),
+            ("memory.write_buffer", &self.memory.write_buffer),
+        ] {
+            let wrong = format!("is {bytes}; allowed is 0 B to 1 TiB");
+            require((0.0..=*allowed.end()).contains(&bytes.0), key, wrong)?;
         }
         for (key, path) in self.tls.iter().flat_map(TlsConfig::paths) {
             require(absolute(path), format!("tls.{key}"), "must be an absolute path")?;
@@ -291,8 +294,10 @@ impl Config {
             reactors: self.reactors,
             idle: self.idle.0,
             pace: Pace { scrub_period: self.scrub.period.0 },
-            cache_bytes: self.memory.cache.0 as u64,
-            write_bytes: self.memory.write.0 as u64,
+            memory: VolumeMemory {
+                cache_bytes: self.memory.cache.0 as u64,
+                write_buffer_bytes: self.memory.write_buffer.0 as u64,
+            },
             tls: self.tls.as_ref().map(|tls| {
                 let files = Files {
                     certificate: tls.certificate.clone(),
@@ -343,7 +348,7 @@ devices = ["/srv/disk.vol"]
         let settings = Config::from_toml(WHOLE).unwrap().settings();
         assert_eq!(settings.idle, Idle::Spin(Duration::from_micros(20)));
         assert_eq!(settings.pace.scrub_period, Some(Duration::from_secs(30 * 86_400)));
-        assert_eq!(settings.cache_bytes, 64 << 20);
+        assert_eq!(settings.memory.cache_bytes, 64 << 20);
         let (files, is_required) = settings.tls.unwrap();
         assert!(is_required && files.clients.is_none() && files.key.ends_with("k.pem"));
         assert_eq!(settings.listen[0], Address::Unix("/run/n.sock".into()));

@@ -9,7 +9,7 @@ use crate::reactor::link::{self, Link};
 use crate::reactor::{Halt, Idle, Listener, Order, Owned, Parts, Reactor, Shared};
 use crate::status::Status;
 use crate::tls::{Files, Identity, TlsError};
-use crate::volume::Pace;
+use crate::volume::{Pace, VolumeMemory};
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::os::unix::fs::FileTypeExt;
@@ -109,10 +109,8 @@ pub struct Settings {
     pub idle: Idle,
     /// How often everything is read.
     pub pace: Pace,
-    /// Memory for blocks of each volume that are likely to be read again.
-    pub cache_bytes: u64,
-    /// Memory for writes to each volume that are answered before they are in its log.
-    pub write_bytes: u64,
+    /// Memory for blocks of each volume.
+    pub memory: VolumeMemory,
     /// Who it is to clients that use TLS, and whether those by TCP have to.
     pub tls: Option<(Files, bool)>,
 }
@@ -137,9 +135,8 @@ impl Server {
         let (mut exports, mut seats) = (Vec::new(), Vec::new());
         let mut owned: Vec<Vec<Owned>> = (0..count).map(|_| Vec::new()).collect();
         for (at, wanted) in settings.volumes.iter().enumerate() {
-            let Opened { mut volume, devices } = open_volume(wanted)?;
-            volume.set_memory(settings.cache_bytes, settings.write_bytes);
-            exports.push(offered(wanted, volume.bytes(), settings.cache_bytes > 0));
+            let Opened { volume, devices } = open_volume(wanted)?;
+            exports.push(offered(wanted, volume.bytes(), settings.memory.cache_bytes > 0));
             let reactor = at % count;
             seats.push(Seat { reactor, volume: owned[reactor].len() });
             let descriptor = |device: &Device| device.descriptor();
@@ -150,6 +147,7 @@ impl Server {
                 volume,
                 devices: devices.map_err(|error| ServerError::Reactor { reactor, error })?,
                 pace: settings.pace,
+                memory: settings.memory,
             });
         }
         let tls = settings.tls.as_ref();

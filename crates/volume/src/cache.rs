@@ -60,6 +60,11 @@ impl BlockCache {
         found
     }
 
+    /// Blocks that are kept because they may be read again.
+    pub(crate) fn read_blocks(&self) -> usize {
+        self.read.as_ref().map_or(0, Cache::len)
+    }
+
     /// Blocks that wait for the log.
     pub(crate) fn written_blocks(&self) -> usize {
         self.written.len()

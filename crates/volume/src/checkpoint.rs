@@ -264,6 +264,8 @@ impl Volume {
     /// log holds nothing beyond it. Drive it until [`Self::is_closed`]; submit nothing more.
     pub fn close(&mut self) {
         self.checkpoint.closing = Closing::Wanted;
+        self.hurry();
+        self.commit();
         self.close_slice();
     }
 

@@ -12,7 +12,7 @@ use wattio_pages::Pages;
 
 /// Records under way at once. Requests that arrive meanwhile are grouped in the next one.
 const FLIGHTS_MAX: usize = 4;
-/// Blocks that are worth a record of their own while another one is under way.
+/// Blocks that are worth a record of their own, where writes are answered before.
 const GATHERED_BLOCKS: u64 = 32;
 /// Blocks that one record may trim or zero, so that taking effect never takes long.
 const DATALESS_BLOCKS_MAX: u32 = 65_536;
@@ -121,7 +121,7 @@ pub(crate) struct Log {
     /// Requests that were ever pending, and those of them that have taken effect.
     submitted: u64,
     finished: u64,
-    /// Whether records wait for more to share them, as long as another one is under way.
+    /// Whether records wait for more to share them, as long as nobody waits for the record.
     pub(crate) gathers: bool,
     /// Somebody waits until so many requests have taken effect.
     pub(crate) hurried_until: u64,
@@ -256,7 +256,7 @@ impl Log {
 
     fn clients_record(&mut self, segments: &mut Segments) -> Option<NewRecord> {
         let first = self.pending.front()?;
-        if self.gathers && !self.flights.is_empty() {
+        if self.gathers {
             let gathered: u64 = self.pending.iter().map(|pending| pending.blocks).sum();
             let is_waited_for = self.hurried_until > self.finished
                 || self.pending.iter().any(|pending| !pending.is_answered);

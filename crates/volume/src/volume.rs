@@ -198,6 +198,14 @@ impl Volume {
         self.log.gathers = self.buffered_max > 0;
     }
 
+    /// What was submitted goes to the log with the next [`Self::commit`], even if more might share
+    /// its record. Writes that were answered wait for others no longer than until this is called,
+    /// a flush comes, or there are enough: whoever drives the volume calls it after some
+    /// milliseconds in which [`Self::buffered_blocks`] were not zero.
+    pub fn hurry(&mut self) {
+        self.log.hurried_until = self.log.requests().0;
+    }
+
     /// Makes records of what was submitted; call it once for each batch of requests, so that they
     /// share a record.
     pub fn commit(&mut self) {
@@ -299,7 +307,7 @@ impl Volume {
         if self.buffered_max == 0 || submitted == finished {
             return self.flush(Waiting::Client(tag));
         }
-        self.log.hurried_until = submitted;
+        self.hurry();
         self.flush_later.push_back((submitted, Waiting::Client(tag)));
     }
 
@@ -415,6 +423,18 @@ impl Volume {
     #[must_use]
     pub fn failure(&self) -> Option<&str> {
         self.failed.as_deref()
+    }
+
+    /// Blocks that are kept in memory because they may be read again.
+    #[must_use]
+    pub fn cached_blocks(&self) -> u64 {
+        self.cache.read_blocks() as u64
+    }
+
+    /// Blocks that clients wrote and the log does not hold yet.
+    #[must_use]
+    pub fn buffered_blocks(&self) -> u64 {
+        self.cache.written_blocks() as u64
     }
 
     /// Blocks with data.

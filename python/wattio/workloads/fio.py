@@ -20,8 +20,8 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, model_validator
 
 from wattio.clock import Instant, Span
-from wattio.errors import HostError, InputError, ResultError, WorkloadFailed
-from wattio.files.document import Strict
+from wattio.errors import HostError, ResultError, WorkloadFailed
+from wattio.files.document import Strict, text_of
 from wattio.files.quantity import Bytes, Seconds, SecondsOrZero, Size
 from wattio.workloads import fio_job, fio_output, invocation, processes
 from wattio.workloads.fio_job import Group, Section
@@ -150,7 +150,7 @@ class Work:
                 for group in fio_job.groups(one.text(), f"{name}: {one.name}")
             }
         else:
-            text, name = _read(base / options.job), options.job
+            text, name = text_of(base / options.job), options.job
             self._groups = {group.name: group for group in fio_job.groups(text, name)}
         self._text = text
 
@@ -371,12 +371,3 @@ def _within(whole: Span, start_utc_ns: int, end_utc_ns: int) -> Span:
         return Instant(utc_ns + kept_ns - monotonic_ns, kept_ns)
 
     return Span(whole.name, placed(start_utc_ns), placed(end_utc_ns))
-
-
-def _read(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8")
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read: {error.strerror}") from error
-    except UnicodeDecodeError as error:
-        raise InputError(f"{path}: is not text in UTF-8 (byte {error.start})") from error

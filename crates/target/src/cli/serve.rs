@@ -14,7 +14,7 @@ use wattio_target::control;
 use wattio_target::log::{Severity, log};
 use wattio_target::reactor::Idle;
 use wattio_target::server::{Address, Server, Settings, Volume};
-use wattio_target::volume::Pace;
+use wattio_target::volume::{Pace, VolumeMemory};
 use wattio_volume::OpenOptions;
 
 /// What is served.
@@ -52,10 +52,10 @@ pub struct Serve {
     /// Memory for blocks of each volume that are likely to be read again; 0B for none.
     #[arg(long, value_parser = bytes_or_none, default_value = "256MiB")]
     cache: u64,
-    /// Memory for writes to each volume that are answered before they are in its log, as by a
-    /// disk's write cache; 0B: none are.
+    /// Memory for what clients of each volume wrote and were answered before it is on the device,
+    /// as in a disk's write cache: a flush waits for it. 0B to answer writes from the device.
     #[arg(long, value_parser = bytes_or_none, default_value = "16MiB")]
-    write_memory: u64,
+    write_buffer: u64,
 }
 
 impl Serve {
@@ -118,8 +118,7 @@ impl Serve {
             listen: unix.chain(self.tcp.iter().copied().map(Address::Tcp)).collect(),
             reactors: self.reactors,
             idle: Idle::Block,
-            cache_bytes: self.cache,
-            write_bytes: self.write_memory,
+            memory: VolumeMemory { cache_bytes: self.cache, write_buffer_bytes: self.write_buffer },
             tls: None,
             pace: Pace { scrub_period: Some(Duration::from_secs(7 * 86_400)) },
         })

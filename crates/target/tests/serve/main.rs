@@ -18,7 +18,7 @@ use wattio_nbd::Errno;
 use wattio_target::create::{Plan, make};
 use wattio_target::reactor::Idle;
 use wattio_target::server::{Address, Server, Settings, Volume};
-use wattio_target::volume::Pace;
+use wattio_target::volume::{Pace, VolumeMemory};
 use wattio_volume::OpenOptions;
 
 const MIB: u64 = 1 << 20;
@@ -84,8 +84,7 @@ impl Target {
             reactors,
             idle: Idle::Block,
             pace: Pace { scrub_period: None },
-            cache_bytes: MIB,
-            write_bytes: MIB,
+            memory: VolumeMemory { cache_bytes: MIB, write_buffer_bytes: MIB },
             tls: Some((tls::files(), true)),
         };
         let server = Some(Server::start(&settings).unwrap());
@@ -331,11 +330,12 @@ fn what_was_cached_is_read_without_the_device_and_never_out_of_date() {
         (volume.cache_hit_blocks, volume.cache_miss_blocks)
     };
     let bytes = pattern(5, 1 << 20);
-    assert_eq!(client.write_at(0, &bytes, FUA).unwrap(), 0);
+    assert_eq!(client.write_at(0, &bytes, 0).unwrap(), 0);
+    assert_eq!(client.simple(FLUSH, 0, 0, 0).unwrap(), 0);
     assert_eq!(client.simple(CACHE, 0, 100, 50_000).unwrap(), 0);
-    let (_, misses) = counts();
+    let (hits, misses) = counts();
     assert!(client.read_at(300, 40_000) == bytes[300..40_300]);
-    assert_eq!(counts().1, misses, "it was fetched");
+    assert_eq!(counts(), (hits + 10, misses), "10 blocks, all of them from memory");
     assert_eq!(client.write_at(5000, &[7; 10], 0).unwrap(), 0);
     assert_eq!(client.simple(WRITE_ZEROES, 0, 12_288, 4096).unwrap(), 0);
     let mut expected = bytes[..20_000].to_vec();
@@ -345,7 +345,9 @@ fn what_was_cached_is_read_without_the_device_and_never_out_of_date() {
         assert!(client.read_at(0, 20_000) == expected);
     }
     assert_eq!(client.write_at(4096, &[9; 4096], 0).unwrap(), 0);
+    let (_, misses) = counts();
     assert_eq!(client.read_at(4096, 4096), [9; 4096]);
+    assert_eq!(counts().1, misses, "what was written is in memory");
 }
 
 #[test]

@@ -209,6 +209,9 @@ impl World {
         self.take_ios();
         if self.ios.is_empty() {
             // Time passes.
+            self.volume.hurry();
+            self.volume.commit();
+            self.take_ios();
             self.ios.extend(self.slow.pop().map(|(_, io)| io));
         }
         if self.ios.is_empty() {

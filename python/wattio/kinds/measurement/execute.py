@@ -156,12 +156,9 @@ def settle_up(folder: MeasurementFolder) -> None:
 
 def put_derived(folder: MeasurementFolder, sessions: Container[str] | None = None) -> None:
     """Derive what the catalog holds of iterations again; of all, or of some sessions."""
-    catalog = folder.catalog()
-    try:
+    with folder.catalog() as catalog:
         for item, found in derived(folder, Rulebook.of_folder(folder), sessions):
             catalog.replace_derived(item.identity, found.verdicts, found.by_phase)
-    finally:
-        catalog.close()
 
 
 def derived(
@@ -335,11 +332,8 @@ class _Session:
             verdicts=tuple(found.verdicts),
             by_phase=found.by_phase,
         )
-        catalog = self.folder.catalog()
-        try:
+        with self.folder.catalog() as catalog:
             catalog.add(recorded, found.phases, "measurement")
-        finally:
-            catalog.close()
 
 
 def _turn(holder: Holder, iteration: Measuring) -> None:

@@ -105,11 +105,6 @@ class MeasurementPlan(Plan):
     kind = KIND
 
     @property
-    def name(self) -> str:
-        """The study's name."""
-        return self.study.study.name
-
-    @property
     def resolved(self) -> dict[str, Any]:
         """The study with every default filled in and its scale applied; secrets are hidden."""
         plain = self.study.model_dump(mode="json", exclude={"scale"})
