@@ -105,12 +105,16 @@ impl Target {
         self.server = Some(Server::start(&self.settings).unwrap());
     }
 
-    /// Ends it in order, and starts it again.
-    fn restart(&mut self) {
+    /// Ends it in order.
+    fn stop(&mut self) {
         let server = self.server.take().unwrap();
         server.handle().stop();
         server.wait().unwrap();
         assert!(!self.socket().exists());
+    }
+
+    fn restart(&mut self) {
+        self.stop();
         self.server = Some(Server::start(&self.settings).unwrap());
     }
 }
@@ -373,9 +377,7 @@ fn a_mirror_lives_through_a_device() {
     let bytes = pattern(8, 2 << 20);
     assert_eq!(target.client().write_at(0, &bytes, FUA).unwrap(), 0);
     let devices = target.settings.volumes[0].devices.clone();
-    let server = target.server.take().unwrap();
-    server.handle().stop();
-    server.wait().unwrap();
+    target.stop();
     // All that lies behind the superblocks and the maps.
     let mut rotten = std::fs::read(&devices[0]).unwrap();
     rotten[5 << 20..].fill(0xa5);
@@ -403,7 +405,7 @@ fn a_mirror_lives_through_a_device() {
     while counts(&target).devices != ["in sync", "in sync"] {
         assert_eq!(target.client().read_at(4096, 4096), [3; 4096]);
     }
-    drop(target.server.take());
+    target.stop();
     // Now the other one goes.
     std::fs::remove_file(&devices[1]).unwrap();
     target.server = Some(Server::start(&target.settings).unwrap());
