@@ -11,6 +11,7 @@ pub mod config;
 pub mod control;
 pub mod create;
 pub mod device;
+pub mod latency;
 pub mod log;
 pub mod messages;
 pub mod normal;
