@@ -15,7 +15,7 @@ use crate::tls::Identity;
 use crate::token::Token;
 use answer::Zeros;
 use ask::ask;
-use connection::{Connection, Ending, Stage, Step};
+use connection::{Connection, Ending, Stage, Step, bytes_max};
 use input::Payload;
 use output::Cost;
 use slab::Slab;
@@ -240,12 +240,13 @@ impl Normal {
 
     /// Takes what has come of a connection as far as possible.
     fn advance(&mut self, index: usize, memory: &mut Recycler) {
+        let bytes_max = bytes_max(self.connections.len());
         loop {
             let connection = &mut self.connections[index];
             if connection.ending != Ending::No {
                 return;
             }
-            match connection.step(memory) {
+            match connection.step(memory, bytes_max) {
                 Step::Again => {}
                 Step::StartTls => {
                     let started = connection.start_tls(self.offer.tls.as_ref());

@@ -283,9 +283,13 @@ fn clients_that_go_in_the_middle_leave_the_others_alone() {
 /// them.
 #[test]
 fn requests_at_once_are_all_answered() {
-    for reactors in [1, 2, 3] {
-        let Some(target) = Target::start(reactors) else { return };
+    let spin = Idle::Spin(Duration::from_micros(20));
+    for (reactors, idle) in [(1, Idle::Block), (2, Idle::Block), (3, spin), (2, Idle::Poll)] {
+        let Some(mut target) = Target::start(reactors) else { return };
+        target.settings.idle = idle;
+        target.restart();
         asks_at_once(&target);
+        target.stop();
     }
 }
 
