@@ -133,13 +133,18 @@ impl Reactor {
             if !is_idle {
                 busy_at = now;
             }
-            let left = self.work(now, is_idle);
+            let mut left = self.work(now, is_idle);
             match self.shared.halt() {
                 Halt::No => {}
                 Halt::Now => return Ok(()),
                 Halt::Orderly => {
+                    let before = self.stopping;
                     if self.stop(now) {
                         return Ok(());
+                    }
+                    // A volume that begins to close has work that nothing else brings up.
+                    if self.stopping != before {
+                        left = Left::Now;
                     }
                 }
             }

@@ -279,6 +279,16 @@ fn clients_that_go_in_the_middle_leave_the_others_alone() {
     assert!(client.is_closed());
 }
 
+/// A target that was stopped as soon as it had started slept for ever: its volumes had begun to
+/// close after the turn's background work, which is what closes them.
+#[test]
+fn a_target_ends_whenever_it_is_asked_to() {
+    for at in 0..30 {
+        let Some(mut target) = Target::start(1 + at % 2) else { return };
+        target.stop();
+    }
+}
+
 /// Requests that are sent at once are all answered, in whatever order, and a disconnect waits for
 /// them.
 #[test]
