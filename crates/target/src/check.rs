@@ -1,20 +1,13 @@
-//! Checking a volume without changing it: it is opened, and everything is read.
+//! Checking a volume that nobody serves: everything is read, and nothing changed.
 
 use crate::device::{Access, Device, DeviceError, PATIENCE};
-use std::collections::HashMap;
-use std::io;
 use std::path::PathBuf;
-use std::sync::Arc;
-use std::sync::Mutex;
-use std::sync::PoisonError;
 use thiserror::Error;
-use wattio_pages::{BLOCK, Pages};
 use wattio_volume::{
-    Class, Counters, Disk, Done, Geometry, Io, Op, OpenError, OpenOptions, Recovery, VolumeId,
-    open, read_superblock,
+    CheckReport, Disk, OpenError, OpenOptions, Superblock, check as check_volume, read_superblock,
 };
 
-/// Why a volume is not whole, or cannot be looked at.
+/// Why a volume cannot be looked at.
 #[derive(Debug, Error)]
 pub enum CheckError {
     /// A device cannot be used.
@@ -26,147 +19,51 @@ pub enum CheckError {
 }
 
 /// What was found.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Found {
-    /// Its identity.
-    pub volume: VolumeId,
-    /// Its sizes.
-    pub geometry: Geometry,
-    /// What opening it takes.
-    pub recovery: Recovery,
-    /// Bytes of data that it holds.
-    pub live_bytes: u64,
-    /// Counts of reading it.
-    pub counters: Counters,
-    /// Damaged blocks that no device has as they should be.
-    pub unrepairable_blocks: u64,
+    /// The volume, as its first device says.
+    pub superblock: Superblock,
+    /// What reading it has shown.
+    pub report: CheckReport,
 }
 
 impl Found {
     /// Whether everything is as it should be.
     #[must_use]
-    pub const fn is_whole(&self) -> bool {
-        self.recovery.damaged_blocks == 0
-            && self.counters.damaged_blocks == 0
-            && self.counters.repaired_blocks == 0
-            && self.unrepairable_blocks == 0
-            && self.recovery.devices_out == 0
+    pub fn is_whole(&self) -> bool {
+        self.report.damaged_blocks == 0
+            && self.report.damaged_on.iter().all(|&(_, blocks)| blocks == 0)
+            && self.report.recovery.damaged_blocks == 0
+            && self.report.recovery.devices_out == 0
     }
 }
 
-/// Reads all of a volume that nobody serves. What would be written is kept in memory: nothing on
-/// the devices changes.
+/// Reads all of a volume. `progress` is told how many blocks of how many were read.
 ///
 /// # Errors
 /// When it cannot be opened.
-pub fn check(paths: &[PathBuf], options: &OpenOptions) -> Result<Found, CheckError> {
+pub fn check(
+    paths: &[PathBuf],
+    options: &OpenOptions,
+    progress: impl FnMut(u64, u64),
+) -> Result<Found, CheckError> {
     let mut disks = Vec::new();
-    let mut numbered = Vec::new();
+    let mut first = None;
     for (at, path) in paths.iter().enumerate() {
         let mut device = Device::open_within(path, Access::Look, PATIENCE)?;
         let superblock = read_superblock(&mut device, at)?;
-        let disk = Shadow { device, written: Arc::default() };
-        numbered.push((superblock.device, disk.clone()));
-        disks.push(Box::new(disk) as Box<dyn Disk>);
+        first.get_or_insert(superblock);
+        disks.push(Box::new(device) as Box<dyn Disk>);
     }
-    let opened = open(disks, options)?;
-    let mut volume = opened.volume;
-    let mut disks: Vec<Option<Shadow>> = Vec::new();
-    for (number, disk) in opened.disks.iter().enumerate() {
-        let mut all = numbered.iter().filter(|_| disk.is_some());
-        let found = all.find(|(at, _)| usize::from(*at) == number);
-        disks.push(found.map(|(_, disk)| disk.clone()));
-    }
-    volume.begin_scrub(0);
-    while volume.scrub_progress().is_some() && volume.failure().is_none() {
-        volume.background(Class::Scrub);
-        while let Some(Io { id, device, op }) = volume.next_io() {
-            let done = carry_out(disks.get_mut(usize::from(device)).and_then(Option::as_mut), op);
-            volume.complete(id, done);
-        }
-    }
-    let identity = numbered.first().map(|(_, disk)| disk.clone());
-    let volume_id = identity
-        .map(|mut disk| read_superblock(&mut disk, 0).map(|superblock| superblock.volume))
-        .transpose()?
-        .unwrap_or_default();
-    Ok(Found {
-        volume: volume_id,
-        geometry: *volume.geometry(),
-        recovery: opened.recovery,
-        live_bytes: volume.live_blocks() * BLOCK as u64,
-        counters: volume.counters(),
-        unrepairable_blocks: volume.scrub_tours().1,
-    })
-}
-
-fn carry_out(disk: Option<&mut Shadow>, op: Op) -> Done {
-    let gone = || io::Error::other("the device is not there");
-    match (op, disk) {
-        (Op::Read { offset, mut pages }, Some(disk)) => {
-            Done::Read(disk.read_at(offset, &mut pages).map(|()| pages))
-        }
-        (Op::Read { .. }, None) => Done::Read(Err(gone())),
-        (Op::Write { offset, parts }, Some(disk)) => {
-            let mut at = offset;
-            for part in parts {
-                for block in part.blocks.clone() {
-                    disk.keep(at, part.pages.block(block));
-                    at += BLOCK as u64;
-                }
-            }
-            Done::Write(Ok(()))
-        }
-        (Op::Write { .. }, None) => Done::Write(Err(gone())),
-        (Op::Flush, disk) => Done::Flush(disk.map(drop).ok_or_else(gone)),
-    }
-}
-
-/// A device that is only read; what is written lies over it.
-#[derive(Clone, Debug)]
-struct Shadow {
-    device: Device,
-    written: Arc<Mutex<HashMap<u64, Box<[u8; BLOCK]>>>>,
-}
-
-impl Shadow {
-    fn keep(&self, offset: u64, block: &[u8; BLOCK]) {
-        let mut written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
-        written.insert(offset, Box::new(*block));
-    }
-}
-
-impl Disk for Shadow {
-    fn bytes(&self) -> u64 {
-        self.device.bytes()
-    }
-
-    fn read_at(&mut self, offset: u64, pages: &mut Pages) -> io::Result<()> {
-        self.device.read_at(offset, pages)?;
-        let written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
-        for at in 0..pages.len_blocks() {
-            if let Some(block) = written.get(&(offset + (at * BLOCK) as u64)) {
-                pages.block_mut(at).copy_from_slice(&block[..]);
-            }
-        }
-        Ok(())
-    }
-
-    fn write_at(&mut self, offset: u64, pages: &Pages) -> io::Result<()> {
-        (0..pages.len_blocks())
-            .for_each(|at| self.keep(offset + (at * BLOCK) as u64, pages.block(at)));
-        Ok(())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
+    let Some(superblock) = first else { return Err(OpenError::NoVolume(0).into()) };
+    Ok(Found { superblock, report: check_volume(disks, options, progress)? })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::create::{Plan, make};
+    use crate::resize::grow;
 
     const OPTIONS: OpenOptions =
         OpenOptions { map_bytes_max: 1 << 30, accept_missing: false, accept_loss: false };
@@ -183,12 +80,17 @@ mod tests {
             is_forced: false,
         });
         let before = std::fs::read(&path).unwrap();
-        let found = check(&devices, &OPTIONS).unwrap();
-        assert_eq!((found.volume, found.is_whole()), (made.unwrap().volume, true));
-        assert_eq!(found.live_bytes, 0);
+        let found = check(&devices, &OPTIONS, |_, _| {}).unwrap();
+        assert_eq!((found.superblock.volume, found.is_whole()), (made.unwrap().volume, true));
+        assert_eq!(found.report.live_blocks, 0);
         assert!(std::fs::read(&path).unwrap() == before);
+        let grown = grow(&devices, 3 << 20, &OPTIONS).unwrap();
+        assert!(grown.capacity_blocks() >= grown.blocks && grown.blocks == 768, "{grown:?}");
+        assert!(check(&devices, &OPTIONS, |_, _| {}).unwrap().is_whole());
+        let smaller = grow(&devices, 1 << 20, &OPTIONS).unwrap_err().to_string();
+        assert!(smaller.contains("does not become smaller"), "{smaller}");
         std::fs::write(&path, vec![1; 1 << 20]).unwrap();
-        let error = check(&devices, &OPTIONS).unwrap_err().to_string();
+        let error = check(&devices, &OPTIONS, |_, _| {}).unwrap_err().to_string();
         assert!(error.contains("holds no volume"), "{error}");
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::reactor::Idle;
 use crate::server::{Address, Settings, Volume};
+use crate::tls::Files;
 use crate::volume::{Pace, VolumeMemory};
 use serde::{Deserialize, Deserializer};
 use std::collections::BTreeSet;
@@ -45,6 +46,23 @@ pub struct Config {
     /// When everything is read.
     #[serde(default)]
     pub scrub: Scrub,
+    /// Who the target is to clients that use TLS; without it, none can.
+    pub tls: Option<TlsConfig>,
+}
+
+/// Certificates.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TlsConfig {
+    /// The certificate, with those that lead to its authority, in PEM.
+    pub certificate: PathBuf,
+    /// Its key, in PEM.
+    pub key: PathBuf,
+    /// The authority of clients' certificates, in PEM; without it clients need none.
+    pub clients: Option<PathBuf>,
+    /// Whether clients that come by TCP have to use TLS.
+    #[serde(default = "yes")]
+    pub required: bool,
 }
 
 /// A volume under a name.
@@ -69,7 +87,7 @@ pub struct ExportConfig {
 pub struct Memory {
     /// Of the map of each volume: 8 bytes for each 4096 of its size. A larger one is refused.
     pub map: Bytes,
-    /// For blocks of each volume that were read or written of late; `0 B` for none.
+    /// For blocks of each volume that are likely to be read again; `0 B` for none.
     pub cache: Bytes,
     /// For what clients of each volume wrote and were answered before it is on the device, as in a
     /// disk's write cache: a flush waits for it. `0 B` to answer writes from the device.
@@ -114,6 +132,10 @@ pub struct Period(pub Option<Duration>);
 
 fn one() -> usize {
     1
+}
+
+fn yes() -> bool {
+    true
 }
 
 fn control() -> PathBuf {
@@ -186,6 +208,13 @@ fn duration(text: &str) -> Result<Duration, String> {
     Duration::try_from_secs_f64(span.0).map_err(|_| format!("{text:?} is not a time from 0 on"))
 }
 
+impl TlsConfig {
+    fn paths(&self) -> impl Iterator<Item = (&'static str, &PathBuf)> {
+        let clients = self.clients.iter().map(|clients| ("clients", clients));
+        [("certificate", &self.certificate), ("key", &self.key)].into_iter().chain(clients)
+    }
+}
+
 impl Config {
     /// Reads and checks a configuration, without looking at devices.
     ///
@@ -213,6 +242,9 @@ impl Config {
         ] {
             let wrong = format!("is {bytes}; allowed is 0 B to 1 TiB");
             require((0.0..=*allowed.end()).contains(&bytes.0), key, wrong)?;
+        }
+        for (key, path) in self.tls.iter().flat_map(TlsConfig::paths) {
+            require(absolute(path), format!("tls.{key}"), "must be an absolute path")?;
         }
         if let Period(Some(period)) = self.scrub.period {
             let hour = Duration::from_secs(3600);
@@ -266,6 +298,14 @@ impl Config {
                 cache_bytes: self.memory.cache.0 as u64,
                 write_buffer_bytes: self.memory.write_buffer.0 as u64,
             },
+            tls: self.tls.as_ref().map(|tls| {
+                let files = Files {
+                    certificate: tls.certificate.clone(),
+                    key: tls.key.clone(),
+                    clients: tls.clients.clone(),
+                };
+                (files, tls.required)
+            }),
         }
     }
 }
@@ -288,6 +328,10 @@ cache = "64 MiB"
 [scrub]
 period = "30 d"
 
+[tls]
+certificate = "/etc/c.pem"
+key = "/etc/k.pem"
+
 [[export]]
 name = "disk"
 devices = ["/dev/sdb", "/dev/sdc"]
@@ -305,6 +349,8 @@ devices = ["/srv/disk.vol"]
         assert_eq!(settings.idle, Idle::Spin(Duration::from_micros(20)));
         assert_eq!(settings.pace.scrub_period, Some(Duration::from_secs(30 * 86_400)));
         assert_eq!(settings.memory.cache_bytes, 64 << 20);
+        let (files, is_required) = settings.tls.unwrap();
+        assert!(is_required && files.clients.is_none() && files.key.ends_with("k.pem"));
         assert_eq!(settings.listen[0], Address::Unix("/run/n.sock".into()));
         assert!(settings.volumes[0].is_read_only && settings.volumes[0].open.accept_missing);
         assert_eq!(settings.volumes[1].open.map_bytes_max, 1 << 30);
@@ -326,6 +372,7 @@ devices = ["/srv/disk.vol"]
             ("64 MiB", "-1 B", "memory.cache: is -1 B; allowed is 0 B to 1 TiB"),
             ("30 d", "30", "allowed is a time such as \"7 d\", or \"off\""),
             ("30 d", "30 s", "scrub.period: must be from 1 h to 365 d"),
+            ("/etc/k.pem", "k.pem", "tls.key: must be an absolute path"),
             ("/dev/sdc", "/dev/sdb", "export[0].devices: /dev/sdb is named twice"),
             ("/srv/disk.vol", "disk.vol", "export[1].devices: disk.vol is not an absolute path"),
             (

@@ -1,12 +1,14 @@
 //! The target as a whole: opens volumes and sockets, starts reactors, and stops them.
 
-use crate::device::{Access, Device, DeviceError, PATIENCE, RETRY};
+use crate::device::{Device, DeviceError, PATIENCE, RETRY};
 use crate::log::{Severity, log};
 use crate::messages::Seat;
 use crate::normal::Offer;
+use crate::open::{Opened, open_volume};
 use crate::reactor::link::{self, Link};
 use crate::reactor::{Halt, Idle, Listener, Order, Owned, Parts, Reactor, Shared};
 use crate::status::Status;
+use crate::tls::{Files, Identity, TlsError};
 use crate::volume::{Pace, VolumeMemory};
 use std::io;
 use std::net::{SocketAddr, TcpListener};
@@ -20,7 +22,7 @@ use std::time::{Duration, Instant};
 use thiserror::Error;
 use wattio_nbd::{Export, Exports, FastZero};
 use wattio_ring::Doorbell;
-use wattio_volume::{Disk, OpenError, OpenOptions, Recovery, open, read_superblock};
+use wattio_volume::{OpenError, OpenOptions};
 
 /// How long a reactor may take to say how it stands.
 const ANSWER_MAX: Duration = Duration::from_secs(5);
@@ -39,6 +41,9 @@ pub enum ServerError {
         /// Why.
         error: OpenError,
     },
+    /// A device beside a volume's is neither new nor of the volume.
+    #[error("{}: holds something that is not of the volume; clear it to have it filled", .0.display())]
+    Foreign(PathBuf),
     /// A socket cannot be opened.
     #[error("cannot listen on {address}: {error}")]
     Listen {
@@ -56,6 +61,9 @@ pub enum ServerError {
     /// What is exported makes no sense.
     #[error(transparent)]
     Export(#[from] wattio_nbd::ExportError),
+    /// The files of TLS cannot be used.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
     /// A reactor could not begin, or stopped.
     #[error("reactor {reactor}: {error}")]
     Reactor {
@@ -103,6 +111,8 @@ pub struct Settings {
     pub pace: Pace,
     /// Memory for blocks of each volume.
     pub memory: VolumeMemory,
+    /// Who it is to clients that use TLS, and whether those by TCP have to.
+    pub tls: Option<(Files, bool)>,
 }
 
 /// The target while it serves. Dropped, it stops at once, as if it had been killed.
@@ -115,57 +125,6 @@ pub struct Server {
     began: Instant,
 }
 
-/// Opens a volume; how it was found, and its devices in its order.
-fn open_volume(
-    volume: &Volume,
-) -> Result<(wattio_volume::Volume, Recovery, Vec<Option<Device>>), ServerError> {
-    let wrong = |error| ServerError::Volume { export: volume.export.clone(), error };
-    let mut devices = Vec::new();
-    for path in &volume.devices {
-        let device = Device::open_within(path, Access::Own, PATIENCE)?;
-        if !device.is_direct() {
-            let why = "its file system has no direct I/O: the kernel's cache holds all data twice";
-            log(Severity::Warning, &format!("{}: {why}", path.display()));
-        }
-        devices.push(device);
-    }
-    let mut numbered = Vec::new();
-    for (at, device) in devices.iter_mut().enumerate() {
-        let superblock = read_superblock(device, at).map_err(wrong)?;
-        numbered.push((superblock.device, device.clone()));
-    }
-    let disks = devices.into_iter().map(|device| Box::new(device) as Box<dyn Disk>);
-    let opened = open(disks.collect(), &volume.open).map_err(wrong)?;
-    let device = |(number, disk): (usize, &Option<Box<dyn Disk>>)| {
-        disk.as_ref()?;
-        let mut numbered = numbered.iter();
-        numbered.find(|(at, _)| usize::from(*at) == number).map(|(_, device)| device.clone())
-    };
-    let devices = opened.disks.iter().enumerate().map(device).collect();
-    Ok((opened.volume, opened.recovery, devices))
-}
-
-fn tell_recovery(export: &str, recovery: &Recovery, took: Duration) {
-    let Recovery { was_clean, records, blocks, damaged_blocks, resynced_blocks, devices_out } =
-        *recovery;
-    let took = took.as_secs_f64();
-    let how = if was_clean {
-        "it had been closed".to_owned()
-    } else {
-        format!("recovered: {records} records, {} MiB of log", blocks >> 8)
-    };
-    log(Severity::Info, &format!("export `{export}`: opened in {took:.2} s; {how}"));
-    for (count, what) in [
-        (damaged_blocks, "blocks are damaged: reading them fails"),
-        (resynced_blocks, "blocks were copied from one device to the other"),
-        (u64::from(devices_out), "devices are left out"),
-    ] {
-        if count > 0 {
-            log(Severity::Warning, &format!("export `{export}`: {count} {what}"));
-        }
-    }
-}
-
 impl Server {
     /// Opens everything and begins to serve.
     ///
@@ -176,9 +135,7 @@ impl Server {
         let (mut exports, mut seats) = (Vec::new(), Vec::new());
         let mut owned: Vec<Vec<Owned>> = (0..count).map(|_| Vec::new()).collect();
         for (at, wanted) in settings.volumes.iter().enumerate() {
-            let began = Instant::now();
-            let (volume, recovery, devices) = open_volume(wanted)?;
-            tell_recovery(&wanted.export, &recovery, began.elapsed());
+            let Opened { volume, devices } = open_volume(wanted)?;
             exports.push(offered(wanted, volume.bytes(), settings.memory.cache_bytes > 0));
             let reactor = at % count;
             seats.push(Seat { reactor, volume: owned[reactor].len() });
@@ -193,7 +150,13 @@ impl Server {
                 memory: settings.memory,
             });
         }
-        let offer = Offer { exports: Exports::new(exports)?, seats: seats.into() };
+        let tls = settings.tls.as_ref();
+        let offer = Offer {
+            exports: Exports::new(exports)?,
+            seats: seats.into(),
+            tls: tls.map(|(files, _)| Identity::read(files)).transpose()?,
+            is_tls_required: tls.is_some_and(|&(_, is_required)| is_required),
+        };
         let (mut listeners, mut sockets) = (Vec::new(), Vec::new());
         for address in &settings.listen {
             listeners.push(listen(address, &mut sockets)?);

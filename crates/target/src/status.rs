@@ -109,6 +109,8 @@ pub struct VolumeStatus {
     pub damaged_blocks: u64,
     /// Blocks that were repaired from the other device.
     pub repaired_blocks: u64,
+    /// The share of a device that is filled, while one is.
+    pub rebuild_progress: Option<f64>,
     /// The share of the scrub's tour that is done, while one is under way.
     pub scrub_progress: Option<f64>,
     /// Tours that were completed.
@@ -149,6 +151,7 @@ impl VolumeStatus {
             collected_segments: counters.collected_segments,
             damaged_blocks: counters.damaged_blocks,
             repaired_blocks: counters.repaired_blocks,
+            rebuild_progress: volume.rebuild_progress(),
             scrub_progress: volume.scrub_progress(),
             scrub_tours,
             scrub_unrepaired_blocks,

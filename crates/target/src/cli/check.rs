@@ -45,39 +45,41 @@ impl Check {
             accept_missing: false,
             accept_loss: false,
         };
-        let found = check(&self.path, &options).map_err(|error| match error {
+        let found = check(&self.path, &options, |_, _| {}).map_err(|error| match error {
             CheckError::Volume(OpenError::NoVolume(_) | OpenError::Memory { .. }) => {
                 anyhow::Error::from(BadInput(error.to_string()))
             }
             _ => error.into(),
         })?;
         let amount = |blocks: u64| Bytes((blocks * BLOCK_BYTES) as f64);
+        let report = &found.report;
         say(&format!(
-            "volume {}: {} for clients, {} of data",
-            found.volume,
-            amount(found.geometry.blocks),
-            Bytes(found.live_bytes as f64)
+            "volume {}: {} for clients, {} of data, all of which was read",
+            found.superblock.volume,
+            amount(found.superblock.geometry.blocks),
+            amount(report.live_blocks)
         ));
-        let recovery = found.recovery;
+        let recovery = report.recovery;
         if recovery.was_clean {
             say("it was closed");
         } else {
             let (records, log) = (recovery.records, amount(recovery.blocks));
             say(&format!("it was not closed: {records} records in {log} of log are replayed"));
         }
-        say(&format!("{} were read", amount(found.counters.scrubbed_blocks)));
-        for (count, what) in [
-            (recovery.damaged_blocks, "blocks are known to be lost"),
-            (found.unrepairable_blocks, "blocks are damaged on every device"),
-            (
-                found.counters.repaired_blocks,
-                "blocks are damaged on one device; scrub repairs them",
-            ),
-            (u64::from(recovery.devices_out), "devices do not count"),
-        ] {
+        let damaged_on = report.damaged_on.iter();
+        for (count, what) in damaged_on
+            .map(|&(device, blocks)| (blocks, format!("blocks are damaged on device {device}")))
+            .chain([
+                (report.damaged_blocks, "of them on every device: their data is lost".to_owned()),
+                (u64::from(recovery.devices_out), "devices do not count".to_owned()),
+            ])
+        {
             if count > 0 {
                 say(&format!("{count} {what}"));
             }
+        }
+        if let Some(first) = report.damaged.first() {
+            say(&format!("the first one is at {}", amount(*first)));
         }
         say(if found.is_whole() { "ok" } else { "not ok" });
         Ok(ExitCode::from(u8::from(!found.is_whole())))

@@ -1,12 +1,11 @@
 //! `create`: makes a volume.
 
-use super::{BadInput, bytes, say};
+use super::{bytes, of_sizes, say};
 use anyhow::Result;
 use clap::Args;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use wattio_target::create::{CreateError, Plan, make};
-use wattio_target::device::DeviceError;
+use wattio_target::create::{Plan, make};
 use wattio_units::Bytes;
 use wattio_volume::BLOCK_BYTES;
 
@@ -41,12 +40,7 @@ impl Create {
             segment_bytes: self.segment_size,
             is_forced: self.force,
         });
-        let made = made.map_err(|error| match error {
-            CreateError::Sizes(_) | CreateError::Device(DeviceError::Occupied { .. }) => {
-                BadInput(error.to_string()).into()
-            }
-            _ => anyhow::Error::from(error),
-        })?;
+        let made = made.map_err(of_sizes)?;
         let geometry = made.geometry;
         let bytes = |count: u64| Bytes(count as f64);
         say(&format!(

@@ -3,6 +3,7 @@
 mod check;
 mod create;
 mod remote;
+mod resize;
 mod serve;
 
 use anyhow::Result;
@@ -12,6 +13,8 @@ use std::path::Path;
 use std::process::ExitCode;
 use thiserror::Error;
 use wattio_target::config::Config;
+use wattio_target::create::CreateError;
+use wattio_target::device::DeviceError;
 use wattio_target::log::complain;
 
 /// A crash-safe block server over NBD.
@@ -45,6 +48,8 @@ enum Command {
     Serve(serve::Serve),
     /// Say whether a configuration is right, or a volume is whole.
     Check(check::Check),
+    /// Make a volume larger that nobody serves.
+    Resize(resize::Resize),
     /// Say how a running target stands.
     Status(remote::Status),
     /// Have a running target read everything and repair what it can.
@@ -69,6 +74,7 @@ pub fn main() -> ExitCode {
         Command::Create(command) => command.run(),
         Command::Serve(command) => command.run(),
         Command::Check(command) => command.run(),
+        Command::Resize(command) => command.run(),
         Command::Status(command) => command.run(),
         Command::Scrub(command) => command.run(),
         Command::Completions { shell } => Ok(complete(shell)),
@@ -110,6 +116,16 @@ fn bytes_or_none(text: &str) -> Result<u64, String> {
     match text.parse() {
         Ok(wattio_units::Bytes(0.0)) => Ok(0),
         _ => bytes(text),
+    }
+}
+
+/// What users gave wrongly when they make a volume or change its size.
+fn of_sizes(error: CreateError) -> anyhow::Error {
+    match error {
+        CreateError::Sizes(_) | CreateError::Device(DeviceError::Occupied { .. }) => {
+            BadInput(error.to_string()).into()
+        }
+        _ => error.into(),
     }
 }
 

@@ -49,7 +49,7 @@ pub struct Serve {
     /// Memory that the map of each volume may take.
     #[arg(long, value_parser = bytes, default_value = "4GiB")]
     map_memory: u64,
-    /// Memory for blocks of each volume that were read or written of late; 0B for none.
+    /// Memory for blocks of each volume that are likely to be read again; 0B for none.
     #[arg(long, value_parser = bytes_or_none, default_value = "256MiB")]
     cache: u64,
     /// Memory for what clients of each volume wrote and were answered before it is on the device,
@@ -119,6 +119,7 @@ impl Serve {
             reactors: self.reactors,
             idle: Idle::Block,
             memory: VolumeMemory { cache_bytes: self.cache, write_buffer_bytes: self.write_buffer },
+            tls: None,
             pace: Pace { scrub_period: Some(Duration::from_secs(7 * 86_400)) },
         })
     }

@@ -2,6 +2,7 @@
 
 use super::input::{Input, Payload};
 use super::output::{Cost, Output, Sending};
+use crate::tls::{Identity, Layer};
 use wattio_nbd::{Command, Handshake, Header, Next, Refusal, Session, Verdict};
 use wattio_pages::Recycler;
 use wattio_ring::Handle;
@@ -63,6 +64,8 @@ pub(super) enum Step {
     Wait,
     /// Replies have to be sent first.
     Full,
+    /// TLS begins.
+    StartTls,
     /// It is to be finished; why, if that is not how it should end.
     End(Option<String>),
 }
@@ -73,6 +76,9 @@ pub(super) struct Connection {
     pub(super) generation: u32,
     pub(super) stage: Stage,
     pub(super) input: Input,
+    pub(super) tls: Option<Layer>,
+    /// Whether the end of TLS was told.
+    pub(super) is_tls_closed: bool,
     behind: Behind,
     pub(super) output: Output,
     pub(super) ending: Ending,
@@ -100,6 +106,8 @@ impl Connection {
             generation,
             stage: Stage::Handshake(Box::new(handshake)),
             input: Input::new(),
+            tls: None,
+            is_tls_closed: false,
             behind: Behind::Nothing,
             output,
             ending: Ending::No,
@@ -130,6 +138,27 @@ impl Connection {
         step
     }
 
+    /// Begins TLS; what has come behind its request belongs to it.
+    pub(super) fn start_tls(&mut self, identity: Option<&Identity>) -> Result<(), String> {
+        let identity = identity.ok_or("TLS is not configured")?;
+        let (plain, received) = (self.output.take_heads(), self.input.take_all());
+        self.tls = Some(Layer::new(identity, plain, &received)?);
+        Ok(())
+    }
+
+    /// Decrypts more of what has come; whether there was any. Nothing without TLS.
+    pub(super) fn decrypt(&mut self) -> Result<bool, String> {
+        let Some(tls) = &mut self.tls else { return Ok(false) };
+        let count = self.input.append(|room| tls.read(room))?;
+        if let Stage::Handshake(handshake) = &mut self.stage
+            && tls.is_up()
+            && !handshake.has_tls()
+        {
+            handshake.tls_started();
+        }
+        Ok(count > 0)
+    }
+
     fn negotiate(&mut self) -> Step {
         loop {
             let Stage::Handshake(handshake) = &mut self.stage else { return Step::Wait };
@@ -151,7 +180,7 @@ impl Connection {
                     self.stage = Stage::Requests(session);
                     return Step::Again;
                 }
-                Next::StartTls => return Step::End(Some("TLS is not configured".to_owned())),
+                Next::StartTls => return Step::StartTls,
                 Next::Close(wattio_nbd::Closed::Aborted) => return Step::End(None),
                 Next::Close(closed) => return Step::End(Some(closed.to_string())),
             }
@@ -235,7 +264,8 @@ impl Connection {
         &mut self,
     ) -> Option<(wattio_pages::Pages, std::ops::Range<usize>)> {
         let Behind::Payload { payload, .. } = &mut self.behind else { return None };
-        let is_worth = payload.is_worth_receiving() && self.input.bytes().is_empty();
+        let is_worth =
+            self.tls.is_none() && payload.is_worth_receiving() && self.input.bytes().is_empty();
         is_worth.then(|| (std::mem::take(&mut payload.pages), payload.at..payload.end))
     }
 

@@ -39,12 +39,34 @@ impl Input {
         }
     }
 
-    /// The buffer to receive into, and where: behind what is there.
-    pub(super) fn lend(&mut self) -> (Vec<u8>, std::ops::Range<usize>) {
+    /// Takes all of it away.
+    pub(super) fn take_all(&mut self) -> Vec<u8> {
+        let all = self.bytes().to_vec();
+        self.take(all.len());
+        all
+    }
+
+    /// Puts what `read` gives behind what is there, as much as there is room for; how much.
+    pub(super) fn append(
+        &mut self,
+        read: impl FnOnce(&mut [u8]) -> Result<usize, String>,
+    ) -> Result<usize, String> {
+        self.move_up();
+        let count = read(&mut self.buffer[self.to..])?;
+        self.to += count;
+        Ok(count)
+    }
+
+    fn move_up(&mut self) {
         if self.from > 0 {
             self.buffer.copy_within(self.from..self.to, 0);
             (self.from, self.to) = (0, self.to - self.from);
         }
+    }
+
+    /// The buffer to receive into, and where: behind what is there.
+    pub(super) fn lend(&mut self) -> (Vec<u8>, std::ops::Range<usize>) {
+        self.move_up();
         let room = if self.has_large { BUFFER_BYTES_SMALL } else { BUFFER_BYTES };
         let end = (self.to + room).min(BUFFER_BYTES);
         (std::mem::take(&mut self.buffer), self.to..end)

@@ -8,6 +8,7 @@ mod output;
 use crate::log::{Severity, log};
 use crate::messages::{Answer, Ask, Change, Kind, Seat, Tag, ToNormal, ToVolume};
 use crate::status::LaneCounters;
+use crate::tls::{Identity, Layer};
 use crate::token::Token;
 use answer::Zeros;
 use connection::{Connection, Ending, Stage, Step};
@@ -51,6 +52,19 @@ pub struct Offer {
     pub exports: Exports,
     /// Who serves each.
     pub seats: Arc<[Seat]>,
+    /// Who the target is, if clients may use TLS.
+    pub tls: Option<Identity>,
+    /// Whether clients that come by TCP have to.
+    pub is_tls_required: bool,
+}
+
+/// A connection that was accepted.
+#[derive(Debug)]
+pub struct Accepted {
+    /// The socket.
+    pub socket: OwnedFd,
+    /// Whether it is of TCP.
+    pub is_tcp: bool,
 }
 
 /// The connections of a reactor.
@@ -105,7 +119,7 @@ impl Normal {
     }
 
     /// Takes a new connection.
-    pub fn connect(&mut self, ring: &mut Ring, socket: OwnedFd) {
+    pub fn connect(&mut self, ring: &mut Ring, Accepted { socket, is_tcp }: Accepted) {
         if self.is_stopping {
             return;
         }
@@ -114,7 +128,12 @@ impl Normal {
             Err(error) => return log(Severity::Warning, &format!("a connection: {error}")),
         };
         self.generation = self.generation.wrapping_add(1);
-        let handshake = Handshake::new(self.offer.exports.clone(), TlsPolicy::Off);
+        let policy = match &self.offer.tls {
+            None => TlsPolicy::Off,
+            Some(_) if is_tcp && self.offer.is_tls_required => TlsPolicy::Required,
+            Some(_) => TlsPolicy::Allowed,
+        };
+        let handshake = Handshake::new(self.offer.exports.clone(), policy);
         let connection = Connection::new(handle, self.generation, handshake);
         let index = self.connections.insert(connection);
         let token = Token::Deadline { connection: index, generation: self.generation };
@@ -176,7 +195,10 @@ impl Normal {
             Err(error) => (0, Some(error)),
         };
         match completion.back {
-            Back::Bytes(bytes) => connection.input.take_back(bytes, count),
+            Back::Bytes(bytes) => match &mut connection.tls {
+                Some(tls) => tls.take_back(bytes, count),
+                None => connection.input.take_back(bytes, count),
+            },
             Back::Pages(pages) => connection.payload_received(pages, count),
             _ => {}
         }
@@ -199,7 +221,18 @@ impl Normal {
             }
             match connection.step(memory) {
                 Step::Again => {}
-                Step::Wait | Step::Full => return,
+                Step::StartTls => {
+                    let started = connection.start_tls(self.offer.tls.as_ref());
+                    if let Err(reason) = started {
+                        self.turn_away(index, &reason);
+                    }
+                }
+                Step::Wait => match connection.decrypt() {
+                    Ok(true) => {}
+                    Ok(false) => return,
+                    Err(reason) => self.turn_away(index, &reason),
+                },
+                Step::Full => return,
                 Step::Request { cookie, command, payload, cost } => {
                     self.request(index, cookie, command, payload, cost);
                 }
@@ -208,15 +241,16 @@ impl Normal {
                     let what = (refusal.errno, refusal.message);
                     self.connections[index].refuse(cookie, what, cost);
                 }
-                Step::End(reason) => {
-                    connection.ending = Ending::Finish;
-                    if let Some(reason) = reason {
-                        self.counters.broken_connections += 1;
-                        log(Severity::Warning, &format!("a client is turned away: {reason}"));
-                    }
-                }
+                Step::End(Some(reason)) => self.turn_away(index, &reason),
+                Step::End(None) => connection.ending = Ending::Finish,
             }
         }
+    }
+
+    fn turn_away(&mut self, index: usize, reason: &str) {
+        self.connections[index].ending = Ending::Finish;
+        self.counters.broken_connections += 1;
+        log(Severity::Warning, &format!("a client is turned away: {reason}"));
     }
 
     fn request(
@@ -338,13 +372,39 @@ impl Connection {
         self.output.reply(cost);
     }
 
-    fn drive(&mut self, index: usize, ring: &mut Ring, memory: &mut Recycler) {
-        if !self.is_broken && self.sending.is_none() && !self.output.is_empty() {
-            let Message { head, parts, sending } = self.output.take(memory);
-            self.sending = Some(sending);
-            ring.send(Token::Send(index).pack(), self.socket, head, parts);
+    /// Sends what there is, as it is or encrypted.
+    fn send(&mut self, index: usize, ring: &mut Ring, memory: &mut Recycler) {
+        let Some(tls) = &mut self.tls else {
+            if !self.output.is_empty() {
+                let Message { head, parts, sending } = self.output.take(memory);
+                self.sending = Some(sending);
+                ring.send(Token::Send(index).pack(), self.socket, head, parts);
+            }
+            return;
+        };
+        if self.output.is_empty() && !tls.has_output() {
+            return;
         }
-        let is_silent = self.sending.is_none() && self.asked == 0;
+        let Message { head, mut parts, sending } = self.output.take(memory);
+        // It fails only after the end was told, when nothing is to follow.
+        self.is_broken |= tls.write(&head, &parts).is_err();
+        parts.clear();
+        self.sending = Some(sending);
+        let bytes = tls.output(head);
+        ring.send(Token::Send(index).pack(), self.socket, bytes, parts);
+    }
+
+    fn drive(&mut self, index: usize, ring: &mut Ring, memory: &mut Recycler) {
+        let is_silent =
+            |one: &Self| one.sending.is_none() && one.asked == 0 && one.output.is_empty();
+        if self.ending == Ending::Finish && is_silent(self) && !self.is_tls_closed {
+            self.is_tls_closed = true;
+            self.tls.as_mut().into_iter().for_each(Layer::close);
+        }
+        if !self.is_broken && self.sending.is_none() {
+            self.send(index, ring, memory);
+        }
+        let is_silent = is_silent(self);
         if self.ending != Ending::Closed
             && (self.is_broken || (self.ending == Ending::Finish && is_silent))
         {
@@ -355,7 +415,11 @@ impl Connection {
         if self.ending == Ending::No && !self.is_receiving && !self.is_full {
             self.is_receiving = true;
             let token = Token::Receive(index).pack();
-            if let Some((pages, range)) = self.payload_to_receive() {
+            if let Some(tls) = &mut self.tls {
+                let memory = tls.lend();
+                let range = 0..memory.len();
+                ring.receive(token, self.socket, memory, range, Take::Some);
+            } else if let Some((pages, range)) = self.payload_to_receive() {
                 ring.receive_pages(token, self.socket, pages, range, Take::All);
             } else {
                 let (buffer, range) = self.input.lend();

@@ -84,6 +84,12 @@ impl Output {
         self.heads.len()
     }
 
+    /// What is to be sent, which has no data: before there are requests.
+    pub(super) fn take_heads(&mut self) -> Vec<u8> {
+        self.segments.clear();
+        std::mem::take(&mut self.heads)
+    }
+
     pub(super) fn head(&mut self, bytes: &[u8]) {
         self.write(|heads| heads.extend_from_slice(bytes));
     }

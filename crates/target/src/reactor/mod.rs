@@ -8,7 +8,7 @@ pub use shared::{Halt, Order, Shared};
 
 use crate::log::{Severity, log};
 use crate::messages::{ToNormal, ToVolume};
-use crate::normal::{Normal, Offer};
+use crate::normal::{Accepted, Normal, Offer};
 use crate::status::{ReactorStatus, VolumeStatus};
 use crate::token::Token;
 use crate::volume::{Left, Pace, VolumeLane, VolumeMemory};
@@ -297,10 +297,11 @@ impl Reactor {
             let socket = if is_tcp { without_delay(socket) } else { socket };
             let reactor = self.next_connection;
             self.next_connection = (reactor + 1) % self.shared.reactors();
+            let accepted = Accepted { socket, is_tcp };
             if reactor == self.number {
-                self.normal.connect(&mut self.ring, socket);
+                self.normal.connect(&mut self.ring, accepted);
             } else {
-                self.shared.order(reactor, Order::Connection(socket));
+                self.shared.order(reactor, Order::Connection(accepted));
             }
         }
         if !goes_on && self.stopping == Stopping::No {
@@ -313,7 +314,7 @@ impl Reactor {
 
     fn order(&mut self, order: Order) {
         match order {
-            Order::Connection(socket) => self.normal.connect(&mut self.ring, socket),
+            Order::Connection(accepted) => self.normal.connect(&mut self.ring, accepted),
             Order::Status(answer) => {
                 // Who asked may have gone.
                 let _ = answer.send(self.status());

@@ -1,7 +1,7 @@
 //! What reactors and the rest of the process have in common.
 
+use crate::normal::Accepted;
 use crate::status::ReactorStatus;
-use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
 use std::sync::mpsc::Sender;
 use std::sync::{Mutex, OnceLock, PoisonError};
@@ -11,7 +11,7 @@ use wattio_ring::Doorbell;
 #[derive(Debug)]
 pub enum Order {
     /// Take this connection.
-    Connection(OwnedFd),
+    Connection(Accepted),
     /// Say how you are.
     Status(Sender<ReactorStatus>),
     /// Scrub a volume, or all; the answer names those whose tour began.

@@ -121,15 +121,18 @@ impl VolumeLane {
         if self.background.collecting != (free, false) {
             self.background.collecting = (free, self.volume.backlog(Class::Collect).blocks > 0);
         }
-        self.background.collecting.1 || self.volume.backlog(Class::Checkpoint).blocks > 0
+        self.background.collecting.1
+            || self.volume.backlog(Class::Checkpoint).blocks > 0
+            || self.volume.backlog(Class::Rebuild).blocks > 0
     }
 
-    /// Collects and writes checkpoints until then, or until nothing is to be done.
+    /// Collects, writes checkpoints and fills a device until then, or until nothing is to be done.
     fn work_until(&mut self, deadline: Instant) -> Left {
         loop {
             let collected = self.volume.background(Class::Collect);
             let written = self.volume.background(Class::Checkpoint);
-            if !collected && !written {
+            let rebuilt = self.volume.background(Class::Rebuild);
+            if !collected && !written && !rebuilt {
                 return Left::Nothing;
             }
             if Instant::now() >= deadline {

@@ -186,6 +186,7 @@ fn fio_verifies_after_a_kill() {
                 "--end_fsync=1",
                 "--allrandrepeat=1",
                 "--group_reporting",
+                "--verify_state_save=0",
             ];
             prints("fio", &[&common[..], &["--do_verify=0"]].concat());
             target.kill();

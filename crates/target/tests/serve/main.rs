@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a client that cannot go on has failed its test")]
 
 mod client;
+mod tls;
 
 use client::{
     BLOCK_STATUS, CACHE, Client, DF, DISCONNECT, FAST_ZERO, FLUSH, FUA, NO_HOLE, READ, TRIM, WRITE,
@@ -51,14 +52,20 @@ impl Target {
     }
 
     fn with(reactors: usize, names: &[&str]) -> Option<Self> {
+        Self::on(reactors, names, 1)
+    }
+
+    /// Each volume on so many devices.
+    fn on(reactors: usize, names: &[&str], devices: usize) -> Option<Self> {
         if !has_ring() {
             return None;
         }
         let folder = tempfile::tempdir().unwrap();
         let volumes = names.iter().map(|name| {
-            let path = folder.path().join(name);
+            let device = |at: usize| folder.path().join(format!("{name}-{at}"));
+            let devices: Vec<PathBuf> = (0..devices).map(device).collect();
             make(&Plan {
-                devices: vec![path.clone()],
+                devices: devices.clone(),
                 size_bytes: Some(SIZE),
                 segment_bytes: 256 << 10,
                 is_forced: false,
@@ -66,7 +73,7 @@ impl Target {
             .unwrap();
             Volume {
                 export: (*name).to_owned(),
-                devices: vec![path],
+                devices,
                 is_read_only: name.starts_with("still"),
                 open: OpenOptions { map_bytes_max: MIB, accept_missing: false, accept_loss: false },
             }
@@ -78,6 +85,7 @@ impl Target {
             idle: Idle::Block,
             pace: Pace { scrub_period: None },
             memory: VolumeMemory { cache_bytes: MIB, write_buffer_bytes: MIB },
+            tls: Some((tls::files(), true)),
         };
         let server = Some(Server::start(&settings).unwrap());
         Some(Self { folder, server, settings })
@@ -97,12 +105,16 @@ impl Target {
         self.server = Some(Server::start(&self.settings).unwrap());
     }
 
-    /// Ends it in order, and starts it again.
-    fn restart(&mut self) {
+    /// Ends it in order.
+    fn stop(&mut self) {
         let server = self.server.take().unwrap();
         server.handle().stop();
         server.wait().unwrap();
         assert!(!self.socket().exists());
+    }
+
+    fn restart(&mut self) {
+        self.stop();
         self.server = Some(Server::start(&self.settings).unwrap());
     }
 }
@@ -356,6 +368,49 @@ fn exports_are_apart_and_a_read_only_one_is() {
     assert_eq!(second.read_at(0, 4096), [9; 4096]);
     let none = Client::connect(&target.socket(), "nothing");
     assert!(none.is_err());
+}
+
+/// One of two devices rots, then it is replaced; clients see nothing of either.
+#[test]
+fn a_mirror_lives_through_a_device() {
+    let Some(mut target) = Target::on(1, &["disk"], 2) else { return };
+    let bytes = pattern(8, 2 << 20);
+    assert_eq!(target.client().write_at(0, &bytes, FUA).unwrap(), 0);
+    let devices = target.settings.volumes[0].devices.clone();
+    target.stop();
+    // All that lies behind the superblocks and the maps.
+    let mut rotten = std::fs::read(&devices[0]).unwrap();
+    rotten[5 << 20..].fill(0xa5);
+    std::fs::write(&devices[0], rotten).unwrap();
+    target.server = Some(Server::start(&target.settings).unwrap());
+    assert!(target.client().read_at(0, 2 << 20) == bytes);
+    let counts =
+        |target: &Target| target.server.as_ref().unwrap().status().reactors[0].volumes[0].clone();
+    assert!(counts(&target).repaired_blocks > 0, "{:?}", counts(&target));
+    drop(target.server.take());
+    std::fs::remove_file(&devices[0]).unwrap();
+    let refused = Server::start(&target.settings).unwrap_err().to_string();
+    assert!(refused.contains("cannot open it"), "{refused}");
+    target.settings.volumes[0].open.accept_missing = true;
+    target.server = Some(Server::start(&target.settings).unwrap());
+    assert_eq!(counts(&target).devices, ["out", "in sync"]);
+    assert!(target.client().read_at(0, 2 << 20) == bytes);
+    assert_eq!(target.client().write_at(4096, &[3; 4096], FUA).unwrap(), 0);
+    drop(target.server.take());
+    std::fs::write(&devices[0], [1; 9000]).unwrap();
+    let refused = Server::start(&target.settings).unwrap_err().to_string();
+    assert!(refused.contains("holds something that is not of the volume"), "{refused}");
+    std::fs::write(&devices[0], []).unwrap();
+    target.server = Some(Server::start(&target.settings).unwrap());
+    while counts(&target).devices != ["in sync", "in sync"] {
+        assert_eq!(target.client().read_at(4096, 4096), [3; 4096]);
+    }
+    target.stop();
+    // Now the other one goes.
+    std::fs::remove_file(&devices[1]).unwrap();
+    target.server = Some(Server::start(&target.settings).unwrap());
+    assert_eq!(target.client().read_at(4096, 4096), [3; 4096]);
+    assert!(target.client().read_at(8192, 1 << 20) == bytes[8192..8192 + (1 << 20)]);
 }
 
 #[test]

@@ -1,0 +1,124 @@
+//! Opening a volume's devices, and what to do with those that are missing, stale or new.
+
+use crate::device::{Access, Device, DeviceError, PATIENCE, is_blank};
+use crate::log::{Severity, log};
+use crate::server::{ServerError, Volume};
+use std::time::{Duration, Instant};
+use wattio_volume::{DeviceRole, Disk, OpenError, Recovery, Superblock, open, read_superblock};
+
+/// A volume with its devices in its order.
+#[derive(Debug)]
+pub(crate) struct Opened {
+    pub(crate) volume: wattio_volume::Volume,
+    pub(crate) devices: Vec<Option<Device>>,
+}
+
+/// A device, and what its superblock says; nothing for one that is new.
+struct Candidate {
+    device: Device,
+    superblock: Option<Superblock>,
+}
+
+/// Opens a volume, recovers it if need be, and begins to fill a device that does not count.
+pub(crate) fn open_volume(wanted: &Volume) -> Result<Opened, ServerError> {
+    let began = Instant::now();
+    let wrong = |error| ServerError::Volume { export: wanted.export.clone(), error };
+    let candidates = candidates(wanted)?;
+    let disks = candidates.iter().map(|one| Box::new(one.device.clone()) as Box<dyn Disk>);
+    let opened = open(disks.collect(), &wanted.open).map_err(wrong)?;
+    tell_recovery(&wanted.export, &opened.recovery, began.elapsed());
+    let mut volume = opened.volume;
+    let needed = volume.geometry().device_bytes();
+    let mut devices: Vec<Option<Device>> = Vec::new();
+    let mut spare: Vec<Candidate> = Vec::new();
+    let mut by_number: Vec<Option<Candidate>> = opened.disks.iter().map(|_| None).collect();
+    for candidate in candidates {
+        let number = candidate.superblock.as_ref().map(|found| usize::from(found.device));
+        match number.and_then(|number| by_number.get_mut(number)) {
+            Some(place @ None) => *place = Some(candidate),
+            _ => spare.push(candidate),
+        }
+    }
+    for (number, found) in by_number.into_iter().enumerate() {
+        let Some(mut candidate) = found.or_else(|| spare.pop()) else {
+            devices.push(None);
+            continue;
+        };
+        if volume.roles()[number] == DeviceRole::Out {
+            fill(&wanted.export, &mut candidate.device, needed)?;
+            volume.begin_rebuild(number as u8);
+        }
+        devices.push(Some(candidate.device));
+    }
+    Ok(Opened { volume, devices })
+}
+
+fn candidates(wanted: &Volume) -> Result<Vec<Candidate>, ServerError> {
+    let mut candidates = Vec::new();
+    for (at, path) in wanted.devices.iter().enumerate() {
+        let mut device = match Device::open_within(path, Access::Own, PATIENCE) {
+            Ok(device) => device,
+            Err(error @ DeviceError::System { .. }) if wanted.open.accept_missing => {
+                let export = &wanted.export;
+                log(Severity::Warning, &format!("export `{export}`: goes on without: {error}"));
+                continue;
+            }
+            Err(error) => return Err(error.into()),
+        };
+        if !device.is_direct() {
+            let why = "its file system has no direct I/O: the kernel's cache holds all data twice";
+            log(Severity::Warning, &format!("{}: {why}", path.display()));
+        }
+        let superblock = match read_superblock(&mut device, at) {
+            Ok(superblock) => Some(superblock),
+            // Beside another one it may be new; alone it is a mistake, which opening tells.
+            Err(OpenError::NoVolume(_)) if wanted.devices.len() > 1 => {
+                refuse_foreign(&mut device)?;
+                None
+            }
+            Err(error) => {
+                return Err(ServerError::Volume { export: wanted.export.clone(), error });
+            }
+        };
+        candidates.push(Candidate { device, superblock });
+    }
+    Ok(candidates)
+}
+
+/// What somebody else has on a device is not overwritten.
+fn refuse_foreign(device: &mut Device) -> Result<(), ServerError> {
+    let path = device.path().to_owned();
+    match is_blank(device) {
+        Ok(true) => Ok(()),
+        Ok(false) => Err(ServerError::Foreign(path)),
+        Err(error) => Err(DeviceError::System { path, what: "read it", error }.into()),
+    }
+}
+
+fn fill(export: &str, device: &mut Device, needed: u64) -> Result<(), ServerError> {
+    device.reserve(needed)?;
+    let path = device.path().display();
+    log(Severity::Warning, &format!("export `{export}`: {path} is filled from the other device"));
+    Ok(())
+}
+
+fn tell_recovery(export: &str, recovery: &Recovery, took: Duration) {
+    let Recovery { was_clean, records, blocks, damaged_blocks, resynced_blocks, devices_out } =
+        *recovery;
+    let took = took.as_secs_f64();
+    let how = if was_clean {
+        "it had been closed".to_owned()
+    } else {
+        format!("recovered: {records} records, {} KiB of log", 4 * blocks)
+    };
+    log(Severity::Info, &format!("export `{export}`: opened in {took:.2} s; {how}"));
+    for (count, what) in [
+        (damaged_blocks, "blocks are damaged: reading them fails"),
+        (resynced_blocks, "blocks were copied from one device to the other"),
+        (u64::from(devices_out), "devices did not count"),
+    ] {
+        if count > 0 {
+            log(Severity::Warning, &format!("export `{export}`: {count} {what}"));
+        }
+    }
+}
