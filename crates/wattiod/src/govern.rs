@@ -2,13 +2,11 @@
 
 use crate::assembly::{BadInput, Environment, Source, assemble};
 use crate::clock::HostClock;
-use crate::control::Answer;
+use crate::control::{Answer, Wattiod};
 use crate::daemon::{Daemon, Mode, Next};
-use crate::inbox::{Inbox, Message};
 use crate::journal::Journal;
 use crate::log::{log, printable_line};
 use crate::machine;
-use crate::service::{Service, ServiceError, ServiceRequest, ServiceSettings};
 use crate::state::{self, Locks};
 use crate::status::{EventStatus, Status};
 use anyhow::{Context, Result};
@@ -21,6 +19,8 @@ use tokio::sync::watch;
 use wattio_governor::{Clock, Restored, Severity};
 use wattio_host::lock::Lock;
 use wattio_host::{Root, Topology, programs, trust};
+use wattio_service::inbox::{Inbox, Message};
+use wattio_service::{Service, ServiceError, ServiceRequest, ServiceSettings};
 
 /// What the command line asks for.
 #[derive(Clone, Debug)]
@@ -175,7 +175,7 @@ fn serve(
     mode: Mode,
     mut settings: ServiceSettings,
     status: &watch::Receiver<Arc<Status>>,
-    requests: &Sender<ServiceRequest>,
+    requests: &Sender<ServiceRequest<Wattiod>>,
 ) -> Result<Service> {
     loop {
         let error = match Service::start(settings.clone(), status.clone(), requests.clone()) {
@@ -319,7 +319,7 @@ fn after_tick(
 }
 
 fn answer(
-    request: ServiceRequest,
+    request: ServiceRequest<Wattiod>,
     daemon: &mut Daemon,
     status: &watch::Sender<Arc<Status>>,
     clock: &HostClock,

@@ -1,13 +1,15 @@
-//! The client of a running daemon, for `wattiod status`, `set`, `pause` and `resume`.
+//! The client of a running program: asks over its control socket.
 
-use crate::control::{Answer, Request};
+use crate::{Answer, Program};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use thiserror::Error;
 
-/// How long the daemon may be silent: longer than its loop may take for an answer.
+/// How long the other side may be silent: longer than its loop may take for an answer.
 const SILENCE_MAX: Duration = Duration::from_secs(15);
 /// The most bytes of an answer.
 const ANSWER_BYTES_MAX: u64 = 4 << 20;
@@ -17,10 +19,12 @@ const ANSWER_BYTES_MAX: u64 = 4 << 20;
 pub enum ClientError {
     /// Nobody listens.
     #[error(
-        "no wattiod answers on {} ({error}); is it running, and with this socket in its configuration?",
+        "no {program} answers on {} ({error}); is it running, and with this socket in its configuration?",
         path.display()
     )]
     Nobody {
+        /// Who was asked for.
+        program: &'static str,
         /// The socket.
         path: PathBuf,
         /// The operating system's error.
@@ -33,8 +37,10 @@ pub enum ClientError {
     )]
     Permission(PathBuf),
     /// The connection broke or stayed silent.
-    #[error("wattiod on {} {what}: {error}", path.display())]
+    #[error("{program} on {} {what}: {error}", path.display())]
     Broken {
+        /// Who was asked for.
+        program: &'static str,
         /// The socket.
         path: PathBuf,
         /// What happened.
@@ -44,10 +50,12 @@ pub enum ClientError {
     },
     /// An answer that makes no sense.
     #[error(
-        "what answers on {} is not this version of wattiod: {error}",
+        "what answers on {} is not this version of {program}: {error}",
         path.display()
     )]
     Answer {
+        /// Who was asked for.
+        program: &'static str,
         /// The socket.
         path: PathBuf,
         /// What is wrong.
@@ -58,14 +66,19 @@ pub enum ClientError {
 /// Asks once.
 ///
 /// # Errors
-/// When no daemon answers, or something else does.
-pub fn ask(socket: &Path, request: &Request) -> Result<Answer, ClientError> {
+/// When the program does not answer, or something else does.
+pub fn ask<P: Program<Request: Serialize, Status: DeserializeOwned>>(
+    socket: &Path,
+    request: &P::Request,
+) -> Result<Answer<P::Status>, ClientError> {
+    let program = P::NAME;
     let stream = UnixStream::connect(socket).map_err(|error| match error.kind() {
         io::ErrorKind::PermissionDenied => ClientError::Permission(socket.to_owned()),
-        _ => ClientError::Nobody { path: socket.to_owned(), error },
+        _ => ClientError::Nobody { program, path: socket.to_owned(), error },
     })?;
-    let broken = |what| move |error| ClientError::Broken { path: socket.to_owned(), what, error };
-    let wrong = |error| ClientError::Answer { path: socket.to_owned(), error };
+    let path = || socket.to_owned();
+    let broken = |what| move |error| ClientError::Broken { program, path: path(), what, error };
+    let wrong = |error| ClientError::Answer { program, path: path(), error };
     let line = exchange(&stream, request).map_err(|error| match error.kind() {
         io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => broken("does not answer")(error),
         _ => broken("broke off")(error),
@@ -74,7 +87,7 @@ pub fn ask(socket: &Path, request: &Request) -> Result<Answer, ClientError> {
 }
 
 /// Sends one line and reads one back.
-fn exchange(mut stream: &UnixStream, request: &Request) -> io::Result<Vec<u8>> {
+fn exchange(mut stream: &UnixStream, request: &impl Serialize) -> io::Result<Vec<u8>> {
     stream.set_read_timeout(Some(SILENCE_MAX))?;
     stream.set_write_timeout(Some(SILENCE_MAX))?;
     let mut line = serde_json::to_vec(request)?;

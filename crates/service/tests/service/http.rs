@@ -1,11 +1,11 @@
 //! What the page's address answers, and what it refuses.
 
-use crate::support::{Running, any_port, full_status};
+use crate::support::{Running, Status, any_port, full_status};
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::sync::Arc;
-use wattiod::service::ServiceError;
-use wattiod::status::Status;
+use std::time::{Duration, Instant};
+use wattio_service::{ServiceError, ServiceSettings};
 
 #[test]
 fn the_page_and_its_files_are_served_with_their_types() {
@@ -14,6 +14,7 @@ fn the_page_and_its_files_are_served_with_their_types() {
         ("/", "text/html", "<!doctype html>"),
         ("/page.css", "text/css", "/*"),
         ("/main.js", "text/javascript", "//"),
+        ("/view.js", "text/javascript", "// What the page shows of a kettle."),
         ("/icon.svg", "image/svg+xml", "<svg"),
         ("/uplot-1.6.32/uPlot.iife.min.js", "text/javascript", "/*!"),
     ] {
@@ -29,12 +30,14 @@ fn the_page_and_its_files_are_served_with_their_types() {
 fn the_page_names_only_files_that_are_served() {
     let running = Running::http();
     let page = running.get("/").body;
-    let named: Vec<&str> = ["href=\"", "src=\""]
+    let scripts = ["/main.js", "/charts.js", "/render.js"].map(|path| running.get(path).body);
+    let scripts = scripts.concat();
+    let named: Vec<&str> = [("href=\"", &page), ("src=\"", &page), ("from \"", &scripts)]
         .iter()
-        .flat_map(|start| page.split(start).skip(1))
+        .flat_map(|(start, text)| text.split(start).skip(1))
         .filter_map(|rest| rest.split('"').next())
         .collect();
-    assert!(named.len() >= 5, "{named:?}");
+    assert!(named.len() >= 10, "{named:?}");
     for path in named {
         assert_eq!(running.get(path).status, 200, "{path}");
     }
@@ -60,8 +63,30 @@ fn the_last_minutes_are_kept_for_pages_that_are_opened_later() {
         .unwrap();
     let (moment, status) = (&history["moments"][0], full_status());
     assert_eq!(moment["utc_ns"], status.utc_ns);
-    assert_eq!(moment["latency"]["bound_us"].as_f64(), status.latency.bound_us);
-    assert_eq!(moment["groups"].as_array().map(Vec::len), Some(status.groups.len()));
+    assert_eq!(moment["celsius"], status.celsius);
+    assert_eq!(moment.as_object().map(serde_json::Map::len), Some(2), "only what charts show");
+}
+
+/// Whatever was asked for, the answer was OpenMetrics, which not every reader reads.
+#[test]
+fn metrics_come_as_text_and_as_openmetrics_where_that_is_asked_for() {
+    let running = Running::http();
+    let ask = |accept: &str| {
+        running.send(&format!("GET /metrics HTTP/1.1\r\nHost: localhost\r\n{accept}"))
+    };
+    for accept in ["", "Accept: */*\r\n", "Accept: text/plain;version=0.0.4\r\n"] {
+        let answer = ask(accept);
+        let kind = answer.header("content-type").unwrap();
+        assert_eq!(kind, "text/plain; version=0.0.4; charset=utf-8", "{accept}");
+        assert!(answer.body.contains("\n# TYPE kettle_boiled_total counter\n"), "{}", answer.body);
+        assert!(answer.body.ends_with("\nkettle_boiled_total 3\n"), "{}", answer.body);
+        assert_eq!(answer.header("vary"), Some("accept"));
+    }
+    let answer = ask("Accept: text/plain;q=0.5\r\nAccept: application/openmetrics-text\r\n");
+    let kind = answer.header("content-type").unwrap();
+    assert_eq!(kind, "application/openmetrics-text; version=1.0.0; charset=utf-8");
+    assert!(answer.body.contains("\n# TYPE kettle_boiled counter\n"), "{}", answer.body);
+    assert!(answer.body.ends_with("\nkettle_boiled_total 3\n# EOF\n"), "{}", answer.body);
 }
 
 #[test]
@@ -155,6 +180,40 @@ fn the_seventeenth_who_watches_is_told_to_come_back() {
     assert!(free);
 }
 
+/// Clients that ask for much and never read took every place, of their address or of all: whoever
+/// came then was turned away, or waited until they were given up.
+#[test]
+fn who_never_reads_keeps_nobody_out() {
+    let running = Running::http();
+    let many =
+        "GET /uplot-1.6.32/uPlot.iife.min.js HTTP/1.1\r\nHost: localhost\r\n\r\n".repeat(200);
+    let mut silent = Vec::new();
+    for from in [[127, 0, 0, 1], [127, 0, 0, 2]] {
+        for _ in 0..32 {
+            let mut stream = running.connect_from(from.into());
+            // As far as the kernel takes it.
+            stream.set_nonblocking(true).unwrap();
+            let _ = stream.write(many.as_bytes());
+            silent.push(stream);
+        }
+    }
+    let began = Instant::now();
+    for path in ["/metrics", "/", "/v1/status"] {
+        assert_eq!(running.get(path).status, 200, "{path}");
+    }
+    // A second of grace where all places are taken; they are given up after ten.
+    assert!(began.elapsed() < Duration::from_secs(8), "{:?}", began.elapsed());
+}
+
+/// An answer does not wait for a body that is announced and never comes, and the connection ends.
+#[test]
+fn no_body_is_waited_for() {
+    let running = Running::http();
+    let announced = "GET /metrics HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000000000\r\n";
+    let answer = running.open(announced).rest();
+    assert_eq!(answer.status, 200);
+}
+
 #[test]
 fn the_service_ends_with_open_connections() {
     let running = Running::http();
@@ -175,7 +234,7 @@ fn the_service_ends_with_open_connections() {
 fn an_address_in_use_is_said() {
     let running = Running::http();
     let taken = running.address();
-    let settings = wattiod::service::ServiceSettings { listen: Some(taken), ..any_port() };
+    let settings = ServiceSettings { listen: Some(taken), ..any_port() };
     let error = Running::try_start(settings).err().unwrap();
     assert!(matches!(error, ServiceError::Listen { .. }));
     assert!(error.to_string().starts_with(&format!("cannot listen on {taken}")), "{error}");

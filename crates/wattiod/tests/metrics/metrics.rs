@@ -1,18 +1,22 @@
 //! The metrics of a status, line by line.
 
-use crate::support::{Running, full_status};
+use crate::status::full_status;
 use std::collections::BTreeSet;
-use std::sync::Arc;
 use wattio_host::sources::prometheus::text;
-use wattiod::service::{METRICS_CONTENT_TYPE, metrics_text};
+use wattio_service::metrics::Format;
+use wattiod::metrics::families;
 use wattiod::status::{LatencyStatus, PowerStatus, Status};
 
 const GOLDEN: &str = include_str!("golden.prom");
 
+fn metrics_text(status: &Status) -> String {
+    Format::OpenMetrics.write(&families(status))
+}
+
 /// Dashboards and alerts rely on it. A wanted change is copied from where the test writes it.
 #[test]
 fn a_full_status_gives_the_golden_page() {
-    let text = metrics_text(&Arc::new(full_status()));
+    let text = metrics_text(&full_status());
     let made = concat!(env!("CARGO_TARGET_TMPDIR"), "/golden.prom");
     std::fs::write(made, &text).unwrap();
     for (number, (line, golden)) in text.lines().zip(GOLDEN.lines()).enumerate() {
@@ -22,15 +26,8 @@ fn a_full_status_gives_the_golden_page() {
 }
 
 #[test]
-fn it_is_served_as_openmetrics() {
-    let answer = Running::http().get("/metrics");
-    assert_eq!(answer.header("content-type"), Some(METRICS_CONTENT_TYPE));
-    assert_eq!(answer.body, GOLDEN);
-}
-
-#[test]
 fn what_is_not_known_is_left_out() {
-    let text = metrics_text(&Arc::new(Status::default()));
+    let text = metrics_text(&Status::default());
     for name in [
         "wattio_state",
         "wattio_latency_seconds_mean",
@@ -54,7 +51,7 @@ fn a_number_that_is_none_is_left_out() {
         bound_us: Some(f64::INFINITY),
         ..LatencyStatus::default()
     };
-    let text = metrics_text(&Arc::new(Status { latency, ..Status::default() }));
+    let text = metrics_text(&Status { latency, ..Status::default() });
     assert!(!text.contains("NaN") && !text.to_lowercase().contains("inf\n"), "{text}");
 }
 
@@ -63,14 +60,14 @@ fn a_number_that_is_none_is_left_out() {
 fn labels_are_escaped() {
     let mut status = full_status();
     status.groups[0].name = "a\"b\\c\nd".to_owned();
-    let text = metrics_text(&Arc::new(status));
+    let text = metrics_text(&status);
     assert!(text.contains(r#"wattio_cores{group="a\"b\\c\nd"} 16"#), "{text}");
 }
 
 #[test]
 fn every_estimate_is_called_one() {
     let known = |power: PowerStatus| {
-        let text = metrics_text(&Arc::new(Status { power, ..Status::default() }));
+        let text = metrics_text(&Status { power, ..Status::default() });
         let names = text.lines().filter(|line| !line.starts_with('#'));
         names.filter_map(|line| Some(line.split([' ', '{']).next()?.to_owned())).collect()
     };
@@ -115,6 +112,27 @@ fn the_page_keeps_the_rules_of_its_format() {
     }
     assert_eq!(current, "", "an EOF ends the page");
     assert!(names.len() > 40);
+}
+
+/// What `promtool check metrics` holds against a page in the text format: counters that do not end
+/// in `_total`, other metrics that do, no help, types that the format does not know.
+#[test]
+fn the_text_format_names_and_types_what_it_shows() {
+    let text = Format::Text.write(&families(&full_status()));
+    let mut lines = text.lines().peekable();
+    let mut count = 0;
+    while let Some(help) = lines.next() {
+        let name = help.strip_prefix("# HELP ").unwrap().split(' ').next().unwrap();
+        let kind = lines.next().unwrap().strip_prefix(&format!("# TYPE {name} ")).unwrap();
+        assert!(["gauge", "counter"].contains(&kind), "{kind} of {name}");
+        assert_eq!(kind == "counter", name.ends_with("_total"), "{name}");
+        while let Some(line) = lines.next_if(|line| !line.starts_with('#')) {
+            assert_eq!(line.split([' ', '{']).next(), Some(name));
+            count += 1;
+        }
+    }
+    let shown = GOLDEN.lines().filter(|line| !line.starts_with('#')).count();
+    assert_eq!(count, shown, "both formats show the same");
 }
 
 /// The reader of other servers' pages gets through it, and finds no latency histogram in it.

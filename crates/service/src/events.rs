@@ -1,6 +1,7 @@
 //! `GET /v1/events`: the status at each change, as server-sent events.
 
-use super::app_state::{AppState, STREAMS_MAX};
+use crate::Program;
+use crate::app_state::{AppState, STREAMS_MAX};
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::http::header::{CACHE_CONTROL, HeaderName, RETRY_AFTER};
@@ -16,7 +17,7 @@ const KEEP_ALIVE: Duration = Duration::from_secs(15);
 const RETRY: Duration = Duration::from_secs(2);
 
 /// The event stream, for a limited number of listeners.
-pub(super) async fn events(State(state): State<AppState>) -> Response {
+pub(super) async fn events<P: Program>(State(state): State<AppState<P>>) -> Response {
     let Ok(place) = state.streams.clone().try_acquire_owned() else {
         let message = format!("{STREAMS_MAX} are watching already; close a page, try again\n");
         let retry = [(RETRY_AFTER, "10")];
@@ -36,7 +37,7 @@ pub(super) async fn events(State(state): State<AppState>) -> Response {
 }
 
 /// The status now and at each change. Slow readers miss some, and never delay the others.
-fn changes(state: AppState) -> impl Stream<Item = Result<Event, Infallible>> {
+fn changes<P: Program>(state: AppState<P>) -> impl Stream<Item = Result<Event, Infallible>> {
     let mut status = state.status.clone();
     status.mark_changed();
     unfold((status, state), |(mut status, state)| async move {

@@ -1,4 +1,7 @@
-// Four charts of the last 15 minutes, which the daemon keeps. What a status does not tell is a gap.
+// Charts of the last 15 minutes, which the program keeps. What a status does not tell is a gap.
+//
+// `charts(status)` of the program's view gives [{ id, title, format, nothing, lines }]: what a number
+// is written as, what to say where there is none, and lines made by `line`.
 
 import * as as from "/format.js";
 
@@ -21,36 +24,26 @@ const LINES = [
 const color = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 const number = (value) => (typeof value === "number" && Number.isFinite(value) ? value : null);
 
-/** A line: its name, how it is drawn, and its value of a status. */
-function line(label, at, value, { stepped = false } = {}) {
+/** A line: its name, which of `LINES` draws it, and its value of a status. */
+export function line(label, at, value, { stepped = false } = {}) {
   return { label, at, value: (status) => number(value(status)), stepped };
 }
 
-function latencyLines(shadow) {
-  return [
-    line(shadow ? "measured, at full speed" : "mean", 0, (status) => status.latency.latency_us_mean),
-    ...(shadow ? [line("would be (estimate)", 3, (status) => status.latency.latency_us_seen)] : []),
-    line("bound", 1, (status) => status.latency.bound_us),
-    line("baseline", 2, (status) => status.latency.baseline_us),
-  ];
-}
-
-function powerLines(shadow, metered) {
-  return [
-    ...(metered ? [line("measured", 0, (status) => status.power.measured_w)] : []),
-    line(shadow ? "would be (estimate)" : "in force (estimate)", 2, (status) => status.power.estimated_w),
-    line("full speed (estimate)", 1, (status) => status.power.estimated_full_speed_w),
-  ];
-}
-
-function groupLines(names, value) {
-  return names.map((name, at) => line(name, at % LINES.length, (status) => value(status.groups[at] ?? {}), { stepped: true }));
+/** One line for each name, with its number among them. */
+export function linesOf(names, value) {
+  return names.map((name, at) => line(name, at % LINES.length, (status) => value(status, at), { stepped: true }));
 }
 
 class Chart {
-  constructor(id, lines, format) {
-    this.target = document.getElementById(id);
-    this.nothing = this.target.parentElement.querySelector(".nothing");
+  constructor({ id, title, format, nothing, lines }, place) {
+    const part = (tag, of) => Object.assign(document.createElement(tag), of);
+    const name = part("figcaption", { id: `chart-${id}-title`, textContent: title });
+    this.target = part("div", { id: `chart-${id}`, className: "chart" });
+    this.nothing = part("p", { className: "nothing", textContent: nothing, hidden: true });
+    this.figure = part("figure", {});
+    this.figure.setAttribute("aria-labelledby", name.id);
+    this.figure.append(name, this.target, this.nothing);
+    place.append(this.figure);
     this.lines = lines;
     this.data = [[], ...lines.map(() => [])];
     this.plot = new uPlot(this.options(format), this.data, this.target);
@@ -69,7 +62,7 @@ class Chart {
     return {
       width: Math.max(this.target.clientWidth, 200),
       height: HEIGHT,
-      cursor: { sync: { key: "wattiod" }, drag: { x: false, y: false } },
+      cursor: { sync: { key: "page" }, drag: { x: false, y: false } },
       legend: { markers: { width: 3, dash: (_, at) => LINES[this.lines[at - 1].at][2] } },
       scales: {
         x: { time: true, range: (_, min, max) => [Math.min(min ?? 0, (max ?? 0) - 60), max ?? 0] },
@@ -121,21 +114,23 @@ class Chart {
   }
 
   /** Says why there is nothing to see, where there is nothing. */
-  explain(reason) {
+  explain() {
     const empty = this.data.slice(1).every((column) => column.every((value) => value === null));
     this.nothing.hidden = !empty;
     this.target.classList.toggle("empty", empty);
-    if (empty) this.nothing.textContent = reason;
   }
 
   destroy() {
     this.observer.disconnect();
     this.plot.destroy();
+    this.figure.remove();
   }
 }
 
 export class Charts {
-  constructor() {
+  /** `describe` gives the charts of a status. */
+  constructor(describe) {
+    this.describe = describe;
     this.charts = [];
     this.madeFor = null;
     this.past = [];
@@ -152,25 +147,22 @@ export class Charts {
     });
   }
 
-  /** What the daemon kept: shown with the next status, as far as it is not known yet. */
+  /** What the program kept: shown with the next status, as far as it is not known yet. */
   recall(moments) {
     this.past = moments;
   }
 
   add(status) {
     this.make(status);
-    const known = this.charts[0].data[0].at(-1) ?? -Infinity;
+    const known = this.charts[0]?.data[0].at(-1) ?? -Infinity;
     const time = status.utc_ns / 1e9;
     const missed = this.past.filter(({ utc_ns }) => utc_ns / 1e9 > known && utc_ns / 1e9 < time);
     this.past = [];
     for (const chart of this.charts) {
       for (const moment of missed) chart.add(moment.utc_ns / 1e9, moment);
       chart.add(time, status);
+      chart.explain();
     }
-    this.charts[0].explain("No latency yet: no window had requests.");
-    this.charts[1].explain("Neither a meter nor an estimate tells power.");
-    this.charts[2].explain("No groups of cores.");
-    this.charts[3].explain("No frequency is known here.");
     if (this.drawing) return;
     // At most once a frame, and not at all while nobody looks.
     this.drawing = true;
@@ -180,20 +172,14 @@ export class Charts {
     });
   }
 
-  /** New charts where mode or groups are others: a restart of the daemon. */
+  /** New charts where they are described otherwise: a restart of the program. */
   make(status) {
-    const names = status.groups.map((group) => group.name);
-    const metered = typeof status.power.meter === "string";
-    const wanted = JSON.stringify([status.mode, names, metered]);
-    if (wanted === this.madeFor) return;
-    this.madeFor = wanted;
+    const wanted = this.describe(status);
+    const key = JSON.stringify(wanted);
+    if (key === this.madeFor) return;
+    this.madeFor = key;
     for (const chart of this.charts) chart.destroy();
-    const shadow = status.mode === "observe";
-    this.charts = [
-      new Chart("chart-latency", latencyLines(shadow), as.latency),
-      new Chart("chart-power", powerLines(shadow, metered), as.watts),
-      new Chart("chart-cores", groupLines(names, (group) => group.cores_active), as.cores),
-      new Chart("chart-frequency", groupLines(names, (group) => group.frequency_hz), as.hertz),
-    ];
+    const place = document.getElementById("charts");
+    this.charts = wanted.map((chart) => new Chart(chart, place));
   }
 }

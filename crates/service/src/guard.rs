@@ -36,12 +36,20 @@ const HEADERS: [(HeaderName, HeaderValue); 6] = [
 ];
 
 /// Puts the guard before all routes.
-pub(super) fn guarded(router: Router, host_names: &[String]) -> Router {
-    router.layer(from_fn_with_state(Arc::<[String]>::from(host_names), guard))
+pub(super) fn guarded(router: Router, host_names: &[String], program: &'static str) -> Router {
+    let known = Known { host_names: host_names.into(), program };
+    router.layer(from_fn_with_state(known, guard))
 }
 
-async fn guard(State(host_names): State<Arc<[String]>>, request: Request, next: Next) -> Response {
-    let mut response = match refusal(&request, &host_names) {
+/// What the guard goes by.
+#[derive(Clone)]
+struct Known {
+    host_names: Arc<[String]>,
+    program: &'static str,
+}
+
+async fn guard(State(known): State<Known>, request: Request, next: Next) -> Response {
+    let mut response = match refusal(&request, &known) {
         Some(refusal) => refusal,
         None => next.run(request).await,
     };
@@ -54,18 +62,21 @@ async fn guard(State(host_names): State<Arc<[String]>>, request: Request, next: 
     response
 }
 
-fn refusal(request: &Request, host_names: &[String]) -> Option<Response> {
+fn refusal(request: &Request, known: &Known) -> Option<Response> {
+    let program = known.program;
     if !matches!(*request.method(), Method::GET | Method::HEAD) {
         let allow = [(header::ALLOW, "GET, HEAD")];
-        let message = "this page only shows; use `wattiod set`, `pause` and `resume`\n";
+        let message = format!("this page only shows; see `{program} --help` for what is set\n");
         return Some((StatusCode::METHOD_NOT_ALLOWED, allow, message).into_response());
     }
     let host = only_host(request.headers());
-    if host.is_some_and(|host| host_is_allowed(host, host_names)) {
+    if host.is_some_and(|host| host_is_allowed(host, &known.host_names)) {
         return None;
     }
-    let message = "this name is not known here; ask for an IP address or localhost, or add the \
-                   name to the names of the page in wattiod's configuration\n";
+    let message = format!(
+        "this name is not known here; ask for an IP address or localhost, or add the name to the \
+         names of the page in the configuration of {program}\n"
+    );
     Some((StatusCode::FORBIDDEN, message).into_response())
 }
 

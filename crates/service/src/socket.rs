@@ -1,9 +1,8 @@
 //! The control socket: mode 0660, one JSON object per line, several requests per connection.
 
-use super::app_state::{AppState, refused};
-use super::protocol::{LINE_BYTES_MAX, read_request, too_long};
-use super::{ServiceError, socket_error};
-use crate::control::Answer;
+use crate::app_state::AppState;
+use crate::protocol::{LINE_BYTES_MAX, line_of, read_request, refused, too_long};
+use crate::{Program, ServiceError, socket_error};
 use std::io;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt, chown};
 use std::path::{Path, PathBuf};
@@ -40,8 +39,12 @@ pub(super) struct SocketFile {
 
 impl ControlSocket {
     /// Creates the socket, replacing one that a dead daemon left behind.
-    pub async fn open(path: &Path, group: Option<u32>) -> Result<Self, ServiceError> {
-        make_room(path).await?;
+    pub async fn open(
+        path: &Path,
+        group: Option<u32>,
+        program: &'static str,
+    ) -> Result<Self, ServiceError> {
+        make_room(path, program).await?;
         let socket = UnixSocket::new_stream().map_err(socket_error("make", path))?;
         socket.bind(path).map_err(socket_error("make", path))?;
         // Nobody can connect before `listen`: by then mode and group are right.
@@ -62,7 +65,7 @@ impl ControlSocket {
     }
 
     /// Accepts connections for ever.
-    pub async fn serve(self, state: AppState) {
+    pub async fn serve<P: Program>(self, state: AppState<P>) {
         let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
         loop {
             let Ok((stream, _)) = self.listener.accept().await else {
@@ -96,7 +99,8 @@ fn identity(path: &Path) -> Option<(u64, u64)> {
 }
 
 /// Removes the socket of a dead daemon, never that of a live one.
-async fn make_room(path: &Path) -> Result<(), ServiceError> {
+async fn make_room(path: &Path, program: &'static str) -> Result<(), ServiceError> {
+    let answered = || ServiceError::Answered { program, path: path.to_owned() };
     match std::fs::symlink_metadata(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         Err(error) => return Err(socket_error("look at", path)(error)),
@@ -110,11 +114,9 @@ async fn make_room(path: &Path) -> Result<(), ServiceError> {
             std::fs::remove_file(path).map_err(socket_error("remove the rest of", path))
         }
         // A full backlog: somebody has it open and is slow.
-        Ok(Err(error)) if error.kind() == io::ErrorKind::WouldBlock => {
-            Err(ServiceError::Answered(path.to_owned()))
-        }
+        Ok(Err(error)) if error.kind() == io::ErrorKind::WouldBlock => Err(answered()),
         Ok(Err(error)) => Err(socket_error("try", path)(error)),
-        Ok(Ok(_)) | Err(_) => Err(ServiceError::Answered(path.to_owned())),
+        Ok(Ok(_)) | Err(_) => Err(answered()),
     }
 }
 
@@ -126,22 +128,22 @@ fn restrict(path: &Path, group: Option<u32>) -> Result<(), ServiceError> {
 
 /// Tells a client beyond the limit so, without waiting, as it gets no task.
 fn turn_away(stream: &UnixStream) {
-    let answer = refused(&format!("{CONNECTIONS_MAX} are connected already; try again later"));
-    let _ = stream.try_write(line_of(&answer).as_bytes());
+    let message = format!("{CONNECTIONS_MAX} are connected already; try again later");
+    let _ = stream.try_write(refusal(&message).as_bytes());
 }
 
 /// Answers line by line until the other side leaves, is silent, or sends a line without end.
-async fn converse(mut stream: UnixStream, state: &AppState) -> io::Result<()> {
+async fn converse<P: Program>(mut stream: UnixStream, state: &AppState<P>) -> io::Result<()> {
     let (read, mut write) = stream.split();
     let mut lines = BufReader::with_capacity(512, read);
     let mut line = Vec::new();
     while timeout(IDLE_MAX, read_line(&mut lines, &mut line)).await?? {
         if line.len() > LINE_BYTES_MAX {
-            return send(&mut write, &refused(&too_long())).await;
+            return send(&mut write, &refusal(&too_long::<P>())).await;
         }
-        let answer = match read_request(&line) {
+        let answer = match read_request::<P>(&line) {
             Ok(request) => state.answer(request).await,
-            Err(message) => refused(&message),
+            Err(message) => refusal(&message),
         };
         send(&mut write, &answer).await?;
     }
@@ -160,13 +162,11 @@ async fn read_line(lines: &mut BufReader<ReadHalf<'_>>, line: &mut Vec<u8>) -> i
     Ok(read > 0)
 }
 
-async fn send(write: &mut WriteHalf<'_>, answer: &Answer) -> io::Result<()> {
-    timeout(IDLE_MAX, write.write_all(line_of(answer).as_bytes())).await?
+async fn send(write: &mut WriteHalf<'_>, line: &str) -> io::Result<()> {
+    timeout(IDLE_MAX, write.write_all(line.as_bytes())).await?
 }
 
-fn line_of(answer: &Answer) -> String {
-    // Numbers, text and lists: serde_json cannot fail.
-    let mut line = serde_json::to_string(answer).unwrap_or_default();
-    line.push('\n');
-    line
+/// The line of a refusal.
+fn refusal(message: &str) -> String {
+    line_of(&refused::<()>(message))
 }

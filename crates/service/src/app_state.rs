@@ -1,9 +1,9 @@
 //! What every connection needs: the last status, and the channel to the loop.
 
-use super::ServiceRequest;
-use super::history::History;
-use crate::control::{Answer, Request};
-use crate::status::Status;
+use crate::history::History;
+use crate::protocol::{line_of, refused};
+use crate::{Answer, Program, ServiceRequest};
+use axum::body::Bytes;
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::time::Duration;
 use tokio::sync::{Semaphore, oneshot, watch};
@@ -14,24 +14,36 @@ pub(super) const STREAMS_MAX: usize = 16;
 const ANSWER_WAIT: Duration = Duration::from_secs(10);
 
 /// A status and its JSON.
-type Rendered = (Arc<Status>, Arc<str>);
+type Rendered<S> = (Arc<S>, Arc<str>);
 
 /// Shared by all connections.
-#[derive(Clone)]
-pub(super) struct AppState {
-    pub status: watch::Receiver<Arc<Status>>,
+pub(super) struct AppState<P: Program> {
+    pub status: watch::Receiver<Arc<P::Status>>,
     pub streams: Arc<Semaphore>,
-    requests: mpsc::Sender<ServiceRequest>,
+    requests: mpsc::Sender<ServiceRequest<P>>,
     /// The last status as JSON, rendered once for all connections.
-    rendered: Arc<Mutex<Option<Rendered>>>,
+    rendered: Arc<Mutex<Option<Rendered<P::Status>>>>,
     /// The last minutes, for pages that are opened now.
     history: Arc<Mutex<History>>,
 }
 
-impl AppState {
+/// By hand: a program need not be one that can be cloned.
+impl<P: Program> Clone for AppState<P> {
+    fn clone(&self) -> Self {
+        Self {
+            status: self.status.clone(),
+            streams: self.streams.clone(),
+            requests: self.requests.clone(),
+            rendered: self.rendered.clone(),
+            history: self.history.clone(),
+        }
+    }
+}
+
+impl<P: Program> AppState<P> {
     pub fn new(
-        status: watch::Receiver<Arc<Status>>,
-        requests: mpsc::Sender<ServiceRequest>,
+        status: watch::Receiver<Arc<P::Status>>,
+        requests: mpsc::Sender<ServiceRequest<P>>,
     ) -> Self {
         let streams = Arc::new(Semaphore::new(STREAMS_MAX));
         let history = Arc::default();
@@ -39,7 +51,7 @@ impl AppState {
     }
 
     /// The last status.
-    pub fn last(&self) -> Arc<Status> {
+    pub fn last(&self) -> Arc<P::Status> {
         self.status.borrow().clone()
     }
 
@@ -64,24 +76,28 @@ impl AppState {
         status.mark_changed();
         while status.changed().await.is_ok() {
             let last = status.borrow_and_update().clone();
-            self.history.lock().unwrap_or_else(PoisonError::into_inner).add(&last);
+            let (utc_ns, kind, moment) = P::moment(&last);
+            let json = serde_json::to_string(&moment).unwrap_or_default();
+            self.history.lock().unwrap_or_else(PoisonError::into_inner).add(utc_ns, kind, json);
         }
     }
 
     /// The last minutes as JSON.
-    pub fn history_json(&self) -> String {
-        let history = self.history.lock().unwrap_or_else(PoisonError::into_inner);
-        // Numbers and lists, as above.
-        serde_json::to_string(&*history).unwrap_or_default()
+    pub fn history_json(&self) -> Bytes {
+        self.history.lock().unwrap_or_else(PoisonError::into_inner).json()
     }
 
-    /// The answer to a request: the status at once, everything else from the loop.
-    pub async fn answer(&self, request: Request) -> Answer {
-        if request == (Request::Status {}) {
-            return Answer::Status { status: Box::new((*self.last()).clone()) };
+    /// The line that answers a request: the status at once, everything else from the loop.
+    pub async fn answer(&self, request: P::Request) -> String {
+        if P::asks_status(&request) {
+            return line_of(&Answer::Status { status: Box::new(&*self.last()) });
         }
+        line_of(&self.ask(request).await)
+    }
+
+    async fn ask(&self, request: P::Request) -> Answer<P::Status> {
         let (reply, answer) = oneshot::channel();
-        let stopping = || refused("the daemon is stopping");
+        let stopping = || refused(&format!("{} is stopping", P::NAME));
         if self.requests.send(ServiceRequest { request, reply }).is_err() {
             return stopping();
         }
@@ -93,9 +109,4 @@ impl AppState {
             )),
         }
     }
-}
-
-/// A refusal.
-pub(super) fn refused(message: &str) -> Answer {
-    Answer::Refused { message: message.to_owned() }
 }

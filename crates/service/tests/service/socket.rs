@@ -1,16 +1,20 @@
 //! The control socket: who may use it, what it answers, what becomes of its file.
 
-use crate::support::{DEADLINE, Running, full_status, only_socket};
+use crate::support::{
+    Answer, DEADLINE, Kettle, Request, Running, Status, full_status, only_socket,
+};
 use proptest::prelude::*;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use wattiod::control::{Answer, Request};
-use wattiod::service::client::{ClientError, ask};
-use wattiod::service::{LINE_BYTES_MAX, ServiceError, ServiceSettings};
-use wattiod::status::Status;
+use wattio_service::client::{self, ClientError};
+use wattio_service::{LINE_BYTES_MAX, ServiceError, ServiceSettings, read_request};
+
+fn ask(socket: &Path, request: &Request) -> Result<Answer, ClientError> {
+    client::ask::<Kettle>(socket, request)
+}
 
 struct Control {
     running: Running,
@@ -21,7 +25,7 @@ struct Control {
 impl Control {
     fn start() -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("wattiod.sock");
+        let path = folder.path().join("kettle.sock");
         Self { running: Running::try_start(only_socket(&path)).unwrap(), path, _folder: folder }
     }
 
@@ -53,7 +57,7 @@ fn refusal(answer: Answer) -> String {
 #[test]
 fn owner_and_group_may_use_it_and_nobody_else() {
     let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("wattiod.sock");
+    let path = folder.path().join("kettle.sock");
     let group = std::fs::metadata(folder.path()).unwrap().gid();
     let settings = ServiceSettings { socket_group: Some(group), ..only_socket(&path) };
     let running = Running::try_start(settings).unwrap();
@@ -81,14 +85,14 @@ fn the_status_is_answered_without_the_loop() {
 fn what_changes_something_is_answered_by_the_loop() {
     let control = Control::start();
     let path = control.path.clone();
-    let request = Request::SetTolerance { tolerance: 0.1 };
+    let request = Request::Heat { celsius: 80.0 };
     let asking = std::thread::spawn({
         let request = request.clone();
         move || ask(&path, &request)
     });
     let asked = control.running.asked.recv_timeout(DEADLINE).unwrap();
     assert_eq!(asked.request, request);
-    let done = Answer::Done { message: "tolerance 0.1".to_owned() };
+    let done = Answer::Done { message: "it heats".to_owned() };
     asked.reply.send(done.clone()).unwrap();
     assert_eq!(asking.join().unwrap().unwrap(), done);
 }
@@ -101,9 +105,9 @@ fn a_loop_that_is_gone_or_drops_a_request_is_said() {
         move || ask(&path, &Request::Pause {})
     });
     drop(running.asked.recv_timeout(DEADLINE).unwrap());
-    assert_eq!(refusal(asking.join().unwrap().unwrap()), "the daemon is stopping");
+    assert_eq!(refusal(asking.join().unwrap().unwrap()), "kettle is stopping");
     drop(running.asked);
-    assert_eq!(refusal(ask(&path, &Request::Resume {}).unwrap()), "the daemon is stopping");
+    assert_eq!(refusal(ask(&path, &Request::Resume {}).unwrap()), "kettle is stopping");
 }
 
 #[test]
@@ -149,7 +153,7 @@ fn one_too_many_is_turned_away() {
 #[test]
 fn what_a_dead_daemon_left_is_replaced() {
     let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("wattiod.sock");
+    let path = folder.path().join("kettle.sock");
     drop(UnixListener::bind(&path).unwrap());
     assert!(path.exists());
     let running = Running::try_start(only_socket(&path)).unwrap();
@@ -161,15 +165,15 @@ fn what_a_dead_daemon_left_is_replaced() {
 fn a_living_daemon_keeps_its_socket() {
     let control = Control::start();
     let error = Running::try_start(only_socket(&control.path)).err().unwrap();
-    assert!(matches!(error, ServiceError::Answered(_)));
-    assert!(error.to_string().starts_with("another wattiod answers on "), "{error}");
+    assert!(matches!(error, ServiceError::Answered { .. }));
+    assert!(error.to_string().starts_with("another kettle answers on "), "{error}");
     assert!(ask(&control.path, &Request::Status {}).is_ok());
 }
 
 #[test]
 fn what_is_no_socket_is_left_alone() {
     let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("wattiod.sock");
+    let path = folder.path().join("kettle.sock");
     std::fs::write(&path, "mine").unwrap();
     let error = Running::try_start(only_socket(&path)).err().unwrap();
     assert!(error.to_string().contains("is not a socket and is left alone"), "{error}");
@@ -188,9 +192,9 @@ fn the_socket_of_another_is_not_removed() {
 
 #[test]
 fn nobody_there_is_said() {
-    let error = ask(Path::new("/nonexistent/wattiod.sock"), &Request::Status {}).unwrap_err();
+    let error = ask(Path::new("/nonexistent/kettle.sock"), &Request::Status {}).unwrap_err();
     assert!(matches!(error, ClientError::Nobody { .. }));
-    let start = "no wattiod answers on /nonexistent/wattiod.sock";
+    let start = "no kettle answers on /nonexistent/kettle.sock";
     assert!(error.to_string().starts_with(start), "{error}");
 }
 
@@ -207,7 +211,7 @@ fn an_answer_that_is_none_is_said() {
         }
     });
     let error = ask(&path, &Request::Pause {}).unwrap_err();
-    assert!(error.to_string().contains("is not this version of wattiod"), "{error}");
+    assert!(error.to_string().contains("is not this version of kettle"), "{error}");
     let error = ask(&path, &Request::Pause {}).unwrap_err();
     assert!(error.to_string().contains("broke off"), "{error}");
     answering.join().unwrap();
@@ -219,15 +223,14 @@ fn no_bytes_break_the_conversation() {
     let control = Control::start();
     let line = prop_oneof![
         prop::collection::vec(any::<u8>(), 0..200),
-        r#"\{"op":"(status|set_tolerance|x)"(,"tolerance":[0-9eE.+-]{1,8})?\}"#
-            .prop_map(String::into_bytes),
+        r#"\{"op":"(status|heat|x)"(,"celsius":[0-9eE.+-]{1,8})?\}"#.prop_map(String::into_bytes),
     ];
     let config = ProptestConfig { cases: 200, failure_persistence: None, ..Default::default() };
     proptest!(config, |(lines in prop::collection::vec(line, 1..4))| {
         let mut stream = control.connect();
         for line in &lines {
             // Requests for the loop would wait for an answer of the test.
-            prop_assume!(!matches!(wattiod::service::read_request(line), Ok(Request::SetTolerance { .. })));
+            prop_assume!(!matches!(read_request::<Kettle>(line), Ok(Request::Heat { .. })));
             let line: Vec<u8> = line.iter().map(|&byte| if byte == b'\n' { b' ' } else { byte }).collect();
             stream.get_mut().write_all(&[&line[..], b"\n"].concat()).unwrap();
             hear(&mut stream);

@@ -1,15 +1,16 @@
-// Listens to the daemon and hands each status to the view and the charts.
+// Listens to the program and hands each status to its view and the charts.
 
 import { Charts } from "/charts.js";
 import { clock } from "/format.js";
-import { show } from "/view.js";
+import { show } from "/render.js";
+import { charts as describeCharts, describe } from "/view.js";
 
-/** A daemon that works says something with every step. */
+/** A program that works says something with every step. */
 const SILENCE_MS_MAX = 10_000;
 const RETRY_MS = 2_000;
 
 const lost = document.getElementById("lost");
-const charts = new Charts();
+const charts = new Charts(describeCharts);
 let updatedAt = null;
 let connected = false;
 
@@ -21,13 +22,13 @@ function tellWhetherAlive() {
   document.body.classList.toggle("old", old);
   let message = "";
   if (!connected) message = `${updatedAt === null ? "no connection yet" : "connection lost"}${last}; trying again …`;
-  else if (silentMs > SILENCE_MS_MAX) message = `connected, but the daemon says nothing${last}`;
+  else if (silentMs > SILENCE_MS_MAX) message = `connected, but the program says nothing${last}`;
   // Text that stays the same is not set again: screen readers would read it again.
   if (lost.textContent !== message) lost.textContent = message;
   lost.hidden = message === "";
 }
 
-/** First what the daemon kept of the last minutes, then each status as it comes. */
+/** First what the program kept of the last minutes, then each status as it comes. */
 async function listen() {
   try {
     const answer = await fetch("/v1/history");
@@ -40,7 +41,7 @@ async function listen() {
     const status = JSON.parse(event.data);
     updatedAt = new Date();
     connected = true;
-    show(status);
+    show(describe(status));
     charts.add(status);
     tellWhetherAlive();
   };

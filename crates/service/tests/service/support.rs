@@ -1,25 +1,78 @@
-//! A service with a status that tests change, and the raw bytes of HTTP.
+//! A made-up program whose status tests change, and the raw bytes of HTTP.
 
+use rustix::net::{AddressFamily, SocketType, bind, connect, socket};
+use serde::{Deserialize, Serialize};
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::path::PathBuf;
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 use tokio::sync::watch;
-use wattio_governor::Severity;
-use wattiod::service::{Service, ServiceError, ServiceRequest, ServiceSettings};
-use wattiod::status::{
-    Counts, EventStatus, GroupStatus, LatencyStatus, OverheadStatus, PowerStatus, ShadowStatus,
-    Status,
-};
+use wattio_service::metrics::{Family, Kind, Value};
+use wattio_service::{Program, Service, ServiceError, ServiceRequest, ServiceSettings};
 
 /// No test waits longer for what must come.
 pub const DEADLINE: Duration = Duration::from_secs(20);
 
+/// A kettle.
+#[derive(Debug)]
+pub enum Kettle {}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Status {
+    pub utc_ns: u64,
+    pub reason: String,
+    pub celsius: f64,
+}
+
+#[derive(Debug, Serialize)]
+pub struct Moment {
+    utc_ns: u64,
+    celsius: f64,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "op", rename_all = "snake_case", deny_unknown_fields)]
+pub enum Request {
+    Status {},
+    Heat { celsius: f64 },
+    Pause {},
+    Resume {},
+}
+
+pub type Answer = wattio_service::Answer<Status>;
+
+impl Program for Kettle {
+    const NAME: &'static str = "kettle";
+    const VIEW: &'static str = "// What the page shows of a kettle.\n";
+    const ALLOWED: &'static str = r#"allowed is {"op":"status"}, {"op":"heat","celsius":80}, {"op":"pause"} or {"op":"resume"}"#;
+    type Status = Status;
+    type Moment = Moment;
+    type Request = Request;
+
+    fn metrics(status: &Status) -> Vec<Family<'_>> {
+        let celsius = Some(Value::Real(status.celsius));
+        let boiled = Some(Value::Whole(3));
+        vec![
+            Family::of("kettle_celsius", "How hot it is.", Kind::Gauge, celsius),
+            Family::of("kettle_boiled", "How often it boiled.", Kind::Counter, boiled),
+        ]
+    }
+
+    fn moment(status: &Status) -> (u64, String, Moment) {
+        let moment = Moment { utc_ns: status.utc_ns, celsius: status.celsius };
+        (status.utc_ns, String::new(), moment)
+    }
+
+    fn asks_status(request: &Request) -> bool {
+        *request == Request::Status {}
+    }
+}
+
 pub struct Running {
     pub service: Service,
     pub publish: watch::Sender<Arc<Status>>,
-    pub asked: mpsc::Receiver<ServiceRequest>,
+    pub asked: mpsc::Receiver<ServiceRequest<Kettle>>,
 }
 
 impl Running {
@@ -45,6 +98,14 @@ impl Running {
     /// The answer to a head without its empty line.
     pub fn send(&self, head: &str) -> Response {
         self.open(&format!("{head}Connection: close\r\n")).rest()
+    }
+
+    /// A connection from an address of this host.
+    pub fn connect_from(&self, from: IpAddr) -> TcpStream {
+        let socket = socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
+        bind(&socket, &SocketAddr::new(from, 0)).unwrap();
+        connect(&socket, &self.address()).unwrap();
+        socket.into()
     }
 
     /// Sends a head and reads that of the answer.
@@ -127,106 +188,8 @@ pub fn only_socket(path: impl Into<PathBuf>) -> ServiceSettings {
     ServiceSettings { listen: None, socket: Some(path.into()), ..ServiceSettings::default() }
 }
 
-/// A status in which everything is known.
+/// A status.
 pub fn full_status() -> Status {
-    Status {
-        version: "1.2.3".to_owned(),
-        mode: "observe".to_owned(),
-        name: "etcd \"seven\"".to_owned(),
-        policy: "pacer".to_owned(),
-        state: Some("stable".to_owned()),
-        reason: "there is room: fewer cores".to_owned(),
-        forced: Some("paused".to_owned()),
-        paused: true,
-        utc_ns: 1_770_000_000_000_000_000,
-        uptime_s: 3600.5,
-        latency: latency(),
-        groups: vec![group("protocol", 3), group("storage", 12)],
-        background_pace: 0.5,
-        power: power(),
-        shadow: Some(ShadowStatus {
-            fitted: true,
-            why: None,
-            error_median: Some(0.0625),
-            error_p90: Some(0.125),
-            windows_fitted: 700,
-            windows_kept_out: 175,
-            estimated_span_s: 1800.0,
-        }),
-        compared: None,
-        counts: counts(),
-        own: OverheadStatus { cpu_s: 1.25, resident_bytes: 8_000_000, step_us_mean: Some(32.0) },
-        events: vec![EventStatus {
-            utc_ns: 1_769_999_990_000_000_000,
-            severity: Severity::Warning,
-            message: "<script>alert(1)</script>\nnext line".to_owned(),
-        }],
-    }
-}
-
-fn latency() -> LatencyStatus {
-    LatencyStatus {
-        source: "prometheus".to_owned(),
-        requests_per_s: Some(4000.0),
-        latency_us_mean: Some(312.5),
-        latency_us_seen: Some(312.5),
-        latency_us_p99: Some(2000.0),
-        sample_age_s: 0.25,
-        baseline_us: Some(250.0),
-        bound_us: Some(300.0),
-        tolerance: Some(0.2),
-        loss_measured: Some(0.25),
-        loss_predicted: Some(0.125),
-    }
-}
-
-fn group(name: &str, cores_active: u32) -> GroupStatus {
-    GroupStatus {
-        name: name.to_owned(),
-        cores_active,
-        cores_total: 16,
-        cores_min: 2,
-        frequency_hz: Some(1.5e9),
-        frequency_max_hz: Some(3e9),
-        utilisation_clients: 0.5,
-        utilisation_background: 0.125,
-    }
-}
-
-fn power() -> PowerStatus {
-    PowerStatus {
-        meter: Some("rapl".to_owned()),
-        meter_trouble: None,
-        measured_w: Some(212.5),
-        measured_j: Some(765_000.0),
-        model: Some("power-model.toml".to_owned()),
-        estimated_w: Some(200.0),
-        estimated_full_speed_w: Some(250.0),
-        estimated_j: Some(720_000.0),
-        estimated_full_speed_j: Some(900_000.0),
-        no_estimate: None,
-    }
-}
-
-fn counts() -> Counts {
-    Counts {
-        windows: 7200,
-        windows_missing: 12,
-        windows_forced: 31,
-        windows_bounded: 5000,
-        violations: 84,
-        loss_mean: Some(0.0625),
-        requests: 14_400_000,
-        knob_writes: 120,
-        knob_failures: 1,
-        setting_changes: 60,
-        foreign_changes: 2,
-        source_errors: 3,
-        windows_unmeasured: 5,
-        flaps: 9,
-        breaker_trips: 4,
-        state_span_s: [("unstable", 600.0), ("stable", 2880.0), ("idle", 120.5)]
-            .map(|(state, span_s)| (state.to_owned(), span_s))
-            .into(),
-    }
+    let reason = "<script>alert(1)</script>\nnext line".to_owned();
+    Status { utc_ns: 1_770_000_000_000_000_000, reason, celsius: 81.5 }
 }

@@ -1,8 +1,9 @@
-//! The daemon's service: the status page, metrics, and the control socket.
+//! What a program that runs for long shows and takes: a page, metrics, and a control socket; the
+//! queue of its loop and its log lines.
 //!
-//! One thread of its own with one small runtime, so that a slow browser never delays a step. What
-//! reads (page, metrics, `status`) is answered from the last [`Status`]; what changes something is
-//! handed to the loop as a [`ServiceRequest`].
+//! One thread of its own with one small runtime, so that a slow browser never delays the loop. What
+//! reads (page, metrics, `status`) is answered from the last status; what changes something is
+//! handed to the loop as a [`ServiceRequest`]. What a status holds is the [`Program`]'s.
 
 mod app_state;
 pub mod client;
@@ -10,28 +11,57 @@ mod events;
 mod guard;
 mod history;
 mod http;
-mod metrics;
+pub mod inbox;
+pub mod log;
+pub mod metrics;
 mod page;
+mod places;
 mod protocol;
 mod socket;
 mod write_timeout;
 
-pub use metrics::{CONTENT_TYPE as METRICS_CONTENT_TYPE, text as metrics_text};
-pub use protocol::{LINE_BYTES_MAX, read_request};
+pub use protocol::{Answer, LINE_BYTES_MAX, read_request};
 
-use crate::control::{Answer, Request};
-use crate::status::Status;
-use std::net::{Ipv4Addr, SocketAddr};
+use metrics::Family;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc;
 use std::thread::JoinHandle;
 use thiserror::Error;
 use tokio::sync::{oneshot, watch};
-use wattio_host::config::PORT;
+
+/// A program that is shown and told: what it publishes, and what its operators may ask.
+pub trait Program: 'static {
+    /// Its name, as in its command line.
+    const NAME: &'static str;
+    /// What the page shows of a status: a JavaScript module that exports `describe(status)` and
+    /// `charts(status)`; `page/render.js` and `page/charts.js` say of what these are made.
+    const VIEW: &'static str;
+    /// The requests there are, for messages.
+    const ALLOWED: &'static str;
+    /// Everything an operator may want to see.
+    type Status: Serialize + Send + Sync + 'static;
+    /// What charts show of a status, under the names that it has there.
+    type Moment: Serialize;
+    /// What may be asked over the control socket. Anything else is refused.
+    type Request: DeserializeOwned + Send + 'static;
+
+    /// The metrics of a status.
+    fn metrics(status: &Self::Status) -> Vec<Family<'_>>;
+
+    /// What the page keeps of a status, when it was (nanoseconds since 1970 in UTC), and of which
+    /// kind: moments of one kind only can be in the same charts.
+    fn moment(status: &Self::Status) -> (u64, String, Self::Moment);
+
+    /// Whether a request asks for the status, which is answered without the loop.
+    fn asks_status(request: &Self::Request) -> bool;
+}
 
 /// Where the service listens.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ServiceSettings {
     /// Address of page and metrics; port 0 takes any free one. `None`: neither.
     pub listen: Option<SocketAddr>,
@@ -43,24 +73,12 @@ pub struct ServiceSettings {
     pub socket_group: Option<u32>,
 }
 
-impl Default for ServiceSettings {
-    fn default() -> Self {
-        Self {
-            listen: Some(SocketAddr::from((Ipv4Addr::LOCALHOST, PORT))),
-            host_names: Vec::new(),
-            socket: None,
-            socket_group: None,
-        }
-    }
-}
-
-/// An operator's request to the loop.
-#[derive(Debug)]
-pub struct ServiceRequest {
-    /// The request; never [`Request::Status`].
-    pub request: Request,
+/// An operator's request to the loop, never one for the status.
+pub struct ServiceRequest<P: Program> {
+    /// The request.
+    pub request: P::Request,
     /// Where the answer goes; the client may have left.
-    pub reply: oneshot::Sender<Answer>,
+    pub reply: oneshot::Sender<Answer<P::Status>>,
 }
 
 /// Why the service cannot start.
@@ -76,9 +94,14 @@ pub enum ServiceError {
         /// The operating system's error.
         error: std::io::Error,
     },
-    /// Another daemon answers on the control socket.
-    #[error("another wattiod answers on {}; stop it, or choose another socket", .0.display())]
-    Answered(PathBuf),
+    /// Somebody else answers on the control socket.
+    #[error("another {program} answers on {}; stop it, or choose another socket", path.display())]
+    Answered {
+        /// The program that was to start.
+        program: &'static str,
+        /// The socket.
+        path: PathBuf,
+    },
     /// Something else has the socket's name.
     #[error("{} is not a socket and is left alone; choose another path for the control socket", .0.display())]
     NoSocket(PathBuf),
@@ -110,15 +133,15 @@ impl Service {
     ///
     /// # Errors
     /// When a socket cannot be opened; then nothing is left behind.
-    pub fn start(
+    pub fn start<P: Program>(
         settings: ServiceSettings,
-        status: watch::Receiver<Arc<Status>>,
-        requests: mpsc::Sender<ServiceRequest>,
+        status: watch::Receiver<Arc<P::Status>>,
+        requests: mpsc::Sender<ServiceRequest<P>>,
     ) -> Result<Self, ServiceError> {
         let (stop, stopped) = oneshot::channel();
         let (opened, open) = mpsc::sync_channel(1);
         let thread = std::thread::Builder::new()
-            .name("wattiod-service".to_owned())
+            .name(format!("{}-service", P::NAME))
             .spawn(move || {
                 run(&settings, app_state::AppState::new(status, requests), stopped, &opened)
             })
@@ -148,9 +171,9 @@ impl Drop for Service {
 
 /// The thread: opens the sockets, reports that, and serves until told to stop. Dropping the runtime
 /// ends every connection.
-fn run(
+fn run<P: Program>(
     settings: &ServiceSettings,
-    state: app_state::AppState,
+    state: app_state::AppState<P>,
     stopped: oneshot::Receiver<()>,
     opened: &mpsc::SyncSender<Result<Option<SocketAddr>, ServiceError>>,
 ) {
@@ -159,7 +182,7 @@ fn run(
         Err(error) => return drop(opened.send(Err(ServiceError::Thread(error)))),
     };
     runtime.block_on(async {
-        let listeners = match Listeners::open(settings).await {
+        let listeners = match Listeners::open(settings, P::NAME).await {
             Ok(listeners) => listeners,
             Err(error) => return drop(opened.send(Err(error))),
         };
@@ -185,13 +208,16 @@ struct Listeners {
 }
 
 impl Listeners {
-    async fn open(settings: &ServiceSettings) -> Result<Self, ServiceError> {
+    async fn open(settings: &ServiceSettings, program: &'static str) -> Result<Self, ServiceError> {
         let page = match settings.listen {
             Some(address) => Some(http::listen(address).await?),
             None => None,
         };
         let control = match settings.socket.as_deref() {
-            Some(path) => Some(socket::ControlSocket::open(path, settings.socket_group).await?),
+            Some(path) => {
+                let group = settings.socket_group;
+                Some(socket::ControlSocket::open(path, group, program).await?)
+            }
             None => None,
         };
         Ok(Self { page, control })

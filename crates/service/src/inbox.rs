@@ -1,7 +1,7 @@
 //! What the loop waits for besides the time: requests from the control socket, and signals, in one
 //! queue.
 
-use crate::service::ServiceRequest;
+use crate::{Program, ServiceRequest};
 use anyhow::{Context, Result};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 use signal_hook::iterator::Signals;
@@ -10,10 +10,9 @@ use std::thread::Builder;
 use std::time::Duration;
 
 /// A message to the loop.
-#[derive(Debug)]
-pub(crate) enum Message {
+pub enum Message<P: Program> {
     /// From the control socket.
-    Request(ServiceRequest),
+    Request(ServiceRequest<P>),
     /// Read the configuration again.
     Reload,
     /// Stop.
@@ -21,12 +20,12 @@ pub(crate) enum Message {
 }
 
 /// The queue.
-pub(crate) struct Inbox {
-    messages: Receiver<Message>,
-    sender: Sender<Message>,
+pub struct Inbox<P: Program> {
+    messages: Receiver<Message<P>>,
+    sender: Sender<Message<P>>,
 }
 
-impl Inbox {
+impl<P: Program> Inbox<P> {
     /// Catches the signals from now on, until the process ends.
     ///
     /// # Errors
@@ -50,7 +49,7 @@ impl Inbox {
     ///
     /// # Errors
     /// When the system has no thread left.
-    pub fn forward(&self, requests: Receiver<ServiceRequest>) -> Result<()> {
+    pub fn forward(&self, requests: Receiver<ServiceRequest<P>>) -> Result<()> {
         let sender = self.sender.clone();
         let forward = move || {
             let _ = requests.into_iter().try_for_each(|each| sender.send(Message::Request(each)));
@@ -61,7 +60,8 @@ impl Inbox {
     }
 
     /// The next message; `None` if none came within the time.
-    pub fn wait(&self, most: Duration) -> Option<Message> {
+    #[must_use]
+    pub fn wait(&self, most: Duration) -> Option<Message<P>> {
         // A sender is held here, so the only error is a timeout.
         self.messages.recv_timeout(most).ok()
     }
@@ -70,19 +70,43 @@ impl Inbox {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::metrics::Family;
     use rustix::process::{Signal, getpid, kill_process};
+
+    enum Nothing {}
+
+    impl Program for Nothing {
+        const NAME: &'static str = "nothing";
+        const VIEW: &'static str = "";
+        const ALLOWED: &'static str = "";
+        type Status = ();
+        type Moment = ();
+        type Request = ();
+
+        fn metrics((): &()) -> Vec<Family<'_>> {
+            Vec::new()
+        }
+
+        fn moment((): &()) -> (u64, String, ()) {
+            (0, String::new(), ())
+        }
+
+        fn asks_status((): &()) -> bool {
+            true
+        }
+    }
 
     /// A signal was only noticed at the law's next tick: with windows of a minute, stopping took a
     /// minute.
     #[test]
     fn a_signal_ends_the_wait() {
-        let inbox = Inbox::open().unwrap();
+        let inbox = Inbox::<Nothing>::open().unwrap();
         for (signal, reload) in [(Signal::HUP, true), (Signal::TERM, false), (Signal::INT, false)] {
             kill_process(getpid(), signal).unwrap();
             // Far longer than a signal takes; if none ends the wait, no message follows.
             let message = inbox.wait(Duration::from_secs(30));
-            assert!(matches!(message, Some(Message::Reload)) == reload, "{signal:?}: {message:?}");
-            assert!(matches!(message, Some(Message::Stop)) != reload, "{signal:?}: {message:?}");
+            assert!(matches!(message, Some(Message::Reload)) == reload, "{signal:?}");
+            assert!(matches!(message, Some(Message::Stop)) != reload, "{signal:?}");
         }
         assert!(inbox.wait(Duration::ZERO).is_none());
     }
