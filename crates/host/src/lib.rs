@@ -6,6 +6,7 @@ mod root;
 mod stopwatch;
 
 pub mod config;
+pub mod facts;
 pub mod groups;
 pub mod guards;
 pub mod knobs;

@@ -6,7 +6,6 @@ use crate::control::{Answer, Wattiod};
 use crate::daemon::{Daemon, Mode, Next};
 use crate::journal::Journal;
 use crate::log::{log, printable_line};
-use crate::machine;
 use crate::state::{self, Locks};
 use crate::status::{EventStatus, Status};
 use anyhow::{Context, Result};
@@ -17,10 +16,11 @@ use std::sync::mpsc::{Sender, channel};
 use std::time::Duration;
 use tokio::sync::watch;
 use wattio_governor::{Clock, Restored, Severity};
+use wattio_host::facts::{self, RunFacts};
 use wattio_host::lock::Lock;
 use wattio_host::{Root, Topology, programs, trust};
 use wattio_service::inbox::{Inbox, Message};
-use wattio_service::{Service, ServiceError, ServiceRequest, ServiceSettings};
+use wattio_service::{Program, Service, ServiceError, ServiceRequest, ServiceSettings};
 
 /// What the command line asks for.
 #[derive(Clone, Debug)]
@@ -336,7 +336,7 @@ fn service_settings(source: &Source) -> Result<ServiceSettings> {
         // If this fails, opening the socket reports it.
         let _ = std::fs::create_dir_all(folder);
     }
-    let group = service.socket_group.as_deref().map(machine::group_id).transpose();
+    let group = service.socket_group.as_deref().map(facts::group_id).transpose();
     let socket_group =
         group.map_err(|error| BadInput::new(format!("service.socket_group: {error}")))?;
     Ok(ServiceSettings {
@@ -350,8 +350,17 @@ fn service_settings(source: &Source) -> Result<ServiceSettings> {
 fn start_journal(options: &Options, source: &Source, clock: &HostClock) -> Result<Option<Journal>> {
     let Some(results) = &options.results else { return Ok(None) };
     let config = &source.config;
-    let facts = machine::describe(options.mode, source, clock);
-    let stamp = machine::stamp(clock.utc_ns(), &source.text);
+    let groups = config.groups.iter();
+    let facts = RunFacts {
+        program: (Wattiod::NAME, env!("CARGO_PKG_VERSION")),
+        mode: options.mode.name(),
+        name: &config.name,
+        policy: &config.policy.name,
+        groups: groups.map(|group| (&*group.name, group.cores.clone(), group.cores_min)).collect(),
+        config_file: &source.path,
+    };
+    let facts = facts.describe(&options.root, clock);
+    let stamp = facts::stamp(clock.utc_ns(), &source.text);
     let journal = Journal::create(results, &config.name, &stamp, &source.text, &facts);
     let journal = journal.with_context(|| {
         format!("{}: results cannot be kept there; say where with --out", results.display())

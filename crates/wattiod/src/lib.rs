@@ -7,10 +7,8 @@ pub mod control;
 pub mod daemon;
 pub mod doctor;
 pub mod govern;
-pub mod journal;
 pub mod ledger;
 pub mod log;
-pub mod machine;
 pub mod metrics;
 pub mod moment;
 pub mod overhead;
@@ -18,3 +16,5 @@ pub mod shadow;
 pub mod state;
 pub mod status;
 pub mod status_text;
+
+pub use wattio_governor::journal;

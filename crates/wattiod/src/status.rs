@@ -2,7 +2,6 @@
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use wattio_governor::Severity;
 use wattio_model::{Fitter, NoModel};
 
 /// Everything an operator may want to see. Absent means unknown.
@@ -243,15 +242,7 @@ pub struct OverheadStatus {
 }
 
 /// An event.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct EventStatus {
-    /// Nanoseconds since 1970 in UTC.
-    pub utc_ns: u64,
-    /// `info`, `warning`, `error`.
-    pub severity: Severity,
-    /// What happened.
-    pub message: String,
-}
+pub type EventStatus = wattio_governor::journal::EventRow;
 
 #[cfg(test)]
 mod tests {
