@@ -1,6 +1,6 @@
 //! A histogram of latencies that costs one addition a request: eight buckets for each octave.
 
-use wattio_law::LatencyHistogram;
+use crate::LatencyHistogram;
 
 /// Buckets of an octave, as a power of two.
 const PARTS_LOG2: u32 = 3;
@@ -8,8 +8,9 @@ const PARTS_LOG2: u32 = 3;
 const OCTAVE_FIRST: u32 = 10;
 const BUCKETS: usize = 31 << PARTS_LOG2;
 
-/// Requests by latency, each bucket at most an eighth wide.
-#[derive(Clone, Debug)]
+/// Requests by latency, each bucket at most an eighth wide. Counts go round after 2^32, so what
+/// [`Octaves::since`] tells is true of fewer requests than that.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Octaves {
     counts: Box<[u32; BUCKETS]>,
 }
@@ -42,28 +43,66 @@ impl Octaves {
     #[inline]
     pub fn record(&mut self, latency_ns: u64) {
         let count = &mut self.counts[bucket(latency_ns)];
-        *count = count.saturating_add(1);
+        *count = count.wrapping_add(1);
+    }
+
+    /// Adds what another one counted.
+    pub fn merge(&mut self, other: &Self) {
+        for (mine, theirs) in self.counts.iter_mut().zip(other.counts.iter()) {
+            *mine = mine.wrapping_add(*theirs);
+        }
+    }
+
+    /// What was counted since this one was `before`.
+    #[must_use]
+    pub fn since(&self, before: &Self) -> LatencyHistogram {
+        let mut counts = self.counts.clone();
+        for (now, then) in counts.iter_mut().zip(before.counts.iter()) {
+            *now = now.wrapping_sub(*then);
+        }
+        histogram(&counts)
     }
 
     /// What was counted since the last call; buckets that stayed empty only where they lie between
     /// others.
     pub fn take(&mut self) -> LatencyHistogram {
-        let first = self.counts.iter().position(|&count| count > 0);
-        let last = self.counts.iter().rposition(|&count| count > 0);
-        let Some((first, last)) = first.zip(last) else { return LatencyHistogram::default() };
-        // The empty bucket before the first says where that one begins.
-        let range = first.saturating_sub(1)..=last;
-        let buckets = range.map(|at| (edge_ns(at) as f64 / 1e3, u64::from(self.counts[at])));
-        let taken = LatencyHistogram { buckets: buckets.collect() };
-        self.counts[first..=last].fill(0);
+        let taken = histogram(&self.counts);
+        self.counts.fill(0);
         taken
     }
+}
+
+/// Buckets from the first to the last that is not empty, after the empty one before the first,
+/// which says where that one begins.
+fn histogram(counts: &[u32; BUCKETS]) -> LatencyHistogram {
+    let first = counts.iter().position(|&count| count > 0);
+    let last = counts.iter().rposition(|&count| count > 0);
+    let Some((first, last)) = first.zip(last) else { return LatencyHistogram::default() };
+    let range = first.saturating_sub(1)..=last;
+    let buckets = range.map(|at| (edge_ns(at) as f64 / 1e3, u64::from(counts[at])));
+    LatencyHistogram { buckets: buckets.collect() }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    #[test]
+    fn what_is_counted_since_goes_on_where_counts_go_round() {
+        let mut before = Octaves::default();
+        before.counts[bucket(5000)] = u32::MAX - 1;
+        let mut now = before.clone();
+        for latency_ns in [5000, 5000, 5000, 900_000] {
+            now.record(latency_ns);
+        }
+        assert_eq!(now.since(&before).requests(), 4);
+        assert_eq!(now.since(&now), LatencyHistogram::default());
+        let mut both = Octaves::default();
+        both.record(5000);
+        both.merge(&now);
+        assert_eq!(both.since(&before).requests(), 5);
+    }
 
     proptest! {
         #[test]
