@@ -11,6 +11,7 @@ pub mod device;
 pub mod log;
 pub mod messages;
 pub mod normal;
+pub mod plant;
 pub mod reactor;
 pub mod server;
 pub mod status;
