@@ -10,9 +10,15 @@ use std::os::fd::OwnedFd;
 use std::os::unix::fs::{FileExt, FileTypeExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 use thiserror::Error;
 use wattio_pages::{BLOCK, Pages};
 use wattio_volume::Disk;
+
+/// How long a process that was killed may hold its files and sockets.
+pub const PATIENCE: Duration = Duration::from_secs(2);
+/// Time between two tries.
+pub const RETRY: Duration = Duration::from_millis(10);
 
 /// Why a device cannot be used.
 #[derive(Debug, Error)]
@@ -117,6 +123,27 @@ impl Device {
         Ok(Self { file: Arc::new(file), path, bytes, is_block, is_direct })
     }
 
+    /// Opens and locks a device, and waits a while if it is in use: a process that was killed lets
+    /// go of its files only when the kernel has ended what it had under way.
+    ///
+    /// # Errors
+    /// As [`Self::open`].
+    pub fn open_within(
+        path: &Path,
+        access: Access,
+        patience: Duration,
+    ) -> Result<Self, DeviceError> {
+        let until = Instant::now() + patience;
+        loop {
+            match Self::open(path, access) {
+                Err(DeviceError::InUse { .. }) if Instant::now() < until => {
+                    std::thread::sleep(RETRY);
+                }
+                opened => return opened,
+            }
+        }
+    }
+
     /// Its name.
     #[must_use]
     pub fn path(&self) -> &Path {
@@ -200,6 +227,11 @@ impl Disk for Device {
     }
 
     fn read_at(&mut self, offset: u64, pages: &mut Pages) -> io::Result<()> {
+        // So that a file too small for a superblock is one without: sizes are checked after that.
+        if offset >= self.bytes {
+            pages.as_bytes_mut().fill(0);
+            return Ok(());
+        }
         self.file.read_exact_at(pages.as_bytes_mut(), offset)
     }
 
@@ -263,6 +295,8 @@ mod tests {
         device.read_at(8192, &mut read).unwrap();
         assert_eq!(read, pages);
         assert!(!is_blank(&mut device).unwrap());
-        assert!(device.read_at(1 << 20, &mut read).is_err(), "beyond the end");
+        assert!(device.read_at((1 << 20) - 4096, &mut read).is_err(), "across the end");
+        device.read_at(1 << 20, &mut read).unwrap();
+        assert_eq!(read, Pages::zeroed(2), "beyond the end");
     }
 }

@@ -6,6 +6,9 @@
 //! producer and one consumer, and the other one is woken once for a batch, and only if it sleeps.
 //! [`server`] puts it together.
 
+pub mod check;
+pub mod config;
+pub mod control;
 pub mod create;
 pub mod device;
 pub mod log;

@@ -1,6 +1,6 @@
 //! The target as a whole: opens volumes and sockets, starts reactors, and stops them.
 
-use crate::device::{Access, Device, DeviceError};
+use crate::device::{Access, Device, DeviceError, PATIENCE, RETRY};
 use crate::log::{Severity, log};
 use crate::messages::Seat;
 use crate::normal::Offer;
@@ -84,6 +84,8 @@ pub struct Volume {
     pub devices: Vec<PathBuf>,
     /// Whether clients may not write.
     pub is_read_only: bool,
+    /// How it is opened.
+    pub open: OpenOptions,
 }
 
 /// What the target does.
@@ -99,8 +101,6 @@ pub struct Settings {
     pub idle: Idle,
     /// How often everything is read.
     pub pace: Pace,
-    /// How volumes are opened.
-    pub open: OpenOptions,
 }
 
 /// The target while it serves. Dropped, it stops at once, as if it had been killed.
@@ -116,12 +116,11 @@ pub struct Server {
 /// Opens a volume; how it was found, and its devices in its order.
 fn open_volume(
     volume: &Volume,
-    options: &OpenOptions,
 ) -> Result<(wattio_volume::Volume, Recovery, Vec<Option<Device>>), ServerError> {
     let wrong = |error| ServerError::Volume { export: volume.export.clone(), error };
     let mut devices = Vec::new();
     for path in &volume.devices {
-        let device = Device::open(path, Access::Own)?;
+        let device = Device::open_within(path, Access::Own, PATIENCE)?;
         if !device.is_direct() {
             let why = "its file system has no direct I/O: the kernel's cache holds all data twice";
             log(Severity::Warning, &format!("{}: {why}", path.display()));
@@ -134,7 +133,7 @@ fn open_volume(
         numbered.push((superblock.device, device.clone()));
     }
     let disks = devices.into_iter().map(|device| Box::new(device) as Box<dyn Disk>);
-    let opened = open(disks.collect(), options).map_err(wrong)?;
+    let opened = open(disks.collect(), &volume.open).map_err(wrong)?;
     let device = |(number, disk): (usize, &Option<Box<dyn Disk>>)| {
         disk.as_ref()?;
         let mut numbered = numbered.iter();
@@ -176,7 +175,7 @@ impl Server {
         let mut owned: Vec<Vec<Owned>> = (0..count).map(|_| Vec::new()).collect();
         for (at, wanted) in settings.volumes.iter().enumerate() {
             let began = Instant::now();
-            let (volume, recovery, devices) = open_volume(wanted, &settings.open)?;
+            let (volume, recovery, devices) = open_volume(wanted)?;
             tell_recovery(&wanted.export, &recovery, began.elapsed());
             exports.push(offered(wanted, volume.bytes()));
             let reactor = at % count;
@@ -411,13 +410,19 @@ pub fn listen_unix(path: &Path) -> Result<(UnixListener, SocketFile), ServerErro
         Ok(file) if !file.file_type().is_socket() => {
             return Err(ServerError::NoSocket(path.to_owned()));
         }
-        Ok(_) => match UnixStream::connect(path) {
-            Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
-                std::fs::remove_file(path).map_err(failed)?;
+        Ok(_) => {
+            let until = Instant::now() + PATIENCE;
+            loop {
+                match UnixStream::connect(path) {
+                    Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => break,
+                    Err(error) => return Err(failed(error)),
+                    // Perhaps the kernel still closes the socket of a process that was killed.
+                    Ok(_) if Instant::now() < until => std::thread::sleep(RETRY),
+                    Ok(_) => return Err(ServerError::Answered(path.to_owned())),
+                }
             }
-            Err(error) => return Err(failed(error)),
-            Ok(_) => return Err(ServerError::Answered(path.to_owned())),
-        },
+            std::fs::remove_file(path).map_err(failed)?;
+        }
     }
     let listener = UnixListener::bind(path).map_err(failed)?;
     Ok((listener, SocketFile(path.to_owned())))

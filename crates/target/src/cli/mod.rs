@@ -1,13 +1,17 @@
 //! Arguments and exit codes: 0 done, 1 found a problem, 2 bad input.
 
+mod check;
 mod create;
+mod remote;
 mod serve;
 
 use anyhow::Result;
 use clap::{CommandFactory, Parser, Subcommand};
 use std::io::Write;
+use std::path::Path;
 use std::process::ExitCode;
 use thiserror::Error;
+use wattio_target::config::Config;
 use wattio_target::log::complain;
 
 /// A crash-safe block server over NBD.
@@ -39,6 +43,12 @@ enum Command {
     Create(create::Create),
     /// Serve volumes until a signal comes.
     Serve(serve::Serve),
+    /// Say whether a configuration is right, or a volume is whole.
+    Check(check::Check),
+    /// Say how a running target stands.
+    Status(remote::Status),
+    /// Have a running target read everything and repair what it can.
+    Scrub(remote::Scrub),
     /// Print what completes this command's words in a shell.
     #[command(hide = true)]
     Completions {
@@ -58,6 +68,9 @@ pub fn main() -> ExitCode {
     let done = match arguments.command {
         Command::Create(command) => command.run(),
         Command::Serve(command) => command.run(),
+        Command::Check(command) => command.run(),
+        Command::Status(command) => command.run(),
+        Command::Scrub(command) => command.run(),
         Command::Completions { shell } => Ok(complete(shell)),
     };
     done.unwrap_or_else(|error| {
@@ -90,4 +103,11 @@ fn bytes(text: &str) -> Result<u64, String> {
         return Err(format!("{text:?} is not a number of bytes from 1 B on"));
     }
     Ok(bytes.0 as u64)
+}
+
+/// A configuration from a file.
+fn read_config(path: &Path) -> Result<Config, BadInput> {
+    let wrong = |error: &dyn std::fmt::Display| BadInput(format!("{}: {error}", path.display()));
+    let text = std::fs::read_to_string(path).map_err(|error| wrong(&error))?;
+    Config::from_toml(&text).map_err(|error| wrong(&error))
 }

@@ -1,6 +1,6 @@
 //! `serve`: serves volumes until a signal comes.
 
-use super::BadInput;
+use super::{BadInput, bytes, read_config};
 use anyhow::Result;
 use clap::Args;
 use sd_notify::NotifyState;
@@ -10,6 +10,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
+use wattio_target::control;
 use wattio_target::log::{Severity, log};
 use wattio_target::reactor::Idle;
 use wattio_target::server::{Address, Server, Settings, Volume};
@@ -42,15 +43,28 @@ pub struct Serve {
     /// Threads that serve.
     #[arg(long, default_value_t = 1)]
     reactors: usize,
+    /// The socket of `status` and `scrub`; with a configuration, what that says.
+    #[arg(long)]
+    control: Option<PathBuf>,
+    /// Memory that the map of each volume may take.
+    #[arg(long, value_parser = bytes, default_value = "4GiB")]
+    map_memory: u64,
 }
 
 impl Serve {
     pub fn run(self) -> Result<ExitCode> {
-        let settings = self.settings()?;
+        let (settings, socket) = match &self.file {
+            Some(file) => {
+                let config = read_config(file)?;
+                (config.settings(), Some(config.control))
+            }
+            None => (self.settings()?, self.control.clone()),
+        };
         // Before there are threads, which would have signals end the process.
         let mut signals = Signals::new([SIGTERM, SIGINT])?;
         let server = Server::start(&settings)?;
         let handle = server.handle();
+        let _socket = socket.map(|path| control::serve(&path, handle.clone())).transpose()?;
         std::thread::Builder::new().name("signals".to_owned()).spawn(move || {
             for (count, _) in signals.forever().enumerate() {
                 if count > 0 {
@@ -85,6 +99,11 @@ impl Serve {
             export: name(path),
             devices: vec![path.clone()],
             is_read_only: false,
+            open: OpenOptions {
+                map_bytes_max: self.map_memory,
+                accept_missing: false,
+                accept_loss: false,
+            },
         };
         let unix = self.unix.iter().cloned().map(Address::Unix);
         Ok(Settings {
@@ -93,7 +112,6 @@ impl Serve {
             reactors: self.reactors,
             idle: Idle::Block,
             pace: Pace { scrub_period: Some(Duration::from_secs(7 * 86_400)) },
-            open: OpenOptions { map_bytes_max: 1 << 30, accept_missing: false, accept_loss: false },
         })
     }
 }
