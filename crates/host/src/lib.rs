@@ -5,6 +5,7 @@ mod kept_files;
 mod root;
 mod stopwatch;
 
+pub mod clock;
 pub mod config;
 pub mod facts;
 pub mod groups;
@@ -12,6 +13,7 @@ pub mod guards;
 pub mod knobs;
 pub mod lock;
 pub mod machine;
+pub mod overhead;
 pub mod power;
 pub mod processes;
 pub mod programs;

@@ -1,10 +1,8 @@
 //! `wattiod observe` and `wattiod run`: from the first look at the host to the last restore.
 
 use crate::assembly::{BadInput, Environment, Source, assemble};
-use crate::clock::HostClock;
 use crate::control::{Answer, Wattiod};
 use crate::daemon::{Daemon, Mode, Next};
-use crate::journal::Journal;
 use crate::log::{log, printable_line};
 use crate::state::{self, Locks};
 use crate::status::{EventStatus, Status};
@@ -15,7 +13,9 @@ use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
 use std::time::Duration;
 use tokio::sync::watch;
+use wattio_governor::journal::Journal;
 use wattio_governor::{Clock, Restored, Severity};
+use wattio_host::clock::HostClock;
 use wattio_host::facts::{self, RunFacts};
 use wattio_host::lock::Lock;
 use wattio_host::{Root, Topology, programs, trust};

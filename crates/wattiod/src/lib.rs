@@ -1,7 +1,6 @@
 //! The parts of the daemon. `main.rs` reads arguments and puts them together.
 
 pub mod assembly;
-pub mod clock;
 pub mod compared;
 pub mod control;
 pub mod daemon;
@@ -11,10 +10,7 @@ pub mod ledger;
 pub mod log;
 pub mod metrics;
 pub mod moment;
-pub mod overhead;
 pub mod shadow;
 pub mod state;
 pub mod status;
 pub mod status_text;
-
-pub use wattio_governor::journal;

@@ -231,15 +231,7 @@ pub struct Counts {
 }
 
 /// The daemon's own cost.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct OverheadStatus {
-    /// Processor time since the start.
-    pub cpu_s: f64,
-    /// Memory in use.
-    pub resident_bytes: u64,
-    /// Mean time of a step.
-    pub step_us_mean: Option<f64>,
-}
+pub type OverheadStatus = wattio_host::overhead::Cost;
 
 /// An event.
 pub type EventStatus = wattio_governor::journal::EventRow;

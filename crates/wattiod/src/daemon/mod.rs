@@ -4,14 +4,14 @@ mod view;
 
 use crate::compared::Compared;
 use crate::control::{Answer, Request};
-use crate::journal::{Journal, Stamp, WindowPower, WindowRow};
 use crate::ledger::Ledger;
-use crate::overhead::Overhead;
 use crate::status::{EventStatus, Status};
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
+use wattio_governor::journal::{Journal, Stamp, WindowPower, WindowRow};
 use wattio_governor::{Clock, Governor, Restored, Severity, SnapshotError, Stepped};
+use wattio_host::overhead::Overhead;
 use wattio_law::{Action, DriveAction, GroupLimits, GroupObservation};
 use wattio_model::Fitter;
 

@@ -1,11 +1,22 @@
-//! What the daemon itself costs.
+//! What a program itself costs.
 
-use crate::status::OverheadStatus;
 use rustix::param::page_size;
 use rustix::time::{ClockId, clock_gettime};
+use serde::{Deserialize, Serialize};
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::time::Duration;
+
+/// What it cost so far.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Cost {
+    /// Processor time since the start.
+    pub cpu_s: f64,
+    /// Memory in use.
+    pub resident_bytes: u64,
+    /// Mean time of a step.
+    pub step_us_mean: Option<f64>,
+}
 
 /// The account of what it costs.
 #[derive(Debug)]
@@ -32,11 +43,11 @@ impl Overhead {
 
     /// Processor time since the start, memory in use, and the mean time of a step.
     #[must_use]
-    pub fn cost(&self) -> OverheadStatus {
+    pub fn cost(&self) -> Cost {
         let used = clock_gettime(ClockId::ProcessCPUTime);
         let resident = self.resident_pages().unwrap_or(0);
         let steps = self.steps;
-        OverheadStatus {
+        Cost {
             cpu_s: used.tv_sec as f64 + used.tv_nsec as f64 * 1e-9,
             resident_bytes: resident.saturating_mul(page_size() as u64),
             step_us_mean: (steps > 0).then(|| self.stepping.as_secs_f64() * 1e6 / f64::from(steps)),
