@@ -60,7 +60,7 @@ pub struct TargetPlant<R> {
     closed: ReactorCounters,
     /// Why the running window does not count.
     spoiled: Option<String>,
-    /// The last failure to turn the reactors.
+    /// The last failure to turn the reactors, until lanes could be taken off again.
     failure: Option<String>,
     /// What the last window was.
     truth: Observation,
@@ -129,12 +129,17 @@ impl<R: Reactors> TargetPlant<R> {
         &mut self.reactors
     }
 
+    /// What all reactors have done since their start, as of the last look.
+    pub fn totals(&self) -> &ReactorCounters {
+        &self.last
+    }
+
     /// Where lanes may run.
     pub fn layout(&self) -> &Layout {
         &self.layout
     }
 
-    /// Why the reactors could not be turned to the last action, if so.
+    /// Why the reactors could not be turned, until they can be again.
     pub fn failure(&self) -> Option<&str> {
         self.failure.as_deref()
     }
@@ -266,9 +271,13 @@ impl<R: Reactors> Plant for TargetPlant<R> {
     }
 
     fn apply(&mut self, action: &Action) -> Action {
-        self.failure = self.reactors.turn(&self.layout.setting(action)).err();
+        let failure = self.reactors.turn(&self.layout.setting(action)).err();
         self.in_force = action.clone();
-        if self.failure.is_some() {
+        if failure.is_none() && action.groups != self.full.groups {
+            self.failure = None;
+        }
+        if failure.is_some() {
+            self.failure = failure;
             // Half a setting is none. If that fails too, nobody knows what is in force, and what is
             // measured must not be learned from.
             self.in_force = self.full.clone();
@@ -280,5 +289,7 @@ impl<R: Reactors> Plant for TargetPlant<R> {
     }
 }
 
+#[cfg(test)]
+pub(crate) mod script;
 #[cfg(test)]
 mod tests;

@@ -9,6 +9,7 @@ use crate::status::{EventStatus, Status};
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
+use wattio_control::check_tolerance;
 use wattio_governor::journal::{Journal, Stamp, WindowPower, WindowRow};
 use wattio_governor::{Clock, Governor, Restored, Severity, SnapshotError, Stepped};
 use wattio_host::overhead::Overhead;
@@ -166,8 +167,8 @@ impl Daemon {
                     let message = format!("policy {} has no latency bound", self.parts.policy);
                     return Answer::Refused { message };
                 };
-                if let Err(message) = check_tolerance(&self.parts.policy, *tolerance) {
-                    return Answer::Refused { message };
+                if let Err(error) = check_tolerance(&self.parts.policy, *tolerance) {
+                    return Answer::Refused { message: error.to_string() };
                 }
                 governor.set_latency_tolerance(*tolerance);
                 format!("the latency tolerance is now {tolerance}, it was {before}")
@@ -320,15 +321,4 @@ impl Daemon {
             self.untold.push(event);
         }
     }
-}
-
-/// Checks whether a law accepts this tolerance.
-///
-/// # Errors
-/// What is allowed.
-pub fn check_tolerance(policy: &str, tolerance: f64) -> Result<(), String> {
-    let settings = [("plf".to_owned(), wattio_control::Value::Number(tolerance))];
-    let resolved = wattio_control::policy(policy)
-        .and_then(|policy| policy.resolve(&settings.into_iter().collect()));
-    resolved.map(|_| ()).map_err(|error| error.to_string())
 }
