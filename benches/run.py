@@ -18,6 +18,7 @@ import mm96
 import plant
 import report_power
 import sampling
+import serving
 import vscsi
 from timing import BenchError, Line
 
@@ -29,6 +30,7 @@ BENCHMARKS: dict[str, Callable[[], Iterator[Line]]] = {
     "plant": plant.lines,
     "recorder": sampling.lines,
     "report": report_power.lines,
+    "serving": serving.lines,
     "vscsi": vscsi.lines,
 }
 METHOD = (

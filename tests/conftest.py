@@ -17,6 +17,14 @@ settings.register_profile("wattio", deadline=None)
 settings.load_profile("wattio")
 
 
+@pytest.fixture
+def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Figures are made and not written, which takes longest: for tests of a page's words."""
+    from wattio.report import drawing
+
+    monkeypatch.setattr(drawing, "svg", lambda _: b"<svg/>")
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--no-skips",

@@ -1,6 +1,7 @@
 """The benchmarks: peers and ours compute the same things, and a missed goal is told."""
 
 import json
+import shutil
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,8 +14,9 @@ sys.path.insert(0, str(BENCHES))
 import mm96  # noqa: E402
 import plant  # noqa: E402
 import run  # noqa: E402
+import serving  # noqa: E402
 import vscsi  # noqa: E402
-from timing import BenchError, Goal, Line, Rate, in_turn  # noqa: E402
+from timing import BenchError, Goal, Line, Rate, Timed, in_turn  # noqa: E402
 
 
 def line(name: str, peer: float, ours: float, goal: Goal | None) -> Line:
@@ -66,6 +68,36 @@ def test_readers_agree(tmp_path: Path) -> None:
     assert path.stat().st_size == 20_000 * 32
     found = list(vscsi.lines(rounds=1, records=20_000, slow_records=5_000))
     assert [one.name for one in found] == ["vscsi", "vscsi-numpy"]
+
+
+def test_the_peer_of_a_load_is_the_one_that_takes_the_least() -> None:
+    def rounds(*each_us: float) -> list[Timed[int]]:
+        return [Timed(1000, 1e-3 * one, 1.0) for one in each_us]
+
+    taken = {"a": rounds(30, 10, 50), "b": rounds(20, 22, 21), serving.OURS: rounds(10, 11, 30)}
+    found = serving.line("depth-1", taken)
+    assert (found.name, found.peer_name) == ("depth-1", "b")
+    assert found.ratio == pytest.approx(2.0)
+    assert "a 30.0, b 21.0, wattio-target 11.0" in found.note
+
+
+def test_without_the_target_there_are_no_lines_and_that_is_said(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(serving, "binary", lambda: None)
+    assert list(serving.lines()) == []
+    assert "serving is left out: wattio-target is neither" in capsys.readouterr().err
+
+
+@pytest.mark.system
+@pytest.mark.timeout(120)
+@pytest.mark.skipif(shutil.which("nbdkit") is None, reason="nbdkit is not installed")
+def test_servers_are_measured_in_turn() -> None:
+    peers = {"nbdkit": serving.PEERS["nbdkit"]}
+    memory = {"server": "nbdkit", "form": "memory"}
+    found = list(serving.lines(rounds=2, span_s=0.3, ours=memory, peers=peers))
+    assert [one.name for one in found] == list(serving.LOADS)
+    assert all(len(one.ours.cpu_per_s) == 2 and one.ours.median > 0 for one in found)
 
 
 def test_rounds_are_taken_in_turn() -> None:

@@ -50,9 +50,13 @@ def located(path: str | os.PathLike[str], base: Path | None = None) -> Path:
 def study_file(path: str | os.PathLike[str]) -> Path:
     """The study file that a path, a folder with a study.toml or the name of a study stands for.
 
-    Raises InputError where there is nothing of that name.
+    A folder without one does not stand in the way of a study of its name, as `target` of a checkout
+    that has been built. Raises InputError where there is nothing of that name.
     """
     found = located(path)
+    named = studies().get(os.fspath(path))
+    if named is not None and found.is_dir() and not (found / "study.toml").exists():
+        found = named
     if not found.exists() and found.suffix != ".toml":
         known = ", ".join(studies())
         raise InputError(f"{path}: there is no such file or folder; studies by name are {known}")

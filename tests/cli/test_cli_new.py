@@ -70,10 +70,24 @@ def test_a_server_of_ones_own_is_simulated(capsys: pytest.CaptureFixture[str]) -
 def test_what_is_there_goes_before_what_is_shipped() -> None:
     assert shipped.study_file("quickstart") == shipped.STUDIES / "quickstart" / "study.toml"
     Path("quickstart").mkdir()
+    Path("quickstart/study.toml").touch()
     assert shipped.study_file("quickstart") == Path("quickstart/study.toml")
     assert shipped.located("pgbench").is_file()
     Path("pgbench").write_text("")
     assert shipped.located("pgbench") == Path("pgbench")
+
+
+def test_a_folder_that_holds_no_study_hides_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`wattio run target` in a checkout that was built found cargo's folder, and no study in it."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "target").mkdir()
+    assert shipped.study_file("target") == shipped.STUDIES / "target" / "study.toml"
+    (tmp_path / "target" / "study.toml").touch()
+    assert shipped.study_file("target") == Path("target") / "study.toml"
+    (tmp_path / "unknown").mkdir()
+    assert shipped.study_file("unknown") == Path("unknown") / "study.toml"
 
 
 @pytest.mark.parametrize(

@@ -175,6 +175,7 @@ def test_many_windows_are_averaged_by_energy_and_requests(tmp_path: Path) -> Non
     assert found.series["violations"].sum() == fake.bounded(rows)[0]
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_gaps_in_time_are_gaps_in_curves(tmp_path: Path) -> None:
     rows = fake.windows(200)
     del rows[100:150]
@@ -185,6 +186,7 @@ def test_gaps_in_time_are_gaps_in_curves(tmp_path: Path) -> None:
     assert (ends[99], ends[100]) == ((49.5, 50.0), (75.0, 75.5))
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_a_long_journal_in_pieces_makes_a_page(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -97,6 +97,7 @@ class Work:
     """A phase of a workload: how much it does with each client, how fast, at which power.
 
     Where `timed` is set it lasts so long, and does what it can; else it does its `operations`.
+    Where `server_us` is set a server takes so much for each operation; the right one half of it.
     """
 
     phase: str
@@ -106,6 +107,7 @@ class Work:
     rate: float
     power_w: float
     timed: float | None = None
+    server_us: float | None = None
 
 
 WORKS: Mapping[str, Sequence[Work]] = {
@@ -260,11 +262,14 @@ class _Story:
         start_s = self._at_s
         phases: list[Span] = []
         operations: list[Operation] = []
+        accounts: dict[str, record.Account] = {}
         if iteration.cell is None:
             phases.append(self._phase(IDLE, 60.0, 60.0))
         else:
             for work in self._works[iteration.run.subject]:
                 phases.append(self._work(work, iteration, operations))
+                if work.server_us is not None:
+                    accounts[work.phase] = _account(work, iteration, operations[-1])
         if place in self._gaps:
             middle_s = (phases[0].start.monotonic_ns + phases[0].end.monotonic_ns) / 2e9
             self.lost.append((middle_s, middle_s + 12.0))
@@ -283,6 +288,7 @@ class _Story:
             workload={"fio_version": "fio-3.33", "job": "[write]\nrw=write\nbs=4194304\nsize=1\n"},
             caches_dropped=True,
             failure="fio ended with 1" if failed else None,
+            accounts=accounts,
         )
         self.entries.append((iteration, entry, [] if failed else operations))
         return failed or place in self._gaps
@@ -319,6 +325,15 @@ class _Story:
         return span(name, start_s, self._at_s)
 
 
+def _account(work: Work, iteration: Measuring, done: Operation) -> record.Account:
+    assert work.server_us is not None
+    assert done.operations is not None
+    assert done.seconds is not None
+    each_us = work.server_us * (0.5 if iteration.run.system == "right" else 1.0)
+    wobble = 1 + 0.01 * iteration.repetition
+    return record.Account(1e-6 * each_us * wobble * done.operations, done.seconds)
+
+
 def only_estimate(study: str) -> str:
     """The same study without the PDU."""
     before, _, rest = study.partition('[[meter]]\nname = "snmp')
@@ -333,3 +348,13 @@ def smaller(study: str, **changes: object) -> str:
     for key, value in changes.items():
         lines = [f"{key} = {value}" if line.startswith(f"{key} = ") else line for line in lines]
     return "\n".join(lines) + "\n"
+
+
+SERVED = only_estimate(smaller(STUDY, repetitions=3, clients="[1]"))
+for _before, _after in (
+    ('name = "right"', 'name = "right"\nrole = "own"'),
+    ("[[workload]]", '[[system]]\nname = "floor"\nkind = "local"\nrole = "beside"\n\n[[workload]]'),
+):
+    SERVED = SERVED.replace(_before, _after, 1)
+SERVED = SERVED[: SERVED.index("[[workload]]")] + SERVED[SERVED.rindex("[[workload]]") :]
+"""Three systems, one workload: a peer, one of our own, and a limit that stands beside them."""

@@ -1,12 +1,14 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from wattio.analysis.peak import Part, Peak, Quantity, Rate
 from wattio.kinds.measurement import derive, metrics
 from wattio.kinds.measurement.derive import Rulebook, View
+from wattio.kinds.measurement.record import Account, Phase
 from wattio.kinds.measurement.schema import MeasurementStudy
 from wattio.kinds.measurement.verdicts import Watched
 from wattio.workloads.workload import Operation
@@ -161,6 +163,39 @@ def test_several_operations_of_a_phase_add_up_and_stand_by_themselves() -> None:
     assert found["iops"][0] == 10.0
     assert found["read.latency_us_mean"] == (100.0, "us")
     assert "latency_us_mean" not in found
+
+
+@pytest.mark.parametrize("each_us", [7.5, 120.0])
+def test_what_servers_took_is_over_all_operations_of_the_step(each_us: float) -> None:
+    account = Account(cpu_s=500 * each_us / 1e6, seconds=4.0)
+    both = [written(20.0), written(10.0)]  # of 250 operations each
+    phase = made.span("write", 10.0, 30.0)
+    found = metrics.of_phase(phase, both, [pdu()], study(), None, account)
+    units = {"server_cpu_us_per_io": "us", "server_cpu_share": "1", "energy_j_per_io": "J"}
+    assert {name: found[name][1] for name in units} == units
+    assert found["server_cpu_us_per_io"][0] == pytest.approx(each_us)
+    assert found["server_cpu_share"][0] == pytest.approx(500 * each_us / 1e6 / 4.0)
+    power_w, iops = found["power_w_mean"][0], found["iops"][0]
+    assert found["energy_j_per_io"][0] == pytest.approx(power_w / iops)
+    # A ramp is in the account, and not in the operations.
+    ramped = [replace(one, uncounted="a ramp") for one in both]
+    assert set(metrics.of_servers(account, ramped)) == {"server_cpu_share"}
+    assert set(metrics.of_servers(account, [])) == {"server_cpu_share"}
+    assert "server_cpu_share" not in metrics.of_phase(phase, both, [pdu()], study(), None)
+
+
+def test_an_account_of_a_step_of_several_phases_is_none_of_a_phase() -> None:
+    first, second = made.span("a", 10.0, 12.0), made.span("b", 12.0, 14.0)
+    accounts = {"step": Account(1.0, 4.0), "alone": Account(1.0, 2.0)}
+    phases = (
+        Phase("step", first),
+        Phase("step", second),
+        Phase("alone", made.span("c", 14.0, 16.0)),
+    )
+    record = made.record(first, second, phases=phases, accounts=accounts)
+    view = View({"csv": made.facts()}, {}, book := Rulebook(study(), None))
+    found = derive.derive(record, derive.Results(), view, book).by_phase
+    assert [name for name, own in found.items() if "server_cpu_share" in own] == ["c"]
 
 
 def test_the_share_of_the_peak() -> None:

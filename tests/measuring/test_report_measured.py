@@ -63,7 +63,12 @@ def page(result: Path) -> str:
 def said(path: Path) -> str:
     """The page as text, with plain spaces; its figures are made, but not drawn."""
     with patch.object(drawing, "svg", return_value=b"<svg/>"):
-        text = re.sub(r"base64,[A-Za-z0-9+/=]+", "", make(path).read_text(encoding="utf-8"))
+        return words_of(make(path).read_text(encoding="utf-8"))
+
+
+def words_of(page: str) -> str:
+    """A page as text, with plain spaces."""
+    text = re.sub(r"base64,[A-Za-z0-9+/=]+", "", page)
     text = re.sub(r"<(style|script).*?</\1>", "", text, flags=re.S)
     return re.sub(r"<[^>]+>", " ", text).translate(PLAIN)
 
@@ -139,8 +144,8 @@ def test_hundreds_of_equal_warnings_are_one_row(tmp_path: Path) -> None:
     assert "12 iterations: 0 VALID, 12 WARN, 0 INVALID." in said(path)
 
 
+@pytest.mark.usefixtures("page")
 def test_invalid_iterations_are_in_no_mean(result: Path) -> None:
-    make(result)
     rows = table(result / "report" / "sequential-rates.csv")
     used = {(row["phase"], row["run"]): row["n"] for row in rows}
     assert used["write", "sequential/left, 2 clients"] == "2"
@@ -155,8 +160,8 @@ def test_invalid_iterations_are_in_no_mean(result: Path) -> None:
     )
 
 
-def test_share_of_the_peak_and_net_stand_beside(result: Path) -> None:
-    text = said(result)
+def test_share_of_the_peak_and_net_stand_beside(result: Path, page: str) -> None:
+    text = words_of(page)
     for words in ("of peak", "total, gross", "total, net", "15.46 W: its mean over an idle hour"):
         assert words in text
     rows = table(result / "report" / "sequential-rates.csv")
@@ -292,6 +297,7 @@ def test_an_unfinished_study_says_so(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("undrawn")
 def test_a_session_that_still_runs_is_shown(tmp_path: Path) -> None:
     path = made_folder.write(tmp_path, SMALL)
     make(path)
@@ -344,6 +350,7 @@ def test_several_totals_are_summed(result: Path) -> None:
     assert both.mean_w == pytest.approx(1.8 * pdu.mean_w)
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_the_command_takes_a_measurement(
     result: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -99,6 +99,49 @@ def test_another_attempt_has_an_identity_of_its_own() -> None:
     assert (third.attempt, third.repetition, third.run) == (2, first.repetition, first.run)
 
 
+TWO = STUDY.replace("[[workload]]", '[[system]]\nname = "there"\nkind = "local"\n\n[[workload]]', 1)
+
+
+def test_interleaved_systems_take_turns_within_each_repetition() -> None:
+    """Each repetition holds every cell once, in an order of its own; each is brought up alone."""
+    text = TWO.replace("repetitions = 2", 'repetitions = 3\norder = "interleaved"')
+    made = plan.make(given(text))
+    names = [item.run.name for item in made.iterations]
+    idle, rest = names[:2], names[2:]
+    assert idle == ["idle/here, before", "idle/there, before"]
+    size = len(rest) // 3
+    parts = [rest[start : start + size] for start in range(0, len(rest), size)]
+    assert len(set(parts[0])) == size == 2 * 2 * 2
+    assert {tuple(sorted(part)) for part in parts} == {tuple(sorted(parts[0]))}
+    assert parts[0] != parts[1] != parts[2]
+    assert [len(own) for own in made.stretches(made.iterations)] == [1] * len(names)
+    assert [item.run.name for item in plan.make(given(text)).iterations] == names
+    # Each with the identity that it has in any other order.
+    others = plan.make(given(text.replace("interleaved", "sequential"))).iterations
+    assert {item.identity for item in others} == {item.identity for item in made.iterations}
+
+
+def test_a_system_stays_up_for_all_of_its_iterations_in_any_other_order() -> None:
+    made = plan.make(given(TWO))
+    found = [(own[0].run.system, len(own)) for own in made.stretches(made.iterations)]
+    assert found == [("here", 9), ("there", 9)]
+    # What is left of a plan that was stopped, too.
+    left = [item for item in made.iterations if item.repetition == 1]
+    assert [own[0].run.system for own in made.stretches(left)] == ["here", "there"]
+
+
+DEVICE = STUDY.replace('kind = "local"', 'kind = "nbd"')
+
+
+def test_what_needs_a_folder_is_not_run_on_a_block_device() -> None:
+    """It would run in a folder beside the device, and measure that."""
+    assert plan.make(given(DEVICE)).iterations
+    run = 'kind = "command"\noptions = { run = ["true"] }'
+    text = DEVICE.replace('kind = "idle"\noptions = { duration = "10 s" }', run)
+    with pytest.raises(InputError, match=r'"command" needs a folder, and system "here" serves a'):
+        plan.make(given(text))
+
+
 def test_a_scale_changes_what_it_names_and_nothing_else() -> None:
     small = schema.from_document(given(STUDY), "small")
     assert small.study.repetitions == 1

@@ -61,6 +61,7 @@ def test_one_page_of_two_runs(
         assert [float(row["low"]), float(row["high"])] == expected["interval"]
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_a_whole_result_and_a_file_that_cannot_be(
     result: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

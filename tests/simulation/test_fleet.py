@@ -194,7 +194,9 @@ class _Failing:
 def test_a_stopped_fleet_goes_on_and_gives_what_a_whole_one_gives(
     study: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    whole = _run([str(study), "--results", str(tmp_path / "a"), "--jobs", "2"], capsys)
+    whole = _run(
+        [str(study), "--results", str(tmp_path / "a"), "--jobs", "2", "--no-report"], capsys
+    )
     again = plan.make(document.read(study))
     folder = FleetFolder.create(again, tmp_path / "b", datetime(2026, 1, 2, tzinfo=UTC))
     ended: list[Iteration[Any]] = []
@@ -206,7 +208,7 @@ def test_a_stopped_fleet_goes_on_and_gives_what_a_whole_one_gives(
     assert not folder.complete()
     assert _main(["report", str(folder.path)]) == 2
     assert "is not complete; go on with: wattio run --resume" in capsys.readouterr().err
-    resumed = _run(["--resume", str(folder.path)], capsys)
+    resumed = _run(["--resume", str(folder.path), "--no-report"], capsys)
     assert resumed["policies"] == whole["policies"]
     derived = recompute.compare(folder)
     compared, different = derived.compared, derived.differences
@@ -247,7 +249,7 @@ def test_bounds_on_the_tail_are_judged_by_the_tail(
 ) -> None:
     path = tmp_path / "tail.toml"
     path.write_text(STUDY.replace("batch = 2", 'bound = "p99 400 us"'), encoding="utf-8")
-    shown = _run([str(path), "--results", str(tmp_path)], capsys)
+    shown = _run([str(path), "--results", str(tmp_path), "--no-report"], capsys)
     folder = FleetFolder(Path(shown["result"]))
     p99 = folder.columns("native")["latency_us_p99"]
     assert np.isfinite(p99).all()

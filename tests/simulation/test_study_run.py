@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import shutil
 import sqlite3
 import subprocess
 import sys
@@ -63,12 +64,29 @@ loads = ["steady"]
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 
 
-@pytest.fixture
-def study(tmp_path: Path) -> Path:
-    (tmp_path / "a.bin").write_bytes(b"a trace")
-    path = tmp_path / "study.toml"
+def wrote_study(folder: Path) -> Path:
+    (folder / "a.bin").write_bytes(b"a trace")
+    path = folder / "study.toml"
     path.write_text(STUDY)
     return path
+
+
+@pytest.fixture
+def study(tmp_path: Path) -> Path:
+    return wrote_study(tmp_path)
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> SimulationFolder:
+    """A result that was carried out without a stop, for looking only."""
+    place = tmp_path_factory.mktemp("whole")
+    return carried_out(wrote_study(place), place, jobs=1)
+
+
+@pytest.fixture
+def copy(whole: SimulationFolder, tmp_path: Path) -> SimulationFolder:
+    """The same, to change."""
+    return SimulationFolder(shutil.copytree(whole.path, tmp_path / "copy"))
 
 
 def carried_out(
@@ -125,14 +143,12 @@ def test_result_folder_holds_what_it_should(study: Path, tmp_path: Path) -> None
         assert start <= end
 
 
-def test_jobs_do_not_change_results(study: Path, tmp_path: Path) -> None:
-    one = carried_out(study, tmp_path / "one", jobs=1)
-    many = carried_out(study, tmp_path / "many", jobs=7)
-    assert content(one) == content(many)
+def test_jobs_do_not_change_results(whole: SimulationFolder, study: Path, tmp_path: Path) -> None:
+    assert content(whole) == content(carried_out(study, tmp_path / "many", jobs=7))
 
 
-def test_summary_compares_twins(study: Path, tmp_path: Path) -> None:
-    rows = summary.by_subject(summary.rows(carried_out(study, tmp_path).iterations()))
+def test_summary_compares_twins(whole: SimulationFolder) -> None:
+    rows = summary.by_subject(summary.rows(whole.iterations()))
     assert [row.run.name for row in rows] == [
         "steady/native",
         "steady/PACER",
@@ -156,8 +172,9 @@ def test_summary_compares_twins(study: Path, tmp_path: Path) -> None:
     assert saving.interval.low <= saving.mean
 
 
-def test_ctrl_c_keeps_what_is_done_and_resume_does_the_rest(study: Path, tmp_path: Path) -> None:
-    whole = carried_out(study, tmp_path / "whole")
+def test_ctrl_c_keeps_what_is_done_and_resume_does_the_rest(
+    whole: SimulationFolder, study: Path, tmp_path: Path
+) -> None:
     stopped = FakeSimulator(stop_after=5)
     plan = execute.prepare(document.read(study), stopped)
     folder = SimulationFolder.create(plan, tmp_path / "stopped", NOW)
@@ -175,7 +192,9 @@ def test_ctrl_c_keeps_what_is_done_and_resume_does_the_rest(study: Path, tmp_pat
     assert content(folder) == content(whole)
 
 
-def test_a_stop_does_not_relate_everything_again(study: Path, tmp_path: Path) -> None:
+def test_a_stop_does_not_relate_everything_again(
+    whole: SimulationFolder, study: Path, tmp_path: Path
+) -> None:
     """At 500 kept runs a Ctrl-C was followed by 50 s of silence.
 
     Every run's files were read again and every relation derived again, with Ctrl-C held back. Each
@@ -199,7 +218,7 @@ def test_a_stop_does_not_relate_everything_again(study: Path, tmp_path: Path) ->
         with pytest.raises(KeyboardInterrupt) if count < 12 else contextlib.nullcontext():
             execute.execute(folder.remaining(plan), folder, executor, counting)
         assert counting.related <= count - kept + 1  # One may have waited for its native twin.
-    assert content(folder) == content(carried_out(study, tmp_path / "whole"))
+    assert content(folder) == content(whole)
 
 
 def test_what_a_kill_left_unrelated_is_related_by_the_next_run(study: Path, tmp_path: Path) -> None:
@@ -234,7 +253,9 @@ carried_out(Path(sys.argv[1]), Path(sys.argv[2]), Killed(), jobs=1)
 """
 
 
-def test_a_killed_run_loses_only_what_was_in_flight(study: Path, tmp_path: Path) -> None:
+def test_a_killed_run_loses_only_what_was_in_flight(
+    whole: SimulationFolder, study: Path, tmp_path: Path
+) -> None:
     results = tmp_path / "killed"
     command = [sys.executable, "-c", KILLED, str(study), str(results)]
     done = subprocess.run(command, cwd=TESTS, check=False, capture_output=True)
@@ -246,7 +267,7 @@ def test_a_killed_run_loses_only_what_was_in_flight(study: Path, tmp_path: Path)
     executor = SimulationExecutor(simulator, 2, lambda *_: None)
     execute.execute(folder.remaining(plan), folder, executor, simulator)
     assert len(simulator.simulated) == 8
-    assert content(folder) == content(carried_out(study, tmp_path / "whole"))
+    assert content(folder) == content(whole)
 
 
 def test_resume_of_a_changed_study_is_refused(study: Path, tmp_path: Path) -> None:
@@ -278,38 +299,35 @@ def test_an_error_in_one_run_stops_the_study_and_keeps_the_others(
     assert {item.run.subject for item in folder.iterations()} == {"steady"}
 
 
-def test_recompute_agrees_with_an_untouched_result(study: Path, tmp_path: Path) -> None:
-    folder = carried_out(study, tmp_path)
-    again = recompute.compare(folder, FakeSimulator())
+def test_recompute_agrees_with_an_untouched_result(whole: SimulationFolder) -> None:
+    again = recompute.compare(whole, FakeSimulator())
     compared, found = again.compared, again.differences
     assert compared > 200
     assert found == []
 
 
-def test_recompute_finds_a_changed_metric(study: Path, tmp_path: Path) -> None:
-    folder = carried_out(study, tmp_path)
-    connection = sqlite3.connect(folder.path / "catalog.sqlite")
+def test_recompute_finds_a_changed_metric(copy: SimulationFolder) -> None:
+    connection = sqlite3.connect(copy.path / "catalog.sqlite")
     connection.execute(
         "UPDATE metrics SET value = value * 1.00000001 WHERE name = 'energy_j' AND iteration ="
         " (SELECT iteration FROM iterations WHERE run = 'steady/PACER' AND seed = 2)"
     )
     connection.commit()
     connection.close()
-    again = recompute.compare(folder, FakeSimulator())
+    again = recompute.compare(copy, FakeSimulator())
     found = again.differences
     assert {(item.run, item.seed, item.metric) for item in found} == {
         ("steady/PACER", 2, "energy_j")
     }
 
 
-def test_recompute_finds_a_changed_window(study: Path, tmp_path: Path) -> None:
-    folder = carried_out(study, tmp_path)
-    item = folder.iterations()[0]
-    path = folder.path / "samples" / f"{item.identity}.parquet"
+def test_recompute_finds_a_changed_window(copy: SimulationFolder) -> None:
+    item = copy.iterations()[0]
+    path = copy.path / "samples" / f"{item.identity}.parquet"
     windows, histograms = samples.read(path)
     windows["energy_j"][3] += 1.0
     samples.write(path, windows, histograms)
-    again = recompute.compare(folder, FakeSimulator())
+    again = recompute.compare(copy, FakeSimulator())
     found = again.differences
     assert {"energy_j", "power_w_mean"} <= {difference.metric for difference in found}
 
@@ -348,9 +366,8 @@ def test_samples_keep_absent_values_and_histograms(tmp_path: Path) -> None:
     assert path.read_bytes() == first
 
 
-def test_compare_draws_seeds_where_there_are_several(study: Path, tmp_path: Path) -> None:
-    folder = carried_out(study, tmp_path)
-    sides = [side(folder, f"steady/{name}") for name in ("native", "PACER")]
+def test_compare_draws_seeds_where_there_are_several(whole: SimulationFolder) -> None:
+    sides = [side(whole, f"steady/{name}") for name in ("native", "PACER")]
     found = {ratio.metric: ratio for ratio in compare(sides[0], sides[1], ratios)}
     assert found["power_w_mean"].drawn == "2 pairs of seeds"
     power = found["power_w_mean"]
@@ -372,10 +389,9 @@ def test_compare_draws_windows_where_there_is_one_run(study: Path, tmp_path: Pat
     assert power.low < power.estimate < power.high < 1
 
 
-def test_compare_names_the_nearest_run(study: Path, tmp_path: Path) -> None:
-    folder = carried_out(study, tmp_path)
+def test_compare_names_the_nearest_run(whole: SimulationFolder) -> None:
     with pytest.raises(InputError, match='did you mean "steady/PACER"'):
-        side(folder, "steady/PACR")
+        side(whole, "steady/PACR")
 
 
 def test_a_folder_that_is_no_result_is_refused(tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ from wattio.workloads import fio, invocation
 from wattio.workloads.workload import Context, Place
 
 from .fio_fake import direction, job, output
+from .nbd_fake import listening, serving
 
 MIB = 1 << 20
 WRITE = {"name": "write", "rw": "write", "bs": "1 MiB", "size": "8 MiB"}
@@ -106,6 +107,50 @@ def test_results_come_from_the_raw_folder_alone(tmp_path: Path) -> None:
     kept(tmp_path, output(job(error=5)))
     with pytest.raises(ResultError, match=r"a.json: job \"a\" ended with error 5"):
         fio.results(tmp_path)
+
+
+OF_DEVICE = READ | {"ioengine": "nbd"}
+
+
+def test_a_device_takes_jobs_of_its_engine_and_a_folder_takes_none(tmp_path: Path) -> None:
+    """Else the folder of a system that serves a device would be measured in its place."""
+    folder, device = Place(tmp_path), Place(tmp_path, uri="nbd+unix:///?socket=/s")
+    for entry, place, message in (
+        (READ, device, 'needs ioengine = "nbd"'),
+        (OF_DEVICE, folder, "is a folder, and no block device"),
+    ):
+        one = work(tmp_path, entry)
+        raw = tmp_path / str(len(message))
+        raw.mkdir()
+        with pytest.raises(WorkloadFailed, match=f'"read": .*{message}'):
+            one.run("read", Context((place,), raw))
+
+
+def test_the_engine_of_a_job_file_may_be_told_for_all_jobs(tmp_path: Path) -> None:
+    (tmp_path / "j.fio").write_text("[global]\nioengine=nbd\n[a]\nrw=read\n[global]\nbs=4k\n[b]\n")
+    group = fio.Work(fio.Options(job="j.fio"), tmp_path)._groups["a"]
+    jobs = [one for one in group.sections if one.name != "global"]
+    assert [group.value(one, "ioengine") for one in jobs] == ["nbd", "nbd"]
+    assert [group.value(one, "bs") for one in jobs] == [None, "4k"]
+
+
+def test_a_device_that_is_too_small_is_told(tmp_path: Path) -> None:
+    with listening(tmp_path / "s", serving(bytes(MIB))) as uri:
+        where = Context((Place(tmp_path, uri=uri),), tmp_path)
+        with pytest.raises(WorkloadFailed, match=f"work on {8 * MIB} bytes, .* has {MIB}: make it"):
+            work(tmp_path, OF_DEVICE).prepare(where)
+
+
+@pytest.mark.parametrize(
+    ("line", "uncounted"),
+    [("ramp_time=2000ms", "a ramp"), ("ramp_time=0", None), ("runtime=2s", None)],
+)
+def test_what_a_ramp_moved_is_not_in_the_counts(
+    tmp_path: Path, line: str, uncounted: str | None
+) -> None:
+    kept(tmp_path, output(job(read=direction(10))))
+    (tmp_path / "client-0.fio").write_text(f"[global]\n[steady]\n{line}\n")
+    assert [one.uncounted for one in fio.results(tmp_path)] == [uncounted]
 
 
 class TestReal:

@@ -7,7 +7,7 @@ import math
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from wattio.errors import InputError
 from wattio.workloads import fio_log
@@ -44,6 +44,12 @@ def test_directions_are_told_apart(tmp_path: Path, more: str) -> None:
         "p99": 991.0,
         "p999": 1001.0,
     }
+
+
+def test_the_far_percentile_of_a_log(tmp_path: Path) -> None:
+    entries = [(EPOCH_MS + n, 1000 * (n + 1), 0, 4096) for n in range(10_000)]
+    path = write(tmp_path / "a.log", entries)
+    assert fio_log.summary(path, fio_log.read(path)).operations[0].latency_us["p9999"] == 9999.0
 
 
 def test_times_since_the_start_are_no_stamps(tmp_path: Path) -> None:
@@ -100,6 +106,7 @@ def test_a_name_is_no_pattern(tmp_path: Path) -> None:
         fio_log.read(tmp_path / "a?.log")
 
 
+@settings(max_examples=40)
 @given(
     st.lists(
         st.tuples(st.integers(0, 10**4), st.integers(0, 10**9), st.integers(0, 2), st.just(512)),
@@ -121,6 +128,7 @@ def test_percentiles_are_those_of_a_sorted_list(
     assert sum(one.operations for one in told) == len(entries)
 
 
+@settings(max_examples=40)
 @given(
     st.binary(max_size=60)
     | st.lists(

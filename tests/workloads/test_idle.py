@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import socket
 import threading
 from pathlib import Path
 
 import pytest
-from wattio.errors import Cancelled, ResultError
+from wattio.errors import Cancelled, ResultError, WorkloadFailed
 from wattio.workloads import idle
-from wattio.workloads.workload import Context
+from wattio.workloads.workload import Context, Place
+
+from .nbd_fake import listening, serving
 
 
 def test_it_waits_and_says_so(tmp_path: Path) -> None:
@@ -25,6 +28,23 @@ def test_it_waits_and_says_so(tmp_path: Path) -> None:
     assert found.start_utc_ns == span.start.utc_ns
     assert work.steps() == ("idle",)
     assert work.seconds_guess(3) == work.describe()["seconds"] == 0.02
+
+
+def test_clients_of_a_device_are_connected_meanwhile(tmp_path: Path) -> None:
+    """A server of which nothing is asked has clients; one without any is another state."""
+    left = threading.Event()
+    serve = serving(bytes(4096))
+
+    def handle(connection: socket.socket) -> None:
+        serve(connection)
+        left.set()
+
+    work = idle.Work(idle.Options.model_validate({"duration": "10 ms"}), tmp_path)
+    with listening(tmp_path / "s", handle) as uri:
+        work.run("idle", Context((Place(tmp_path, uri=uri),), tmp_path))
+        assert left.wait(10)  # it came, and said goodbye
+    with pytest.raises(WorkloadFailed, match=r"idle: .*No such file"):
+        work.run("idle", Context((Place(tmp_path, uri=uri + "-gone"),), tmp_path))
 
 
 def test_it_can_be_stopped(tmp_path: Path) -> None:

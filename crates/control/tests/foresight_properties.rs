@@ -2,12 +2,15 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot build its law has failed")]
 
+mod kept;
+
+use kept::{law, within};
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
-use wattio_control::{Settings, Value, build};
+use wattio_control::Value;
 use wattio_law::{
-    Action, BackgroundObservation, Budget, CorePower, DriveSleep, Glimpse, GroupLimits,
-    GroupObservation, InFlight, LatencyHistogram, LatencyObservation, Law, Limits, Observation,
+    Action, BackgroundObservation, CorePower, DriveSleep, Glimpse, GroupLimits, GroupObservation,
+    InFlight, LatencyHistogram, LatencyObservation, Law, Limits, Observation,
 };
 use wattio_units::{Hertz, Seconds, Watts};
 
@@ -38,8 +41,7 @@ fn limits(sleep: bool, told: bool) -> Limits {
 }
 
 fn foresight(settings: &[(&str, Value)], limits: &Limits) -> Box<dyn Law> {
-    let named = settings.iter().map(|(name, value)| ((*name).to_owned(), value.clone()));
-    build("foresight", &Settings::from_iter(named), limits).unwrap()
+    law("foresight", settings, limits)
 }
 
 /// A window of a steady load that keeps two cores of the first group and one of the second busy.
@@ -137,22 +139,6 @@ fn observation() -> impl Strategy<Value = Observation> {
 fn history() -> impl Strategy<Value = Vec<(Observation, f64)>> {
     let dt = prop_oneof![6 => Just(0.5), 3 => 0.001..40.0, 1 => Just(0.0)];
     prop::collection::vec((observation(), dt), 1..80)
-}
-
-fn within(action: &Action, limits: &Limits) -> Result<(), TestCaseError> {
-    prop_assert_eq!(action.groups.len(), limits.groups.len());
-    for (group, limits) in action.groups.iter().zip(&limits.groups) {
-        let (least, most) = (limits.frequency_min.0, limits.frequency_max.0);
-        prop_assert!((limits.cores_min..=limits.cores_max).contains(&group.cores), "{group:?}");
-        prop_assert!((least..=most).contains(&group.frequency.0), "{group:?}");
-        let steps = &limits.frequency_steps;
-        prop_assert!(steps.is_empty() || steps.contains(&group.frequency), "{group:?}");
-    }
-    for class in &action.background {
-        let Budget::CoreSecondsPerSecond(rate) = class.budget else { continue };
-        prop_assert!(rate.is_finite() && rate >= 0.0, "budget {rate}");
-    }
-    Ok(())
 }
 
 /// Shows a latency that grows with what was taken away, for so many windows; what is held then.

@@ -2,14 +2,16 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot build its law has failed")]
 
+mod kept;
+
+use kept::{law, within};
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 use std::time::Duration;
-use wattio_control::{Settings, Value, build};
+use wattio_control::Value;
 use wattio_law::{
-    Action, BackgroundAction, BackgroundObservation, Budget, Driver, DriverSettings, Glimpse,
-    GroupLimits, GroupObservation, InFlight, LatencyObservation, Law, Limits, Observation,
-    Scripted,
+    BackgroundAction, BackgroundObservation, Driver, DriverSettings, Glimpse, GroupLimits,
+    GroupObservation, InFlight, LatencyObservation, Law, Limits, Observation, Scripted,
 };
 use wattio_units::{Hertz, Seconds};
 
@@ -36,8 +38,7 @@ fn limits(idle_cores_sleep: bool) -> Limits {
 }
 
 fn pacer(settings: &[(&str, Value)], limits: &Limits) -> Box<dyn Law> {
-    let named = settings.iter().map(|(name, value)| ((*name).to_owned(), value.clone()));
-    build("pacer", &Settings::from_iter(named), limits).unwrap()
+    law("pacer", settings, limits)
 }
 
 /// A window of a steady load, with all cores on.
@@ -175,22 +176,6 @@ fn excitable() -> Vec<(&'static str, Value)> {
         ("stable_threshold", Value::Number(0.3)),
         ("unstable_threshold", Value::Number(0.5)),
     ]
-}
-
-fn within(action: &Action, limits: &Limits) -> Result<(), TestCaseError> {
-    prop_assert_eq!(action.groups.len(), limits.groups.len());
-    for (group, limits) in action.groups.iter().zip(&limits.groups) {
-        let (least, most) = (limits.frequency_min.0, limits.frequency_max.0);
-        prop_assert!((limits.cores_min..=limits.cores_max).contains(&group.cores), "{group:?}");
-        prop_assert!((least..=most).contains(&group.frequency.0), "{group:?}");
-        let steps = &limits.frequency_steps;
-        prop_assert!(steps.is_empty() || steps.contains(&group.frequency), "{group:?}");
-    }
-    for class in &action.background {
-        let Budget::CoreSecondsPerSecond(rate) = class.budget else { continue };
-        prop_assert!(rate >= 0.0, "budget {rate}");
-    }
-    Ok(())
 }
 
 proptest! {

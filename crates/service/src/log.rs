@@ -3,6 +3,7 @@
 
 use std::fmt::Write;
 use std::sync::LazyLock;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// How grave a line is, as `sd-daemon(3)` numbers it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -13,16 +14,38 @@ pub enum Priority {
     Warning = 4,
     /// Something happened.
     Info = 6,
+    /// What is read, opened, seen and written.
+    Detail = 7,
 }
 
 /// A line of a program for the log: on stderr, which a service manager keeps.
 pub fn log(program: &str, priority: Priority, message: &str) {
     let word = match priority {
-        Priority::Info => "",
+        Priority::Info | Priority::Detail => "",
         Priority::Warning => "warning: ",
         Priority::Error => "error: ",
     };
     eprint!("{}", lines(program, word, priority, message, *JOURNAL));
+}
+
+static VERBOSE: AtomicBool = AtomicBool::new(false);
+
+/// From here on, details are logged too (`--verbose`).
+pub fn tell_details() {
+    VERBOSE.store(true, Ordering::Relaxed);
+}
+
+/// Whether they are.
+#[must_use]
+pub fn tells_details() -> bool {
+    VERBOSE.load(Ordering::Relaxed)
+}
+
+/// A detail, where they are logged.
+pub fn detail(program: &str, message: impl FnOnce() -> String) {
+    if tells_details() {
+        log(program, Priority::Detail, &message());
+    }
 }
 
 /// Why a command failed: an error, printed without saying that it is one.
@@ -83,6 +106,7 @@ mod tests {
         let told = lines("wattiod", "warning: ", Priority::Warning, "a\nb", true);
         assert_eq!(told, "<4>wattiod: warning: a\n<4>wattiod:   b\n");
         assert_eq!(lines("wattiod", "", Priority::Error, "a\n", true), "<3>wattiod: a\n");
+        assert_eq!(lines("wattiod", "", Priority::Detail, "a", true), "<7>wattiod: a\n");
     }
 
     /// Any user names his processes: with escape sequences in it a name wrote what it liked to the

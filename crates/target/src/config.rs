@@ -2,7 +2,7 @@
 
 use crate::reactor::Idle;
 use crate::server::{Address, Settings, Volume};
-use crate::volume::Pace;
+use crate::volume::{Pace, VolumeMemory};
 use serde::{Deserialize, Deserializer};
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
@@ -14,6 +14,10 @@ use wattio_volume::OpenOptions;
 
 /// Where the control socket is, if nothing else is said.
 pub const CONTROL: &str = "/run/wattio-target/control.sock";
+/// Memory for blocks of each volume, if nothing else is said.
+pub const CACHE_BYTES: u64 = 256 << 20;
+/// Memory for what is written, where nothing else is said.
+const WRITE_BUFFER_BYTES: u64 = 16 << 20;
 /// Reactors that there may be.
 const REACTORS_MAX: usize = 64;
 
@@ -65,11 +69,20 @@ pub struct ExportConfig {
 pub struct Memory {
     /// Of the map of each volume: 8 bytes for each 4096 of its size. A larger one is refused.
     pub map: Bytes,
+    /// For blocks of each volume that were read or written of late; `0 B` for none.
+    pub cache: Bytes,
+    /// For what clients of each volume wrote and were answered before it is on the device, as in a
+    /// disk's write cache: a flush waits for it. `0 B` to answer writes from the device.
+    pub write_buffer: Bytes,
 }
 
 impl Default for Memory {
     fn default() -> Self {
-        Self { map: Bytes(4.0 * f64::from(1 << 30)) }
+        Self {
+            map: Bytes(4.0 * f64::from(1 << 30)),
+            cache: Bytes(CACHE_BYTES as f64),
+            write_buffer: Bytes(WRITE_BUFFER_BYTES as f64),
+        }
     }
 }
 
@@ -194,6 +207,13 @@ impl Config {
         let map = format!("is {}; allowed is 1 MiB to 1 TiB", self.memory.map);
         let allowed = f64::from(1 << 20)..=f64::from(1 << 20) * f64::from(1 << 20);
         require(allowed.contains(&self.memory.map.0), "memory.map", map)?;
+        for (key, bytes) in [
+            ("memory.cache", &self.memory.cache),
+            ("memory.write_buffer", &self.memory.write_buffer),
+        ] {
+            let wrong = format!("is {bytes}; allowed is 0 B to 1 TiB");
+            require((0.0..=*allowed.end()).contains(&bytes.0), key, wrong)?;
+        }
         if let Period(Some(period)) = self.scrub.period {
             let hour = Duration::from_secs(3600);
             let allowed = "must be from 1 h to 365 d, or \"off\"";
@@ -242,6 +262,10 @@ impl Config {
             reactors: self.reactors,
             idle: self.idle.0,
             pace: Pace { scrub_period: self.scrub.period.0 },
+            memory: VolumeMemory {
+                cache_bytes: self.memory.cache.0 as u64,
+                write_buffer_bytes: self.memory.write_buffer.0 as u64,
+            },
         }
     }
 }
@@ -259,6 +283,7 @@ control = "/run/c.sock"
 
 [memory]
 map = "1 GiB"
+cache = "64 MiB"
 
 [scrub]
 period = "30 d"
@@ -279,6 +304,7 @@ devices = ["/srv/disk.vol"]
         let settings = Config::from_toml(WHOLE).unwrap().settings();
         assert_eq!(settings.idle, Idle::Spin(Duration::from_micros(20)));
         assert_eq!(settings.pace.scrub_period, Some(Duration::from_secs(30 * 86_400)));
+        assert_eq!(settings.memory.cache_bytes, 64 << 20);
         assert_eq!(settings.listen[0], Address::Unix("/run/n.sock".into()));
         assert!(settings.volumes[0].is_read_only && settings.volumes[0].open.accept_missing);
         assert_eq!(settings.volumes[1].open.map_bytes_max, 1 << 30);
@@ -297,6 +323,7 @@ devices = ["/srv/disk.vol"]
             ("spin 20 us", "spin 20 s", "up to 1 s"),
             ("1 GiB", "1", "it has no unit"),
             ("1 GiB", "1 kB", "memory.map: is 1 kB; allowed is 1 MiB to 1 TiB"),
+            ("64 MiB", "-1 B", "memory.cache: is -1 B; allowed is 0 B to 1 TiB"),
             ("30 d", "30", "allowed is a time such as \"7 d\", or \"off\""),
             ("30 d", "30 s", "scrub.period: must be from 1 h to 365 d"),
             ("/dev/sdc", "/dev/sdb", "export[0].devices: /dev/sdb is named twice"),

@@ -60,6 +60,13 @@ pub enum Ask {
         /// How many.
         blocks: u32,
     },
+    /// Read whole blocks into the cache.
+    Prefetch {
+        /// The first.
+        lba: u64,
+        /// How many.
+        blocks: u64,
+    },
     /// Change bytes.
     Change(Change),
     /// Make durable what was answered.

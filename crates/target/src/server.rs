@@ -7,7 +7,7 @@ use crate::normal::Offer;
 use crate::reactor::link::{self, Link};
 use crate::reactor::{Halt, Idle, Listener, Order, Owned, Parts, Reactor, Shared};
 use crate::status::Status;
-use crate::volume::Pace;
+use crate::volume::{Pace, VolumeMemory};
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::os::unix::fs::FileTypeExt;
@@ -101,6 +101,8 @@ pub struct Settings {
     pub idle: Idle,
     /// How often everything is read.
     pub pace: Pace,
+    /// Memory for blocks of each volume.
+    pub memory: VolumeMemory,
 }
 
 /// The target while it serves. Dropped, it stops at once, as if it had been killed.
@@ -177,7 +179,7 @@ impl Server {
             let began = Instant::now();
             let (volume, recovery, devices) = open_volume(wanted)?;
             tell_recovery(&wanted.export, &recovery, began.elapsed());
-            exports.push(offered(wanted, volume.bytes()));
+            exports.push(offered(wanted, volume.bytes(), settings.memory.cache_bytes > 0));
             let reactor = at % count;
             seats.push(Seat { reactor, volume: owned[reactor].len() });
             let descriptor = |device: &Device| device.descriptor();
@@ -188,6 +190,7 @@ impl Server {
                 volume,
                 devices: devices.map_err(|error| ServerError::Reactor { reactor, error })?,
                 pace: settings.pace,
+                memory: settings.memory,
             });
         }
         let offer = Offer { exports: Exports::new(exports)?, seats: seats.into() };
@@ -359,7 +362,7 @@ fn give(links: Vec<Sender<Vec<Option<Link>>>>, doorbells: &[Doorbell]) {
 }
 
 /// How a volume is offered to clients.
-fn offered(volume: &Volume, size_bytes: u64) -> Export {
+fn offered(volume: &Volume, size_bytes: u64, can_cache: bool) -> Export {
     Export {
         is_read_only: volume.is_read_only,
         can_multi_conn: true,
@@ -369,6 +372,7 @@ fn offered(volume: &Volume, size_bytes: u64) -> Export {
         can_write_zeroes: true,
         fast_zero: FastZero::Served,
         can_block_status: true,
+        can_cache,
         ..Export::new(&volume.export, size_bytes)
     }
 }

@@ -89,6 +89,14 @@ pub struct VolumeStatus {
     pub failure: Option<String>,
     /// Requests under way.
     pub in_flight: usize,
+    /// Blocks that were read from memory.
+    pub cache_hit_blocks: u64,
+    /// Blocks that were not.
+    pub cache_miss_blocks: u64,
+    /// Memory that the blocks kept for that take.
+    pub cache_bytes: u64,
+    /// What clients wrote that is not on the devices yet.
+    pub buffered_bytes: u64,
     /// Log that a recovery would have to read.
     pub replay_bytes: u64,
     /// Blocks written to each device for each block that clients wrote.
@@ -131,6 +139,10 @@ impl VolumeStatus {
             devices: volume.roles().iter().map(|one| role(one).to_owned()).collect(),
             failure: volume.failure().map(str::to_owned),
             in_flight,
+            cache_hit_blocks: counters.cache_hit_blocks,
+            cache_miss_blocks: counters.cache_miss_blocks,
+            cache_bytes: volume.cached_blocks() * BLOCK,
+            buffered_bytes: volume.buffered_blocks() * BLOCK,
             replay_bytes: volume.replay_blocks() * BLOCK,
             write_amplification: counters.write_amplification(),
             checkpoints: counters.checkpoints,

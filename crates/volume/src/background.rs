@@ -12,11 +12,13 @@ pub enum Class {
     Checkpoint,
     /// The scrub: finds damage while it can be repaired.
     Scrub,
+    /// The rebuild: fills a device that was lost or replaced.
+    Rebuild,
 }
 
 impl Class {
     /// All of them.
-    pub const ALL: [Self; 3] = [Self::Collect, Self::Checkpoint, Self::Scrub];
+    pub const ALL: [Self; 4] = [Self::Collect, Self::Checkpoint, Self::Scrub, Self::Rebuild];
 
     /// Its name, in metrics and configuration.
     #[must_use]
@@ -25,6 +27,7 @@ impl Class {
             Self::Collect => "collect",
             Self::Checkpoint => "checkpoint",
             Self::Scrub => "scrub",
+            Self::Rebuild => "rebuild",
         }
     }
 }
@@ -57,6 +60,7 @@ impl Volume {
                 self.checkpoint_slice()
             }
             Class::Scrub => self.scrub_slice(),
+            Class::Rebuild => self.rebuild_slice(),
         }
     }
 
@@ -70,6 +74,16 @@ impl Volume {
                 let left = self.scrub_progress().map_or(0.0, |done| 1.0 - done);
                 let blocks = (left * self.segments.live_blocks() as f64) as u64;
                 Backlog { blocks, urgency: 0.0 }
+            }
+            Class::Rebuild => {
+                let left = self.rebuild_progress().map_or(0.0, |done| 1.0 - done);
+                let blocks = (left * self.segments.live_blocks() as f64) as u64;
+                // With one copy left, the next failure loses everything.
+                let is_on = self.rebuild.is_some();
+                Backlog {
+                    blocks: blocks + u64::from(is_on),
+                    urgency: f64::from(u8::from(is_on)) / 2.0,
+                }
             }
         }
     }
@@ -99,11 +113,13 @@ impl Volume {
 
     fn collect_backlog(&self) -> Backlog {
         let scarcity = self.scarcity(self.segments.free() + self.segments.empty());
-        let victim = self.segments.victim(self.log.next_sequence());
         if scarcity == 0.0 && !self.collector.is_busy() {
             return Backlog::default();
         }
-        let live = victim.map_or(0, |victim| u64::from(self.segments.get(victim).live));
+        // How full the next ones are is not known without looking at all: they are about as full
+        // as the mean.
+        let used = f64::from(self.geometry.segments - self.segments.free()).max(1.0);
+        let live = (self.segments.live_blocks() as f64 / used) as u64;
         let (comfort, _) = self.free_limits();
         let segments = (comfort - f64::from(self.segments.free())).max(1.0) as u64;
         let blocks = (live * segments).max(u64::from(self.collector.is_busy()));

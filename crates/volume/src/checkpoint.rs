@@ -247,7 +247,6 @@ impl Volume {
         self.superblock = superblock;
         if self.superblock.roles == self.devices.roles() {
             self.checkpoint.roles_changed = false;
-            self.release_held();
         }
         if is_checkpoint {
             self.checkpoint.area = self.superblock.area;
@@ -265,6 +264,8 @@ impl Volume {
     /// log holds nothing beyond it. Drive it until [`Self::is_closed`]; submit nothing more.
     pub fn close(&mut self) {
         self.checkpoint.closing = Closing::Wanted;
+        self.hurry();
+        self.commit();
         self.close_slice();
     }
 

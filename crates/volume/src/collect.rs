@@ -1,6 +1,7 @@
 //! Garbage collection: live blocks of a segment are written anew, until the segment is empty.
 
-use crate::entry::{Entry, Place};
+use crate::devices::Devices;
+use crate::entry::Place;
 use crate::format::{ExtentKind, Header, RECORD_BLOCKS_MAX};
 use crate::log::{MOVES_MIN, Moving};
 use crate::volume::{Purpose, Volume};
@@ -39,7 +40,17 @@ struct Victim {
 #[derive(Debug)]
 enum Reading {
     Chunk,
-    Single { lba: u64, place: Place, bad: u8 },
+    Single { lba: u64, place: Place, tried: Tried },
+}
+
+/// Which devices gave something else than a block's data, as bits, and whether one was asked again:
+/// only data that is damaged each time it is read is given up.
+#[derive(Clone, Copy, Debug, Default)]
+struct Tried {
+    bad: u8,
+    again: bool,
+    /// Whether a device could not read at all: then nothing is known of the data.
+    failed: bool,
 }
 
 impl Collector {
@@ -57,8 +68,8 @@ impl Volume {
         if let Some((pages, device)) = self.collector.arrived.take() {
             match self.collector.reading.take() {
                 Some(Reading::Chunk) => self.take_chunk(pages),
-                Some(Reading::Single { lba, place, bad }) => {
-                    self.take_single(lba, place, bad, pages, device);
+                Some(Reading::Single { lba, place, tried }) => {
+                    self.take_single(lba, place, tried, pages, device);
                 }
                 None => {}
             }
@@ -70,7 +81,7 @@ impl Volume {
         }
         if let Some((lba, place)) = self.collector.singles.pop_front() {
             if self.map.get(lba).place() == Some(place) {
-                self.read_single(lba, place, 0);
+                self.read_single(lba, place, Tried::default());
             }
             return true;
         }
@@ -192,22 +203,42 @@ impl Volume {
         }
     }
 
-    fn read_single(&mut self, lba: u64, place: Place, bad: u8) {
+    fn read_single(&mut self, lba: u64, place: Place, tried: Tried) {
         let offset = self.geometry.block_offset(place.segment, place.block);
-        if self.devices.read(Purpose::Collect, offset, Pages::zeroed(1), bad).is_ok() {
+        let read = |devices: &mut Devices<Purpose>, without| {
+            devices.read(Purpose::Collect, offset, Pages::zeroed(1), without).is_ok()
+        };
+        let (is_read, tried) = if read(&mut self.devices, tried.bad) {
+            (true, tried)
+        } else if tried.again {
+            (false, tried)
+        } else {
+            let tried = Tried { bad: 0, again: true, ..tried };
+            (read(&mut self.devices, 0), tried)
+        };
+        if is_read {
             self.segments.pin(place.segment);
-            self.collector.reading = Some(Reading::Single { lba, place, bad });
+            self.collector.reading = Some(Reading::Single { lba, place, tried });
+        } else if tried.failed {
+            self.give_up_victim(place.segment);
         } else {
             self.counters.damaged_blocks += 1;
             self.log.moving.push_back(Moving { lba, origin: place, data: None });
         }
     }
 
+    /// A device fails to read from a segment: its blocks stay there, for they may be read later.
+    fn give_up_victim(&mut self, segment: u32) {
+        self.segments.get_mut(segment).is_stuck = true;
+        self.collector.victim = None;
+        self.collector.singles.retain(|(_, place)| place.segment != segment);
+    }
+
     fn take_single(
         &mut self,
         lba: u64,
         place: Place,
-        bad: u8,
+        mut tried: Tried,
         pages: io::Result<Pages>,
         device: u8,
     ) {
@@ -215,14 +246,17 @@ impl Volume {
         if entry.place() != Some(place) {
             return;
         }
-        let is_good = |pages: &Pages, entry: Entry| entry.matches(crc32c::crc32c(pages.block(0)));
         match pages {
-            Ok(pages) if is_good(&pages, entry) => {
+            Ok(pages) if entry.matches(crc32c::crc32c(pages.block(0))) => {
                 let checksum = crc32c::crc32c(pages.block(0));
                 let data = Some((Arc::new(pages), 0, checksum));
                 self.log.moving.push_back(Moving { lba, origin: place, data });
             }
-            _ => self.read_single(lba, place, bad | 1 << device),
+            pages => {
+                tried.bad |= 1 << device;
+                tried.failed |= pages.is_err();
+                self.read_single(lba, place, tried);
+            }
         }
     }
 }

@@ -127,6 +127,10 @@ impl<P> Devices<P> {
         &self.roles
     }
 
+    pub(crate) fn set_role(&mut self, device: u8, role: DeviceRole) {
+        self.roles[usize::from(device)] = role;
+    }
+
     /// The next thing to do.
     pub(crate) fn next_io(&mut self) -> Option<Io> {
         self.ios.pop_front()
@@ -148,12 +152,15 @@ impl<P> Devices<P> {
     }
 
     fn issue(&mut self, ask: usize, device: u8, op: Op) {
-        let read = match &op {
-            Op::Read { offset, pages } => Some((*offset, pages.len_blocks(), 0)),
-            _ => None,
-        };
-        let id = self.issued.insert(Issued { ask, device, read }) as u64;
+        let id = self.issued.insert(Issued { ask, device, read: None }) as u64;
         self.ios.push_back(Io { id, device, op });
+    }
+
+    /// `without`: devices that are not tried if this one fails, as bits.
+    fn issue_read(&mut self, ask: usize, device: u8, offset: u64, pages: Pages, without: u8) {
+        let read = Some((offset, pages.len_blocks(), without));
+        let id = self.issued.insert(Issued { ask, device, read }) as u64;
+        self.ios.push_back(Io { id, device, op: Op::Read { offset, pages } });
     }
 
     fn writable(&self) -> Vec<u8> {
@@ -212,17 +219,14 @@ impl<P> Devices<P> {
         let Some(device) = self.readable(without) else { return Err(purpose) };
         self.turn = usize::from(device) + 1;
         let ask = self.ask(purpose, false, 1);
-        self.issue(ask, device, Op::Read { offset, pages });
+        self.issue_read(ask, device, offset, pages, without);
         Ok(())
     }
 
     /// Reads from one device, and from no other if that fails.
     pub(crate) fn read_from(&mut self, purpose: P, device: u8, offset: u64, pages: Pages) {
         let ask = self.ask(purpose, false, 1);
-        let only = !(1 << device);
-        let read = Some((offset, pages.len_blocks(), only));
-        let id = self.issued.insert(Issued { ask, device, read }) as u64;
-        self.ios.push_back(Io { id, device, op: Op::Read { offset, pages } });
+        self.issue_read(ask, device, offset, pages, !(1 << device));
     }
 
     /// Takes in what became of an io. `Some` when all that was asked is done.
@@ -246,10 +250,7 @@ impl<P> Devices<P> {
             let outcome = Outcome::Read { pages: Err(error), device: issued.device };
             return Some((ask.purpose, outcome));
         };
-        let read = Some((offset, blocks, failed));
-        let id = self.issued.insert(Issued { ask: issued.ask, device, read }) as u64;
-        let op = Op::Read { offset, pages: Pages::zeroed(blocks) };
-        self.ios.push_back(Io { id, device, op });
+        self.issue_read(issued.ask, device, offset, Pages::zeroed(blocks), failed);
         None
     }
 

@@ -24,6 +24,8 @@ const RESERVE_DIVISOR: u32 = 32;
 /// Segments that are held back at the least: two streams, their next ones, two to collect into
 /// and two that wait for a checkpoint.
 const RESERVE_MIN: u32 = 8;
+/// How many times as large a volume can become.
+const GROWTH: u64 = 4;
 /// Data blocks for each block of a record's header when garbage collection writes, at the least.
 const DENSITY: u64 = 32;
 
@@ -32,6 +34,8 @@ const DENSITY: u64 = 32;
 pub struct Geometry {
     /// Blocks that clients see.
     pub blocks: u64,
+    /// Blocks that it can be resized to: what there is room for in the areas of the map.
+    pub blocks_max: u64,
     /// Segments on each device.
     pub segments: u32,
     /// Blocks of a segment.
@@ -44,12 +48,17 @@ impl Geometry {
     /// # Errors
     /// A sentence that names the size and what is allowed.
     pub fn check(&self) -> Result<(), String> {
-        let Self { blocks, segments, segment_blocks } = *self;
+        let Self { blocks, blocks_max, segments, segment_blocks } = *self;
         if blocks == 0 {
             return Err("a volume has at least one block of 4096 bytes".into());
         }
-        if blocks > 1 << 40 {
-            return Err(format!("{blocks} blocks are more than a volume may have (4 PiB)"));
+        if blocks_max > 1 << 40 {
+            return Err(format!("{blocks_max} blocks are more than a volume may have (4 PiB)"));
+        }
+        if blocks > blocks_max {
+            return Err(format!(
+                "{blocks} blocks are more than its map has room for: {blocks_max}"
+            ));
         }
         if !(16..=SEGMENT_BLOCKS).contains(&segment_blocks) {
             return Err(format!(
@@ -65,10 +74,12 @@ impl Geometry {
         Ok(())
     }
 
-    /// The geometry whose device has room for `blocks` with none of them ever refused.
+    /// The geometry whose device has room for `blocks` with none of them ever refused, and whose map
+    /// can grow to four times as many.
     #[must_use]
     pub fn for_blocks(blocks: u64, segment_blocks: u32) -> Self {
-        let mut geometry = Self { blocks, segments: RESERVE_MIN + 1, segment_blocks };
+        let blocks_max = (blocks.saturating_mul(GROWTH)).min(1 << 40).max(blocks);
+        let mut geometry = Self { blocks, blocks_max, segments: RESERVE_MIN + 1, segment_blocks };
         let usable = geometry.usable_for_each_segment();
         let needed = blocks.div_ceil(usable.max(1)).min(u64::from(SEGMENTS_MAX)) as u32;
         geometry.segments = (needed + RESERVE_MIN).max(needed + needed / (RESERVE_DIVISOR - 1) + 1);
@@ -78,20 +89,23 @@ impl Geometry {
         geometry
     }
 
-    /// The most segments that fit on a device of `bytes`, for a volume of `blocks`.
+    /// The same with as many segments as fit on a device of `bytes`.
     #[must_use]
-    pub fn on_device(blocks: u64, segment_blocks: u32, bytes: u64) -> Self {
-        let mut geometry = Self { blocks, segments: 0, segment_blocks };
-        let room = bytes.saturating_sub(geometry.segment_offset(0));
-        let each = u64::from(segment_blocks) * BLOCK_BYTES;
-        geometry.segments = (room / each).min(u64::from(SEGMENTS_MAX)) as u32;
-        geometry
+    pub fn on_device(self, bytes: u64) -> Self {
+        let room = bytes.saturating_sub(self.segment_offset(0));
+        let each = u64::from(self.segment_blocks) * BLOCK_BYTES;
+        Self { segments: (room / each).min(u64::from(SEGMENTS_MAX)) as u32, ..self }
     }
 
     /// Pages of the map.
     #[must_use]
     pub const fn map_pages(&self) -> u64 {
         self.blocks.div_ceil(PAGE_ENTRIES)
+    }
+
+    /// Pages of an area of the map.
+    const fn area_pages(&self) -> u64 {
+        self.blocks_max.div_ceil(PAGE_ENTRIES)
     }
 
     /// Bytes of the map in memory: 8 for each block.
@@ -109,13 +123,13 @@ impl Geometry {
     /// Where page `page` of area 0 or 1 lies, in bytes.
     #[must_use]
     pub const fn page_offset(&self, area: usize, page: u64) -> u64 {
-        AREAS + (area as u64 * self.map_pages() + page) * BLOCK_BYTES
+        AREAS + (area as u64 * self.area_pages() + page) * BLOCK_BYTES
     }
 
     /// Where a segment begins, in bytes.
     #[must_use]
     pub const fn segment_offset(&self, segment: u32) -> u64 {
-        let areas_end = (self.page_offset(1, self.map_pages())).div_ceil(1 << 20) << 20;
+        let areas_end = (self.page_offset(2, 0)).div_ceil(1 << 20) << 20;
         areas_end + segment as u64 * self.segment_blocks as u64 * BLOCK_BYTES
     }
 
@@ -168,7 +182,7 @@ mod tests {
                 }
             }
             let end = geometry.page_offset(0, geometry.map_pages());
-            prop_assert_eq!(end, geometry.page_offset(1, 0));
+            prop_assert!(end <= geometry.page_offset(1, 0));
             prop_assert!(geometry.page_offset(1, geometry.map_pages()) <= geometry.segment_offset(0));
             let last = geometry.block_offset(geometry.segments - 1, segment_blocks - 1);
             prop_assert_eq!(last + BLOCK_BYTES, geometry.device_bytes());
@@ -180,8 +194,7 @@ mod tests {
             prop_assume!(geometry.segments < SEGMENTS_MAX);
             prop_assert!(geometry.check().is_ok(), "{:?}", geometry.check());
             prop_assert!(geometry.capacity_blocks() >= blocks);
-            let on_device = Geometry::on_device(blocks, 1 << log, geometry.device_bytes());
-            prop_assert_eq!(on_device, geometry);
+            prop_assert_eq!(geometry.on_device(geometry.device_bytes()), geometry);
         }
     }
 
@@ -192,6 +205,7 @@ mod tests {
         for bad in [
             Geometry { blocks: 0, ..good },
             Geometry { segment_blocks: 8, ..good },
+            Geometry { blocks: good.blocks_max + 1, ..good },
             Geometry { segments: 8, ..good },
             Geometry { segments: SEGMENTS_MAX + 1, ..good },
         ] {

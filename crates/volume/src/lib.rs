@@ -10,8 +10,11 @@
 //! collection empties segments of the log that hold little. See `docs/volume.md`.
 
 mod background;
+mod cache;
+mod check;
 mod checkpoint;
 mod collect;
+mod counters;
 mod create;
 mod devices;
 mod disk;
@@ -24,12 +27,17 @@ mod log;
 mod map;
 mod open;
 mod reads;
+mod rebuild;
 mod replay;
+mod request;
+mod resize;
 mod scrub;
 mod segments;
 mod volume;
 
 pub use background::{Backlog, Class};
+pub use check::{CheckReport, check};
+pub use counters::Counters;
 pub use create::create;
 pub use devices::{Done, Io, Op, Part};
 pub use disk::Disk;
@@ -37,4 +45,6 @@ pub use error::OpenError;
 pub use format::{DeviceRole, Position, Superblock, VolumeId};
 pub use geometry::{BLOCK_BYTES, Geometry, SEGMENT_BLOCKS};
 pub use open::{OpenOptions, Opened, Recovery, open, read_superblock};
-pub use volume::{Counters, Fault, Piece, Reply, Request, Volume};
+pub use request::{Fault, Piece, Reply, Request};
+pub use resize::resize;
+pub use volume::Volume;

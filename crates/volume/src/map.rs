@@ -110,6 +110,19 @@ impl Map {
         self.dirty[area].clear(page);
     }
 
+    /// The same with so many blocks, no fewer than before: the new ones are holes.
+    pub(crate) fn resized(self, blocks: u64) -> Self {
+        let mut resized = Self::new(blocks);
+        resized.pages.iter_mut().zip(self.pages).for_each(|(after, before)| *after = before);
+        resized
+    }
+
+    /// Neither area has anything: a device takes part that has none of it.
+    pub(crate) fn forget_areas(&mut self) {
+        let pages = self.pages.len();
+        self.dirty = [Bits::all(pages), Bits::all(pages)];
+    }
+
     /// An area of the device has a page as it is.
     pub(crate) fn written(&mut self, page: u64, area: usize) {
         self.dirty[area].clear(page as usize);

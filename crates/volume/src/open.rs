@@ -7,7 +7,7 @@ use crate::error::OpenError;
 use crate::format::{DeviceRole, FORMAT, Flaw, Superblock, decode_page};
 use crate::geometry::{Geometry, PAGE_ENTRIES};
 use crate::map::Map;
-use crate::replay::replay;
+use crate::replay::Reader;
 use crate::segments::Segments;
 use crate::volume::Volume;
 use wattio_pages::Pages;
@@ -64,39 +64,75 @@ type Disks = Vec<Option<Box<dyn Disk>>>;
 /// # Errors
 /// When there is no volume, it is damaged, of another version, incomplete, or too large.
 pub fn open(given: Vec<Box<dyn Disk>>, options: &OpenOptions) -> Result<Opened, OpenError> {
-    let (superblock, mut disks) = identify(given, options)?;
+    let found = look(given, options, true)?;
+    let Inspected { mut superblock, mut map, mut segments, recovery, mut disks } = found;
+    let mut in_sync = in_sync(&mut disks);
+    if !recovery.was_clean {
+        superblock.area = 1 - superblock.area;
+        write_map(&mut in_sync, &superblock, &map)?;
+        (0..superblock.geometry.map_pages()).for_each(|page| map.written(page, superblock.area));
+    }
+    for position in superblock.positions {
+        segments.mark_open(position.segment, position.generation);
+        segments.mark_open(position.next.0, position.next.1);
+    }
+    segments.settle();
+    superblock.number += 1;
+    superblock.epoch += 1;
+    superblock.is_clean = false;
+    write_superblock(&mut in_sync, &superblock)?;
+    let volume = Volume::new(superblock, map, segments);
+    Ok(Opened { volume, recovery, disks })
+}
+
+/// What a volume would be if it were opened.
+pub(crate) struct Inspected {
+    /// The newest one, gone on to where the log ends.
+    pub(crate) superblock: Superblock,
+    pub(crate) map: Map,
+    pub(crate) segments: Segments,
+    pub(crate) recovery: Recovery,
+    pub(crate) disks: Disks,
+}
+
+/// Finds out what a volume would be if it were opened, and changes nothing.
+pub(crate) fn inspect(
+    given: Vec<Box<dyn Disk>>,
+    options: &OpenOptions,
+) -> Result<Inspected, OpenError> {
+    look(given, options, false)
+}
+
+/// `repairs`: whether records that only one device has whole are copied to the other.
+fn look(
+    given: Vec<Box<dyn Disk>>,
+    options: &OpenOptions,
+    repairs: bool,
+) -> Result<Inspected, OpenError> {
+    let (mut superblock, mut disks) = identify(given, options)?;
     let geometry = superblock.geometry;
     let needed = geometry.map_bytes();
     if needed > options.map_bytes_max {
         return Err(OpenError::Memory { needed, limit: options.map_bytes_max });
     }
-    let present = (0..).zip(&mut disks);
-    let mut in_sync: InSync<'_> =
-        present.filter_map(|(device, disk)| Some((device, disk.as_mut()?))).collect();
-    let mut recovery = Recovery { was_clean: superblock.is_clean, ..Recovery::default() };
+    let out = superblock.roles.iter().filter(|&&role| role != DeviceRole::InSync).count();
+    let mut recovery =
+        Recovery { was_clean: superblock.is_clean, devices_out: out as u8, ..Recovery::default() };
+    let mut in_sync = in_sync(&mut disks);
     let mut map = load_map(&mut in_sync, &superblock, options, &mut recovery)?;
     let mut segments = Segments::new(&geometry, superblock.epoch + 1);
     count_live(&map, &geometry, &mut segments);
-    let mut next = superblock.clone();
     if !superblock.is_clean {
-        replay(&mut in_sync, &mut next, &mut map, &mut segments, options, &mut recovery)?;
-        next.area = 1 - superblock.area;
-        write_map(&mut in_sync, &next, &map)?;
-        (0..geometry.map_pages()).for_each(|page| map.written(page, next.area));
+        let from = superblock.clone();
+        let reader = Reader::new(&mut in_sync, &from, repairs);
+        reader.replay(&mut superblock, &mut map, &mut segments, options, &mut recovery)?;
     }
-    for position in next.positions {
-        segments.mark_open(position.segment, position.generation);
-        segments.mark_open(position.next.0, position.next.1);
-    }
-    segments.settle();
-    next.number += 1;
-    next.epoch += 1;
-    next.is_clean = false;
-    recovery.devices_out =
-        next.roles.iter().filter(|&&role| role != DeviceRole::InSync).count() as u8;
-    write_superblock(&mut in_sync, &next)?;
-    let volume = Volume::new(next, map, segments);
-    Ok(Opened { volume, recovery, disks })
+    Ok(Inspected { superblock, map, segments, recovery, disks })
+}
+
+fn in_sync(disks: &mut Disks) -> InSync<'_> {
+    let present = (0..).zip(disks);
+    present.filter_map(|(device, disk)| Some((device, disk.as_mut()?))).collect()
 }
 
 /// Reads the newest superblock of a device; what it holds, nothing is changed.
@@ -134,9 +170,17 @@ fn identify(
     given: Vec<Box<dyn Disk>>,
     options: &OpenOptions,
 ) -> Result<(Superblock, Disks), OpenError> {
-    let mut found = Vec::new();
+    let (mut found, mut blank) = (Vec::new(), None);
     for (device, mut disk) in given.into_iter().enumerate() {
-        let superblock = read_superblock(&mut *disk, device)?;
+        let superblock = match read_superblock(&mut *disk, device) {
+            Ok(superblock) => superblock,
+            // A new device beside one that holds the volume: it is to be filled.
+            Err(OpenError::NoVolume(device)) => {
+                blank = blank.or(Some(device));
+                continue;
+            }
+            Err(error) => return Err(error),
+        };
         let (bytes, needed) = (disk.bytes(), superblock.geometry.device_bytes());
         if bytes < needed {
             return Err(OpenError::TooSmall { device, bytes, needed });
@@ -144,7 +188,7 @@ fn identify(
         found.push((superblock, disk));
     }
     let Some(first) = found.first().map(|(superblock, _)| superblock.volume) else {
-        return Err(OpenError::NoVolume(0));
+        return Err(OpenError::NoVolume(blank.unwrap_or(0)));
     };
     if let Some(device) = found.iter().position(|(superblock, _)| superblock.volume != first) {
         let found = found[device].0.volume;

@@ -34,6 +34,8 @@ pub(crate) struct Segment {
     pub(crate) pins: u32,
     /// The log's sequence number when it was closed.
     pub(crate) closed_at: u64,
+    /// Whether a device failed to read from it: what is in it stays where it is.
+    pub(crate) is_stuck: bool,
 }
 
 #[derive(Debug)]
@@ -43,6 +45,15 @@ pub(crate) struct Segments {
     segment_blocks: u32,
     live_blocks: u64,
     next_generation: u64,
+    /// How many are empty and not yet free.
+    empty: u32,
+}
+
+impl Segment {
+    /// Whether a checkpoint would free it.
+    fn is_empty(&self) -> bool {
+        matches!(self.purpose, Use::Closed | Use::Dying) && self.live == 0 && self.unapplied == 0
+    }
 }
 
 impl Segments {
@@ -55,6 +66,7 @@ impl Segments {
             unapplied: 0,
             pins: 0,
             closed_at: 0,
+            is_stuck: false,
         };
         Self {
             all: vec![segment; geometry.segments as usize],
@@ -62,6 +74,7 @@ impl Segments {
             segment_blocks: geometry.segment_blocks,
             live_blocks: 0,
             next_generation: epoch << 32,
+            empty: 0,
         }
     }
 
@@ -98,6 +111,11 @@ impl Segments {
         Some((number, generation))
     }
 
+    /// The generation that the next segment to be opened gets.
+    pub(crate) const fn next_generation(&self) -> u64 {
+        self.next_generation
+    }
+
     /// A segment that a stream writes to, as the superblock or the log says.
     pub(crate) fn mark_open(&mut self, number: u32, generation: u64) {
         let segment = self.get_mut(number);
@@ -107,30 +125,48 @@ impl Segments {
 
     /// Nothing is added to a segment any more.
     pub(crate) fn close(&mut self, number: u32, sequence: u64) {
+        self.change(number, |segment| {
+            segment.purpose = Use::Closed;
+            segment.closed_at = sequence;
+        });
+    }
+
+    /// A record of a segment is under way.
+    pub(crate) fn launch(&mut self, number: u32) {
+        self.change(number, |segment| segment.unapplied += 1);
+    }
+
+    /// A record of a segment has taken effect.
+    pub(crate) fn land(&mut self, number: u32) {
+        self.change(number, |segment| segment.unapplied -= 1);
+    }
+
+    /// Changes a segment, and the count of empty ones with it.
+    fn change(&mut self, number: u32, change: impl FnOnce(&mut Segment)) {
         let segment = self.get_mut(number);
-        segment.purpose = Use::Closed;
-        segment.closed_at = sequence;
+        let before = segment.is_empty();
+        change(segment);
+        let after = segment.is_empty();
+        self.empty = self.empty + u32::from(after) - u32::from(before);
     }
 
     /// The map points to one more block of a segment.
     pub(crate) fn gain(&mut self, number: u32) {
-        self.get_mut(number).live += 1;
+        self.change(number, |segment| segment.live += 1);
         self.live_blocks += 1;
     }
 
     /// The map points to one block less.
     pub(crate) fn lose(&mut self, number: u32) {
-        let segment = self.get_mut(number);
-        debug_assert!(segment.live > 0);
-        segment.live -= 1;
+        debug_assert!(self.get(number).live > 0);
+        self.change(number, |segment| segment.live -= 1);
         self.live_blocks -= 1;
     }
 
     /// Segments that will be free when the checkpoint that begins now is durable.
     pub(crate) fn begin_checkpoint(&mut self) {
         for segment in &mut self.all {
-            let is_empty = segment.live == 0 && segment.unapplied == 0;
-            if segment.purpose == Use::Closed && is_empty {
+            if segment.purpose == Use::Closed && segment.is_empty() {
                 segment.purpose = Use::Dying;
             }
         }
@@ -140,7 +176,7 @@ impl Segments {
     pub(crate) fn end_checkpoint(&mut self) {
         for number in 0..self.all.len() as u32 {
             if self.get(number).purpose == Use::Dying {
-                self.get_mut(number).purpose = Use::Dead;
+                self.change(number, |segment| segment.purpose = Use::Dead);
                 self.free_if_unused(number);
             }
         }
@@ -181,13 +217,8 @@ impl Segments {
     }
 
     /// Segments that a checkpoint would free.
-    pub(crate) fn empty(&self) -> u32 {
-        let is_empty = |segment: &&Segment| {
-            matches!(segment.purpose, Use::Closed | Use::Dying)
-                && segment.live == 0
-                && segment.unapplied == 0
-        };
-        self.all.iter().filter(is_empty).count() as u32
+    pub(crate) const fn empty(&self) -> u32 {
+        self.empty
     }
 
     /// Blocks that the map points to.
@@ -210,6 +241,7 @@ impl Segments {
             segment.purpose == Use::Closed
                 && segment.live > 0
                 && segment.unapplied == 0
+                && !segment.is_stuck
                 // A full one gives nothing: its data would take as much again.
                 && segment.live + segment.live / 32 + 2 < self.segment_blocks
         };
@@ -266,7 +298,7 @@ mod tests {
             segments.close(number, closed_at);
         }
         assert_eq!(segments.victim(1000), Some(0));
-        segments.get_mut(0).unapplied = 1;
+        segments.launch(0);
         assert_eq!(segments.victim(1000), Some(1), "its records have not all taken effect");
     }
 }

@@ -1,96 +1,45 @@
 //! The volume while it serves: requests in, things for devices to do out, answers out. It never
 //! waits, has no clock and starts no thread; whoever drives it does.
 
+use crate::cache::BlockCache;
 use crate::checkpoint::Checkpoint;
 use crate::collect::Collector;
+use crate::counters::Counters;
 use crate::devices::{Devices, Done, Io, Outcome, Part};
 use crate::effect;
 use crate::entry::Entry;
 use crate::format::{DeviceRole, ExtentKind, Superblock};
 use crate::geometry::Geometry;
-use crate::log::{Ack, Cursor, Log, Moving, Pending};
+use crate::log::{Ack, Cursor, Flight, Log, Moving, Pending};
 use crate::map::Map;
 use crate::reads::Reads;
+use crate::rebuild::Rebuild;
+use crate::request::{Fault, Piece, Reply, Request};
 use crate::scrub::Scrub;
 use crate::segments::Segments;
 use std::collections::VecDeque;
 use std::io;
 use wattio_pages::{BLOCK, Recycler};
 
-/// What a client asks of a volume, in whole blocks.
-#[derive(Clone, Debug)]
-pub enum Request {
-    /// Read blocks.
-    Read {
-        /// The first block.
-        lba: u64,
-        /// How many.
-        blocks: u32,
-    },
-    /// Write blocks.
-    Write {
-        /// The first block.
-        lba: u64,
-        /// What.
-        data: Part,
-        /// Whether the answer comes only when the data is durable.
-        fua: bool,
-    },
-    /// Write zeros, or discard: either reads as zeros.
-    Zero {
-        /// The first block.
-        lba: u64,
-        /// How many.
-        blocks: u64,
-        /// Whether the blocks become holes.
-        discard: bool,
-        /// Whether the answer comes only when it is durable.
-        fua: bool,
-    },
-    /// Make durable everything that was answered before.
-    Flush,
-}
-
-/// Why a request was not done.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fault {
-    /// A device failed, or the data is damaged.
-    Io,
-    /// There is no space left.
-    NoSpace,
-    /// It reaches beyond the end of the volume.
-    Beyond,
-}
-
-/// A run of blocks that was read.
-#[derive(Clone, Debug)]
-pub enum Piece {
-    /// So many blocks of zeros; whether they are a hole.
-    Zeros(u32, bool),
-    /// Data.
-    Data(Part),
-}
-
-/// The answer to a request.
-#[derive(Debug)]
-pub struct Reply {
-    /// The request's tag.
-    pub tag: u64,
-    /// What was read, nothing for requests that read nothing, or why it was not done.
-    pub result: Result<Vec<Piece>, Fault>,
-}
-
 /// What something asked of the devices is for.
 #[derive(Debug)]
 pub(crate) enum Purpose {
     Record(u64),
-    Read { read: usize, piece: usize },
-    Repair { segment: u32 },
+    Read {
+        read: usize,
+        piece: usize,
+    },
+    Repair {
+        segment: u32,
+    },
     Flush,
     Page,
     Superblock,
     Collect,
     Scrub,
+    /// A read of what a rebuild copies, and the write of it.
+    Rebuild,
+    Copy,
 }
 
 /// Whoever waits for a flush.
@@ -98,39 +47,6 @@ pub(crate) enum Purpose {
 pub(crate) enum Waiting {
     Client(u64),
     Superblock,
-}
-
-/// Counts since the volume was opened, in blocks of 4096 bytes where nothing else is said.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counters {
-    /// Blocks that clients wrote.
-    pub client_blocks: u64,
-    /// Blocks that garbage collection moved.
-    pub moved_blocks: u64,
-    /// Headers of records.
-    pub header_blocks: u64,
-    /// Blocks of checkpoints.
-    pub checkpoint_blocks: u64,
-    /// Checkpoints that became durable.
-    pub checkpoints: u64,
-    /// Segments that garbage collection emptied.
-    pub collected_segments: u64,
-    /// Blocks that the scrub has read.
-    pub scrubbed_blocks: u64,
-    /// Blocks that were found damaged.
-    pub damaged_blocks: u64,
-    /// Blocks that were repaired from the other device.
-    pub repaired_blocks: u64,
-}
-
-impl Counters {
-    /// Blocks written to each device for each block that clients wrote; `None` if they wrote none.
-    #[must_use]
-    pub fn write_amplification(&self) -> Option<f64> {
-        let written =
-            self.client_blocks + self.moved_blocks + self.header_blocks + self.checkpoint_blocks;
-        (self.client_blocks > 0).then(|| written as f64 / self.client_blocks as f64)
-    }
 }
 
 /// A volume that serves.
@@ -146,11 +62,15 @@ pub struct Volume {
     pub(crate) checkpoint: Checkpoint,
     pub(crate) collector: Collector,
     pub(crate) scrub: Scrub,
+    pub(crate) rebuild: Option<Rebuild>,
+    pub(crate) cache: BlockCache,
+    /// Blocks that may be answered before they are in the log.
+    buffered_max: usize,
     pub(crate) recycler: Recycler,
     pub(crate) counters: Counters,
     replies: VecDeque<Reply>,
-    /// Answers that wait until the superblock says that a device was lost.
-    held: Vec<Reply>,
+    /// Waiting for requests to take effect: how many of all, and who then waits for a flush.
+    flush_later: VecDeque<(u64, Waiting)>,
     /// Waiting for the next flush, and for the one under way.
     flush_next: Vec<Waiting>,
     flush_now: Option<(u64, Vec<Waiting>)>,
@@ -184,10 +104,13 @@ impl Volume {
             checkpoint: Checkpoint::new(superblock.area),
             collector: Collector::default(),
             scrub: Scrub::default(),
+            rebuild: None,
+            cache: BlockCache::new(0),
+            buffered_max: 0,
             recycler: Recycler::new(RECYCLED_BYTES),
             counters: Counters::default(),
             replies: VecDeque::new(),
-            held: Vec::new(),
+            flush_later: VecDeque::new(),
             flush_next: Vec::new(),
             flush_now: None,
             promised: 0,
@@ -221,9 +144,9 @@ impl Volume {
                 if blocks == 0 {
                     return self.answer(tag, Ok(Vec::new()));
                 }
-                self.log.pending.push_back(Pending::new(tag, kind, lba, blocks, fua));
+                self.log.push(Pending::new(tag, kind, lba, blocks, fua));
             }
-            Request::Flush => self.flush(Waiting::Client(tag)),
+            Request::Flush => self.flush_answered(tag),
             Request::Read { .. } => {}
         }
     }
@@ -246,8 +169,41 @@ impl Volume {
         self.promised += promised;
         let checksums = data.blocks.clone().map(|block| crc32c::crc32c(data.pages.block(block)));
         let checksums = checksums.collect();
-        let pending = Pending::new(tag, ExtentKind::Write, lba, blocks, fua);
-        self.log.pending.push_back(pending.with_data(data, checksums, promised));
+        let mut pending = Pending::new(tag, ExtentKind::Write, lba, blocks, fua);
+        if self.buffered_max > 0 {
+            pending.is_answered = !fua && self.can_buffer(blocks as usize);
+            pending.number = self.cache.write(lba, &data);
+        }
+        if pending.is_answered {
+            self.answer(tag, Ok(Vec::new()));
+        }
+        self.log.push(pending.with_data(data, checksums, promised));
+    }
+
+    /// Whether a write may be answered before it is in the log: not if too many are, nor if there
+    /// might be no space for it when its turn comes.
+    fn can_buffer(&self, blocks: usize) -> bool {
+        let buffered = self.cache.written_blocks() + blocks;
+        let free = self.segments.free().saturating_sub(Segments::held() + 2);
+        let room = u64::from(free) * u64::from(self.geometry.segment_blocks / 2);
+        buffered <= self.buffered_max && buffered as u64 <= room
+    }
+
+    /// Gives memory to a volume that has just been opened: bytes of what was read that are kept,
+    /// and bytes that clients may write before the log has them, as into the write cache of a disk.
+    /// Such writes are answered at once; a flush waits for them, and a loss of power loses them.
+    pub fn set_memory(&mut self, read_bytes: u64, write_bytes: u64) {
+        self.cache = BlockCache::new(read_bytes);
+        self.buffered_max = (write_bytes / BLOCK as u64) as usize;
+        self.log.gathers = self.buffered_max > 0;
+    }
+
+    /// What was submitted goes to the log with the next [`Self::commit`], even if more might share
+    /// its record. Writes that were answered wait for others no longer than until this is called,
+    /// a flush comes, or there are enough: whoever drives the volume calls it after some
+    /// milliseconds in which [`Self::buffered_blocks`] were not zero.
+    pub fn hurry(&mut self) {
+        self.log.hurried_until = self.log.requests().0;
     }
 
     /// Makes records of what was submitted; call it once for each batch of requests, so that they
@@ -294,6 +250,8 @@ impl Volume {
             (Purpose::Superblock, Outcome::Written(result)) => self.superblock_written(result),
             (Purpose::Collect, Outcome::Read { pages, device }) => self.chunk_read(pages, device),
             (Purpose::Scrub, Outcome::Read { pages, device }) => self.scrub_read(pages, device),
+            (Purpose::Rebuild, Outcome::Read { pages, .. }) => self.rebuild_read(pages),
+            (Purpose::Copy, Outcome::Written(result)) => self.copy_written(result),
             (purpose, outcome) => debug_assert!(false, "{outcome:?} for {purpose:?}"),
         }
         self.commit();
@@ -308,38 +266,58 @@ impl Volume {
         self.replies.push_back(Reply { tag, result });
     }
 
-    /// Answers a request that changed something: not before the superblock says which devices
-    /// have the change.
-    fn answer_change(&mut self, tag: u64, result: Result<Vec<Piece>, Fault>) {
-        if self.checkpoint.roles_changed {
-            self.held.push(Reply { tag, result });
-        } else {
-            self.answer(tag, result);
-        }
-    }
-
-    /// The superblock says which devices count: answers may go.
-    pub(crate) fn release_held(&mut self) {
-        self.replies.extend(self.held.drain(..));
-    }
-
     fn record_written(&mut self, sequence: u64, result: io::Result<()>) {
         if let Err(error) = result {
             return self.fail(format!("a record could not be written: {error}"));
         }
-        self.log.written(sequence);
+        self.log.record_written(sequence);
         while let Some(flight) = self.log.next_effect() {
             effect::apply(&flight.header, &mut self.map, &mut self.segments);
-            self.segments.get_mut(flight.header.place.segment).unapplied -= 1;
-            for Ack { tag, fua, promised } in flight.acks {
+            self.settle_cache(&flight);
+            self.segments.land(flight.header.place.segment);
+            for Ack { tag, fua, is_answered, promised } in flight.acks {
                 self.promised -= promised;
                 if fua {
                     self.flush(Waiting::Client(tag));
-                } else {
-                    self.answer_change(tag, Ok(Vec::new()));
+                } else if !is_answered {
+                    self.answer(tag, Ok(Vec::new()));
                 }
             }
         }
+        self.flush_due();
+    }
+
+    /// What was in memory for the log is in the map; what is kept of other blocks is out of date.
+    fn settle_cache(&mut self, flight: &Flight) {
+        if self.cache.is_off() {
+            return;
+        }
+        for (extent, &number) in flight.header.extents.iter().zip(&flight.numbers) {
+            match extent.kind {
+                ExtentKind::Write => self.cache.applied(extent.lba, extent.blocks, number),
+                _ => self.cache.forget(extent.lba, u64::from(extent.blocks)),
+            }
+        }
+    }
+
+    /// A client's flush covers everything that was answered: where writes are answered before they
+    /// are in the log, it waits for those first.
+    fn flush_answered(&mut self, tag: u64) {
+        let (submitted, finished) = self.log.requests();
+        if self.buffered_max == 0 || submitted == finished {
+            return self.flush(Waiting::Client(tag));
+        }
+        self.hurry();
+        self.flush_later.push_back((submitted, Waiting::Client(tag)));
+    }
+
+    /// Flushes that waited for requests that have taken effect.
+    fn flush_due(&mut self) {
+        let (_, finished) = self.log.requests();
+        while self.flush_later.front().is_some_and(|(after, _)| *after <= finished) {
+            self.flush_next.extend(self.flush_later.pop_front().map(|(_, waiting)| waiting));
+        }
+        self.flush_if_free();
     }
 
     pub(crate) fn flush(&mut self, waiting: Waiting) {
@@ -369,7 +347,7 @@ impl Volume {
         self.log.durable = applied;
         for waiting in waiting {
             match waiting {
-                Waiting::Client(tag) => self.answer_change(tag, Ok(Vec::new())),
+                Waiting::Client(tag) => self.answer(tag, Ok(Vec::new())),
                 Waiting::Superblock => self.superblock_flushed(),
             }
         }
@@ -383,9 +361,8 @@ impl Volume {
             return;
         }
         self.failed = Some(why);
-        self.checkpoint.roles_changed = false;
-        self.release_held();
-        let waiting = std::mem::take(&mut self.flush_next).into_iter();
+        let later = std::mem::take(&mut self.flush_later).into_iter().map(|(_, waiting)| waiting);
+        let waiting = std::mem::take(&mut self.flush_next).into_iter().chain(later);
         let flushes = waiting.filter_map(|waiting| match waiting {
             Waiting::Client(tag) => Some(tag),
             Waiting::Superblock => None,
@@ -398,6 +375,9 @@ impl Volume {
 
     /// Clients wait for space that nothing can free: better they hear of it.
     fn refuse_if_wedged(&mut self) {
+        if !self.log.is_starved {
+            return;
+        }
         let can_help = self.segments.has_room_for_clients()
             || self.segments.empty() > 0
             || self.collector.is_busy()
@@ -405,14 +385,20 @@ impl Volume {
             || self.log.applied() != self.log.next_sequence()
             || self.checkpoint.is_busy()
             || self.segments.victim(self.log.next_sequence()).is_some();
-        if !self.log.is_starved || can_help {
+        if can_help {
             return;
         }
-        if let Some(pending) = self.log.pending.pop_front() {
+        if self.log.first_pending().is_some_and(|pending| pending.is_answered) {
+            return self.fail("there is no space for what was answered already".into());
+        }
+        if let Some(pending) = self.log.refuse_first() {
             self.promised -= pending.promised;
+            self.cache.applied(pending.lba, pending.blocks as u32, pending.number);
+            self.cache.forget(pending.lba, pending.blocks);
             self.answer(pending.tag, Err(Fault::NoSpace));
         }
-        self.log.is_starved = !self.log.pending.is_empty();
+        self.log.is_starved = self.log.first_pending().is_some();
+        self.flush_due();
     }
 
     /// The volume's sizes.
@@ -439,6 +425,18 @@ impl Volume {
         self.failed.as_deref()
     }
 
+    /// Blocks that are kept in memory because they may be read again.
+    #[must_use]
+    pub fn cached_blocks(&self) -> u64 {
+        self.cache.read_blocks() as u64
+    }
+
+    /// Blocks that clients wrote and the log does not hold yet.
+    #[must_use]
+    pub fn buffered_blocks(&self) -> u64 {
+        self.cache.written_blocks() as u64
+    }
+
     /// Blocks with data.
     #[must_use]
     pub const fn live_blocks(&self) -> u64 {
@@ -455,7 +453,14 @@ impl Volume {
     #[must_use]
     pub fn counters(&self) -> Counters {
         let [header_blocks, client_blocks, moved_blocks] = self.log.written_blocks;
-        Counters { header_blocks, client_blocks, moved_blocks, ..self.counters }
+        Counters {
+            header_blocks,
+            client_blocks,
+            moved_blocks,
+            cache_hit_blocks: self.cache.hits,
+            cache_miss_blocks: self.cache.misses,
+            ..self.counters
+        }
     }
 
     /// How blocks `lba..lba + blocks` are allocated: runs of blocks, and whether each run is a
@@ -464,12 +469,20 @@ impl Volume {
     pub fn allocation(&self, lba: u64, blocks: u64, runs_max: usize) -> Vec<(u64, bool, bool)> {
         let end = lba.saturating_add(blocks).min(self.geometry.blocks);
         let mut runs: Vec<(u64, bool, bool)> = Vec::new();
+        let mut written = self.cache.written_in(lba..end).into_iter().peekable();
         let mut at = lba;
         while at < end {
-            let skipped = self.map.skip_empty(at).min(end);
-            let (next, entry) =
-                if skipped > at { (skipped, Entry::HOLE) } else { (at + 1, self.map.get(at)) };
-            let kind = (entry == Entry::HOLE, matches!(entry, Entry::HOLE | Entry::ZEROS));
+            let is_written = written.next_if_eq(&at).is_some();
+            let until = written.peek().map_or(end, |&next| next.min(end));
+            let skipped = self.map.skip_empty(at).min(until);
+            let (next, entry) = if skipped > at && !is_written {
+                (skipped, Entry::HOLE)
+            } else {
+                (at + 1, self.map.get(at))
+            };
+            let is_hole = !is_written && entry == Entry::HOLE;
+            let is_zero = !is_written && matches!(entry, Entry::HOLE | Entry::ZEROS);
+            let kind = (is_hole, is_zero);
             let is_full = runs.len() == runs_max;
             match runs.last_mut() {
                 Some(last) if (last.1, last.2) == kind => last.0 += next - at,

@@ -1,37 +1,46 @@
-//! The volume under clients and disks that do what they like, from seeds.
+//! The volume under clients and disks that do what they like, from seeds. A failure names its
+//! seed; the long form of these tests is in `conformance_simulation.rs`.
 
 mod world;
 
-use wattio_volume::Geometry;
-use world::{Plan, World};
+use world::stories;
 
-fn plan(seed: u64) -> Plan {
-    let small = seed.is_multiple_of(3);
-    let geometry = if small {
-        Geometry { blocks: 700, segments: 60, segment_blocks: 16 }
-    } else {
-        Geometry { blocks: 3000, segments: 64, segment_blocks: 64 }
-    };
-    Plan {
-        seed,
-        geometry,
-        devices: 1,
-        depth: 1 + (seed as usize * 7) % 24,
-        used: 1.0,
-        writes: 0.7,
-        background: 1.0,
-    }
-}
-
-/// After every loss of power each block holds what was durable, or a later write to it.
 #[test]
 fn nothing_durable_is_lost_when_the_power_fails() {
-    for seed in 0..12 {
-        let mut world = World::new(plan(seed));
-        for round in 0..12 {
-            (0..400).for_each(|_| world.step());
-            if round % 4 == 3 { world.reopen() } else { world.crash() }
-        }
-        assert!(world.tally.replayed > 0 && world.tally.checkpoints > 0, "{:?}", world.tally);
-    }
+    stories::power_fails(0..12);
+}
+
+#[test]
+fn nothing_durable_is_lost_when_the_power_fails_often() {
+    stories::power_fails_often(0..12);
+}
+
+#[test]
+fn a_full_volume_says_so_and_never_wedges() {
+    stories::full(0..6);
+}
+
+#[test]
+fn a_mirror_survives_the_loss_of_either_device() {
+    stories::mirror(0..12);
+}
+
+#[test]
+fn damage_is_repaired_from_the_mirror() {
+    stories::damaged_mirror(0..6);
+}
+
+#[test]
+fn damage_without_a_mirror_costs_the_blocks_it_hit_and_no_others() {
+    stories::damaged(0..6);
+}
+
+#[test]
+fn a_disk_that_fails_ends_writes_and_loses_nothing_durable() {
+    stories::dying_disk(0..12);
+}
+
+#[test]
+fn a_device_that_is_replaced_is_filled_and_then_counts() {
+    stories::rebuild(0..12);
 }

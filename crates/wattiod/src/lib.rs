@@ -10,6 +10,7 @@ pub mod ledger;
 pub mod log;
 pub mod metrics;
 pub mod moment;
+pub mod progress;
 pub mod shadow;
 pub mod state;
 pub mod status;

@@ -4,7 +4,7 @@ use crate::control::Wattiod;
 use wattio_governor::Severity;
 use wattio_service::Program;
 use wattio_service::log::Priority;
-pub use wattio_service::log::{printable, printable_line};
+pub use wattio_service::log::{printable, printable_line, tell_details, tells_details};
 
 /// A line for the log.
 pub fn log(severity: Severity, message: &str) {
@@ -14,6 +14,11 @@ pub fn log(severity: Severity, message: &str) {
         Severity::Error => Priority::Error,
     };
     wattio_service::log::log(Wattiod::NAME, priority, message);
+}
+
+/// A line of what is read, opened, seen and written: with `--verbose` only.
+pub fn detail(message: impl FnOnce() -> String) {
+    wattio_service::log::detail(Wattiod::NAME, message);
 }
 
 /// Why a command failed.

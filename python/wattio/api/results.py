@@ -38,11 +38,8 @@ class Result:
     @property
     def iterations(self) -> list[Recorded]:
         """Every iteration that is done: its run, seed, verdicts, and metrics by phase."""
-        catalog = Catalog(self.path / "catalog.sqlite")
-        try:
+        with Catalog(self.path / "catalog.sqlite") as catalog:
             return catalog.iterations()
-        finally:
-            catalog.close()
 
     @property
     def summary(self) -> list[Row]:

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import html
 import os
-import threading
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -15,8 +13,8 @@ from wattio.api.tables import Table
 from wattio.errors import InputError
 from wattio.simulator import simulation
 from wattio.simulator.bounds import Bound, judge
-from wattio.simulator.native import NativeSimulator
-from wattio.simulator.simulation import Outcome, Request, Setting
+from wattio.simulator.native import side_by_side
+from wattio.simulator.simulation import Request, Setting
 
 PatternName = Literal["Rand_R", "Rand_W", "Seq_R", "Seq_W", "Rand_RW"]
 DEFAULT_PLF = 0.2
@@ -134,7 +132,8 @@ def simulate(
         power_model=None if power_model is None else os.fspath(power_model),
         bounds=tuple(bound.text for bound in promised),
     )
-    outcome, native = _with_twin(request)
+    twin = replace(request, policy="native", settings={}, bounds=())
+    outcome, native = side_by_side([request, twin])
     tolerance = float(told.get("plf", DEFAULT_PLF))
     judged = [judge(b, outcome, native) for b in promised or (Bound.of_plf(tolerance),)]
     return Simulated(
@@ -160,19 +159,3 @@ def _load(
     if "phases" in given:
         return who | {"phases": [dict(phase) for phase in given["phases"]]}
     return who | {"pattern": pattern} | (dict(given) or {"pressure": DEFAULT_PRESSURE})
-
-
-def _with_twin(request: Request) -> tuple[Outcome, Outcome]:
-    """Simulate a request and its native twin side by side; Ctrl-C stops both."""
-    twin = replace(request, policy="native", settings={}, bounds=())
-    simulator, cancelled = NativeSimulator(), threading.Event()
-    with ThreadPoolExecutor(2) as pool:
-        futures = [
-            pool.submit(simulator.simulate, each, cancelled=cancelled) for each in (request, twin)
-        ]
-        try:
-            outcome, native = (future.result() for future in futures)
-        except BaseException:
-            cancelled.set()
-            raise
-    return outcome, native

@@ -240,6 +240,9 @@ def summary_table(found: list[Row], estimated: bool) -> Table:
         table.add_column(column, overflow="fold")
     for column in ("n", "rate", "W", "J", "work per joule"):
         table.add_column(column, justify="right", no_wrap=True)
+    served = any(row.get("server_cpu_us_per_io") for row in found)
+    if served:
+        table.add_column("server, per IO", justify="right", no_wrap=True)
     shares = any(row.get("peak_share") for row in found)
     if shares:
         table.add_column("of peak", justify="right", no_wrap=True)
@@ -248,6 +251,8 @@ def summary_table(found: list[Row], estimated: bool) -> Table:
         rate, work = _work(row)
         values = [_told(row, *rate), _told(row, "power_w_mean"), _told(row, "energy_j")]
         values.append(_told(row, *work))
+        if served:
+            values.append(_told(row, "server_cpu_us_per_io", "µs"))
         if shares:
             peak = row.get("peak_share")
             values.append(output.share(peak.mean if peak else None))

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import threading
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -19,7 +17,7 @@ from wattio.cli.load_options import LoadOptions, Quantity, progress_of, within
 from wattio.errors import InputError, unusable
 from wattio.simulator import server_power
 from wattio.simulator.bounds import Bound, judge
-from wattio.simulator.native import NativeSimulator
+from wattio.simulator.native import NativeSimulator, side_by_side
 from wattio.simulator.simulation import Outcome, Request, Setting, relate
 
 app = App(
@@ -180,20 +178,8 @@ def simulate(
 def run_with_twin(request: Request, *, quiet: bool) -> tuple[Outcome, Outcome]:
     """Simulate a request and its native twin side by side, with a progress bar."""
     twin = replace(request, policy="native", settings={})
-    cancelled = threading.Event()
-    with (
-        progress_of(("policy", "native twin"), quiet=quiet) as watch,
-        ThreadPoolExecutor(2) as pool,
-    ):
-        futures = [
-            pool.submit(NativeSimulator().simulate, each, progress=watch(at), cancelled=cancelled)
-            for at, each in enumerate((request, twin))
-        ]
-        try:
-            outcome, native = (future.result() for future in futures)
-        except BaseException:
-            cancelled.set()
-            raise
+    with progress_of(("policy", "native twin"), quiet=quiet) as watch:
+        outcome, native = side_by_side([request, twin], watch)
     return outcome, native
 
 

@@ -14,7 +14,7 @@ from matplotlib.lines import Line2D
 
 from wattio.analysis import statistics
 from wattio.analysis.statistics import Interval
-from wattio.report import dots, drawing
+from wattio.report import dots
 from wattio.report.drawing import Drawn, Table
 from wattio.report.phrases import bracketed, percent, times
 
@@ -31,8 +31,8 @@ SEED = 1
 class Condition:
     """One of those that are compared: its name and its values, one for each repetition.
 
-    `sound` is whether it may win: it kept its bound and did its work. `least` marks a limit that
-    nothing can beat, which is shown and does not compete.
+    `sound` is whether it may win: it kept its bound and did its work. What does not compete is
+    shown, such as a limit that nothing can beat.
     """
 
     name: str
@@ -46,7 +46,8 @@ class Contest:
     """Conditions that did the same work; the reference is the first.
 
     `quantity` is what is compared, in words; `paired` says that values of the same place belong
-    to the same seed or server, `of` what the values are drawn from.
+    to the same seed or server, `of` what the values are drawn from; `beside` what those are that do
+    not compete.
     """
 
     name: str
@@ -55,6 +56,7 @@ class Contest:
     higher_is_better: bool = False
     paired: bool = False
     of: str = "repetitions"
+    beside: str = "limit that none can beat"
 
     def ratio(self, one: Condition, other: Condition) -> Interval | None:
         """Mean of one over the mean of the other, with a 95 % interval; None for one value each."""
@@ -122,22 +124,23 @@ def drawn(contests: Sequence[Contest], estimated: bool = False) -> Drawn | None:
     if not contests:
         return None
     table: Table = [["contest", "condition", "quantity", "ratio", "low", "high", "n", "counts"]]
-    with drawing.styled():
-        counts = [min(len(one.conditions), SHOWN_MAX) for one in contests]
-        figure, axes = dots.panels(counts)
-        for axis, contest in zip(axes, contests, strict=True):
-            shown = _dots(contest, table)
-            dots.draw(axis, contest.name, shown[:SHOWN_MAX])
-            axis.set_xlabel(f"{contest.quantity}, over that of {contest.conditions[0].name}")
-        figure.legend(handles=_handles(contests), loc="outside upper left", ncols=2)
-        image = drawing.svg(figure)
+    panels = [
+        dots.Panel(
+            contest.name,
+            _dots(contest, table)[:SHOWN_MAX],
+            f"{contest.quantity}, over that of {contest.conditions[0].name}",
+        )
+        for contest in contests
+    ]
+    image, narrow = dots.images(panels, _handles(contests), columns=2)
     kind = " ESTIMATE." if estimated else ""
     text = "Each mean over the mean of the reference, which is 1, with 95 % bootstrap intervals"
     text += f" where there are repetitions; left of the line is less.{kind}"
     if any(len(one.conditions) > SHOWN_MAX for one in contests):
         text += f" The best {SHOWN_MAX} of each are drawn."
     alternative = "Dots with error bars: every condition relative to the reference, ranked."
-    return Drawn("winners", "Everything against the reference", text, alternative, image, table)
+    title = "Everything against the reference"
+    return Drawn("winners", title, text, alternative, image, table, narrow=narrow)
 
 
 def _dots(contest: Contest, table: Table) -> list[dots.Dot]:
@@ -171,7 +174,7 @@ def _handles(contests: Sequence[Contest]) -> list[Line2D]:
         text = "does not count: bound broken or work left undone"
         kinds.append((text, Condition("", (), sound=False), False))
     if any(not one.competes for one in every):
-        kinds.append(("limit that none can beat", Condition("", (), competes=False), False))
+        kinds.append((contests[0].beside, Condition("", (), competes=False), False))
     return [
         Line2D([], [], label=label, linestyle="none", **_look(one, is_ref))
         for label, one, is_ref in kinds

@@ -53,6 +53,14 @@ class Catalog:
         except (sqlite3.Error, ValueError) as error:
             raise ResultError(f"{path}: is not a usable catalog: {error}") from error
 
+    def __enter__(self) -> Catalog:
+        """It is closed at the end."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Close it."""
+        self.close()
+
     def close(self) -> None:
         """Fold the write-ahead log into the file, unless others read it now, and close it."""
         with suppress(sqlite3.OperationalError):

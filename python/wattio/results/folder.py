@@ -114,11 +114,8 @@ class ResultFolder:
 
     def done(self) -> set[str]:
         """Identities of the iterations that are done."""
-        catalog = self.catalog()
-        try:
+        with self.catalog() as catalog:
             return catalog.done()
-        finally:
-            catalog.close()
 
     def remaining(self, plan: Plan) -> list[Any]:
         """The iterations of a plan that are not done."""
@@ -186,11 +183,8 @@ class ResultFolder:
 
     def iterations(self) -> list[Recorded]:
         """Every iteration that is done."""
-        catalog = self.catalog()
-        try:
+        with self.catalog() as catalog:
             return catalog.iterations()
-        finally:
-            catalog.close()
 
     def _read(self, name: str) -> str:
         try:

@@ -43,13 +43,14 @@ class Plan(ABC):
 
     source: Document
     iterations: tuple[Iteration[Any], ...]
+    study: Any
 
     kind: ClassVar[str]
 
     @property
-    @abstractmethod
     def name(self) -> str:
         """The study's name."""
+        return str(self.study.study.name)
 
     @property
     @abstractmethod

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Protocol
 
 from wattio import _core
@@ -33,6 +34,23 @@ class Simulator(Protocol):
 
     def settings(self, policy: str, given: Mapping[str, Setting]) -> dict[str, Setting]:
         """All settings of a policy, defaults filled in."""
+
+
+def side_by_side(
+    requests: Sequence[Request], progress: Callable[[int], Progress | None] = lambda _: None
+) -> list[Outcome]:
+    """Simulate requests at once; Ctrl-C stops all of them. `progress(n)` watches the nth."""
+    simulator, cancelled = NativeSimulator(), threading.Event()
+    with ThreadPoolExecutor(len(requests)) as pool:
+        futures = [
+            pool.submit(simulator.simulate, each, progress=progress(at), cancelled=cancelled)
+            for at, each in enumerate(requests)
+        ]
+        try:
+            return [future.result() for future in futures]
+        except BaseException:
+            cancelled.set()
+            raise
 
 
 class NativeSimulator:

@@ -3,5 +3,9 @@
 KINDS = {
     "local": "local",
     "moosefs": "moosefs",
+    "nbd": "nbd",
 }
 """Module of each kind of system, by the name that a study file gives it."""
+
+DEVICES = ("nbd",)
+"""Kinds that serve a block device, and no folder."""

@@ -10,7 +10,7 @@ out `unmount`, `stop`, `clean`, each of which may be called again, and after a h
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from wattio.workloads.workload import Place
 
@@ -42,6 +42,9 @@ class System(Protocol):
         `raw_capacity_bytes` is the capacity of all data devices, where it is known.
         """
 
+    def processes(self) -> list[int]:
+        """Numbers of its servers and mounts on this host: what they do is not that of others."""
+
     def unmount(self) -> None:
         """Take every mount away."""
 
@@ -50,3 +53,11 @@ class System(Protocol):
 
     def clean(self) -> None:
         """Remove what `deploy` and the clients made."""
+
+
+@runtime_checkable
+class Accounts(Protocol):
+    """A system that can tell what its servers take of the processors."""
+
+    def processor_time_s(self) -> float:
+        """User and system time of its servers since they were started. Raises SystemFailed."""

@@ -3,6 +3,9 @@
 Each client runs a fio of its own in a folder of its own, side by side. Clients on other hosts are
 reached through `fio --server` there, by one `fio --client`. Files that are read are laid out in
 `prepare`, where nothing is measured.
+
+On a system that serves a block device over NBD all jobs have `ioengine = "nbd"`; the part of the
+device that they work on is written in full in `prepare`, whatever they do.
 """
 
 from __future__ import annotations
@@ -17,11 +20,12 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, model_validator
 
 from wattio.clock import Instant, Span
-from wattio.errors import HostError, InputError, ResultError, WorkloadFailed
-from wattio.files.document import Strict
+from wattio.errors import HostError, ResultError, WorkloadFailed
+from wattio.files.document import Strict, text_of
 from wattio.files.quantity import Bytes, Seconds, SecondsOrZero, Size
 from wattio.workloads import fio_job, fio_output, invocation, processes
-from wattio.workloads.fio_job import Group
+from wattio.workloads.fio_job import Group, Section
+from wattio.workloads.nbd_client import Connection, NbdError
 from wattio.workloads.processes import Program
 from wattio.workloads.workload import Context, Operation, Place
 
@@ -29,8 +33,12 @@ HINT = "apt install fio"
 MAJOR_LEAST = 3
 FOLDER = "wattio-fio"
 LOCAL = "localhost"
+NBD = "nbd"
+"""fio's engine for block devices over NBD."""
+
 NS_OF_MS = 1_000_000
 
+_FILL = "fill"
 _GUESS_BYTES_PER_S = 100e6
 _GUESS_START_S = 1.0
 
@@ -43,24 +51,26 @@ class JobEntry(Strict):
     """`[[workload.jobs]]`: one step, as fio's options of the same names.
 
     Jobs with one `file` work on the same files, so that a later step reads what an earlier wrote.
-    `options` are further options of fio.
     """
 
-    name: Name
-    rw: Pattern
-    bs: Bytes
-    size: Size
-    runtime: Seconds | None = None
+    name: Name  # what results call the step
+    rw: Pattern  # which requests, in which order
+    bs: Bytes  # size of a request
+    size: Size  # of each job's file
+    runtime: Seconds | None = None  # at most so long
+    # Go on for all of `runtime`, again from the file's beginning if need be.
     time_based: bool = False
-    ramp_time: SecondsOrZero = 0.0
-    iodepth: int = Field(default=1, ge=1, le=65536)
+    ramp_time: SecondsOrZero = 0.0  # runs before anything counts
+    iodepth: int = Field(default=1, ge=1, le=65536)  # requests in flight of each job
+    # Jobs side by side on each client, each with a file of its own.
     numjobs: int = Field(default=1, ge=1, le=4096)
-    direct: bool = False
-    ioengine: Word = "psync"
+    direct: bool = False  # past the page cache (O_DIRECT)
+    ioengine: Word = "psync"  # how fio asks for I/O
     # Written data counts when it has reached the disks.
     end_fsync: bool = True
-    invalidate: bool = True
-    file: Name = "data"
+    invalidate: bool = True  # forget what the page cache has of the file first
+    file: Name = "data"  # the beginning of its files' names
+    # Further options of fio.
     options: dict[Name, str | int | float | bool] = Field(default_factory=dict)
 
     @model_validator(mode="after")
@@ -109,14 +119,11 @@ class JobEntry(Strict):
 
 
 class Options(Strict):
-    """What a study may say: the path of a job file, relative to the study, or `[[...jobs]]`.
+    """What a study may say: a job file, or `[[...jobs]]`."""
 
-    `latency_log` keeps each request's latency in the raw folder, with times since 1970.
-    """
-
-    job: str | None = None
-    jobs: list[JobEntry] = Field(default_factory=list)
-    latency_log: bool = False
+    job: str | None = None  # the path of a job file, relative to the study
+    jobs: list[JobEntry] = Field(default_factory=list)  # or its jobs
+    latency_log: bool = False  # keep each request's, with times since 1970
 
     @model_validator(mode="after")
     def _consistent(self) -> Options:
@@ -143,7 +150,7 @@ class Work:
                 for group in fio_job.groups(one.text(), f"{name}: {one.name}")
             }
         else:
-            text, name = _read(base / options.job), options.job
+            text, name = text_of(base / options.job), options.job
             self._groups = {group.name: group for group in fio_job.groups(text, name)}
         self._text = text
 
@@ -179,6 +186,9 @@ class Work:
     def prepare(self, context: Context) -> None:
         """Lay out the files that are read before anything has written them."""
         make_folders(context)
+        if self._of_nbd():
+            self._fill_devices(context)
+            return
         written: set[str] = set()
         entries = {one.name: one for one in self._options.jobs}
         for name, group in self._groups.items():
@@ -189,6 +199,30 @@ class Work:
                 self.run_group(group, context, raw, lambda _: {"create_only": "1"})
             elif entry.writes:
                 written.add(entry.file)
+
+    def _of_nbd(self) -> bool:
+        return any(
+            group.value(section, "ioengine") == NBD
+            for group in self._groups.values()
+            for section in group.sections
+        )
+
+    def _fill_devices(self, context: Context) -> None:
+        """Write what the jobs will read, so that no server answers from what was never written.
+
+        Clients of one device work on the same part of it; of a job file, on all of it. Raises
+        WorkloadFailed.
+        """
+        wanted = max((round(one.size) for one in self._options.jobs), default=0)
+        for uri in dict.fromkeys(place.uri for place in context.places if place.uri):
+            size = _room(uri, wanted)
+            lines = ("ioengine=nbd", "rw=write", "bs=1m", "iodepth=4", "end_fsync=1")
+            raw = context.raw / _FILL
+            raw.mkdir(exist_ok=True)
+            one = next(place for place in context.places if place.uri == uri)
+            alone = replace(context, places=(one,))
+            group = Group(_FILL, (Section(_FILL, (*lines, f"size={size}")),))
+            self.run_group(group, alone, raw, lambda _: {})
 
     def run(self, step: str, context: Context) -> list[Span]:
         """Run one group in all clients; the phase is what their measured windows share.
@@ -235,7 +269,11 @@ class Work:
         """Run a group in all clients, each with settings for its folder. Raises WorkloadFailed."""
         jobs = []
         for number, place in enumerate(context.places):
+            _check_engines(group, place)
             own = settings(_folder(place))
+            if place.uri is not None:
+                # fio knows an engine's options only after the engine.
+                own = own | {"ioengine": NBD, "uri": place.uri}
             if "write_lat_log" in own:
                 own = own | {"write_lat_log": f"{own['write_lat_log']}-{number}"}
             job = raw / f"client-{number}.fio"
@@ -262,7 +300,43 @@ def make_folders(context: Context) -> None:
 def results(raw: Path) -> list[Operation]:
     """The results of a step, over all its clients. Raises ResultError."""
     ran = invocation.recall(raw)
-    return fio_output.operations(_outputs(raw, ran), ran.step)
+    found = fio_output.operations(_outputs(raw, ran), ran.step)
+    if _has_ramp(raw):
+        found = [replace(one, uncounted="a ramp") for one in found]
+    return found
+
+
+def _has_ramp(raw: Path) -> bool:
+    """Whether a job began with a ramp, of which fio counts nothing."""
+    texts = (processes.text(path) for path in raw.glob("client-*.fio"))
+    return any(re.search(r"^ramp_time *=(?! *0)", text, re.MULTILINE) for text in texts)
+
+
+def _check_engines(group: Group, place: Place) -> None:
+    """A block device takes jobs of the engine `nbd`, and no other place does."""
+    for section in group.sections:
+        if section.name == fio_job.GLOBAL:
+            continue
+        engine = group.value(section, "ioengine")
+        if (engine == NBD) != (place.uri is not None):
+            wanted = f'is served over NBD: it needs ioengine = "{NBD}"'
+            what = wanted if place.uri else f"is a folder, and no block device over {NBD}"
+            raise WorkloadFailed(f'fio: "{section.name}": the place of its client {what}')
+
+
+def _room(uri: str, wanted: int) -> int:
+    """How much of a device jobs work on: what they want, or all. Raises WorkloadFailed."""
+    try:
+        with Connection(uri) as connection:
+            there = connection.size_bytes
+    except NbdError as error:
+        raise WorkloadFailed(f"fio: {error}") from error
+    if there < wanted:
+        raise WorkloadFailed(
+            f"fio: jobs work on {wanted} bytes, and the device at {uri} has {there}: make it"
+            " larger, or their size smaller"
+        )
+    return wanted or there
 
 
 def _outputs(raw: Path, ran: invocation.Invocation) -> list[fio_output.Output]:
@@ -297,12 +371,3 @@ def _within(whole: Span, start_utc_ns: int, end_utc_ns: int) -> Span:
         return Instant(utc_ns + kept_ns - monotonic_ns, kept_ns)
 
     return Span(whole.name, placed(start_utc_ns), placed(end_utc_ns))
-
-
-def _read(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8")
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read: {error.strerror}") from error
-    except UnicodeDecodeError as error:
-        raise InputError(f"{path}: is not text in UTF-8 (byte {error.start})") from error

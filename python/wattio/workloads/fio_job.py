@@ -13,7 +13,9 @@ from pathlib import Path
 from wattio.errors import InputError
 
 _BARRIERS = ("stonewall", "wait_for_previous", "wait_for")
-_GLOBAL = "global"
+GLOBAL = "global"
+"""Name of sections whose lines hold for the jobs after them."""
+
 _HEADER = re.compile(r"\[(.*)\]\s*")
 _COMMENT = (";", "#")
 
@@ -40,6 +42,14 @@ class Group:
 
     name: str
     sections: tuple[Section, ...]
+
+    def value(self, job: Section, key: str) -> str | None:
+        """What a key is set to for a job of this group: in its section, or a global one before."""
+        before = self.sections[: self.sections.index(job)]
+        for one in (job, *(one for one in reversed(before) if one.name == GLOBAL)):
+            if (value := one.value(key)) is not None:
+                return value
+        return None
 
     def text(self, folder: Path, settings: dict[str, str]) -> str:
         """A job file of this group alone, for a client that works in `folder`."""
@@ -73,7 +83,7 @@ def groups(text: str, name: str) -> list[Group]:
     common: list[Section] = []
     for section in _sections(text, name):
         _refuse(section, name)
-        if section.name == _GLOBAL:
+        if section.name == GLOBAL:
             common.append(section)
             continue
         if not found or _barrier(section, common):
@@ -91,7 +101,7 @@ def groups(text: str, name: str) -> list[Group]:
 
 
 def _first_job(sections: list[Section]) -> str:
-    return next(one.name for one in sections if one.name != _GLOBAL)
+    return next(one.name for one in sections if one.name != GLOBAL)
 
 
 def _barrier(section: Section, common: list[Section]) -> bool:

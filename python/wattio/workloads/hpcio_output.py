@@ -7,12 +7,13 @@ import re
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
 from wattio import clock
 from wattio.clock import Instant, Span
 from wattio.errors import ResultError
 from wattio.files.document import Strict
+from wattio.workloads import rank_report
 from wattio.workloads.ranks import HPCIO_PROGRESS, HPCIO_REFUSED, HPCIO_REPORT, VERSION
 
 RUN = "run"
@@ -221,17 +222,9 @@ class Report(Strict):
 
 def parse(output: str) -> Report:
     """The report among the lines of a run's output. Raises ResultError, also with a refusal."""
-    refusals = [line for line in output.splitlines() if line.startswith(f'{{"{HPCIO_REFUSED}"')]
-    if refusals:
+    if refusals := rank_report.lines_of(HPCIO_REFUSED, output):
         raise ResultError(_refusal(refusals[0]))
-    lines = [line for line in output.splitlines() if line.startswith(f'{{"{HPCIO_REPORT}"')]
-    if len(lines) != 1:
-        raise ResultError(f"holds {len(lines)} reports of a run instead of one")
-    try:
-        return Report.model_validate_json(lines[0])
-    except ValidationError as error:
-        first = error.errors()[0]
-        raise ResultError(f"the run's report is damaged: {first['loc']}: {first['msg']}") from None
+    return rank_report.parse(Report, HPCIO_REPORT, output, "a run")
 
 
 def _refusal(line: str) -> str:
@@ -243,12 +236,7 @@ def _refusal(line: str) -> str:
 
 def read(path: Path) -> Report:
     """The report in a file. Raises ResultError."""
-    try:
-        return parse(path.read_text(encoding="utf-8", errors="replace"))
-    except OSError as error:
-        raise ResultError(f"{path}: cannot be read: {error.strerror}") from error
-    except ResultError as error:
-        raise ResultError(f"{path}: {error}") from None
+    return rank_report.read(path, parse)
 
 
 def reasons(errors: str) -> list[str]:

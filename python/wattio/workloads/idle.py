@@ -1,7 +1,11 @@
-"""Nothing, for a while: what the system under test draws when it only stands by."""
+"""Nothing, for a while: what the system under test draws when it only stands by.
+
+Clients of a block device are connected to it, and ask nothing.
+"""
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -9,9 +13,10 @@ from pydantic import ValidationError
 
 from wattio import clock
 from wattio.clock import Span
-from wattio.errors import Cancelled, ResultError
+from wattio.errors import Cancelled, ResultError, WorkloadFailed
 from wattio.files.document import Strict
 from wattio.files.quantity import Seconds
+from wattio.workloads.nbd_client import Connection, NbdError
 from wattio.workloads.workload import Context, Operation
 
 STEP = "idle"
@@ -21,7 +26,7 @@ FILE = "idle.json"
 class Options(Strict):
     """How long."""
 
-    duration: Seconds = 60.0
+    duration: Seconds = 60.0  # how long
 
 
 class IdleRecord(Strict):
@@ -58,11 +63,17 @@ class Work:
         """Nothing is needed."""
 
     def run(self, step: str, context: Context) -> list[Span]:
-        """Wait. Raises Cancelled."""
-        start = clock.now()
-        if context.cancelled.wait(self._seconds):
-            raise Cancelled("idling was stopped")
-        span = Span(step, start, clock.now())
+        """Wait. Raises Cancelled, and WorkloadFailed where a device cannot be reached."""
+        with ExitStack() as connections:
+            try:
+                for uri in (place.uri for place in context.places if place.uri is not None):
+                    connections.enter_context(Connection(uri))
+            except NbdError as error:
+                raise WorkloadFailed(f"idle: {error}") from error
+            start = clock.now()
+            if context.cancelled.wait(self._seconds):
+                raise Cancelled("idling was stopped")
+            span = Span(step, start, clock.now())
         waited = IdleRecord(
             start_utc_ns=start.utc_ns, end_utc_ns=span.end.utc_ns, seconds=span.seconds
         )

@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pydantic import Field, ValidationError
+from pydantic import Field
 
 from wattio import clock
 from wattio.clock import Instant, Span
-from wattio.errors import ResultError
 from wattio.files.document import Strict
+from wattio.workloads import rank_report
 from wattio.workloads.ranks import REPORT, VERSION
 from wattio.workloads.workload import Operation
 
@@ -95,24 +95,12 @@ class Report(Strict):
 
 def parse(output: str) -> Report:
     """The report in a launch's standard output; other lines are passed over. Raises ResultError."""
-    lines = [line for line in output.splitlines() if line.startswith(f'{{"{REPORT}"')]
-    if len(lines) != 1:
-        raise ResultError(f"holds {len(lines)} reports of ranks instead of one")
-    try:
-        return Report.model_validate_json(lines[0])
-    except ValidationError as error:
-        first = error.errors()[0]
-        raise ResultError(f"the ranks' report is damaged: {first['loc']}: {first['msg']}") from None
+    return rank_report.parse(Report, REPORT, output, "ranks")
 
 
 def read(path: Path) -> Report:
     """The report in a file. Raises ResultError."""
-    try:
-        return parse(path.read_text(encoding="utf-8", errors="replace"))
-    except OSError as error:
-        raise ResultError(f"{path}: cannot be read: {error.strerror}") from error
-    except ResultError as error:
-        raise ResultError(f"{path}: {error}") from None
+    return rank_report.read(path, parse)
 
 
 @dataclass(frozen=True)

@@ -142,11 +142,12 @@ def _printable(text: str) -> str:
 _KILL_AT_THE_END = 'read -r group; read -r _; [ -z "$group" ] || kill -s KILL -- "-$group"'
 
 
-def _guard() -> subprocess.Popen[bytes]:
+def guard() -> subprocess.Popen[bytes]:
     """A shell that kills a group of processes when this process is gone, however it went.
 
-    It waits for the end of a pipe that only we hold, whose first line is the group. Without it a
-    program would go on after a `kill -9` of the study, and disturb the one that goes on from there.
+    It waits for the end of a pipe that only we hold (its standard input), whose first line is the
+    group. Without it a program would go on after a `kill -9` of the study, and disturb the one that
+    goes on from there.
     """
     return subprocess.Popen(
         ["/bin/sh", "-c", _KILL_AT_THE_END],
@@ -164,7 +165,7 @@ class _Child:
         self.program = program
         environment = {**os.environ, **program.environment}
         # Before the program: a kill while a shell starts would leave the program behind.
-        self._guard = _guard()
+        self._guard = guard()
         with ExitStack() as files:
             unneeded = files.enter_context(ExitStack())
             unneeded.callback(self._end_guard)

@@ -26,10 +26,14 @@ from wattio.clock import Span
 
 @dataclass(frozen=True)
 class Place:
-    """Where one client works: a folder of the system under test, on this host or another."""
+    """Where one client works: a folder of the system under test, on this host or another.
+
+    A system that serves a block device over NBD tells its `uri`; its folder holds nothing then.
+    """
 
     folder: Path
     host: str = "localhost"
+    uri: str | None = None
 
 
 @dataclass(frozen=True)
@@ -56,7 +60,9 @@ class Operation:
 
     What a tool does not say is None, and nothing is made up. `throughput_mib_s` and `iops` are over
     all clients together. `phase` names the span of the step that the operation filled. `doubts`
-    says in words what is known to be doubtful about it. Times are nanoseconds since 1970, UTC.
+    says in words what is known to be doubtful about it, `uncounted` what else the step moved that
+    is in none of its amounts, such as a ramp, `shares` what else a workload tells, by the names of
+    metrics, as shares of 1. Times are nanoseconds since 1970, UTC.
     """
 
     operation: str
@@ -70,6 +76,8 @@ class Operation:
     start_utc_ns: int | None = None
     end_utc_ns: int | None = None
     doubts: tuple[str, ...] = ()
+    uncounted: str | None = None
+    shares: Mapping[str, float] = field(default_factory=dict)
 
     def as_dict(self) -> dict[str, Any]:
         """As plain data, without what is not known."""

@@ -3,7 +3,7 @@
 use std::process::{Command, Output};
 
 /// Debian's packages of the programs.
-const PACKAGES: [(&str, &str); 7] = [
+const PACKAGES: [(&str, &str); 8] = [
     ("nbdinfo", "libnbd-bin"),
     ("nbdcopy", "libnbd-bin"),
     ("nbdsh", "libnbd-bin and python3-libnbd"),
@@ -11,6 +11,7 @@ const PACKAGES: [(&str, &str); 7] = [
     ("qemu-img", "qemu-utils"),
     ("qemu-io", "qemu-utils"),
     ("fio", "fio"),
+    ("openssl", "openssl"),
 ];
 
 /// Runs a client for at most a minute.

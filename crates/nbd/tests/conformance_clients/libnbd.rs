@@ -2,6 +2,7 @@
 
 use crate::clients::prints;
 use crate::server::Server;
+use crate::tls::{KEY, USER};
 use crate::{MIB, everything, sample, whole};
 use wattio_nbd::{Export, FastZero, Span, TlsPolicy};
 
@@ -161,6 +162,42 @@ expect(refused(connect), "ENOTSUP")
 expect(refused(connect, flags=0) is not None, True)
 "#,
     );
+}
+
+/// Structured replies and contexts are negotiated inside of TLS, and data go through it.
+#[test]
+#[ignore = "needs nbdsh and openssl"]
+fn tls_starts_and_serves() {
+    // The server of this test runs it; where it is missing, this says so.
+    prints("openssl", &["version"]);
+    for policy in [TlsPolicy::Allowed, TlsPolicy::Required] {
+        let server = Server::with(vec![everything("disk", 4 * MIB, 512)], policy, None);
+        let keys = server.file("keys");
+        std::fs::write(&keys, format!("{USER}:{KEY}\n")).unwrap();
+        let user = format!("user, keys = {USER:?}, {keys:?}\n");
+        nbdsh(
+            &server,
+            &(user
+                + r#"
+h = nbd.NBD()
+h.set_export_name("disk")
+h.add_meta_context("base:allocation")
+h.set_strict_mode(0)
+h.set_tls(nbd.TLS_REQUIRE)
+h.set_tls_username(user)
+h.set_tls_psk_file(keys)
+h.connect_unix(socket)
+assert h.get_tls_negotiated() and h.get_structured_replies_negotiated()
+assert h.can_meta_context("base:allocation")
+data = bytes(range(256)) * 4096
+h.pwrite(data, 512)
+expect(bytes(h.pread(len(data), 512)) == data, True)
+expect(refused(h.pread, 512, 4 << 20), "EINVAL")
+h.shutdown()
+"#),
+        );
+        assert!(server.disks[0].read(Span { offset_bytes: 512, length_bytes: 4 }) == [0, 1, 2, 3]);
+    }
 }
 
 #[test]

@@ -9,6 +9,7 @@ mod disk;
 mod fio;
 mod libnbd;
 mod server;
+mod tls;
 
 use clients::{complains, prints};
 use serde_json::Value;

@@ -1,6 +1,7 @@
 //! A server as small as it can be: one thread per connection, one request after another.
 
 use crate::disk::Disk;
+use crate::tls::{self, Ends};
 use std::io::{self, Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::PathBuf;
@@ -52,18 +53,20 @@ impl Server {
     }
 }
 
-fn serve(mut stream: UnixStream, mut handshake: Handshake, disks: &[Disk]) -> io::Result<()> {
-    stream.write_all(&GREETING)?;
+fn serve(stream: UnixStream, mut handshake: Handshake, disks: &[Disk]) -> io::Result<()> {
+    let (mut reader, mut writer): Ends =
+        (Box::new(stream.try_clone()?), Box::new(stream.try_clone()?));
+    writer.write_all(&GREETING)?;
     let mut input = Vec::new();
     let session = loop {
         let mut output = Vec::new();
         let fed = handshake.feed(&input, &mut output);
-        stream.write_all(&output)?;
+        writer.write_all(&output)?;
         input.drain(..fed.consumed_bytes);
         match fed.next {
             Next::Continue if input.is_empty() => {
                 let mut arrived = [0; 4096];
-                let count = stream.read(&mut arrived)?;
+                let count = reader.read(&mut arrived)?;
                 if count == 0 {
                     return Ok(());
                 }
@@ -71,12 +74,15 @@ fn serve(mut stream: UnixStream, mut handshake: Handshake, disks: &[Disk]) -> io
             }
             Next::Continue => {}
             Next::Transmission(session) => break session,
-            // TLS is not tried here, only that it is asked for.
-            Next::StartTls | Next::Close(_) => return Ok(()),
+            Next::StartTls => {
+                (reader, writer) = tls::start(&stream, std::mem::take(&mut input))?;
+                handshake.tls_started();
+            }
+            Next::Close(_) => return Ok(()),
         }
     };
     let disk = &disks[session.export_index()];
-    let mut requests = input.chain(stream.try_clone()?);
+    let mut requests = input.chain(reader);
     loop {
         let mut bytes = [0; Header::BYTES];
         requests.read_exact(&mut bytes)?;
@@ -87,14 +93,14 @@ fn serve(mut stream: UnixStream, mut handshake: Handshake, disks: &[Disk]) -> io
                 let mut payload = vec![0; command.payload_bytes() as usize];
                 requests.read_exact(&mut payload)?;
                 let output = answer(&session, header.cookie, command, &payload, disk)?;
-                stream.write_all(&output)?;
+                writer.write_all(&output)?;
             }
             Verdict::Refuse(refusal) => {
                 let payload_bytes = u64::from(refusal.payload_bytes);
                 io::copy(&mut requests.by_ref().take(payload_bytes), &mut io::sink())?;
                 let mut output = Vec::new();
                 session.reply(header.cookie).error(refusal.errno, refusal.message, &mut output);
-                stream.write_all(&output)?;
+                writer.write_all(&output)?;
             }
             Verdict::Close(reason) => return Err(io::Error::other(reason)),
         }

@@ -105,6 +105,14 @@ fn bytes(text: &str) -> Result<u64, String> {
     Ok(bytes.0 as u64)
 }
 
+/// The same, or nothing.
+fn bytes_or_none(text: &str) -> Result<u64, String> {
+    match text.parse() {
+        Ok(wattio_units::Bytes(0.0)) => Ok(0),
+        _ => bytes(text),
+    }
+}
+
 /// A configuration from a file.
 fn read_config(path: &Path) -> Result<Config, BadInput> {
     let wrong = |error: &dyn std::fmt::Display| BadInput(format!("{}: {error}", path.display()));

@@ -1,6 +1,6 @@
 //! `serve`: serves volumes until a signal comes.
 
-use super::{BadInput, bytes, read_config};
+use super::{BadInput, bytes, bytes_or_none, read_config};
 use anyhow::Result;
 use clap::Args;
 use sd_notify::NotifyState;
@@ -14,7 +14,7 @@ use wattio_target::control;
 use wattio_target::log::{Severity, log};
 use wattio_target::reactor::Idle;
 use wattio_target::server::{Address, Server, Settings, Volume};
-use wattio_target::volume::Pace;
+use wattio_target::volume::{Pace, VolumeMemory};
 use wattio_volume::OpenOptions;
 
 /// What is served.
@@ -49,6 +49,13 @@ pub struct Serve {
     /// Memory that the map of each volume may take.
     #[arg(long, value_parser = bytes, default_value = "4GiB")]
     map_memory: u64,
+    /// Memory for blocks of each volume that were read or written of late; 0B for none.
+    #[arg(long, value_parser = bytes_or_none, default_value = "256MiB")]
+    cache: u64,
+    /// Memory for what clients of each volume wrote and were answered before it is on the device,
+    /// as in a disk's write cache: a flush waits for it. 0B to answer writes from the device.
+    #[arg(long, value_parser = bytes_or_none, default_value = "16MiB")]
+    write_buffer: u64,
 }
 
 impl Serve {
@@ -111,6 +118,7 @@ impl Serve {
             listen: unix.chain(self.tcp.iter().copied().map(Address::Tcp)).collect(),
             reactors: self.reactors,
             idle: Idle::Block,
+            memory: VolumeMemory { cache_bytes: self.cache, write_buffer_bytes: self.write_buffer },
             pace: Pace { scrub_period: Some(Duration::from_secs(7 * 86_400)) },
         })
     }

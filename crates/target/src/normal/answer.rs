@@ -169,7 +169,7 @@ mod tests {
                     run.parts.iter().cloned().for_each(|part| output.data(part));
                 }
             }
-            let (_, parts, _) = output.take(&mut Recycler::new(0));
+            let parts = output.take(&mut Recycler::new(0)).parts;
             let sent: Vec<u8> = parts.iter().flat_map(|part| part.as_bytes().iter().copied()).collect();
             prop_assert!(sent == bytes);
             prop_assert!(runs.windows(2).all(|pair| pair[0].is_zeros != pair[1].is_zeros));

@@ -1,7 +1,7 @@
 //! One connection: bytes in, requests out.
 
 use super::input::{Input, Payload};
-use super::output::{Cost, Output};
+use super::output::{Cost, Output, Sending};
 use wattio_nbd::{Command, Handshake, Header, Next, Refusal, Session, Verdict};
 use wattio_pages::Recycler;
 use wattio_ring::Handle;
@@ -81,8 +81,8 @@ pub(super) struct Connection {
     /// Requests that are not answered.
     pub(super) asked: usize,
     pub(super) is_receiving: bool,
-    /// What the replies that are being sent cost.
-    pub(super) sending: Option<Cost>,
+    /// What is being sent.
+    pub(super) sending: Option<Sending>,
     /// Whether nothing can be sent any more.
     pub(super) is_broken: bool,
     /// Whether more was to be read and there was no room.

@@ -12,7 +12,7 @@ use crate::token::Token;
 use answer::Zeros;
 use connection::{Connection, Ending, Stage, Step};
 use input::Payload;
-use output::Cost;
+use output::{Cost, Message};
 use slab::Slab;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -282,9 +282,6 @@ impl Normal {
     /// A send of a connection has ended.
     pub fn sent(&mut self, index: usize, completion: Completion, memory: &mut Recycler) {
         let Some(connection) = self.connections.get_mut(index) else { return };
-        if let Some(cost) = connection.sending.take() {
-            connection.under_way.sub(cost);
-        }
         if completion.result.is_err() && !connection.is_broken {
             connection.is_broken = true;
             self.counters.broken_connections += 1;
@@ -309,6 +306,9 @@ impl Normal {
                 }
             }
             connection.output.keep(head, parts);
+        }
+        if let Some(sending) = connection.sending.take() {
+            connection.under_way.sub(sending.end(memory));
         }
         if connection.is_full {
             self.advance(index, memory);
@@ -340,8 +340,8 @@ impl Connection {
 
     fn drive(&mut self, index: usize, ring: &mut Ring, memory: &mut Recycler) {
         if !self.is_broken && self.sending.is_none() && !self.output.is_empty() {
-            let (head, parts, cost) = self.output.take(memory);
-            self.sending = Some(cost);
+            let Message { head, parts, sending } = self.output.take(memory);
+            self.sending = Some(sending);
             ring.send(Token::Send(index).pack(), self.socket, head, parts);
         }
         let is_silent = self.sending.is_none() && self.asked == 0;
@@ -377,9 +377,13 @@ fn ask(command: &Command, payload: Option<Payload>) -> Result<Ask, ()> {
         Ask::Change(Change { offset_bytes: span.offset_bytes, length_bytes, kind, fua })
     };
     Ok(match *command {
-        Command::Read { span, .. } | Command::Cache { span } => {
+        Command::Read { span, .. } => {
             let (lba, blocks) = blocks(span);
             Ask::Read { lba, blocks: blocks as u32 }
+        }
+        Command::Cache { span } => {
+            let (lba, blocks) = blocks(span);
+            Ask::Prefetch { lba, blocks }
         }
         Command::Write { span, is_fua } => {
             let pages = payload.map(|payload| payload.pages).unwrap_or_default();

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 use std::sync::Arc;
-use wattio_pages::{BLOCK, Recycler};
+use wattio_pages::{BLOCK, Pages, Recycler};
 use wattio_ring::Part;
 
 #[derive(Debug)]
@@ -32,6 +32,35 @@ impl Cost {
     pub(super) fn sub(&mut self, other: Self) {
         self.requests -= other.requests;
         self.bytes -= other.bytes;
+    }
+}
+
+/// One call's worth of replies.
+#[derive(Debug)]
+pub(super) struct Message {
+    /// What is sent first.
+    pub(super) head: Vec<u8>,
+    /// What is sent behind it.
+    pub(super) parts: Vec<Part>,
+    /// What to keep until it is sent.
+    pub(super) sending: Sending,
+}
+
+/// What is kept of a message while it is sent.
+#[derive(Debug)]
+pub(super) struct Sending {
+    cost: Cost,
+    /// Memory of the heads that come behind data.
+    heads: Arc<Pages>,
+}
+
+impl Sending {
+    /// It is sent, and its parts are gone: what its replies cost.
+    pub(super) fn end(self, memory: &mut Recycler) -> Cost {
+        if let Some(heads) = Arc::into_inner(self.heads) {
+            memory.give(heads);
+        }
+        self.cost
     }
 }
 
@@ -80,8 +109,8 @@ impl Output {
         self.cost.add(cost);
     }
 
-    /// All of it, as one head and the parts behind it, and whose replies these are.
-    pub(super) fn take(&mut self, memory: &mut Recycler) -> (Vec<u8>, Vec<Part>, Cost) {
+    /// All of it, and whose replies these are.
+    pub(super) fn take(&mut self, memory: &mut Recycler) -> Message {
         let first = match self.segments.first() {
             Some(Segment::Heads(range)) => range.end,
             _ => 0,
@@ -89,8 +118,9 @@ impl Output {
         let mut parts = std::mem::take(&mut self.spare);
         // Heads that come behind data are sent from memory that can be shared, like the data.
         let later = self.heads.len() - first;
-        let mut pages = memory.take_for(later);
+        let mut pages = Pages::default();
         if later > 0 {
+            pages = memory.take(later.div_ceil(BLOCK));
             pages.as_bytes_mut()[..later].copy_from_slice(&self.heads[first..]);
         }
         let pages = Arc::new(pages);
@@ -106,7 +136,8 @@ impl Output {
         }
         let mut head = std::mem::take(&mut self.heads);
         head.truncate(first);
-        (head, parts, std::mem::take(&mut self.cost))
+        let sending = Sending { cost: std::mem::take(&mut self.cost), heads: pages };
+        Message { head, parts, sending }
     }
 
     /// Keeps the lists of a call that is done.
@@ -122,25 +153,10 @@ impl Output {
     }
 }
 
-/// Memory for bytes.
-trait TakeFor {
-    fn take_for(&mut self, bytes: usize) -> wattio_pages::Pages;
-}
-
-impl TakeFor for Recycler {
-    fn take_for(&mut self, bytes: usize) -> wattio_pages::Pages {
-        match bytes {
-            0 => wattio_pages::Pages::default(),
-            _ => self.take(bytes.div_ceil(BLOCK)),
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use proptest::prelude::*;
-    use wattio_pages::Pages;
 
     proptest! {
         #[test]
@@ -163,12 +179,12 @@ mod tests {
                     output.reply(Cost::of(length as u64));
                     expected.extend(bytes);
                 }
-                let (head, parts, cost) = output.take(&mut memory);
+                let Message { head, parts, sending } = output.take(&mut memory);
                 let mut sent = head.clone();
                 parts.iter().for_each(|part| sent.extend_from_slice(part.as_bytes()));
                 prop_assert_eq!(&sent, &expected);
                 let bytes = expected.len() as u64;
-                prop_assert_eq!(cost, Cost { requests: pieces.len(), bytes });
+                prop_assert_eq!(sending.end(&mut memory), Cost { requests: pieces.len(), bytes });
                 prop_assert!(output.is_empty());
                 output.keep(head, parts);
             }

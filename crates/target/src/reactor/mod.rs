@@ -11,7 +11,7 @@ use crate::messages::{ToNormal, ToVolume};
 use crate::normal::{Normal, Offer};
 use crate::status::{ReactorStatus, VolumeStatus};
 use crate::token::Token;
-use crate::volume::{Left, Pace, VolumeLane};
+use crate::volume::{Left, Pace, VolumeLane, VolumeMemory};
 use link::{Hand, Link};
 use std::io;
 use std::net::TcpStream;
@@ -53,6 +53,8 @@ pub struct Owned {
     pub devices: Vec<Option<OwnedFd>>,
     /// How often it is scrubbed.
     pub pace: Pace,
+    /// Memory for its blocks.
+    pub memory: VolumeMemory,
 }
 
 /// A socket that accepts connections.
@@ -118,12 +120,12 @@ impl Reactor {
     pub fn new(parts: Parts, shared: Arc<Shared>) -> io::Result<Self> {
         let mut ring = Ring::new(RING_ENTRIES)?;
         let (mut volumes, mut names) = (Vec::new(), Vec::new());
-        for (number, Owned { export, volume, devices, pace }) in
+        for (number, Owned { export, volume, devices, pace, memory }) in
             parts.volumes.into_iter().enumerate()
         {
             let devices = devices.into_iter().map(|device| device.map(|one| ring.add(one)));
             let devices: io::Result<Vec<_>> = devices.map(Option::transpose).collect();
-            volumes.push(VolumeLane::new(number, volume, devices?, pace));
+            volumes.push(VolumeLane::new(number, volume, devices?, pace, memory));
             names.push(export);
         }
         let mut listeners = Vec::new();

@@ -7,6 +7,8 @@ use wattio_volume::Class;
 
 /// Background work of one turn ends after this: requests may have come meanwhile.
 const SLICE: Duration = Duration::from_micros(500);
+/// Writes that were answered are on their way to the device after this, at the latest.
+const GATHERING: Duration = Duration::from_millis(5);
 /// Slices of a class that clients wait for, in a turn that has requests too.
 const URGENT_SLICES: usize = 4;
 
@@ -67,6 +69,26 @@ impl Background {
 impl VolumeLane {
     /// Does background work; `is_idle` if no request waits. `random` draws where a tour begins.
     pub fn work(&mut self, now: Instant, is_idle: bool, random: impl FnOnce() -> u64) -> Left {
+        let gathering = self.gather(now);
+        self.work_on(now, is_idle, random).sooner(gathering)
+    }
+
+    /// Writes that were answered wait for others to share their record, but not for long.
+    fn gather(&mut self, now: Instant) -> Left {
+        if self.volume.buffered_blocks() == 0 {
+            self.waiting_since = None;
+            return Left::Nothing;
+        }
+        let until = *self.waiting_since.get_or_insert(now) + GATHERING;
+        if now < until {
+            return Left::At(until);
+        }
+        self.waiting_since = Some(now);
+        self.volume.hurry();
+        Left::At(now + GATHERING)
+    }
+
+    fn work_on(&mut self, now: Instant, is_idle: bool, random: impl FnOnce() -> u64) -> Left {
         let scrub = self.scrub_is_due(now, random);
         if !is_idle {
             let is_wanted = self.is_wanted();

@@ -14,6 +14,7 @@ use partial::Partial;
 use slab::Slab;
 use std::io;
 use std::sync::Arc;
+use std::time::Instant;
 use wattio_pages::{BLOCK, Recycler};
 use wattio_ring::{Back, Completion, Handle, Reach, Ring};
 use wattio_volume::{Done, Fault, Io, Op, Part, Piece, Reply, Request, Volume};
@@ -21,14 +22,30 @@ use wattio_volume::{Done, Fault, Io, Op, Part, Piece, Reply, Request, Volume};
 /// What a request to the volume is for.
 #[derive(Debug)]
 enum Flight {
-    /// A read or a flush, answered as it is.
-    Pass(Tag),
-    /// A change of whole blocks: the first, and the one after the last.
-    Change { tag: Tag, first: u64, end: u64 },
+    /// A flush.
+    Flush(Tag),
+    /// A read of blocks.
+    Read(Tag),
+    /// A part of a read into memory; it goes on from `next` up to `end`.
+    Prefetch { tag: Tag, next: u64, end: u64 },
+    /// A change of whole blocks.
+    Change { tag: Tag, lba: u64, end: u64 },
     /// The old contents of a block that a change covers in part.
     Edge { partial: usize, lba: u64 },
     /// One of the writes that a change with partial blocks has become.
     Share { partial: usize },
+}
+
+/// Reads into memory are no longer than this: the volume does not keep what longer ones read.
+const PREFETCH_BLOCKS: u64 = 16;
+
+/// Memory of a volume.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct VolumeMemory {
+    /// For what was read or written and may be read again.
+    pub cache_bytes: u64,
+    /// For what clients wrote and were answered before the log has it.
+    pub write_buffer_bytes: u64,
 }
 
 /// A volume on a reactor.
@@ -39,13 +56,23 @@ pub struct VolumeLane {
     flights: Slab<Flight>,
     partials: Slab<Partial>,
     order: Order,
+    memory: VolumeMemory,
+    /// Since when writes that were answered wait for others to share their record.
+    waiting_since: Option<Instant>,
     background: Background,
     answers: Vec<ToNormal>,
 }
 
 impl VolumeLane {
     /// The lane of volume `number` of the reactor; its devices belong to the reactor's ring.
-    pub fn new(number: usize, volume: Volume, devices: Vec<Option<Handle>>, pace: Pace) -> Self {
+    pub fn new(
+        number: usize,
+        mut volume: Volume,
+        devices: Vec<Option<Handle>>,
+        pace: Pace,
+        memory: VolumeMemory,
+    ) -> Self {
+        volume.set_memory(memory.cache_bytes, memory.write_buffer_bytes);
         Self {
             number,
             volume,
@@ -53,6 +80,8 @@ impl VolumeLane {
             flights: Slab::new(),
             partials: Slab::new(),
             order: Order::default(),
+            memory,
+            waiting_since: None,
             background: Background::new(pace),
             answers: Vec::new(),
         }
@@ -72,9 +101,14 @@ impl VolumeLane {
     pub fn ask(&mut self, tag: Tag, ask: Ask) {
         match ask {
             Ask::Read { lba, blocks } => {
-                self.submit(Flight::Pass(tag), Request::Read { lba, blocks });
+                self.submit(Flight::Read(tag), Request::Read { lba, blocks });
             }
-            Ask::Flush => self.submit(Flight::Pass(tag), Request::Flush),
+            Ask::Prefetch { lba, blocks } => {
+                // More would push out its own beginning.
+                let most = self.memory.cache_bytes / BLOCK as u64 / 2;
+                self.prefetch(tag, lba, lba + blocks.min(most));
+            }
+            Ask::Flush => self.submit(Flight::Flush(tag), Request::Flush),
             Ask::Change(change) => self.change(tag, change),
             Ask::Allocation { lba, blocks, runs_max } => {
                 let answer = Answer::Allocation(self.volume.allocation(lba, blocks, runs_max));
@@ -86,6 +120,16 @@ impl VolumeLane {
     /// Takes memory of an answer back.
     pub fn recycle(&mut self, part: Part) {
         self.volume.recycle(Piece::Data(part));
+    }
+
+    /// Reads what is wanted in short reads, one after another; then comes the answer.
+    fn prefetch(&mut self, tag: Tag, lba: u64, end: u64) {
+        if lba >= end {
+            return self.answer(tag, Ok(Vec::new()));
+        }
+        let next = end.min(lba + PREFETCH_BLOCKS);
+        let blocks = (next - lba) as u32;
+        self.submit(Flight::Prefetch { tag, next, end }, Request::Read { lba, blocks });
     }
 
     fn submit(&mut self, flight: Flight, request: Request) {
@@ -113,15 +157,14 @@ impl VolumeLane {
             }
             return;
         }
-        let (first, end) = change.blocks();
-        let flight = Flight::Change { tag, first, end };
-        let (lba, blocks, fua) = (first, end - first, change.fua);
+        let (lba, end) = change.blocks();
+        let (blocks, fua) = (end - lba, change.fua);
         let request = match change.kind {
             Kind::Write(pages) => Request::Write { lba, data: Part::whole(pages), fua },
             Kind::Zero { discard } => Request::Zero { lba, blocks, discard, fua },
             Kind::Discard => Request::Zero { lba, blocks, discard: true, fua },
         };
-        self.submit(flight, request);
+        self.submit(Flight::Change { tag, lba, end }, request);
     }
 
     fn answer(&mut self, tag: Tag, result: Result<Vec<Piece>, Fault>) {
@@ -152,12 +195,22 @@ impl VolumeLane {
     fn take(&mut self, reply: Reply) -> bool {
         let Some(flight) = self.flights.try_remove(reply.tag as usize) else { return false };
         match flight {
-            Flight::Pass(tag) => {
+            Flight::Flush(tag) | Flight::Read(tag) => {
                 self.answer(tag, reply.result);
                 false
             }
-            Flight::Change { tag, first, end } => {
-                self.order.changed(first, end);
+            Flight::Prefetch { tag, next, end } => {
+                match reply.result {
+                    Ok(pieces) => {
+                        pieces.into_iter().for_each(|piece| self.volume.recycle(piece));
+                        self.prefetch(tag, next, end);
+                    }
+                    Err(fault) => self.answer(tag, Err(fault)),
+                }
+                true
+            }
+            Flight::Change { tag, lba, end } => {
+                self.order.changed(lba, end);
                 self.answer(tag, reply.result);
                 true
             }

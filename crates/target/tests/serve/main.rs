@@ -5,7 +5,7 @@
 mod client;
 
 use client::{
-    BLOCK_STATUS, Client, DF, DISCONNECT, FAST_ZERO, FLUSH, FUA, NO_HOLE, READ, TRIM, WRITE,
+    BLOCK_STATUS, CACHE, Client, DF, DISCONNECT, FAST_ZERO, FLUSH, FUA, NO_HOLE, READ, TRIM, WRITE,
     WRITE_ZEROES,
 };
 use proptest::prelude::*;
@@ -17,7 +17,7 @@ use wattio_nbd::Errno;
 use wattio_target::create::{Plan, make};
 use wattio_target::reactor::Idle;
 use wattio_target::server::{Address, Server, Settings, Volume};
-use wattio_target::volume::Pace;
+use wattio_target::volume::{Pace, VolumeMemory};
 use wattio_volume::OpenOptions;
 
 const MIB: u64 = 1 << 20;
@@ -77,6 +77,7 @@ impl Target {
             reactors,
             idle: Idle::Block,
             pace: Pace { scrub_period: None },
+            memory: VolumeMemory { cache_bytes: MIB, write_buffer_bytes: MIB },
         };
         let server = Some(Server::start(&settings).unwrap());
         Some(Self { folder, server, settings })
@@ -309,6 +310,36 @@ fn a_client_that_reads_nothing_is_not_waited_for() {
     assert_eq!(target.client().write_at(0, &[1; 4096], FUA).unwrap(), 0);
     let status = target.server.as_ref().unwrap().status();
     assert!(status.reactors[0].lane.read_bytes <= 80 * MIB, "{status:?}");
+}
+
+#[test]
+fn what_was_cached_is_read_without_the_device_and_never_out_of_date() {
+    let Some(target) = Target::start(1) else { return };
+    let mut client = target.client();
+    let counts = || {
+        let status = target.server.as_ref().unwrap().status();
+        let volume = &status.reactors[0].volumes[0];
+        (volume.cache_hit_blocks, volume.cache_miss_blocks)
+    };
+    let bytes = pattern(5, 1 << 20);
+    assert_eq!(client.write_at(0, &bytes, 0).unwrap(), 0);
+    assert_eq!(client.simple(FLUSH, 0, 0, 0).unwrap(), 0);
+    assert_eq!(client.simple(CACHE, 0, 100, 50_000).unwrap(), 0);
+    let (hits, misses) = counts();
+    assert!(client.read_at(300, 40_000) == bytes[300..40_300]);
+    assert_eq!(counts(), (hits + 10, misses), "10 blocks, all of them from memory");
+    assert_eq!(client.write_at(5000, &[7; 10], 0).unwrap(), 0);
+    assert_eq!(client.simple(WRITE_ZEROES, 0, 12_288, 4096).unwrap(), 0);
+    let mut expected = bytes[..20_000].to_vec();
+    expected[5000..5010].fill(7);
+    expected[12_288..16_384].fill(0);
+    for _ in 0..2 {
+        assert!(client.read_at(0, 20_000) == expected);
+    }
+    assert_eq!(client.write_at(4096, &[9; 4096], 0).unwrap(), 0);
+    let (_, misses) = counts();
+    assert_eq!(client.read_at(4096, 4096), [9; 4096]);
+    assert_eq!(counts().1, misses, "what was written is in memory");
 }
 
 #[test]

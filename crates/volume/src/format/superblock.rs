@@ -97,6 +97,7 @@ impl Superblock {
         out.u32(FORMAT);
         out.put(&self.volume.0);
         out.u64(self.geometry.blocks);
+        out.u64(self.geometry.blocks_max);
         out.u32(self.geometry.segments);
         out.u32(self.geometry.segment_blocks);
         out.u64(self.number);
@@ -131,6 +132,7 @@ impl Superblock {
             let volume = VolumeId(reader.take()?);
             let geometry = Geometry {
                 blocks: reader.u64()?,
+                blocks_max: reader.u64()?,
                 segments: reader.u32()?,
                 segment_blocks: reader.u32()?,
             };

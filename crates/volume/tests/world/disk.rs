@@ -25,6 +25,7 @@ struct State {
     /// How many more things can be done before the power fails.
     power: Option<u64>,
     is_dead: bool,
+    done: u64,
 }
 
 /// A disk; clones are the same disk.
@@ -43,12 +44,18 @@ impl SimDisk {
             volatile: BTreeMap::new(),
             power: None,
             is_dead: false,
+            done: 0,
         })))
     }
 
     /// Fails everything from now on.
     pub fn kill(&self) {
         self.0.borrow_mut().is_dead = true;
+    }
+
+    /// It works again, and holds what it held.
+    pub fn revive(&self) {
+        self.0.borrow_mut().is_dead = false;
     }
 
     /// Another disk in its place, empty.
@@ -61,6 +68,11 @@ impl SimDisk {
 
     pub fn is_dead(&self) -> bool {
         self.0.borrow().is_dead
+    }
+
+    /// Things that were asked of it so far.
+    pub fn done(&self) -> u64 {
+        self.0.borrow().done
     }
 
     /// The power fails after so many more things; `None`: it does not.
@@ -80,7 +92,10 @@ impl SimDisk {
             if random.random_bool(0.2) {
                 let other = &all[random.random_range(0..all.len())];
                 for sector in (0..BLOCK).step_by(SECTOR) {
-                    if random.random_bool(0.5) {
+                    // What was under the head when the power failed may be anything.
+                    if random.random_bool(0.05) {
+                        random.fill_bytes(&mut block[sector..sector + SECTOR]);
+                    } else if random.random_bool(0.5) {
                         block[sector..sector + SECTOR]
                             .copy_from_slice(&other[sector..sector + SECTOR]);
                     }
@@ -152,6 +167,7 @@ impl SimDisk {
 
 impl State {
     fn work(&mut self) -> io::Result<()> {
+        self.done += 1;
         if self.is_dead {
             return Err(io::Error::other("the disk is dead"));
         }

@@ -5,6 +5,7 @@
 
 pub mod disk;
 pub mod model;
+pub mod stories;
 
 use disk::{Flushing, SimDisk, random};
 use model::{Model, Version, fill};
@@ -14,8 +15,8 @@ use std::collections::HashMap;
 use std::io;
 use wattio_pages::{BLOCK, Pages};
 use wattio_volume::{
-    Class, Done, Fault, Geometry, Io, Op, OpenError, OpenOptions, Part, Piece, Recovery, Reply,
-    Request, Volume, VolumeId, create, open,
+    Class, DeviceRole, Done, Fault, Geometry, Io, Op, OpenError, OpenOptions, Part, Piece,
+    Recovery, Reply, Request, Volume, VolumeId, create, open,
 };
 
 pub const OPTIONS: OpenOptions =
@@ -35,6 +36,10 @@ pub struct Plan {
     pub writes: f64,
     /// How often background work is given a slice, for each step.
     pub background: f64,
+    /// Bytes of what was read that are kept, and that may be written before the log has them.
+    pub memory: (u64, u64),
+    /// How often a checkpoint is given its slice when it is its turn.
+    pub checkpoints: f64,
 }
 
 /// What a request that is under way was for.
@@ -60,6 +65,23 @@ pub struct Tally {
     pub repaired: u64,
 }
 
+impl Tally {
+    fn plus(self, other: Self) -> Self {
+        Self {
+            requests: self.requests + other.requests,
+            no_space: self.no_space + other.no_space,
+            faults: self.faults + other.faults,
+            crashes: self.crashes + other.crashes,
+            crashed_recoveries: self.crashed_recoveries + other.crashed_recoveries,
+            replayed: self.replayed + other.replayed,
+            resynced: self.resynced + other.resynced,
+            collected: self.collected + other.collected,
+            checkpoints: self.checkpoints + other.checkpoints,
+            repaired: self.repaired + other.repaired,
+        }
+    }
+}
+
 pub struct World {
     pub plan: Plan,
     pub random: Xoshiro256PlusPlus,
@@ -67,9 +89,14 @@ pub struct World {
     pub volume: Volume,
     pub model: Model,
     pub tally: Tally,
-    /// Blocks whose data was damaged on purpose: a read of them may fail.
+    /// Whether something was broken on purpose, so that a request may fail.
     pub may_fail: bool,
     ios: Vec<Io>,
+    /// Reads that take long, and the step at which each ends.
+    slow: Vec<(u64, Io)>,
+    steps: u64,
+    /// Things that the last recovery asked of a disk.
+    recovery_steps: u64,
     flushes: HashMap<u64, Flushing>,
     asked: HashMap<u64, Asked>,
     next_tag: u64,
@@ -81,7 +108,8 @@ impl World {
             (0..plan.devices).map(|_| SimDisk::new(plan.geometry.device_bytes())).collect();
         let mut boxed = boxed(&disks);
         create(&mut boxed, VolumeId([5; 16]), plan.geometry).expect("new disks");
-        let (volume, recovery) = open_on(&disks).expect("a new volume");
+        let (mut volume, recovery) = open_on(&disks).expect("a new volume");
+        volume.set_memory(plan.memory.0, plan.memory.1);
         assert!(recovery.was_clean);
         Self {
             plan,
@@ -92,6 +120,9 @@ impl World {
             tally: Tally::default(),
             may_fail: false,
             ios: Vec::new(),
+            slow: Vec::new(),
+            steps: 0,
+            recovery_steps: 20,
             flushes: HashMap::new(),
             asked: HashMap::new(),
             next_tag: 0,
@@ -167,13 +198,22 @@ impl World {
             let drawn = self.random.next_u64();
             self.volume.begin_scrub(drawn);
         }
-        self.volume.background(class);
+        if class != Class::Checkpoint || self.random.random_bool(self.plan.checkpoints) {
+            self.volume.background(class);
+        }
     }
 
     /// One of the things that the devices were asked for is done.
     pub fn complete_one(&mut self) {
         self.volume.commit();
         self.take_ios();
+        if self.ios.is_empty() {
+            // Time passes.
+            self.volume.hurry();
+            self.volume.commit();
+            self.take_ios();
+            self.ios.extend(self.slow.pop().map(|(_, io)| io));
+        }
         if self.ios.is_empty() {
             return;
         }
@@ -197,8 +237,15 @@ impl World {
             if matches!(io.op, Op::Flush) {
                 self.flushes.insert(io.id, self.disks[usize::from(io.device)].begin_flush());
             }
-            self.ios.push(io);
+            if matches!(io.op, Op::Read { .. }) && self.random.random_bool(0.02) {
+                self.slow.push((self.steps + self.random.random_range(0..2000), io));
+            } else {
+                self.ios.push(io);
+            }
         }
+        self.steps += 1;
+        let steps = self.steps;
+        self.ios.extend(self.slow.extract_if(.., |(until, _)| *until <= steps).map(|(_, io)| io));
     }
 
     pub fn take_replies(&mut self) {
@@ -249,7 +296,7 @@ impl World {
         while !self.asked.is_empty() {
             self.volume.commit();
             self.take_ios();
-            if self.ios.is_empty() {
+            if self.ios.is_empty() && self.slow.is_empty() {
                 let worked = Class::ALL.map(|class| self.volume.background(class));
                 idle = if worked.contains(&true) { 0 } else { idle + 1 };
                 assert!(idle < 5, "seed {}: wedged: {:?}", self.plan.seed, self.asked);
@@ -264,6 +311,7 @@ impl World {
     /// The power fails, and the volume is opened again; perhaps the power fails while it recovers.
     pub fn crash(&mut self) {
         self.take_ios();
+        self.slow.clear();
         // Writes that were under way may have happened, in part.
         for io in std::mem::take(&mut self.ios) {
             if let Op::Write { offset, parts } = io.op
@@ -276,13 +324,16 @@ impl World {
         let recovery = loop {
             self.disks.iter().for_each(|disk| disk.lose_power(&mut self.random));
             self.tally.crashes += 1;
-            let power = self.random.random_bool(0.3).then(|| self.random.random_range(0..400));
+            let longest = self.recovery_steps + 5;
+            let power = self.random.random_bool(0.3).then(|| self.random.random_range(0..longest));
             self.disks.iter().for_each(|disk| disk.fail_power_after(power));
+            let before = self.disks[0].done();
             let opened = open_on(&self.disks);
             self.disks.iter().for_each(|disk| disk.fail_power_after(None));
             match opened {
                 Ok((volume, recovery)) => {
                     self.volume = volume;
+                    self.recovery_steps = self.disks[0].done() - before;
                     self.tally.replayed += recovery.records;
                     self.tally.resynced += recovery.resynced_blocks;
                     break recovery;
@@ -320,7 +371,69 @@ impl World {
         assert!(recovery.was_clean || failed, "seed {}", self.plan.seed);
         self.volume = volume;
         self.ios.clear();
+        self.slow.clear();
         self.after_open(recovery);
+    }
+
+    /// Damages blocks of a device where it is closed to all else: in the segments, at random.
+    pub fn flip_bits(&mut self, device: usize, bits: u32) {
+        let geometry = self.plan.geometry;
+        for _ in 0..bits {
+            let segment = self.random.random_range(0..geometry.segments);
+            let block = self.random.random_range(0..geometry.segment_blocks);
+            let offset = geometry.block_offset(segment, block);
+            self.disks[device].flip_bit(offset, &mut self.random);
+        }
+    }
+
+    /// A whole tour of the scrub.
+    pub fn scrub(&mut self) {
+        let (tours, _) = self.volume.scrub_tours();
+        while self.volume.scrub_tours().0 == tours {
+            let drawn = self.random.next_u64();
+            self.volume.begin_scrub(drawn);
+            self.volume.background(Class::Scrub);
+            self.complete_one();
+            self.take_replies();
+        }
+    }
+
+    /// Writes a block and waits for it.
+    pub fn write_now(&mut self, lba: u64) {
+        let tag = self.next_tag;
+        self.next_tag += 1;
+        self.ask_write(tag, lba, 1, true);
+        self.settle();
+    }
+
+    /// Flushes and waits for it.
+    pub fn flush_now(&mut self) {
+        let tag = self.next_tag;
+        self.next_tag += 1;
+        let answered = self.model.answered();
+        self.asked.insert(tag, Asked::Flush { answered });
+        self.volume.submit(tag, Request::Flush);
+        self.settle();
+    }
+
+    /// The volume was made larger while it was closed.
+    pub fn grow(&mut self, geometry: Geometry) {
+        self.model.grow(geometry.blocks);
+        self.plan.geometry = geometry;
+    }
+
+    /// Goes on until every device counts.
+    pub fn finish_rebuild(&mut self) {
+        let mut steps = 0;
+        while self.volume.roles().iter().any(|&role| role != DeviceRole::InSync) {
+            self.volume.background(Class::Rebuild);
+            self.step();
+            steps += 1;
+            assert!(steps < 100_000, "seed {}: {:?}", self.plan.seed, self.volume.roles());
+        }
+        // The superblock says so too.
+        self.settle();
+        self.reopen();
     }
 
     fn add_counters(&mut self) {
@@ -332,6 +445,7 @@ impl World {
 
     /// Every block holds what it may hold; from now on it holds just that.
     fn after_open(&mut self, recovery: Recovery) {
+        self.volume.set_memory(self.plan.memory.0, self.plan.memory.1);
         self.flushes.clear();
         self.asked.clear();
         self.model.forget_answers();

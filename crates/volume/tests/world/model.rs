@@ -34,6 +34,11 @@ impl Model {
         }
     }
 
+    /// There are more blocks, of zeros.
+    pub fn grow(&mut self, blocks: u64) {
+        self.blocks.extend(Self::new(blocks).blocks.drain(self.blocks.len()..));
+    }
+
     /// A client begins to write a block; `zeros`: it will read as zeros.
     pub fn begin_write(&mut self, lba: u64, zeros: bool) -> Version {
         let version = self.next;

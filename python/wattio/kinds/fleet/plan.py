@@ -59,11 +59,6 @@ class FleetPlan(Plan):
     kind = KIND
 
     @property
-    def name(self) -> str:
-        """The study's name."""
-        return self.study.study.name
-
-    @property
     def resolved(self) -> dict[str, Any]:
         """The study with every default filled in and its scale applied."""
         plain = self.study.model_dump(mode="json", exclude={"scale"}, exclude_none=True)

@@ -66,8 +66,7 @@ def whole_identity(run: Run) -> str:
 
 def write(folder: FleetFolder) -> None:
     """Add the batches of every policy up, and enter the metrics of the fleet in the catalog."""
-    catalog = folder.catalog()
-    try:
+    with folder.catalog() as catalog:
         items = [item for item in catalog.iterations() if item.identity != whole_identity(item.run)]
         runs = {item.run.condition: item.run for item in items}
         known = catalog.done()
@@ -80,8 +79,6 @@ def write(folder: FleetFolder) -> None:
             else:
                 head = (identity, run, items[0].seed, len(items), items[0].seed)
                 catalog.add(Recorded(*head, tuple(verdicts), {WHOLE: found}), (), "fleet")
-    finally:
-        catalog.close()
 
 
 def derive(folder: FleetFolder, runs: Mapping[str, Run]) -> dict[str, Metrics]:

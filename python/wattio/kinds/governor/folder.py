@@ -127,12 +127,9 @@ class GovernorFolder:
             beside.chmod(0o755)
             (beside / "samples").mkdir()
             derived = self.read(beside / "samples")
-            catalog = Catalog(beside / "catalog.sqlite")
-            try:
+            with Catalog(beside / "catalog.sqlite") as catalog:
                 catalog.add_runs([derived.recorded.run])
                 catalog.add(derived.recorded, [derived.phase], "governor")
-            finally:
-                catalog.close()
             text = json.dumps(derived.read, indent=1) + "\n"
             (beside / "derived.json").write_text(text, encoding="utf-8")
             self._move_in(beside)
@@ -169,14 +166,11 @@ class GovernorFolder:
         if not path.is_file():
             message = "nothing is derived yet; `wattio report` does it"
             raise ResultError(f"{self.path}: has no catalog.sqlite: {message}")
-        catalog = Catalog(path)
-        try:
+        with Catalog(path) as catalog:
             found = catalog.iterations()
             if len(found) != 1:
                 raise ResultError(f"{path}: holds {len(found)} iterations, not one")
             phases = catalog.phases(found[0].identity)
-        finally:
-            catalog.close()
         if len(phases) != 1:
             raise ResultError(f"{path}: holds {len(phases)} phases, not one")
         return found[0], phases[0]

@@ -110,10 +110,13 @@ def derive(record: Record, results: Results, view: View, book: Rulebook) -> Deri
     found: dict[str, Metrics] = {}
     judged = verdicts.of_record(record, results.operations, book.study.rules)
     pairs = list(zip(view.watched, view.stills, strict=True))
+    steps = [phase.step for phase in record.phases]
     for phase in record.phases:
         own = [result for result in results.operations if result.phase == phase.span.name]
         meters = [meter.around(phase.span) for meter in view.watched]
-        values = metrics.of_phase(phase.span, own, meters, book.study, book.peak)
+        # What the servers took in a step of several phases cannot be told apart.
+        account = record.accounts.get(phase.step) if steps.count(phase.step) == 1 else None
+        values = metrics.of_phase(phase.span, own, meters, book.study, book.peak, account)
         for meter, stills in pairs:
             told = verdicts.of_meter(phase.span, meter, stills, book.study.rules)
             if meter.entry.role == "beside" and not verdicts.is_valid(told):

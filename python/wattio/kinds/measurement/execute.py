@@ -29,7 +29,7 @@ from wattio.meters.meter import Facts, MeterLost
 from wattio.recording import Recorder, Source
 from wattio.results.runs import Recorded, Verdict
 from wattio.systems import KINDS as SYSTEMS
-from wattio.systems.system import System
+from wattio.systems.system import Accounts, System
 
 _CATCH_UP_S = 10.0
 """How long to wait for the meters' samples after an iteration; a meter that is lost sends none."""
@@ -156,12 +156,9 @@ def settle_up(folder: MeasurementFolder) -> None:
 
 def put_derived(folder: MeasurementFolder, sessions: Container[str] | None = None) -> None:
     """Derive what the catalog holds of iterations again; of all, or of some sessions."""
-    catalog = folder.catalog()
-    try:
+    with folder.catalog() as catalog:
         for item, found in derived(folder, Rulebook.of_folder(folder), sessions):
             catalog.replace_derived(item.identity, found.verdicts, found.by_phase)
-    finally:
-        catalog.close()
 
 
 def derived(
@@ -196,7 +193,7 @@ def derived(
 
 @dataclass
 class _Session:
-    """One uninterrupted stretch of measuring, with one recording."""
+    """One uninterrupted time of measuring, with one recording."""
 
     plan: MeasurementPlan
     folder: MeasurementFolder
@@ -204,7 +201,7 @@ class _Session:
     watch: Watch
 
     def run(self, left: list[Measuring]) -> None:
-        """Measure what is left, system by system."""
+        """Measure what is left, stretch by stretch."""
         name, recording = self.folder.new_session()
         book = Rulebook(self.plan.study, self.plan.peak)
         with contextlib.ExitStack() as stack:
@@ -212,10 +209,9 @@ class _Session:
             recorder = stack.enter_context(Recorder(_sources(self.plan), recording))
             facts = recorder.start()
             session = Session(name, _named(facts, self.plan), threading.Event())
-            for system in self.plan.study.system:
-                own = [item for item in left if item.run.system == system.name]
-                if not own:
-                    continue
+            systems = {entry.name: entry for entry in self.plan.study.system}
+            for own in self.plan.stretches(left):
+                system = systems[own[0].run.system]
                 clients = max((item.cell.clients for item in own if item.cell), default=1)
                 with self._served(system, clients) as (storage, served):
                     self._warm_up(own, served, session)
@@ -242,7 +238,8 @@ class _Session:
             storage.start()
             places = storage.mount(clients)
             storage.verify_mount()
-            yield storage, Served(places, storage.describe())
+            account = storage.processor_time_s if isinstance(storage, Accounts) else None
+            yield storage, Served(places, storage.describe(), storage.processes(), account)
         finally:
             self.watch.said(f"taking down {entry.name}")
             _take_down(storage)
@@ -335,11 +332,8 @@ class _Session:
             verdicts=tuple(found.verdicts),
             by_phase=found.by_phase,
         )
-        catalog = self.folder.catalog()
-        try:
+        with self.folder.catalog() as catalog:
             catalog.add(recorded, found.phases, "measurement")
-        finally:
-            catalog.close()
 
 
 def _turn(holder: Holder, iteration: Measuring) -> None:

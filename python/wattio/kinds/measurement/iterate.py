@@ -6,16 +6,18 @@ import contextlib
 import os
 import shutil
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from wattio.clock import Span, now
 from wattio.errors import Cancelled, WorkloadFailed
+from wattio.kinds.measurement import others
 from wattio.kinds.measurement.folder import MeasurementFolder
+from wattio.kinds.measurement.others import Others
 from wattio.kinds.measurement.plan import BEFORE, IDLE, MeasurementPlan, Measuring
-from wattio.kinds.measurement.record import Phase, Record, on_disk
+from wattio.kinds.measurement.record import Account, Phase, Record, on_disk
 from wattio.meters.meter import Facts
 from wattio.workloads.workload import Context, Place, Workload
 
@@ -25,10 +27,26 @@ _PREPARING = "prepare"
 
 @dataclass(frozen=True)
 class Served:
-    """A system that is up: where its clients work, and what it says of itself."""
+    """A system that is up: where its clients work, what it says of itself, and its processes.
+
+    `processor_time_s` tells what its servers took since they were started, where that is known.
+    """
 
     places: Sequence[Place]
     facts: Mapping[str, Any]
+    processes: Sequence[int]
+    processor_time_s: Callable[[], float] | None = None
+
+    @contextlib.contextmanager
+    def accounted(self, step: str, accounts: dict[str, Account]) -> Iterator[None]:
+        """Add what the servers take meanwhile to the accounts, where that is known."""
+        if self.processor_time_s is None:
+            yield
+            return
+        began, before_s = now(), self.processor_time_s()
+        yield
+        after_s = self.processor_time_s()
+        accounts[step] = Account(after_s - before_s, Span(step, began, now()).seconds)
 
 
 @dataclass(frozen=True)
@@ -77,8 +95,7 @@ def warm_up(
     raw.mkdir(parents=True)
     try:
         work = plan.work(iteration.cell.workload)
-        places = tuple(served.places[: iteration.cell.clients])
-        _Steps(work, places, raw, plan, session).run_all()
+        _Steps(work, iteration.cell.clients, served, raw, plan, session).run_all()
     finally:
         shutil.rmtree(raw, ignore_errors=True)
 
@@ -89,21 +106,25 @@ def _record(
     start = now()
     facts: dict[str, Any] = {}
     doubts: list[str] = []
+    taken: dict[str, Others] = {}
     phases: list[Phase] = []
+    accounts: dict[str, Account] = {}
     failure, module, dropped = None, None, False
     if iteration.cell is None:
-        phases = [_idle(iteration, plan, session)]
+        with _watched(IDLE, served, taken), served.accounted(IDLE, accounts):
+            phases = [_idle(iteration, plan, session)]
     else:
         module = iteration.cell.workload.module
         work = plan.work(iteration.cell.workload)
         facts = work.describe()
-        places = tuple(served.places[: iteration.cell.clients])
-        steps = _Steps(work, places, raw, plan, session)
+        steps = _Steps(work, iteration.cell.clients, served, raw, plan, session)
         try:
             steps.run_all()
         except WorkloadFailed as error:
             failure = str(error)
         phases, doubts, dropped = steps.phases, steps.doubts, steps.dropped
+        taken = steps.others
+        accounts = steps.accounts
     return Record(
         identity=iteration.identity,
         session=session.name,
@@ -117,7 +138,9 @@ def _record(
         workload=facts,
         caches_dropped=dropped,
         doubts=tuple(doubts),
+        others=taken,
         failure=failure,
+        accounts=accounts,
     )
 
 
@@ -130,22 +153,36 @@ def _idle(iteration: Measuring, plan: MeasurementPlan, session: Session) -> Phas
     return Phase(IDLE, Span(IDLE, start, now()))
 
 
+@contextlib.contextmanager
+def _watched(step: str, served: Served, found: dict[str, Others]) -> Iterator[None]:
+    """Note what others take of this machine's processors while a step runs to its end."""
+    before = others.look(served.processes)
+    yield
+    taken = others.between(before, others.look(served.processes))
+    if taken is not None:
+        found[step] = taken
+
+
 class _Steps:
     """The steps of a workload, one after the other, each with caches dropped and settled."""
 
     def __init__(
         self,
         work: Workload,
-        places: tuple[Place, ...],
+        clients: int,
+        served: Served,
         raw: Path,
         plan: MeasurementPlan,
         session: Session,
     ) -> None:
         self.phases: list[Phase] = []
         self.doubts: list[str] = []
+        self.others: dict[str, Others] = {}
         self.dropped = False
+        self.accounts: dict[str, Account] = {}
         self._work = work
-        self._places = places
+        self._served = served
+        self._places = tuple(served.places[:clients])
         self._raw = raw
         self._head = plan.study.study
         self._cancelled = session.cancelled
@@ -158,7 +195,11 @@ class _Steps:
                 if self._head.drop_caches:
                     self.dropped = self._drop_caches()
                 _wait(self._cancelled, self._head.settle)
-                spans = self._work.run(step, context)
+                with (
+                    _watched(step, self._served, self.others),
+                    self._served.accounted(step, self.accounts),
+                ):
+                    spans = self._work.run(step, context)
                 self.phases += [Phase(step, span) for span in spans]
         finally:
             self._work.clean(self._context(_PREPARING))

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from wattio.analysis import efficiency, power
 from wattio.analysis.peak import Peak
 from wattio.clock import Span
+from wattio.kinds.measurement.record import Account
 from wattio.kinds.measurement.schema import MeasurementStudy
 from wattio.kinds.measurement.verdicts import Watched, bounds
 from wattio.results.runs import Metrics
@@ -29,6 +30,7 @@ def of_phase(
     watched: Sequence[Watched],
     study: MeasurementStudy,
     peak: Peak | None,
+    account: Account | None = None,
 ) -> Metrics:
     """Every metric of one phase. What cannot be known is absent."""
     found: Metrics = {"seconds": (span.seconds, "s")}
@@ -39,6 +41,8 @@ def of_phase(
             found |= {f"{operation.operation}.{name}": value for name, value in own.items()}
     if peak is not None:
         found |= _shares_of_peak(operations, peak)
+    if account is not None:
+        found |= of_servers(account, operations)
     found |= _power_metrics(span, watched, study, found)
     return found
 
@@ -46,7 +50,7 @@ def of_phase(
 def of_operations(operations: Sequence[Operation]) -> Metrics:
     """Amounts and rates of operations that filled one phase together: their sums.
 
-    Latencies are those of a single operation; percentiles of several cannot be added up.
+    Latencies and shares are those of a single operation; those of several cannot be added up.
     """
     found: Metrics = {}
     for name, unit in (("bytes", "B"), ("operations", "1"), ("throughput_mib_s", "MiB/s")):
@@ -59,6 +63,22 @@ def of_operations(operations: Sequence[Operation]) -> Metrics:
     if len(operations) == 1:
         for name, value in operations[0].latency_us.items():
             found[f"latency_us_{name}"] = (float(value), "us")
+        found |= {name: (float(value), "1") for name, value in operations[0].shares.items()}
+    return found
+
+
+def of_servers(account: Account, operations: Sequence[Operation]) -> Metrics:
+    """What the servers took of the processors: as a share of one core, and for each operation.
+
+    The account begins before the step's programs and ends after them; it is over the operations of
+    all of the step. Where some of them are not counted, there is no share of one.
+    """
+    found: Metrics = {}
+    if account.seconds > 0:
+        found["server_cpu_share"] = (account.cpu_s / account.seconds, "1")
+    done = sum(op.operations or 0 for op in operations)
+    if done and not any(op.uncounted for op in operations):
+        found["server_cpu_us_per_io"] = (1e6 * account.cpu_s / done, "us")
     return found
 
 
@@ -123,6 +143,8 @@ def _efficiencies(
     if "iops" in amounts:
         iops = amounts["iops"][0]
         found[f"iops_per_watt{suffix}"] = (efficiency.iops_per_watt(iops, mean_w), "1/J")
+        if iops > 0:
+            found[f"energy_j_per_io{suffix}"] = (mean_w / iops, "J")
     return found
 
 

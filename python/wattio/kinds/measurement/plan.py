@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import itertools
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib import import_module
 from importlib.metadata import version
@@ -31,8 +31,10 @@ from wattio.meters import kind_of, public_name
 from wattio.peak import file as peak_file
 from wattio.results.plan import Iteration, Plan, digest
 from wattio.results.runs import Run
+from wattio.systems import DEVICES
 from wattio.systems import KINDS as SYSTEMS
 from wattio.workloads import KINDS as WORKLOADS
+from wattio.workloads import OF_DEVICES
 from wattio.workloads.workload import Workload
 
 IDLE = "idle"
@@ -103,11 +105,6 @@ class MeasurementPlan(Plan):
     kind = KIND
 
     @property
-    def name(self) -> str:
-        """The study's name."""
-        return self.study.study.name
-
-    @property
     def resolved(self) -> dict[str, Any]:
         """The study with every default filled in and its scale applied; secrets are hidden."""
         plain = self.study.model_dump(mode="json", exclude={"scale"})
@@ -145,6 +142,14 @@ class MeasurementPlan(Plan):
         """The workload of an entry, made."""
         return make_work(entry, self.base)
 
+    def stretches(self, left: Sequence[Measuring]) -> Iterator[list[Measuring]]:
+        """Iterations that follow each other on a system that stays up."""
+        if self.study.study.order == "interleaved":
+            yield from ([item] for item in left)
+            return
+        for _, own in itertools.groupby(left, key=lambda item: item.run.system):
+            yield list(own)
+
     def again(self, iteration: Measuring) -> Measuring:
         """The next attempt at an iteration."""
         attempt = iteration.attempt + 1
@@ -163,7 +168,28 @@ def make(source: Document, asked: Asked = Asked()) -> MeasurementPlan:
     _check_parts(study, source, base)
     peak = _peak(study, source, base)
     identities = _Identities(study, base)
-    iterations: list[Measuring] = []
+    order = _interleaved if study.study.order == "interleaved" else _by_system
+    iterations = tuple(order(study, identities))
+    return MeasurementPlan(source, iterations, study, asked, *peak)
+
+
+def _interleaved(study: MeasurementStudy, identities: _Identities) -> Iterator[Measuring]:
+    """Repetition by repetition, all cells of all systems in an order of its own."""
+    cells = [cell for system in study.system for cell in _cells(study, system)]
+    if study.study.idle_before:
+        for system in study.system:
+            yield identities.iteration(_idle_run(system, BEFORE), 0, None)
+    for repetition in range(study.study.repetitions):
+        generator = np.random.default_rng((study.study.seed, repetition))
+        for place in generator.permutation(len(cells)):
+            yield identities.iteration(cells[place].run, repetition, cells[place])
+    if study.study.idle_after:
+        for system in study.system:
+            yield identities.iteration(_idle_run(system, AFTER), 0, None)
+
+
+def _by_system(study: MeasurementStudy, identities: _Identities) -> Iterator[Measuring]:
+    """System by system, each in an order of its own."""
     for system in study.system:
         cells = list(_cells(study, system))
         inner = [
@@ -180,8 +206,7 @@ def make(source: Document, asked: Asked = Asked()) -> MeasurementPlan:
             inner.insert(0, identities.iteration(before, 0, None))
         if study.study.idle_after:
             inner.append(identities.iteration(after, 0, None))
-        iterations += inner
-    return MeasurementPlan(source, tuple(iterations), study, asked, *peak)
+        yield from inner
 
 
 def located(study: MeasurementStudy, base: Path) -> MeasurementStudy:
@@ -236,6 +261,7 @@ def _check_parts(study: MeasurementStudy, source: Document, base: Path) -> None:
             make_work(entry, base)
         except InputError as error:
             raise source.error(place, str(error)) from None
+        _check_devices(study, entry, source, place)
     for index, knob in enumerate(study.knob):
         try:
             knobs.check(knob.name, knob.values)
@@ -246,6 +272,19 @@ def _check_parts(study: MeasurementStudy, source: Document, base: Path) -> None:
             kind_of(meter.name)
         except InputError as error:
             raise source.error(("meter", index, "name"), str(error)) from None
+
+
+def _check_devices(
+    study: MeasurementStudy, entry: WorkloadEntry, source: Document, place: tuple[str, int]
+) -> None:
+    """What needs a folder is not run on a system that serves a block device."""
+    if entry.module in OF_DEVICES:
+        return
+    for system in study.system:
+        if system.module in DEVICES and system.name in (entry.systems or [system.name]):
+            known = ", ".join(OF_DEVICES)
+            message = f'"{entry.module}" needs a folder, and system "{system.name}" serves a block'
+            raise source.error(place, f"{message} device; for those there are {known}")
 
 
 def _check_options(

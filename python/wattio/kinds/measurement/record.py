@@ -11,6 +11,7 @@ from typing import Any
 
 from wattio.clock import Instant, Span
 from wattio.errors import ResultError
+from wattio.kinds.measurement.others import Others
 from wattio.meters.meter import Facts
 
 FILE = "iteration.json"
@@ -25,12 +26,22 @@ class Phase:
 
 
 @dataclass(frozen=True)
+class Account:
+    """Processor time that the servers took during a step, and how long that was."""
+
+    cpu_s: float
+    seconds: float
+
+
+@dataclass(frozen=True)
 class Record:
     """An iteration as it went: when, on what, with which meters; results are not in it.
 
     `session` is the recording that holds its power samples; `module` the kind of workload that
     can read the raw files of its steps (None for an idle iteration); `doubts` what was seen to be
-    doubtful while it ran; `failure` why it did not end as it should.
+    doubtful while it ran; `others` the processor time that others took of this machine during each
+    step, where the kernel tells it; `failure` why it did not end as it should; `accounts` what the
+    servers took during each step, where the system can tell.
     """
 
     identity: str
@@ -45,7 +56,9 @@ class Record:
     workload: Mapping[str, Any] = field(default_factory=dict)
     caches_dropped: bool = False
     doubts: tuple[str, ...] = ()
+    others: Mapping[str, Others] = field(default_factory=dict)
     failure: str | None = None
+    accounts: Mapping[str, Account] = field(default_factory=dict)
 
     @property
     def steps(self) -> list[str]:
@@ -88,7 +101,10 @@ def read(folder: Path) -> Record:
             workload=content["workload"],
             caches_dropped=content["caches_dropped"],
             doubts=tuple(content["doubts"]),
+            others={step: Others(**it) for step, it in content.get("others", {}).items()},
             failure=content["failure"],
+            # Before servers told what they took there were none.
+            accounts={key: Account(**own) for key, own in content.get("accounts", {}).items()},
         )
     except OSError as error:
         raise ResultError(f"{path}: cannot be read: {error.strerror}") from error

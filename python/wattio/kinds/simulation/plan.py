@@ -38,11 +38,6 @@ class SimulationPlan(Plan):
     kind = "simulation"
 
     @property
-    def name(self) -> str:
-        """The study's name."""
-        return self.study.study.name
-
-    @property
     def resolved(self) -> dict[str, Any]:
         """The study with every default filled in, and paths whole."""
         return self.filled

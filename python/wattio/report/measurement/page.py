@@ -12,6 +12,7 @@ from wattio.report.measurement import (
     made,
     phrases,
     power,
+    servers,
     tables,
     winners,
 )
@@ -70,9 +71,10 @@ def _lead(found: Measured) -> list[Block]:
     if not any(item.usable for item in found.last if item.run.subject != "idle"):
         text = "No iteration may be used: all of them are INVALID, or none has ended. There are no"
         blocks.append(Text(f"{text} means; the reasons are under Verdicts.", "warning"))
-    # Workloads of one setting each are conditions: what won says it all.
+    # Workloads of one setting each are conditions, and so are servers: what won says it all.
     single = all(len(phase.rows) == 1 for part in found.workloads for phase in part.phases)
-    told = [one.sentence() for one in winners.contests(found)] if single else []
+    won = (one.sentence() for one in winners.contests(found))
+    told = list(won if single else servers.sentences(found))
     for text in told[: phrases.WORKLOADS_TOLD]:
         blocks.append(Text(text, "headline"))
     for part in [] if told else found.workloads[: phrases.WORKLOADS_TOLD]:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from wattio.kinds.measurement.plan import AFTER, BEFORE
 from wattio.report.drawing import Table
+from wattio.report.measurement import servers
 from wattio.report.measurement.figures import product
 from wattio.report.measurement.gather import Measured, PhasePart
 from wattio.report.measurement.phrases import UNITS, deviation, estimate
@@ -27,6 +28,9 @@ ROWS_SHOWN = 80
 _RATES = {"throughput_mib_s": ("throughput", "MiB/s"), "iops": ("operations", "1/s")}
 
 
+UTILISATION = "accelerator_utilisation"
+"""Share of the time in which accelerators compute, where a workload has some."""
+
 _RAISED = str.maketrans("2345678", "²³⁴⁵⁶⁷⁸")
 
 
@@ -35,6 +39,7 @@ def of_phase(phase: PhasePart, found: Measured) -> list[Block]:
     if not phase.used():
         return [Text("No iteration of this phase may be used.")]
     blocks: list[Block] = []
+    blocks += servers.table(phase, found)
     for shown in (_fast(phase, found), _energy(phase, found)):
         blocks += [Heading(shown.name, 4), shown]
     left = len(phase.rows) - ROWS_SHOWN
@@ -53,6 +58,9 @@ def _fast(phase: PhasePart, found: Measured) -> Grid:
     peaked = any("peak_share" in name for row in phase.rows for name in row.metrics)
     if peaked:
         columns.append(("of peak", ""))
+    trained = any(row.get(UTILISATION) for row in phase.rows)
+    if trained:
+        columns.append(("accelerators", "busy"))
     ends = {name.rpartition("latency_us_")[2] for row in phase.rows for name in row.metrics}
     tails = [tail for tail in TAILS if tail in ends]
     columns += [("latency", _SPOKEN.get(tail, tail)) for tail in tails]
@@ -63,7 +71,8 @@ def _fast(phase: PhasePart, found: Measured) -> Grid:
     rows = []
     for row in phase.rows[:ROWS_SHOWN]:
         cells = [(phase.names.of(row.run), ""), _used(row), _cell(row.get("seconds"))]
-        cells += _rated(row, "", rate, peaked, tails)
+        busy = [_share(row.get(UTILISATION))] if trained else []
+        cells += _rated(row, "", rate, peaked, tails, busy)
         cells.append(_cell(row.get("power_w_mean")))
         cells.append(_cell(row.get(phase.efficiency)))
         if net:
@@ -108,7 +117,12 @@ def _edp(weight: int) -> str:
 
 
 def _rated(
-    row: Row, prefix: str, rate: str | None, peaked: bool, tails: Sequence[str]
+    row: Row,
+    prefix: str,
+    rate: str | None,
+    peaked: bool,
+    tails: Sequence[str],
+    busy: Sequence[Pair] = (),
 ) -> list[Pair]:
     cells: list[Pair] = []
     if rate is not None:
@@ -116,6 +130,7 @@ def _rated(
     if peaked:
         share = row.get(f"{prefix}peak_share")
         cells.append((percent(share.mean, 1) if share else DASH, ""))
+    cells += busy
     for tail in tails:
         value = row.get(f"{prefix}latency_us_{tail}")
         spread = "" if value is None or value.deviation is None else latency(value.deviation)
@@ -140,6 +155,13 @@ def _cell(value: Estimate | None) -> Pair:
         return DASH, ""
     spread = "" if value.deviation is None else f"± {deviation(value.mean, value.deviation)}"
     return number(value.mean), spread
+
+
+def _share(value: Estimate | None) -> Pair:
+    if value is None:
+        return DASH, ""
+    spread = "" if value.deviation is None else f"± {100 * value.deviation:.1f}"
+    return percent(value.mean, 1), spread
 
 
 def _beside(row: Row, label: str, total: Estimate | None) -> Pair:

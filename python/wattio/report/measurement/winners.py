@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from wattio.report import ranking
+from wattio.report.measurement import servers
 from wattio.report.measurement.gather import Measured, PhasePart, WorkloadPart
 from wattio.report.measurement.phrases import UNITS, estimate, has_samples
 from wattio.report.page import Section, Text, gallery
@@ -31,9 +32,11 @@ def section(found: Measured) -> list[Section]:
 def contests(found: Measured) -> Iterator[Contest]:
     """Rows of equal work by energy (by time where no meter saw it), the rest by efficiency.
 
-    Workloads of one module are compared with each other where they did the same work in a phase
-    of one name; else the rows of a workload among themselves.
+    Where systems tell what their servers took, that is what is compared, and comes first. Workloads
+    of one module are compared with each other where they did the same work in a phase of one name;
+    else the rows of a workload among themselves.
     """
+    yield from servers.contests(found)
     modules = {
         item.run.subject: record.module
         for item in found.iterations
@@ -42,6 +45,8 @@ def contests(found: Measured) -> Iterator[Contest]:
     groups: dict[tuple[str | None, str], list[Entry]] = {}
     for part in found.workloads:
         for phase in part.phases:
+            if servers.of_phase("", phase, found) is not None:
+                continue
             entries = [(part, phase, row) for row in phase.used()]
             groups.setdefault((modules.get(part.name), phase.name), []).extend(entries)
     for group in groups.values():
@@ -51,6 +56,8 @@ def contests(found: Measured) -> Iterator[Contest]:
                 yield contest
     for part in found.workloads:
         for phase in part.phases:
+            if servers.of_phase("", phase, found) is not None:
+                continue
             if not any(equal_work([row, other]) for row, other in _pairs(phase.used())):
                 contest = _of_efficiency(part, phase, found)
                 if contest is not None:
