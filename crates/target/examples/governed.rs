@@ -24,7 +24,9 @@ use wattio_host::facts::{RunFacts, stamp};
 use wattio_law::DriverSettings;
 use wattio_service::{Program, Service, ServiceRequest, ServiceSettings};
 use wattio_target::governing::{Governing, Named};
-use wattio_target::plant::{Governed, Layout, ReactorCounters, Reactors, Setting, TargetPlant};
+use wattio_target::plant::{
+    CLASSES, Governed, Layout, ReactorCounters, Reactors, Setting, TargetPlant,
+};
 use wattio_target::shown::WattioTarget;
 
 const START_NS: u64 = 1_770_000_000_000_000_000;

@@ -3,13 +3,14 @@
 use std::time::Duration;
 use wattio_law::{InFlight, Octaves};
 use wattio_units::Seconds;
+use wattio_volume::Class;
 
 /// The lanes that are groups of cores for a law, in its order: incoming requests and data services;
 /// logical to physical addresses; device I/O (the groups of the PACER document, section II).
 pub const LANES: [&str; 3] = ["normal", "kv", "rv"];
 
 /// The classes of background work, in the order of actions.
-pub const CLASSES: [wattio_volume::Class; 3] = wattio_volume::Class::ALL;
+pub const CLASSES: [Class; Class::ALL.len()] = Class::ALL;
 
 /// What one reactor has done, and what it has to do.
 #[derive(Clone, Debug, Default, PartialEq)]

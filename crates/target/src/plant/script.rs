@@ -1,6 +1,6 @@
 //! Reactors of tests.
 
-use super::{Layout, ReactorCounters, Reactors, Setting};
+use super::{CLASSES, Layout, ReactorCounters, Reactors, Setting};
 use std::time::Duration;
 
 pub const REACTORS: usize = 8;
@@ -9,8 +9,9 @@ const WORK_NS: [u64; 3] = [18_000, 9_000, 13_000];
 pub const DEVICE_NS: f64 = 80_000.0;
 /// Requests in a second that keep all reactors busy.
 pub const SATURATION: f64 = REACTORS as f64 * 1e9 / 40_000.0;
-/// Blocks of each class that become due in a second, and what one takes.
-const DUE: [f64; 3] = [8000.0, 2000.0, 10_000.0];
+/// Blocks of each class that become due in a second (the last one has nothing to do), and what one
+/// takes.
+const DUE: [f64; CLASSES.len()] = [8000.0, 2000.0, 10_000.0, 0.0];
 const BLOCK_NS: u64 = 12_000;
 
 /// Reactors by formulas: waiting grows as that of one queue at the busiest place.
@@ -22,7 +23,7 @@ pub struct Script {
     pub setting: Setting,
     pub counters: ReactorCounters,
     carry: f64,
-    due: [f64; 3],
+    due: [f64; CLASSES.len()],
 }
 
 impl Script {
@@ -36,7 +37,7 @@ impl Script {
             setting: layout.setting(&layout.limits().full_speed()),
             counters: ReactorCounters::default(),
             carry: 0.0,
-            due: [0.0; 3],
+            due: [0.0; CLASSES.len()],
         }
     }
 

@@ -238,7 +238,7 @@ mod tests {
         let asked = |reactor: usize| setting.reactors[&reactor].frequency.map(|f| f.0);
         assert_eq!((asked(0), asked(1), asked(2)), (Some(1.5e9), Some(2e9), None));
         assert_eq!(setting.reactors[&1].lanes, [true, true, false]);
-        assert_eq!(setting.budgets, [None, Some(0.5), None]);
+        assert_eq!(setting.budgets[..3], [None, Some(0.5), None]);
         assert_eq!(layout.turns_frequency(), [true, true, false]);
     }
 }
