@@ -15,25 +15,40 @@ use axum::routing::get;
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
+use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpSocket};
 
 /// How long a connection may take to read anything of an answer, and all of it.
 const PATIENCE: Patience =
     Patience { nothing: Duration::from_secs(10), all: Duration::from_secs(60) };
 /// How long a connection may take to send its next request's head.
 const HEAD_WAIT: Duration = Duration::from_secs(10);
+/// The most bytes that the kernel keeps for a connection that does not read; it takes twice as much
+/// memory for them. A page that is open reads some kilobytes with each step.
+const UNREAD_BYTES_MAX: u32 = 64 * 1024;
+/// Connections that wait to be accepted.
+const BACKLOG: u32 = 1024;
 /// The most bytes of a request's head; a browser's has about one thousand.
 const HEAD_BYTES_MAX: usize = 16 * 1024;
 
 /// Opens the address of the page.
-pub(super) async fn listen(address: SocketAddr) -> Result<(TcpListener, SocketAddr), ServiceError> {
+pub(super) fn listen(address: SocketAddr) -> Result<(TcpListener, SocketAddr), ServiceError> {
     let failed = |error| ServiceError::Listen { address, error };
-    let listener = TcpListener::bind(address).await.map_err(failed)?;
+    let listener = bind(address).map_err(failed)?;
     let address = listener.local_addr().map_err(failed)?;
     Ok((listener, address))
+}
+
+fn bind(address: SocketAddr) -> io::Result<TcpListener> {
+    let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
+    socket.set_reuseaddr(true)?;
+    // Connections have it from the listener.
+    socket.set_send_buffer_size(UNREAD_BYTES_MAX)?;
+    socket.bind(address)?;
+    socket.listen(BACKLOG)
 }
 
 /// The routes.
@@ -91,4 +106,28 @@ async fn connection<S: AsyncRead + AsyncWrite + Unpin>(stream: S, router: Router
             TowerToHyperService::new(router),
         )
         .await;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+    use std::net::{Ipv4Addr, TcpStream};
+
+    /// A page that never read its events was sent them for minutes, until the kernel had taken
+    /// megabytes, and held a place that long.
+    #[test]
+    fn the_kernel_takes_little_for_who_never_reads() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build().unwrap();
+        let stream = runtime.block_on(async {
+            let (listener, address) = listen(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))).unwrap();
+            let silent = TcpStream::connect(address).unwrap();
+            (listener.accept().await.unwrap().0.into_std().unwrap(), silent)
+        });
+        let mut taken = 0;
+        while let Ok(bytes) = (&stream.0).write(&[b'x'; 4096]) {
+            taken += bytes;
+        }
+        assert!(taken < 400_000, "{taken} bytes");
+    }
 }

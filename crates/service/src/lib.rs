@@ -210,7 +210,7 @@ struct Listeners {
 impl Listeners {
     async fn open(settings: &ServiceSettings, program: &'static str) -> Result<Self, ServiceError> {
         let page = match settings.listen {
-            Some(address) => Some(http::listen(address).await?),
+            Some(address) => Some(http::listen(address)?),
             None => None,
         };
         let control = match settings.socket.as_deref() {
