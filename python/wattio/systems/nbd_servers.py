@@ -39,12 +39,12 @@ class Served:
 class Server:
     """A block server: its program, Debian's package of it, and the forms of disks it serves.
 
-    `serve` is its command; it may write a configuration. `make` are the programs that make a disk
+    What has no package there comes with wattio. `serve` is its command; it may write a configuration. `make` are the programs that make a disk
     that is not a plain file. `export` is the name that clients ask for.
     """
 
     program: str
-    package: str
+    package: str | None
     forms: Words
     serve: Callable[[Served], Words]
     make: Callable[[Served], Words | None] = lambda _: None
@@ -145,7 +145,7 @@ SERVERS = {
         to_background=True,
     ),
     "wattio-target": Server(
-        "wattio-target", "wattio-target", ("volume",), _wattio_target, _wattio_target_create
+        "wattio-target", None, ("volume",), _wattio_target, _wattio_target_create
     ),
 }
 """Servers by the name that a study file gives them; their first form of a disk is the default."""
