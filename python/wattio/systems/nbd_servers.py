@@ -39,8 +39,9 @@ class Served:
 class Server:
     """A block server: its program, Debian's package of it, and the forms of disks it serves.
 
-    What has no package there comes with wattio. `serve` is its command; it may write a configuration. `make` are the programs that make a disk
-    that is not a plain file. `export` is the name that clients ask for.
+    What has no package there comes with wattio. `serve` is its command; it may write a
+    configuration. `make` is the command that makes a disk that is not a plain file. `export` is the
+    name that clients ask for. With `to_background` its first process ends as soon as it serves.
     """
 
     program: str
