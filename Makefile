@@ -53,6 +53,10 @@ test-system: build daemon ## Run the tests that need root, Debian packages, serv
 guest: build daemon ## Boot the QEMU guest and run the tests in it.
 	$(RUN) pytest tests/guest -m system -rs $(if $(CI),--no-skips)
 
+.PHONY: fuzz-check
+fuzz-check: build ## Build the fuzz targets; run each on its seeds and on damaged ones (in test-system too).
+	$(RUN) pytest tests/test_fuzz.py -rs $(if $(CI),--no-skips)
+
 .PHONY: lint
 lint: build ## Check formats, lints, types, arrows between rooms and the stub of the native module.
 	cargo fmt --all --check

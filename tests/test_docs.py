@@ -15,6 +15,7 @@ import pytest
 import wattio
 from governor import governed_fake
 from wattio.kinds.simulation.schema import LoadEntry, SimulationStudy
+from wattio.report.measurement.phrases import MEANINGS
 
 ROOT = Path(__file__).parents[1]
 
@@ -65,6 +66,19 @@ def test_every_key_of_every_study_is_in_the_reference() -> None:
         assert f"| `{name}` |" in page
 
 
+def test_every_key_of_every_file_has_its_meaning() -> None:
+    """360 had none: they come from the comments at the fields."""
+    rows = re.findall(r"(?m)^\| (`\w+`) \|.*\|([^|]*)\|$", docs_keys.files())
+    assert len(rows) > 500
+    assert [key for key, meaning in rows if len(meaning.split()) < 2] == []
+
+
+def test_every_option_of_every_command_has_its_meaning() -> None:
+    options = re.findall(r"(?m)^\* `([^`]+)`:?(.*)$", docs_reference.commands())
+    assert len(options) > 100
+    assert [name for name, meaning in options if not meaning.strip()] == []
+
+
 def test_every_command_and_policy_is_in_the_reference() -> None:
     from wattio import _core
     from wattio.cli import _COMMANDS
@@ -93,3 +107,9 @@ def test_the_site_is_built_without_a_warning() -> None:
     assert "cool_down_max" in text
     # Nothing is fetched when it is read: no script, style or font of another host.
     assert not re.search(r'(?:src|href)="https?://[^"]+\.(?:js|css|woff2?)"', text)
+
+
+def test_every_reason_of_a_measurement_has_its_meaning_on_the_page_and_in_the_guide() -> None:
+    guide = (ROOT / "docs/measuring.md").read_text(encoding="utf-8")
+    told = re.findall(r"(?m)^\| `([A-Z_]+)` \| (?:WARN|INVALID) \|", guide)
+    assert sorted(told) == sorted(MEANINGS)

@@ -116,18 +116,33 @@ def _tables(model: type[BaseModel], place: str, seen: set[type[BaseModel]]) -> I
             many = get_origin(_plain(field.annotation)) is list
             inner.append((nested, f"{place}{key}." if not many else f"{place}{key}[]."))
         default = _default(field)
-        lines.append(row(f"`{key}`", _kind(field), default, comments.get(name, "")))
+        meaning = comments.get(name) or (_first_words(nested) if nested else "")
+        meaning = meaning[:1].upper() + meaning[1:]
+        lines.append(row(f"`{key}`", _kind(field), default, meaning))
     name = place.rstrip(".")
     shown = f"[[{name[:-2]}]]" if name.endswith("[]") else f"[{name}]"
     title = f"`{shown.replace('[].', '.')}`" if place else ""
-    about = (vars(model).get("__doc__") or "").split("\n\n")[0]
-    yield f"### {title or 'The file'}\n\n{' '.join(about.split())}\n\n" + "\n".join(lines)
+    yield f"### {title or 'The file'}\n\n{_first_words(model)}\n\n" + "\n".join(lines)
     for nested, deeper in inner:
         yield from _tables(nested, deeper, seen)
 
 
+def _first_words(model: type[BaseModel]) -> str:
+    """The first paragraph of a model's own docstring, or of its generic one's."""
+    docs = (vars(base).get("__doc__") for base in model.__mro__[:2])
+    return " ".join((next(filter(None, docs), "")).split("\n\n")[0].split())
+
+
 def _comments(model: type[BaseModel]) -> dict[str, str]:
-    """The comments above the fields of a model."""
+    """The comments at the fields of a model and of those that it rests on."""
+    found: dict[str, str] = {}
+    for base in reversed(model.__mro__):
+        if issubclass(base, BaseModel):
+            found |= _own_comments(base)
+    return found
+
+
+def _own_comments(model: type[BaseModel]) -> dict[str, str]:
     found: dict[str, str] = {}
     said: list[str] = []
     try:
@@ -176,10 +191,10 @@ def _words(annotation: Any, metadata: Any) -> Iterator[str]:  # noqa: ANN401
         metadata = [*metadata, *plain.__metadata__]
         quantity = quantity or _quantity(plain.__metadata__)
         plain = plain.__origin__
-    choices = [part for part in get_args(plain) if part is not NoneType]
+    choices = [part for part in get_args(plain) if part not in (NoneType, ...)]
     if get_origin(plain) is Literal:
         yield " or ".join(f"`{json_of(value)}`" for value in choices)
-    elif get_origin(plain) is list:
+    elif get_origin(plain) in (list, tuple):
         yield "list of " + (" ".join(_words(choices[0], [])) if choices else "values")
     elif get_origin(plain) in (dict,):
         yield "table"
@@ -218,7 +233,7 @@ def _limits(metadata: Any) -> str:  # noqa: ANN401
     for part in metadata:
         for inner in (part, *getattr(part, "metadata", ())):
             limits = [(word, getattr(inner, name, None)) for name, word in _BOUNDS.items()]
-            found += [f"{word} {limit:g}" for word, limit in limits if limit is not None]
+            found += [f"{word} {limit:.12g}" for word, limit in limits if limit is not None]
     return ", ".join(dict.fromkeys(found))
 
 
@@ -229,7 +244,11 @@ def _default(field: FieldInfo) -> str:
     if field.default_factory is not None or value is PydanticUndefined or value is None:
         return ""
     if quantity := _quantity(field.metadata):
-        return f'`"{value:g} {_UNITS.get(quantity.removesuffix(" with unit"), "")}"`'
+        unit = _UNITS.get(quantity.removesuffix(" with unit"), "")
+        for larger in ("KiB", "MiB", "GiB", "TiB") if unit.endswith("B") else ():
+            if value >= 1024:
+                value, unit = value / 1024, larger
+        return f'`"{value:.12g} {unit}"`'
     return f"`{json_of(value)}`" if isinstance(value, bool | str | int | float) else ""
 
 

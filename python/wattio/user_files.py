@@ -21,14 +21,14 @@ from wattio.simulator.native import Simulator
 
 
 class _PolicyHead(Strict):
-    name: str
+    name: str  # one of `wattio simulate --list`
 
 
 class PolicyFile(Strict):
     """A policy file: `[policy]` with a name, `[settings]` with what differs from the defaults."""
 
     policy: _PolicyHead
-    settings: dict[str, Setting] = Field(default_factory=dict)
+    settings: dict[str, Setting] = Field(default_factory=dict)  # what differs from its defaults
 
 
 def check_file(path: Path, simulator: Simulator) -> str:

@@ -10,7 +10,9 @@ from __future__ import annotations
 import re
 import shlex
 import subprocess
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from cyclopts import App, CycloptsError
@@ -125,3 +127,79 @@ def test_a_command_of_the_daemon_that_is_shown_is_taken(where: str, command: str
         [str(BINARY), *words, "--help"], capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, f"{where}: {command}: {done.stderr}"
+
+
+HARMLESS = {
+    ("advise", "io"),
+    ("check",),
+    ("doctor",),
+    ("meter", "list"),
+    ("meter", "read", "estimate:assumed"),
+    ("new",),
+    ("oracle",),
+    ("peak", "peak.toml"),
+    ("peak", "studies/arm-cluster/thesis-peak.toml"),
+    ("run", "arm-cluster", "--scale", "small", "--dry-run"),
+    ("simulate",),
+    ("trace", "convert"),
+    ("trace", "info"),
+    ("trace", "pressure"),
+}
+"""What is run, too: commands that begin so change nothing but the folder that they are run in. Days
+are left out: they take minutes."""
+
+FILES = {
+    "Financial1.spc": "tests/data/traces/synthetic.spc",
+    "app.toml": "studies/io-approaches/cm1.toml",
+    "my-server.toml": "crates/plant/servers/small.toml",
+    "load.wtrace": "tests/data/traces/synthetic.wtrace",
+    "my.vscsi": "tests/data/traces/synthetic.vscsi",
+    "peak.toml": "studies/arm-cluster/thesis-peak.toml",
+    "platform.toml": "studies/io-approaches/platforms/nancy.toml",
+    "power-model.toml": "crates/plant/servers/assumed-power-model.toml",
+    "studies": "studies",
+    "web.csv.gz": "tests/data/traces/synthetic.msr.gz",
+    "week.srt": "tests/data/traces/synthetic.srt",
+    "week.wtrace": "tests/data/traces/synthetic.wtrace",
+}
+"""The reader's own files that commands name, and what stands for them."""
+
+_TABLE = "When,x,Kind,Block,Bytes\n0,x,get,1,4096\n1,x,put,2,8192\n2,x,get,9,4096\n"
+TEXTS = {
+    "disk.csv": _TABLE.replace("get", "R").replace("put", "W"),
+    "objects.csv": _TABLE,
+    "my-policy.toml": '[policy]\nname = "pacer"\n[settings]\nplf = 0.1\n',
+}
+
+
+def is_run(words: list[str]) -> bool:
+    """Whether it is harmless, and whole: no placeholder, and no name of a command alone."""
+    placeholder = any(re.search(r"^[A-Z]{3,}$|\.\.\.", word) for word in words)
+    known = any(tuple(words[: len(one)]) == one for one in HARMLESS)
+    whole = words == ["doctor"] or not is_name(words)
+    return known and whole and not placeholder and "--profile" not in words
+
+
+RUN = sorted({one for _, one in SHOWN if one[:7] == "wattio " and is_run(words_of(one)[1:])})
+
+
+@pytest.mark.system
+@pytest.mark.parametrize("command", RUN)
+def test_a_command_that_is_shown_works(command: str, tmp_path: Path) -> None:
+    words = words_of(command)[1:]
+    if words[0] != "new":
+        for name, target in FILES.items():
+            (tmp_path / name).symlink_to(ROOT / target)
+        for name, text in TEXTS.items():
+            (tmp_path / name).write_text(text)
+    if words[0] in ("simulate", "oracle") and not {"--list", "--duration"} & set(words):
+        words += ["--duration", "2 s", "--warmup", "1 s"]
+    done = subprocess.run(
+        [sys.executable, "-m", "wattio.cli", *words],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, f"{command}: {done.stderr or done.stdout}"
+    assert done.stdout or done.stderr

@@ -126,6 +126,8 @@ def test_a_study_runs_and_is_recomputed_to_the_last_digit(tmp_path: Path) -> Non
     assert differences == []
     assert folder.sessions() == ["0001"]
     assert not list((folder.path / "recording").iterdir())
+    kept = [folder.record(item.identity) for item in folder.iterations()]
+    assert [set(record.others) for record in kept] == [set(record.steps) for record in kept]
 
 
 @pytest.mark.slow

@@ -10,9 +10,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from wattio.report import drawing
+from wattio.report import drawing, ranking
 from wattio.report.drawing import Drawn
 from wattio.report.page import Cell, Cells, Figure, Page, Section, Text, grid, write
+from wattio.report.ranking import Condition, Contest
 
 from page.chromium import Chromium, executable
 
@@ -51,6 +52,22 @@ def page(tmp_path: Path) -> str:
     sections = [Section("Over time", [Figure(drawn)]), Section("Table", tables)]
     path = write(tmp_path / "report", Page("t", "over", "Heading", [Text("lead")], sections))
     return path.as_uri()
+
+
+def test_a_telephone_takes_the_narrow_drawing(tmp_path: Path, browser: Chromium) -> None:
+    """The figure of what won was shrunk to letters of four pixels."""
+    every = [Condition(name, (level, level + 1)) for name, level in (("one", 50.0), ("two", 40.0))]
+    drawn = ranking.drawn([Contest("day", "energy", tuple(every))])
+    assert drawn is not None
+    sections = [Section("What won", [Figure(drawn)])]
+    page = write(tmp_path / "report", Page("t", "over", "Heading", [Text("lead")], sections))
+    widths = {}
+    for width in (400, 1200):
+        browser.open(page.as_uri(), width=width)
+        browser.wait("document.querySelector('figure img').naturalWidth > 0")
+        widths[width] = browser.evaluate("document.querySelector('figure img').naturalWidth")
+        assert browser.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    assert widths[400] < widths[1200] / 2
 
 
 def test_values_under_the_mouse_and_back_to_the_still_figure(page: str, browser: Chromium) -> None:

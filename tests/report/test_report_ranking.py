@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 
 import numpy as np
 import pytest
@@ -119,6 +120,21 @@ def test_the_figure_ranks_all_and_its_data_say_what_counts() -> None:
     assert float(rows[2]["low"]) < 0.8 < float(rows[2]["high"])
     assert rows[3]["low"] == ""
     assert ranking.drawn([Contest("day", "energy", (NATIVE,))]) is None
+
+
+def test_a_telephone_gets_a_drawing_of_its_own() -> None:
+    """At 400 pixels the letters were four pixels high."""
+    long = Condition("a condition whose name takes more than half of a telephone's width", (70.0,))
+    drawn = ranking.drawn([Contest("day", "energy", (NATIVE, BETTER, long))])
+    assert drawn is not None
+    assert drawn.narrow is not None
+    sizes = []
+    for image in (drawn.image, drawn.narrow):
+        (size,) = re.findall(rb'viewBox="0 0 ([\d.]+) ([\d.]+)"', image)
+        sizes.append([float(part) for part in size])
+    (width, height), (narrow, tall) = sizes
+    assert narrow < width / 2
+    assert tall > height
 
 
 def test_no_two_policies_look_alike() -> None:

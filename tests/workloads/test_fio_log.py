@@ -46,6 +46,12 @@ def test_directions_are_told_apart(tmp_path: Path, more: str) -> None:
     }
 
 
+def test_the_far_percentile_of_a_log(tmp_path: Path) -> None:
+    entries = [(EPOCH_MS + n, 1000 * (n + 1), 0, 4096) for n in range(10_000)]
+    path = write(tmp_path / "a.log", entries)
+    assert fio_log.summary(path, fio_log.read(path)).operations[0].latency_us["p9999"] == 9999.0
+
+
 def test_times_since_the_start_are_no_stamps(tmp_path: Path) -> None:
     path = write(tmp_path / "a.log", [(0, 5, 0, 512)])
     one = fio_log.summary(path, fio_log.read(path)).operations[0]

@@ -112,7 +112,8 @@ impl Fitter {
     pub fn model(&self) -> Result<&HostModel, NoModel> {
         self.model.as_ref().map_err(|why| match why {
             NoModel::TooFew { need, .. } => {
-                NoModel::TooFew { have: self.windows.len(), need: *need }
+                let have = self.windows.iter().filter(|window| window.is_unsaturated()).count();
+                NoModel::TooFew { have, need: *need }
             }
             why => why.clone(),
         })

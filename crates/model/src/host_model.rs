@@ -86,7 +86,33 @@ pub enum NoModel {
         windows: usize,
         /// Windows that were fitted.
         fitted: usize,
+        /// Median share of its time for which the busiest group's cores were busy.
+        busy: f64,
     },
+}
+
+impl NoModel {
+    /// What would help to get a model.
+    #[must_use]
+    pub fn help(&self) -> String {
+        match self {
+            Self::TooFew { have: 0, .. } => "is it the right metric, the right device?".to_owned(),
+            Self::TooFew { .. } => "wait, or observe when there are more requests".to_owned(),
+            Self::Saturated { .. } => {
+                "observe at a quieter hour, or stop what else runs on these cores".to_owned()
+            }
+            Self::Poor { busy, .. } if *busy > BUSY => format!(
+                "its cores were busy for {:.0} % of the time (median), too busy to learn from: \
+                 observe at a quieter hour, or stop what else runs on them",
+                busy * 100.0
+            ),
+            Self::Poor { .. } => {
+                "the load does not explain the latency: observe longer, over more \
+                 and less load, or take a source that is nearer to the client"
+                    .to_owned()
+            }
+        }
+    }
 }
 
 /// The prediction for a setting.
@@ -104,8 +130,24 @@ pub const WINDOWS_MIN: usize = 40;
 const KEPT_OUT: usize = 5;
 /// Busier windows are not used for fitting.
 const UTILISATION_MAX: f64 = 0.95;
+/// From this on a queue's wait depends on little differences of load: advice is to observe when it
+/// is quieter.
+const BUSY: f64 = 0.7;
 /// Predictions cap utilisation at this.
 const LOAD_MAX: f64 = 0.995;
+
+impl Window {
+    /// How busy its busiest group was, 0 to 1.
+    fn busy(&self) -> f64 {
+        self.groups.iter().map(|&(_, utilisation)| utilisation).fold(0.0, f64::max)
+    }
+
+    /// Whether a queue can be seen in it: no group was busy all the time.
+    #[must_use]
+    pub fn is_unsaturated(&self) -> bool {
+        self.busy() <= UTILISATION_MAX
+    }
+}
 
 impl HostModel {
     /// Fits a model to windows at full speed; every fifth one is kept out to measure the error.
@@ -123,8 +165,8 @@ impl HostModel {
                 && w.rate.is_finite()
                 && w.latency_us.is_finite()
         };
-        let busy = |w: &&Window| w.groups.iter().any(|&(_, u)| u > UTILISATION_MAX);
-        let (saturated, usable): (Vec<_>, Vec<_>) = windows.iter().filter(possible).partition(busy);
+        let (usable, saturated): (Vec<_>, Vec<_>) =
+            windows.iter().filter(possible).partition(|window| window.is_unsaturated());
         if saturated.len() > usable.len() {
             let (saturated, all) = (saturated.len(), saturated.len() + usable.len());
             return Err(NoModel::Saturated { saturated, all });
@@ -155,7 +197,10 @@ impl HostModel {
             Ok(model)
         } else {
             let (windows, fitted) = (held.len(), fitted.len());
-            Err(NoModel::Poor { error_median, allowed: error_max, windows, fitted })
+            let mut busy: Vec<_> = usable.iter().map(|window| window.busy()).collect();
+            busy.sort_by(f64::total_cmp);
+            let busy = busy[busy.len() / 2];
+            Err(NoModel::Poor { error_median, allowed: error_max, windows, fitted, busy })
         }
     }
 
@@ -342,6 +387,25 @@ mod tests {
         assert!(saturated.contains("saturated"), "{saturated}");
         let few = HostModel::fit(&windows(0.0)[..30], 0.15).unwrap_err();
         assert_eq!(few, NoModel::TooFew { have: 30, need: WINDOWS_MIN });
+    }
+
+    /// "The fitted model is off by 56283 %" did not say that the host was too busy to learn from.
+    #[test]
+    fn what_would_help_depends_on_how_busy_the_host_is() {
+        let busy_at = |share: f64| {
+            let windows: Vec<_> = windows(0.8)
+                .into_iter()
+                .map(|window| Window { groups: vec![(8.0, share)], ..window })
+                .collect();
+            HostModel::fit(&windows, 0.05).unwrap_err()
+        };
+        let busy = busy_at(0.9).help();
+        assert!(busy.contains("busy for 90 % of the time") && busy.contains("quieter"), "{busy}");
+        assert!(busy_at(0.3).help().contains("does not explain"), "{:?}", busy_at(0.3));
+        assert!(busy_at(1.0).help().contains("quieter"), "{:?}", busy_at(1.0));
+        let few = |have| NoModel::TooFew { have, need: WINDOWS_MIN }.help();
+        assert!(few(0).contains("the right device"), "{}", few(0));
+        assert!(few(1).contains("wait"), "{}", few(1));
     }
 
     proptest! {

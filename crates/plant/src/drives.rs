@@ -49,7 +49,7 @@ pub struct Drives {
     pub parallel: u32,
     /// How many requests a drive works on, on average, when its load counts as full.
     pub full_load_parallel: f64,
-    /// Redundancy.
+    /// Redundancy: how a write reaches the drives.
     pub layout: WriteLayout,
     /// Share of a drive's time for a request that grows with its size.
     pub size_share: f64,

@@ -6,11 +6,13 @@ use crate::control::Answer;
 use crate::daemon::{Daemon, Mode, Next};
 use crate::inbox::{Inbox, Message};
 use crate::journal::Journal;
-use crate::log::{log, printable_line};
+use crate::log::{detail, log};
 use crate::machine;
+use crate::progress::Progress;
 use crate::service::{Service, ServiceError, ServiceRequest, ServiceSettings};
 use crate::state::{self, Locks};
 use crate::status::{EventStatus, Status};
+use crate::status_text::one_line;
 use anyhow::{Context, Result};
 use sd_notify::NotifyState;
 use std::path::PathBuf;
@@ -107,6 +109,9 @@ pub fn govern(options: &Options) -> Result<Ended> {
     let (requests, requested) = channel();
     let journal = start_journal(options, &source, &clock)?;
     let folder = journal.as_ref().map(|journal| journal.folder().to_owned());
+    if let Some(folder) = &folder {
+        detail(|| format!("keeps windows and events in {}", folder.display()));
+    }
     let mut daemon = build(options, &source, lock.as_ref(), &clock)?;
     daemon.record(journal);
     let (status, seen) = watch::channel(Arc::new(daemon.status(&clock)));
@@ -199,6 +204,7 @@ fn serve(
 /// [`BadInput`] with the file, line or key.
 pub fn read(path: &std::path::Path) -> Result<Source> {
     let at = |what: &dyn std::fmt::Display| BadInput::new(format!("{}: {what}", path.display()));
+    detail(|| format!("reads {}", path.display()));
     let text = std::fs::read_to_string(path).map_err(|error| {
         at(&format!("{error}; packaging/examples has configurations to begin with"))
     })?;
@@ -245,7 +251,18 @@ fn build(
         }
     };
     let around = Environment { root: &options.root, clock };
-    Ok(assemble(source, writer, around)?)
+    let daemon = assemble(source, writer, around)?;
+    detail(|| {
+        let Status { policy, latency, groups, power, .. } = daemon.status(clock);
+        let groups: Vec<_> = groups
+            .iter()
+            .map(|group| format!("{} ({} cores)", group.name, group.cores_total))
+            .collect();
+        let meter = power.meter.as_deref().unwrap_or("no meter");
+        let (source, groups) = (latency.source, groups.join(", "));
+        format!("policy {policy}; latency by {source}; groups {groups}; power by {meter}")
+    });
+    Ok(daemon)
 }
 
 /// A valid file replaces the old one; otherwise the old one stays in force.
@@ -310,6 +327,10 @@ fn after_tick(
         log(*severity, message);
     }
     if next.stepped {
+        detail(|| {
+            let seen = daemon.status(clock);
+            format!("window {}: {}: {}", seen.counts.windows, one_line(&seen), seen.reason)
+        });
         // Only whole cycles feed the watchdog.
         let _ = sd_notify::notify(&[NotifyState::Watchdog]);
         if status.receiver_count() > 0 {
@@ -324,6 +345,7 @@ fn answer(
     status: &watch::Sender<Arc<Status>>,
     clock: &HostClock,
 ) {
+    detail(|| format!("asked: {:?}", request.request));
     let answer: Answer = daemon.answer(&request.request, clock);
     status.send_replace(Arc::new(daemon.status(clock)));
     // The client may have left.
@@ -357,34 +379,4 @@ fn start_journal(options: &Options, source: &Source, clock: &HostClock) -> Resul
         format!("{}: results cannot be kept there; say where with --out", results.display())
     })?;
     Ok(Some(journal))
-}
-
-/// The progress line on a terminal.
-struct Progress {
-    wanted: bool,
-    shown_at: Option<Duration>,
-}
-
-impl Progress {
-    fn new(wanted: bool) -> Self {
-        Self { wanted, shown_at: None }
-    }
-
-    fn show(&mut self, daemon: &Daemon, clock: &HostClock, until: Option<Duration>) {
-        let now = clock.now();
-        let due = self.shown_at.is_none_or(|at| now.saturating_sub(at) >= Duration::from_secs(1));
-        if !self.wanted || !due {
-            return;
-        }
-        self.shown_at = Some(now);
-        let left = until.map(|until| format!(", {} s left", until.saturating_sub(now).as_secs()));
-        let line = printable_line(&crate::status_text::one_line(&daemon.status(clock)));
-        eprint!("\r\x1b[K{line}{}", left.unwrap_or_default());
-    }
-
-    fn clear(&self) {
-        if self.shown_at.is_some() {
-            eprint!("\r\x1b[K");
-        }
-    }
 }

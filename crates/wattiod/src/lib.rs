@@ -13,6 +13,7 @@ pub mod ledger;
 pub mod log;
 pub mod machine;
 pub mod overhead;
+pub mod progress;
 pub mod service;
 pub mod shadow;
 pub mod state;

@@ -3,6 +3,7 @@
 
 use std::fmt::Write;
 use std::sync::LazyLock;
+use std::sync::atomic::{AtomicBool, Ordering};
 use wattio_governor::Severity;
 
 /// A line for the log: on stderr, which a service manager keeps.
@@ -15,6 +16,26 @@ pub fn log(severity: Severity, message: &str) {
     eprint!("{}", lines(word, severity, message, *JOURNAL));
 }
 
+static VERBOSE: AtomicBool = AtomicBool::new(false);
+
+/// From here on, details are logged too (`--verbose`).
+pub fn tell_details() {
+    VERBOSE.store(true, Ordering::Relaxed);
+}
+
+/// Whether they are.
+#[must_use]
+pub fn tells_details() -> bool {
+    VERBOSE.load(Ordering::Relaxed)
+}
+
+/// A line of what is read, opened, seen and written: with `--verbose` only.
+pub fn detail(message: impl FnOnce() -> String) {
+    if tells_details() {
+        eprint!("{}", text("", "<7>", &message(), *JOURNAL));
+    }
+}
+
 /// Why a command failed: an error, printed without a severity.
 pub fn complain(message: &str) {
     eprint!("{}", lines("", Severity::Error, message, *JOURNAL));
@@ -23,13 +44,17 @@ pub fn complain(message: &str) {
 static JOURNAL: LazyLock<bool> = LazyLock::new(is_journal);
 
 /// The message's lines with a prefix; for the journal, with the priority of `sd-daemon(3)` before
-/// it.
+/// it (7, debug, for details).
 fn lines(word: &str, severity: Severity, message: &str, journal: bool) -> String {
     let priority = match severity {
         Severity::Info => "<6>",
         Severity::Warning => "<4>",
         Severity::Error => "<3>",
     };
+    text(word, priority, message, journal)
+}
+
+fn text(word: &str, priority: &str, message: &str, journal: bool) -> String {
     let mut text = String::new();
     let mut before = format!("wattiod: {word}");
     for line in printable(message).lines() {
@@ -78,6 +103,7 @@ mod tests {
         let told = lines("warning: ", Severity::Warning, "a\nb", true);
         assert_eq!(told, "<4>wattiod: warning: a\n<4>wattiod:   b\n");
         assert_eq!(lines("", Severity::Error, "a\n", true), "<3>wattiod: a\n");
+        assert_eq!(text("", "<7>", "a", true), "<7>wattiod: a\n");
     }
 
     /// Any user names his processes: with escape sequences in it a name wrote what it liked to the

@@ -1,5 +1,6 @@
 //! Taking over the machine: what an earlier daemon left is restored first.
 
+use crate::log::detail;
 use std::path::Path;
 use thiserror::Error;
 use wattio_governor::{FileStore, RestorableWriter, Restored, SnapshotError, Unrestored};
@@ -53,7 +54,8 @@ pub fn take_hold(
     let commands: Vec<_> = knobs().flat_map(|knob| knob.commands().iter().cloned()).collect();
     let machine = LinuxMachine::new(root.clone(), &commands)
         .map_err(|error| StateError::Commands(error.to_string()))?
-        .with_drives(knobs().filter_map(KnobConfig::drives).collect());
+        .with_drives(knobs().filter_map(KnobConfig::drives).collect())
+        .telling(|address, value| detail(|| format!("writes {value:?} to {address}")));
     let boot_id = root.read("/proc/sys/kernel/random/boot_id").unwrap_or_default();
     let store = FileStore::new(folder.join("snapshot.json"));
     Ok(RestorableWriter::open(Box::new(machine), Box::new(store), &boot_id)?)

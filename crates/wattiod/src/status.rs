@@ -131,7 +131,7 @@ pub struct PowerStatus {
 pub struct ShadowStatus {
     /// Whether the model is good enough to estimate with.
     pub fitted: bool,
-    /// Why not, if it is not.
+    /// Why not, if it is not, and what would help.
     pub why: Option<String>,
     /// Median of `|predicted - measured| / measured` over windows kept out of the fit.
     pub error_median: Option<f64>,
@@ -170,7 +170,7 @@ impl ShadowStatus {
                     },
                     _ => Self::default(),
                 };
-                Self { why: Some(why.to_string()), ..poor }
+                Self { why: Some(format!("{why}; {}", why.help())), ..poor }
             }
         }
     }
@@ -259,12 +259,10 @@ mod tests {
     use wattio_law::{GroupObservation, LatencyObservation, Observation};
     use wattio_units::{Hertz, Seconds};
 
-    /// The page said "windows fitted, kept out 0, 0" beside "32 windows kept out of the fit".
-    #[test]
-    fn a_model_that_is_not_good_enough_tells_what_it_was_fitted_to() {
+    /// Of a host whose latency has nothing to do with its load.
+    fn shown(windows: u32, utilisation: impl Fn(u32) -> f64) -> ShadowStatus {
         let mut fitter = Fitter::new(0.15, 0.6, vec![Hertz(3e9)]);
-        for at in 0..400_u32 {
-            // Latency that has nothing to do with the load.
+        for at in 0..windows {
             let latency_us = if at.wrapping_mul(2_654_435_761) >> 31 == 0 { 100.0 } else { 900.0 };
             let requests = 1000 + u64::from(at % 40) * 100;
             let latency = LatencyObservation {
@@ -275,7 +273,7 @@ mod tests {
             let group = GroupObservation {
                 cores: 8,
                 frequency: Hertz(3e9),
-                utilisation_clients: 0.1,
+                utilisation_clients: utilisation(at),
                 utilisation_background: 0.0,
                 queued: None,
                 waited_for_drives: false,
@@ -289,7 +287,31 @@ mod tests {
             };
             fitter.learn(&truth, Seconds(0.5));
         }
-        let status = ShadowStatus::of(&fitter);
+        ShadowStatus::of(&fitter)
+    }
+
+    /// It said "the fitted model is off by 56283 %", and not that the cores were busy all the time.
+    #[test]
+    fn a_host_that_is_too_busy_to_learn_from_says_what_would_help() {
+        let busy = shown(400, |_| 0.9).why.unwrap();
+        assert!(busy.contains("is allowed; its cores were busy for 90 % of the time"), "{busy}");
+        assert!(busy.contains("observe at a quieter hour"), "{busy}");
+        let saturated = shown(400, |_| 1.0).why.unwrap();
+        assert!(saturated.contains("saturated") && saturated.contains("quieter"), "{saturated}");
+    }
+
+    /// It said "49 windows with requests so far, 40 are needed": saturated ones counted, and are of
+    /// no use.
+    #[test]
+    fn windows_that_cannot_be_used_are_not_counted() {
+        let why = shown(49, |at| if at % 2 == 0 { 0.2 } else { 1.0 }).why.unwrap();
+        assert!(why.starts_with("25 windows with requests so far, 40 are needed; wait"), "{why}");
+    }
+
+    /// The page said "windows fitted, kept out 0, 0" beside "32 windows kept out of the fit".
+    #[test]
+    fn a_model_that_is_not_good_enough_tells_what_it_was_fitted_to() {
+        let status = shown(400, |_| 0.1);
         let why = status.why.unwrap();
         assert!(!status.fitted && why.contains("kept out of the fit"), "{why}");
         assert!(why.contains(&format!("over {} windows", status.windows_kept_out)), "{why}");

@@ -7,7 +7,7 @@ quantity's unit) and `count`. Only buckets that hold something need be there.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -73,6 +73,29 @@ def percentile(edge: Edges, count: NDArray[np.generic], share: float) -> float |
         return None
     rank = max(1.0, math.ceil(share * cumulative[-1]))
     return float(edge[int(np.searchsorted(cumulative, rank))])
+
+
+def meant(shares: Mapping[str, float], values: float) -> dict[str, float]:
+    """Those of named shares that mean something of so many values.
+
+    Beyond 99.9 % that is only where one of the values lies above.
+    """
+    return {
+        name: share
+        for name, share in shares.items()
+        if share <= 0.999 or math.ceil(share * values) < values
+    }
+
+
+def percentiles(
+    edge: Edges, count: NDArray[np.generic], shares: Mapping[str, float]
+) -> dict[str, float]:
+    """Percentiles of a histogram that mean something, by their names; none of an empty one."""
+    found = {
+        name: percentile(edge, count, share)
+        for name, share in meant(shares, float(np.sum(count))).items()
+    }
+    return {name: value for name, value in found.items() if value is not None}
 
 
 def exceedance(edge: Edges, count: Counts) -> tuple[Edges, NDArray[np.float64]]:

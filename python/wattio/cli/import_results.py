@@ -166,7 +166,8 @@ def _show(found: Imported, as_json: bool) -> int:
     table = Table(title=title, title_justify="left", box=None)
     table.add_column("phase")
     table.add_column("operation")
-    for column in ("seconds", "MiB", "MiB/s", "IOPS", "mean us", "p50 us", "p99 us", "p99.9 us"):
+    amounts, tails = ("seconds", "MiB", "MiB/s", "IOPS"), ("mean", "p50", "p99", "p99.9", "p99.99")
+    for column in (*amounts, *(f"{tail} us" for tail in tails)):
         table.add_column(column, justify="right")
     for one in found.operations:
         table.add_row(one.phase, one.operation, *map(output.number, _numbers(one)))
@@ -182,7 +183,7 @@ def _show(found: Imported, as_json: bool) -> int:
 
 def _numbers(one: Operation) -> list[float | None]:
     moved = None if one.bytes is None else one.bytes / (1 << 20)
-    latency = [one.latency_us.get(name) for name in ("mean", "p50", "p99", "p999")]
+    latency = [one.latency_us.get(name) for name in ("mean", "p50", "p99", "p999", "p9999")]
     return [one.seconds, moved, one.throughput_mib_s, one.iops, *latency]
 
 

@@ -59,7 +59,7 @@ _INFO_EXAMPLES = """**Examples**
 wattio trace info pgbench
 wattio trace info web.csv.gz --json
 wattio trace info disk.csv --columns time=0:us,op=2,lba=3:sectors,size=4:bytes
-wattio trace info disk.tsv --columns time=When:s,op=Kind:get/put,lba=Block:4k,size=Bytes:bytes
+wattio trace info objects.csv --columns time=When:s,op=Kind:get/put,lba=Block:4k,size=Bytes:bytes
 ```"""
 
 _PRESSURE_EXAMPLES = """**Examples**

@@ -51,17 +51,20 @@ Folder = Annotated[Path, BeforeValidator(_folder), PlainSerializer(str, return_t
 class Config(Strict):
     """How dumps reach their files; the same on all ranks."""
 
-    approach: Name = "tp"
-    writers: int = Field(default=1, ge=1, le=_NUMBER_MAX)
+    approach: Name = "tp"  # all ranks write, dedicated cores, dedicated nodes
+    writers: int = Field(default=1, ge=1, le=_NUMBER_MAX)  # dc: ranks of each node that write
+    # Dn: computing nodes for each node that writes.
     ratio: int = Field(default=1, ge=1, le=_NUMBER_MAX)
+    # Nodes emulated on one machine; without it, nodes are machines.
     ranks_per_node: int | None = Field(default=None, ge=1, le=_NUMBER_MAX)
+    # Memory of each node for dumps on their way.
     buffer: Size = Field(default=256.0 * _MIB, ge=4096)
-    when_full: WhenFull = "block"
-    output: Folder = Path("dumps")
-    aggregation: Aggregation = "writer"
-    compression: str = "none"
-    checksum: bool = True
-    sync: bool = False
+    when_full: WhenFull = "block"  # what happens to a dump that finds no room in it
+    output: Folder = Path("dumps")  # the folder of the dumps
+    aggregation: Aggregation = "writer"  # a file of each writer and dump, or one of each dump
+    compression: str = "none"  # "none", or "gzip:1" to "gzip:9"
+    checksum: bool = True  # CRC-32 of each block
+    sync: bool = False  # bring files to the disk before a dump becomes visible
 
     @model_validator(mode="after")
     def _known(self) -> Config:

@@ -21,10 +21,11 @@ STUDIES = ("simulation", "measurement", "fleet")
 class PolicyEntry(Strict):
     """`[[policy]]`: a policy with its settings, under a label that reports show."""
 
-    name: str
-    label: Name | None = None
+    name: str  # one of `wattio simulate --list`
+    label: Name | None = None  # what reports call it; its name where nothing is given
+    # What differs from the policy's defaults.
     settings: dict[str, Setting] = Field(default_factory=dict)
-    loads: list[str] | None = None
+    loads: list[str] | None = None  # the loads that it runs under; all where nothing is given
 
     @property
     def shown(self) -> str:

@@ -31,22 +31,19 @@ SMALLEST = 1e-12
 class Head(Strict):
     """Which machine: nodes of so many cores."""
 
-    name: Name
-    description: str = ""
-    nodes: Count
-    cores_per_node: Count
+    name: Name  # what advice calls the machine
+    description: str = ""  # in words
+    nodes: Count  # how many it has
+    cores_per_node: Count  # how many each has
 
 
 class Power(Strict):
-    """Of one node: at most, idle, and while the simulation waits; both as shares of `max`.
+    """Of one node: at most, idle, and while the simulation waits."""
 
-    `asleep_share`, where it is known: the part of their own power that dedicated cores and nodes
-    save as they sleep, 0 for those that poll.
-    """
-
-    max: GivenNumber[Watts]
-    idle_share: GivenNumber[Share]
-    blocked_share: GivenNumber[Share]
+    max: GivenNumber[Watts]  # of one node
+    idle_share: GivenNumber[Share]  # of `max`: an idle node
+    blocked_share: GivenNumber[Share]  # of `max`: while the simulation waits
+    # Of their own power: what dedicated cores and nodes save as they sleep; 0 where they poll.
     asleep_share: GivenNumber[Share] | None = None
 
     @model_validator(mode="after")
@@ -59,42 +56,40 @@ class Power(Strict):
 class Storage(Strict):
     """B(w) = min(w client, total / (1 + contention max(0, w - free_writers)))."""
 
-    client: GivenNumber[BytesPerSecond]
-    total: GivenNumber[BytesPerSecond]
-    contention: GivenNumber[NotNegative]
-    free_writers: GivenNumber[NotNegative]
+    client: GivenNumber[BytesPerSecond]  # bandwidth of one writer in bytes per second
+    total: GivenNumber[BytesPerSecond]  # of all writers together
+    contention: GivenNumber[NotNegative]  # what each writer beyond the free ones costs
+    free_writers: GivenNumber[NotNegative]  # so many do not disturb each other
 
 
 class Transfer(Strict):
-    """For how long a simulation is held up by handing over a GiB.
+    """For how long a simulation is held up by handing over a GiB."""
 
-    `copy`: of a node's data to its dedicated cores; `send`: of what a dedicated node gets. Where
-    they are known: `make`, of a computing core's data, before they are handed over by whatever
-    approach; `leave`, for each dump of time partitioning, until all ranks know that it is whole.
-    """
-
-    copy_per_gib: GivenNumber[SecondsOrZero]
-    send_per_gib: GivenNumber[SecondsOrZero]
+    copy_per_gib: GivenNumber[SecondsOrZero]  # of a node's data to its dedicated cores
+    send_per_gib: GivenNumber[SecondsOrZero]  # of what a dedicated node gets
+    # Of a computing core's data, before it is handed over.
     make_per_gib: GivenNumber[SecondsOrZero] | None = None
+    # For each dump of time partitioning, until all know that it is whole.
     leave: GivenNumber[SecondsOrZero] | None = None
 
 
 class PointEntry(Strict):
     """A measured speedup, with its interval."""
 
-    count: Count
-    speedup: Speedup
-    low: Speedup | None = None
-    high: Speedup | None = None
+    count: Count  # of cores or nodes
+    speedup: Speedup  # over one of them
+    low: Speedup | None = None  # lower end of its interval
+    high: Speedup | None = None  # upper end of its interval
 
 
 class ScalabilityEntry(Strict):
     """Either `sigma` of Amdahl's form, or measured points that begin with one."""
 
-    sigma: GivenNumber[Fraction] | None = None
+    sigma: GivenNumber[Fraction] | None = None  # the serial share of Amdahl's form
+    # Or measured speedups, beginning with one.
     points: tuple[PointEntry, ...] | None = Field(default=None, strict=False)
-    origin: Origin = "measured"
-    how: str = ""
+    origin: Origin = "measured"  # where it comes from
+    how: str = ""  # in words
 
     @model_validator(mode="after")
     def _one_of(self) -> ScalabilityEntry:
@@ -130,35 +125,29 @@ class ScalabilityEntry(Strict):
 
 
 class Compute(Strict):
-    """How fast an application computes here without I/O: section 3.3.1 of the document.
+    """How fast an application computes here without I/O: section 3.3.1 of the document."""
 
-    `base` is one step on one core of one node, of a grid of `cells` cells where they are given.
-    """
-
-    application: Name
-    base: GivenNumber[Seconds]
-    cells: Count | None = None
-    cores: ScalabilityEntry
-    nodes: ScalabilityEntry
+    application: Name  # its name
+    base: GivenNumber[Seconds]  # one step on one core
+    cells: Count | None = None  # of the grid that `base` is of
+    cores: ScalabilityEntry  # speedup over the cores of a node
+    nodes: ScalabilityEntry  # speedup over nodes
 
 
 class ObservedEntry(Strict):
-    """A run of the application on the platform, of which something is known.
+    """A run of the application on the platform, of which something is known."""
 
-    `hidden`: it took no longer than without I/O. `error` is relative, one standard deviation, of
-    the run and of the model together.
-    """
-
-    approach: str
-    iterations: Count
-    output_every: Count
-    output: Size
-    cells: Count | None = None
-    energy: Joules | None = None
-    time: Seconds | None = None
-    hidden: bool = False
-    origin: Origin
-    how: str = ""
+    approach: str  # "tp", "dc:N", "dn:R"
+    iterations: Count  # steps of the run
+    output_every: Count  # steps between dumps
+    output: Size  # of one dump
+    cells: Count | None = None  # of its grid
+    energy: Joules | None = None  # of the run
+    time: Seconds | None = None  # of the run
+    hidden: bool = False  # it took no longer than without I/O
+    origin: Origin  # where it comes from
+    how: str = ""  # in words
+    # One standard deviation of run and model together, relative.
     error: Annotated[float, Field(ge=0.001, le=1)]
 
     @model_validator(mode="after")
@@ -251,12 +240,12 @@ class PlatformFile(Strict):
 class ApplicationEntry(Strict):
     """What is run: steps, and a dump of `output` bytes each `output_every` of them."""
 
-    name: Name
-    description: str = ""
-    iterations: Count
-    output_every: Count
-    output: Size
-    cells: Count | None = None
+    name: Name  # what advice calls it
+    description: str = ""  # in words
+    iterations: Count  # steps in all
+    output_every: Count  # steps between dumps
+    output: Size  # of one dump
+    cells: Count | None = None  # of its grid
 
     @model_validator(mode="after")
     def _writes(self) -> ApplicationEntry:

@@ -62,11 +62,11 @@ Number = TypeVar("Number")
 class GivenNumber(Strict, Generic[Number]):
     """A number of a file. `low` and `high` come together; without them it is exact."""
 
-    value: Number
-    low: Number | None = None
-    high: Number | None = None
-    origin: Origin
-    how: str = ""
+    value: Number  # the number
+    low: Number | None = None  # lower end of its interval; comes with `high`
+    high: Number | None = None  # upper end of its interval
+    origin: Origin  # where it comes from
+    how: str = ""  # in words
 
     @model_validator(mode="after")
     def _in_order(self) -> GivenNumber[Number]:

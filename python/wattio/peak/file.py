@@ -39,25 +39,26 @@ def key_of(quantity: Quantity) -> str:
 class RateEntry(Strict):
     """The rate of one unit: mean, standard deviation of the sample, how many values."""
 
-    mean: float = Field(gt=0, allow_inf_nan=False)
+    mean: float = Field(gt=0, allow_inf_nan=False)  # of all values
+    # Standard deviation of the sample.
     deviation: float | None = Field(default=None, ge=0, allow_inf_nan=False)
-    n: int | None = Field(default=None, ge=1)
+    n: int | None = Field(default=None, ge=1)  # how many values
 
 
 class PartEntry(Strict):
     """Equal units of one kind, and where their rates come from."""
 
-    kind: Kind
-    node: str = "node"
-    nodes: int = Field(default=1, ge=1)
-    per_node: int = Field(default=1, ge=1)
-    where: str = ""
-    origin: Origin
-    how: str = ""
-    read_throughput_mib_s: RateEntry | None = None
-    write_throughput_mib_s: RateEntry | None = None
-    read_iops: RateEntry | None = None
-    write_iops: RateEntry | None = None
+    kind: Kind  # what the units are
+    node: str = "node"  # what the nodes with these units are called
+    nodes: int = Field(default=1, ge=1)  # how many nodes have them
+    per_node: int = Field(default=1, ge=1)  # how many each has
+    where: str = ""  # the device or the path that was measured
+    origin: Origin  # where the rates come from
+    how: str = ""  # how they were found
+    read_throughput_mib_s: RateEntry | None = None  # of one unit
+    write_throughput_mib_s: RateEntry | None = None  # of one unit
+    read_iops: RateEntry | None = None  # of one unit
+    write_iops: RateEntry | None = None  # of one unit
 
     def part(self) -> Part:
         """As the pure model takes it."""
@@ -72,9 +73,9 @@ class PartEntry(Strict):
 class Head(Strict):
     """What the parts belong to, by which rule shares are taken, when they were measured (UTC)."""
 
-    name: str = Field(min_length=1)
-    rule: Rule = "thesis"
-    measured: str | None = None
+    name: str = Field(min_length=1)  # what the parts belong to
+    rule: Rule = "thesis"  # how shares are taken; see the guide
+    measured: str | None = None  # when, in UTC
 
 
 class PeakFile(Strict):

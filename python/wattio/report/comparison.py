@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from matplotlib.lines import Line2D
 
-from wattio.report import dots, drawing
+from wattio.report import dots
 from wattio.report.drawing import Drawn, Table
 from wattio.report.page import Block, Cell, Cells, Page, Section, Text, gallery, grid, write
 from wattio.report.phrases import DASH, number, quantity
@@ -97,21 +98,18 @@ def _kind(item: Ratio) -> int:
 
 
 def _figure(groups: Groups) -> Drawn:
-    with drawing.styled():
-        canvas, axes = dots.panels([len(group) for group in groups], share_x=True)
-        for axis, group in zip(axes, groups, strict=True):
-            dots.draw(axis, _title(group), [_dot(item) for item in group])
-        axes[-1].set_xlabel("second over first")
-        handles = [
-            Line2D([], [], label=label, linestyle="none", **_look(at))
-            for at, (label, *_) in enumerate(_KINDS)
-        ]
-        canvas.legend(handles=handles, loc="outside upper left", ncols=4)
-        image = drawing.svg(canvas)
+    panels = [dots.Panel(_title(group), [_dot(item) for item in group]) for group in groups]
+    panels[-1] = replace(panels[-1], x_label="second over first")
+    handles = [
+        Line2D([], [], label=label, linestyle="none", **_look(at))
+        for at, (label, *_) in enumerate(_KINDS)
+    ]
+    image, narrow = dots.images(panels, handles, columns=4, share_x=True)
     text = "Each metric of the second side over the first, with its 95 % interval; the line is 1,"
     text += " where nothing differs."
     alternative = "Dots with error bars: the ratio of each metric, second over first."
-    return Drawn("ratios", "Second over first", text, alternative, image, _table(groups))
+    title, table = "Second over first", _table(groups)
+    return Drawn("ratios", title, text, alternative, image, table, narrow=narrow)
 
 
 def _dot(item: Ratio) -> dots.Dot:

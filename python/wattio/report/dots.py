@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -9,7 +10,11 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from wattio.report import drawing
 from wattio.report.drawing import WIDTH
+
+NARROW, LETTERS = 4.4, 44
+"""Width of the narrow drawing in inches, and the letters that a line of it holds."""
 
 
 @dataclass(frozen=True)
@@ -23,32 +28,63 @@ class Dot:
     ends: tuple[float, float] | None = None
 
 
-def draw(axis: Axes, title: str, shown: Sequence[Dot]) -> None:
+@dataclass(frozen=True)
+class Panel:
+    """Ratios that belong together, below a title, over an axis with a label."""
+
+    title: str
+    shown: Sequence[Dot]
+    x_label: str = ""
+
+
+def images(
+    panels: Sequence[Panel], handles: Sequence[Any], *, columns: int, share_x: bool = False
+) -> tuple[bytes, bytes]:
+    """Panels below each other with their legend in so many columns: as wide as a page, and narrow.
+
+    The narrow one is for a telephone: names stand above their dots, and what is long in lines.
+    """
+    with drawing.styled():
+        return (
+            _image(panels, handles, columns, share_x=share_x, narrow=False),
+            _image(panels, handles, 1, share_x=share_x, narrow=True),
+        )
+
+
+def _image(
+    panels: Sequence[Panel], handles: Sequence[Any], columns: int, *, share_x: bool, narrow: bool
+) -> bytes:
+    row = 0.4 if narrow else 0.27
+    height = sum(0.62 + row * len(panel.shown) for panel in panels) + 0.35
+    if narrow:
+        height += 0.2 * len(handles)
+    figure = Figure(figsize=(NARROW if narrow else WIDTH, height), layout="constrained")
+    ratios = {"height_ratios": [len(panel.shown) + 1.3 for panel in panels]}
+    axes = figure.subplots(len(panels), 1, squeeze=False, sharex=share_x, gridspec_kw=ratios)
+    for axis, panel in zip(axes[:, 0], panels, strict=True):
+        _draw(axis, panel, narrow=narrow)
+    figure.legend(handles=list(handles), loc="outside upper left", ncols=columns)
+    return drawing.svg(figure)
+
+
+def _draw(axis: Axes, panel: Panel, *, narrow: bool) -> None:
     """Ratios below each other with their intervals, and a line at 1."""
-    for place, one in enumerate(shown):
+    beside: dict[str, Any] = {"xycoords": ("axes fraction", "data"), "textcoords": "offset points"}
+    for place, one in enumerate(panel.shown):
         axis.plot([one.ratio], [place], linestyle="none", markersize=6, **one.look)
         if one.ends is not None:
             axis.plot(one.ends, [place, place], color=one.look["color"], linewidth=1.6)
-        axis.annotate(
-            one.text,
-            (1.0, place),
-            xycoords=("axes fraction", "data"),
-            xytext=(4, 0),
-            textcoords="offset points",
-            va="center",
-            fontsize=8.5,
-        )
-    axis.set_yticks(range(len(shown)), [one.name for one in shown])
-    axis.set_ylim(len(shown) - 0.4, -0.6)
+        text: dict[str, Any] = {"va": "center", "fontsize": 8.5, **beside}
+        axis.annotate(one.text, (1.0, place), xytext=(4, 0), **text)
+        if narrow:
+            axis.annotate(one.name, (0.0, place), xytext=(2, 5), **text | {"va": "bottom"})
+    names = [""] * len(panel.shown) if narrow else [one.name for one in panel.shown]
+    axis.set_yticks(range(len(panel.shown)), names)
+    axis.set_ylim(len(panel.shown) - 0.4, -1.0 if narrow else -0.6)
     axis.axvline(1, color="#777777", linewidth=0.9, linestyle=":")
-    axis.set_title(title, fontsize=9.5, loc="left", fontweight="bold")
+    lines = (textwrap.fill(it, LETTERS) if narrow else it for it in (panel.title, panel.x_label))
+    axis.set_title(next(lines), fontsize=9.5, loc="left", fontweight="bold")
+    axis.set_xlabel(next(lines))
     axis.margins(x=0.08)
-
-
-def panels(counts: Sequence[int], *, share_x: bool = False) -> tuple[Figure, list[Axes]]:
-    """A figure of panels below each other, each with room for so many dots."""
-    height = sum(0.62 + 0.27 * count for count in counts) + 0.35
-    drawn = Figure(figsize=(WIDTH, height), layout="constrained")
-    ratios = {"height_ratios": [count + 1.3 for count in counts]}
-    axes = drawn.subplots(len(counts), 1, squeeze=False, sharex=share_x, gridspec_kw=ratios)
-    return drawn, list(axes[:, 0])
+    if narrow:
+        axis.locator_params(axis="x", nbins=5)

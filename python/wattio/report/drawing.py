@@ -45,7 +45,8 @@ class Panel:
 class Drawn:
     """A figure: its file name without ending, title, caption, alternative text, image and data.
 
-    `panels` are its curves where they can be looked into.
+    `panels` are its curves where they can be looked into; `narrow` is the image for narrow screens,
+    where there is one.
     """
 
     name: str
@@ -55,6 +56,7 @@ class Drawn:
     image: bytes
     table: Table
     panels: tuple[Panel, ...] = ()
+    narrow: bytes | None = None
 
 
 POINTS = 240

@@ -204,7 +204,8 @@ def embedded(page: Page) -> frozenset[str]:
     found, room = set(), EMBEDDED_MAX
     for figure in page.figures():
         panels = json.dumps([asdict(panel) for panel in figure.drawn.panels])
-        room -= 4 * len(figure.drawn.image) // 3 + len(panels)
+        images = figure.drawn.image + (figure.drawn.narrow or b"")
+        room -= 4 * len(images) // 3 + len(panels)
         if room < 0:
             break
         found.add(figure.file)

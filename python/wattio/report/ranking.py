@@ -14,7 +14,7 @@ from matplotlib.lines import Line2D
 
 from wattio.analysis import statistics
 from wattio.analysis.statistics import Interval
-from wattio.report import dots, drawing
+from wattio.report import dots
 from wattio.report.drawing import Drawn, Table
 from wattio.report.phrases import bracketed, percent, times
 
@@ -124,22 +124,23 @@ def drawn(contests: Sequence[Contest], estimated: bool = False) -> Drawn | None:
     if not contests:
         return None
     table: Table = [["contest", "condition", "quantity", "ratio", "low", "high", "n", "counts"]]
-    with drawing.styled():
-        counts = [min(len(one.conditions), SHOWN_MAX) for one in contests]
-        figure, axes = dots.panels(counts)
-        for axis, contest in zip(axes, contests, strict=True):
-            shown = _dots(contest, table)
-            dots.draw(axis, contest.name, shown[:SHOWN_MAX])
-            axis.set_xlabel(f"{contest.quantity}, over that of {contest.conditions[0].name}")
-        figure.legend(handles=_handles(contests), loc="outside upper left", ncols=2)
-        image = drawing.svg(figure)
+    panels = [
+        dots.Panel(
+            contest.name,
+            _dots(contest, table)[:SHOWN_MAX],
+            f"{contest.quantity}, over that of {contest.conditions[0].name}",
+        )
+        for contest in contests
+    ]
+    image, narrow = dots.images(panels, _handles(contests), columns=2)
     kind = " ESTIMATE." if estimated else ""
     text = "Each mean over the mean of the reference, which is 1, with 95 % bootstrap intervals"
     text += f" where there are repetitions; left of the line is less.{kind}"
     if any(len(one.conditions) > SHOWN_MAX for one in contests):
         text += f" The best {SHOWN_MAX} of each are drawn."
     alternative = "Dots with error bars: every condition relative to the reference, ranked."
-    return Drawn("winners", "Everything against the reference", text, alternative, image, table)
+    title = "Everything against the reference"
+    return Drawn("winners", title, text, alternative, image, table, narrow=narrow)
 
 
 def _dots(contest: Contest, table: Table) -> list[dots.Dot]:

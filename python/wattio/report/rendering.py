@@ -31,14 +31,14 @@ def style() -> str:
     return environment().get_template("style.css.j2").render()
 
 
-def embedded_image(drawn: Drawn) -> str:
-    """An image as an address of it may hold it."""
-    return base64.b64encode(drawn.image).decode()
+def embedded_image(image: bytes) -> str:
+    """An SVG image as the address of it that holds it."""
+    return f"data:image/svg+xml;base64,{base64.b64encode(image).decode()}"
 
 
 def embedded(drawn: Sequence[Drawn]) -> list[dict[str, Any]]:
     """Figures as a page holds them: with their images inside."""
-    return [{"drawn": figure, "source": embedded_image(figure)} for figure in drawn]
+    return [{"drawn": figure, "source": embedded_image(figure.image)} for figure in drawn]
 
 
 def write_figure(target: Path, name: str, figure: Drawn) -> None:

@@ -6,5 +6,6 @@ STATES = ("unstable", "stable", "idle")
 STATE_OF = {"learning": "unstable", "guarding": "unstable", "saving": "stable"}
 """Modes of other laws than PACER, by the state that comes to the same: full speed, or saving."""
 
-PERCENTILES = {"latency_us_p50": 0.5, "latency_us_p99": 0.99, "latency_us_p999": 0.999}
+TAILS = {"latency_us_p999": 0.999, "latency_us_p9999": 0.9999}
+PERCENTILES = {"latency_us_p50": 0.5, "latency_us_p99": 0.99, **TAILS}
 """Metrics of latency over all windows, by the share of requests below them."""

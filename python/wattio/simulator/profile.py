@@ -91,19 +91,20 @@ class Profile:
 
 
 class _Head(Strict):
-    name: str = Field(min_length=1)
-    represent: Seconds
+    name: str = Field(min_length=1)  # what results call it
+    represent: Seconds  # simulated time of each segment, on average
 
 
 class SegmentEntry(Strict):
     """`[[segment]]` of a profile, or a phase of a load."""
 
-    span: Seconds
-    pattern: PatternName
+    span: Seconds  # how long it lasts
+    pattern: PatternName  # kind of requests, of the document's Table II
+    # Its rate as a share of the rate at which the server saturates.
     pressure: Pressure | None = None
-    iops: RateOrZero | None = None
-    io_bytes: Bytes | None = None
-    read_fraction: Fraction | None = None
+    iops: RateOrZero | None = None  # its rate in requests a second
+    io_bytes: Bytes | None = None  # size of a request, in place of the pattern's
+    read_fraction: Fraction | None = None  # share of reads, in place of the pattern's
 
     @model_validator(mode="after")
     def _one_rate(self) -> SegmentEntry:

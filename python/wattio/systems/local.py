@@ -39,12 +39,13 @@ _LEAST_BYTES = {"ext4": 16 * _MIB, "xfs": 300 * _MIB}
 class Options(Strict):
     """A folder (`path`), or a block device or image file (`device`, `size`) to format."""
 
-    path: str | None = None
+    path: str | None = None  # a folder, used as it is
+    # A block device or an image file, which is formatted: all on it is lost.
     device: str | None = None
-    size: Size | None = None
+    size: Size | None = None  # of an image file that is made
     # What a device is formatted with; for a folder: what it has to be on.
     fs: Literal["ext4", "xfs"] | None = None
-    mount_options: list[str] = Field(default_factory=list)
+    mount_options: list[str] = Field(default_factory=list)  # of a device or an image
     # Format a device although it holds something that was not made here.
     overwrite: bool = False
 
@@ -242,6 +243,10 @@ class Storage:
         space = os.statvfs(self._work)
         free_bytes = space.f_bavail * space.f_frsize
         return {**devices.describe(self._work), "free_bytes": free_bytes}
+
+    def processes(self) -> list[int]:
+        """None: the kernel serves it."""
+        return []
 
     def unmount(self) -> None:
         """Take the mount and the loop device away, also those of a run that died."""

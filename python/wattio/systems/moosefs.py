@@ -205,6 +205,10 @@ class Storage:
             del facts["leg"]
         return {key: value for key, value in facts.items() if value is not None}
 
+    def processes(self) -> list[int]:
+        """Master, chunk servers and mounts."""
+        return servers.running(_ALL, self._root)
+
     def unmount(self) -> None:
         """Take every client's mount and network away, also those of a run that died."""
         numbers = [int(path.name) for path in self._mounts.glob("[0-9]*")]

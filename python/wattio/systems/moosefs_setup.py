@@ -39,11 +39,12 @@ def _rate(text: str) -> str:
 class Options(Strict):
     """Servers, replication and network of a MooseFS."""
 
-    chunk_servers: int = Field(default=2, ge=1, le=CHUNK_SERVERS_MAX)
+    chunk_servers: int = Field(default=2, ge=1, le=CHUNK_SERVERS_MAX)  # how many, all on this host
     # How many copies of each file are kept.
     goal: int = Field(default=1, ge=1, le=9)
     # How long deleted files are kept. Zero for metadata workloads, which would fill the memory.
     trash_time: SecondsOrZero = 86_400.0
+    # All on loopback addresses, or each in a namespace of its own.
     network: Literal["loopback", "namespaces"] = "loopback"
     # A free one of 10.77.x.0/24 on loopback, 10.79.0.0/24 between namespaces.
     subnet: Annotated[str, AfterValidator(_subnet)] | None = None

@@ -42,6 +42,9 @@ class System(Protocol):
         `raw_capacity_bytes` is the capacity of all data devices, where it is known.
         """
 
+    def processes(self) -> list[int]:
+        """Numbers of its servers and mounts on this host: what they do is not that of others."""
+
     def unmount(self) -> None:
         """Take every mount away."""
 

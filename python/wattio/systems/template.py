@@ -116,6 +116,10 @@ class Storage:
         """
         return {**self._options.model_dump(mode="json"), **devices.describe(self._server)}
 
+    def processes(self) -> list[int]:
+        """Its servers and mounts (`servers.running`); a folder in memory has none."""
+        return []
+
     def unmount(self) -> None:
         """Take every mount of a client away, also those that this object knows nothing of."""
         mounts.take_away(self._mounts)

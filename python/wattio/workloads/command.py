@@ -35,15 +35,12 @@ Words = Annotated[list[str], Field(min_length=1)]
 
 
 class Options(Strict):
-    """The program with its arguments; a path with a slash is relative to the study.
+    """The program with its arguments; a path with a slash is relative to the study."""
 
-    `prepare` runs before anything is measured, `clean` after all. `guess` is for the plan.
-    """
-
-    run: Words
-    prepare: Words | None = None
-    clean: Words | None = None
-    guess: Seconds = 60.0
+    run: Words  # the program with its arguments
+    prepare: Words | None = None  # runs before anything is measured
+    clean: Words | None = None  # runs after all
+    guess: Seconds = 60.0  # how long it may take, for the plan
 
 
 class Work:

@@ -51,24 +51,26 @@ class JobEntry(Strict):
     """`[[workload.jobs]]`: one step, as fio's options of the same names.
 
     Jobs with one `file` work on the same files, so that a later step reads what an earlier wrote.
-    `options` are further options of fio.
     """
 
-    name: Name
-    rw: Pattern
-    bs: Bytes
-    size: Size
-    runtime: Seconds | None = None
+    name: Name  # what results call the step
+    rw: Pattern  # which requests, in which order
+    bs: Bytes  # size of a request
+    size: Size  # of each job's file
+    runtime: Seconds | None = None  # at most so long
+    # Go on for all of `runtime`, again from the file's beginning if need be.
     time_based: bool = False
-    ramp_time: SecondsOrZero = 0.0
-    iodepth: int = Field(default=1, ge=1, le=65536)
+    ramp_time: SecondsOrZero = 0.0  # runs before anything counts
+    iodepth: int = Field(default=1, ge=1, le=65536)  # requests in flight of each job
+    # Jobs side by side on each client, each with a file of its own.
     numjobs: int = Field(default=1, ge=1, le=4096)
-    direct: bool = False
-    ioengine: Word = "psync"
+    direct: bool = False  # past the page cache (O_DIRECT)
+    ioengine: Word = "psync"  # how fio asks for I/O
     # Written data counts when it has reached the disks.
     end_fsync: bool = True
-    invalidate: bool = True
-    file: Name = "data"
+    invalidate: bool = True  # forget what the page cache has of the file first
+    file: Name = "data"  # the beginning of its files' names
+    # Further options of fio.
     options: dict[Name, str | int | float | bool] = Field(default_factory=dict)
 
     @model_validator(mode="after")
@@ -117,14 +119,11 @@ class JobEntry(Strict):
 
 
 class Options(Strict):
-    """What a study may say: the path of a job file, relative to the study, or `[[...jobs]]`.
+    """What a study may say: a job file, or `[[...jobs]]`."""
 
-    `latency_log` keeps each request's latency in the raw folder, with times since 1970.
-    """
-
-    job: str | None = None
-    jobs: list[JobEntry] = Field(default_factory=list)
-    latency_log: bool = False
+    job: str | None = None  # the path of a job file, relative to the study
+    jobs: list[JobEntry] = Field(default_factory=list)  # or its jobs
+    latency_log: bool = False  # keep each request's, with times since 1970
 
     @model_validator(mode="after")
     def _consistent(self) -> Options:

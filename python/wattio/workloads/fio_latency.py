@@ -11,7 +11,7 @@ from wattio.workloads.tolerant_json import count, number, table
 if TYPE_CHECKING:
     from wattio.analysis.histogram import Counts, Edges
 
-PERCENTILES = {"p50": 0.5, "p95": 0.95, "p99": 0.99, "p999": 0.999}
+PERCENTILES = {"p50": 0.5, "p95": 0.95, "p99": 0.99, "p999": 0.999, "p9999": 0.9999}
 """Names of the percentiles that results carry, with their share."""
 
 _SUBMISSION_SHARE = 0.01
@@ -77,11 +77,10 @@ def latency_us(parts: Sequence[Latency]) -> tuple[dict[str, float], list[str]]:
 
 
 def _percentiles_us(bins: Sequence[Mapping[int, int]]) -> dict[str, float]:
-    from wattio.analysis.histogram import merge, percentile
+    from wattio.analysis.histogram import merge, percentiles
 
-    edge, total = merge([_arrays(one) for one in bins])
-    found = {name: percentile(edge, total, share) for name, share in PERCENTILES.items()}
-    return {name: value / 1e3 for name, value in found.items() if value is not None}
+    found = percentiles(*merge([_arrays(one) for one in bins]), PERCENTILES)
+    return {name: value / 1e3 for name, value in found.items()}
 
 
 def _arrays(bins: Mapping[int, int]) -> tuple[Edges, Counts]:

@@ -183,14 +183,13 @@ def _latency_us(latency_ns: NDArray[np.uint64]) -> dict[str, float]:
     """Mean, extremes and percentiles, without sorting more than they need."""
     import numpy as np
 
-    ranks = {name: _rank(share, latency_ns.size) for name, share in PERCENTILES.items()}
+    ranks = _ranks(latency_ns.size)
     parted = np.partition(latency_ns, [0, *ranks.values(), latency_ns.size - 1])
     return _told(latency_ns, parted, ranks)
 
 
 def _of_sorted(latency_ns: NDArray[np.uint64]) -> dict[str, float]:
-    ranks = {name: _rank(share, latency_ns.size) for name, share in PERCENTILES.items()}
-    return _told(latency_ns, latency_ns, ranks)
+    return _told(latency_ns, latency_ns, _ranks(latency_ns.size))
 
 
 def _told(
@@ -204,9 +203,12 @@ def _told(
     }
 
 
-def _rank(share: float, count: int) -> int:
-    """Where the smallest value lies that at least `share` of all do not exceed."""
-    return max(1, math.ceil(share * count)) - 1
+def _ranks(count: int) -> dict[str, int]:
+    """Where the smallest value lies that at least the share of each percentile do not exceed."""
+    from wattio.analysis.histogram import meant
+
+    told = meant(PERCENTILES, count).items()
+    return {name: max(1, math.ceil(share * count)) - 1 for name, share in told}
 
 
 def _doubts(time_ms: NDArray[np.uint64]) -> tuple[str, ...]:

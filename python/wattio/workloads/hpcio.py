@@ -68,26 +68,27 @@ CoreShare = Annotated[
 class Options(Strict):
     """The approach, the application, and the middleware's own options.
 
-    `ranks_per_node` emulates nodes of so many ranks; without it a host is a node. `scaling` says
-    whether `size` is the whole domain (strong) or the part of one rank (weak). `output_every` is in
-    steps; 0 writes nothing. `core_share` gives each rank a slow core of its own: so much of one, as
-    "20 %", so that emulated nodes do not take processor time from each other.
+    With `core_share` emulated nodes do not take processor time from each other.
     """
 
+    # "tp" (all ranks write), "dc:N" (N dedicated cores), "dn:R" (a node for R).
     approach: str = "tp"
-    ranks: int = Field(default=2, ge=1, le=1_000_000)
+    ranks: int = Field(default=2, ge=1, le=1_000_000)  # over all clients
+    # Nodes are emulated, of so many ranks; without it a host is a node.
     ranks_per_node: int | None = Field(default=None, ge=1, le=4096)
+    # Each rank has a slow core of its own: so much of one, as "20 %".
     core_share: CoreShare | None = None
-    steps: int = Field(default=120, ge=1, le=10_000_000)
-    output_every: int = Field(default=10, ge=0)
-    size: str = "small"
+    steps: int = Field(default=120, ge=1, le=10_000_000)  # of the simulation
+    output_every: int = Field(default=10, ge=0)  # steps between dumps; 0 writes nothing
+    size: str = "small"  # of the domain: "tiny", "small", "medium", "large", "document"
+    # Whether `size` is all of it (strong) or the part of one rank (weak).
     scaling: Scaling = "strong"
-    variables: list[str] = Field(default=list(VARIABLES), min_length=1)
-    buffer: Size = 256.0 * _MIB
-    when_full: WhenFull = "block"
-    aggregation: Aggregation = "writer"
-    compression: str = "none"
-    checksum: bool = True
+    variables: list[str] = Field(default=list(VARIABLES), min_length=1)  # what a dump holds
+    buffer: Size = 256.0 * _MIB  # memory of each node for dumps on their way
+    when_full: WhenFull = "block"  # what happens to a dump that finds no room in it
+    aggregation: Aggregation = "writer"  # a file of each writer and dump, or one of each dump
+    compression: str = "none"  # "none", or "gzip:1" to "gzip:9"
+    checksum: bool = True  # CRC-32 of each block
     # Bring dumps to the disk before they count as written.
     sync: bool = True
     launcher: RankOptions = RankOptions()

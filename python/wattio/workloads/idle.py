@@ -26,7 +26,7 @@ FILE = "idle.json"
 class Options(Strict):
     """How long."""
 
-    duration: Seconds = 60.0
+    duration: Seconds = 60.0  # how long
 
 
 class IdleRecord(Strict):

@@ -25,20 +25,18 @@ _GUESS_BYTES_PER_S = 100e6
 
 
 class Options(Strict):
-    """IOR's options under their long names; `extra` goes to IOR as it is.
+    """IOR's options under their long names."""
 
-    `memory_per_node` is held by IOR on each node ("75%", "2g"), so that less is left for caches.
-    """
-
-    api: Literal["POSIX", "MPIIO"] = "POSIX"
-    transfer: Bytes = 4 * 2**20
-    block: Size
-    segments: int = Field(default=1, ge=1, le=10**9)
-    file_per_process: bool = True
-    shift: bool = True
-    fsync: bool = True
+    api: Literal["POSIX", "MPIIO"] = "POSIX"  # -a: the way that ranks read and write
+    transfer: Bytes = 4 * 2**20  # -t: bytes of one request
+    block: Size  # -b: what a rank moves at a stretch
+    segments: int = Field(default=1, ge=1, le=10**9)  # -s: blocks of each rank
+    file_per_process: bool = True  # -F: each rank has a file of its own
+    shift: bool = True  # -C: ranks read what the next node has written
+    fsync: bool = True  # -e: written data counts when it is on the disk
+    # -M: held by IOR, as "75%" or "2g", so that less is left for caches.
     memory_per_node: str | None = Field(default=None, pattern=r"^[0-9]+[kmgt%]?$")
-    extra: list[str] = Field(default_factory=list)
+    extra: list[str] = Field(default_factory=list)  # go to IOR as they are
     launcher: LauncherOptions = LauncherOptions()
 
 

@@ -22,19 +22,17 @@ _GUESS_PER_S = 1000.0
 
 
 class Options(Strict):
-    """`items` files (and directories) for each rank, in a tree of `branches` and `depth`.
+    """`items` files (and directories) for each rank, in a tree of `branches` and `depth`."""
 
-    A depth of 0 is one large directory. `bytes` are written to, and read from, each file.
-    """
-
-    items: int = Field(ge=1, le=10**9)
-    branches: int = Field(default=1, ge=1, le=10**6)
-    depth: int = Field(default=0, ge=0, le=64)
-    bytes: Bytes | None = 1024.0
-    files_only: bool = False
-    unique_folders: bool = False
+    items: int = Field(ge=1, le=10**9)  # files (and directories) of each rank
+    branches: int = Field(default=1, ge=1, le=10**6)  # of each directory of the tree
+    depth: int = Field(default=0, ge=0, le=64)  # of the tree; 0 is one large directory
+    bytes: Bytes | None = 1024.0  # written to, and read from, each file
+    files_only: bool = False  # -F: no directories
+    unique_folders: bool = False  # -u: each rank has a tree of its own
+    # -N: ranks look at what that many ranks further has made.
     shift: int = Field(default=1, ge=0, le=10**6)
-    extra: list[str] = Field(default_factory=list)
+    extra: list[str] = Field(default_factory=list)  # go to mdtest as they are
     launcher: LauncherOptions = LauncherOptions()
 
 

@@ -38,20 +38,20 @@ _MIB = 1 << 20
 class Options(Strict):
     """Sizes and ways; `total` is over all clients and split evenly, `block` is one rank's."""
 
-    api: Literal["posix", "mpiio"] = "posix"
-    total: Size | None = None
-    block: Size | None = None
-    transfer: Bytes = 4 * _MIB
-    segments: int = Field(default=1, ge=1, le=1_000_000)
+    api: Literal["posix", "mpiio"] = "posix"  # how ranks read and write
+    total: Size | None = None  # over all clients, split evenly; or `block`
+    block: Size | None = None  # of one rank at a stretch
+    transfer: Bytes = 4 * _MIB  # of one request
+    segments: int = Field(default=1, ge=1, le=1_000_000)  # blocks of each rank, one after the other
     # Read the parts of the next client, which cannot be in this one's cache.
     shift: bool = True
-    fsync: bool = True
+    fsync: bool = True  # written data counts when it is on the disk
     # Past the page cache (O_DIRECT).
     direct: bool = False
-    verify: bool = True
+    verify: bool = True  # compare what is read with what was written
     # Share of each host's memory that is taken, so that caches lack it.
     memory_held: float = Field(default=0.0, ge=0, le=0.95)
-    seed: int = Field(default=1, ge=0, lt=2**63)
+    seed: int = Field(default=1, ge=0, lt=2**63)  # the data depends on it
     launcher: RankOptions = RankOptions()
 
     @model_validator(mode="after")

@@ -56,7 +56,7 @@ class RankOptions(LauncherOptions):
     It needs wattio and mpi4py, and the `mpirun` of its MPI: with a parallel HDF5, for instance.
     """
 
-    python: str | None = None
+    python: str | None = None  # runs the ranks, in place of this one
 
     @property
     def interpreter(self) -> str:

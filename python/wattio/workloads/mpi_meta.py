@@ -40,11 +40,11 @@ _GUESS_PER_S = 2000.0
 class Options(Strict):
     """Shape and number of the items; `branch` and `depth` are a tree's."""
 
-    shape: Literal["large", "tree"] = "large"
-    branch: int = Field(default=2, ge=1, le=1000)
-    depth: int = Field(default=4, ge=1, le=30)
-    items: int = Field(ge=1, le=100_000_000)
-    kinds: list[str] = Field(default=list(_KINDS), min_length=1)
+    shape: Literal["large", "tree"] = "large"  # one large directory, or a tree
+    branch: int = Field(default=2, ge=1, le=1000)  # of each directory of the tree
+    depth: int = Field(default=4, ge=1, le=30)  # of the tree
+    items: int = Field(ge=1, le=100_000_000)  # in each directory, of all ranks together
+    kinds: list[str] = Field(default=list(_KINDS), min_length=1)  # what they are
     # Bytes written to each file as it is made, and read.
     file_bytes: int = Field(default=1024, ge=0, le=1 << 20)
     # Look at the items of the next client, which cannot be in this one's cache.

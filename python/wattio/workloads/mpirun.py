@@ -33,9 +33,9 @@ _ENVIRONMENT = {
 class LauncherOptions(Strict):
     """`[workload.launcher]`: the `mpirun` that belongs to the benchmark, with more options."""
 
-    mpirun: str = "mpirun"
-    options: list[str] = Field(default_factory=list)
-    ranks_per_client: int = Field(default=1, ge=1, le=4096)
+    mpirun: str = "mpirun"  # which one
+    options: list[str] = Field(default_factory=list)  # further options of it
+    ranks_per_client: int = Field(default=1, ge=1, le=4096)  # ranks of each client
 
 
 def shared_folder(context: Context, program: str) -> Path:

@@ -29,23 +29,20 @@ _BLOCK = 4096
 
 
 class Options(Strict):
-    """`trace`: a file in any format that `wattio trace` reads, relative to the study.
+    """The trace, how it is read (as in `wattio trace info`), and how it is played."""
 
-    `format` or `columns` say how it is read where its content does not, as in `wattio trace info`.
-    `rate_scale` keeps a share of the requests, `time_scale` stretches the time; `as_fast` leaves
-    the pauses out.
-    """
-
-    trace: str
-    format: str | None = None
-    columns: str | None = None
+    trace: str  # a file, relative to the study, in any format that `wattio trace` reads
+    format: str | None = None  # where its content does not say
+    columns: str | None = None  # what the columns of a trace of text are
+    # Times its rate: a share of its requests, or each several times.
     rate_scale: float = Field(default=1.0, gt=0, le=1e6)
-    time_scale: float = Field(default=1.0, gt=0, le=1e6)
+    time_scale: float = Field(default=1.0, gt=0, le=1e6)  # times its span: 2 takes twice as long
+    # Places are divided by it: the trace's devices are so much larger.
     scale: int = Field(default=1, ge=1, le=10**6)
-    as_fast: bool = False
-    direct: bool = False
-    ioengine: fio.Word = "psync"
-    iodepth: int = Field(default=1, ge=1, le=65536)
+    as_fast: bool = False  # leave the pauses out
+    direct: bool = False  # past the page cache (O_DIRECT)
+    ioengine: fio.Word = "psync"  # how fio asks for I/O
+    iodepth: int = Field(default=1, ge=1, le=65536)  # requests in flight at most
 
     @model_validator(mode="after")
     def _readable(self) -> Options:

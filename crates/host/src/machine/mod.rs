@@ -45,6 +45,8 @@ pub struct LinuxMachine {
     budget: Budget,
     /// The same for frequencies that settle.
     settling: Budget,
+    /// Told of each write before it is made.
+    told: Option<fn(&Address, &str)>,
 }
 
 impl LinuxMachine {
@@ -56,13 +58,20 @@ impl LinuxMachine {
         let commands = command::Commands::new(&root, commands)?;
         let (budget, settling) = (Budget::default(), Budget::default());
         let (files, drives) = (KeptFiles::new(&root), nvme::Drives::default());
-        Ok(Self { root, files, commands, drives, budget, settling })
+        Ok(Self { root, files, commands, drives, budget, settling, told: None })
     }
 
     /// The same machine, which may set the power state of the drives that `tools` name.
     #[must_use]
     pub fn with_drives(mut self, tools: Vec<NvmeTool>) -> Self {
         self.drives = nvme::Drives::new(tools);
+        self
+    }
+
+    /// The same machine, which tells each write before it makes it: place and value.
+    #[must_use]
+    pub fn telling(mut self, told: fn(&Address, &str)) -> Self {
+        self.told = Some(told);
         self
     }
 }
@@ -160,6 +169,9 @@ impl MachineView for LinuxMachine {
 
 impl Machine for LinuxMachine {
     fn write(&mut self, address: &Address, value: &str) -> Result<(), MachineError> {
+        if let Some(told) = self.told {
+            told(address, value);
+        }
         let rest = address.rest();
         let answer = match address.scheme() {
             "file" => file::write(&self.root, rest, value),

@@ -14,7 +14,7 @@ use wattio_host::Root;
 use wattio_host::lock::LockError;
 use wattiod::assembly::BadInput;
 use wattiod::govern::read;
-use wattiod::log::{complain, printable};
+use wattiod::log::{complain, printable, tell_details};
 use wattiod::state::StateError;
 
 /// The default configuration file.
@@ -33,6 +33,9 @@ struct Arguments {
     /// Where the host's files lie: a folder shaped like one, for tests and benchmarks.
     #[arg(long, global = true, hide = true, default_value = "/")]
     root: PathBuf,
+    /// Tell on stderr what is read, opened, seen in each window and written.
+    #[arg(long, global = true)]
+    verbose: bool,
 }
 
 const EXAMPLES: &str = "\
@@ -78,6 +81,9 @@ enum Command {
 /// Parses the arguments and runs the command.
 pub fn main() -> ExitCode {
     let arguments = Arguments::parse();
+    if arguments.verbose {
+        tell_details();
+    }
     let root = Root::new(&arguments.root);
     let done = match &arguments.command {
         Command::Check(command) => command.run(),

@@ -62,8 +62,10 @@ fn a_processor_that_is_off_is_told_and_its_limit_is_put_back_later() {
     fs::write(place.path("state/snapshot.json"), snapshot.to_string()).unwrap();
     let (config, state) = (place.text("wattiod.toml"), place.text("state"));
     let restore = ["--root", &root, "restore", &config, "--state", &state];
-    let (code, text, complaint) = said(&restore);
+    let (code, text, complaint) = said(&[&restore[..], &["--verbose"]].concat());
     assert_eq!(code, 1, "{text}{complaint}");
+    let write = "wattiod: writes \"2600000\" to file:/sys/devices/system/cpu/cpufreq/policy1/";
+    assert!(complaint.contains(write), "{complaint}");
     for part in [
         "restored file:/sys/devices/system/cpu/cpufreq/policy1/scaling_max_freq to \"2600000\"",
         "processor 2 is off, and keeps this limit when it comes back",

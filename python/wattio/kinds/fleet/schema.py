@@ -62,13 +62,13 @@ _BOUND = re.compile(r"^(mean|p99)\s+(?:([0-9.]+)\s*%|([0-9.]+)|([0-9.]+\s*[a-z]+
 class FleetHead(Strict):
     """`[study]` of a fleet."""
 
-    name: Name
-    kind: Literal["fleet"]
-    description: str = ""
-    seed: Seed = 1
-    duration: Seconds = 86400.0
-    first_day: Day = "monday"
-    bound: str = "mean 20%"
+    name: Name  # what results and reports call the study
+    kind: Literal["fleet"]  # what kind of study it is
+    description: str = ""  # printed in the report
+    seed: Seed = 1  # what is drawn depends on it
+    duration: Seconds = 86400.0  # what each server is run over
+    first_day: Day = "monday"  # the day it begins with
+    bound: str = "mean 20%"  # what laws that can are told to keep, and all are judged by
     # Whether counts and means of a window are drawn for policies that steer by them.
     noise: bool = True
     # Servers in a batch: what is done, kept and resumed as one.
@@ -102,8 +102,10 @@ class FleetHead(Strict):
 class PriceEntry(Strict):
     """`[price]`: what a kilowatt-hour costs."""
 
+    # Price of electricity in EUR/kWh.
     electricity_eur_per_kwh: float = Field(default=Price.electricity_eur_per_kwh, ge=0, le=100)
-    co2_g_per_kwh: float = Field(default=Price.co2_g_per_kwh, ge=0, le=10_000)
+    co2_g_per_kwh: float = Field(default=Price.co2_g_per_kwh, ge=0, le=10_000)  # emission in g/kWh
+    # Power of the building over power of the servers.
     pue: float = Field(default=Price.pue, ge=1, le=5)
 
     @property
@@ -121,8 +123,8 @@ class PlacingEntry(Strict):
     off_power: Watts = 10.0
     # Data that moves with a server's load, how fast, and what moving draws on both sides together.
     data: Size = 20 * 2.0**40
-    rate: Size = 2.0**30
-    moving_power: Watts = 100.0
+    rate: Size = 2.0**30  # how much of it moves in a second
+    moving_power: Watts = 100.0  # what moving draws on both sides together
     # How long a placement stays before it is moved again.
     stays: Seconds = 30 * 86400.0
 
@@ -136,34 +138,38 @@ class DayEntry(Strict):
 
     # Median over the servers of the mean pressure of a weekday; most lie within one factor.
     pressure_median: Pressure = 0.06
-    pressure_factor: Factor = 2.0
-    pressure_max: Pressure = 0.8
-    swing: Fraction = 0.6
-    busiest_hour: Hour = 14.0
+    pressure_factor: Factor = 2.0  # most servers lie within one such factor of the median
+    pressure_max: Pressure = 0.8  # no moment is above it
+    swing: Fraction = 0.6  # of the mean: how far a day goes up and down
+    busiest_hour: Hour = 14.0  # its mean over the servers
+    # Its standard deviation over the servers, in hours.
     busiest_hour_deviation: float = Field(default=2.0, ge=0, le=12)
     # Saturday and Sunday as a share of a weekday.
     weekend: float = Field(default=0.5, ge=0, le=10)
+    # Standard deviation of the logarithm by which a rate wanders.
     wander: float = Field(default=0.15, ge=0, le=2)
-    step: Seconds = 900.0
+    step: Seconds = 900.0  # rates are constant for so long
     # Variance over mean of the requests in half a second, drawn from 1 to this (evenly in logs).
     burstiness_max: float = Field(default=1.0, ge=1, le=10_000)
+    # Each server has one of them.
     patterns: list[PatternName] = Field(default=["Rand_RW"], min_length=1)
-    io_bytes: Bytes | None = None
+    io_bytes: Bytes | None = None  # size of a request, in place of the pattern's
 
 
 class GroupEntry(Strict):
     """`[[group]]`: servers that are alike; just one of day, profile, traces."""
 
-    name: Name
-    count: Count
-    server: str
-    day: DayEntry | None = None
+    name: Name  # what results and reports call it
+    count: Count  # how many servers
+    server: str  # built in, or the path of a server description
+    day: DayEntry | None = None  # days that are drawn
     # A day profile as simulations take it, here at full length, each server begins elsewhere in it.
     profile: str | None = None
     # A folder of traces, one for each server in turn, each repeated to the end.
     traces: str | None = None
-    rate_scale: Scale = 1.0
-    segment: Seconds = 1.0
+    rate_scale: Scale = 1.0  # times the traces' rates
+    segment: Seconds = 1.0  # traces are cut into pieces of constant rate, each so long
+    # Requests come whatever the server does; else clients wait for their answers.
     open: bool = False
 
     @model_validator(mode="after")
@@ -181,9 +187,9 @@ class GroupEntry(Strict):
 class ScaleEntry(Strict):
     """`[scale.NAME]`: what `--scale NAME` changes."""
 
-    servers: Count | None = None
-    duration: Seconds | None = None
-    batch: int | None = Field(default=None, ge=1, le=10_000)
+    servers: Count | None = None  # the groups grow or shrink to so many together
+    duration: Seconds | None = None  # in place of the study's
+    batch: int | None = Field(default=None, ge=1, le=10_000)  # in place of the study's
 
 
 class FleetStudy(Strict):
@@ -194,6 +200,7 @@ class FleetStudy(Strict):
     placing: PlacingEntry | None = PlacingEntry()
     group: list[GroupEntry] = Field(min_length=1)
     policy: list[PolicyEntry] = Field(min_length=1)
+    # By name, what `--scale NAME` changes.
     scale: dict[str, ScaleEntry] = Field(default_factory=dict)
 
     @property

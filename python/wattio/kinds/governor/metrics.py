@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wattio.analysis import efficiency
-from wattio.analysis.histogram import Counts, Edges, WindowHistograms, merge, percentile
+from wattio.analysis.histogram import Counts, Edges, WindowHistograms, merge, percentiles
 from wattio.kinds.governor.journal import Machine, Summary
 from wattio.kinds.governor.windows import Columns
 from wattio.results.runs import Metrics, Verdict
@@ -180,10 +180,8 @@ def of_tally(tally: Tally, machine: Machine) -> Metrics:
     }
     if tally.requests > 0:
         found["latency_us_mean"] = (tally.latency_us_sum / tally.requests, "us")
-    for name, share in PERCENTILES.items():
-        value = percentile(tally.edge, tally.count, share)
-        if value is not None and np.isfinite(value):
-            found[name] = (value, "us")
+    told = percentiles(tally.edge, tally.count, PERCENTILES)
+    found |= {name: (value, "us") for name, value in told.items() if np.isfinite(value)}
     if tally.baseline_us_sum > 0:
         loss = tally.bounded_us_sum / tally.baseline_us_sum - 1
         found[f"loss_mean{shadow}"] = (loss, "1")

@@ -242,7 +242,7 @@ class _Session:
             places = storage.mount(clients)
             storage.verify_mount()
             account = storage.processor_time_s if isinstance(storage, Accounts) else None
-            yield storage, Served(places, storage.describe(), account)
+            yield storage, Served(places, storage.describe(), storage.processes(), account)
         finally:
             self.watch.said(f"taking down {entry.name}")
             _take_down(storage)

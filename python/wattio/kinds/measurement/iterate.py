@@ -13,7 +13,9 @@ from typing import Any
 
 from wattio.clock import Span, now
 from wattio.errors import Cancelled, WorkloadFailed
+from wattio.kinds.measurement import others
 from wattio.kinds.measurement.folder import MeasurementFolder
+from wattio.kinds.measurement.others import Others
 from wattio.kinds.measurement.plan import BEFORE, IDLE, MeasurementPlan, Measuring
 from wattio.kinds.measurement.record import Account, Phase, Record, on_disk
 from wattio.meters.meter import Facts
@@ -25,13 +27,14 @@ _PREPARING = "prepare"
 
 @dataclass(frozen=True)
 class Served:
-    """A system that is up: where its clients work, and what it says of itself.
+    """A system that is up: where its clients work, what it says of itself, and its processes.
 
     `processor_time_s` tells what its servers took since they were started, where that is known.
     """
 
     places: Sequence[Place]
     facts: Mapping[str, Any]
+    processes: Sequence[int]
     processor_time_s: Callable[[], float] | None = None
 
     @contextlib.contextmanager
@@ -103,11 +106,12 @@ def _record(
     start = now()
     facts: dict[str, Any] = {}
     doubts: list[str] = []
+    taken: dict[str, Others] = {}
     phases: list[Phase] = []
     accounts: dict[str, Account] = {}
     failure, module, dropped = None, None, False
     if iteration.cell is None:
-        with served.accounted(IDLE, accounts):
+        with _watched(IDLE, served, taken), served.accounted(IDLE, accounts):
             phases = [_idle(iteration, plan, session)]
     else:
         module = iteration.cell.workload.module
@@ -119,6 +123,7 @@ def _record(
         except WorkloadFailed as error:
             failure = str(error)
         phases, doubts, dropped = steps.phases, steps.doubts, steps.dropped
+        taken = steps.others
         accounts = steps.accounts
     return Record(
         identity=iteration.identity,
@@ -133,6 +138,7 @@ def _record(
         workload=facts,
         caches_dropped=dropped,
         doubts=tuple(doubts),
+        others=taken,
         failure=failure,
         accounts=accounts,
     )
@@ -145,6 +151,16 @@ def _idle(iteration: Measuring, plan: MeasurementPlan, session: Session) -> Phas
     start = now()
     _wait(session.cancelled, head.idle_before if before else head.idle_after)
     return Phase(IDLE, Span(IDLE, start, now()))
+
+
+@contextlib.contextmanager
+def _watched(step: str, served: Served, found: dict[str, Others]) -> Iterator[None]:
+    """Note what others take of this machine's processors while a step runs to its end."""
+    before = others.look(served.processes)
+    yield
+    taken = others.between(before, others.look(served.processes))
+    if taken is not None:
+        found[step] = taken
 
 
 class _Steps:
@@ -161,6 +177,7 @@ class _Steps:
     ) -> None:
         self.phases: list[Phase] = []
         self.doubts: list[str] = []
+        self.others: dict[str, Others] = {}
         self.dropped = False
         self.accounts: dict[str, Account] = {}
         self._work = work
@@ -178,7 +195,10 @@ class _Steps:
                 if self._head.drop_caches:
                     self.dropped = self._drop_caches()
                 _wait(self._cancelled, self._head.settle)
-                with self._served.accounted(step, self.accounts):
+                with (
+                    _watched(step, self._served, self.others),
+                    self._served.accounted(step, self.accounts),
+                ):
                     spans = self._work.run(step, context)
                 self.phases += [Phase(step, span) for span in spans]
         finally:

@@ -11,6 +11,7 @@ from typing import Any
 
 from wattio.clock import Instant, Span
 from wattio.errors import ResultError
+from wattio.kinds.measurement.others import Others
 from wattio.meters.meter import Facts
 
 FILE = "iteration.json"
@@ -38,8 +39,9 @@ class Record:
 
     `session` is the recording that holds its power samples; `module` the kind of workload that
     can read the raw files of its steps (None for an idle iteration); `doubts` what was seen to be
-    doubtful while it ran; `failure` why it did not end as it should; `accounts` are of the steps of
-    a system that can tell what its servers take.
+    doubtful while it ran; `others` the processor time that others took of this machine during each
+    step, where the kernel tells it; `failure` why it did not end as it should; `accounts` what the
+    servers took during each step, where the system can tell.
     """
 
     identity: str
@@ -54,6 +56,7 @@ class Record:
     workload: Mapping[str, Any] = field(default_factory=dict)
     caches_dropped: bool = False
     doubts: tuple[str, ...] = ()
+    others: Mapping[str, Others] = field(default_factory=dict)
     failure: str | None = None
     accounts: Mapping[str, Account] = field(default_factory=dict)
 
@@ -98,6 +101,7 @@ def read(folder: Path) -> Record:
             workload=content["workload"],
             caches_dropped=content["caches_dropped"],
             doubts=tuple(content["doubts"]),
+            others={step: Others(**it) for step, it in content.get("others", {}).items()},
             failure=content["failure"],
             # Before servers told what they took there were none.
             accounts={key: Account(**own) for key, own in content.get("accounts", {}).items()},

@@ -64,24 +64,28 @@ Label = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]{0,31}$")]
 class Head(Strict):
     """`[study]` of a measurement."""
 
-    name: Name
-    kind: Literal["measurement"]
-    description: str = ""
-    repetitions: int = Field(default=3, ge=1, le=1000)
+    name: Name  # what results and reports call the study
+    kind: Literal["measurement"]  # what kind of study it is
+    description: str = ""  # printed in the report
+    repetitions: int = Field(default=3, ge=1, le=1000)  # iterations of each cell
+    # Numbers of clients; a workload may have its own.
     clients: list[Annotated[int, Field(ge=1, le=4096)]] = Field(default=[1], min_length=1)
     # Within a system, and one system after the other; or repetition by repetition with systems and
     # workloads mixed, each brought up for itself, so that no drift of the machine is for one alone.
     order: Literal["random", "sequential", "interleaved"] = "random"
-    seed: int = Field(default=1, ge=0, lt=2**63)
+    seed: int = Field(default=1, ge=0, lt=2**63)  # the order is drawn from it
+    # Ready-idle, served but asked nothing: before each system's iterations.
     idle_before: SecondsOrZero = 60.0
-    idle_after: SecondsOrZero = 60.0
+    idle_after: SecondsOrZero = 60.0  # the same after them
     # How often each workload runs on a system that just came up, before anything is measured.
     warm_up: int = Field(default=0, ge=0, le=100)
     # Between the preparing of an iteration and its first phase.
     settle: SecondsOrZero = 5.0
+    # Empty the page cache before each step; needs root, and is a doubt without.
     drop_caches: bool = True
     # How often an iteration is repeated that turned out INVALID.
     repeat_invalid: int = Field(default=1, ge=0, le=100)
+    # Weights w of the energy-delay products E t^w.
     edp_weights: list[Annotated[int, Field(ge=1, le=8)]] = Field(default=[1, 2], min_length=1)
     # A file of `wattio peak`, so that results carry their share of the theoretical peak.
     peak: str | None = None
@@ -90,22 +94,27 @@ class Head(Strict):
 class Rules(Strict):
     """`[rules]`: when an iteration is doubtful (WARN) or not to be used (INVALID)."""
 
-    samples_min: int = Field(default=60, ge=2)
+    samples_min: int = Field(default=60, ge=2)  # LOW_N: a phase has fewer samples of power
+    # GAP: a meter said nothing for more of its intervals.
     gap_intervals: float = Field(default=2.0, ge=1)
+    # MISSING: a larger share of a phase's samples is missing.
     missing_share_max: float = Field(default=0.01, ge=0, lt=1)
+    # FROZEN: a meter showed one value for so many of its periods while the load changed.
     frozen_periods: int = Field(default=20, ge=2)
-    clock_jump: Seconds = 0.1
+    clock_jump: Seconds = 0.1  # CLOCK: the wall clock jumped by more
+    # Of the time of all cores: what processes that are not measured may take of it in a step.
+    others_share_max: float = Field(default=0.02, ge=0, le=1)
 
 
 class SystemEntry(Strict):
     """`[[system]]`: a storage system under test, with its own options."""
 
-    name: Name
-    kind: str | None = None
+    name: Name  # what results and reports call it
+    kind: str | None = None  # which system; its name where nothing is given
     # What the others are compared with (the best of the peers), what is compared, and what is shown
     # beside them and cannot win, such as a limit.
     role: Literal["peer", "own", "beside"] = "peer"
-    options: dict[str, Any] = Field(default_factory=dict)
+    options: dict[str, Any] = Field(default_factory=dict)  # what this kind of system takes
 
     @property
     def module(self) -> str:
@@ -116,11 +125,12 @@ class SystemEntry(Strict):
 class WorkloadEntry(Strict):
     """`[[workload]]`: what is run on it, and by how many clients where not by the study's."""
 
-    name: Name
-    kind: str | None = None
-    options: dict[str, Any] = Field(default_factory=dict)
+    name: Name  # what results and reports call it
+    kind: str | None = None  # which workload; its name where nothing is given
+    options: dict[str, Any] = Field(default_factory=dict)  # what this kind of workload takes
+    # In place of the study's.
     clients: list[Annotated[int, Field(ge=1, le=4096)]] | None = Field(default=None, min_length=1)
-    systems: list[str] | None = None
+    systems: list[str] | None = None  # the systems that it runs on; all where nothing is given
 
     @property
     def module(self) -> str:
@@ -131,21 +141,23 @@ class WorkloadEntry(Strict):
 class KnobEntry(Strict):
     """`[[knob]]`: something that is set before an iteration, and the values to try."""
 
-    name: str
+    name: str  # such as `cpu.frequency`
+    # Each is set for iterations of its own.
     values: list[Value] = Field(min_length=1, max_length=1000)
 
 
 class MeterEntry(Strict):
     """`[[meter]]`: a power meter by its URL-shaped name, and the devices it covers."""
 
+    # A URL-shaped name, as `wattio meter list` shows it.
     name: Annotated[str, Field(pattern=r"^[a-z0-9]+:")]
-    label: Label | None = None
-    covers: list[Name] = Field(min_length=1)
+    label: Label | None = None  # what results and reports call it; its kind where nothing is given
+    covers: list[Name] = Field(min_length=1)  # devices whose power it tells
     # The energy of a phase is the sum over the totals; others are shown beside it.
     role: Literal["total", "beside"] = "total"
     # How often it is read; as often as it has something new where nothing is given.
     period: Seconds | None = None
-    accuracy_class: str | None = None
+    accuracy_class: str | None = None  # as its maker states it; told in the report
     # How much later than the power itself its readings are.
     lag: SecondsOrZero | None = None
 
@@ -158,9 +170,9 @@ class MeterEntry(Strict):
 class SubtractEntry(Strict):
     """`[[subtract]]`: a device whose power is taken off, in a figure beside the gross one."""
 
-    device: Name
-    power: Watts
-    source: str
+    device: Name  # one that a total covers
+    power: Watts  # what it draws
+    source: str  # where that is known from
 
 
 class MeasurementStudy(Strict):
@@ -173,6 +185,7 @@ class MeasurementStudy(Strict):
     meter: list[MeterEntry] = Field(min_length=1)
     subtract: list[SubtractEntry] = Field(default_factory=list)
     rules: Rules = Field(default_factory=Rules)
+    # By name, what `--scale NAME` changes.
     scale: dict[str, dict[str, Any]] = Field(default_factory=dict)
 
     @model_validator(mode="after")

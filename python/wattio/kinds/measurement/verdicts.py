@@ -83,6 +83,11 @@ def of_record(record: Record, operations: Iterable[Operation], rules: Rules) -> 
         if abs(jump_s) > rules.clock_jump:
             text = f"CLOCK: {phase.span.name}: the wall clock jumped by {jump_s:.3g} s"
             found.append(Verdict("INVALID", text))
+    for step, others in record.others.items():
+        if others.share > rules.others_share_max:
+            text = f"BUSY: {step}: other processes took {others.core_s:.3g} core-seconds,"
+            text = f"{text} {100 * others.share:.2g} % of this machine's {others.cores} cores"
+            found.append(Verdict("WARN", text))
     found += [Verdict("WARN", f"DOUBT: {text}") for text in record.doubts]
     found += [
         Verdict("WARN", f"DOUBT: {operation.phase}: {operation.operation}: {text}")

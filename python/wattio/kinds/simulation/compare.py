@@ -17,7 +17,6 @@ from wattio.analysis import statistics
 from wattio.analysis.histogram import WindowHistograms
 from wattio.analysis.statistics import Interval
 from wattio.kinds.simulation.folder import SimulationFolder
-from wattio.kinds.simulation.metrics import TAILS
 from wattio.results.compare import Ratio, Side
 from wattio.results.runs import WHOLE, Recorded
 from wattio.results.states import PERCENTILES
@@ -34,9 +33,6 @@ METRICS = (
     "background_rate_mean",
 )
 """What is compared, in this order."""
-
-SHARES = PERCENTILES | TAILS
-"""Metrics of latency by the share of requests below them."""
 
 STRETCHES = 1200
 """Most stretches that the windows of a run are joined into before blocks of them are drawn."""
@@ -146,8 +142,8 @@ class _Windows:
         """A metric over weighted stretches; NaN where it has none."""
         span_s, ios = float(weights @ self.span_s), float(weights @ self.ios)
         energy_j = float(weights @ self.energy_j)
-        if metric in SHARES:
-            return self._percentile(SHARES[metric], weights)
+        if metric in PERCENTILES:
+            return self._percentile(PERCENTILES[metric], weights)
         sums: dict[str, tuple[float, float]] = {
             "power_w_mean": (energy_j, span_s),
             "energy_j": (energy_j, 1.0),

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from wattio.analysis import efficiency, energy
-from wattio.analysis.histogram import Counts, Edges, WindowHistograms, percentile
+from wattio.analysis.histogram import Counts, Edges, WindowHistograms, percentiles
 from wattio.results.recompute import BALANCE_LIMIT
 from wattio.results.runs import Metrics, Verdict
-from wattio.results.states import PERCENTILES, STATE_OF
+from wattio.results.states import PERCENTILES, STATE_OF, TAILS
 from wattio.simulator.simulation import Outcome
 
 UNITS = {
@@ -44,12 +44,6 @@ COMPONENTS = ("cores", "drives", "rest")
 RELATIVE = ("iops", "iops_per_watt", "latency_us_mean", "latency_us_p99", "background_rate")
 """Metrics that are also given as a ratio to the native twin."""
 
-TAILS = {"latency_us_p999": 0.999, "latency_us_p9999": 0.9999}
-"""Percentiles that are taken of the whole run's histogram, here for the ratio to the twin."""
-
-LATER = ("latency_us_p9999", *(f"relative_{name}" for name in TAILS))
-"""Metrics that catalogs of earlier versions do not have; `wattio recompute` does not miss them."""
-
 LITTLE_LIMIT = 1e-3
 """Deviation from Little's law beyond what the ends of a run explain."""
 
@@ -73,13 +67,8 @@ def of_outcome(outcome: Outcome) -> Metrics:
 
 
 def _percentiles(edge: Edges, count: Counts, shares: Mapping[str, float]) -> Metrics:
-    """Percentiles of a histogram; none that fewer than one value lies above."""
-    found: Metrics = {}
-    for name, share in shares.items():
-        value = percentile(edge, count, share)
-        if value is not None and (share < 0.9999 or (1 - share) * float(np.sum(count)) >= 1):
-            found[name] = (value, "us")
-    return found
+    """Percentiles of a histogram."""
+    return {name: (us, "us") for name, us in percentiles(edge, count, shares).items()}
 
 
 def of_tails(own: Metrics, native: Metrics) -> Metrics:
@@ -133,7 +122,7 @@ def from_windows(outcome: Outcome) -> Metrics:
         mean_us = np.sum(ios[busy] * windows["latency_us_mean"][busy]) / total_ios
         found["latency_us_mean"] = (float(mean_us), "us")
     merged = WindowHistograms(*outcome.window_histograms).merged()
-    return found | _percentiles(*merged, PERCENTILES | TAILS)
+    return found | _percentiles(*merged, PERCENTILES)
 
 
 def _littles_law(summary: Mapping[str, Any]) -> list[Verdict]:

@@ -51,12 +51,13 @@ Plf = Annotated[float, Field(gt=0, le=10)]
 class SimulationHead(Strict):
     """`[study]` of a simulation study."""
 
-    name: Name
-    kind: Literal["simulation"]
-    description: str = ""
-    seeds: list[Seed] = Field(default=[1], min_length=1)
+    name: Name  # what results and reports call the study
+    kind: Literal["simulation"]  # what kind of study it is
+    description: str = ""  # printed in the report
+    seeds: list[Seed] = Field(default=[1], min_length=1)  # every run is repeated under each of them
     # A repetition is another draw: it runs under a seed of its own, derived from the given one.
     repetitions: int = Field(default=1, ge=1, le=1000)
+    # Span over which latency is averaged, and after which the policy is asked.
     window: Seconds = 0.5
     # The bound by which a policy without a plf of its own is judged, and the oracle's.
     plf: Plf = 0.2
@@ -78,29 +79,35 @@ def _foreign_keys(source: str) -> set[str]:
 class LoadEntry(Strict):
     """`[[load]]`: one server under one load; just one of pattern, trace, profile, phases."""
 
-    name: Name
-    server: str
+    name: Name  # what results and reports call it
+    server: str  # built in, or the path of a server description
     # What `wattio calibrate power` wrote; the power of the server's cores is taken from it.
     power_model: str | None = None
-    pattern: PatternName | None = None
+    pattern: PatternName | None = None  # kind of requests, of the document's Table II
+    # Of a pattern: its rate as a share of the rate at which the server saturates.
     pressure: Pressure | None = None
-    iops: Rate | None = None
+    iops: Rate | None = None  # of a pattern: its rate in requests a second
+    # Requests come whatever the server does; else clients wait for their answers.
     open: bool = False
+    # How many wait for their answers; the server says how many where nothing is given.
     clients: int | None = Field(default=None, ge=1, le=1_000_000)
-    trace: str | None = None
+    trace: str | None = None  # a file of requests, or a trace that comes with wattio
     # Where the trace's format is not found by its content: its name, or what its columns are.
     format: str | None = None
-    columns: str | None = None
+    columns: str | None = None  # what the columns of a trace of text are
     # Left out at the trace's beginning, in its own time.
     start: SecondsOrZero = 0.0
+    # Times the trace's rate: a share of its requests, or each several times.
     rate_scale: Scale = 1.0
-    time_scale: Scale = 1.0
-    profile: str | None = None
+    time_scale: Scale = 1.0  # times the trace's span: 2 takes twice as long, at half the rate
+    profile: str | None = None  # the path of a day profile
+    # Pieces of constant load, one after the other.
     phases: list[SegmentEntry] | None = Field(default=None, min_length=1)
     # How often the phases are played, one after the other.
     repeat: int = Field(default=1, ge=1, le=10_000)
     # 10 s, but nothing before a trace, whose beginning would be lost to it.
     warmup: SecondsOrZero | None = None
+    # How long after the warm-up; a pattern needs it, the others may end by themselves.
     duration: Seconds | None = None
 
     @model_validator(mode="after")
@@ -143,10 +150,10 @@ class LoadEntry(Strict):
 class SweepEntry(Strict):
     """`[[sweep]]`: one setting of one policy over several values."""
 
-    policy: str
-    setting: str
-    values: list[Setting] = Field(min_length=1, max_length=1000)
-    loads: list[str] | None = None
+    policy: str  # the label of a policy of this study
+    setting: str  # one of its settings
+    values: list[Setting] = Field(min_length=1, max_length=1000)  # each is a run of its own
+    loads: list[str] | None = None  # the loads that it runs under; all where nothing is given
 
 
 class SimulationStudy(Strict):

@@ -35,11 +35,14 @@ _SHORT = 0.5
 class TraceSetEntry(Strict):
     """`[traces]`: what to make of a folder of traces."""
 
-    folder: str | None = None
+    folder: str | None = None  # where they lie; or `wattio run --traces`
+    # Each trace is played on each: built in, or the path of a server description.
     servers: list[str] = Field(min_length=1)
+    # Each trace is played at each of these times its rate.
     rate_scales: list[float] = Field(default=[1.0], min_length=1, max_length=100)
+    # So many stretches of each trace, evenly spread over it.
     pieces: int = Field(default=1, ge=1, le=100)
-    stretch: Seconds = 120.0
+    stretch: Seconds = 120.0  # how long each is; a much shorter trace is stretched to it
 
 
 @dataclass(frozen=True)

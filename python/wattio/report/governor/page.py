@@ -126,6 +126,7 @@ def _of_latency(found: Governed) -> list[tuple[str, str, str]]:
         ("mean latency", _of(found, "latency_us_mean", "us"), "measured"),
         ("99th percentile", _of(found, "latency_us_p99", "us"), bucket),
         ("99.9th percentile", _of(found, "latency_us_p999", "us"), bucket),
+        ("99.99th percentile", _of(found, "latency_us_p9999", "us"), bucket),
         ("latency above full speed, while saving", longer, against),
         ("windows above the bound, while saving", broken, kind),
     ]

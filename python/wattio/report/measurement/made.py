@@ -77,7 +77,8 @@ def _entries(found: Measured) -> list[tuple[str, str]]:
         ("Before a phase", f"{settle} to settle; caches {caches}"),
         (
             "Rules",
-            f"WARN below {rules.samples_min} samples in a phase or one a second; INVALID for a gap"
+            f"WARN below {rules.samples_min} samples in a phase or one a second, or where others"
+            f" took more than {percent(rules.others_share_max)} of the cores; INVALID for a gap"
             f" above {rules.gap_intervals:g} intervals, more than"
             f" {percent(rules.missing_share_max)} of samples missing, {rules.frozen_periods}"
             " periods of one value while the load changes, a jump of the clock above"

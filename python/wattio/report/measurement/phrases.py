@@ -21,6 +21,8 @@ UNITS = {"mib_per_joule": "MiB/J", "iops_per_watt": "ops/J"}
 
 MEANINGS = {
     "LOW_N": "a phase holds few power samples; its energy is less certain",
+    "BUSY": "other processes took processor time of the machine that is measured",
+    "COARSE": "a meter counts in steps that are no small share of what it counted",
     "DOUBT": "something was seen that makes a result doubtful",
     "FAILED": "a program did not end as it should",
     "UNREADABLE": "what a program left cannot be read",

@@ -1,0 +1,283 @@
+//! The checkpoint: the map on the devices, and a superblock that says so.
+//!
+//! The map is written page by page while requests go on, into the area that the present superblock
+//! does not point to, and only those pages which that area does not have as they are. A page may
+//! therefore hold effects of records after `replay_from`, at which the checkpoint began; replaying
+//! these again leads to the same map, as long as the log is there up to `replay_until`, which the
+//! flush before the superblock sees to:
+//!
+//! 1. remember where the log stands (`replay_from`), and which segments are empty;
+//! 2. write pages until none is left; remember where the log stands (`replay_until`);
+//! 3. flush; write the superblock in both copies of the other slot; flush;
+//! 4. the segments of step 1 are free.
+
+use crate::devices::Part;
+use crate::format::{DeviceRole, Position, Superblock, encode_page};
+use crate::geometry::Geometry;
+use crate::volume::{Purpose, Volume, Waiting};
+use std::io;
+use wattio_pages::Pages;
+
+/// Pages that are written at once, and as how many writes.
+const PAGES_AT_ONCE: u64 = 32;
+const WRITES_AT_ONCE: u32 = 2;
+
+#[derive(Debug)]
+pub(crate) struct Checkpoint {
+    /// The area that the durable superblock points to.
+    area: usize,
+    under_way: Option<UnderWay>,
+    superblock: Option<Writing>,
+    /// Whether a device was lost, or filled, and the durable superblock does not say so.
+    pub(crate) roles_changed: bool,
+    pub(crate) closing: Closing,
+    /// Blocks of the log when the last checkpoint began.
+    log_blocks: u64,
+}
+
+/// How far closing the volume has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Closing {
+    No,
+    Wanted,
+    Closed,
+}
+
+#[derive(Debug)]
+struct UnderWay {
+    replay_from: u64,
+    positions: [Position; 2],
+    next_page: u64,
+    writes: u32,
+    /// Whether its superblock is being written: what changes now is the next checkpoint's.
+    is_complete: bool,
+}
+
+/// A superblock that is being written.
+#[derive(Debug)]
+struct Writing {
+    superblock: Superblock,
+    is_checkpoint: bool,
+    /// Writes of copies that have not ended.
+    copies: u32,
+    stage: Stage,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    FlushBefore,
+    Copies,
+    FlushAfter,
+}
+
+impl Checkpoint {
+    pub(crate) const fn new(area: usize) -> Self {
+        Self {
+            area,
+            under_way: None,
+            superblock: None,
+            roles_changed: false,
+            closing: Closing::No,
+            log_blocks: 0,
+        }
+    }
+
+    /// The area that the durable superblock points to.
+    pub(crate) const fn area(&self) -> usize {
+        self.area
+    }
+
+    pub(crate) fn is_closing(&self) -> bool {
+        self.closing == Closing::Wanted
+    }
+
+    pub(crate) const fn is_busy(&self) -> bool {
+        self.under_way.is_some() || self.superblock.is_some()
+    }
+}
+
+impl Volume {
+    /// Begins a checkpoint, unless one is under way.
+    pub fn begin_checkpoint(&mut self) {
+        if self.checkpoint.under_way.is_some() || self.failed.is_some() {
+            return;
+        }
+        self.segments.begin_checkpoint();
+        self.checkpoint.log_blocks = self.log_blocks();
+        self.checkpoint.under_way = Some(UnderWay {
+            replay_from: self.log.applied(),
+            positions: self.log.positions(),
+            next_page: 0,
+            writes: 0,
+            is_complete: false,
+        });
+    }
+
+    /// Blocks of the log since the last checkpoint began: what a recovery would have to read.
+    #[must_use]
+    pub fn replay_blocks(&self) -> u64 {
+        self.log_blocks() - self.checkpoint.log_blocks
+    }
+
+    fn log_blocks(&self) -> u64 {
+        self.log.written_blocks.iter().sum()
+    }
+
+    /// Goes on with the checkpoint under way by one slice; whether there was something to do.
+    pub(crate) fn checkpoint_slice(&mut self) -> bool {
+        let area = 1 - self.checkpoint.area;
+        let Some(under_way) = &mut self.checkpoint.under_way else { return false };
+        if under_way.writes >= WRITES_AT_ONCE || under_way.is_complete || self.failed.is_some() {
+            return false;
+        }
+        let Some(first) = self.map.next_dirty(area, under_way.next_page) else {
+            return self.end_pages();
+        };
+        let mut end = first + 1;
+        while end < first + PAGES_AT_ONCE && self.map.next_dirty(area, end) == Some(end) {
+            end += 1;
+        }
+        let mut pages = Pages::zeroed((end - first) as usize);
+        for (at, page) in (first..end).enumerate() {
+            let entries = self.map.take_dirty(area, page);
+            encode_page(pages.block_mut(at), self.superblock.volume, page, entries);
+        }
+        under_way.next_page = end;
+        under_way.writes += 1;
+        self.counters.checkpoint_blocks += end - first;
+        let offset = self.geometry.page_offset(area, first);
+        self.devices.write(Purpose::Page, offset, &[Part::whole(pages)]);
+        true
+    }
+
+    /// All pages are given to the devices: once they are written, the superblock follows.
+    fn end_pages(&mut self) -> bool {
+        let Some(under_way) = &mut self.checkpoint.under_way else { return false };
+        if under_way.writes > 0 || self.checkpoint.superblock.is_some() {
+            return false;
+        }
+        under_way.is_complete = true;
+        let is_clean = self.checkpoint.closing == Closing::Wanted
+            && self.log.is_idle()
+            && under_way.replay_from == self.log.applied();
+        let superblock = Superblock {
+            area: 1 - self.checkpoint.area,
+            replay_from: under_way.replay_from,
+            replay_until: self.log.applied(),
+            positions: under_way.positions,
+            is_clean,
+            ..self.superblock.clone()
+        };
+        self.begin_superblock(superblock, true);
+        true
+    }
+
+    pub(crate) fn page_written(&mut self, result: io::Result<()>) {
+        if let Some(under_way) = &mut self.checkpoint.under_way {
+            under_way.writes -= 1;
+        }
+        if let Err(error) = result {
+            self.fail(format!("a page of the map could not be written: {error}"));
+        }
+    }
+
+    /// A device was lost or filled: the superblock is written again as it is, to say so.
+    pub(crate) fn write_superblock_if_needed(&mut self) {
+        let checkpoint = &self.checkpoint;
+        if checkpoint.roles_changed && checkpoint.superblock.is_none() && self.failed.is_none() {
+            self.begin_superblock(self.superblock.clone(), false);
+        }
+    }
+
+    fn begin_superblock(&mut self, superblock: Superblock, is_checkpoint: bool) {
+        let stage = Stage::FlushBefore;
+        self.checkpoint.superblock = Some(Writing { superblock, is_checkpoint, copies: 0, stage });
+        self.flush(Waiting::Superblock);
+    }
+
+    /// The flush that a superblock waited for is done: the one before it, or the one after it.
+    pub(crate) fn superblock_flushed(&mut self) {
+        match self.checkpoint.superblock.as_ref().map(|writing| writing.stage) {
+            Some(Stage::FlushBefore) => self.write_copies(),
+            Some(Stage::FlushAfter) => self.superblock_durable(),
+            _ => {}
+        }
+    }
+
+    fn write_copies(&mut self) {
+        let roles = self.devices.roles().to_vec();
+        let Some(writing) = &mut self.checkpoint.superblock else { return };
+        writing.stage = Stage::Copies;
+        writing.superblock.number = self.superblock.number + 1;
+        writing.superblock.roles.clone_from(&roles);
+        let slot = (writing.superblock.number % 2) as usize;
+        for (device, role) in (0..).zip(&roles) {
+            if *role == DeviceRole::Out {
+                continue;
+            }
+            let mut page = Pages::zeroed(1);
+            Superblock { device, ..writing.superblock.clone() }.encode(page.block_mut(0));
+            let part = Part::whole(page);
+            for offset in Geometry::superblock_offsets(slot) {
+                writing.copies += 1;
+                self.devices.write_to(Purpose::Superblock, device, offset, vec![part.clone()]);
+            }
+        }
+    }
+
+    pub(crate) fn superblock_written(&mut self, result: io::Result<()>) {
+        if let Err(error) = result
+            && self.devices.is_lost()
+        {
+            return self.fail(format!("a superblock could not be written: {error}"));
+        }
+        let Some(writing) = &mut self.checkpoint.superblock else { return };
+        writing.copies -= 1;
+        if writing.copies == 0 {
+            writing.stage = Stage::FlushAfter;
+            self.flush(Waiting::Superblock);
+        }
+    }
+
+    fn superblock_durable(&mut self) {
+        let Some(Writing { superblock, is_checkpoint, .. }) = self.checkpoint.superblock.take()
+        else {
+            return;
+        };
+        self.superblock = superblock;
+        if self.superblock.roles == self.devices.roles() {
+            self.checkpoint.roles_changed = false;
+        }
+        if is_checkpoint {
+            self.checkpoint.area = self.superblock.area;
+            self.checkpoint.under_way = None;
+            self.counters.checkpoints += 1;
+            self.segments.end_checkpoint();
+            if self.superblock.is_clean && self.log.is_idle() {
+                self.checkpoint.closing = Closing::Closed;
+            }
+        }
+        self.write_superblock_if_needed();
+    }
+
+    /// Begins to close the volume: what was submitted is finished, then a checkpoint says that the
+    /// log holds nothing beyond it. Drive it until [`Self::is_closed`]; submit nothing more.
+    pub fn close(&mut self) {
+        self.checkpoint.closing = Closing::Wanted;
+        self.close_slice();
+    }
+
+    /// Whether nothing is left to do, or nothing can be done because the devices failed.
+    #[must_use]
+    pub fn is_closed(&self) -> bool {
+        self.checkpoint.closing == Closing::Closed
+            || (self.failed.is_some() && !self.devices.is_busy())
+    }
+
+    /// Goes on with closing.
+    pub(crate) fn close_slice(&mut self) {
+        if self.checkpoint.closing == Closing::Wanted && self.log.is_idle() {
+            self.begin_checkpoint();
+        }
+    }
+}

@@ -1,0 +1,271 @@
+//! Garbage collection: live blocks of a segment are written anew, until the segment is empty.
+
+use crate::devices::Devices;
+use crate::entry::Place;
+use crate::format::{ExtentKind, Header, RECORD_BLOCKS_MAX};
+use crate::log::{MOVES_MIN, Moving};
+use crate::volume::{Purpose, Volume};
+use std::collections::VecDeque;
+use std::io;
+use std::sync::Arc;
+use wattio_pages::Pages;
+
+/// Blocks that are read at once: a whole record, however long.
+pub(crate) const CHUNK_BLOCKS: u32 = RECORD_BLOCKS_MAX + 1;
+/// Moves that may wait for the log.
+const MOVES_WAITING_MAX: usize = 4 * MOVES_MIN;
+/// Blocks of the map that are searched in one slice.
+const SEARCHED_AT_ONCE: u64 = 16_384;
+
+#[derive(Debug, Default)]
+pub(crate) struct Collector {
+    victim: Option<Victim>,
+    reading: Option<Reading>,
+    arrived: Option<(io::Result<Pages>, u8)>,
+    /// Live blocks that are read one by one, for they could not be read with their record.
+    singles: VecDeque<(u64, Place)>,
+}
+
+#[derive(Debug)]
+struct Victim {
+    segment: u32,
+    /// The next record.
+    block: u32,
+    /// Live blocks that were found by way of records.
+    found: u32,
+    /// Where the search of the map goes on: for blocks whose record's header is damaged.
+    search_from: Option<u64>,
+}
+
+#[derive(Debug)]
+enum Reading {
+    Chunk,
+    Single { lba: u64, place: Place, tried: Tried },
+}
+
+/// Which devices gave something else than a block's data, as bits, and whether one was asked again:
+/// only data that is damaged each time it is read is given up.
+#[derive(Clone, Copy, Debug, Default)]
+struct Tried {
+    bad: u8,
+    again: bool,
+    /// Whether a device could not read at all: then nothing is known of the data.
+    failed: bool,
+}
+
+impl Collector {
+    pub(crate) const fn is_busy(&self) -> bool {
+        self.victim.is_some() || self.reading.is_some()
+    }
+}
+
+impl Volume {
+    /// Goes on with garbage collection by one slice; whether there was something to do.
+    pub(crate) fn collect_slice(&mut self) -> bool {
+        if self.failed.is_some() {
+            return false;
+        }
+        if let Some((pages, device)) = self.collector.arrived.take() {
+            match self.collector.reading.take() {
+                Some(Reading::Chunk) => self.take_chunk(pages),
+                Some(Reading::Single { lba, place, tried }) => {
+                    self.take_single(lba, place, tried, pages, device);
+                }
+                None => {}
+            }
+            self.commit();
+            return true;
+        }
+        if self.collector.reading.is_some() || self.log.moving.len() >= MOVES_WAITING_MAX {
+            return false;
+        }
+        if let Some((lba, place)) = self.collector.singles.pop_front() {
+            if self.map.get(lba).place() == Some(place) {
+                self.read_single(lba, place, Tried::default());
+            }
+            return true;
+        }
+        match &self.collector.victim {
+            Some(victim) if victim.search_from.is_some() => self.search(),
+            Some(victim) => {
+                let (segment, block) = (victim.segment, victim.block);
+                self.read_next(segment, block);
+            }
+            None => return self.choose_victim(),
+        }
+        true
+    }
+
+    pub(crate) fn chunk_read(&mut self, pages: io::Result<Pages>, device: u8) {
+        if let Some(Reading::Chunk) = self.collector.reading
+            && let Some(victim) = &self.collector.victim
+        {
+            self.segments.unpin(victim.segment);
+        }
+        if let Some(Reading::Single { place, .. }) = self.collector.reading {
+            self.segments.unpin(place.segment);
+        }
+        self.collector.arrived = Some((pages, device));
+    }
+
+    fn choose_victim(&mut self) -> bool {
+        if !self.is_collection_wanted() {
+            return false;
+        }
+        let victim = self.segments.victim(self.log.next_sequence());
+        self.collector.victim =
+            victim.map(|segment| Victim { segment, block: 0, found: 0, search_from: None });
+        victim.is_some()
+    }
+
+    fn read_next(&mut self, segment: u32, block: u32) {
+        if self.segments.get(segment).live == 0 {
+            self.collector.victim = None;
+            self.counters.collected_segments += 1;
+            return;
+        }
+        let blocks = CHUNK_BLOCKS.min(self.geometry.segment_blocks - block);
+        if blocks < 2 {
+            return self.end_of_records();
+        }
+        let pages = Pages::zeroed(blocks as usize);
+        let offset = self.geometry.block_offset(segment, block);
+        if self.devices.read(Purpose::Collect, offset, pages, 0).is_ok() {
+            self.collector.reading = Some(Reading::Chunk);
+            self.segments.pin(segment);
+        }
+    }
+
+    fn take_chunk(&mut self, pages: io::Result<Pages>) {
+        let Ok(pages) = pages else { return self.end_of_records() };
+        let Some(victim) = &mut self.collector.victim else { return };
+        let pages = Arc::new(pages);
+        let generation = self.segments.get(victim.segment).generation;
+        let mut at = 0;
+        while at < pages.len_blocks() {
+            let place = Place { segment: victim.segment, block: victim.block };
+            let header = Header::decode(pages.block(at), self.superblock.volume, place);
+            let is_of_it = |header: &Header| generation == 0 || header.generation == generation;
+            let Some(header) = header.filter(is_of_it) else { return self.end_of_records() };
+            if at + header.blocks() as usize > pages.len_blocks() {
+                break;
+            }
+            for (lba, place, checksum) in data_of(&header) {
+                let block = at + (place.block - header.place.block) as usize;
+                if self.map.get(lba).place() != Some(place) {
+                    continue;
+                }
+                victim.found += 1;
+                if crc32c::crc32c(pages.block(block)) == checksum {
+                    let data = Some((Arc::clone(&pages), block, checksum));
+                    self.log.moving.push_back(Moving { lba, origin: place, data });
+                } else {
+                    self.collector.singles.push_back((lba, place));
+                }
+            }
+            at += header.blocks() as usize;
+            victim.block += header.blocks();
+        }
+        if at == 0 {
+            self.end_of_records();
+        }
+    }
+
+    /// The victim's records are all read, or cannot be read any further: what is live and was not
+    /// found is looked for in the map.
+    fn end_of_records(&mut self) {
+        let Some(victim) = &mut self.collector.victim else { return };
+        if self.segments.get(victim.segment).live > victim.found {
+            victim.search_from = Some(0);
+        } else {
+            self.collector.victim = None;
+            self.counters.collected_segments += 1;
+        }
+    }
+
+    fn search(&mut self) {
+        let Some(victim) = &mut self.collector.victim else { return };
+        let Some(from) = victim.search_from else { return };
+        let end = (from + SEARCHED_AT_ONCE).min(self.geometry.blocks);
+        let mut at = self.map.skip_empty(from);
+        while at < end {
+            if let Some(place) = self.map.get(at).place()
+                && place.segment == victim.segment
+            {
+                self.collector.singles.push_back((at, place));
+            }
+            at = if at + 1 < end { self.map.skip_empty(at + 1) } else { end };
+        }
+        victim.search_from = Some(at.max(end));
+        if at >= self.geometry.blocks {
+            self.collector.victim = None;
+            self.counters.collected_segments += 1;
+        }
+    }
+
+    fn read_single(&mut self, lba: u64, place: Place, tried: Tried) {
+        let offset = self.geometry.block_offset(place.segment, place.block);
+        let read = |devices: &mut Devices<Purpose>, without| {
+            devices.read(Purpose::Collect, offset, Pages::zeroed(1), without).is_ok()
+        };
+        let (is_read, tried) = if read(&mut self.devices, tried.bad) {
+            (true, tried)
+        } else if tried.again {
+            (false, tried)
+        } else {
+            let tried = Tried { bad: 0, again: true, ..tried };
+            (read(&mut self.devices, 0), tried)
+        };
+        if is_read {
+            self.segments.pin(place.segment);
+            self.collector.reading = Some(Reading::Single { lba, place, tried });
+        } else if tried.failed {
+            self.give_up_victim(place.segment);
+        } else {
+            self.counters.damaged_blocks += 1;
+            self.log.moving.push_back(Moving { lba, origin: place, data: None });
+        }
+    }
+
+    /// A device fails to read from a segment: its blocks stay there, for they may be read later.
+    fn give_up_victim(&mut self, segment: u32) {
+        self.segments.get_mut(segment).is_stuck = true;
+        self.collector.victim = None;
+        self.collector.singles.retain(|(_, place)| place.segment != segment);
+    }
+
+    fn take_single(
+        &mut self,
+        lba: u64,
+        place: Place,
+        mut tried: Tried,
+        pages: io::Result<Pages>,
+        device: u8,
+    ) {
+        let entry = self.map.get(lba);
+        if entry.place() != Some(place) {
+            return;
+        }
+        match pages {
+            Ok(pages) if entry.matches(crc32c::crc32c(pages.block(0))) => {
+                let checksum = crc32c::crc32c(pages.block(0));
+                let data = Some((Arc::new(pages), 0, checksum));
+                self.log.moving.push_back(Moving { lba, origin: place, data });
+            }
+            pages => {
+                tried.bad |= 1 << device;
+                tried.failed |= pages.is_err();
+                self.read_single(lba, place, tried);
+            }
+        }
+    }
+}
+
+/// The blocks of data that a record holds: whose, where, and with which checksum.
+pub(crate) fn data_of(header: &Header) -> impl Iterator<Item = (u64, Place, u32)> {
+    let with_data = header.extents.iter().filter(|extent| extent.kind.has_data());
+    debug_assert!(ExtentKind::Write.has_data());
+    let lbas = with_data.flat_map(|extent| extent.lba..extent.lba + u64::from(extent.blocks));
+    let places = (1..).map(|blocks| header.place.plus(blocks));
+    lbas.zip(places).zip(&header.checksums).map(|((lba, place), &crc)| (lba, place, crc))
+}

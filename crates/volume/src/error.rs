@@ -1,0 +1,101 @@
+//! Why a volume cannot be made or opened.
+
+use crate::format::VolumeId;
+use std::io;
+use thiserror::Error;
+
+/// Why a volume cannot be made or opened.
+#[derive(Debug, Error)]
+pub enum OpenError {
+    /// The sizes do not go together.
+    #[error("{0}")]
+    Geometry(String),
+    /// A device is too small.
+    #[error("device {device} has {bytes} bytes, and the volume needs {needed}")]
+    TooSmall {
+        /// Which one.
+        device: usize,
+        /// Its size.
+        bytes: u64,
+        /// What is needed.
+        needed: u64,
+    },
+    /// A device could not be read or written.
+    #[error("device {device} could not be {what}: {error}")]
+    Device {
+        /// Which one.
+        device: usize,
+        /// What was tried: read, written, flushed.
+        what: &'static str,
+        /// Why.
+        error: io::Error,
+    },
+    /// There is no volume on a device.
+    #[error("device {0} holds no volume, or none of its four superblocks is readable")]
+    NoVolume(usize),
+    /// It was made by another version.
+    #[error("device {device} holds a volume of format {found}; this version reads format {known}")]
+    Version {
+        /// Which one.
+        device: usize,
+        /// Its format.
+        found: u32,
+        /// The format that is known.
+        known: u32,
+    },
+    /// The devices are of different volumes.
+    #[error("device {device} belongs to volume {found}, and device 0 to volume {first}")]
+    Mixed {
+        /// Which one.
+        device: usize,
+        /// Whose it is.
+        found: VolumeId,
+        /// Whose the first one is.
+        first: VolumeId,
+    },
+    /// Each of the two devices was used without the other.
+    #[error(
+        "each device was used without the other, and both have changed; open one of them alone"
+    )]
+    SplitBrain,
+    /// A device is missing, and nobody said that this is all right.
+    #[error(
+        "the volume has {devices} devices and {given} of those in sync are here; \
+         opening it with fewer must be asked for"
+    )]
+    Missing {
+        /// How many the volume has.
+        devices: usize,
+        /// How many of those that count are there.
+        given: usize,
+    },
+    /// The map is larger than allowed.
+    #[error(
+        "the map of this volume takes {needed} bytes of memory (8 for each 4096 of the volume), \
+         and {limit} are allowed"
+    )]
+    Memory {
+        /// What it takes.
+        needed: u64,
+        /// What is allowed.
+        limit: u64,
+    },
+    /// A page of the map is damaged on every device.
+    #[error("the map of blocks {first} to {last} is damaged: their data is lost")]
+    DamagedMap {
+        /// The first block of it.
+        first: u64,
+        /// The last block of it.
+        last: u64,
+    },
+    /// Records that were durable are damaged or gone.
+    #[error(
+        "the log is damaged: record {found} cannot be read, and records up to {durable} were durable"
+    )]
+    DamagedLog {
+        /// The first record that is missing.
+        found: u64,
+        /// The sequence number before which all was durable.
+        durable: u64,
+    },
+}

@@ -1,0 +1,234 @@
+//! The superblock: where the newest checkpoint is, and where the log goes on after it.
+
+use super::VolumeId;
+use super::cursor::{Writer, seal, unseal};
+use crate::geometry::Geometry;
+use wattio_pages::BLOCK;
+
+const MAGIC: [u8; 4] = *b"WVOL";
+/// The version of everything on the device.
+pub(crate) const FORMAT: u32 = 1;
+
+/// Where a stream of the log goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Position {
+    /// The segment, and which use of it this is.
+    pub segment: u32,
+    /// Which use of the segment: no two have the same number.
+    pub generation: u64,
+    /// The first block that is not covered by the checkpoint.
+    pub block: u32,
+    /// The segment after it, which was set aside for the stream, and which use of it.
+    pub next: (u32, u64),
+}
+
+/// What a device is to the volume.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DeviceRole {
+    /// It holds everything.
+    InSync,
+    /// It failed or was not there: nothing on it counts.
+    Out,
+    /// It is being filled from the other one.
+    Rebuilding,
+}
+
+impl DeviceRole {
+    const fn code(self) -> u8 {
+        match self {
+            Self::InSync => 0,
+            Self::Out => 1,
+            Self::Rebuilding => 2,
+        }
+    }
+
+    const fn from_code(code: u8) -> Option<Self> {
+        match code {
+            0 => Some(Self::InSync),
+            1 => Some(Self::Out),
+            2 => Some(Self::Rebuilding),
+            _ => None,
+        }
+    }
+}
+
+/// A superblock, the same on each device but for `device`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Superblock {
+    /// Whose it is.
+    pub volume: VolumeId,
+    /// The volume's sizes.
+    pub geometry: Geometry,
+    /// Counts up with each superblock; the newest counts.
+    pub number: u64,
+    /// Counts up with each opening.
+    pub epoch: u64,
+    /// Which of the volume's devices this is.
+    pub device: u8,
+    /// The roles of all its devices.
+    pub roles: Vec<DeviceRole>,
+    /// Whether the volume was closed properly: the log holds nothing beyond the checkpoint.
+    pub is_clean: bool,
+    /// Which of the two areas holds the map.
+    pub area: usize,
+    /// The sequence number of the first record that the checkpoint may not cover.
+    pub replay_from: u64,
+    /// The sequence number after the last record of which the map may hold something: a log that
+    /// ends before it was damaged.
+    pub replay_until: u64,
+    /// Where each stream goes on, in the order of [`super::Stream::ALL`].
+    pub positions: [Position; 2],
+}
+
+/// Why a block is no superblock that can be used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Flaw {
+    /// It is not one, or damaged.
+    NotOne,
+    /// It is of another version.
+    Version(u32),
+}
+
+impl Superblock {
+    /// Writes it into a block.
+    pub(crate) fn encode(&self, block: &mut [u8; BLOCK]) {
+        block.fill(0);
+        let mut out = Writer::new(&mut block[8..]);
+        out.u32(FORMAT);
+        out.put(&self.volume.0);
+        out.u64(self.geometry.blocks);
+        out.u64(self.geometry.blocks_max);
+        out.u32(self.geometry.segments);
+        out.u32(self.geometry.segment_blocks);
+        out.u64(self.number);
+        out.u64(self.epoch);
+        out.u8(self.device);
+        out.u8(self.roles.len() as u8);
+        out.u8(u8::from(self.is_clean));
+        out.u8(self.area as u8);
+        out.u64(self.replay_from);
+        out.u64(self.replay_until);
+        for role in &self.roles {
+            out.u8(role.code());
+        }
+        for position in &self.positions {
+            out.u32(position.segment);
+            out.u64(position.generation);
+            out.u32(position.block);
+            out.u32(position.next.0);
+            out.u64(position.next.1);
+        }
+        seal(block, MAGIC);
+    }
+
+    /// Reads one.
+    pub(crate) fn decode(block: &[u8; BLOCK]) -> Result<Self, Flaw> {
+        let mut reader = unseal(block, MAGIC).ok_or(Flaw::NotOne)?;
+        let version = reader.u32().ok_or(Flaw::NotOne)?;
+        if version != FORMAT {
+            return Err(Flaw::Version(version));
+        }
+        let mut read = || {
+            let volume = VolumeId(reader.take()?);
+            let geometry = Geometry {
+                blocks: reader.u64()?,
+                blocks_max: reader.u64()?,
+                segments: reader.u32()?,
+                segment_blocks: reader.u32()?,
+            };
+            geometry.check().ok()?;
+            let number = reader.u64()?;
+            let epoch = reader.u64()?;
+            let device = reader.u8()?;
+            let devices = reader.u8()?;
+            let is_clean = reader.u8()? != 0;
+            let area = usize::from(reader.u8()?);
+            let replay_from = reader.u64()?;
+            let replay_until = reader.u64()?;
+            let roles = (0..devices)
+                .map(|_| DeviceRole::from_code(reader.u8()?))
+                .collect::<Option<Vec<_>>>()?;
+            let mut position = || {
+                Some(Position {
+                    segment: reader.u32()?,
+                    generation: reader.u64()?,
+                    block: reader.u32()?,
+                    next: (reader.u32()?, reader.u64()?),
+                })
+            };
+            let positions = [position()?, position()?];
+            let is_inside = |at: &Position| {
+                at.segment.max(at.next.0) < geometry.segments && at.block <= geometry.segment_blocks
+            };
+            let is_sound = area < 2
+                && device < devices
+                && positions.iter().all(is_inside)
+                && replay_from <= replay_until;
+            is_sound.then_some(Self {
+                volume,
+                geometry,
+                number,
+                epoch,
+                device,
+                roles,
+                is_clean,
+                area,
+                replay_from,
+                replay_until,
+                positions,
+            })
+        };
+        read().ok_or(Flaw::NotOne)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn superblock() -> Superblock {
+        let position = Position { segment: 4, generation: 1 << 32, block: 12, next: (5, 77) };
+        Superblock {
+            volume: VolumeId([3; 16]),
+            geometry: Geometry::for_blocks(5000, 64),
+            number: 9,
+            epoch: 2,
+            device: 1,
+            roles: vec![DeviceRole::InSync, DeviceRole::Rebuilding],
+            is_clean: false,
+            area: 1,
+            replay_from: 100,
+            replay_until: 200,
+            positions: [position, Position { segment: 6, next: (7, 78), ..position }],
+        }
+    }
+
+    #[test]
+    fn a_superblock_comes_back() {
+        let mut block = [9; BLOCK];
+        superblock().encode(&mut block);
+        assert_eq!(Superblock::decode(&block), Ok(superblock()));
+        assert_eq!(Superblock::decode(&[0; BLOCK]), Err(Flaw::NotOne));
+    }
+
+    #[test]
+    fn another_version_is_told_from_damage() {
+        let mut block = [0; BLOCK];
+        superblock().encode(&mut block);
+        block[8..12].copy_from_slice(&7u32.to_le_bytes());
+        seal(&mut block, MAGIC);
+        assert_eq!(Superblock::decode(&block), Err(Flaw::Version(7)));
+    }
+
+    proptest! {
+        #[test]
+        fn any_contents_are_read_without_a_panic(contents in prop::collection::vec(any::<u8>(), 200)) {
+            let mut block = [0; BLOCK];
+            block[8..208].copy_from_slice(&contents);
+            block[8..12].copy_from_slice(&FORMAT.to_le_bytes());
+            seal(&mut block, MAGIC);
+            let _ = Superblock::decode(&block);
+        }
+    }
+}

@@ -1,0 +1,49 @@
+//! A crash-safe block volume: a log on one device, or on two that mirror each other.
+//!
+//! Nothing here does I/O, reads a clock or starts a thread. [`open`] recovers a volume by way of
+//! [`Disk`]s; then [`Volume`] takes requests and hands out what devices should do, and whoever
+//! drives it (a reactor over io_uring, a simulation of failing disks) tells what became of it.
+//!
+//! Everything that clients write goes to the end of a log of records; a map in memory says where
+//! in the log each block is. Records take effect, and are answered, strictly in the order of the
+//! log. A checkpoint writes the map, so that recovery need not read the whole log, and garbage
+//! collection empties segments of the log that hold little. See `docs/volume.md`.
+
+mod background;
+mod check;
+mod checkpoint;
+mod collect;
+mod counters;
+mod create;
+mod devices;
+mod disk;
+mod effect;
+mod entry;
+mod error;
+mod format;
+mod geometry;
+mod log;
+mod map;
+mod open;
+mod reads;
+mod rebuild;
+mod replay;
+mod request;
+mod resize;
+mod scrub;
+mod segments;
+mod volume;
+
+pub use background::{Backlog, Class};
+pub use check::{CheckReport, check};
+pub use counters::Counters;
+pub use create::create;
+pub use devices::{Done, Io, Op, Part};
+pub use disk::Disk;
+pub use error::OpenError;
+pub use format::{DeviceRole, Position, Superblock, VolumeId};
+pub use geometry::{BLOCK_BYTES, Geometry, SEGMENT_BLOCKS};
+pub use open::{OpenOptions, Opened, Recovery, open, read_superblock};
+pub use request::{Fault, Piece, Reply, Request};
+pub use resize::resize;
+pub use volume::Volume;

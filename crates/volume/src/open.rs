@@ -1,0 +1,301 @@
+//! Opening a volume: the newest superblock, its map, and the log from there on.
+
+use crate::create::{PAGES_AT_ONCE, cannot, write_map, write_superblock};
+use crate::disk::Disk;
+use crate::entry::Entry;
+use crate::error::OpenError;
+use crate::format::{DeviceRole, FORMAT, Flaw, Superblock, decode_page};
+use crate::geometry::{Geometry, PAGE_ENTRIES};
+use crate::map::Map;
+use crate::replay::Reader;
+use crate::segments::Segments;
+use crate::volume::Volume;
+use wattio_pages::Pages;
+
+/// How a volume is opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OpenOptions {
+    /// Memory that the map may take.
+    pub map_bytes_max: u64,
+    /// Whether it is opened though a device is missing: what is written then has one copy.
+    pub accept_missing: bool,
+    /// Whether it is opened though durable data is lost: blocks that cannot be known read as
+    /// errors, and a log that is damaged ends where the damage begins.
+    pub accept_loss: bool,
+}
+
+/// What was found when a volume was opened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Recovery {
+    /// Whether it had been closed properly.
+    pub was_clean: bool,
+    /// Records that were replayed.
+    pub records: u64,
+    /// Blocks of log that were read for that.
+    pub blocks: u64,
+    /// Blocks whose data is known to be lost or damaged.
+    pub damaged_blocks: u64,
+    /// Blocks that were copied to a device which did not have them as the other one had.
+    pub resynced_blocks: u64,
+    /// Devices that the volume goes on without.
+    pub devices_out: u8,
+}
+
+/// Disks that hold the volume as it should be, by number of device.
+pub(crate) type InSync<'a> = Vec<(u8, &'a mut Box<dyn Disk>)>;
+
+/// A volume that was opened.
+pub struct Opened {
+    /// The volume.
+    pub volume: Volume,
+    /// What was found.
+    pub recovery: Recovery,
+    /// The disks in the order of the volume's devices, `None` for one that is not there or does
+    /// not count.
+    pub disks: Disks,
+}
+
+/// Disks by number of device.
+type Disks = Vec<Option<Box<dyn Disk>>>;
+
+/// Opens a volume, and recovers it if it was not closed. The disks are those of the volume, in any
+/// order.
+///
+/// # Errors
+/// When there is no volume, it is damaged, of another version, incomplete, or too large.
+pub fn open(given: Vec<Box<dyn Disk>>, options: &OpenOptions) -> Result<Opened, OpenError> {
+    let found = look(given, options, true)?;
+    let Inspected { mut superblock, mut map, mut segments, recovery, mut disks } = found;
+    let mut in_sync = in_sync(&mut disks);
+    if !recovery.was_clean {
+        superblock.area = 1 - superblock.area;
+        write_map(&mut in_sync, &superblock, &map)?;
+        (0..superblock.geometry.map_pages()).for_each(|page| map.written(page, superblock.area));
+    }
+    for position in superblock.positions {
+        segments.mark_open(position.segment, position.generation);
+        segments.mark_open(position.next.0, position.next.1);
+    }
+    segments.settle();
+    superblock.number += 1;
+    superblock.epoch += 1;
+    superblock.is_clean = false;
+    write_superblock(&mut in_sync, &superblock)?;
+    let volume = Volume::new(superblock, map, segments);
+    Ok(Opened { volume, recovery, disks })
+}
+
+/// What a volume would be if it were opened.
+pub(crate) struct Inspected {
+    /// The newest one, gone on to where the log ends.
+    pub(crate) superblock: Superblock,
+    pub(crate) map: Map,
+    pub(crate) segments: Segments,
+    pub(crate) recovery: Recovery,
+    pub(crate) disks: Disks,
+}
+
+/// Finds out what a volume would be if it were opened, and changes nothing.
+pub(crate) fn inspect(
+    given: Vec<Box<dyn Disk>>,
+    options: &OpenOptions,
+) -> Result<Inspected, OpenError> {
+    look(given, options, false)
+}
+
+/// `repairs`: whether records that only one device has whole are copied to the other.
+fn look(
+    given: Vec<Box<dyn Disk>>,
+    options: &OpenOptions,
+    repairs: bool,
+) -> Result<Inspected, OpenError> {
+    let (mut superblock, mut disks) = identify(given, options)?;
+    let geometry = superblock.geometry;
+    let needed = geometry.map_bytes();
+    if needed > options.map_bytes_max {
+        return Err(OpenError::Memory { needed, limit: options.map_bytes_max });
+    }
+    let out = superblock.roles.iter().filter(|&&role| role != DeviceRole::InSync).count();
+    let mut recovery =
+        Recovery { was_clean: superblock.is_clean, devices_out: out as u8, ..Recovery::default() };
+    let mut in_sync = in_sync(&mut disks);
+    let mut map = load_map(&mut in_sync, &superblock, options, &mut recovery)?;
+    let mut segments = Segments::new(&geometry, superblock.epoch + 1);
+    count_live(&map, &geometry, &mut segments);
+    if !superblock.is_clean {
+        let from = superblock.clone();
+        let reader = Reader::new(&mut in_sync, &from, repairs);
+        reader.replay(&mut superblock, &mut map, &mut segments, options, &mut recovery)?;
+    }
+    Ok(Inspected { superblock, map, segments, recovery, disks })
+}
+
+fn in_sync(disks: &mut Disks) -> InSync<'_> {
+    let present = (0..).zip(disks);
+    present.filter_map(|(device, disk)| Some((device, disk.as_mut()?))).collect()
+}
+
+/// Reads the newest superblock of a device; what it holds, nothing is changed.
+///
+/// # Errors
+/// When there is none, it is of another version, or the device cannot be read.
+pub fn read_superblock(disk: &mut dyn Disk, device: usize) -> Result<Superblock, OpenError> {
+    let mut newest: Option<Superblock> = None;
+    let mut version = None;
+    let mut failure = None;
+    for offset in (0..2).flat_map(Geometry::superblock_offsets) {
+        let mut page = Pages::zeroed(1);
+        if let Err(error) = disk.read_at(offset, &mut page) {
+            failure = Some(error);
+            continue;
+        }
+        match Superblock::decode(page.block(0)) {
+            Ok(found) if newest.as_ref().is_none_or(|best| found.number > best.number) => {
+                newest = Some(found);
+            }
+            Err(Flaw::Version(found)) => version = Some(found),
+            Ok(_) | Err(Flaw::NotOne) => {}
+        }
+    }
+    match (newest, version, failure) {
+        (Some(superblock), _, _) => Ok(superblock),
+        (_, Some(found), _) => Err(OpenError::Version { device, found, known: FORMAT }),
+        (_, _, Some(error)) => Err(OpenError::Device { device, what: "read", error }),
+        _ => Err(OpenError::NoVolume(device)),
+    }
+}
+
+/// The superblock that counts, and the disks that hold what it says.
+fn identify(
+    given: Vec<Box<dyn Disk>>,
+    options: &OpenOptions,
+) -> Result<(Superblock, Disks), OpenError> {
+    let (mut found, mut blank) = (Vec::new(), None);
+    for (device, mut disk) in given.into_iter().enumerate() {
+        let superblock = match read_superblock(&mut *disk, device) {
+            Ok(superblock) => superblock,
+            // A new device beside one that holds the volume: it is to be filled.
+            Err(OpenError::NoVolume(device)) => {
+                blank = blank.or(Some(device));
+                continue;
+            }
+            Err(error) => return Err(error),
+        };
+        let (bytes, needed) = (disk.bytes(), superblock.geometry.device_bytes());
+        if bytes < needed {
+            return Err(OpenError::TooSmall { device, bytes, needed });
+        }
+        found.push((superblock, disk));
+    }
+    let Some(first) = found.first().map(|(superblock, _)| superblock.volume) else {
+        return Err(OpenError::NoVolume(blank.unwrap_or(0)));
+    };
+    if let Some(device) = found.iter().position(|(superblock, _)| superblock.volume != first) {
+        let found = found[device].0.volume;
+        return Err(OpenError::Mixed { device, found, first });
+    }
+    let Some(best) = found.iter().map(|(superblock, _)| superblock).max_by_key(|best| best.number)
+    else {
+        return Err(OpenError::NoVolume(0));
+    };
+    let mut best = best.clone();
+    let counts = |superblock: &Superblock| {
+        best.roles.get(usize::from(superblock.device)) == Some(&DeviceRole::InSync)
+    };
+    // One that does not count, and says of the newest one that this does not count.
+    let says_otherwise = |superblock: &Superblock| {
+        superblock.roles.get(usize::from(best.device)) == Some(&DeviceRole::Out)
+    };
+    if found.iter().any(|(superblock, _)| !counts(superblock) && says_otherwise(superblock)) {
+        return Err(OpenError::SplitBrain);
+    }
+    let devices = best.roles.len();
+    let mut disks: Disks = std::iter::repeat_with(|| None).take(devices).collect();
+    let in_sync = best.roles.iter().filter(|&&role| role == DeviceRole::InSync).count();
+    for (superblock, disk) in found {
+        if counts(&superblock) {
+            disks[usize::from(superblock.device)] = Some(disk);
+        }
+    }
+    let given = disks.iter().flatten().count();
+    if given == 0 || (given < in_sync && !options.accept_missing) {
+        return Err(OpenError::Missing { devices, given });
+    }
+    for (role, disk) in best.roles.iter_mut().zip(&disks) {
+        *role = if disk.is_some() { DeviceRole::InSync } else { DeviceRole::Out };
+    }
+    Ok((best, disks))
+}
+
+fn load_map(
+    disks: &mut InSync<'_>,
+    superblock: &Superblock,
+    options: &OpenOptions,
+    recovery: &mut Recovery,
+) -> Result<Map, OpenError> {
+    let geometry = superblock.geometry;
+    let mut map = Map::new(geometry.blocks);
+    let mut first = 0;
+    while first < geometry.map_pages() {
+        let end = (first + PAGES_AT_ONCE).min(geometry.map_pages());
+        let mut copies = Vec::new();
+        let mut failure = None;
+        for (device, disk) in &mut *disks {
+            let mut pages = Pages::zeroed((end - first) as usize);
+            let offset = geometry.page_offset(superblock.area, first);
+            match disk.read_at(offset, &mut pages) {
+                Ok(()) => copies.push(pages),
+                Err(error) => failure = Some(cannot(*device, "read")(error)),
+            }
+            // Another copy is needed only where this one is damaged.
+            let is_whole = |pages: &Pages| {
+                let decode =
+                    |at: u64| decode_page(pages.block(at as usize), superblock.volume, first + at);
+                (0..end - first).all(|at| decode(at).is_some())
+            };
+            if copies.last().is_some_and(is_whole) {
+                break;
+            }
+        }
+        if let Some(failure) = failure.filter(|_| copies.is_empty()) {
+            return Err(failure);
+        }
+        for page in first..end {
+            let at = (page - first) as usize;
+            let mut entries = copies
+                .iter()
+                .filter_map(|copy| decode_page(copy.block(at), superblock.volume, page));
+            if let Some(entries) = entries.next().filter(|entries| are_inside(entries, &geometry)) {
+                map.load(page, superblock.area, &entries);
+            } else {
+                let blocks = page * PAGE_ENTRIES..((page + 1) * PAGE_ENTRIES).min(geometry.blocks);
+                if !options.accept_loss {
+                    let (first, last) = (blocks.start, blocks.end - 1);
+                    return Err(OpenError::DamagedMap { first, last });
+                }
+                recovery.damaged_blocks += blocks.end - blocks.start;
+                blocks.for_each(|lba| {
+                    map.set(lba, Entry::LOST);
+                });
+            }
+        }
+        first = end;
+    }
+    Ok(map)
+}
+
+/// Whether every place that is named exists.
+fn are_inside(entries: &[Entry], geometry: &Geometry) -> bool {
+    entries
+        .iter()
+        .filter_map(|entry| entry.place())
+        .all(|place| place.segment < geometry.segments && place.block < geometry.segment_blocks)
+}
+
+fn count_live(map: &Map, geometry: &Geometry, segments: &mut Segments) {
+    for page in 0..geometry.map_pages() {
+        for place in map.entries(page).iter().filter_map(|entry| entry.place()) {
+            segments.gain(place.segment);
+        }
+    }
+}

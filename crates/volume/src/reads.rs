@@ -1,0 +1,165 @@
+//! Reading: from the map to the devices, checked against the checksum of each block.
+
+use crate::devices::Part;
+use crate::entry::{Entry, Place, State};
+use crate::request::{Fault, Piece};
+use crate::volume::{Purpose, Volume};
+use slab::Slab;
+use std::io;
+use std::sync::Arc;
+use wattio_pages::Pages;
+
+/// The reads of clients that are under way.
+#[derive(Debug, Default)]
+pub(crate) struct Reads {
+    all: Slab<ClientRead>,
+}
+
+#[derive(Debug)]
+struct ClientRead {
+    tag: u64,
+    pieces: Vec<Wanted>,
+    waiting: u32,
+    is_damaged: bool,
+}
+
+#[derive(Debug)]
+enum Wanted {
+    Ready(Piece),
+    Run(Run),
+}
+
+/// Blocks that lie one after another in the log.
+#[derive(Debug)]
+struct Run {
+    place: Place,
+    /// What the map says of each block.
+    entries: Vec<Entry>,
+    /// Devices that gave damaged data, as bits.
+    bad: u8,
+}
+
+impl Volume {
+    pub(crate) fn submit_read(&mut self, tag: u64, lba: u64, blocks: u32) {
+        let mut pieces: Vec<Wanted> = Vec::new();
+        let mut is_damaged = false;
+        for lba in lba..lba + u64::from(blocks) {
+            let entry = self.map.get(lba);
+            let is_hole = match entry.state() {
+                State::Data(place) => {
+                    match pieces.last_mut() {
+                        Some(Wanted::Run(run)) if run.end() == place => run.entries.push(entry),
+                        _ => pieces.push(Wanted::Run(Run { place, entries: vec![entry], bad: 0 })),
+                    }
+                    continue;
+                }
+                State::Lost => {
+                    is_damaged = true;
+                    break;
+                }
+                state => state == State::Hole,
+            };
+            match pieces.last_mut() {
+                Some(Wanted::Ready(Piece::Zeros(count, hole))) if *hole == is_hole => *count += 1,
+                _ => pieces.push(Wanted::Ready(Piece::Zeros(1, is_hole))),
+            }
+        }
+        if is_damaged {
+            return self.answer(tag, Err(Fault::Io));
+        }
+        let runs = pieces.iter().filter(|piece| matches!(piece, Wanted::Run(_))).count();
+        let count = pieces.len();
+        let waiting = runs as u32;
+        let read = self.reads.all.insert(ClientRead { tag, pieces, waiting, is_damaged });
+        if waiting == 0 {
+            return self.finish_read(read);
+        }
+        for piece in 0..count {
+            self.issue_run(read, piece);
+        }
+    }
+
+    /// Asks a device that has not given damaged data for a run; `false` if there is none.
+    fn issue_run(&mut self, read: usize, piece: usize) -> bool {
+        let Wanted::Run(run) = &self.reads.all[read].pieces[piece] else { return true };
+        let (place, blocks, bad) = (run.place, run.entries.len(), run.bad);
+        let offset = self.geometry.block_offset(place.segment, place.block);
+        let pages = self.recycler.take(blocks);
+        let purpose = Purpose::Read { read, piece };
+        let is_issued = self.devices.read(purpose, offset, pages, bad).is_ok();
+        if is_issued {
+            self.segments.pin(place.segment);
+        }
+        is_issued
+    }
+
+    pub(crate) fn piece_read(
+        &mut self,
+        read: usize,
+        piece: usize,
+        pages: io::Result<Pages>,
+        device: u8,
+    ) {
+        let Wanted::Run(run) = &mut self.reads.all[read].pieces[piece] else { return };
+        let place = run.place;
+        let blocks = run.entries.len();
+        let is_good = |pages: &Pages| {
+            let mut entries = run.entries.iter().enumerate();
+            entries.all(|(at, entry)| entry.matches(crc32c::crc32c(pages.block(at))))
+        };
+        match pages {
+            Ok(pages) if is_good(&pages) => {
+                let bad = run.bad;
+                let part = Part { pages: Arc::new(pages), blocks: 0..blocks };
+                self.repair(place, &part, bad);
+                self.reads.all[read].pieces[piece] = Wanted::Ready(Piece::Data(part));
+                self.reads.all[read].waiting -= 1;
+            }
+            pages => {
+                run.bad |= 1 << device;
+                if pages.is_ok() {
+                    self.counters.damaged_blocks += 1;
+                }
+                if !self.issue_run(read, piece) {
+                    let read = &mut self.reads.all[read];
+                    read.is_damaged = true;
+                    read.waiting -= 1;
+                }
+            }
+        }
+        self.segments.unpin(place.segment);
+        if self.reads.all[read].waiting == 0 {
+            self.finish_read(read);
+        }
+    }
+
+    fn finish_read(&mut self, read: usize) {
+        let read = self.reads.all.remove(read);
+        if read.is_damaged {
+            return self.answer(read.tag, Err(Fault::Io));
+        }
+        let pieces = read.pieces.into_iter().filter_map(|piece| match piece {
+            Wanted::Ready(piece) => Some(piece),
+            Wanted::Run(_) => None,
+        });
+        let pieces = pieces.collect();
+        self.answer(read.tag, Ok(pieces));
+    }
+
+    /// Writes good data over what devices in `bad` gave instead, in the same place.
+    pub(crate) fn repair(&mut self, place: Place, part: &Part, bad: u8) {
+        let offset = self.geometry.block_offset(place.segment, place.block);
+        for device in (0..8).filter(|device| bad & 1 << device != 0) {
+            self.segments.pin(place.segment);
+            let purpose = Purpose::Repair { segment: place.segment };
+            self.devices.write_to(purpose, device, offset, vec![part.clone()]);
+            self.counters.repaired_blocks += part.blocks.len() as u64;
+        }
+    }
+}
+
+impl Run {
+    fn end(&self) -> Place {
+        self.place.plus(self.entries.len() as u32)
+    }
+}

@@ -1,0 +1,209 @@
+//! Rebuild: a device that was left out, or a new one in its place, gets everything that counts.
+//!
+//! From the moment it begins, whatever is written goes to the new device too. What was written
+//! before is copied segment by segment, each pinned meanwhile so that it is not used anew; then a
+//! checkpoint writes the whole map, and then a superblock says that the device counts.
+
+use crate::devices::Part;
+use crate::entry::Place;
+use crate::format::DeviceRole;
+use crate::segments::Use;
+use crate::volume::{Purpose, Volume};
+use std::io;
+use wattio_pages::Pages;
+
+/// Blocks that are copied at once.
+const CHUNK_BLOCKS: u32 = 64;
+
+#[derive(Debug)]
+pub(crate) struct Rebuild {
+    device: u8,
+    stage: Stage,
+    /// What the streams had written of their segments when it began: the rest reaches the device by
+    /// itself, and so does all of every segment that is opened later.
+    written: Vec<(u32, u32)>,
+    next_generation: u64,
+    /// What is being copied, if anything.
+    under_way: Option<Copying>,
+    /// A read that has ended: what it read.
+    arrived: Option<io::Result<Pages>>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    /// Records from before it began are still under way: they do not go to the new device.
+    Settling { until: u64 },
+    /// The next block to be copied.
+    Copying(Place),
+    /// A checkpoint writes the map; this many had been completed before.
+    Map { checkpoints: u64, has_begun: bool },
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Copying {
+    Reading(Place, u32),
+    Writing(Place, u32),
+}
+
+impl Volume {
+    /// Begins to fill a device that does not count, from those that do. The device may hold
+    /// anything. Returns whether it begins: not if the device counts, another one is being filled,
+    /// or there is none to copy from.
+    pub fn begin_rebuild(&mut self, device: u8) -> bool {
+        let is_out = self.roles().get(usize::from(device)) == Some(&DeviceRole::Out);
+        if !is_out || self.rebuild.is_some() || self.failed.is_some() {
+            return false;
+        }
+        self.devices.set_role(device, DeviceRole::Rebuilding);
+        let until = self.log.next_sequence();
+        let stage = Stage::Settling { until };
+        self.rebuild = Some(Rebuild {
+            device,
+            stage,
+            written: self.log.written(),
+            next_generation: self.segments.next_generation(),
+            under_way: None,
+            arrived: None,
+        });
+        self.map.forget_areas();
+        self.checkpoint.roles_changed = true;
+        self.write_superblock_if_needed();
+        true
+    }
+
+    /// The share of the rebuild under way that is done; `None` if none is.
+    #[must_use]
+    pub fn rebuild_progress(&self) -> Option<f64> {
+        let rebuild = self.rebuild.as_ref()?;
+        Some(match rebuild.stage {
+            Stage::Settling { .. } => 0.0,
+            Stage::Copying(place) => f64::from(place.segment) / f64::from(self.geometry.segments),
+            Stage::Map { .. } => 1.0,
+        })
+    }
+
+    /// Goes on with the rebuild by one slice; whether there was something to do.
+    pub(crate) fn rebuild_slice(&mut self) -> bool {
+        let Some(rebuild) = &mut self.rebuild else { return false };
+        let device = rebuild.device;
+        if self.devices.roles()[usize::from(device)] == DeviceRole::Out || self.failed.is_some() {
+            return self.abandon_rebuild();
+        }
+        if let Some(pages) = rebuild.arrived.take() {
+            return self.copy_read(pages);
+        }
+        if rebuild.under_way.is_some() {
+            return false;
+        }
+        match rebuild.stage {
+            Stage::Settling { until } if self.log.applied() >= until => {
+                rebuild.stage = Stage::Copying(Place { segment: 0, block: 0 });
+                true
+            }
+            Stage::Settling { .. } => false,
+            Stage::Copying(place) => self.copy_next(place),
+            Stage::Map { checkpoints, has_begun } => self.finish_map(checkpoints, has_begun),
+        }
+    }
+
+    fn copy_next(&mut self, place: Place) -> bool {
+        let Some(rebuild) = &mut self.rebuild else { return false };
+        if place.segment == self.geometry.segments {
+            // The checkpoint under way, if any, began when the device had no map at all.
+            let checkpoints = self.counters.checkpoints;
+            rebuild.stage = Stage::Map { checkpoints, has_begun: false };
+            return true;
+        }
+        let segment = self.segments.get(place.segment);
+        let is_new = segment.generation >= rebuild.next_generation;
+        let is_used = !matches!(segment.purpose, Use::Free | Use::Dead);
+        let open = rebuild.written.iter().find(|(segment, _)| *segment == place.segment);
+        let end = open.map_or(self.geometry.segment_blocks, |&(_, written)| written);
+        let blocks = CHUNK_BLOCKS.min(end.saturating_sub(place.block));
+        if blocks == 0 || is_new || !is_used {
+            rebuild.stage = Stage::Copying(Place { segment: place.segment + 1, block: 0 });
+            return true;
+        }
+        rebuild.under_way = Some(Copying::Reading(place, blocks));
+        let offset = self.geometry.block_offset(place.segment, place.block);
+        let pages = Pages::zeroed(blocks as usize);
+        if self.devices.read(Purpose::Rebuild, offset, pages, 0).is_ok() {
+            self.segments.pin(place.segment);
+        } else {
+            rebuild.under_way = None;
+        }
+        true
+    }
+
+    pub(crate) fn rebuild_read(&mut self, pages: io::Result<Pages>) {
+        if let Some(rebuild) = &mut self.rebuild {
+            rebuild.arrived = Some(pages);
+        }
+    }
+
+    fn copy_read(&mut self, pages: io::Result<Pages>) -> bool {
+        let Some(rebuild) = &mut self.rebuild else { return false };
+        let Some(Copying::Reading(place, blocks)) = rebuild.under_way else { return false };
+        let offset = self.geometry.block_offset(place.segment, place.block);
+        match pages {
+            Ok(pages) => {
+                rebuild.under_way = Some(Copying::Writing(place, blocks));
+                let parts = vec![Part::whole(pages)];
+                self.devices.write_to(Purpose::Copy, rebuild.device, offset, parts);
+            }
+            // A block that cannot be read is one that the new device does not get either: what is
+            // in it is damaged on every device, and said so where it is read.
+            Err(_) => {
+                rebuild.under_way = Some(Copying::Writing(place, blocks));
+                self.copy_written(Ok(()));
+            }
+        }
+        true
+    }
+
+    pub(crate) fn copy_written(&mut self, _: io::Result<()>) {
+        let Some(rebuild) = &mut self.rebuild else { return };
+        let Some(Copying::Writing(place, blocks)) = rebuild.under_way.take() else { return };
+        rebuild.stage = Stage::Copying(place.plus(blocks));
+        self.counters.rebuilt_blocks += u64::from(blocks);
+        self.segments.unpin(place.segment);
+    }
+
+    fn finish_map(&mut self, before: u64, has_begun: bool) -> bool {
+        let Some(rebuild) = &mut self.rebuild else { return false };
+        if !has_begun {
+            if self.checkpoint.is_busy() {
+                return false;
+            }
+            let checkpoints = self.counters.checkpoints;
+            rebuild.stage = Stage::Map { checkpoints, has_begun: true };
+            self.begin_checkpoint();
+            return true;
+        }
+        if self.counters.checkpoints == before {
+            return self.checkpoint_slice();
+        }
+        let device = rebuild.device;
+        self.rebuild = None;
+        self.devices.set_role(device, DeviceRole::InSync);
+        self.checkpoint.roles_changed = true;
+        self.write_superblock_if_needed();
+        true
+    }
+
+    /// The device that was being filled failed, or everything did.
+    fn abandon_rebuild(&mut self) -> bool {
+        let is_waiting = self
+            .rebuild
+            .as_ref()
+            .is_some_and(|rebuild| rebuild.under_way.is_some() && rebuild.arrived.is_none());
+        if is_waiting {
+            return false;
+        }
+        let rebuild = self.rebuild.take();
+        if let Some(Copying::Reading(place, _)) = rebuild.and_then(|rebuild| rebuild.under_way) {
+            self.segments.unpin(place.segment);
+        }
+        true
+    }
+}

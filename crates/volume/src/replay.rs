@@ -1,0 +1,269 @@
+//! Replaying the log: which records count, and what they do to the map.
+//!
+//! Each stream leads from record to record and from segment to segment. Together they hold a
+//! record for each sequence number, up to the first that was not written whole; nothing after that
+//! one counts, for nothing after it was ever answered. A record that was durable, as a later
+//! header or the superblock says, and is not whole, was not torn by the crash but damaged since.
+
+use crate::create::cannot;
+use crate::effect::apply;
+use crate::entry::Place;
+use crate::error::OpenError;
+use crate::format::{Extent, Header, Position, Superblock, VolumeId};
+use crate::map::Map;
+use crate::open::{InSync, OpenOptions, Recovery};
+use crate::segments::Segments;
+use std::collections::VecDeque;
+use wattio_pages::{BLOCK, Pages};
+
+/// Blocks that are read at once.
+const CHUNK_BLOCKS: u32 = 256;
+/// Chunks that are kept: of each stream the one that is read, and the one after it.
+const CHUNKS: usize = 4;
+
+/// A record as it was found.
+struct Found {
+    header: Header,
+    /// Whether its data is whole on some device.
+    is_whole: bool,
+    /// Where its stream goes on after it.
+    after: Position,
+}
+
+/// Where reading a stream has come to.
+struct StreamReader {
+    at: Position,
+    /// The next record, if it was read already.
+    peeked: Option<Found>,
+}
+
+/// Reads the log, from where a superblock says that it goes on.
+pub(crate) struct Reader<'a, 'b> {
+    disks: &'a mut InSync<'b>,
+    superblock: &'a Superblock,
+    /// Whether records that only one device has whole are copied to the other.
+    repairs: bool,
+    resynced_blocks: u64,
+    /// What was read last: records are small, and devices like to read much at once.
+    chunks: VecDeque<Chunk>,
+}
+
+/// Blocks of a segment, as each device has them; `None` if it cannot read them.
+struct Chunk {
+    first: Place,
+    blocks: u32,
+    copies: Vec<Option<Pages>>,
+}
+
+/// The record with this sequence number, from whichever stream has it.
+fn next_record(
+    reader: &mut Reader<'_, '_>,
+    streams: &mut [StreamReader; 2],
+    sequence: u64,
+) -> Result<Option<Found>, OpenError> {
+    for stream in streams.iter_mut() {
+        if stream.peeked.is_none() {
+            stream.peeked = reader.peek(stream.at)?;
+        }
+    }
+    let has_it = |stream: &&mut StreamReader| {
+        stream.peeked.as_ref().is_some_and(|found| found.header.sequence == sequence)
+    };
+    let Some(stream) = streams.iter_mut().find(has_it) else { return Ok(None) };
+    let found = stream.peeked.take();
+    if let Some(found) = &found {
+        stream.at = found.after;
+    }
+    Ok(found)
+}
+
+impl<'a, 'b> Reader<'a, 'b> {
+    pub(crate) const fn new(
+        disks: &'a mut InSync<'b>,
+        superblock: &'a Superblock,
+        repairs: bool,
+    ) -> Self {
+        Self { disks, superblock, repairs, resynced_blocks: 0, chunks: VecDeque::new() }
+    }
+
+    /// Applies what the log holds after the checkpoint. `superblock` then says where it goes on.
+    pub(crate) fn replay(
+        mut self,
+        superblock: &mut Superblock,
+        map: &mut Map,
+        segments: &mut Segments,
+        options: &OpenOptions,
+        recovery: &mut Recovery,
+    ) -> Result<(), OpenError> {
+        let from = self.superblock;
+        let mut streams = from.positions.map(|at| StreamReader { at, peeked: None });
+        let (mut sequence, mut found) = (from.replay_from, Vec::new());
+        while let Some(next) = next_record(&mut self, &mut streams, sequence)? {
+            found.push(next);
+            sequence += 1;
+        }
+        let seen = found.iter().map(|found| found.header.durable);
+        let mut durable = seen.fold(from.replay_until, u64::max);
+        for stream in &streams {
+            durable = durable.max(self.durable_beyond(stream.at)?);
+        }
+        // Torn by the crash: this record and all after it were never answered as durable.
+        let torn = found
+            .iter()
+            .position(|found| !found.is_whole && found.header.sequence >= durable)
+            .unwrap_or(found.len());
+        found.truncate(torn);
+        let end = from.replay_from + found.len() as u64;
+        if end < durable && !options.accept_loss {
+            return Err(OpenError::DamagedLog { found: end, durable });
+        }
+        for Found { header, is_whole, after } in found {
+            apply(&header, map, segments);
+            segments.get_mut(header.place.segment).closed_at = header.sequence;
+            superblock.positions[header.stream as usize] = after;
+            recovery.records += 1;
+            recovery.blocks += u64::from(header.blocks());
+            recovery.damaged_blocks += if is_whole { 0 } else { u64::from(header.data_blocks()) };
+        }
+        recovery.resynced_blocks = self.resynced_blocks;
+        superblock.replay_from = end;
+        superblock.replay_until = end;
+        Ok(())
+    }
+
+    /// The record at a position, or at the beginning of the segment after it.
+    fn peek(&mut self, at: Position) -> Result<Option<Found>, OpenError> {
+        if at.block < self.superblock.geometry.segment_blocks {
+            let place = Place { segment: at.segment, block: at.block };
+            let found = self.read(place, at.generation)?;
+            if found.is_some() {
+                return Ok(found);
+            }
+        }
+        let (segment, generation) = at.next;
+        self.read(Place { segment, block: 0 }, generation)
+    }
+
+    /// The record at a place, if there is one of this opening and this use of the segment. Devices
+    /// that do not have it whole get it from one that has.
+    fn read(&mut self, place: Place, generation: u64) -> Result<Option<Found>, OpenError> {
+        let headers = self.read_copies(place, 1)?;
+        let header = headers.iter().flatten();
+        let header = header
+            .map(|page| page.block(0))
+            .find_map(|block| self.decode(block, place, generation));
+        let Some(header) = header else { return Ok(None) };
+        let blocks = header.blocks() as usize;
+        let copies = self.read_copies(place, blocks)?;
+        let volume = self.superblock.volume;
+        let good = |copy: &Option<Pages>| {
+            copy.as_ref().is_some_and(|pages| is_whole(pages, &header, volume))
+        };
+        let whole = copies.iter().find(|copy| good(copy)).and_then(Option::as_ref);
+        if let Some(whole) = whole {
+            let offset = self.superblock.geometry.block_offset(place.segment, place.block);
+            for ((device, disk), copy) in self.disks.iter_mut().zip(&copies) {
+                if self.repairs && !good(copy) {
+                    disk.write_at(offset, whole).map_err(cannot(*device, "written"))?;
+                    self.resynced_blocks += blocks as u64;
+                    self.chunks.clear();
+                }
+            }
+        }
+        let after = Position {
+            segment: place.segment,
+            generation,
+            block: place.block + header.blocks(),
+            next: header.next,
+        };
+        Ok(Some(Found { is_whole: whole.is_some(), after, header }))
+    }
+
+    /// What headers beyond the end of a stream say to be durable: those of records that cannot be
+    /// reached because one before them is gone.
+    fn durable_beyond(&mut self, end: Position) -> Result<u64, OpenError> {
+        let blocks = self.superblock.geometry.segment_blocks;
+        let mut durable = 0;
+        let (next, next_generation) = end.next;
+        for (segment, generation, from) in
+            [(end.segment, end.generation, end.block), (next, next_generation, 0)]
+        {
+            for block in (from..blocks).step_by(CHUNK_BLOCKS as usize) {
+                let count = CHUNK_BLOCKS.min(blocks - block);
+                let copies = self.read_copies(Place { segment, block }, count as usize)?;
+                for (pages, at) in
+                    copies.iter().flatten().flat_map(|it| (0..count).map(move |at| (it, at)))
+                {
+                    let place = Place { segment, block: block + at };
+                    let header = self.decode(pages.block(at as usize), place, generation);
+                    durable = durable.max(header.map_or(0, |header| header.durable));
+                }
+            }
+        }
+        Ok(durable)
+    }
+
+    /// Blocks from each device; an error if none can be read, for that says nothing of the log.
+    fn read_copies(
+        &mut self,
+        place: Place,
+        blocks: usize,
+    ) -> Result<Vec<Option<Pages>>, OpenError> {
+        let end = place.block + blocks as u32;
+        let holds = |chunk: &&Chunk| {
+            let (first, after) = (chunk.first, chunk.first.block + chunk.blocks);
+            first.segment == place.segment && first.block <= place.block && end <= after
+        };
+        if self.chunks.iter().find(holds).is_none() {
+            let most = self.superblock.geometry.segment_blocks - place.block;
+            let chunk = match self.read_chunk(place, (blocks as u32).max(CHUNK_BLOCKS.min(most))) {
+                Ok(chunk) if chunk.copies.iter().all(Option::is_some) => chunk,
+                // A block that nobody asked for may be the one that cannot be read.
+                _ => self.read_chunk(place, blocks as u32)?,
+            };
+            self.chunks.truncate(CHUNKS - 1);
+            self.chunks.push_front(chunk);
+        }
+        let Some(chunk) = self.chunks.iter().find(holds) else { return Ok(Vec::new()) };
+        let from = (place.block - chunk.first.block) as usize * BLOCK;
+        let cut = |pages: &Pages| Pages::from_slice(&pages.as_bytes()[from..from + blocks * BLOCK]);
+        Ok(chunk.copies.iter().map(|copy| copy.as_ref().map(cut)).collect())
+    }
+
+    fn read_chunk(&mut self, first: Place, blocks: u32) -> Result<Chunk, OpenError> {
+        let offset = self.superblock.geometry.block_offset(first.segment, first.block);
+        let (mut copies, mut failure) = (Vec::new(), None);
+        for (device, disk) in &mut *self.disks {
+            let mut pages = Pages::zeroed(blocks as usize);
+            let read = disk.read_at(offset, &mut pages);
+            copies.push(read.is_ok().then_some(pages));
+            failure = read.err().map(cannot(*device, "read")).or(failure);
+        }
+        match failure {
+            Some(failure) if copies.iter().all(Option::is_none) => Err(failure),
+            _ => Ok(Chunk { first, blocks, copies }),
+        }
+    }
+
+    /// The header in a block, if it can be the next one here.
+    fn decode(&self, block: &[u8; BLOCK], place: Place, generation: u64) -> Option<Header> {
+        let Superblock { volume, epoch, geometry, .. } = self.superblock;
+        let header = Header::decode(block, *volume, place)?;
+        let is_inside = |extent: &Extent| {
+            let end = extent.lba.checked_add(u64::from(extent.blocks));
+            end.is_some_and(|end| end <= geometry.blocks)
+        };
+        let is_next = header.generation == generation
+            && header.epoch == *epoch
+            && place.block + header.blocks() <= geometry.segment_blocks
+            && header.next.0 < geometry.segments
+            && header.extents.iter().all(is_inside);
+        is_next.then_some(header)
+    }
+}
+
+fn is_whole(pages: &Pages, header: &Header, volume: VolumeId) -> bool {
+    let same = Header::decode(pages.block(0), volume, header.place).as_ref() == Some(header);
+    let mut blocks = (1..pages.len_blocks()).zip(&header.checksums);
+    same && blocks.all(|(block, &crc)| crc32c::crc32c(pages.block(block)) == crc)
+}

@@ -1,0 +1,394 @@
+//! The volume while it serves: requests in, things for devices to do out, answers out. It never
+//! waits, has no clock and starts no thread; whoever drives it does.
+
+use crate::checkpoint::Checkpoint;
+use crate::collect::Collector;
+use crate::counters::Counters;
+use crate::devices::{Devices, Done, Io, Outcome, Part};
+use crate::effect;
+use crate::entry::Entry;
+use crate::format::{DeviceRole, ExtentKind, Superblock};
+use crate::geometry::Geometry;
+use crate::log::{Ack, Cursor, Log, Moving, Pending};
+use crate::map::Map;
+use crate::reads::Reads;
+use crate::rebuild::Rebuild;
+use crate::request::{Fault, Piece, Reply, Request};
+use crate::scrub::Scrub;
+use crate::segments::Segments;
+use std::collections::VecDeque;
+use std::io;
+use wattio_pages::{BLOCK, Recycler};
+
+/// What something asked of the devices is for.
+#[derive(Debug)]
+pub(crate) enum Purpose {
+    Record(u64),
+    Read {
+        read: usize,
+        piece: usize,
+    },
+    Repair {
+        segment: u32,
+    },
+    Flush,
+    Page,
+    Superblock,
+    Collect,
+    Scrub,
+    /// A read of what a rebuild copies, and the write of it.
+    Rebuild,
+    Copy,
+}
+
+/// Whoever waits for a flush.
+#[derive(Debug)]
+pub(crate) enum Waiting {
+    Client(u64),
+    Superblock,
+}
+
+/// A volume that serves.
+#[derive(Debug)]
+pub struct Volume {
+    pub(crate) superblock: Superblock,
+    pub(crate) geometry: Geometry,
+    pub(crate) map: Map,
+    pub(crate) segments: Segments,
+    pub(crate) devices: Devices<Purpose>,
+    pub(crate) log: Log,
+    pub(crate) reads: Reads,
+    pub(crate) checkpoint: Checkpoint,
+    pub(crate) collector: Collector,
+    pub(crate) scrub: Scrub,
+    pub(crate) rebuild: Option<Rebuild>,
+    pub(crate) recycler: Recycler,
+    pub(crate) counters: Counters,
+    replies: VecDeque<Reply>,
+    /// Waiting for the next flush, and for the one under way.
+    flush_next: Vec<Waiting>,
+    flush_now: Option<(u64, Vec<Waiting>)>,
+    /// Space promised to requests that have not taken effect.
+    promised: u64,
+    pub(crate) failed: Option<String>,
+}
+
+/// Memory for reads that is kept for later use.
+const RECYCLED_BYTES: usize = 8 << 20;
+
+impl Volume {
+    /// From what was found when it was opened.
+    pub(crate) fn new(superblock: Superblock, map: Map, segments: Segments) -> Self {
+        let geometry = superblock.geometry;
+        let cursors = superblock.positions.map(Cursor::from);
+        let log = Log::new(
+            superblock.volume,
+            superblock.epoch,
+            geometry.segment_blocks,
+            cursors,
+            superblock.replay_from,
+        );
+        Self {
+            geometry,
+            map,
+            segments,
+            devices: Devices::new(superblock.roles.clone()),
+            log,
+            reads: Reads::default(),
+            checkpoint: Checkpoint::new(superblock.area),
+            collector: Collector::default(),
+            scrub: Scrub::default(),
+            rebuild: None,
+            recycler: Recycler::new(RECYCLED_BYTES),
+            counters: Counters::default(),
+            replies: VecDeque::new(),
+            flush_next: Vec::new(),
+            flush_now: None,
+            promised: 0,
+            failed: None,
+            superblock,
+        }
+    }
+
+    /// Takes a request; its answer comes with [`Self::next_reply`], under its tag. Nothing is
+    /// written before [`Self::commit`].
+    pub fn submit(&mut self, tag: u64, request: Request) {
+        let (lba, blocks) = match &request {
+            Request::Read { lba, blocks } => (*lba, u64::from(*blocks)),
+            Request::Write { lba, data, .. } => (*lba, data.blocks.len() as u64),
+            Request::Zero { lba, blocks, .. } => (*lba, *blocks),
+            Request::Flush => (0, 0),
+        };
+        if lba.checked_add(blocks).is_none_or(|end| end > self.geometry.blocks) {
+            return self.answer(tag, Err(Fault::Beyond));
+        }
+        if let Request::Read { lba, blocks } = request {
+            return self.submit_read(tag, lba, blocks);
+        }
+        if self.failed.is_some() {
+            return self.answer(tag, Err(Fault::Io));
+        }
+        match request {
+            Request::Write { lba, data, fua } => self.submit_write(tag, lba, data, fua),
+            Request::Zero { lba, blocks, discard, fua } => {
+                let kind = if discard { ExtentKind::Trim } else { ExtentKind::Zeros };
+                if blocks == 0 {
+                    return self.answer(tag, Ok(Vec::new()));
+                }
+                self.log.pending.push_back(Pending::new(tag, kind, lba, blocks, fua));
+            }
+            Request::Flush => self.flush(Waiting::Client(tag)),
+            Request::Read { .. } => {}
+        }
+    }
+
+    fn submit_write(&mut self, tag: u64, lba: u64, data: Part, fua: bool) {
+        let blocks = data.blocks.len() as u64;
+        if blocks == 0 {
+            return self.answer(tag, Ok(Vec::new()));
+        }
+        let is_new = |lba: &u64| self.map.get(*lba).place().is_none();
+        let capacity = self.geometry.capacity_blocks();
+        let promised = if self.geometry.blocks <= capacity {
+            0
+        } else {
+            (lba..lba + blocks).filter(is_new).count() as u64
+        };
+        if promised > 0 && self.segments.live_blocks() + self.promised + promised > capacity {
+            return self.answer(tag, Err(Fault::NoSpace));
+        }
+        self.promised += promised;
+        let checksums = data.blocks.clone().map(|block| crc32c::crc32c(data.pages.block(block)));
+        let checksums = checksums.collect();
+        let pending = Pending::new(tag, ExtentKind::Write, lba, blocks, fua);
+        self.log.pending.push_back(pending.with_data(data, checksums, promised));
+    }
+
+    /// Makes records of what was submitted; call it once for each batch of requests, so that they
+    /// share a record.
+    pub fn commit(&mut self) {
+        if self.failed.is_some() {
+            return;
+        }
+        let all_moves = self.wants_all_moves();
+        while let Some(record) = {
+            let map = &self.map;
+            let is_live = |moving: &Moving| map.get(moving.lba).place() == Some(moving.origin);
+            self.log.next_record(&mut self.segments, all_moves, is_live)
+        } {
+            let offset = self.geometry.block_offset(record.place.segment, record.place.block);
+            self.devices.write(Purpose::Record(record.sequence), offset, &record.parts);
+        }
+        self.refuse_if_wedged();
+    }
+
+    /// The next thing that a device should do.
+    pub fn next_io(&mut self) -> Option<Io> {
+        self.devices.next_io()
+    }
+
+    /// Says what became of an [`Io`]; a number that is not under way is ignored.
+    pub fn complete(&mut self, id: u64, done: Done) {
+        let finished = self.devices.complete(id, done);
+        if self.devices.take_lost_one() {
+            self.checkpoint.roles_changed = true;
+            self.write_superblock_if_needed();
+        }
+        let Some((purpose, outcome)) = finished else { return };
+        match (purpose, outcome) {
+            (Purpose::Record(sequence), Outcome::Written(result)) => {
+                self.record_written(sequence, result);
+            }
+            (Purpose::Read { read, piece }, Outcome::Read { pages, device }) => {
+                self.piece_read(read, piece, pages, device);
+            }
+            (Purpose::Repair { segment }, _) => self.segments.unpin(segment),
+            (Purpose::Flush, Outcome::Flushed(result)) => self.flushed(result),
+            (Purpose::Page, Outcome::Written(result)) => self.page_written(result),
+            (Purpose::Superblock, Outcome::Written(result)) => self.superblock_written(result),
+            (Purpose::Collect, Outcome::Read { pages, device }) => self.chunk_read(pages, device),
+            (Purpose::Scrub, Outcome::Read { pages, device }) => self.scrub_read(pages, device),
+            (Purpose::Rebuild, Outcome::Read { pages, .. }) => self.rebuild_read(pages),
+            (Purpose::Copy, Outcome::Written(result)) => self.copy_written(result),
+            (purpose, outcome) => debug_assert!(false, "{outcome:?} for {purpose:?}"),
+        }
+        self.commit();
+    }
+
+    /// The next answer.
+    pub fn next_reply(&mut self) -> Option<Reply> {
+        self.replies.pop_front()
+    }
+
+    pub(crate) fn answer(&mut self, tag: u64, result: Result<Vec<Piece>, Fault>) {
+        self.replies.push_back(Reply { tag, result });
+    }
+
+    fn record_written(&mut self, sequence: u64, result: io::Result<()>) {
+        if let Err(error) = result {
+            return self.fail(format!("a record could not be written: {error}"));
+        }
+        self.log.record_written(sequence);
+        while let Some(flight) = self.log.next_effect() {
+            effect::apply(&flight.header, &mut self.map, &mut self.segments);
+            self.segments.land(flight.header.place.segment);
+            for Ack { tag, fua, promised } in flight.acks {
+                self.promised -= promised;
+                if fua {
+                    self.flush(Waiting::Client(tag));
+                } else {
+                    self.answer(tag, Ok(Vec::new()));
+                }
+            }
+        }
+    }
+
+    pub(crate) fn flush(&mut self, waiting: Waiting) {
+        self.flush_next.push(waiting);
+        self.flush_if_free();
+    }
+
+    fn flush_if_free(&mut self) {
+        if self.flush_now.is_none() && !self.flush_next.is_empty() {
+            let waiting = std::mem::take(&mut self.flush_next);
+            self.flush_now = Some((self.log.applied(), waiting));
+            self.devices.flush(Purpose::Flush);
+        }
+    }
+
+    fn flushed(&mut self, result: io::Result<()>) {
+        let Some((applied, waiting)) = self.flush_now.take() else { return };
+        if let Err(error) = result {
+            self.fail(format!("a flush failed: {error}"));
+            for waiting in waiting {
+                if let Waiting::Client(tag) = waiting {
+                    self.answer(tag, Err(Fault::Io));
+                }
+            }
+            return;
+        }
+        self.log.durable = applied;
+        for waiting in waiting {
+            match waiting {
+                Waiting::Client(tag) => self.answer(tag, Ok(Vec::new())),
+                Waiting::Superblock => self.superblock_flushed(),
+            }
+        }
+        self.flush_if_free();
+    }
+
+    /// Nothing can be written any more: what was not answered is answered with an error, and only
+    /// reads go on.
+    pub(crate) fn fail(&mut self, why: String) {
+        if self.failed.is_some() {
+            return;
+        }
+        self.failed = Some(why);
+        let waiting = std::mem::take(&mut self.flush_next).into_iter();
+        let flushes = waiting.filter_map(|waiting| match waiting {
+            Waiting::Client(tag) => Some(tag),
+            Waiting::Superblock => None,
+        });
+        let tags: Vec<u64> = self.log.abandon().into_iter().chain(flushes).collect();
+        for tag in tags {
+            self.answer(tag, Err(Fault::Io));
+        }
+    }
+
+    /// Clients wait for space that nothing can free: better they hear of it.
+    fn refuse_if_wedged(&mut self) {
+        if !self.log.is_starved {
+            return;
+        }
+        let can_help = self.segments.has_room_for_clients()
+            || self.segments.empty() > 0
+            || self.collector.is_busy()
+            || !self.log.moving.is_empty()
+            || self.log.applied() != self.log.next_sequence()
+            || self.checkpoint.is_busy()
+            || self.segments.victim(self.log.next_sequence()).is_some();
+        if can_help {
+            return;
+        }
+        if let Some(pending) = self.log.pending.pop_front() {
+            self.promised -= pending.promised;
+            self.answer(pending.tag, Err(Fault::NoSpace));
+        }
+        self.log.is_starved = !self.log.pending.is_empty();
+    }
+
+    /// The volume's sizes.
+    #[must_use]
+    pub const fn geometry(&self) -> &Geometry {
+        &self.geometry
+    }
+
+    /// Bytes that clients see.
+    #[must_use]
+    pub const fn bytes(&self) -> u64 {
+        self.geometry.blocks * BLOCK as u64
+    }
+
+    /// What its devices are.
+    #[must_use]
+    pub fn roles(&self) -> &[DeviceRole] {
+        self.devices.roles()
+    }
+
+    /// Why nothing can be written any more, if so.
+    #[must_use]
+    pub fn failure(&self) -> Option<&str> {
+        self.failed.as_deref()
+    }
+
+    /// Blocks with data.
+    #[must_use]
+    pub const fn live_blocks(&self) -> u64 {
+        self.segments.live_blocks()
+    }
+
+    /// Segments that can be written to, of all.
+    #[must_use]
+    pub fn free_segments(&self) -> u32 {
+        self.segments.free()
+    }
+
+    /// Counts since it was opened.
+    #[must_use]
+    pub fn counters(&self) -> Counters {
+        let [header_blocks, client_blocks, moved_blocks] = self.log.written_blocks;
+        Counters { header_blocks, client_blocks, moved_blocks, ..self.counters }
+    }
+
+    /// How blocks `lba..lba + blocks` are allocated: runs of blocks, and whether each run is a
+    /// hole and whether it reads as zeros. At most `runs_max` runs; they may end early.
+    #[must_use]
+    pub fn allocation(&self, lba: u64, blocks: u64, runs_max: usize) -> Vec<(u64, bool, bool)> {
+        let end = lba.saturating_add(blocks).min(self.geometry.blocks);
+        let mut runs: Vec<(u64, bool, bool)> = Vec::new();
+        let mut at = lba;
+        while at < end {
+            let skipped = self.map.skip_empty(at).min(end);
+            let (next, entry) =
+                if skipped > at { (skipped, Entry::HOLE) } else { (at + 1, self.map.get(at)) };
+            let kind = (entry == Entry::HOLE, matches!(entry, Entry::HOLE | Entry::ZEROS));
+            let is_full = runs.len() == runs_max;
+            match runs.last_mut() {
+                Some(last) if (last.1, last.2) == kind => last.0 += next - at,
+                _ if is_full => break,
+                _ => runs.push((next - at, kind.0, kind.1)),
+            }
+            at = next;
+        }
+        runs
+    }
+
+    /// Takes memory of an answer back, to be used again.
+    pub fn recycle(&mut self, piece: Piece) {
+        if let Piece::Data(part) = piece
+            && let Some(pages) = std::sync::Arc::into_inner(part.pages)
+        {
+            self.recycler.give(pages);
+        }
+    }
+}

@@ -1,0 +1,218 @@
+//! Opening volumes that are damaged, incomplete, or not volumes at all.
+
+mod world;
+
+use wattio_pages::Pages;
+use wattio_volume::{
+    DeviceRole, Disk, Geometry, OpenError, OpenOptions, VolumeId, check, create, open,
+    read_superblock, resize,
+};
+use world::disk::SimDisk;
+use world::{OPTIONS, Plan, World, boxed};
+
+const GEOMETRY: Geometry =
+    Geometry { blocks: 2000, blocks_max: 8000, segments: 64, segment_blocks: 64 };
+
+fn world(devices: usize) -> World {
+    let plan = Plan {
+        seed: 1,
+        geometry: GEOMETRY,
+        devices,
+        depth: 8,
+        used: 1.0,
+        writes: 0.9,
+        background: 1.0,
+        checkpoints: 1.0,
+    };
+    World::new(plan)
+}
+
+fn overwrite(disk: &SimDisk, offset: u64, byte: u8) {
+    let mut page = Pages::zeroed(1);
+    page.as_bytes_mut().fill(byte);
+    let mut disk = disk.clone();
+    disk.write_at(offset, &page).and_then(|()| disk.flush()).expect("a healthy disk");
+}
+
+fn error(disks: &[SimDisk], options: &OpenOptions) -> OpenError {
+    match open(boxed(disks), options) {
+        Ok(_) => panic!("it was opened"),
+        Err(error) => error,
+    }
+}
+
+#[test]
+fn one_readable_copy_of_the_superblock_is_enough_and_none_is_no_volume() {
+    let world = world(1);
+    let disk = &world.disks[0];
+    let newest = read_superblock(&mut disk.clone(), 0).expect("a volume");
+    let slot = (newest.number % 2) as usize;
+    overwrite(disk, Geometry::superblock_offsets(slot)[0], 7);
+    assert_eq!(read_superblock(&mut disk.clone(), 0).expect("the other copy"), newest);
+    (0..2).flat_map(Geometry::superblock_offsets).for_each(|at| overwrite(disk, at, 7));
+    assert!(matches!(error(&world.disks, &OPTIONS), OpenError::NoVolume(0)));
+    assert!(matches!(
+        error(&[SimDisk::new(GEOMETRY.device_bytes())], &OPTIONS),
+        OpenError::NoVolume(0)
+    ));
+}
+
+#[test]
+fn a_map_that_takes_too_much_memory_is_refused_with_the_figures() {
+    let options = OpenOptions { map_bytes_max: 1000, ..OPTIONS };
+    let message = error(&world(1).disks, &options).to_string();
+    assert!(message.contains("16256") && message.contains("1000"), "{message}");
+}
+
+#[test]
+fn disks_that_do_not_belong_together_are_told_apart() {
+    let (mut mirror, other) = (world(2), world(1));
+    let mixed = [mirror.disks[0].clone(), other.disks[0].clone()];
+    // The same identity by the test's own making; another one is another volume.
+    assert!(open(boxed(&mixed[..1]), &OPTIONS).is_ok());
+    let disk = SimDisk::new(GEOMETRY.device_bytes());
+    let mut disks = boxed(std::slice::from_ref(&disk));
+    create(&mut disks, VolumeId([9; 16]), GEOMETRY).expect("a new disk");
+    assert!(matches!(error(&[mixed[0].clone(), disk], &OPTIONS), OpenError::Mixed { .. }));
+    // One of two must be asked for.
+    let strict = OpenOptions { accept_missing: false, ..OPTIONS };
+    mirror = world(2);
+    let missing = error(&mirror.disks[..1], &strict);
+    assert!(matches!(missing, OpenError::Missing { devices: 2, given: 1 }), "{missing}");
+}
+
+#[test]
+fn a_device_that_was_left_out_does_not_come_back_by_itself() {
+    let mut world = world(2);
+    world.disks[1].kill();
+    (0..500).for_each(|_| world.step());
+    world.settle();
+    assert_eq!(world.volume.roles(), [DeviceRole::InSync, DeviceRole::Out]);
+    world.reopen();
+    // It is there again, with what it held: nothing that counts.
+    world.disks[1].revive();
+    let opened = open(boxed(&world.disks), &OPTIONS).expect("the other one has everything");
+    assert_eq!(opened.volume.roles(), [DeviceRole::InSync, DeviceRole::Out]);
+    assert!(opened.disks[1].is_none());
+    assert_eq!(opened.recovery.devices_out, 1);
+}
+
+#[test]
+fn two_devices_that_went_on_without_each_other_are_refused() {
+    let world = world(2);
+    for alone in 0..2 {
+        let opened = open(boxed(&world.disks[alone..=alone]), &OPTIONS).expect("one is enough");
+        assert_eq!(opened.recovery.devices_out, 1);
+    }
+    assert!(matches!(error(&world.disks, &OPTIONS), OpenError::SplitBrain));
+}
+
+#[test]
+fn a_disk_that_is_too_small_is_refused() {
+    let mut disks = boxed(&[SimDisk::new(GEOMETRY.device_bytes() - 1)]);
+    let refused = create(&mut disks, VolumeId([5; 16]), GEOMETRY);
+    assert!(matches!(refused, Err(OpenError::TooSmall { device: 0, .. })));
+}
+
+/// Bits that rot are no crash: what was durable and cannot be read is said, not cut off.
+#[test]
+fn a_damaged_log_is_told_from_a_torn_one() {
+    let mut world = world(1);
+    (0..60).for_each(|_| world.step());
+    world.settle();
+    world.flush_now();
+    world.write_now(3);
+    let disk = world.disks[0].clone();
+    let superblock = read_superblock(&mut disk.clone(), 0).expect("a volume");
+    let first = superblock.positions[0];
+    overwrite(&disk, GEOMETRY.block_offset(first.segment, first.block), 7);
+    // No record after it can be reached, but they are there, and say what was durable before them.
+    let refused = error(&world.disks, &OPTIONS);
+    assert!(matches!(refused, OpenError::DamagedLog { found: 0, .. }), "{refused}");
+    let options = OpenOptions { accept_loss: true, ..OPTIONS };
+    let opened = open(boxed(&world.disks), &options).expect("the loss is accepted");
+    assert_eq!(opened.recovery.records, 0);
+}
+
+#[test]
+fn data_that_rots_in_the_log_is_lost_and_the_records_after_it_are_not() {
+    let mut world = world(1);
+    world.write_now(1);
+    world.write_now(2);
+    world.write_now(3);
+    let disk = world.disks[0].clone();
+    let first = read_superblock(&mut disk.clone(), 0).expect("a volume").positions[0];
+    // The data of the first record: the later ones say that it was durable.
+    overwrite(&disk, GEOMETRY.block_offset(first.segment, first.block + 1), 7);
+    let opened = open(boxed(&world.disks), &OPTIONS).expect("only data is damaged");
+    assert_eq!(opened.recovery.records, 3);
+    assert_eq!(opened.recovery.damaged_blocks, 1);
+    world.volume = opened.volume;
+    world.may_fail = true;
+    assert!(world.read_now(1, 1).is_err());
+    assert!(world.read_now(2, 2).is_ok());
+}
+
+#[test]
+fn a_damaged_map_is_refused_unless_the_loss_is_accepted_and_then_only_its_blocks_are_lost() {
+    let mut world = world(1);
+    (0..4).for_each(|page| world.write_now(page * 508));
+    world.reopen();
+    let disk = world.disks[0].clone();
+    let superblock = read_superblock(&mut disk.clone(), 0).expect("a volume");
+    overwrite(&disk, GEOMETRY.page_offset(superblock.area, 1), 7);
+    let refused = error(&world.disks, &OPTIONS);
+    assert!(matches!(refused, OpenError::DamagedMap { first: 508, last: 1015 }), "{refused}");
+    let options = OpenOptions { accept_loss: true, ..OPTIONS };
+    let opened = open(boxed(&world.disks), &options).expect("the loss is accepted");
+    assert_eq!(opened.recovery.damaged_blocks, 508);
+    world.volume = opened.volume;
+    world.may_fail = true;
+    assert!(world.read_now(508, 1).is_err());
+    assert!(world.read_now(0, 508).is_ok() && world.read_now(1016, 500).is_ok());
+    world.write_now(508);
+    assert!(world.read_now(508, 1).is_ok(), "what is written anew is well again");
+}
+
+#[test]
+fn a_check_finds_what_is_damaged_and_changes_nothing() {
+    let mut world = world(2);
+    world.write_now(5);
+    world.write_now(6);
+    let sound = check(boxed(&world.disks), &OPTIONS, |_, _| ()).expect("a volume");
+    assert!(!sound.recovery.was_clean && sound.recovery.records > 0);
+    assert_eq!((sound.damaged_blocks, sound.live_blocks), (0, world.volume.live_blocks()));
+    let superblock = read_superblock(&mut world.disks[0].clone(), 0).expect("a volume");
+    let first = superblock.positions[0];
+    let damage = |disk| overwrite(disk, GEOMETRY.block_offset(first.segment, first.block + 1), 7);
+    damage(&world.disks[0]);
+    let again = check(boxed(&world.disks), &OPTIONS, |done, all| assert!(done <= all));
+    let again = again.expect("the same volume");
+    assert_eq!(again.damaged, [], "the other device has everything");
+    assert_eq!(again.damaged_on, [(0, 1), (1, 0)]);
+    damage(&world.disks[1]);
+    world.may_fail = true;
+    let both = check(boxed(&world.disks), &OPTIONS, |_, _| ()).expect("the same volume");
+    assert_eq!((both.damaged.as_slice(), both.damaged_blocks), ([5].as_slice(), 1));
+    world.crash();
+    assert!(world.read_now(5, 1).is_err());
+    assert!(world.read_now(6, 1).is_ok());
+}
+
+#[test]
+fn a_volume_grows_and_keeps_what_it_holds() {
+    let mut world = world(1);
+    (0..400).for_each(|_| world.step());
+    world.settle();
+    let smaller = resize(boxed(&world.disks), 1999, &OPTIONS);
+    assert!(matches!(smaller, Err(OpenError::Geometry(_))));
+    let too_large = resize(boxed(&world.disks), 8001, &OPTIONS);
+    assert!(matches!(too_large, Err(OpenError::Geometry(_))));
+    let geometry = resize(boxed(&world.disks), 8000, &OPTIONS).expect("its map has room");
+    assert_eq!((geometry.blocks, geometry.segments), (8000, GEOMETRY.segments));
+    world.grow(geometry);
+    world.crash();
+    (0..400).for_each(|_| world.step());
+    world.reopen();
+    world.write_now(7999);
+}

@@ -1,0 +1,204 @@
+//! What is tried, each for as many seeds as are wanted.
+
+use super::{Plan, Tally, World};
+use rand::RngExt;
+use std::ops::Range;
+use wattio_volume::{Fault, Geometry};
+
+fn plan(seed: u64, devices: usize) -> Plan {
+    let small = seed.is_multiple_of(3);
+    let geometry = if small {
+        Geometry { blocks: 350, blocks_max: 8000, segments: 60, segment_blocks: 16 }
+    } else {
+        Geometry { blocks: 2000, blocks_max: 8000, segments: 64, segment_blocks: 64 }
+    };
+    let depth = 1 + (seed as usize * 7) % 24;
+    Plan {
+        seed,
+        geometry,
+        devices,
+        depth,
+        used: 1.0,
+        writes: 0.7,
+        background: 1.0,
+        checkpoints: 1.0,
+    }
+}
+
+fn sum(tallies: impl Iterator<Item = Tally>) -> Tally {
+    tallies.fold(Tally::default(), Tally::plus)
+}
+
+pub fn power_fails(seeds: Range<u64>) {
+    let run = |seed| {
+        let mut world = World::new(plan(seed, 1));
+        for round in 0..12 {
+            (0..400).for_each(|_| world.step());
+            if round % 4 == 3 { world.reopen() } else { world.crash() }
+        }
+        world.tally
+    };
+    let tally = sum(seeds.map(run));
+    assert!(tally.replayed > 0 && tally.checkpoints > 0 && tally.collected > 0, "{tally:?}");
+    assert!(tally.crashed_recoveries > 0, "{tally:?}");
+}
+
+/// The power fails again and again, before much has happened, on a volume that is nearly full: what
+/// was freed is soon used again, and what was torn lies where the next record goes.
+pub fn power_fails_often(seeds: Range<u64>) {
+    let run = |seed| {
+        let mut plan = plan(seed, 1);
+        plan.geometry.segments = if plan.geometry.segment_blocks == 16 { 45 } else { 47 };
+        plan.geometry.blocks = plan.geometry.capacity_blocks();
+        plan.checkpoints = if seed.is_multiple_of(2) { 1.0 } else { 0.02 };
+        let mut world = World::new(plan);
+        (0..2000).for_each(|_| world.step());
+        for _ in 0..60 {
+            (0..world.random.random_range(0..150)).for_each(|_| world.step());
+            world.crash();
+        }
+        world.tally
+    };
+    let tally = sum(seeds.map(run));
+    assert!(tally.crashed_recoveries > 0 && tally.collected > 0, "{tally:?}");
+}
+
+/// Clients want more than fits; the rest is served as ever.
+pub fn full(seeds: Range<u64>) {
+    let run = |seed| {
+        let mut plan = plan(seed, 1);
+        plan.geometry.blocks = plan.geometry.capacity_blocks() * 5 / 4;
+        plan.writes = 0.95;
+        // Background work that gets little: then clients wait for it.
+        plan.background = if seed.is_multiple_of(2) { 1.0 } else { 0.2 };
+        let mut world = World::new(plan);
+        for round in 0..10 {
+            (0..1500).for_each(|_| world.step());
+            match round % 3 {
+                0 => world.settle(),
+                1 => world.reopen(),
+                _ => world.crash(),
+            }
+        }
+        world.tally
+    };
+    let tally = sum(seeds.map(run));
+    assert!(tally.no_space > 0 && tally.collected > 0, "{tally:?}");
+}
+
+/// Either device dies, at any time; the volume goes on with the other one.
+pub fn mirror(seeds: Range<u64>) {
+    let run = |seed| {
+        let mut world = World::new(plan(seed, 2));
+        let dies = world.random.random_range(0..8);
+        for round in 0..8 {
+            if round == dies {
+                (0..world.random.random_range(0..400)).for_each(|_| world.step());
+                let device = world.random.random_range(0..2);
+                world.disks[device].kill();
+            }
+            (0..400).for_each(|_| world.step());
+            if round % 4 == 3 { world.reopen() } else { world.crash() }
+        }
+        world.settle();
+        world.tally
+    };
+    let tally = sum(seeds.map(run));
+    assert!(tally.resynced > 0 && tally.faults == 0, "{tally:?}");
+}
+
+/// Bits flip on one device at a time, and a scrub comes by before they flip on the other.
+pub fn damaged_mirror(seeds: Range<u64>) {
+    let run = |seed| {
+        let mut world = World::new(plan(seed, 2));
+        for round in 0..8 {
+            (0..400).for_each(|_| world.step());
+            world.reopen();
+            world.flip_bits(round % 2, 20);
+            (0..400).for_each(|_| world.step());
+            world.settle();
+            world.scrub();
+        }
+        world.reopen();
+        world.tally
+    };
+    let tally = sum(seeds.map(run));
+    assert!(tally.repaired > 0 && tally.faults == 0, "{tally:?}");
+}
+
+/// Bits flip on the only device: what is read is right, or an error; garbage collection goes on,
+/// and a block that is written anew is well again.
+pub fn damaged(seeds: Range<u64>) {
+    let run = |seed| {
+        let mut world = World::new(plan(seed, 1));
+        for _ in 0..6 {
+            (0..600).for_each(|_| world.step());
+            world.reopen();
+            world.may_fail = true;
+            world.flip_bits(0, 10);
+            (0..600).for_each(|_| world.step());
+            world.settle();
+        }
+        let blocks = world.plan.geometry.blocks;
+        let damaged: Vec<u64> =
+            (0..blocks).filter(|&lba| world.read_now(lba, 1) == Err(Fault::Io)).collect();
+        assert!(damaged.len() <= 120, "seed {seed}: 60 bits damaged {} blocks", damaged.len());
+        damaged.iter().for_each(|&lba| world.write_now(lba));
+        world.may_fail = false;
+        world.reopen();
+        world.tally
+    };
+    let tally = sum(seeds.map(run));
+    assert!(tally.faults > 0, "{tally:?}");
+}
+
+/// The only device fails for a while: writes end with errors, and what was durable is there again
+/// when it works again.
+pub fn dying_disk(seeds: Range<u64>) {
+    let run = |seed| {
+        let mut world = World::new(plan(seed, 1));
+        for _ in 0..4 {
+            (0..500).for_each(|_| world.step());
+            world.disks[0].fail_power_after(Some(3));
+            world.may_fail = true;
+            (0..200).for_each(|_| world.step());
+            world.may_fail = false;
+            world.disks[0].fail_power_after(None);
+            world.crash();
+        }
+        world.tally
+    };
+    let tally = sum(seeds.map(run));
+    assert!(tally.faults > 0, "{tally:?}");
+}
+
+/// A device dies and another one takes its place, perhaps while the power fails; when it is filled,
+/// the first one dies.
+pub fn rebuild(seeds: Range<u64>) {
+    let run = |seed| {
+        let mut world = World::new(plan(seed, 2));
+        for round in 0..6 {
+            (0..300).for_each(|_| world.step());
+            let device = round % 2;
+            world.disks[device].kill();
+            (0..300).for_each(|_| world.step());
+            world.settle();
+            world.disks[device].replace();
+            world.volume.begin_rebuild(device as u8);
+            (0..world.random.random_range(0..600)).for_each(|_| world.step());
+            if seed.is_multiple_of(2) && round % 3 == 1 {
+                // It does not count yet: all is on the other one, and it begins anew.
+                world.crash();
+                world.volume.begin_rebuild(device as u8);
+            }
+            world.finish_rebuild();
+            if round % 3 == 2 {
+                world.reopen();
+            }
+        }
+        world.settle();
+        world.tally
+    };
+    let tally = sum(seeds.map(run));
+    assert!(tally.faults == 0, "{tally:?}");
+}
