@@ -17,6 +17,10 @@ pub struct Counters {
     pub collected_segments: u64,
     /// Blocks that the scrub has read.
     pub scrubbed_blocks: u64,
+    /// Blocks that were read from memory.
+    pub cache_hit_blocks: u64,
+    /// Blocks that were not.
+    pub cache_miss_blocks: u64,
     /// Blocks that were found damaged.
     pub damaged_blocks: u64,
     /// Blocks that were copied to a device that is being filled.

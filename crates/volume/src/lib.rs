@@ -10,6 +10,7 @@
 //! collection empties segments of the log that hold little. See `docs/volume.md`.
 
 mod background;
+mod cache;
 mod check;
 mod checkpoint;
 mod collect;

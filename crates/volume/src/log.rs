@@ -12,6 +12,8 @@ use wattio_pages::Pages;
 
 /// Records under way at once. Requests that arrive meanwhile are grouped in the next one.
 const FLIGHTS_MAX: usize = 4;
+/// Blocks that are worth a record of their own while another one is under way.
+const GATHERED_BLOCKS: u64 = 32;
 /// Blocks that one record may trim or zero, so that taking effect never takes long.
 const DATALESS_BLOCKS_MAX: u32 = 65_536;
 /// Moved blocks that are worth a header of their own.
@@ -28,6 +30,10 @@ pub(crate) struct Pending {
     /// Of each block of data.
     pub(crate) checksums: Vec<u32>,
     pub(crate) fua: bool,
+    /// The number of the write in the cache, if it is there.
+    pub(crate) number: u64,
+    /// Whether the client has been told already that it is done.
+    pub(crate) is_answered: bool,
     /// Blocks that take space which none of the volume took before, at the most.
     pub(crate) promised: u64,
     /// Blocks that are in records already.
@@ -37,7 +43,19 @@ pub(crate) struct Pending {
 impl Pending {
     pub(crate) const fn new(tag: u64, kind: ExtentKind, lba: u64, blocks: u64, fua: bool) -> Self {
         let checksums = Vec::new();
-        Self { tag, kind, lba, blocks, data: None, checksums, fua, promised: 0, taken: 0 }
+        Self {
+            tag,
+            kind,
+            lba,
+            blocks,
+            data: None,
+            checksums,
+            fua,
+            number: 0,
+            is_answered: false,
+            promised: 0,
+            taken: 0,
+        }
     }
 
     pub(crate) fn with_data(mut self, data: Part, checksums: Vec<u32>, promised: u64) -> Self {
@@ -62,6 +80,7 @@ pub(crate) struct Moving {
 pub(crate) struct Ack {
     pub(crate) tag: u64,
     pub(crate) fua: bool,
+    pub(crate) is_answered: bool,
     pub(crate) promised: u64,
 }
 
@@ -70,6 +89,8 @@ pub(crate) struct Ack {
 pub(crate) struct Flight {
     pub(crate) header: Header,
     pub(crate) acks: Vec<Ack>,
+    /// For each extent that a client wrote, the number of the write in the cache.
+    pub(crate) numbers: Vec<u64>,
     is_written: bool,
 }
 
@@ -96,7 +117,14 @@ pub(crate) struct Log {
     epoch: u64,
     segment_blocks: u32,
     cursors: [Cursor; 2],
-    pub(crate) pending: VecDeque<Pending>,
+    pending: VecDeque<Pending>,
+    /// Requests that were ever pending, and those of them that have taken effect.
+    submitted: u64,
+    finished: u64,
+    /// Whether records wait for more to share them, as long as another one is under way.
+    pub(crate) gathers: bool,
+    /// Somebody waits until so many requests have taken effect.
+    pub(crate) hurried_until: u64,
     pub(crate) moving: VecDeque<Moving>,
     flights: VecDeque<Flight>,
     next_sequence: u64,
@@ -129,6 +157,10 @@ impl Log {
             segment_blocks,
             cursors,
             pending: VecDeque::new(),
+            submitted: 0,
+            finished: 0,
+            gathers: false,
+            hurried_until: 0,
             moving: VecDeque::new(),
             flights: VecDeque::new(),
             next_sequence: sequence,
@@ -136,6 +168,28 @@ impl Log {
             is_starved: false,
             written_blocks: [0; 3],
         }
+    }
+
+    /// Takes a request, after all that were taken before.
+    pub(crate) fn push(&mut self, pending: Pending) {
+        self.pending.push_back(pending);
+        self.submitted += 1;
+    }
+
+    /// The request that has waited longest to be logged.
+    pub(crate) fn first_pending(&self) -> Option<&Pending> {
+        self.pending.front()
+    }
+
+    /// Takes that request back.
+    pub(crate) fn refuse_first(&mut self) -> Option<Pending> {
+        self.finished += 1;
+        self.pending.pop_front()
+    }
+
+    /// Requests that were taken, and how many of them, from the first, have taken effect.
+    pub(crate) const fn requests(&self) -> (u64, u64) {
+        (self.submitted, self.finished)
     }
 
     /// The sequence number before which every record has taken effect.
@@ -202,12 +256,20 @@ impl Log {
 
     fn clients_record(&mut self, segments: &mut Segments) -> Option<NewRecord> {
         let first = self.pending.front()?;
+        if self.gathers && !self.flights.is_empty() {
+            let gathered: u64 = self.pending.iter().map(|pending| pending.blocks).sum();
+            let is_waited_for = self.hurried_until > self.finished
+                || self.pending.iter().any(|pending| !pending.is_answered);
+            if gathered < GATHERED_BLOCKS && !is_waited_for {
+                return None;
+            }
+        }
         let room = self.room(segments, Stream::Clients, first.kind.has_data());
         self.is_starved = room.is_none();
         let mut room = room?;
         let (mut header, mut parts, mut used) = (self.header(Stream::Clients), Vec::new(), 0);
         parts.push(Part::whole(Pages::zeroed(1)));
-        let mut acks = Vec::new();
+        let (mut acks, mut numbers) = (Vec::new(), Vec::new());
         while let Some(pending) = self.pending.front_mut() {
             let wanted =
                 (pending.blocks - pending.taken).min(u64::from(DATALESS_BLOCKS_MAX)) as u32;
@@ -219,6 +281,7 @@ impl Log {
             let extent = Extent { kind: pending.kind, lba: pending.lba + pending.taken, blocks };
             used += Header::taken(extent);
             header.extents.push(extent);
+            numbers.push(pending.number);
             if let Some(data) = &pending.data {
                 room -= blocks;
                 header.checksums.extend_from_slice(&pending.checksums[from..to]);
@@ -229,12 +292,12 @@ impl Log {
             if pending.taken < pending.blocks {
                 break;
             }
-            let Pending { tag, fua, promised, .. } = *pending;
-            acks.push(Ack { tag, fua, promised });
+            let Pending { tag, fua, is_answered, promised, .. } = *pending;
+            acks.push(Ack { tag, fua, is_answered, promised });
             self.pending.pop_front();
         }
         self.written_blocks[1] += u64::from(header.data_blocks());
-        Some(self.launch(segments, header, parts, acks))
+        Some(self.launch(segments, header, parts, (acks, numbers)))
     }
 
     fn moves_record(
@@ -264,7 +327,7 @@ impl Log {
             self.moving.pop_front();
         }
         self.written_blocks[2] += u64::from(header.data_blocks());
-        Some(self.launch(segments, header, parts, Vec::new()))
+        Some(self.launch(segments, header, parts, (Vec::new(), Vec::new())))
     }
 
     /// Blocks of data that the next record of a stream may hold; `None` if there is no segment.
@@ -304,7 +367,7 @@ impl Log {
         segments: &mut Segments,
         header: Header,
         mut parts: Vec<Part>,
-        acks: Vec<Ack>,
+        (acks, numbers): (Vec<Ack>, Vec<u64>),
     ) -> NewRecord {
         let mut head = Pages::zeroed(1);
         header.encode(head.block_mut(0));
@@ -314,7 +377,7 @@ impl Log {
         self.written_blocks[0] += 1;
         segments.launch(header.place.segment);
         let record = NewRecord { sequence: header.sequence, place: header.place, parts };
-        self.flights.push_back(Flight { header, acks, is_written: false });
+        self.flights.push_back(Flight { header, acks, numbers, is_written: false });
         record
     }
 
@@ -328,15 +391,18 @@ impl Log {
 
     /// The next record that is to take effect.
     pub(crate) fn next_effect(&mut self) -> Option<Flight> {
-        if self.flights.front()?.is_written { self.flights.pop_front() } else { None }
+        let flight = self.flights.front().filter(|flight| flight.is_written)?;
+        self.finished += flight.acks.len() as u64;
+        self.flights.pop_front()
     }
 
-    /// Gives up everything that has not taken effect; returns the requests.
+    /// Gives up everything that has not taken effect; returns the requests that wait for answers.
     pub(crate) fn abandon(&mut self) -> Vec<u64> {
         self.moving.clear();
-        let flying = self.flights.drain(..).flat_map(|flight| flight.acks).map(|ack| ack.tag);
-        let waiting = self.pending.drain(..).map(|pending| pending.tag);
-        flying.chain(waiting).collect()
+        let flying = self.flights.drain(..).flat_map(|flight| flight.acks);
+        let flying = flying.filter(|ack| !ack.is_answered).map(|ack| ack.tag);
+        let waiting = self.pending.drain(..).filter(|pending| !pending.is_answered);
+        flying.chain(waiting.map(|pending| pending.tag)).collect()
     }
 }
 

@@ -1,5 +1,6 @@
 //! Reading: from the map to the devices, checked against the checksum of each block.
 
+use crate::cache::CachedBlock;
 use crate::devices::Part;
 use crate::entry::{Entry, Place, State};
 use crate::request::{Fault, Piece};
@@ -32,6 +33,8 @@ enum Wanted {
 /// Blocks that lie one after another in the log.
 #[derive(Debug)]
 struct Run {
+    /// The first block of the volume.
+    lba: u64,
     place: Place,
     /// What the map says of each block.
     entries: Vec<Entry>,
@@ -43,13 +46,23 @@ impl Volume {
     pub(crate) fn submit_read(&mut self, tag: u64, lba: u64, blocks: u32) {
         let mut pieces: Vec<Wanted> = Vec::new();
         let mut is_damaged = false;
+        let is_cached = !self.cache.is_off();
         for lba in lba..lba + u64::from(blocks) {
+            if is_cached && let Some(cached) = self.cache.get(lba) {
+                push_cached(&mut pieces, cached);
+                continue;
+            }
             let entry = self.map.get(lba);
             let is_hole = match entry.state() {
                 State::Data(place) => {
                     match pieces.last_mut() {
-                        Some(Wanted::Run(run)) if run.end() == place => run.entries.push(entry),
-                        _ => pieces.push(Wanted::Run(Run { place, entries: vec![entry], bad: 0 })),
+                        Some(Wanted::Run(run)) if run.is_before(lba, place) => {
+                            run.entries.push(entry)
+                        }
+                        _ => {
+                            let entries = vec![entry];
+                            pieces.push(Wanted::Run(Run { lba, place, entries, bad: 0 }));
+                        }
                     }
                     continue;
                 }
@@ -111,6 +124,12 @@ impl Volume {
             Ok(pages) if is_good(&pages) => {
                 let bad = run.bad;
                 let part = Part { pages: Arc::new(pages), blocks: 0..blocks };
+                for (at, (lba, &entry)) in (run.lba..).zip(&run.entries).enumerate() {
+                    // It may have been written meanwhile.
+                    if self.map.get(lba) == entry {
+                        self.cache.keep_read(lba, &part, at);
+                    }
+                }
                 self.repair(place, &part, bad);
                 self.reads.all[read].pieces[piece] = Wanted::Ready(Piece::Data(part));
                 self.reads.all[read].waiting -= 1;
@@ -158,8 +177,21 @@ impl Volume {
     }
 }
 
+fn push_cached(pieces: &mut Vec<Wanted>, CachedBlock { pages, block }: CachedBlock) {
+    match pieces.last_mut() {
+        Some(Wanted::Ready(Piece::Data(part)))
+            if Arc::ptr_eq(&part.pages, &pages) && part.blocks.end == block =>
+        {
+            part.blocks.end += 1;
+        }
+        _ => pieces.push(Wanted::Ready(Piece::Data(Part { pages, blocks: block..block + 1 }))),
+    }
+}
+
 impl Run {
-    fn end(&self) -> Place {
-        self.place.plus(self.entries.len() as u32)
+    /// Whether a block follows it, in the volume and in the log.
+    fn is_before(&self, lba: u64, place: Place) -> bool {
+        let blocks = self.entries.len() as u32;
+        self.lba + u64::from(blocks) == lba && self.place.plus(blocks) == place
     }
 }

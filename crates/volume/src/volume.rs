@@ -1,6 +1,7 @@
 //! The volume while it serves: requests in, things for devices to do out, answers out. It never
 //! waits, has no clock and starts no thread; whoever drives it does.
 
+use crate::cache::BlockCache;
 use crate::checkpoint::Checkpoint;
 use crate::collect::Collector;
 use crate::counters::Counters;
@@ -9,7 +10,7 @@ use crate::effect;
 use crate::entry::Entry;
 use crate::format::{DeviceRole, ExtentKind, Superblock};
 use crate::geometry::Geometry;
-use crate::log::{Ack, Cursor, Log, Moving, Pending};
+use crate::log::{Ack, Cursor, Flight, Log, Moving, Pending};
 use crate::map::Map;
 use crate::reads::Reads;
 use crate::rebuild::Rebuild;
@@ -62,9 +63,14 @@ pub struct Volume {
     pub(crate) collector: Collector,
     pub(crate) scrub: Scrub,
     pub(crate) rebuild: Option<Rebuild>,
+    pub(crate) cache: BlockCache,
+    /// Blocks that may be answered before they are in the log.
+    buffered_max: usize,
     pub(crate) recycler: Recycler,
     pub(crate) counters: Counters,
     replies: VecDeque<Reply>,
+    /// Waiting for requests to take effect: how many of all, and who then waits for a flush.
+    flush_later: VecDeque<(u64, Waiting)>,
     /// Waiting for the next flush, and for the one under way.
     flush_next: Vec<Waiting>,
     flush_now: Option<(u64, Vec<Waiting>)>,
@@ -99,9 +105,12 @@ impl Volume {
             collector: Collector::default(),
             scrub: Scrub::default(),
             rebuild: None,
+            cache: BlockCache::new(0),
+            buffered_max: 0,
             recycler: Recycler::new(RECYCLED_BYTES),
             counters: Counters::default(),
             replies: VecDeque::new(),
+            flush_later: VecDeque::new(),
             flush_next: Vec::new(),
             flush_now: None,
             promised: 0,
@@ -135,9 +144,9 @@ impl Volume {
                 if blocks == 0 {
                     return self.answer(tag, Ok(Vec::new()));
                 }
-                self.log.pending.push_back(Pending::new(tag, kind, lba, blocks, fua));
+                self.log.push(Pending::new(tag, kind, lba, blocks, fua));
             }
-            Request::Flush => self.flush(Waiting::Client(tag)),
+            Request::Flush => self.flush_answered(tag),
             Request::Read { .. } => {}
         }
     }
@@ -160,8 +169,33 @@ impl Volume {
         self.promised += promised;
         let checksums = data.blocks.clone().map(|block| crc32c::crc32c(data.pages.block(block)));
         let checksums = checksums.collect();
-        let pending = Pending::new(tag, ExtentKind::Write, lba, blocks, fua);
-        self.log.pending.push_back(pending.with_data(data, checksums, promised));
+        let mut pending = Pending::new(tag, ExtentKind::Write, lba, blocks, fua);
+        if self.buffered_max > 0 {
+            pending.is_answered = !fua && self.can_buffer(blocks as usize);
+            pending.number = self.cache.write(lba, &data);
+        }
+        if pending.is_answered {
+            self.answer(tag, Ok(Vec::new()));
+        }
+        self.log.push(pending.with_data(data, checksums, promised));
+    }
+
+    /// Whether a write may be answered before it is in the log: not if too many are, nor if there
+    /// might be no space for it when its turn comes.
+    fn can_buffer(&self, blocks: usize) -> bool {
+        let buffered = self.cache.written_blocks() + blocks;
+        let free = self.segments.free().saturating_sub(Segments::held() + 2);
+        let room = u64::from(free) * u64::from(self.geometry.segment_blocks / 2);
+        buffered <= self.buffered_max && buffered as u64 <= room
+    }
+
+    /// Gives memory to a volume that has just been opened: bytes of what was read that are kept,
+    /// and bytes that clients may write before the log has them, as into the write cache of a disk.
+    /// Such writes are answered at once; a flush waits for them, and a loss of power loses them.
+    pub fn set_memory(&mut self, read_bytes: u64, write_bytes: u64) {
+        self.cache = BlockCache::new(read_bytes);
+        self.buffered_max = (write_bytes / BLOCK as u64) as usize;
+        self.log.gathers = self.buffered_max > 0;
     }
 
     /// Makes records of what was submitted; call it once for each batch of requests, so that they
@@ -231,16 +265,51 @@ impl Volume {
         self.log.record_written(sequence);
         while let Some(flight) = self.log.next_effect() {
             effect::apply(&flight.header, &mut self.map, &mut self.segments);
+            self.settle_cache(&flight);
             self.segments.land(flight.header.place.segment);
-            for Ack { tag, fua, promised } in flight.acks {
+            for Ack { tag, fua, is_answered, promised } in flight.acks {
                 self.promised -= promised;
                 if fua {
                     self.flush(Waiting::Client(tag));
-                } else {
+                } else if !is_answered {
                     self.answer(tag, Ok(Vec::new()));
                 }
             }
         }
+        self.flush_due();
+    }
+
+    /// What was in memory for the log is in the map; what is kept of other blocks is out of date.
+    fn settle_cache(&mut self, flight: &Flight) {
+        if self.cache.is_off() {
+            return;
+        }
+        for (extent, &number) in flight.header.extents.iter().zip(&flight.numbers) {
+            match extent.kind {
+                ExtentKind::Write => self.cache.applied(extent.lba, extent.blocks, number),
+                _ => self.cache.forget(extent.lba, u64::from(extent.blocks)),
+            }
+        }
+    }
+
+    /// A client's flush covers everything that was answered: where writes are answered before they
+    /// are in the log, it waits for those first.
+    fn flush_answered(&mut self, tag: u64) {
+        let (submitted, finished) = self.log.requests();
+        if self.buffered_max == 0 || submitted == finished {
+            return self.flush(Waiting::Client(tag));
+        }
+        self.log.hurried_until = submitted;
+        self.flush_later.push_back((submitted, Waiting::Client(tag)));
+    }
+
+    /// Flushes that waited for requests that have taken effect.
+    fn flush_due(&mut self) {
+        let (_, finished) = self.log.requests();
+        while self.flush_later.front().is_some_and(|(after, _)| *after <= finished) {
+            self.flush_next.extend(self.flush_later.pop_front().map(|(_, waiting)| waiting));
+        }
+        self.flush_if_free();
     }
 
     pub(crate) fn flush(&mut self, waiting: Waiting) {
@@ -284,7 +353,8 @@ impl Volume {
             return;
         }
         self.failed = Some(why);
-        let waiting = std::mem::take(&mut self.flush_next).into_iter();
+        let later = std::mem::take(&mut self.flush_later).into_iter().map(|(_, waiting)| waiting);
+        let waiting = std::mem::take(&mut self.flush_next).into_iter().chain(later);
         let flushes = waiting.filter_map(|waiting| match waiting {
             Waiting::Client(tag) => Some(tag),
             Waiting::Superblock => None,
@@ -310,11 +380,17 @@ impl Volume {
         if can_help {
             return;
         }
-        if let Some(pending) = self.log.pending.pop_front() {
+        if self.log.first_pending().is_some_and(|pending| pending.is_answered) {
+            return self.fail("there is no space for what was answered already".into());
+        }
+        if let Some(pending) = self.log.refuse_first() {
             self.promised -= pending.promised;
+            self.cache.applied(pending.lba, pending.blocks as u32, pending.number);
+            self.cache.forget(pending.lba, pending.blocks);
             self.answer(pending.tag, Err(Fault::NoSpace));
         }
-        self.log.is_starved = !self.log.pending.is_empty();
+        self.log.is_starved = self.log.first_pending().is_some();
+        self.flush_due();
     }
 
     /// The volume's sizes.
@@ -357,7 +433,14 @@ impl Volume {
     #[must_use]
     pub fn counters(&self) -> Counters {
         let [header_blocks, client_blocks, moved_blocks] = self.log.written_blocks;
-        Counters { header_blocks, client_blocks, moved_blocks, ..self.counters }
+        Counters {
+            header_blocks,
+            client_blocks,
+            moved_blocks,
+            cache_hit_blocks: self.cache.hits,
+            cache_miss_blocks: self.cache.misses,
+            ..self.counters
+        }
     }
 
     /// How blocks `lba..lba + blocks` are allocated: runs of blocks, and whether each run is a
@@ -366,12 +449,20 @@ impl Volume {
     pub fn allocation(&self, lba: u64, blocks: u64, runs_max: usize) -> Vec<(u64, bool, bool)> {
         let end = lba.saturating_add(blocks).min(self.geometry.blocks);
         let mut runs: Vec<(u64, bool, bool)> = Vec::new();
+        let mut written = self.cache.written_in(lba..end).into_iter().peekable();
         let mut at = lba;
         while at < end {
-            let skipped = self.map.skip_empty(at).min(end);
-            let (next, entry) =
-                if skipped > at { (skipped, Entry::HOLE) } else { (at + 1, self.map.get(at)) };
-            let kind = (entry == Entry::HOLE, matches!(entry, Entry::HOLE | Entry::ZEROS));
+            let is_written = written.next_if_eq(&at).is_some();
+            let until = written.peek().map_or(end, |&next| next.min(end));
+            let skipped = self.map.skip_empty(at).min(until);
+            let (next, entry) = if skipped > at && !is_written {
+                (skipped, Entry::HOLE)
+            } else {
+                (at + 1, self.map.get(at))
+            };
+            let is_hole = !is_written && entry == Entry::HOLE;
+            let is_zero = !is_written && matches!(entry, Entry::HOLE | Entry::ZEROS);
+            let kind = (is_hole, is_zero);
             let is_full = runs.len() == runs_max;
             match runs.last_mut() {
                 Some(last) if (last.1, last.2) == kind => last.0 += next - at,

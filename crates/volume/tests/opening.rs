@@ -22,6 +22,7 @@ fn world(devices: usize) -> World {
         used: 1.0,
         writes: 0.9,
         background: 1.0,
+        memory: (0, 0),
         checkpoints: 1.0,
     };
     World::new(plan)

@@ -42,18 +42,15 @@ _SOCKET_BYTES_MOST = 107
 
 
 class Options(Strict):
-    """Which server, the form and size of its disk, and its settings in its manual's words.
+    """Which server, the form and size of its disk, and its settings in its manual's words."""
 
-    `path` is the folder on the disk to be measured, and `program` another file than the one on
-    PATH.
-    """
-
-    server: str = "nbdkit"
+    server: str = "nbdkit"  # which block server
+    # What it serves, of those it can: the server's usual form if nothing is given.
     form: Literal["raw", "qcow2", "memory", "volume"] | None = None
-    size: Size = 2.0**30
-    path: str | None = None
-    program: str | None = None
-    settings: dict[str, Setting] = Field(default_factory=dict)
+    size: Size = 2.0**30  # of the disk that clients see
+    path: str | None = None  # the folder on the disk to be measured
+    program: str | None = None  # another file than the server's program on PATH
+    settings: dict[str, Setting] = Field(default_factory=dict)  # in the words of its manual
 
     @model_validator(mode="after")
     def _agree(self) -> Options:
@@ -269,6 +266,11 @@ class Storage:
         if self._served.form == "memory":
             return facts | {"raw_capacity_bytes": self._served.size_bytes}
         return facts | devices.describe(self._served.disk.parent)
+
+    def processes(self) -> list[int]:
+        """The server, and whoever started it in the background."""
+        own = {self._pid} if self._pid is not None else set()
+        return sorted(own.union(servers.running(self._names, self._root)))
 
     def unmount(self) -> None:
         """Nothing is mounted."""

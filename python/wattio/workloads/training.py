@@ -37,21 +37,18 @@ _MIB = 1 << 20
 
 
 class Options(Strict):
-    """The model, how many accelerators each client has, and how much of it all.
+    """The model, how many accelerators each client has, and how much of it all."""
 
-    `prefetch` is how many batches are read ahead of the one that is computed on. `direct` reads a
-    folder's file past the page cache; a block device's server has caches of its own.
-    """
-
-    model: str = "unet3d-h100"
-    accelerators: int = Field(default=1, ge=1, le=1024)
-    steps: int = Field(default=20, ge=2, le=1_000_000)
-    factor: float = Field(default=1.0, gt=0, le=1)
-    dataset: Size = 1024.0 * _MIB
-    readers: int = Field(default=4, ge=1, le=256)
-    prefetch: int = Field(default=2, ge=1, le=1024)
+    model: str = "unet3d-h100"  # what is trained, and on which accelerator
+    accelerators: int = Field(default=1, ge=1, le=1024)  # of each client
+    steps: int = Field(default=20, ge=2, le=1_000_000)  # batches that each accelerator computes
+    factor: float = Field(default=1.0, gt=0, le=1)  # scales sizes and times of the model together
+    dataset: Size = 1024.0 * _MIB  # what samples are drawn from
+    readers: int = Field(default=4, ge=1, le=256)  # threads of each accelerator that read
+    prefetch: int = Field(default=2, ge=1, le=1024)  # batches read ahead of the one computed on
+    # Read a folder's file past the page cache; a block device's server has caches of its own.
     direct: bool = True
-    seed: int = Field(default=1, ge=0, lt=2**32)
+    seed: int = Field(default=1, ge=0, lt=2**32)  # order and sizes of samples are drawn from it
 
     @field_validator("model")
     @classmethod

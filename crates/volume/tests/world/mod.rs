@@ -36,6 +36,8 @@ pub struct Plan {
     pub writes: f64,
     /// How often background work is given a slice, for each step.
     pub background: f64,
+    /// Bytes of what was read that are kept, and that may be written before the log has them.
+    pub memory: (u64, u64),
     /// How often a checkpoint is given its slice when it is its turn.
     pub checkpoints: f64,
 }
@@ -106,7 +108,8 @@ impl World {
             (0..plan.devices).map(|_| SimDisk::new(plan.geometry.device_bytes())).collect();
         let mut boxed = boxed(&disks);
         create(&mut boxed, VolumeId([5; 16]), plan.geometry).expect("new disks");
-        let (volume, recovery) = open_on(&disks).expect("a new volume");
+        let (mut volume, recovery) = open_on(&disks).expect("a new volume");
+        volume.set_memory(plan.memory.0, plan.memory.1);
         assert!(recovery.was_clean);
         Self {
             plan,
@@ -439,6 +442,7 @@ impl World {
 
     /// Every block holds what it may hold; from now on it holds just that.
     fn after_open(&mut self, recovery: Recovery) {
+        self.volume.set_memory(self.plan.memory.0, self.plan.memory.1);
         self.flushes.clear();
         self.asked.clear();
         self.model.forget_answers();

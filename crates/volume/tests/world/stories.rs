@@ -13,6 +13,13 @@ fn plan(seed: u64, devices: usize) -> Plan {
         Geometry { blocks: 2000, blocks_max: 8000, segments: 64, segment_blocks: 64 }
     };
     let depth = 1 + (seed as usize * 7) % 24;
+    // None, little of each, or much.
+    let memory = match seed % 5 {
+        0 | 1 => (0, 0),
+        2 => (20 << 12, 50 << 12),
+        3 => (0, 200 << 12),
+        _ => (500 << 12, 500 << 12),
+    };
     Plan {
         seed,
         geometry,
@@ -21,6 +28,7 @@ fn plan(seed: u64, devices: usize) -> Plan {
         used: 1.0,
         writes: 0.7,
         background: 1.0,
+        memory,
         checkpoints: 1.0,
     }
 }

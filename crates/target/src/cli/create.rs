@@ -1,0 +1,63 @@
+//! `create`: makes a volume.
+
+use super::{BadInput, bytes, say};
+use anyhow::Result;
+use clap::Args;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use wattio_target::create::{CreateError, Plan, make};
+use wattio_target::device::DeviceError;
+use wattio_units::Bytes;
+use wattio_volume::BLOCK_BYTES;
+
+/// What is made.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  wattio-target create disk.vol --size 10GiB          in a new file
+  wattio-target create /dev/sdb                       as large as the device allows
+  wattio-target create /dev/sdb /dev/sdc              two devices that mirror each other
+  wattio-target create disk.vol --size 1GiB --force   overwrite what is there")]
+pub struct Create {
+    /// A file or block device; a second one mirrors it.
+    #[arg(required = true, num_args = 1..=2)]
+    path: Vec<PathBuf>,
+    /// What clients see, such as 10GiB; without it, as much as the device holds.
+    #[arg(long, value_parser = bytes)]
+    size: Option<u64>,
+    /// The unit in which space is used and collected: 64 KiB to 32 MiB.
+    #[arg(long, value_parser = bytes, default_value = "32MiB")]
+    segment_size: u64,
+    /// Overwrite what is there.
+    #[arg(long)]
+    force: bool,
+}
+
+impl Create {
+    pub fn run(self) -> Result<ExitCode> {
+        let made = make(&Plan {
+            devices: self.path,
+            size_bytes: self.size,
+            segment_bytes: self.segment_size,
+            is_forced: self.force,
+        });
+        let made = made.map_err(|error| match error {
+            CreateError::Sizes(_) | CreateError::Device(DeviceError::Occupied { .. }) => {
+                BadInput(error.to_string()).into()
+            }
+            _ => anyhow::Error::from(error),
+        })?;
+        let geometry = made.geometry;
+        let bytes = |count: u64| Bytes(count as f64);
+        say(&format!(
+            "volume {}: {} for clients, {} on each device in {} segments, {} of memory while it \
+             is served",
+            made.volume,
+            bytes(geometry.blocks * BLOCK_BYTES),
+            bytes(geometry.device_bytes()),
+            geometry.segments,
+            bytes(geometry.map_bytes()),
+        ));
+        Ok(ExitCode::SUCCESS)
+    }
+}

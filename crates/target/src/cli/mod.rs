@@ -1,0 +1,121 @@
+//! Arguments and exit codes: 0 done, 1 found a problem, 2 bad input.
+
+mod check;
+mod create;
+mod remote;
+mod serve;
+
+use anyhow::Result;
+use clap::{CommandFactory, Parser, Subcommand};
+use std::io::Write;
+use std::path::Path;
+use std::process::ExitCode;
+use thiserror::Error;
+use wattio_target::config::Config;
+use wattio_target::log::complain;
+
+/// A crash-safe block server over NBD.
+///
+/// Volumes lie on files or block devices, one or two that mirror each other. What a client has
+/// flushed survives a power failure; what is damaged is found by checksums.
+#[derive(Debug, Parser)]
+#[command(name = "wattio-target", version, after_help = EXAMPLES)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  wattio-target create /srv/disk.vol --size 10GiB                make a volume
+  wattio-target serve --export /srv/disk.vol --unix /run/n.sock  serve it
+  nbdinfo 'nbd+unix:///?socket=/run/n.sock'                      look at it
+  wattio-target serve /etc/wattio-target.toml                    serve what a file says
+  wattio-target check /etc/wattio-target.toml                    is the file right?
+  wattio-target check /srv/disk.vol                              is the volume whole?
+  wattio-target status                                           how is it doing?
+
+Exit codes: 0 done, 1 found a problem, 2 bad input.";
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Make a volume on one device, or on two that mirror each other.
+    Create(create::Create),
+    /// Serve volumes until a signal comes.
+    Serve(serve::Serve),
+    /// Say whether a configuration is right, or a volume is whole.
+    Check(check::Check),
+    /// Say how a running target stands.
+    Status(remote::Status),
+    /// Have a running target read everything and repair what it can.
+    Scrub(remote::Scrub),
+    /// Print what completes this command's words in a shell.
+    #[command(hide = true)]
+    Completions {
+        /// The shell that reads it.
+        shell: clap_complete::Shell,
+    },
+}
+
+/// What a user gave is wrong: exit code 2.
+#[derive(Debug, Error)]
+#[error("{0}")]
+struct BadInput(String);
+
+/// Parses the arguments and runs the command.
+pub fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    let done = match arguments.command {
+        Command::Create(command) => command.run(),
+        Command::Serve(command) => command.run(),
+        Command::Check(command) => command.run(),
+        Command::Status(command) => command.run(),
+        Command::Scrub(command) => command.run(),
+        Command::Completions { shell } => Ok(complete(shell)),
+    };
+    done.unwrap_or_else(|error| {
+        complain(&format!("{error:#}"));
+        ExitCode::from(if error.downcast_ref::<BadInput>().is_some() { 2 } else { 1 })
+    })
+}
+
+/// Prints what a shell completes this command's words with.
+fn complete(shell: clap_complete::Shell) -> ExitCode {
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut Arguments::command(), "wattio-target", &mut script);
+    match std::io::stdout().write_all(&script) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(_) => ExitCode::from(1),
+    }
+}
+
+/// Prints one line or several; a closed pipe is not an error.
+fn say(line: &str) {
+    if writeln!(std::io::stdout(), "{line}").is_err() {
+        std::process::exit(0);
+    }
+}
+
+/// An amount of data, as clap reads it.
+fn bytes(text: &str) -> Result<u64, String> {
+    let bytes: wattio_units::Bytes = text.parse().map_err(|error| format!("{error}"))?;
+    if bytes.0 < 1.0 || bytes.0 >= 2f64.powi(63) || bytes.0.fract() != 0.0 {
+        return Err(format!("{text:?} is not a number of bytes from 1 B on"));
+    }
+    Ok(bytes.0 as u64)
+}
+
+/// The same, or nothing.
+fn bytes_or_none(text: &str) -> Result<u64, String> {
+    match text.parse() {
+        Ok(wattio_units::Bytes(0.0)) => Ok(0),
+        _ => bytes(text),
+    }
+}
+
+/// A configuration from a file.
+fn read_config(path: &Path) -> Result<Config, BadInput> {
+    let wrong = |error: &dyn std::fmt::Display| BadInput(format!("{}: {error}", path.display()));
+    let text = std::fs::read_to_string(path).map_err(|error| wrong(&error))?;
+    Config::from_toml(&text).map_err(|error| wrong(&error))
+}

@@ -1,0 +1,337 @@
+//! The configuration file.
+
+use crate::reactor::Idle;
+use crate::server::{Address, Settings, Volume};
+use crate::volume::Pace;
+use serde::{Deserialize, Deserializer};
+use std::collections::BTreeSet;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+use wattio_plant::{DescriptionError, read_toml, require};
+use wattio_units::{Bytes, Seconds};
+use wattio_volume::OpenOptions;
+
+/// Where the control socket is, if nothing else is said.
+pub const CONTROL: &str = "/run/wattio-target/control.sock";
+/// Memory for blocks of each volume, if nothing else is said.
+pub const CACHE_BYTES: u64 = 256 << 20;
+/// Reactors that there may be.
+const REACTORS_MAX: usize = 64;
+
+/// What the target serves, and how.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Config {
+    /// Where clients connect: `unix:/path` or `tcp:address:port`.
+    pub listen: Vec<Listen>,
+    /// What is served.
+    #[serde(rename = "export")]
+    pub exports: Vec<ExportConfig>,
+    /// Threads that serve.
+    #[serde(default = "one")]
+    pub reactors: usize,
+    /// What they do when nothing is to be done: `block`, `spin 20 us` or `poll`.
+    #[serde(default)]
+    pub idle: IdleConfig,
+    /// The socket of `status` and `scrub`.
+    #[serde(default = "control")]
+    pub control: PathBuf,
+    /// Limits of memory.
+    #[serde(default)]
+    pub memory: Memory,
+    /// When everything is read.
+    #[serde(default)]
+    pub scrub: Scrub,
+}
+
+/// A volume under a name.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ExportConfig {
+    /// By which clients ask for it.
+    pub name: String,
+    /// One file or block device, or two that mirror each other.
+    pub devices: Vec<PathBuf>,
+    /// Whether clients may not write.
+    #[serde(default)]
+    pub read_only: bool,
+    /// Whether it is served though one of its devices is missing.
+    #[serde(default)]
+    pub accept_missing: bool,
+}
+
+/// Limits of memory.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Memory {
+    /// Of the map of each volume: 8 bytes for each 4096 of its size. A larger one is refused.
+    pub map: Bytes,
+    /// For blocks of each volume that were read or written of late; `0 B` for none.
+    pub cache: Bytes,
+}
+
+impl Default for Memory {
+    fn default() -> Self {
+        Self { map: Bytes(4.0 * f64::from(1 << 30)), cache: Bytes(CACHE_BYTES as f64) }
+    }
+}
+
+/// When everything is read.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Scrub {
+    /// Once in this time; `off`: only when it is asked for.
+    pub period: Period,
+}
+
+impl Default for Scrub {
+    fn default() -> Self {
+        Self { period: Period(Some(Duration::from_secs(7 * 86_400))) }
+    }
+}
+
+/// An address, as it is written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Listen(pub Address);
+
+/// What a reactor does when nothing is to be done, as it is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct IdleConfig(pub Idle);
+
+/// A time, or none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Period(pub Option<Duration>);
+
+fn one() -> usize {
+    1
+}
+
+fn control() -> PathBuf {
+    PathBuf::from(CONTROL)
+}
+
+fn text<'de, D: Deserializer<'de>, T>(
+    deserializer: D,
+    read: impl FnOnce(&str) -> Result<T, String>,
+) -> Result<T, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    read(&text).map_err(serde::de::Error::custom)
+}
+
+impl<'de> Deserialize<'de> for Listen {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        text(deserializer, |text| {
+            if let Some(path) = text.strip_prefix("unix:").filter(|path| path.starts_with('/')) {
+                return Ok(Self(Address::Unix(PathBuf::from(path))));
+            }
+            let tcp = text.strip_prefix("tcp:").and_then(|tcp| tcp.parse::<SocketAddr>().ok());
+            tcp.map(|tcp| Self(Address::Tcp(tcp))).ok_or_else(|| {
+                format!(
+                    "{text:?} is neither \"unix:\" with an absolute path nor \"tcp:\" with an \
+                     address and a port, such as \"tcp:127.0.0.1:10809\""
+                )
+            })
+        })
+    }
+}
+
+impl Default for IdleConfig {
+    fn default() -> Self {
+        Self(Idle::Block)
+    }
+}
+
+/// Spinning for longer is polling.
+const SPIN_MAX: Duration = Duration::from_secs(1);
+
+impl<'de> Deserialize<'de> for IdleConfig {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        text(deserializer, |text| {
+            let span = text.strip_prefix("spin ").and_then(|span| duration(span).ok());
+            match (text, span.filter(|&span| span <= SPIN_MAX)) {
+                ("block", _) => Ok(Self(Idle::Block)),
+                ("poll", _) => Ok(Self(Idle::Poll)),
+                (_, Some(span)) => Ok(Self(Idle::Spin(span))),
+                _ => Err(format!(
+                    "{text:?} is none of \"block\", \"spin 20 us\" (up to 1 s) and \"poll\""
+                )),
+            }
+        })
+    }
+}
+
+impl<'de> Deserialize<'de> for Period {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        text(deserializer, |text| match text {
+            "off" => Ok(Self(None)),
+            _ => duration(text)
+                .map(|period| Self(Some(period)))
+                .map_err(|error| format!("{error}; allowed is a time such as \"7 d\", or \"off\"")),
+        })
+    }
+}
+
+fn duration(text: &str) -> Result<Duration, String> {
+    let span: Seconds = text.parse().map_err(|error| format!("{error}"))?;
+    Duration::try_from_secs_f64(span.0).map_err(|_| format!("{text:?} is not a time from 0 on"))
+}
+
+impl Config {
+    /// Reads and checks a configuration, without looking at devices.
+    ///
+    /// # Errors
+    /// [`DescriptionError`] with line or key, what was wrong and what is allowed.
+    pub fn from_toml(text: &str) -> Result<Self, DescriptionError> {
+        let config: Self = read_toml(text)?;
+        config.check()?;
+        Ok(config)
+    }
+
+    fn check(&self) -> Result<(), DescriptionError> {
+        require(!self.listen.is_empty(), "listen", "is empty: nobody could connect")?;
+        require(!self.exports.is_empty(), "export", "is missing: at least one [[export]]")?;
+        let reactors = format!("is {}; allowed is 1 to {REACTORS_MAX}", self.reactors);
+        require((1..=REACTORS_MAX).contains(&self.reactors), "reactors", reactors)?;
+        let absolute = |path: &PathBuf| path.is_absolute();
+        require(absolute(&self.control), "control", "must be an absolute path")?;
+        let map = format!("is {}; allowed is 1 MiB to 1 TiB", self.memory.map);
+        let allowed = f64::from(1 << 20)..=f64::from(1 << 20) * f64::from(1 << 20);
+        require(allowed.contains(&self.memory.map.0), "memory.map", map)?;
+        let cache = format!("is {}; allowed is 0 B to 1 TiB", self.memory.cache);
+        require((0.0..=*allowed.end()).contains(&self.memory.cache.0), "memory.cache", cache)?;
+        if let Period(Some(period)) = self.scrub.period {
+            let hour = Duration::from_secs(3600);
+            let allowed = "must be from 1 h to 365 d, or \"off\"";
+            require((hour..=8760 * hour).contains(&period), "scrub.period", allowed)?;
+        }
+        let (mut names, mut devices) = (BTreeSet::new(), BTreeSet::new());
+        for (at, export) in self.exports.iter().enumerate() {
+            let key = |name: &str| format!("export[{at}].{name}");
+            let count = format!(
+                "are {}; allowed is one, or two that mirror each other",
+                export.devices.len()
+            );
+            require((1..=2).contains(&export.devices.len()), key("devices"), count)?;
+            for device in &export.devices {
+                let path = device.display();
+                let message = format!("{path} is not an absolute path");
+                require(absolute(device), key("devices"), message)?;
+                let message = format!("{path} is named twice");
+                require(devices.insert(device), key("devices"), message)?;
+            }
+            let message = format!("{:?} is the name of an earlier export", export.name);
+            require(names.insert(&export.name), key("name"), message)?;
+            let length = "must be up to 4096 bytes without NUL";
+            let fits = export.name.len() <= 4096 && !export.name.contains('\0');
+            require(fits, key("name"), length)?;
+        }
+        Ok(())
+    }
+
+    /// What the target is to do.
+    #[must_use]
+    pub fn settings(&self) -> Settings {
+        let volume = |export: &ExportConfig| Volume {
+            export: export.name.clone(),
+            devices: export.devices.clone(),
+            is_read_only: export.read_only,
+            open: OpenOptions {
+                map_bytes_max: self.memory.map.0 as u64,
+                accept_missing: export.accept_missing,
+                accept_loss: false,
+            },
+        };
+        Settings {
+            volumes: self.exports.iter().map(volume).collect(),
+            listen: self.listen.iter().map(|listen| listen.0.clone()).collect(),
+            reactors: self.reactors,
+            idle: self.idle.0,
+            pace: Pace { scrub_period: self.scrub.period.0 },
+            cache_bytes: self.memory.cache.0 as u64,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const WHOLE: &str = r#"
+listen = ["unix:/run/n.sock", "tcp:[::1]:10809"]
+reactors = 2
+idle = "spin 20 us"
+control = "/run/c.sock"
+
+[memory]
+map = "1 GiB"
+cache = "64 MiB"
+
+[scrub]
+period = "30 d"
+
+[[export]]
+name = "disk"
+devices = ["/dev/sdb", "/dev/sdc"]
+read_only = true
+accept_missing = true
+
+[[export]]
+name = ""
+devices = ["/srv/disk.vol"]
+"#;
+
+    #[test]
+    fn a_whole_file_is_read() {
+        let settings = Config::from_toml(WHOLE).unwrap().settings();
+        assert_eq!(settings.idle, Idle::Spin(Duration::from_micros(20)));
+        assert_eq!(settings.pace.scrub_period, Some(Duration::from_secs(30 * 86_400)));
+        assert_eq!(settings.cache_bytes, 64 << 20);
+        assert_eq!(settings.listen[0], Address::Unix("/run/n.sock".into()));
+        assert!(settings.volumes[0].is_read_only && settings.volumes[0].open.accept_missing);
+        assert_eq!(settings.volumes[1].open.map_bytes_max, 1 << 30);
+        assert!(!settings.volumes[1].is_read_only);
+    }
+
+    #[test]
+    fn what_is_wrong_is_named_with_what_would_do() {
+        for (from, to, says) in [
+            ("reactors = 2", "reactor = 2", "line 3: unknown field `reactor`"),
+            ("reactors = 2", "reactor = 2", "did you mean `reactors`?"),
+            ("reactors = 2", "reactors = 0", "reactors: is 0; allowed is 1 to 64"),
+            ("unix:/run/n.sock", "unix:n.sock", "line 2: \"unix:n.sock\" is neither"),
+            ("tcp:[::1]:10809", "tcp:localhost", "such as \"tcp:127.0.0.1:10809\""),
+            ("spin 20 us", "spin", "none of \"block\", \"spin 20 us\" (up to 1 s) and \"poll\""),
+            ("spin 20 us", "spin 20 s", "up to 1 s"),
+            ("1 GiB", "1", "it has no unit"),
+            ("1 GiB", "1 kB", "memory.map: is 1 kB; allowed is 1 MiB to 1 TiB"),
+            ("64 MiB", "-1 B", "memory.cache: is -1 B; allowed is 0 B to 1 TiB"),
+            ("30 d", "30", "allowed is a time such as \"7 d\", or \"off\""),
+            ("30 d", "30 s", "scrub.period: must be from 1 h to 365 d"),
+            ("/dev/sdc", "/dev/sdb", "export[0].devices: /dev/sdb is named twice"),
+            ("/srv/disk.vol", "disk.vol", "export[1].devices: disk.vol is not an absolute path"),
+            (
+                "name = \"\"",
+                "name = \"disk\"",
+                "export[1].name: \"disk\" is the name of an earlier",
+            ),
+            ("[\"/srv/disk.vol\"]", "[]", "export[1].devices: are 0; allowed is one, or two"),
+            ("read_only", "readonly", "did you mean `read_only`?"),
+        ] {
+            assert!(WHOLE.contains(from), "{from}");
+            let message = Config::from_toml(&WHOLE.replace(from, to)).unwrap_err().to_string();
+            assert!(message.contains(says), "{to}\n{message}\n{says}");
+        }
+        let message = Config::from_toml("export = []\nlisten = []").unwrap_err().to_string();
+        assert!(message.contains("listen: is empty"), "{message}");
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_panics(text in "[a-z\\[\\]=\"0-9 .:/\n]{0,200}") {
+            let _ = Config::from_toml(&text);
+            let _ = Config::from_toml(&format!("{WHOLE}{text}"));
+        }
+    }
+}

@@ -1,0 +1,21 @@
+//! The storage target: volumes of [`wattio_volume`] served over NBD from reactors.
+//!
+//! A [`reactor`] is a thread with one ring that runs lanes to completion: the [`normal`] lane
+//! (connections, the protocol), and a lane for each [`volume`] that it owns (the log, its devices).
+//! Lanes on one reactor call each other; between two reactors [`messages`] go through queues of one
+//! producer and one consumer, and the other one is woken once for a batch, and only if it sleeps.
+//! [`server`] puts it together.
+
+pub mod check;
+pub mod config;
+pub mod control;
+pub mod create;
+pub mod device;
+pub mod log;
+pub mod messages;
+pub mod normal;
+pub mod reactor;
+pub mod server;
+pub mod status;
+pub mod token;
+pub mod volume;

@@ -1,0 +1,9 @@
+//! Serves crash-safe volumes over NBD.
+
+mod cli;
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    cli::main()
+}

@@ -1,0 +1,254 @@
+//! One connection: bytes in, requests out.
+
+use super::input::{Input, Payload};
+use super::output::{Cost, Output, Sending};
+use wattio_nbd::{Command, Handshake, Header, Next, Refusal, Session, Verdict};
+use wattio_pages::Recycler;
+use wattio_ring::Handle;
+
+/// Bytes of requests that a connection may have under way, and replies to be sent. One request may
+/// be larger.
+pub(super) const BYTES_MAX: u64 = 64 << 20;
+/// Requests that it may have under way.
+pub(super) const REQUESTS_MAX: usize = 1024;
+/// Answers of the handshake that wait to be sent; one more may be put behind them.
+const ANSWERS_BYTES_MAX: usize = 64 << 10;
+/// What a request costs beside its data.
+const REQUEST_BYTES: u64 = 256;
+
+/// Where a connection stands.
+#[derive(Debug)]
+pub(super) enum Stage {
+    Handshake(Box<Handshake>),
+    Requests(Session),
+}
+
+/// Whether more is read from it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Ending {
+    /// Yes.
+    No,
+    /// No: what is under way is answered, then it is closed.
+    Finish,
+    /// It is closed.
+    Closed,
+}
+
+/// What the bytes behind a header are.
+#[derive(Debug)]
+enum Behind {
+    Nothing,
+    Payload {
+        cookie: u64,
+        command: Command,
+        payload: Payload,
+    },
+    /// Of a write that is refused.
+    Dropped {
+        cookie: u64,
+        refusal: Refusal,
+    },
+}
+
+/// What has come.
+#[derive(Debug)]
+pub(super) enum Step {
+    /// Something to be done. The cost stands until the reply is sent.
+    Request { cookie: u64, command: Command, payload: Option<Payload>, cost: Cost },
+    /// Something to be refused.
+    Refuse { cookie: u64, refusal: Refusal, cost: Cost },
+    /// It goes on with what is there.
+    Again,
+    /// More has to come.
+    Wait,
+    /// Replies have to be sent first.
+    Full,
+    /// It is to be finished; why, if that is not how it should end.
+    End(Option<String>),
+}
+
+#[derive(Debug)]
+pub(super) struct Connection {
+    pub(super) socket: Handle,
+    pub(super) generation: u32,
+    pub(super) stage: Stage,
+    pub(super) input: Input,
+    behind: Behind,
+    pub(super) output: Output,
+    pub(super) ending: Ending,
+    /// Requests that are not answered and replies that are not sent.
+    pub(super) under_way: Cost,
+    /// Requests that are not answered.
+    pub(super) asked: usize,
+    pub(super) is_receiving: bool,
+    /// What is being sent.
+    pub(super) sending: Option<Sending>,
+    /// Whether nothing can be sent any more.
+    pub(super) is_broken: bool,
+    /// Whether more was to be read and there was no room.
+    pub(super) is_full: bool,
+    /// Whether it is in the list of those to be looked at.
+    pub(super) is_listed: bool,
+}
+
+impl Connection {
+    pub(super) fn new(socket: Handle, generation: u32, handshake: Handshake) -> Self {
+        let mut output = Output::default();
+        output.head(&wattio_nbd::GREETING);
+        Self {
+            socket,
+            generation,
+            stage: Stage::Handshake(Box::new(handshake)),
+            input: Input::new(),
+            behind: Behind::Nothing,
+            output,
+            ending: Ending::No,
+            under_way: Cost::default(),
+            asked: 0,
+            is_receiving: false,
+            sending: None,
+            is_broken: false,
+            is_full: false,
+            is_listed: false,
+        }
+    }
+
+    pub(super) const fn session(&self) -> Option<&Session> {
+        match &self.stage {
+            Stage::Requests(session) => Some(session),
+            Stage::Handshake(_) => None,
+        }
+    }
+
+    /// Goes on with what has been received.
+    pub(super) fn step(&mut self, memory: &mut Recycler) -> Step {
+        let step = match &mut self.stage {
+            Stage::Handshake(_) => self.negotiate(),
+            Stage::Requests(_) => self.request(memory),
+        };
+        self.is_full = matches!(step, Step::Full);
+        step
+    }
+
+    fn negotiate(&mut self) -> Step {
+        loop {
+            let Stage::Handshake(handshake) = &mut self.stage else { return Step::Wait };
+            // A client that reads no answers gets no more of them.
+            let input = self.input.bytes();
+            if input.is_empty() {
+                return Step::Wait;
+            }
+            if self.output.heads_bytes() > ANSWERS_BYTES_MAX {
+                return Step::Full;
+            }
+            let mut fed = None;
+            self.output.write(|output| fed = Some(handshake.feed(input, output)));
+            let Some(fed) = fed else { return Step::Wait };
+            self.input.take(fed.consumed_bytes);
+            match fed.next {
+                Next::Continue => {}
+                Next::Transmission(session) => {
+                    self.stage = Stage::Requests(session);
+                    return Step::Again;
+                }
+                Next::StartTls => return Step::End(Some("TLS is not configured".to_owned())),
+                Next::Close(wattio_nbd::Closed::Aborted) => return Step::End(None),
+                Next::Close(closed) => return Step::End(Some(closed.to_string())),
+            }
+        }
+    }
+
+    fn request(&mut self, memory: &mut Recycler) -> Step {
+        match std::mem::replace(&mut self.behind, Behind::Nothing) {
+            Behind::Nothing => self.header(memory),
+            Behind::Payload { cookie, command, payload } => self.payload(cookie, command, payload),
+            Behind::Dropped { cookie, refusal } => self.drop_payload(cookie, refusal),
+        }
+    }
+
+    fn header(&mut self, memory: &mut Recycler) -> Step {
+        let Stage::Requests(session) = &self.stage else { return Step::Wait };
+        let Some(bytes) = self.input.bytes().first_chunk::<{ Header::BYTES }>() else {
+            return Step::Wait;
+        };
+        let header = match Header::parse(bytes) {
+            Ok(header) => header,
+            Err(error) => return Step::End(Some(error.to_string())),
+        };
+        let verdict = session.judge(&header);
+        let data_bytes = match &verdict {
+            Verdict::Accept(Command::Read { span, .. } | Command::Write { span, .. }) => {
+                u64::from(span.length_bytes)
+            }
+            _ => 0,
+        };
+        let cost = Cost::of(REQUEST_BYTES + data_bytes);
+        let under_way = self.under_way;
+        if under_way.requests > 0
+            && (under_way.bytes + cost.bytes > BYTES_MAX || under_way.requests >= REQUESTS_MAX)
+        {
+            return Step::Full;
+        }
+        self.input.take(Header::BYTES);
+        let cookie = header.cookie;
+        match verdict {
+            Verdict::Accept(Command::Disconnect) => Step::End(None),
+            Verdict::Accept(command) => {
+                self.under_way.add(cost);
+                if let Command::Write { span, .. } = command {
+                    let payload = Payload::new(memory, span.offset_bytes, span.length_bytes);
+                    return self.payload(cookie, command, payload);
+                }
+                Step::Request { cookie, command, payload: None, cost }
+            }
+            Verdict::Refuse(refusal) => {
+                self.under_way.add(cost);
+                self.drop_payload(cookie, refusal)
+            }
+            Verdict::Close(reason) => Step::End(Some(reason.to_string())),
+        }
+    }
+
+    fn payload(&mut self, cookie: u64, command: Command, mut payload: Payload) -> Step {
+        if payload.fill(&mut self.input) {
+            let cost = Cost::of(REQUEST_BYTES + u64::from(command.payload_bytes()));
+            return Step::Request { cookie, command, payload: Some(payload), cost };
+        }
+        self.behind = Behind::Payload { cookie, command, payload };
+        Step::Wait
+    }
+
+    fn drop_payload(&mut self, cookie: u64, mut refusal: Refusal) -> Step {
+        let count = self.input.bytes().len().min(refusal.payload_bytes as usize);
+        self.input.take(count);
+        refusal.payload_bytes -= count as u32;
+        if refusal.payload_bytes == 0 {
+            return Step::Refuse { cookie, refusal, cost: Cost::of(REQUEST_BYTES) };
+        }
+        self.behind = Behind::Dropped { cookie, refusal };
+        Step::Wait
+    }
+
+    /// The memory of a payload so much of which is missing that it is received there; it comes
+    /// back with [`Self::payload_received`].
+    pub(super) fn payload_to_receive(
+        &mut self,
+    ) -> Option<(wattio_pages::Pages, std::ops::Range<usize>)> {
+        let Behind::Payload { payload, .. } = &mut self.behind else { return None };
+        let is_worth = payload.is_worth_receiving() && self.input.bytes().is_empty();
+        is_worth.then(|| (std::mem::take(&mut payload.pages), payload.at..payload.end))
+    }
+
+    /// The payload has come, in all or so far.
+    pub(super) fn payload_received(&mut self, pages: wattio_pages::Pages, count: usize) {
+        if let Behind::Payload { payload, .. } = &mut self.behind {
+            payload.pages = pages;
+            payload.at += count;
+        }
+    }
+
+    /// Whether a request has come in part.
+    pub(super) fn is_within_request(&self) -> bool {
+        !matches!(self.behind, Behind::Nothing) || !self.input.bytes().is_empty()
+    }
+}

@@ -1,0 +1,406 @@
+//! The Normal lane: connections, the protocol, and the replies to clients.
+
+mod answer;
+mod connection;
+mod input;
+mod output;
+
+use crate::log::{Severity, log};
+use crate::messages::{Answer, Ask, Change, Kind, Seat, Tag, ToNormal, ToVolume};
+use crate::status::LaneCounters;
+use crate::token::Token;
+use answer::Zeros;
+use connection::{Connection, Ending, Stage, Step};
+use input::Payload;
+use output::{Cost, Message};
+use slab::Slab;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::time::Duration;
+use wattio_nbd::{Command, Errno, Exports, Handshake, Span, TlsPolicy};
+use wattio_pages::{BLOCK, Recycler};
+use wattio_ring::{Back, Completion, Ring, Take};
+use wattio_volume::Part;
+
+/// The time that a client may take to negotiate.
+const HANDSHAKE_MAX: Duration = Duration::from_secs(15);
+/// Runs of blocks that one reply about allocation tells.
+const RUNS_MAX: usize = 4096;
+
+/// A request that a volume has not answered.
+#[derive(Debug)]
+struct Asked {
+    connection: usize,
+    cookie: u64,
+    what: What,
+    cost: Cost,
+}
+
+/// What its reply is made of.
+#[derive(Clone, Copy, Debug)]
+enum What {
+    Read { span: Span, is_unfragmented: bool },
+    Status { span: Span, is_first_only: bool },
+    Other,
+}
+
+/// What is exported, and by whom.
+#[derive(Clone, Debug)]
+pub struct Offer {
+    /// What clients see.
+    pub exports: Exports,
+    /// Who serves each.
+    pub seats: Arc<[Seat]>,
+}
+
+/// The connections of a reactor.
+pub struct Normal {
+    reactor: u8,
+    offer: Offer,
+    connections: Slab<Connection>,
+    asked: Slab<Asked>,
+    generation: u32,
+    zeros: Zeros,
+    is_stopping: bool,
+    counters: LaneCounters,
+    /// Connections to be looked at before the turn ends.
+    listed: Vec<usize>,
+    /// What volumes are asked, and which reactor's.
+    pub(crate) asks: Vec<(usize, ToVolume)>,
+    /// Memory of answers that goes back to volumes of this reactor.
+    pub(crate) returned: Vec<(usize, Part)>,
+}
+
+impl Normal {
+    /// The lane of reactor `reactor`.
+    pub fn new(reactor: u8, offer: Offer) -> Self {
+        Self {
+            reactor,
+            offer,
+            connections: Slab::new(),
+            asked: Slab::new(),
+            generation: 0,
+            zeros: Zeros::default(),
+            is_stopping: false,
+            counters: LaneCounters::default(),
+            listed: Vec::new(),
+            asks: Vec::new(),
+            returned: Vec::new(),
+        }
+    }
+
+    /// Connections that are open.
+    pub fn connections(&self) -> usize {
+        self.connections.len()
+    }
+
+    /// Requests that volumes have not answered.
+    pub fn in_flight(&self) -> usize {
+        self.asked.len()
+    }
+
+    /// Counts since the start.
+    pub const fn counters(&self) -> LaneCounters {
+        self.counters
+    }
+
+    /// Takes a new connection.
+    pub fn connect(&mut self, ring: &mut Ring, socket: OwnedFd) {
+        if self.is_stopping {
+            return;
+        }
+        let handle = match ring.add(socket) {
+            Ok(handle) => handle,
+            Err(error) => return log(Severity::Warning, &format!("a connection: {error}")),
+        };
+        self.generation = self.generation.wrapping_add(1);
+        let handshake = Handshake::new(self.offer.exports.clone(), TlsPolicy::Off);
+        let connection = Connection::new(handle, self.generation, handshake);
+        let index = self.connections.insert(connection);
+        let token = Token::Deadline { connection: index, generation: self.generation };
+        ring.timeout(token.pack(), HANDSHAKE_MAX);
+        self.counters.connections += 1;
+        self.list(index);
+    }
+
+    /// The time for a handshake is over.
+    pub fn deadline(&mut self, index: usize, generation: u32) {
+        let Some(connection) = self.connections.get_mut(index) else { return };
+        let negotiates = matches!(connection.stage, Stage::Handshake(_));
+        if connection.generation == generation && negotiates && connection.ending == Ending::No {
+            connection.ending = Ending::Finish;
+            self.list(index);
+        }
+    }
+
+    /// No request is read any more; those that were read are answered.
+    pub fn stop(&mut self) {
+        self.is_stopping = true;
+        let all: Vec<usize> = self.connections.iter().map(|(index, _)| index).collect();
+        for index in all {
+            let connection = &mut self.connections[index];
+            if connection.ending == Ending::No {
+                connection.ending = Ending::Finish;
+            }
+            self.list(index);
+        }
+    }
+
+    /// Closes what is open, whatever is under way.
+    pub fn abort(&mut self, ring: &mut Ring) {
+        for (_, connection) in &mut self.connections {
+            if connection.ending != Ending::Closed {
+                connection.ending = Ending::Closed;
+                connection.is_broken = true;
+                ring.close(connection.socket);
+            }
+        }
+        let all: Vec<usize> = self.connections.iter().map(|(index, _)| index).collect();
+        all.into_iter().for_each(|index| self.list(index));
+    }
+
+    fn list(&mut self, index: usize) {
+        let connection = &mut self.connections[index];
+        if !connection.is_listed {
+            connection.is_listed = true;
+            self.listed.push(index);
+        }
+    }
+
+    /// A receive of a connection has ended.
+    pub fn received(&mut self, index: usize, completion: Completion, memory: &mut Recycler) {
+        let Some(connection) = self.connections.get_mut(index) else { return };
+        connection.is_receiving = false;
+        let (count, failure) = match completion.result {
+            Ok(count) => (count, None),
+            Err(error) => (0, Some(error)),
+        };
+        match completion.back {
+            Back::Bytes(bytes) => connection.input.take_back(bytes, count),
+            Back::Pages(pages) => connection.payload_received(pages, count),
+            _ => {}
+        }
+        if count == 0 && connection.ending == Ending::No {
+            connection.ending = Ending::Finish;
+            if failure.is_some() || connection.is_within_request() {
+                self.counters.broken_connections += 1;
+            }
+        }
+        self.advance(index, memory);
+        self.list(index);
+    }
+
+    /// Takes what has come of a connection as far as possible.
+    fn advance(&mut self, index: usize, memory: &mut Recycler) {
+        loop {
+            let connection = &mut self.connections[index];
+            if connection.ending != Ending::No {
+                return;
+            }
+            match connection.step(memory) {
+                Step::Again => {}
+                Step::Wait | Step::Full => return,
+                Step::Request { cookie, command, payload, cost } => {
+                    self.request(index, cookie, command, payload, cost);
+                }
+                Step::Refuse { cookie, refusal, cost } => {
+                    self.counters.refused_requests += 1;
+                    let what = (refusal.errno, refusal.message);
+                    self.connections[index].refuse(cookie, what, cost);
+                }
+                Step::End(reason) => {
+                    connection.ending = Ending::Finish;
+                    if let Some(reason) = reason {
+                        self.counters.broken_connections += 1;
+                        log(Severity::Warning, &format!("a client is turned away: {reason}"));
+                    }
+                }
+            }
+        }
+    }
+
+    fn request(
+        &mut self,
+        index: usize,
+        cookie: u64,
+        command: Command,
+        payload: Option<Payload>,
+        cost: Cost,
+    ) {
+        let connection = &mut self.connections[index];
+        let Some(export) = connection.session().map(wattio_nbd::Session::export_index) else {
+            return;
+        };
+        let Some(&seat) = self.offer.seats.get(export) else { return };
+        self.counters.count(&command);
+        let what = match command {
+            Command::Read { span, is_unfragmented } => What::Read { span, is_unfragmented },
+            Command::BlockStatus { span, is_first_only } => What::Status { span, is_first_only },
+            _ => What::Other,
+        };
+        let Ok(ask) = ask(&command, payload) else {
+            let why = (Errno::NotSupported, "less than a block cannot be zeroed fast");
+            return connection.refuse(cookie, why, cost);
+        };
+        connection.asked += 1;
+        let asked = Asked { connection: index, cookie, what, cost };
+        let tag = Tag::new(self.reactor, self.asked.insert(asked));
+        self.asks.push((seat.reactor, ToVolume { volume: seat.volume, tag, ask }));
+    }
+
+    /// A volume has answered.
+    pub fn answered(&mut self, ToNormal { tag, answer }: ToNormal) {
+        let Some(asked) = self.asked.try_remove(tag.number()) else { return };
+        let index = asked.connection;
+        let connection = &mut self.connections[index];
+        connection.asked -= 1;
+        let (cookie, cost) = (asked.cookie, asked.cost);
+        let Connection { stage: Stage::Requests(session), output, is_broken: false, .. } =
+            connection
+        else {
+            return self.list(index);
+        };
+        let reply = session.reply(cookie);
+        match (asked.what, answer) {
+            (What::Read { span, is_unfragmented }, Answer::Done(Ok(pieces))) => {
+                answer::read(reply, span, is_unfragmented, pieces, &self.zeros, output);
+            }
+            (What::Status { span, is_first_only }, Answer::Allocation(runs)) => {
+                answer::block_status(session, cookie, span, is_first_only, &runs, output);
+            }
+            (_, Answer::Done(Err(fault))) => {
+                self.counters.failed_requests += 1;
+                let (errno, message) = answer::errno(fault);
+                output.write(|bytes| reply.error(errno, message, bytes));
+            }
+            _ => output.head(reply.done().as_ref()),
+        }
+        output.reply(cost);
+        self.list(index);
+    }
+
+    /// A send of a connection has ended.
+    pub fn sent(&mut self, index: usize, completion: Completion, memory: &mut Recycler) {
+        let Some(connection) = self.connections.get_mut(index) else { return };
+        if completion.result.is_err() && !connection.is_broken {
+            connection.is_broken = true;
+            self.counters.broken_connections += 1;
+        }
+        let volume = connection.session().and_then(|session| {
+            let seat = self.offer.seats.get(session.export_index())?;
+            (seat.reactor == usize::from(self.reactor)).then_some(seat.volume)
+        });
+        if let Back::Gathered { head, mut parts } = completion.back {
+            for part in parts.drain(..) {
+                let pages = part.into_pages();
+                match volume {
+                    Some(volume) => {
+                        let blocks = 0..pages.len_blocks();
+                        self.returned.push((volume, Part { pages, blocks }));
+                    }
+                    None => {
+                        if let Some(pages) = Arc::into_inner(pages) {
+                            memory.give(pages);
+                        }
+                    }
+                }
+            }
+            connection.output.keep(head, parts);
+        }
+        if let Some(sending) = connection.sending.take() {
+            connection.under_way.sub(sending.end(memory));
+        }
+        if connection.is_full {
+            self.advance(index, memory);
+        }
+        self.list(index);
+    }
+
+    /// Ends a turn: sends the replies, receives more, and closes what is done.
+    pub fn turn(&mut self, ring: &mut Ring, memory: &mut Recycler) {
+        while let Some(index) = self.listed.pop() {
+            let connection = &mut self.connections[index];
+            connection.is_listed = false;
+            connection.drive(index, ring, memory);
+            let connection = &self.connections[index];
+            let is_busy = connection.is_receiving || connection.sending.is_some();
+            if connection.ending == Ending::Closed && !is_busy && connection.asked == 0 {
+                self.connections.remove(index);
+            }
+        }
+    }
+}
+
+impl Connection {
+    fn refuse(&mut self, cookie: u64, (errno, message): (Errno, &str), cost: Cost) {
+        let Some(reply) = self.session().map(|session| session.reply(cookie)) else { return };
+        self.output.write(|bytes| reply.error(errno, message, bytes));
+        self.output.reply(cost);
+    }
+
+    fn drive(&mut self, index: usize, ring: &mut Ring, memory: &mut Recycler) {
+        if !self.is_broken && self.sending.is_none() && !self.output.is_empty() {
+            let Message { head, parts, sending } = self.output.take(memory);
+            self.sending = Some(sending);
+            ring.send(Token::Send(index).pack(), self.socket, head, parts);
+        }
+        let is_silent = self.sending.is_none() && self.asked == 0;
+        if self.ending != Ending::Closed
+            && (self.is_broken || (self.ending == Ending::Finish && is_silent))
+        {
+            self.ending = Ending::Closed;
+            self.is_broken = true;
+            ring.close(self.socket);
+        }
+        if self.ending == Ending::No && !self.is_receiving && !self.is_full {
+            self.is_receiving = true;
+            let token = Token::Receive(index).pack();
+            if let Some((pages, range)) = self.payload_to_receive() {
+                ring.receive_pages(token, self.socket, pages, range, Take::All);
+            } else {
+                let (buffer, range) = self.input.lend();
+                ring.receive(token, self.socket, buffer, range, Take::Some);
+            }
+        }
+    }
+}
+
+/// What a command asks of a volume; `Err` if it cannot be done as fast as it has to be.
+fn ask(command: &Command, payload: Option<Payload>) -> Result<Ask, ()> {
+    let block = BLOCK as u64;
+    let blocks = |span: Span| {
+        let first = span.offset_bytes / block;
+        (first, span.end_bytes().div_ceil(block) - first)
+    };
+    let change = |span: Span, kind, fua| {
+        let length_bytes = u64::from(span.length_bytes);
+        Ask::Change(Change { offset_bytes: span.offset_bytes, length_bytes, kind, fua })
+    };
+    Ok(match *command {
+        Command::Read { span, .. } => {
+            let (lba, blocks) = blocks(span);
+            Ask::Read { lba, blocks: blocks as u32 }
+        }
+        Command::Cache { span } => {
+            let (lba, blocks) = blocks(span);
+            Ask::Prefetch { lba, blocks }
+        }
+        Command::Write { span, is_fua } => {
+            let pages = payload.map(|payload| payload.pages).unwrap_or_default();
+            change(span, Kind::Write(pages), is_fua)
+        }
+        Command::Trim { span, is_fua } => change(span, Kind::Discard, is_fua),
+        Command::WriteZeroes { span, is_fua, may_make_hole, is_fast_only } => {
+            let first = span.offset_bytes.div_ceil(block);
+            if is_fast_only && first >= span.end_bytes() / block {
+                return Err(());
+            }
+            change(span, Kind::Zero { discard: may_make_hole }, is_fua)
+        }
+        Command::BlockStatus { span, is_first_only } => {
+            let (lba, blocks) = blocks(span);
+            Ask::Allocation { lba, blocks, runs_max: if is_first_only { 1 } else { RUNS_MAX } }
+        }
+        Command::Flush | Command::Disconnect => Ask::Flush,
+    })
+}

@@ -1,0 +1,399 @@
+//! A reactor: one thread with one ring, which runs its lanes until nothing is left to do, and then
+//! sleeps.
+
+pub mod link;
+mod shared;
+
+pub use shared::{Halt, Order, Shared};
+
+use crate::log::{Severity, log};
+use crate::messages::{ToNormal, ToVolume};
+use crate::normal::{Normal, Offer};
+use crate::status::{ReactorStatus, VolumeStatus};
+use crate::token::Token;
+use crate::volume::{Left, Pace, VolumeLane};
+use link::{Hand, Link};
+use std::io;
+use std::net::TcpStream;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use wattio_pages::Recycler;
+use wattio_ring::{Back, Completion, Handle, Ring, Wait};
+use wattio_volume::Volume;
+
+/// Submissions that a ring takes at once.
+const RING_ENTRIES: u32 = 256;
+/// Memory for payloads that a reactor keeps for later use.
+const MEMORY_BYTES: usize = 16 << 20;
+/// Pause after a connection could not be accepted (no descriptors left).
+const ACCEPT_REST: Duration = Duration::from_secs(1);
+/// How long requests under way may take when the target stops.
+const STOP_MAX: Duration = Duration::from_secs(5);
+
+/// What a reactor does when nothing is to be done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Idle {
+    /// It sleeps.
+    Block,
+    /// It looks for work for so long, and then sleeps.
+    Spin(Duration),
+    /// It looks for work for ever.
+    Poll,
+}
+
+/// A volume that a reactor gets.
+#[derive(Debug)]
+pub struct Owned {
+    /// Under which name it is exported.
+    pub export: String,
+    /// The volume.
+    pub volume: Volume,
+    /// Its devices, in its order.
+    pub devices: Vec<Option<OwnedFd>>,
+    /// How often it is scrubbed.
+    pub pace: Pace,
+    /// Memory for its blocks.
+    pub cache_bytes: u64,
+}
+
+/// A socket that accepts connections.
+#[derive(Debug)]
+pub struct Listener {
+    /// The socket.
+    pub socket: OwnedFd,
+    /// Whether it is of TCP.
+    pub is_tcp: bool,
+}
+
+/// What a reactor is made of.
+#[derive(Debug)]
+pub struct Parts {
+    /// Its number.
+    pub number: usize,
+    /// What is exported.
+    pub offer: Offer,
+    /// Its volumes.
+    pub volumes: Vec<Owned>,
+    /// Sockets whose connections it accepts, for all.
+    pub listeners: Vec<Listener>,
+    /// What it does when nothing is to be done.
+    pub idle: Idle,
+}
+
+/// A reactor on its thread.
+pub struct Reactor {
+    number: usize,
+    ring: Ring,
+    memory: Recycler,
+    normal: Normal,
+    volumes: Vec<VolumeLane>,
+    names: Vec<String>,
+    links: Vec<Option<Link>>,
+    listeners: Vec<(Handle, bool)>,
+    idle: Idle,
+    shared: Arc<Shared>,
+    answers: Vec<ToNormal>,
+    turns: u64,
+    /// Which reactor gets the next connection.
+    next_connection: usize,
+    stopping: Stopping,
+}
+
+/// How far stopping has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stopping {
+    No,
+    /// Requests under way are answered, until then at the latest.
+    Answering(Instant),
+    /// Connections are closed; others may have some.
+    Silent,
+    /// Volumes are being closed.
+    Closing,
+}
+
+impl Reactor {
+    /// On the thread that will run it.
+    ///
+    /// # Errors
+    /// When the kernel gives no ring, or takes no descriptor.
+    pub fn new(parts: Parts, shared: Arc<Shared>) -> io::Result<Self> {
+        let mut ring = Ring::new(RING_ENTRIES)?;
+        let (mut volumes, mut names) = (Vec::new(), Vec::new());
+        for (number, Owned { export, volume, devices, pace, cache_bytes }) in
+            parts.volumes.into_iter().enumerate()
+        {
+            let devices = devices.into_iter().map(|device| device.map(|one| ring.add(one)));
+            let devices: io::Result<Vec<_>> = devices.map(Option::transpose).collect();
+            volumes.push(VolumeLane::new(number, volume, devices?, pace, cache_bytes));
+            names.push(export);
+        }
+        let mut listeners = Vec::new();
+        for (number, Listener { socket, is_tcp }) in parts.listeners.into_iter().enumerate() {
+            let handle = ring.add(socket)?;
+            ring.accept(Token::Accept(number).pack(), handle);
+            listeners.push((handle, is_tcp));
+        }
+        Ok(Self {
+            number: parts.number,
+            normal: Normal::new(parts.number as u8, parts.offer),
+            volumes,
+            names,
+            links: Vec::new(),
+            listeners,
+            idle: parts.idle,
+            memory: Recycler::new(MEMORY_BYTES),
+            ring,
+            shared,
+            answers: Vec::new(),
+            turns: 0,
+            next_connection: 0,
+            stopping: Stopping::No,
+        })
+    }
+
+    /// The ring, for its doorbell and for what the log says of it.
+    #[must_use]
+    pub const fn ring(&self) -> &Ring {
+        &self.ring
+    }
+
+    /// Runs until the target stops.
+    ///
+    /// # Errors
+    /// When the kernel refuses to go on.
+    pub fn run(mut self, links: Vec<Option<Link>>) -> io::Result<()> {
+        self.links = links;
+        let (mut wait, mut busy_at) = (Wait::Poll, Instant::now());
+        loop {
+            let (links, shared, number) = (&self.links, &self.shared, self.number);
+            let has_work =
+                || shared.has_orders(number) || links.iter().flatten().any(Link::has_work);
+            self.ring.enter_unless(wait, has_work)?;
+            self.turns += 1;
+            let is_idle = !self.take_all();
+            self.hand_over();
+            let now = Instant::now();
+            if !is_idle {
+                busy_at = now;
+            }
+            let left = self.work(now, is_idle);
+            match self.shared.halt() {
+                Halt::No => {}
+                Halt::Now => return Ok(()),
+                Halt::Orderly => {
+                    if self.stop(now) {
+                        return Ok(());
+                    }
+                }
+            }
+            wait = self.wait(left, now, busy_at);
+        }
+    }
+
+    /// Takes what has been completed, ordered and handed over; whether there was anything.
+    fn take_all(&mut self) -> bool {
+        let mut had_any = false;
+        while let Some(completion) = self.ring.next_completion() {
+            had_any = true;
+            self.completed(completion);
+        }
+        for order in self.shared.take_orders(self.number) {
+            had_any = true;
+            self.order(order);
+        }
+        for link in self.links.iter_mut().flatten() {
+            while let Some(hand) = link.take() {
+                had_any = true;
+                match hand {
+                    Hand::Ask(ToVolume { volume, tag, ask }) => self.volumes[volume].ask(tag, ask),
+                    Hand::Answer(answer) => self.normal.answered(answer),
+                }
+            }
+        }
+        had_any
+    }
+
+    fn completed(&mut self, completion: Completion) {
+        match Token::unpack(completion.token) {
+            Some(Token::Receive(index)) => {
+                self.normal.received(index, completion, &mut self.memory);
+            }
+            Some(Token::Send(index)) => self.normal.sent(index, completion, &mut self.memory),
+            Some(Token::Device { volume, io }) => {
+                self.volumes[volume].completed(io, completion, &mut self.memory);
+            }
+            Some(Token::Accept(listener)) => self.accepted(listener, completion),
+            Some(Token::Listen(listener)) => {
+                if let Some(&(handle, _)) = self.listeners.get(listener) {
+                    self.ring.accept(Token::Accept(listener).pack(), handle);
+                }
+            }
+            Some(Token::Deadline { connection, generation }) => {
+                self.normal.deadline(connection, generation);
+            }
+            None => {}
+        }
+    }
+
+    /// What lanes said to each other in this turn: a call if the other is here.
+    fn hand_over(&mut self) {
+        for (reactor, to) in self.normal.asks.drain(..) {
+            match self.links.get_mut(reactor).and_then(Option::as_mut) {
+                None => self.volumes[to.volume].ask(to.tag, to.ask),
+                Some(link) => link.send(Hand::Ask(to)),
+            }
+        }
+        for volume in &mut self.volumes {
+            volume.turn(&mut self.ring, &mut self.memory, &mut self.answers);
+        }
+        for answer in self.answers.drain(..) {
+            match self.links.get_mut(answer.tag.reactor()).and_then(Option::as_mut) {
+                None => self.normal.answered(answer),
+                Some(link) => link.send(Hand::Answer(answer)),
+            }
+        }
+        self.normal.turn(&mut self.ring, &mut self.memory);
+        for (volume, part) in self.normal.returned.drain(..) {
+            self.volumes[volume].recycle(part);
+        }
+        self.links.iter_mut().flatten().for_each(Link::end_turn);
+    }
+
+    /// Background work; what is left of it.
+    fn work(&mut self, now: Instant, is_idle: bool) -> Left {
+        let mut left = Left::Nothing;
+        for volume in &mut self.volumes {
+            left = left.sooner(volume.work(now, is_idle, random));
+            volume.turn(&mut self.ring, &mut self.memory, &mut self.answers);
+        }
+        // Work frees space that requests wait for.
+        if self.answers.is_empty() { left } else { Left::Now }
+    }
+
+    fn wait(&self, left: Left, now: Instant, busy_at: Instant) -> Wait {
+        let is_looking = match self.idle {
+            Idle::Poll => true,
+            Idle::Spin(span) => now.duration_since(busy_at) < span,
+            Idle::Block => false,
+        };
+        let until = match self.stopping {
+            Stopping::Answering(until) => left.sooner(Left::At(until)),
+            _ => left,
+        };
+        match until {
+            _ if is_looking => Wait::Poll,
+            Left::Now => Wait::Poll,
+            Left::At(then) if then <= now => Wait::Poll,
+            Left::At(then) => Wait::Until(then - now),
+            Left::Nothing => Wait::Block,
+        }
+    }
+
+    fn accepted(&mut self, listener: usize, completion: Completion) {
+        let goes_on = completion.more;
+        if let Back::Socket(socket) = completion.back {
+            let is_tcp = self.listeners.get(listener).is_some_and(|&(_, is_tcp)| is_tcp);
+            let socket = if is_tcp { without_delay(socket) } else { socket };
+            let reactor = self.next_connection;
+            self.next_connection = (reactor + 1) % self.shared.reactors();
+            if reactor == self.number {
+                self.normal.connect(&mut self.ring, socket);
+            } else {
+                self.shared.order(reactor, Order::Connection(socket));
+            }
+        }
+        if !goes_on && self.stopping == Stopping::No {
+            if let Err(error) = completion.result {
+                log(Severity::Error, &format!("a connection could not be accepted: {error}"));
+            }
+            self.ring.timeout(Token::Listen(listener).pack(), ACCEPT_REST);
+        }
+    }
+
+    fn order(&mut self, order: Order) {
+        match order {
+            Order::Connection(socket) => self.normal.connect(&mut self.ring, socket),
+            Order::Status(answer) => {
+                // Who asked may have gone.
+                let _ = answer.send(self.status());
+            }
+            Order::Scrub { export, answer } => {
+                let chosen = |name: &String| export.as_ref().is_none_or(|export| export == name);
+                let mut begun = Vec::new();
+                for (lane, name) in self.volumes.iter_mut().zip(&self.names) {
+                    if chosen(name) {
+                        lane.scrub_now(Instant::now(), random());
+                        begun.push(name.clone());
+                    }
+                }
+                let _ = answer.send(begun);
+            }
+        }
+    }
+
+    fn status(&self) -> ReactorStatus {
+        let volumes = self.volumes.iter().zip(&self.names);
+        let volumes = volumes.map(|(lane, name)| {
+            let status = VolumeStatus::of(name, lane.volume(), lane.in_flight());
+            let (cache_hits, cache_misses, cache_bytes) = lane.cache_counts();
+            VolumeStatus { cache_hits, cache_misses, cache_bytes, ..status }
+        });
+        let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+        ReactorStatus {
+            number: self.number,
+            connections: self.normal.connections(),
+            in_flight: self.normal.in_flight(),
+            turns: self.turns,
+            processor_s: time.tv_sec as f64 + time.tv_nsec as f64 * 1e-9,
+            lane: self.normal.counters(),
+            volumes: volumes.collect(),
+        }
+    }
+
+    /// Goes on with stopping; whether nothing is left to do.
+    fn stop(&mut self, now: Instant) -> bool {
+        match self.stopping {
+            Stopping::No => {
+                for (listener, _) in self.listeners.drain(..) {
+                    self.ring.close(listener);
+                }
+                self.normal.stop();
+                self.stopping = Stopping::Answering(now + STOP_MAX);
+                self.normal.turn(&mut self.ring, &mut self.memory);
+            }
+            Stopping::Answering(until) => {
+                if now >= until {
+                    self.normal.abort(&mut self.ring);
+                    self.normal.turn(&mut self.ring, &mut self.memory);
+                }
+            }
+            Stopping::Silent if self.shared.all_silent() => {
+                self.volumes.iter_mut().for_each(VolumeLane::close);
+                self.stopping = Stopping::Closing;
+            }
+            Stopping::Silent => {}
+            Stopping::Closing => return self.volumes.iter().all(VolumeLane::is_closed),
+        }
+        if matches!(self.stopping, Stopping::Answering(_)) && self.normal.connections() == 0 {
+            self.stopping = Stopping::Silent;
+            self.shared.silent();
+            return self.stop(now);
+        }
+        false
+    }
+}
+
+/// Small replies are sent at once.
+fn without_delay(socket: OwnedFd) -> OwnedFd {
+    let stream = TcpStream::from(socket);
+    // It is slower without.
+    let _ = stream.set_nodelay(true);
+    stream.into()
+}
+
+/// A number that is different each time.
+fn random() -> u64 {
+    use std::hash::{BuildHasher, Hasher};
+    std::hash::RandomState::new().build_hasher().finish()
+}

@@ -1,0 +1,433 @@
+//! The target as a whole: opens volumes and sockets, starts reactors, and stops them.
+
+use crate::device::{Access, Device, DeviceError, PATIENCE, RETRY};
+use crate::log::{Severity, log};
+use crate::messages::Seat;
+use crate::normal::Offer;
+use crate::reactor::link::{self, Link};
+use crate::reactor::{Halt, Idle, Listener, Order, Owned, Parts, Reactor, Shared};
+use crate::status::Status;
+use crate::volume::Pace;
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+use std::os::unix::fs::FileTypeExt;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::mpsc::{Sender, channel};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+use thiserror::Error;
+use wattio_nbd::{Export, Exports, FastZero};
+use wattio_ring::Doorbell;
+use wattio_volume::{Disk, OpenError, OpenOptions, Recovery, open, read_superblock};
+
+/// How long a reactor may take to say how it stands.
+const ANSWER_MAX: Duration = Duration::from_secs(5);
+
+/// Why the target cannot serve.
+#[derive(Debug, Error)]
+pub enum ServerError {
+    /// A device cannot be used.
+    #[error(transparent)]
+    Device(#[from] DeviceError),
+    /// A volume cannot be opened.
+    #[error("export `{export}`: {error}")]
+    Volume {
+        /// Which one.
+        export: String,
+        /// Why.
+        error: OpenError,
+    },
+    /// A socket cannot be opened.
+    #[error("cannot listen on {address}: {error}")]
+    Listen {
+        /// Which one.
+        address: String,
+        /// Why.
+        error: io::Error,
+    },
+    /// Another process listens there.
+    #[error("cannot listen on {}: another process does", .0.display())]
+    Answered(PathBuf),
+    /// Something that is not a socket is in its place.
+    #[error("cannot listen on {}: it is there and is not a socket", .0.display())]
+    NoSocket(PathBuf),
+    /// What is exported makes no sense.
+    #[error(transparent)]
+    Export(#[from] wattio_nbd::ExportError),
+    /// A reactor could not begin, or stopped.
+    #[error("reactor {reactor}: {error}")]
+    Reactor {
+        /// Which one.
+        reactor: usize,
+        /// Why.
+        error: io::Error,
+    },
+}
+
+/// Where connections come from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Address {
+    /// A UNIX socket.
+    Unix(PathBuf),
+    /// TCP.
+    Tcp(SocketAddr),
+}
+
+/// Something that is served.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Volume {
+    /// Under which name.
+    pub export: String,
+    /// Its devices: one, or two that mirror each other.
+    pub devices: Vec<PathBuf>,
+    /// Whether clients may not write.
+    pub is_read_only: bool,
+    /// How it is opened.
+    pub open: OpenOptions,
+}
+
+/// What the target does.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Settings {
+    /// What is served.
+    pub volumes: Vec<Volume>,
+    /// Where.
+    pub listen: Vec<Address>,
+    /// How many reactors.
+    pub reactors: usize,
+    /// What they do when nothing is to be done.
+    pub idle: Idle,
+    /// How often everything is read.
+    pub pace: Pace,
+    /// Memory for blocks of each volume.
+    pub cache_bytes: u64,
+}
+
+/// The target while it serves. Dropped, it stops at once, as if it had been killed.
+#[derive(Debug)]
+pub struct Server {
+    shared: Arc<Shared>,
+    threads: Vec<JoinHandle<io::Result<()>>>,
+    /// Sockets whose files are removed at the end.
+    sockets: Vec<SocketFile>,
+    began: Instant,
+}
+
+/// Opens a volume; how it was found, and its devices in its order.
+fn open_volume(
+    volume: &Volume,
+) -> Result<(wattio_volume::Volume, Recovery, Vec<Option<Device>>), ServerError> {
+    let wrong = |error| ServerError::Volume { export: volume.export.clone(), error };
+    let mut devices = Vec::new();
+    for path in &volume.devices {
+        let device = Device::open_within(path, Access::Own, PATIENCE)?;
+        if !device.is_direct() {
+            let why = "its file system has no direct I/O: the kernel's cache holds all data twice";
+            log(Severity::Warning, &format!("{}: {why}", path.display()));
+        }
+        devices.push(device);
+    }
+    let mut numbered = Vec::new();
+    for (at, device) in devices.iter_mut().enumerate() {
+        let superblock = read_superblock(device, at).map_err(wrong)?;
+        numbered.push((superblock.device, device.clone()));
+    }
+    let disks = devices.into_iter().map(|device| Box::new(device) as Box<dyn Disk>);
+    let opened = open(disks.collect(), &volume.open).map_err(wrong)?;
+    let device = |(number, disk): (usize, &Option<Box<dyn Disk>>)| {
+        disk.as_ref()?;
+        let mut numbered = numbered.iter();
+        numbered.find(|(at, _)| usize::from(*at) == number).map(|(_, device)| device.clone())
+    };
+    let devices = opened.disks.iter().enumerate().map(device).collect();
+    Ok((opened.volume, opened.recovery, devices))
+}
+
+fn tell_recovery(export: &str, recovery: &Recovery, took: Duration) {
+    let Recovery { was_clean, records, blocks, damaged_blocks, resynced_blocks, devices_out } =
+        *recovery;
+    let took = took.as_secs_f64();
+    let how = if was_clean {
+        "it had been closed".to_owned()
+    } else {
+        format!("recovered: {records} records, {} MiB of log", blocks >> 8)
+    };
+    log(Severity::Info, &format!("export `{export}`: opened in {took:.2} s; {how}"));
+    for (count, what) in [
+        (damaged_blocks, "blocks are damaged: reading them fails"),
+        (resynced_blocks, "blocks were copied from one device to the other"),
+        (u64::from(devices_out), "devices are left out"),
+    ] {
+        if count > 0 {
+            log(Severity::Warning, &format!("export `{export}`: {count} {what}"));
+        }
+    }
+}
+
+impl Server {
+    /// Opens everything and begins to serve.
+    ///
+    /// # Errors
+    /// What could not be opened, and why.
+    pub fn start(settings: &Settings) -> Result<Self, ServerError> {
+        let count = settings.reactors.max(1);
+        let (mut exports, mut seats) = (Vec::new(), Vec::new());
+        let mut owned: Vec<Vec<Owned>> = (0..count).map(|_| Vec::new()).collect();
+        for (at, wanted) in settings.volumes.iter().enumerate() {
+            let began = Instant::now();
+            let (volume, recovery, devices) = open_volume(wanted)?;
+            tell_recovery(&wanted.export, &recovery, began.elapsed());
+            exports.push(offered(wanted, volume.bytes(), settings.cache_bytes > 0));
+            let reactor = at % count;
+            seats.push(Seat { reactor, volume: owned[reactor].len() });
+            let descriptor = |device: &Device| device.descriptor();
+            let devices = devices.iter().map(|one| one.as_ref().map(descriptor).transpose());
+            let devices: io::Result<Vec<_>> = devices.collect();
+            owned[reactor].push(Owned {
+                export: wanted.export.clone(),
+                volume,
+                devices: devices.map_err(|error| ServerError::Reactor { reactor, error })?,
+                pace: settings.pace,
+                cache_bytes: settings.cache_bytes,
+            });
+        }
+        let offer = Offer { exports: Exports::new(exports)?, seats: seats.into() };
+        let (mut listeners, mut sockets) = (Vec::new(), Vec::new());
+        for address in &settings.listen {
+            listeners.push(listen(address, &mut sockets)?);
+        }
+        let shared = Arc::new(Shared::new(count));
+        let mut server = Self { shared, threads: Vec::new(), sockets, began: Instant::now() };
+        let parts = owned.into_iter().enumerate().map(|(number, volumes)| Parts {
+            number,
+            offer: offer.clone(),
+            volumes,
+            listeners: if number == 0 { std::mem::take(&mut listeners) } else { Vec::new() },
+            idle: settings.idle,
+        });
+        server.start_reactors(parts.collect())?;
+        Ok(server)
+    }
+
+    fn start_reactors(&mut self, parts: Vec<Parts>) -> Result<(), ServerError> {
+        let (ready, is_ready) = channel();
+        let mut links = Vec::new();
+        for parts in parts {
+            let (number, shared, ready) = (parts.number, Arc::clone(&self.shared), ready.clone());
+            let (give_links, take_links) = channel();
+            links.push(give_links);
+            let wrong = |error| ServerError::Reactor { reactor: number, error };
+            let run = move || {
+                let mut guard = Guard { shared: Arc::clone(&shared), halt: Halt::Now };
+                let reactor = match Reactor::new(parts, shared) {
+                    Ok(reactor) => reactor,
+                    Err(error) => {
+                        let _ = ready.send((number, Err(error)));
+                        return Ok(());
+                    }
+                };
+                let _ =
+                    ready.send((number, Ok((reactor.ring().doorbell(), reactor.ring().setup()))));
+                drop(ready);
+                // Nothing comes if another reactor could not begin.
+                let ended = take_links.recv().map_or(Ok(()), |links| reactor.run(links));
+                if ended.is_ok() {
+                    guard.halt = Halt::Orderly;
+                }
+                ended
+            };
+            let thread = std::thread::Builder::new().name(format!("reactor {number}"));
+            self.threads.push(thread.spawn(run).map_err(wrong)?);
+        }
+        drop(ready);
+        let mut doorbells: Vec<Option<Doorbell>> = vec![None; links.len()];
+        for (reactor, begun) in is_ready {
+            let (doorbell, setup) =
+                begun.map_err(|error| ServerError::Reactor { reactor, error })?;
+            doorbells[reactor] = Some(doorbell);
+            if reactor == 0 {
+                log(Severity::Info, &format!("io_uring: {setup}"));
+            }
+        }
+        let doorbells: Vec<Doorbell> = doorbells.into_iter().flatten().collect();
+        self.shared.set_doorbells(doorbells.clone());
+        give(links, &doorbells);
+        Ok(())
+    }
+
+    /// Asks all reactors how they stand. One that does not answer is left out.
+    #[must_use]
+    pub fn status(&self) -> Status {
+        Handle { shared: Arc::clone(&self.shared), began: self.began }.status()
+    }
+
+    /// What others may ask and order meanwhile.
+    #[must_use]
+    pub fn handle(&self) -> Handle {
+        Handle { shared: Arc::clone(&self.shared), began: self.began }
+    }
+
+    /// Waits until it has stopped.
+    ///
+    /// # Errors
+    /// Why a reactor stopped that should not have.
+    pub fn wait(mut self) -> Result<(), ServerError> {
+        let mut result = Ok(());
+        for (reactor, thread) in self.threads.drain(..).enumerate() {
+            let ended = thread.join().unwrap_or_else(|_| Err(io::Error::other("it has panicked")));
+            result = result.and(ended.map_err(|error| ServerError::Reactor { reactor, error }));
+        }
+        self.sockets.clear();
+        result
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.shared.stop(Halt::Now);
+        for thread in self.threads.drain(..) {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Asks and orders, from any thread.
+#[derive(Clone, Debug)]
+pub struct Handle {
+    shared: Arc<Shared>,
+    began: Instant,
+}
+
+impl Handle {
+    /// Asks all reactors how they stand. One that does not answer is left out.
+    #[must_use]
+    pub fn status(&self) -> Status {
+        let mut reactors = self.ask(Order::Status);
+        reactors.sort_by_key(|reactor| reactor.number);
+        Status {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            uptime_s: self.began.elapsed().as_secs_f64(),
+            reactors,
+        }
+    }
+
+    /// Begins a tour of the scrub through a volume, or through all; the names of those.
+    #[must_use]
+    pub fn scrub(&self, export: Option<&str>) -> Vec<String> {
+        let order = |answer| Order::Scrub { export: export.map(str::to_owned), answer };
+        self.ask(order).into_iter().flatten().collect()
+    }
+
+    fn ask<T>(&self, order: impl Fn(Sender<T>) -> Order) -> Vec<T> {
+        let (answer, answers) = channel();
+        for reactor in 0..self.shared.reactors() {
+            self.shared.order(reactor, order(answer.clone()));
+        }
+        drop(answer);
+        let until = Instant::now() + ANSWER_MAX;
+        let left = || until.saturating_duration_since(Instant::now());
+        std::iter::from_fn(|| answers.recv_timeout(left()).ok()).collect()
+    }
+
+    /// Answers what is under way, closes the volumes, and ends.
+    pub fn stop(&self) {
+        self.shared.stop(Halt::Orderly);
+    }
+}
+
+/// A reactor that ends, however it does, takes the others with it: a target of which a part is
+/// missing serves nobody.
+struct Guard {
+    shared: Arc<Shared>,
+    halt: Halt,
+}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        self.shared.stop(self.halt);
+    }
+}
+
+/// Connects the reactors with each other.
+fn give(links: Vec<Sender<Vec<Option<Link>>>>, doorbells: &[Doorbell]) {
+    for (ends, links) in link::between(links.len()).into_iter().zip(links) {
+        let to = |(ends, doorbell): (Option<_>, &Doorbell)| {
+            ends.map(|(to, from)| Link::new(to, from, doorbell.clone()))
+        };
+        // A reactor that is gone has said why.
+        let _ = links.send(ends.into_iter().zip(doorbells).map(to).collect());
+    }
+}
+
+/// How a volume is offered to clients.
+fn offered(volume: &Volume, size_bytes: u64, can_cache: bool) -> Export {
+    Export {
+        is_read_only: volume.is_read_only,
+        can_multi_conn: true,
+        can_flush: true,
+        can_fua: true,
+        can_trim: true,
+        can_write_zeroes: true,
+        fast_zero: FastZero::Served,
+        can_block_status: true,
+        can_cache,
+        ..Export::new(&volume.export, size_bytes)
+    }
+}
+
+fn listen(address: &Address, files: &mut Vec<SocketFile>) -> Result<Listener, ServerError> {
+    match address {
+        Address::Tcp(tcp) => {
+            let failed = |error| ServerError::Listen { address: tcp.to_string(), error };
+            let socket = TcpListener::bind(tcp).map_err(failed)?;
+            Ok(Listener { socket: socket.into(), is_tcp: true })
+        }
+        Address::Unix(path) => {
+            let (socket, file) = listen_unix(path)?;
+            files.push(file);
+            Ok(Listener { socket: socket.into(), is_tcp: false })
+        }
+    }
+}
+
+/// A socket's file, removed at the end.
+#[derive(Debug)]
+pub struct SocketFile(PathBuf);
+
+impl Drop for SocketFile {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+/// Listens on a UNIX socket, in the place of one that nobody listens on any more.
+///
+/// # Errors
+/// When somebody does, or something else is there.
+pub fn listen_unix(path: &Path) -> Result<(UnixListener, SocketFile), ServerError> {
+    let failed = |error| ServerError::Listen { address: path.display().to_string(), error };
+    match std::fs::symlink_metadata(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        Err(error) => return Err(failed(error)),
+        Ok(file) if !file.file_type().is_socket() => {
+            return Err(ServerError::NoSocket(path.to_owned()));
+        }
+        Ok(_) => {
+            let until = Instant::now() + PATIENCE;
+            loop {
+                match UnixStream::connect(path) {
+                    Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => break,
+                    Err(error) => return Err(failed(error)),
+                    // Perhaps the kernel still closes the socket of a process that was killed.
+                    Ok(_) if Instant::now() < until => std::thread::sleep(RETRY),
+                    Ok(_) => return Err(ServerError::Answered(path.to_owned())),
+                }
+            }
+            std::fs::remove_file(path).map_err(failed)?;
+        }
+    }
+    let listener = UnixListener::bind(path).map_err(failed)?;
+    Ok((listener, SocketFile(path.to_owned())))
+}

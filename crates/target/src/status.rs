@@ -1,0 +1,165 @@
+//! How the target stands, as numbers.
+
+use serde::{Deserialize, Serialize};
+use wattio_nbd::Command;
+use wattio_volume::{DeviceRole, Volume};
+
+/// Counts of a Normal lane since the start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LaneCounters {
+    /// Connections that were accepted.
+    pub connections: u64,
+    /// Those that ended in the middle of something.
+    pub broken_connections: u64,
+    /// Reads.
+    pub reads: u64,
+    /// Bytes that were asked for.
+    pub read_bytes: u64,
+    /// Writes.
+    pub writes: u64,
+    /// Their bytes.
+    pub write_bytes: u64,
+    /// Flushes.
+    pub flushes: u64,
+    /// Trims and zeroes.
+    pub zeroes: u64,
+    /// All other requests.
+    pub other_requests: u64,
+    /// Requests that were not valid.
+    pub refused_requests: u64,
+    /// Requests that could not be carried out.
+    pub failed_requests: u64,
+}
+
+impl LaneCounters {
+    pub(crate) fn count(&mut self, command: &Command) {
+        match command {
+            Command::Read { span, .. } => {
+                self.reads += 1;
+                self.read_bytes += u64::from(span.length_bytes);
+            }
+            Command::Write { span, .. } => {
+                self.writes += 1;
+                self.write_bytes += u64::from(span.length_bytes);
+            }
+            Command::Flush => self.flushes += 1,
+            Command::Trim { .. } | Command::WriteZeroes { .. } => self.zeroes += 1,
+            _ => self.other_requests += 1,
+        }
+    }
+}
+
+/// A reactor.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ReactorStatus {
+    /// Its number, from 0.
+    pub number: usize,
+    /// Connections that are open.
+    pub connections: usize,
+    /// Requests under way.
+    pub in_flight: usize,
+    /// Turns of its loop.
+    pub turns: u64,
+    /// Processor time of its thread, in seconds.
+    pub processor_s: f64,
+    /// What its Normal lane has done.
+    pub lane: LaneCounters,
+    /// The volumes that it owns.
+    pub volumes: Vec<VolumeStatus>,
+}
+
+/// A volume.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct VolumeStatus {
+    /// Under which name it is exported.
+    pub export: String,
+    /// Its size.
+    pub size_bytes: u64,
+    /// Data that it holds.
+    pub live_bytes: u64,
+    /// What it can hold.
+    pub capacity_bytes: u64,
+    /// Segments that can be written to.
+    pub free_segments: u32,
+    /// All of them.
+    pub segments: u32,
+    /// Whether each device is `in sync`, `out` or `rebuilding`.
+    pub devices: Vec<String>,
+    /// Why nothing can be written any more.
+    pub failure: Option<String>,
+    /// Requests under way.
+    pub in_flight: usize,
+    /// Reads that were answered from memory.
+    pub cache_hits: u64,
+    /// Reads that were not.
+    pub cache_misses: u64,
+    /// Memory that the blocks kept for that take.
+    pub cache_bytes: u64,
+    /// Log that a recovery would have to read.
+    pub replay_bytes: u64,
+    /// Blocks written to each device for each block that clients wrote.
+    pub write_amplification: Option<f64>,
+    /// Checkpoints since it was opened.
+    pub checkpoints: u64,
+    /// Segments that garbage collection emptied.
+    pub collected_segments: u64,
+    /// Blocks that were found damaged, and those of them that were repaired.
+    pub damaged_blocks: u64,
+    /// Blocks that were repaired from the other device.
+    pub repaired_blocks: u64,
+    /// The share of the scrub's tour that is done, while one is under way.
+    pub scrub_progress: Option<f64>,
+    /// Tours that were completed.
+    pub scrub_tours: u64,
+    /// Damaged blocks that the last tour could not repair.
+    pub scrub_unrepaired_blocks: u64,
+}
+
+impl VolumeStatus {
+    /// How a volume stands.
+    #[must_use]
+    pub fn of(export: &str, volume: &Volume, in_flight: usize) -> Self {
+        const BLOCK: u64 = wattio_volume::BLOCK_BYTES;
+        let (geometry, counters) = (volume.geometry(), volume.counters());
+        let role = |role: &DeviceRole| match role {
+            DeviceRole::InSync => "in sync",
+            DeviceRole::Out => "out",
+            DeviceRole::Rebuilding => "rebuilding",
+        };
+        let (scrub_tours, scrub_unrepaired_blocks) = volume.scrub_tours();
+        Self {
+            export: export.to_owned(),
+            size_bytes: volume.bytes(),
+            live_bytes: volume.live_blocks() * BLOCK,
+            capacity_bytes: geometry.capacity_blocks() * BLOCK,
+            free_segments: volume.free_segments(),
+            segments: geometry.segments,
+            devices: volume.roles().iter().map(|one| role(one).to_owned()).collect(),
+            failure: volume.failure().map(str::to_owned),
+            in_flight,
+            cache_hits: 0,
+            cache_misses: 0,
+            cache_bytes: 0,
+            replay_bytes: volume.replay_blocks() * BLOCK,
+            write_amplification: counters.write_amplification(),
+            checkpoints: counters.checkpoints,
+            collected_segments: counters.collected_segments,
+            damaged_blocks: counters.damaged_blocks,
+            repaired_blocks: counters.repaired_blocks,
+            scrub_progress: volume.scrub_progress(),
+            scrub_tours,
+            scrub_unrepaired_blocks,
+        }
+    }
+}
+
+/// The whole target.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Status {
+    /// The version of the program.
+    pub version: String,
+    /// Seconds since it began to serve.
+    pub uptime_s: f64,
+    /// Its reactors.
+    pub reactors: Vec<ReactorStatus>,
+}

@@ -1,0 +1,173 @@
+//! When background work of a volume is done: at once where clients wait for it, else while there
+//! is nothing else to do.
+
+use super::VolumeLane;
+use std::time::{Duration, Instant};
+use wattio_volume::Class;
+
+/// Background work of one turn ends after this: requests may have come meanwhile.
+const SLICE: Duration = Duration::from_micros(500);
+/// Slices of a class that clients wait for, in a turn that has requests too.
+const URGENT_SLICES: usize = 4;
+
+/// How often everything is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pace {
+    /// The time of a tour; `None`: only when it is asked for.
+    pub scrub_period: Option<Duration>,
+}
+
+#[derive(Debug)]
+pub(super) struct Background {
+    pace: Pace,
+    /// So many free segments there were, and whether there was something to collect.
+    collecting: (u32, bool),
+    scrub: Scrub,
+}
+
+/// Where the scrub is.
+#[derive(Debug)]
+struct Scrub {
+    /// When the next tour begins, or goes on.
+    next: Option<Instant>,
+    /// Time between two slices of the tour under way; none if somebody waits for it.
+    rest: Duration,
+}
+
+/// What is left of the background work after a turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Left {
+    /// There is more to do now.
+    Now,
+    /// There is something to do then.
+    At(Instant),
+    /// Nothing, until something else happens.
+    Nothing,
+}
+
+impl Left {
+    /// Whichever comes first.
+    #[must_use]
+    pub fn sooner(self, other: Self) -> Self {
+        match (self, other) {
+            (Self::Now, _) | (_, Self::Now) => Self::Now,
+            (Self::At(one), Self::At(another)) => Self::At(one.min(another)),
+            (Self::Nothing, left) | (left, Self::Nothing) => left,
+        }
+    }
+}
+
+impl Background {
+    pub(super) const fn new(pace: Pace) -> Self {
+        let scrub = Scrub { next: None, rest: Duration::ZERO };
+        Self { pace, collecting: (u32::MAX, false), scrub }
+    }
+}
+
+impl VolumeLane {
+    /// Does background work; `is_idle` if no request waits. `random` draws where a tour begins.
+    pub fn work(&mut self, now: Instant, is_idle: bool, random: impl FnOnce() -> u64) -> Left {
+        let scrub = self.scrub_is_due(now, random);
+        if !is_idle {
+            let is_wanted = self.is_wanted();
+            for class in [Class::Collect, Class::Checkpoint] {
+                if is_wanted && self.volume.backlog(class).urgency >= 1.0 {
+                    (0..URGENT_SLICES).take_while(|_| self.volume.background(class)).count();
+                }
+            }
+            return if is_wanted || scrub { Left::Now } else { self.scrub_time() };
+        }
+        let left = self.work_until(now + SLICE);
+        match left {
+            Left::Nothing if scrub && self.volume.background(Class::Scrub) => self.after_scrub(now),
+            // It waits for a device.
+            Left::Nothing if scrub => Left::Nothing,
+            Left::Nothing => self.scrub_time(),
+            _ => left,
+        }
+    }
+
+    fn scrub_time(&self) -> Left {
+        self.background.scrub.next.map_or(Left::Nothing, Left::At)
+    }
+
+    /// Whether there is something to collect or a checkpoint to write.
+    fn is_wanted(&mut self) -> bool {
+        // What is to be collected is found by looking through all segments: only while there is
+        // something, or when their number has changed.
+        let free = self.volume.free_segments();
+        if self.background.collecting != (free, false) {
+            self.background.collecting = (free, self.volume.backlog(Class::Collect).blocks > 0);
+        }
+        self.background.collecting.1 || self.volume.backlog(Class::Checkpoint).blocks > 0
+    }
+
+    /// Collects and writes checkpoints until then, or until nothing is to be done.
+    fn work_until(&mut self, deadline: Instant) -> Left {
+        loop {
+            let collected = self.volume.background(Class::Collect);
+            let written = self.volume.background(Class::Checkpoint);
+            if !collected && !written {
+                return Left::Nothing;
+            }
+            if Instant::now() >= deadline {
+                return Left::Now;
+            }
+        }
+    }
+
+    /// Begins to close the volume; what is needed for it is background work.
+    pub fn close(&mut self) {
+        self.volume.close();
+    }
+
+    /// Whether the volume is closed.
+    pub fn is_closed(&self) -> bool {
+        self.volume.is_closed()
+    }
+
+    /// Begins a tour of the scrub at once, as fast as there is time for it; whether none was under
+    /// way.
+    pub fn scrub_now(&mut self, now: Instant, random: u64) -> bool {
+        self.background.scrub = Scrub { next: Some(now), rest: Duration::ZERO };
+        let is_new = self.volume.scrub_progress().is_none();
+        self.volume.begin_scrub(random);
+        is_new
+    }
+
+    fn scrub_is_due(&mut self, now: Instant, random: impl FnOnce() -> u64) -> bool {
+        let Some(period) = self.background.pace.scrub_period else {
+            return self.volume.scrub_progress().is_some();
+        };
+        let next = *self.background.scrub.next.get_or_insert(now + period / 2);
+        if now < next {
+            return false;
+        }
+        if self.volume.scrub_progress().is_none() {
+            self.volume.begin_scrub(random());
+            // Half of the period, in chunks of 128 blocks and one step for each segment.
+            let steps =
+                self.volume.live_blocks() / 100 + u64::from(self.volume.geometry().segments) + 1;
+            self.background.scrub.rest = (period / 2).div_f64(steps as f64);
+        }
+        true
+    }
+
+    fn after_scrub(&mut self, now: Instant) -> Left {
+        let period = self.background.pace.scrub_period;
+        let rest = match (self.volume.scrub_progress(), period) {
+            (Some(_), _) if self.background.scrub.rest.is_zero() => {
+                return Left::Now;
+            }
+            (Some(_), _) => self.background.scrub.rest,
+            (None, Some(period)) => period / 2,
+            (None, None) => {
+                self.background.scrub.next = None;
+                return Left::Nothing;
+            }
+        };
+        let next = now + rest;
+        self.background.scrub.next = Some(next);
+        Left::At(next)
+    }
+}

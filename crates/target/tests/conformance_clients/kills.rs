@@ -1,0 +1,164 @@
+//! The target is killed while clients write: what was flushed is there afterwards, and every block
+//! holds something that was written to it, no older than that.
+
+use crate::client::{Client, FLUSH, FUA, TRIM, WRITE};
+use crate::process::Target;
+use rand::{RngExt, SeedableRng};
+use rand_xoshiro::Xoshiro256PlusPlus;
+use std::collections::HashMap;
+
+const BLOCK: usize = 4096;
+const BLOCKS: usize = 12_000;
+/// Requests under way on a connection.
+const DEPTH: usize = 16;
+
+/// What the test knows of each block: the version that is durable, and the newest one asked for.
+struct Model {
+    durable: Vec<u64>,
+    newest: Vec<u64>,
+}
+
+enum Asked {
+    Write {
+        first: usize,
+        count: usize,
+        version: u64,
+        is_fua: bool,
+    },
+    /// The versions that were answered when it was asked for.
+    Flush(Vec<u64>),
+}
+
+/// A block of a version, 0 is zeros.
+fn block(number: usize, version: u64) -> Vec<u8> {
+    let mut bytes = vec![0; BLOCK];
+    if version > 0 {
+        for (at, word) in bytes.chunks_exact_mut(8).enumerate() {
+            let value = if at == 0 { version } else { (number * at) as u64 ^ version };
+            word.copy_from_slice(&value.to_le_bytes());
+        }
+    }
+    bytes
+}
+
+/// Writes until the target is gone.
+fn write_until_killed(
+    target: &mut Target,
+    model: &mut Model,
+    random: &mut Xoshiro256PlusPlus,
+    version: &mut u64,
+) {
+    let mut clients = [0, 1].map(|_| Client::connect(&target.socket(), "").unwrap());
+    let mut asked: [HashMap<u64, Asked>; 2] = Default::default();
+    let mut answered = model.durable.clone();
+    let mut busy = vec![false; BLOCKS];
+    let requests = random.random_range(1..3000);
+    'all: for request in 0.. {
+        if request == requests {
+            target.kill();
+        }
+        let which = random.random_range(0..2);
+        let (client, asked) = (&mut clients[which], &mut asked[which]);
+        let sent = if asked.len() < DEPTH {
+            ask(client, asked, random, version, &answered, &mut busy, model)
+        } else {
+            Ok(())
+        };
+        if sent.is_err() {
+            break;
+        }
+        while asked.len() >= DEPTH {
+            let Ok((cookie, error)) = client.reply() else { break 'all };
+            assert_eq!(error, 0);
+            match asked.remove(&cookie).unwrap() {
+                Asked::Write { first, count, version, is_fua } => {
+                    for at in first..first + count {
+                        busy[at] = false;
+                        answered[at] = version;
+                        if is_fua {
+                            model.durable[at] = version;
+                        }
+                    }
+                }
+                Asked::Flush(versions) => {
+                    for (durable, version) in model.durable.iter_mut().zip(versions) {
+                        *durable = version.max(*durable);
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn ask(
+    client: &mut Client,
+    asked: &mut HashMap<u64, Asked>,
+    random: &mut Xoshiro256PlusPlus,
+    version: &mut u64,
+    answered: &[u64],
+    busy: &mut [bool],
+    model: &mut Model,
+) -> std::io::Result<()> {
+    if random.random_bool(0.02) {
+        let cookie = client.send(FLUSH, 0, 0, 0, &[])?;
+        asked.insert(cookie, Asked::Flush(answered.to_vec()));
+        return Ok(());
+    }
+    let count = random.random_range(1..20);
+    let first = random.random_range(0..BLOCKS - count);
+    // Two changes of a block at once would have no order.
+    if busy[first..first + count].contains(&true) {
+        return Ok(());
+    }
+    busy[first..first + count].fill(true);
+    *version += 1;
+    let is_fua = random.random_bool(0.05);
+    let flags = if is_fua { FUA } else { 0 };
+    let (offset, length) = ((first * BLOCK) as u64, (count * BLOCK) as u32);
+    model.newest[first..first + count].fill(*version);
+    let data: Vec<u8> = (first..first + count).flat_map(|at| block(at, *version)).collect();
+    let cookie = client.send(WRITE, flags, offset, length, &data)?;
+    let version = *version;
+    asked.insert(cookie, Asked::Write { first, count, version, is_fua });
+    Ok(())
+}
+
+/// Every block is durable or newer, and nothing else.
+fn look(target: &Target, model: &mut Model) {
+    let mut client = Client::connect(&target.socket(), "").unwrap();
+    for first in (0..BLOCKS).step_by(256) {
+        let count = (BLOCKS - first).min(256);
+        let read = client.read_at((first * BLOCK) as u64, (count * BLOCK) as u32);
+        for (at, bytes) in (first..).zip(read.chunks_exact(BLOCK)) {
+            let version = u64::from_le_bytes(bytes[..8].try_into().unwrap());
+            let (durable, newest) = (model.durable[at], model.newest[at]);
+            assert!((durable..=newest).contains(&version), "{at}: {durable} {version} {newest}");
+            assert!(bytes == block(at, version), "{at}: another's, or torn");
+            (model.durable[at], model.newest[at]) = (version, version);
+        }
+    }
+}
+
+/// `WATTIO_SEEDS` kills.
+#[test]
+#[ignore = "kills the target many times"]
+fn nothing_durable_is_lost_by_a_kill() {
+    let kills = std::env::var("WATTIO_SEEDS").ok().and_then(|text| text.parse().ok());
+    let mut target = Target::start("64MiB", 2);
+    let mut model = Model { durable: vec![0; BLOCKS], newest: vec![0; BLOCKS] };
+    let mut random = Xoshiro256PlusPlus::seed_from_u64(13);
+    let mut version = 0;
+    for _ in 0..kills.unwrap_or(20) {
+        write_until_killed(&mut target, &mut model, &mut random, &mut version);
+        target.serve();
+        look(&target, &mut model);
+    }
+    // A trim of all of it takes effect too.
+    let mut client = Client::connect(&target.socket(), "").unwrap();
+    assert_eq!(client.simple(TRIM, FUA, 0, (BLOCKS * BLOCK) as u32).unwrap(), 0);
+    target.kill();
+    target.check();
+    target.serve();
+    let mut client = Client::connect(&target.socket(), "").unwrap();
+    assert!(client.read_at(0, 1 << 20).iter().all(|&byte| byte == 0));
+}

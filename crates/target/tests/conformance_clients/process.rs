@@ -1,0 +1,139 @@
+//! The target and its clients as processes.
+
+use crate::client::Client;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output};
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+
+/// Debian's packages of the programs.
+const PACKAGES: [(&str, &str); 6] = [
+    ("nbdinfo", "libnbd-bin"),
+    ("nbdcopy", "libnbd-bin"),
+    ("nbdsh", "libnbd-bin and python3-libnbd"),
+    ("qemu-img", "qemu-utils"),
+    ("qemu-io", "qemu-utils"),
+    ("fio", "fio"),
+];
+
+/// A target that serves one volume.
+pub struct Target {
+    pub folder: TempDir,
+    process: Option<Child>,
+    reactors: usize,
+}
+
+impl Target {
+    /// Makes a volume and serves it.
+    pub fn start(size: &str, reactors: usize) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let mut target = Self { folder, process: None, reactors };
+        let volume = target.path("volume");
+        let made = program()
+            .arg("create")
+            .arg(&volume)
+            .args(["--size", size, "--segment-size", "1MiB"])
+            .output()
+            .unwrap();
+        assert!(made.status.success(), "{made:?}");
+        target.serve();
+        target
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    pub fn socket(&self) -> PathBuf {
+        self.path("socket")
+    }
+
+    pub fn uri(&self) -> String {
+        format!("nbd+unix:///?socket={}", self.socket().display())
+    }
+
+    /// Begins to serve, and waits until clients can connect.
+    pub fn serve(&mut self) {
+        let child = program()
+            .arg("serve")
+            .arg("--export")
+            .arg(self.path("volume"))
+            .arg("--unix")
+            .arg(self.socket())
+            .args(["--reactors", &self.reactors.to_string()])
+            .spawn();
+        let mut child = child.unwrap();
+        let until = Instant::now() + Duration::from_secs(30);
+        while Client::greet(&self.socket()).is_err() {
+            assert!(child.try_wait().unwrap().is_none(), "the target has ended");
+            assert!(Instant::now() < until, "the target does not listen");
+            std::thread::yield_now();
+        }
+        self.process = Some(child);
+    }
+
+    /// As `kill -9`.
+    pub fn kill(&mut self) {
+        let mut child = self.process.take().unwrap();
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+
+    /// As SIGTERM; the target has to end well.
+    pub fn stop(&mut self) {
+        let mut child = self.process.take().unwrap();
+        run("kill", &["-TERM", &child.id().to_string()]);
+        assert!(child.wait().unwrap().success());
+    }
+
+    /// Reads all of the volume, which nobody serves; it has to be whole.
+    pub fn check(&self) {
+        let output = program().arg("check").arg(self.path("volume")).output().unwrap();
+        assert!(output.status.success(), "{}", text(&output.stdout));
+    }
+}
+
+impl Drop for Target {
+    fn drop(&mut self) {
+        if let Some(child) = &mut self.process {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+fn program() -> Command {
+    Command::new(Path::new(env!("CARGO_BIN_EXE_wattio-target")))
+}
+
+/// Runs a client for at most two minutes.
+///
+/// # Panics
+/// The program is missing, or the time is over.
+pub fn run(program: &str, arguments: &[&str]) -> Output {
+    let mut command = Command::new("timeout");
+    // `nbdsh` runs the first python3 there is; the module belongs to Debian's.
+    let path = std::env::var("PATH").unwrap_or_default();
+    command.env("PATH", format!("/usr/bin:/bin:/usr/sbin:{path}"));
+    let output = command.args(["120", program]).args(arguments).output();
+    let output = output.expect("`timeout` of coreutils runs");
+    let package = PACKAGES.iter().find(|(name, _)| *name == program);
+    let package = package.map_or("its package", |(_, package)| *package);
+    // `timeout` says 127 where there is no such program, and 124 when the time is over.
+    let code = output.status.code();
+    assert_ne!(code, Some(127), "`{program}` is missing: apt install {package}");
+    assert_ne!(code, Some(124), "`{program}` took more than 120 s: {output:?}");
+    output
+}
+
+/// What a client that succeeds prints.
+pub fn prints(program: &str, arguments: &[&str]) -> String {
+    let output = run(program, arguments);
+    let (out, err) = (text(&output.stdout), text(&output.stderr));
+    assert!(output.status.success(), "{program}: {}\n{out}\n{err}", output.status);
+    out
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
