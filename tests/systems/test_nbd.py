@@ -71,9 +71,16 @@ def test_settings_are_in_the_words_of_each_manual(tmp_path: Path) -> None:
 
 
 def test_the_configuration_of_the_target_is_toml(tmp_path: Path) -> None:
-    what = served(tmp_path, "wattio-target", "volume", plf=0)
+    settings: dict[str, nbd_servers.Setting] = {"reactors": 2, "memory.cache": "0 B"}
+    what = served(tmp_path, "wattio-target", "volume", **settings)
     found = tomllib.loads(nbd_servers.target_config(what))
-    assert found == {"volume": f"{tmp_path}/d,isk", "socket": f"{tmp_path}/s", "plf": 0}
+    assert found == {
+        "listen": [f"unix:{tmp_path}/s"],
+        "control": f"{tmp_path}/c",
+        "export": [{"name": "", "devices": [f"{tmp_path}/d,isk"]}],
+        "reactors": 2,
+        "memory": {"cache": "0 B"},
+    }
     made = SERVERS["wattio-target"].make(what)
     assert made == ("wattio-target", "create", f"{tmp_path}/d,isk", "--size", "64MiB")
 
@@ -157,14 +164,24 @@ def test_a_script_in_place_of_the_server_is_ended_too(
 
 
 def missing(name: str) -> str | None:
-    programs = [SERVERS[str(EACH[name]["server"])].program, "fio"]
+    server = str(EACH[name]["server"])
+    programs = ["fio"] if server == "wattio-target" else [SERVERS[server].program, "fio"]
     if "qcow2" in name:
         programs.append("qemu-img")
     return next((one for one in programs if shutil.which(one) is None), None)
 
 
-# It is built, not installed, and may not be there.
-INSTALLED = [name for name in EACH if name != "wattio-target" or not missing(name)]
+TARGET = next(
+    (
+        str(path)
+        for kind in ("release", "debug")
+        if (path := Path(__file__).parents[2] / "target" / kind / "wattio-target").is_file()
+    ),
+    shutil.which("wattio-target"),
+)
+"""As it was built; it may not be there."""
+
+INSTALLED = [name for name in EACH if name != "wattio-target" or TARGET]
 
 
 @pytest.fixture(params=INSTALLED)
@@ -202,7 +219,7 @@ MIXED = {
 def test_a_server_keeps_what_it_is_given(real: tuple[str, Path], tmp_path: Path) -> None:
     """Up and down twice; what fio writes is there when it reads it; the account only grows."""
     name, scratch = real
-    one = storage(name, scratch)
+    one = storage(name, scratch, **({"program": TARGET} if name == "wattio-target" else {}))
     try:
         one.probe()
         for _ in range(2):

@@ -294,8 +294,9 @@ class Storage:
         if self._served.disk.parent.is_dir():
             _remove(self._served.disk)
         if not self._is_below:
-            with contextlib.suppress(OSError):
-                self._served.socket.unlink()
+            for name in ("s", "c"):
+                with contextlib.suppress(OSError):
+                    self._served.socket.with_name(name).unlink()
             remove_if_empty(self._served.socket.parent)
         if self._root.exists():
             shutil.rmtree(self._root)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from wattio.files.toml_text import dump
 
@@ -117,8 +118,20 @@ def _wattio_target(what: Served) -> Words:
 
 
 def target_config(what: Served) -> str:
-    """The configuration of wattio-target: the one place that knows its keys."""
-    return dump({"volume": str(what.disk), "socket": str(what.socket), **what.settings})
+    """The configuration of wattio-target: the one place that knows its keys.
+
+    A setting of a table is written with a dot: `memory.cache`.
+    """
+    content: dict[str, Any] = {
+        "listen": [f"unix:{what.socket}"],
+        # Beside the socket of clients: a longer name would be too long.
+        "control": str(what.socket.with_name("c")),
+        "export": [{"name": "", "devices": [str(what.disk)]}],
+    }
+    for key, value in what.settings.items():
+        table, _, name = key.rpartition(".")
+        (content.setdefault(table, {}) if table else content)[name] = value
+    return dump(content)
 
 
 def _wattio_target_create(what: Served) -> Words:
