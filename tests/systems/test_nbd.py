@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import signal
 import stat
 import subprocess
 import sys
+import threading
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from pydantic import ValidationError
-from wattio.errors import HostError, SystemFailed
+from wattio.errors import HostError, SystemFailed, WorkloadFailed
 from wattio.systems import nbd, nbd_servers, processor_time, servers
 from wattio.systems.commands import wait_until
 from wattio.systems.nbd import Options, Storage
@@ -214,6 +216,32 @@ MIXED = {
 }
 
 
+ENDLESS = {
+    "name": "endless",
+    "rw": "randread",
+    "bs": "4 KiB",
+    "size": "16 MiB",
+    "runtime": "30 s",
+    "time_based": True,
+    "iodepth": 32,
+    "ioengine": "nbd",
+    "options": {"rate_iops": 5000, "rate_process": "poisson"},
+}
+
+
+def started(name: str, scratch: Path) -> Storage:
+    program = {"program": TARGET} if name == "wattio-target" else {}
+    one = storage(name, scratch, **program)
+    try:
+        one.probe()
+        one.deploy()
+        one.start()
+    except BaseException:
+        one.clean()
+        raise
+    return one
+
+
 @pytest.mark.system
 @pytest.mark.timeout(120)
 def test_a_server_keeps_what_it_is_given(real: tuple[str, Path], tmp_path: Path) -> None:
@@ -269,6 +297,37 @@ def measured(base: Path, places: tuple[Place, ...]) -> dict[str, int]:
             one.operations or 0 for one in results if one.operation == "write" or len(own) > 1
         )
     return found
+
+
+@pytest.mark.system
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_a_server_that_goes_while_it_is_asked_ends_the_step(
+    real: tuple[str, Path], tmp_path: Path, number: signal.Signals
+) -> None:
+    """Once fio went on for ten minutes after somebody had ended the server: at a full core, with 27
+    GB of errors in its file; its job outlived it, in a session of its own."""
+    name, scratch = real
+    one = started(name, scratch)
+    work = fio.Work(fio.Options.model_validate({"jobs": [ENDLESS]}), tmp_path)
+    try:
+        places = tuple(one.mount(1))
+        raw = tmp_path / "raw"
+        raw.mkdir()
+        work.prepare(Context(places, raw))
+
+        def ended() -> None:
+            for pid in one.processes():
+                os.kill(pid, number)
+
+        timer = threading.Timer(0.7, ended)
+        timer.start()
+        with pytest.raises(WorkloadFailed, match=r"fio (waits for a server that has gone|failed)"):
+            work.run("endless", Context(places, raw))
+        timer.join()
+        assert servers.running({"fio"}, tmp_path) == []
+    finally:
+        one.clean()
 
 
 @pytest.mark.system
