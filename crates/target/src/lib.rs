@@ -12,6 +12,7 @@ pub mod control;
 pub mod create;
 pub mod device;
 pub mod governing;
+pub mod latency;
 pub mod log;
 pub mod messages;
 pub mod normal;

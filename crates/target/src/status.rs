@@ -1,5 +1,6 @@
 //! How the target stands, as numbers.
 
+use crate::latency::LatencySummary;
 use serde::{Deserialize, Serialize};
 use wattio_nbd::Command;
 use wattio_volume::{DeviceRole, Volume};
@@ -62,6 +63,14 @@ pub struct ReactorStatus {
     pub turns: u64,
     /// Processor time of its thread, in seconds.
     pub processor_s: f64,
+    /// Time in which it was not waiting, in seconds: with polling more than that of work.
+    pub busy_s: f64,
+    /// From a read's arrival to its reply.
+    pub reads: LatencySummary,
+    /// The same of writes.
+    pub writes: LatencySummary,
+    /// The same of all other requests.
+    pub others: LatencySummary,
     /// What its Normal lane has done.
     pub lane: LaneCounters,
     /// The volumes that it owns.

@@ -94,6 +94,11 @@ fn page(status: &status::Status) -> String {
             lane.flushes,
             reactor.processor_s
         );
+        for (what, latency) in [("reads", reactor.reads), ("writes", reactor.writes)] {
+            if let (Some(mean), Some(p99)) = (latency.latency_us_mean, latency.latency_us_p99) {
+                let _ = writeln!(page, "  {what}: mean {mean:.0} us, p99 {p99:.0} us");
+            }
+        }
         for volume in &reactor.volumes {
             page.push_str(&of_volume(volume));
         }

@@ -7,9 +7,14 @@ use wattio_nbd::{Command, Handshake, Header, Next, Refusal, Session, Verdict};
 use wattio_pages::Recycler;
 use wattio_ring::Handle;
 
-/// Bytes of requests that a connection may have under way, and replies to be sent. One request may
-/// be larger.
-pub(super) const BYTES_MAX: u64 = 64 << 20;
+/// Bytes of requests that a connection may have under way, and replies to be sent, if there are
+/// `connections`. One request may be larger.
+pub(super) fn bytes_max(connections: usize) -> u64 {
+    (ALL_BYTES_MAX / connections.max(1) as u64).clamp(1 << 20, 64 << 20)
+}
+
+/// About what all connections of a reactor may have under way.
+const ALL_BYTES_MAX: u64 = 1 << 30;
 /// Requests that it may have under way.
 pub(super) const REQUESTS_MAX: usize = 1024;
 /// Answers of the handshake that wait to be sent; one more may be put behind them.
@@ -129,10 +134,10 @@ impl Connection {
     }
 
     /// Goes on with what has been received.
-    pub(super) fn step(&mut self, memory: &mut Recycler) -> Step {
+    pub(super) fn step(&mut self, memory: &mut Recycler, bytes_max: u64) -> Step {
         let step = match &mut self.stage {
             Stage::Handshake(_) => self.negotiate(),
-            Stage::Requests(_) => self.request(memory),
+            Stage::Requests(_) => self.request(memory, bytes_max),
         };
         self.is_full = matches!(step, Step::Full);
         step
@@ -187,15 +192,15 @@ impl Connection {
         }
     }
 
-    fn request(&mut self, memory: &mut Recycler) -> Step {
+    fn request(&mut self, memory: &mut Recycler, bytes_max: u64) -> Step {
         match std::mem::replace(&mut self.behind, Behind::Nothing) {
-            Behind::Nothing => self.header(memory),
+            Behind::Nothing => self.header(memory, bytes_max),
             Behind::Payload { cookie, command, payload } => self.payload(cookie, command, payload),
             Behind::Dropped { cookie, refusal } => self.drop_payload(cookie, refusal),
         }
     }
 
-    fn header(&mut self, memory: &mut Recycler) -> Step {
+    fn header(&mut self, memory: &mut Recycler, bytes_max: u64) -> Step {
         let Stage::Requests(session) = &self.stage else { return Step::Wait };
         let Some(bytes) = self.input.bytes().first_chunk::<{ Header::BYTES }>() else {
             return Step::Wait;
@@ -214,7 +219,7 @@ impl Connection {
         let cost = Cost::of(REQUEST_BYTES + data_bytes);
         let under_way = self.under_way;
         if under_way.requests > 0
-            && (under_way.bytes + cost.bytes > BYTES_MAX || under_way.requests >= REQUESTS_MAX)
+            && (under_way.bytes + cost.bytes > bytes_max || under_way.requests >= REQUESTS_MAX)
         {
             return Step::Full;
         }

@@ -1,32 +1,36 @@
 //! The Normal lane: connections, the protocol, and the replies to clients.
 
 mod answer;
+mod ask;
 mod connection;
+mod drive;
 mod input;
 mod output;
 
+use crate::latency::Latencies;
 use crate::log::{Severity, log};
-use crate::messages::{Answer, Ask, Change, Kind, Seat, Tag, ToNormal, ToVolume};
+use crate::messages::{Answer, Seat, Tag, ToNormal, ToVolume};
 use crate::status::LaneCounters;
-use crate::tls::{Identity, Layer};
+use crate::tls::Identity;
 use crate::token::Token;
 use answer::Zeros;
-use connection::{Connection, Ending, Stage, Step};
+use ask::ask;
+use connection::{Connection, Ending, Stage, Step, bytes_max};
 use input::Payload;
-use output::{Cost, Message};
+use output::Cost;
 use slab::Slab;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use wattio_nbd::{Command, Errno, Exports, Handshake, Span, TlsPolicy};
-use wattio_pages::{BLOCK, Recycler};
-use wattio_ring::{Back, Completion, Ring, Take};
+use wattio_pages::Recycler;
+use wattio_ring::{Back, Completion, Ring};
 use wattio_volume::Part;
 
 /// The time that a client may take to negotiate.
 const HANDSHAKE_MAX: Duration = Duration::from_secs(15);
-/// Runs of blocks that one reply about allocation tells.
-const RUNS_MAX: usize = 4096;
+/// Connections that a reactor serves at once.
+const CONNECTIONS_MAX: usize = 1024;
 
 /// A request that a volume has not answered.
 #[derive(Debug)]
@@ -35,6 +39,8 @@ struct Asked {
     cookie: u64,
     what: What,
     cost: Cost,
+    /// When it came.
+    since: Instant,
 }
 
 /// What its reply is made of.
@@ -42,6 +48,7 @@ struct Asked {
 enum What {
     Read { span: Span, is_unfragmented: bool },
     Status { span: Span, is_first_only: bool },
+    Write,
     Other,
 }
 
@@ -77,6 +84,9 @@ pub struct Normal {
     zeros: Zeros,
     is_stopping: bool,
     counters: LaneCounters,
+    latencies: Latencies,
+    /// When the turn began.
+    now: Instant,
     /// Connections to be looked at before the turn ends.
     listed: Vec<usize>,
     /// What volumes are asked, and which reactor's.
@@ -97,6 +107,8 @@ impl Normal {
             zeros: Zeros::default(),
             is_stopping: false,
             counters: LaneCounters::default(),
+            latencies: Latencies::default(),
+            now: Instant::now(),
             listed: Vec::new(),
             asks: Vec::new(),
             returned: Vec::new(),
@@ -113,6 +125,16 @@ impl Normal {
         self.asked.len()
     }
 
+    /// Begins a turn: what comes in it, comes now.
+    pub const fn begin_turn(&mut self, now: Instant) {
+        self.now = now;
+    }
+
+    /// From a request's arrival to its reply, since the start.
+    pub const fn latencies(&self) -> &Latencies {
+        &self.latencies
+    }
+
     /// Counts since the start.
     pub const fn counters(&self) -> LaneCounters {
         self.counters
@@ -122,6 +144,10 @@ impl Normal {
     pub fn connect(&mut self, ring: &mut Ring, Accepted { socket, is_tcp }: Accepted) {
         if self.is_stopping {
             return;
+        }
+        if self.connections.len() >= CONNECTIONS_MAX {
+            let message = format!("a client is turned away: {CONNECTIONS_MAX} are connected");
+            return log(Severity::Warning, &message);
         }
         let handle = match ring.add(socket) {
             Ok(handle) => handle,
@@ -214,12 +240,13 @@ impl Normal {
 
     /// Takes what has come of a connection as far as possible.
     fn advance(&mut self, index: usize, memory: &mut Recycler) {
+        let bytes_max = bytes_max(self.connections.len());
         loop {
             let connection = &mut self.connections[index];
             if connection.ending != Ending::No {
                 return;
             }
-            match connection.step(memory) {
+            match connection.step(memory, bytes_max) {
                 Step::Again => {}
                 Step::StartTls => {
                     let started = connection.start_tls(self.offer.tls.as_ref());
@@ -270,6 +297,7 @@ impl Normal {
         let what = match command {
             Command::Read { span, is_unfragmented } => What::Read { span, is_unfragmented },
             Command::BlockStatus { span, is_first_only } => What::Status { span, is_first_only },
+            Command::Write { .. } => What::Write,
             _ => What::Other,
         };
         let Ok(ask) = ask(&command, payload) else {
@@ -277,7 +305,7 @@ impl Normal {
             return connection.refuse(cookie, why, cost);
         };
         connection.asked += 1;
-        let asked = Asked { connection: index, cookie, what, cost };
+        let asked = Asked { connection: index, cookie, what, cost, since: self.now };
         let tag = Tag::new(self.reactor, self.asked.insert(asked));
         self.asks.push((seat.reactor, ToVolume { volume: seat.volume, tag, ask }));
     }
@@ -288,6 +316,12 @@ impl Normal {
         let index = asked.connection;
         let connection = &mut self.connections[index];
         connection.asked -= 1;
+        let took = self.now.saturating_duration_since(asked.since);
+        match asked.what {
+            What::Read { .. } => self.latencies.reads.record(took),
+            What::Write => self.latencies.writes.record(took),
+            _ => self.latencies.others.record(took),
+        }
         let (cookie, cost) = (asked.cookie, asked.cost);
         let Connection { stage: Stage::Requests(session), output, is_broken: false, .. } =
             connection
@@ -363,108 +397,4 @@ impl Normal {
             }
         }
     }
-}
-
-impl Connection {
-    fn refuse(&mut self, cookie: u64, (errno, message): (Errno, &str), cost: Cost) {
-        let Some(reply) = self.session().map(|session| session.reply(cookie)) else { return };
-        self.output.write(|bytes| reply.error(errno, message, bytes));
-        self.output.reply(cost);
-    }
-
-    /// Sends what there is, as it is or encrypted.
-    fn send(&mut self, index: usize, ring: &mut Ring, memory: &mut Recycler) {
-        let Some(tls) = &mut self.tls else {
-            if !self.output.is_empty() {
-                let Message { head, parts, sending } = self.output.take(memory);
-                self.sending = Some(sending);
-                ring.send(Token::Send(index).pack(), self.socket, head, parts);
-            }
-            return;
-        };
-        if self.output.is_empty() && !tls.has_output() {
-            return;
-        }
-        let Message { head, mut parts, sending } = self.output.take(memory);
-        // It fails only after the end was told, when nothing is to follow.
-        self.is_broken |= tls.write(&head, &parts).is_err();
-        parts.clear();
-        self.sending = Some(sending);
-        let bytes = tls.output(head);
-        ring.send(Token::Send(index).pack(), self.socket, bytes, parts);
-    }
-
-    fn drive(&mut self, index: usize, ring: &mut Ring, memory: &mut Recycler) {
-        let is_silent =
-            |one: &Self| one.sending.is_none() && one.asked == 0 && one.output.is_empty();
-        if self.ending == Ending::Finish && is_silent(self) && !self.is_tls_closed {
-            self.is_tls_closed = true;
-            self.tls.as_mut().into_iter().for_each(Layer::close);
-        }
-        if !self.is_broken && self.sending.is_none() {
-            self.send(index, ring, memory);
-        }
-        let is_silent = is_silent(self);
-        if self.ending != Ending::Closed
-            && (self.is_broken || (self.ending == Ending::Finish && is_silent))
-        {
-            self.ending = Ending::Closed;
-            self.is_broken = true;
-            ring.close(self.socket);
-        }
-        if self.ending == Ending::No && !self.is_receiving && !self.is_full {
-            self.is_receiving = true;
-            let token = Token::Receive(index).pack();
-            if let Some(tls) = &mut self.tls {
-                let memory = tls.lend();
-                let range = 0..memory.len();
-                ring.receive(token, self.socket, memory, range, Take::Some);
-            } else if let Some((pages, range)) = self.payload_to_receive() {
-                ring.receive_pages(token, self.socket, pages, range, Take::All);
-            } else {
-                let (buffer, range) = self.input.lend();
-                ring.receive(token, self.socket, buffer, range, Take::Some);
-            }
-        }
-    }
-}
-
-/// What a command asks of a volume; `Err` if it cannot be done as fast as it has to be.
-fn ask(command: &Command, payload: Option<Payload>) -> Result<Ask, ()> {
-    let block = BLOCK as u64;
-    let blocks = |span: Span| {
-        let first = span.offset_bytes / block;
-        (first, span.end_bytes().div_ceil(block) - first)
-    };
-    let change = |span: Span, kind, fua| {
-        let length_bytes = u64::from(span.length_bytes);
-        Ask::Change(Change { offset_bytes: span.offset_bytes, length_bytes, kind, fua })
-    };
-    Ok(match *command {
-        Command::Read { span, .. } => {
-            let (lba, blocks) = blocks(span);
-            Ask::Read { lba, blocks: blocks as u32 }
-        }
-        Command::Cache { span } => {
-            let (lba, blocks) = blocks(span);
-            Ask::Prefetch { lba, blocks }
-        }
-        Command::Write { span, is_fua } => {
-            let pages = payload.map(|payload| payload.pages).unwrap_or_default();
-            change(span, Kind::Write(pages), is_fua)
-        }
-        Command::Trim { span, is_fua } => change(span, Kind::Discard, is_fua),
-        Command::WriteZeroes { span, is_fua, may_make_hole, is_fast_only } => {
-            let first = span.offset_bytes.div_ceil(block);
-            if is_fast_only && first >= span.end_bytes() / block {
-                return Err(());
-            }
-            change(span, Kind::Zero { discard: may_make_hole }, is_fua)
-        }
-        Command::BlockStatus { span, is_first_only } => {
-            let (lba, blocks) = blocks(span);
-            Ask::Allocation { lba, blocks, runs_max: if is_first_only { 1 } else { RUNS_MAX } }
-        }
-        Command::Flush | Command::Disconnect => Ask::Flush,
-    })
 }

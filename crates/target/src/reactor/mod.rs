@@ -2,16 +2,18 @@
 //! sleeps.
 
 pub mod link;
+mod parts;
 mod shared;
 
+pub use parts::{Idle, Listener, Owned, Parts};
 pub use shared::{Halt, Order, Shared};
 
 use crate::log::{Severity, log};
 use crate::messages::{ToNormal, ToVolume};
-use crate::normal::{Accepted, Normal, Offer};
+use crate::normal::{Accepted, Normal};
 use crate::status::{ReactorStatus, VolumeStatus};
 use crate::token::Token;
-use crate::volume::{Left, Pace, VolumeLane, VolumeMemory};
+use crate::volume::{Left, VolumeLane};
 use link::{Hand, Link};
 use std::io;
 use std::net::TcpStream;
@@ -20,7 +22,6 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use wattio_pages::Recycler;
 use wattio_ring::{Back, Completion, Handle, Ring, Wait};
-use wattio_volume::Volume;
 
 /// Submissions that a ring takes at once.
 const RING_ENTRIES: u32 = 256;
@@ -30,56 +31,6 @@ const MEMORY_BYTES: usize = 16 << 20;
 const ACCEPT_REST: Duration = Duration::from_secs(1);
 /// How long requests under way may take when the target stops.
 const STOP_MAX: Duration = Duration::from_secs(5);
-
-/// What a reactor does when nothing is to be done.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Idle {
-    /// It sleeps.
-    Block,
-    /// It looks for work for so long, and then sleeps.
-    Spin(Duration),
-    /// It looks for work for ever.
-    Poll,
-}
-
-/// A volume that a reactor gets.
-#[derive(Debug)]
-pub struct Owned {
-    /// Under which name it is exported.
-    pub export: String,
-    /// The volume.
-    pub volume: Volume,
-    /// Its devices, in its order.
-    pub devices: Vec<Option<OwnedFd>>,
-    /// How often it is scrubbed.
-    pub pace: Pace,
-    /// Memory for its blocks.
-    pub memory: VolumeMemory,
-}
-
-/// A socket that accepts connections.
-#[derive(Debug)]
-pub struct Listener {
-    /// The socket.
-    pub socket: OwnedFd,
-    /// Whether it is of TCP.
-    pub is_tcp: bool,
-}
-
-/// What a reactor is made of.
-#[derive(Debug)]
-pub struct Parts {
-    /// Its number.
-    pub number: usize,
-    /// What is exported.
-    pub offer: Offer,
-    /// Its volumes.
-    pub volumes: Vec<Owned>,
-    /// Sockets whose connections it accepts, for all.
-    pub listeners: Vec<Listener>,
-    /// What it does when nothing is to be done.
-    pub idle: Idle,
-}
 
 /// A reactor on its thread.
 pub struct Reactor {
@@ -95,6 +46,7 @@ pub struct Reactor {
     shared: Arc<Shared>,
     answers: Vec<ToNormal>,
     turns: u64,
+    busy: Duration,
     /// Which reactor gets the next connection.
     next_connection: usize,
     stopping: Stopping,
@@ -147,6 +99,7 @@ impl Reactor {
             shared,
             answers: Vec::new(),
             turns: 0,
+            busy: Duration::ZERO,
             next_connection: 0,
             stopping: Stopping::No,
         })
@@ -164,16 +117,19 @@ impl Reactor {
     /// When the kernel refuses to go on.
     pub fn run(mut self, links: Vec<Option<Link>>) -> io::Result<()> {
         self.links = links;
-        let (mut wait, mut busy_at) = (Wait::Poll, Instant::now());
+        let (mut wait, mut busy_at, mut began) = (Wait::Poll, Instant::now(), Instant::now());
         loop {
             let (links, shared, number) = (&self.links, &self.shared, self.number);
             let has_work =
                 || shared.has_orders(number) || links.iter().flatten().any(Link::has_work);
+            self.busy += began.elapsed();
             self.ring.enter_unless(wait, has_work)?;
+            began = Instant::now();
+            let now = began;
             self.turns += 1;
+            self.normal.begin_turn(now);
             let is_idle = !self.take_all();
             self.hand_over();
-            let now = Instant::now();
             if !is_idle {
                 busy_at = now;
             }
@@ -344,6 +300,10 @@ impl Reactor {
             in_flight: self.normal.in_flight(),
             turns: self.turns,
             processor_s: time.tv_sec as f64 + time.tv_nsec as f64 * 1e-9,
+            busy_s: self.busy.as_secs_f64(),
+            reads: self.normal.latencies().reads.summary(),
+            writes: self.normal.latencies().writes.summary(),
+            others: self.normal.latencies().others.summary(),
             lane: self.normal.counters(),
             volumes: volumes.collect(),
         }

@@ -3,13 +3,14 @@
 #![allow(clippy::unwrap_used, reason = "a client that cannot go on has failed its test")]
 
 mod client;
+mod mirror;
+mod random;
 mod tls;
 
 use client::{
     BLOCK_STATUS, CACHE, Client, DF, DISCONNECT, FAST_ZERO, FLUSH, FUA, NO_HOLE, READ, TRIM, WRITE,
     WRITE_ZEROES,
 };
-use proptest::prelude::*;
 use std::io::{ErrorKind, Write};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -282,9 +283,13 @@ fn clients_that_go_in_the_middle_leave_the_others_alone() {
 /// them.
 #[test]
 fn requests_at_once_are_all_answered() {
-    for reactors in [1, 2, 3] {
-        let Some(target) = Target::start(reactors) else { return };
+    let spin = Idle::Spin(Duration::from_micros(20));
+    for (reactors, idle) in [(1, Idle::Block), (2, Idle::Block), (3, spin), (2, Idle::Poll)] {
+        let Some(mut target) = Target::start(reactors) else { return };
+        target.settings.idle = idle;
+        target.restart();
         asks_at_once(&target);
+        target.stop();
     }
 }
 
@@ -370,49 +375,6 @@ fn exports_are_apart_and_a_read_only_one_is() {
     assert!(none.is_err());
 }
 
-/// One of two devices rots, then it is replaced; clients see nothing of either.
-#[test]
-fn a_mirror_lives_through_a_device() {
-    let Some(mut target) = Target::on(1, &["disk"], 2) else { return };
-    let bytes = pattern(8, 2 << 20);
-    assert_eq!(target.client().write_at(0, &bytes, FUA).unwrap(), 0);
-    let devices = target.settings.volumes[0].devices.clone();
-    target.stop();
-    // All that lies behind the superblocks and the maps.
-    let mut rotten = std::fs::read(&devices[0]).unwrap();
-    rotten[5 << 20..].fill(0xa5);
-    std::fs::write(&devices[0], rotten).unwrap();
-    target.server = Some(Server::start(&target.settings).unwrap());
-    assert!(target.client().read_at(0, 2 << 20) == bytes);
-    let counts =
-        |target: &Target| target.server.as_ref().unwrap().status().reactors[0].volumes[0].clone();
-    assert!(counts(&target).repaired_blocks > 0, "{:?}", counts(&target));
-    drop(target.server.take());
-    std::fs::remove_file(&devices[0]).unwrap();
-    let refused = Server::start(&target.settings).unwrap_err().to_string();
-    assert!(refused.contains("cannot open it"), "{refused}");
-    target.settings.volumes[0].open.accept_missing = true;
-    target.server = Some(Server::start(&target.settings).unwrap());
-    assert_eq!(counts(&target).devices, ["out", "in sync"]);
-    assert!(target.client().read_at(0, 2 << 20) == bytes);
-    assert_eq!(target.client().write_at(4096, &[3; 4096], FUA).unwrap(), 0);
-    drop(target.server.take());
-    std::fs::write(&devices[0], [1; 9000]).unwrap();
-    let refused = Server::start(&target.settings).unwrap_err().to_string();
-    assert!(refused.contains("holds something that is not of the volume"), "{refused}");
-    std::fs::write(&devices[0], []).unwrap();
-    target.server = Some(Server::start(&target.settings).unwrap());
-    while counts(&target).devices != ["in sync", "in sync"] {
-        assert_eq!(target.client().read_at(4096, 4096), [3; 4096]);
-    }
-    target.stop();
-    // Now the other one goes.
-    std::fs::remove_file(&devices[1]).unwrap();
-    target.server = Some(Server::start(&target.settings).unwrap());
-    assert_eq!(target.client().read_at(4096, 4096), [3; 4096]);
-    assert!(target.client().read_at(8192, 1 << 20) == bytes[8192..8192 + (1 << 20)]);
-}
-
 #[test]
 fn a_volume_in_use_is_not_served_twice() {
     let Some(target) = Target::start(1) else { return };
@@ -427,90 +389,4 @@ fn a_volume_in_use_is_not_served_twice() {
     };
     assert!(make(&forced).unwrap_err().to_string().contains("in use"));
     assert_eq!(target.client().read_at(0, 10), [0; 10]);
-}
-
-/// Something that a client does at random.
-#[derive(Clone, Debug)]
-enum Action {
-    Write { offset: usize, length: usize, fua: bool },
-    Zero { offset: usize, length: usize, trim: bool },
-    Flush,
-    Kill,
-}
-
-fn action() -> impl Strategy<Value = Action> {
-    let place = || (0..300_000_usize, prop_oneof![1..9000_usize, Just(4096), Just(40_000)]);
-    prop_oneof![
-        6 => (place(), any::<bool>())
-            .prop_map(|((offset, length), fua)| Action::Write { offset, length, fua }),
-        3 => (place(), any::<bool>())
-            .prop_map(|((offset, length), trim)| Action::Zero { offset, length, trim }),
-        1 => Just(Action::Flush),
-        1 => Just(Action::Kill),
-    ]
-}
-
-proptest! {
-    #![proptest_config(ProptestConfig::with_cases(24))]
-
-    /// Whatever overlapping changes of whatever bytes two clients have under way at once, each one
-    /// its own bytes of every block, nothing of either is lost; and nothing durable by a kill.
-    #[test]
-    fn neighbours_in_a_block_do_not_disturb_each_other(
-        rounds in prop::collection::vec(prop::collection::vec(action(), 1..12), 1..6),
-        reactors in 1..3_usize,
-    ) {
-        let Some(mut target) = Target::start(reactors) else { return Ok(()) };
-        let mut expected = vec![0_u8; 400_000];
-        let mut seed = 0;
-        for round in rounds {
-            let mut clients = [target.client(), target.client()];
-            let mut asked = [0, 0];
-            // In one round no byte is changed twice, so that order does not matter.
-            let mut taken = vec![false; expected.len()];
-            let mut kill = false;
-            for (at, action) in round.into_iter().enumerate() {
-                let client = &mut clients[at % 2];
-                seed += 1;
-                match action {
-                    Action::Write { offset, length, fua } => {
-                        if taken[offset..offset + length].contains(&true) { continue; }
-                        taken[offset..offset + length].fill(true);
-                        let bytes = pattern(seed, length);
-                        expected[offset..offset + length].copy_from_slice(&bytes);
-                        let flags = if fua { FUA } else { 0 };
-                        client.send(WRITE, flags, offset as u64, length as u32, &bytes).unwrap();
-                    }
-                    Action::Zero { offset, length, trim } => {
-                        if taken[offset..offset + length].contains(&true) { continue; }
-                        taken[offset..offset + length].fill(true);
-                        let (first, end) = if trim {
-                            (offset.next_multiple_of(4096), (offset + length) / 4096 * 4096)
-                        } else {
-                            (offset, offset + length)
-                        };
-                        if first < end {
-                            expected[first..end].fill(0);
-                        }
-                        let command = if trim { TRIM } else { WRITE_ZEROES };
-                        client.send(command, 0, offset as u64, length as u32, &[]).unwrap();
-                    }
-                    Action::Flush => { client.send(FLUSH, 0, 0, 0, &[]).unwrap(); }
-                    Action::Kill => { kill = true; continue; }
-                }
-                asked[at % 2] += 1;
-            }
-            for (client, asked) in clients.iter_mut().zip(asked) {
-                for _ in 0..asked {
-                    prop_assert_eq!(client.reply().unwrap().1, 0);
-                }
-            }
-            clients[0].flush();
-            if kill {
-                target.kill_and_restart();
-            }
-            let read = target.client().read_at(0, expected.len() as u32);
-            prop_assert!(read == expected);
-        }
-    }
 }

@@ -1,0 +1,57 @@
+//! What a reactor is made of.
+
+use crate::normal::Offer;
+use crate::volume::{Pace, VolumeMemory};
+use std::os::fd::OwnedFd;
+use std::time::Duration;
+use wattio_volume::Volume;
+
+/// What a reactor does when nothing is to be done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Idle {
+    /// It sleeps.
+    Block,
+    /// It looks for work for so long, and then sleeps.
+    Spin(Duration),
+    /// It looks for work for ever.
+    Poll,
+}
+
+/// A volume that a reactor gets.
+#[derive(Debug)]
+pub struct Owned {
+    /// Under which name it is exported.
+    pub export: String,
+    /// The volume.
+    pub volume: Volume,
+    /// Its devices, in its order.
+    pub devices: Vec<Option<OwnedFd>>,
+    /// How often it is scrubbed.
+    pub pace: Pace,
+    /// Memory for its blocks.
+    pub memory: VolumeMemory,
+}
+
+/// A socket that accepts connections.
+#[derive(Debug)]
+pub struct Listener {
+    /// The socket.
+    pub socket: OwnedFd,
+    /// Whether it is of TCP.
+    pub is_tcp: bool,
+}
+
+/// What a reactor is made of.
+#[derive(Debug)]
+pub struct Parts {
+    /// Its number.
+    pub number: usize,
+    /// What is exported.
+    pub offer: Offer,
+    /// Its volumes.
+    pub volumes: Vec<Owned>,
+    /// Sockets whose connections it accepts, for all.
+    pub listeners: Vec<Listener>,
+    /// What it does when nothing is to be done.
+    pub idle: Idle,
+}

@@ -1,0 +1,48 @@
+//! Volumes on two devices.
+
+use crate::client::FUA;
+use crate::{Target, pattern};
+use wattio_target::server::Server;
+
+/// One of two devices rots, then it is replaced; clients see nothing of either.
+#[test]
+fn a_mirror_lives_through_a_device() {
+    let Some(mut target) = Target::on(1, &["disk"], 2) else { return };
+    let bytes = pattern(8, 2 << 20);
+    assert_eq!(target.client().write_at(0, &bytes, FUA).unwrap(), 0);
+    let devices = target.settings.volumes[0].devices.clone();
+    target.stop();
+    // All that lies behind the superblocks and the maps.
+    let mut rotten = std::fs::read(&devices[0]).unwrap();
+    rotten[5 << 20..].fill(0xa5);
+    std::fs::write(&devices[0], rotten).unwrap();
+    target.server = Some(Server::start(&target.settings).unwrap());
+    assert!(target.client().read_at(0, 2 << 20) == bytes);
+    let counts =
+        |target: &Target| target.server.as_ref().unwrap().status().reactors[0].volumes[0].clone();
+    assert!(counts(&target).repaired_blocks > 0, "{:?}", counts(&target));
+    drop(target.server.take());
+    std::fs::remove_file(&devices[0]).unwrap();
+    let refused = Server::start(&target.settings).unwrap_err().to_string();
+    assert!(refused.contains("cannot open it"), "{refused}");
+    target.settings.volumes[0].open.accept_missing = true;
+    target.server = Some(Server::start(&target.settings).unwrap());
+    assert_eq!(counts(&target).devices, ["out", "in sync"]);
+    assert!(target.client().read_at(0, 2 << 20) == bytes);
+    assert_eq!(target.client().write_at(4096, &[3; 4096], FUA).unwrap(), 0);
+    drop(target.server.take());
+    std::fs::write(&devices[0], [1; 9000]).unwrap();
+    let refused = Server::start(&target.settings).unwrap_err().to_string();
+    assert!(refused.contains("holds something that is not of the volume"), "{refused}");
+    std::fs::write(&devices[0], []).unwrap();
+    target.server = Some(Server::start(&target.settings).unwrap());
+    while counts(&target).devices != ["in sync", "in sync"] {
+        assert_eq!(target.client().read_at(4096, 4096), [3; 4096]);
+    }
+    target.stop();
+    // Now the other one goes.
+    std::fs::remove_file(&devices[1]).unwrap();
+    target.server = Some(Server::start(&target.settings).unwrap());
+    assert_eq!(target.client().read_at(4096, 4096), [3; 4096]);
+    assert!(target.client().read_at(8192, 1 << 20) == bytes[8192..8192 + (1 << 20)]);
+}
