@@ -50,8 +50,8 @@ def binary() -> str | None:
 
 
 def lines(
-    rounds: int = 5,
-    span_s: float = 2.0,
+    rounds: int = 3,
+    span_s: float = 1.5,
     ours: dict[str, Any] | None = None,
     peers: Mapping[str, dict[str, Any]] = PEERS,
 ) -> Iterator[Line]:
