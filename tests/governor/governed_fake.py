@@ -31,7 +31,8 @@ def machine(mode: str = "observe") -> dict[str, Any]:
     return {
         "kind": "governor",
         "mode": mode,
-        "wattiod": "0.1.0",
+        "program": "wattiod",
+        "version": "0.1.0",
         "name": "store1",
         "policy": "pacer",
         "groups": list(GROUPS),

@@ -157,3 +157,13 @@ def test_the_made_up_daemon_writes_what_the_parser_takes() -> None:
         parse(Window, json.dumps(row).encode())
     parse(Machine, json.dumps(fake.machine()).encode())
     parse(Summary, json.dumps(fake.summary(50)).encode())
+
+
+def test_a_machine_of_before_says_its_version_otherwise() -> None:
+    """Journals of before there was another program than `wattiod` name no program."""
+    facts = fake.machine()
+    del facts["program"], facts["version"]
+    old = parse(Machine, json.dumps(facts | {"wattiod": "0.0.9"}).encode())
+    assert (old.program, old.version) == ("wattiod", "0.0.9")
+    new = parse(Machine, json.dumps(fake.machine() | {"program": "wattio-target"}).encode())
+    assert (new.program, new.version) == ("wattio-target", "0.1.0")

@@ -129,12 +129,13 @@ class Chromium:
         return done["result"].get("value")
 
     def wait(self, condition: str) -> None:
-        """Waits until a JavaScript expression is true."""
+        """Waits until a JavaScript expression is true; what it names may not be there yet."""
         met = self.evaluate(
             f"""new Promise((resolve) => {{
                 const end = Date.now() + {DEADLINE_S / 2 * 1000};
+                const met = () => {{ try {{ return {condition}; }} catch {{ return false; }} }};
                 const look = () => {{
-                    if ({condition}) resolve(true);
+                    if (met()) resolve(true);
                     else if (Date.now() > end) resolve(false);
                     else setTimeout(look, 20);
                 }};

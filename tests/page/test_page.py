@@ -29,7 +29,12 @@ Serve = Callable[..., str]
 @pytest.fixture(scope="module")
 def server() -> Path:
     """The example that serves a made-up, changing status."""
-    command = ["cargo", "build", "--quiet", "--locked", "--workspace", "--example", "page"]
+    return example("page")
+
+
+def example(name: str) -> Path:
+    """An example of the workspace, built."""
+    command = ["cargo", "build", "--quiet", "--locked", "--workspace", "--example", name]
     built = subprocess.run(
         [*command, "--message-format=json"], cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True
     )
@@ -61,6 +66,26 @@ def browser(tmp_path: Path) -> Iterator[Chromium]:
     """A browser with one page."""
     with Chromium(tmp_path) as chromium:
         yield chromium
+
+
+def test_the_page_of_the_target_is_the_same_with_other_contents(browser: Chromium) -> None:
+    target = subprocess.Popen(
+        [example("governed"), "step_ms=5"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    try:
+        assert target.stdout is not None
+        browser.open(target.stdout.readline().strip())
+        browser.wait("document.getElementById('latency').textContent.endsWith('µs')")
+        assert browser.evaluate("document.querySelector('h1').innerText").strip() == "wattio-target"
+        assert browser.evaluate("document.querySelectorAll('canvas').length") == 4
+        rows = "[...document.querySelectorAll('#groups tr td:first-child')]"
+        assert browser.evaluate(f"{rows}.map((one) => one.textContent)") == ["normal", "kv", "rv"]
+        browser.wait("document.getElementById('reactors').textContent.endsWith(' of 8')")
+        browser.wait("document.getElementById('events').innerText.includes('stable')")
+        assert browser.console == []
+    finally:
+        target.kill()
+        target.wait()
 
 
 def text(browser: Chromium, id: str) -> str:

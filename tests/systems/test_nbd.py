@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import signal
 import stat
 import subprocess
 import sys
+import threading
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from pydantic import ValidationError
-from wattio.errors import HostError, SystemFailed
+from wattio.errors import HostError, SystemFailed, WorkloadFailed
 from wattio.systems import nbd, nbd_servers, processor_time, servers
 from wattio.systems.commands import wait_until
 from wattio.systems.nbd import Options, Storage
@@ -71,9 +73,16 @@ def test_settings_are_in_the_words_of_each_manual(tmp_path: Path) -> None:
 
 
 def test_the_configuration_of_the_target_is_toml(tmp_path: Path) -> None:
-    what = served(tmp_path, "wattio-target", "volume", plf=0)
+    settings: dict[str, nbd_servers.Setting] = {"reactors": 2, "memory.cache": "0 B"}
+    what = served(tmp_path, "wattio-target", "volume", **settings)
     found = tomllib.loads(nbd_servers.target_config(what))
-    assert found == {"volume": f"{tmp_path}/d,isk", "socket": f"{tmp_path}/s", "plf": 0}
+    assert found == {
+        "listen": [f"unix:{tmp_path}/s"],
+        "control": f"{tmp_path}/c",
+        "export": [{"name": "", "devices": [f"{tmp_path}/d,isk"]}],
+        "reactors": 2,
+        "memory": {"cache": "0 B"},
+    }
     made = SERVERS["wattio-target"].make(what)
     assert made == ("wattio-target", "create", f"{tmp_path}/d,isk", "--size", "64MiB")
 
@@ -96,6 +105,8 @@ def test_options_that_do_not_go_together(options: dict[str, object], message: st
 def test_what_is_missing_is_told(tmp_path: Path) -> None:
     with pytest.raises(HostError, match=r"missing: no-such-server.*apt install nbdkit"):
         storage("nbdkit", tmp_path, program="no-such-server").probe()
+    with pytest.raises(HostError, match=r"/no/target is not there: .*\(program\), or leave"):
+        storage("wattio-target", tmp_path, program="/no/target").probe()
 
 
 def test_a_socket_has_a_short_name_below_any_folder(tmp_path: Path) -> None:
@@ -155,14 +166,24 @@ def test_a_script_in_place_of_the_server_is_ended_too(
 
 
 def missing(name: str) -> str | None:
-    programs = [SERVERS[str(EACH[name]["server"])].program, "fio"]
+    server = str(EACH[name]["server"])
+    programs = ["fio"] if server == "wattio-target" else [SERVERS[server].program, "fio"]
     if "qcow2" in name:
         programs.append("qemu-img")
     return next((one for one in programs if shutil.which(one) is None), None)
 
 
-# It is built, not installed, and may not be there.
-INSTALLED = [name for name in EACH if name != "wattio-target" or not missing(name)]
+TARGET = next(
+    (
+        str(path)
+        for kind in ("release", "debug")
+        if (path := Path(__file__).parents[2] / "target" / kind / "wattio-target").is_file()
+    ),
+    shutil.which("wattio-target"),
+)
+"""As it was built; it may not be there."""
+
+INSTALLED = [name for name in EACH if name != "wattio-target" or TARGET]
 
 
 @pytest.fixture(params=INSTALLED)
@@ -195,12 +216,38 @@ MIXED = {
 }
 
 
+ENDLESS = {
+    "name": "endless",
+    "rw": "randread",
+    "bs": "4 KiB",
+    "size": "16 MiB",
+    "runtime": "30 s",
+    "time_based": True,
+    "iodepth": 32,
+    "ioengine": "nbd",
+    "options": {"rate_iops": 5000, "rate_process": "poisson"},
+}
+
+
+def started(name: str, scratch: Path) -> Storage:
+    program = {"program": TARGET} if name == "wattio-target" else {}
+    one = storage(name, scratch, **program)
+    try:
+        one.probe()
+        one.deploy()
+        one.start()
+    except BaseException:
+        one.clean()
+        raise
+    return one
+
+
 @pytest.mark.system
 @pytest.mark.timeout(120)
 def test_a_server_keeps_what_it_is_given(real: tuple[str, Path], tmp_path: Path) -> None:
     """Up and down twice; what fio writes is there when it reads it; the account only grows."""
     name, scratch = real
-    one = storage(name, scratch)
+    one = storage(name, scratch, **({"program": TARGET} if name == "wattio-target" else {}))
     try:
         one.probe()
         for _ in range(2):
@@ -250,6 +297,37 @@ def measured(base: Path, places: tuple[Place, ...]) -> dict[str, int]:
             one.operations or 0 for one in results if one.operation == "write" or len(own) > 1
         )
     return found
+
+
+@pytest.mark.system
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_a_server_that_goes_while_it_is_asked_ends_the_step(
+    real: tuple[str, Path], tmp_path: Path, number: signal.Signals
+) -> None:
+    """Once fio went on for ten minutes after somebody had ended the server: at a full core, with 27
+    GB of errors in its file; its job outlived it, in a session of its own."""
+    name, scratch = real
+    one = started(name, scratch)
+    work = fio.Work(fio.Options.model_validate({"jobs": [ENDLESS]}), tmp_path)
+    try:
+        places = tuple(one.mount(1))
+        raw = tmp_path / "raw"
+        raw.mkdir()
+        work.prepare(Context(places, raw))
+
+        def ended() -> None:
+            for pid in one.processes():
+                os.kill(pid, number)
+
+        timer = threading.Timer(0.7, ended)
+        timer.start()
+        with pytest.raises(WorkloadFailed, match=r"fio (waits for a server that has gone|failed)"):
+            work.run("endless", Context(places, raw))
+        timer.join()
+        assert servers.running({"fio"}, tmp_path) == []
+    finally:
+        one.clean()
 
 
 @pytest.mark.system

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import socket
 import struct
 import threading
@@ -43,8 +44,13 @@ def listening(path: Path, handler: Handler) -> Iterator[str]:
         thread.join()
 
 
-def serving(disk: bytes, export: str = "", piece: int = 1 << 20) -> Handler:
-    """A handler that serves a disk for reading, in pieces; offsets from its end on are an error."""
+def serving(
+    disk: bytes, export: str = "", piece: int = 1 << 20, answers: int | None = None
+) -> Handler:
+    """A handler that serves a disk for reading, in pieces; offsets from its end on are an error.
+
+    After so many `answers` it gives none any more, and waits for the client to leave.
+    """
 
     def handle(connection: socket.socket) -> None:
         connection.sendall(b"NBDMAGICIHAVEOPT" + struct.pack(">H", 3))
@@ -61,7 +67,11 @@ def serving(disk: bytes, export: str = "", piece: int = 1 << 20) -> Handler:
         connection.sendall(head + struct.pack(">IIHI", 3, 6, 3, 4096))
         connection.sendall(head + struct.pack(">II", 3, len(info)) + info)
         connection.sendall(head + struct.pack(">II", 1, 0))
-        while True:
+        for number in itertools.count():
+            if number == answers:
+                while connection.recv(4096):
+                    pass
+                return
             _, _, kind, handle, offset, size = struct.unpack(">IHHQQI", taken(connection, 28))
             if kind == 2:
                 return

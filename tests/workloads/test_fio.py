@@ -187,6 +187,33 @@ class TestReal:
         moving.clean(where)
         assert not any(list(place.folder.iterdir()) for place in where.places)
 
+    @pytest.mark.timeout(60)
+    def test_a_server_that_gives_no_answer_any_more_does_not_hold_it_up(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """fio waits for ever, whatever its run time is; its job is ended with it."""
+        asked = []
+
+        class Gone:
+            def __init__(self, uri: str) -> None:
+                asked.append(uri)
+
+            def __call__(self, pid: int) -> str:
+                return "waits for a server that has gone"
+
+        monkeypatch.setattr(fio, "Watch", Gone)
+        raw = tmp_path / "raw"
+        raw.mkdir()
+        with listening(tmp_path / "s", serving(bytes(8 * MIB), answers=0)) as uri:
+            where = Context((Place(tmp_path, uri=uri),), raw)
+            fio.make_folders(where)
+            with pytest.raises(WorkloadFailed, match="fio waits for a server that has gone"):
+                work(tmp_path, OF_DEVICE | {"runtime": "1 s", "time_based": True}).run(
+                    "read", where
+                )
+        assert asked == [uri]
+        assert "thread=1" in (raw / "client-0.fio").read_text().splitlines()
+
     def test_files_to_read_are_laid_out_before(self, tmp_path: Path) -> None:
         (tmp_path / "j.fio").write_text(
             "[a]\nrw=randread\nbs=4k\nsize=1m\n[b]\nstonewall\nrw=read\nsize=2m\n"

@@ -11,7 +11,9 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from wattio.workloads.nbd_client import Connection, NbdError, parse
+from wattio import clock
+from wattio.clock import Instant
+from wattio.workloads.nbd_client import Connection, NbdError, Watch, parse
 
 from .nbd_fake import listening, serving
 
@@ -51,6 +53,26 @@ def test_an_export_that_is_not_there(tmp_path: Path) -> None:
 )
 def test_addresses(uri: str, found: object) -> None:
     assert parse(uri) == found
+
+
+def test_a_watch_tells_of_a_server_that_has_gone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It asks the kernel, once a second, and not the server, whose time is measured."""
+    at_s = [0.0]
+    monkeypatch.setattr(clock, "now", lambda: Instant(0, round(at_s[0] * 1e9)))
+    seen: list[socket.socket] = []
+    with listening(tmp_path / "s", seen.append) as uri:
+        watch = Watch(uri)
+        assert watch(1) is None
+        at_s[0] = 5.0
+        assert watch(1) is None
+    assert seen == []
+    at_s[0] = 5.9
+    assert watch(1) is None
+    at_s[0] = 6.1
+    assert watch(1) == f"waits for a server that has gone ({tmp_path}/s)"
+    assert Watch("nbd://host/disk")(1) is None
 
 
 @given(st.text())

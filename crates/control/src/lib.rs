@@ -19,5 +19,5 @@ pub use ondemand::{Ondemand, OndemandSettings, OndemandVariant};
 pub use pacer::{Pacer, PacerSettings};
 pub use parameters::{Parameter, ParameterTable, SettingError, Settings, Value};
 pub use peers::{Pegasus, PegasusSettings, Rubik, RubikSettings};
-pub use registry::{Policy, build, policies, policy};
+pub use registry::{Policy, build, check_tolerance, policies, policy};
 pub use schedutil::{Schedutil, SchedutilSettings};

@@ -4,7 +4,7 @@ use crate::foresight::{Foresight, ForesightSettings};
 use crate::native::Native;
 use crate::ondemand::{Ondemand, OndemandSettings, OndemandVariant};
 use crate::pacer::{Pacer, PacerSettings};
-use crate::parameters::{ParameterTable, SettingError, Settings, nearest, number};
+use crate::parameters::{ParameterTable, SettingError, Settings, Value, nearest, number};
 use crate::peers::{Pegasus, PegasusSettings, Rubik, RubikSettings};
 use crate::schedutil::{Schedutil, SchedutilSettings};
 use wattio_law::{Fixed, Law, Limits};
@@ -81,6 +81,15 @@ pub fn policy(name: &str) -> Result<Policy, SettingError> {
     })
 }
 
+/// Whether a law takes this latency tolerance.
+///
+/// # Errors
+/// What is allowed.
+pub fn check_tolerance(name: &str, tolerance: f64) -> Result<(), SettingError> {
+    let settings = Settings::from([("plf".to_owned(), Value::Number(tolerance))]);
+    policy(name)?.resolve(&settings).map(|_| ())
+}
+
 /// Makes a law by its name.
 ///
 /// # Errors
@@ -127,7 +136,6 @@ fn fixed(resolved: &Settings, limits: &Limits) -> Fixed {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::parameters::Value;
     use wattio_law::GroupLimits;
     use wattio_units::Hertz;
 

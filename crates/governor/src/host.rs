@@ -13,8 +13,8 @@ use crate::writer::Note;
 use std::convert::Infallible;
 use std::time::Duration;
 use wattio_law::{
-    Action, BackgroundAction, DriveAction, Glimpse, GroupObservation, LatencyObservation, Limits,
-    Observation, Plant, Seen,
+    Action, DriveAction, Glimpse, GroupObservation, LatencyObservation, Limits, Observation, Plant,
+    Seen,
 };
 use wattio_units::Seconds;
 
@@ -251,13 +251,9 @@ impl Host {
         }
     }
 
-    /// The least share of due work that any class may do, as knobs do not tell classes apart.
+    /// How much background work may run, as a share of what becomes due.
     pub fn background_share(&self, action: &Action) -> f64 {
-        let seen = &self.truth.background;
-        let share = |(at, class): (usize, &BackgroundAction)| {
-            class.budget.share_of(seen.get(at).map(|class| class.due_core_s / self.window.0))
-        };
-        action.background.iter().enumerate().map(share).fold(1.0, f64::min)
+        action.background_share(&self.truth.background, self.window)
     }
 
     fn setting(&self, action: &Action) -> Setting {

@@ -12,6 +12,7 @@ mod cpus;
 mod event;
 mod governor;
 mod host;
+pub mod journal;
 mod knob;
 mod parts;
 mod sensors;

@@ -5,12 +5,15 @@ mod kept_files;
 mod root;
 mod stopwatch;
 
+pub mod clock;
 pub mod config;
+pub mod facts;
 pub mod groups;
 pub mod guards;
 pub mod knobs;
 pub mod lock;
 pub mod machine;
+pub mod overhead;
 pub mod power;
 pub mod processes;
 pub mod programs;

@@ -1,6 +1,7 @@
 //! A law's decision.
 
-use wattio_units::Hertz;
+use crate::observation::BackgroundObservation;
+use wattio_units::{Hertz, Seconds};
 
 /// The setting of everything a law controls, until the next step.
 #[derive(Debug, PartialEq)]
@@ -121,6 +122,16 @@ impl Action {
     #[must_use]
     pub fn background_of(&self, class: usize) -> BackgroundAction {
         self.background.get(class).copied().unwrap_or(BackgroundAction::AS_DUE)
+    }
+
+    /// The least share of what became due in a window that any class may do, for knobs that do not
+    /// tell classes apart, and for reports.
+    #[must_use]
+    pub fn background_share(&self, seen: &[BackgroundObservation], dt: Seconds) -> f64 {
+        let share = |(at, class): (usize, &BackgroundAction)| {
+            class.budget.share_of(seen.get(at).map(|class| class.due_core_s / dt.0))
+        };
+        self.background.iter().enumerate().map(share).fold(1.0, f64::min)
     }
 }
 

@@ -12,6 +12,7 @@ mod driver;
 mod histogram;
 mod limits;
 mod observation;
+mod octaves;
 mod plant;
 mod scripted;
 
@@ -24,6 +25,7 @@ pub use limits::{CorePower, DriveSleep, GroupLimits, Limits};
 pub use observation::{
     BackgroundObservation, GroupObservation, InFlight, LatencyObservation, Observation,
 };
+pub use octaves::Octaves;
 pub use plant::{Glimpse, Plant, Seen};
 pub use scripted::Scripted;
 

@@ -17,7 +17,6 @@ mod group;
 mod histograms;
 mod load;
 mod observe;
-mod octaves;
 pub mod oracle;
 mod plant;
 mod program;

@@ -88,10 +88,11 @@ impl Volume {
         }
     }
 
-    /// Free segments below which collecting begins, and below which clients soon wait.
+    /// Free segments below which collecting begins, and below which clients soon wait. Few: what is
+    /// kept free is missing where dead blocks could gather, and makes each collection dearer.
     fn free_limits(&self) -> (f64, f64) {
         let floor = f64::from(Segments::held()) + 2.0;
-        (floor + (f64::from(self.geometry.segments) / 16.0).max(2.0), floor)
+        (floor + (f64::from(self.geometry.segments) / 64.0).clamp(3.0, 16.0), floor)
     }
 
     /// How scarce free segments are: 0 enough, 1 clients wait or soon will.

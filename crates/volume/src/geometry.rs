@@ -24,6 +24,9 @@ const RESERVE_DIVISOR: u32 = 32;
 /// Segments that are held back at the least: two streams, their next ones, two to collect into
 /// and two that wait for a checkpoint.
 const RESERVE_MIN: u32 = 8;
+/// How full the segments of a volume are when all its blocks are written, where nothing else is said:
+/// the fuller, the dearer garbage collection (`examples/amplification.rs`).
+const SHARE_FULL: (u64, u64) = (4, 5);
 /// How many times as large a volume can become.
 const GROWTH: u64 = 4;
 /// Data blocks for each block of a record's header when garbage collection writes, at the least.
@@ -74,15 +77,15 @@ impl Geometry {
         Ok(())
     }
 
-    /// The geometry whose device has room for `blocks` with none of them ever refused, and whose map
-    /// can grow to four times as many.
+    /// The geometry whose device has room for `blocks` with none of them ever refused and a fifth to
+    /// spare for garbage collection, and whose map can grow to four times as many.
     #[must_use]
     pub fn for_blocks(blocks: u64, segment_blocks: u32) -> Self {
         let blocks_max = (blocks.saturating_mul(GROWTH)).min(1 << 40).max(blocks);
         let mut geometry = Self { blocks, blocks_max, segments: RESERVE_MIN + 1, segment_blocks };
-        let usable = geometry.usable_for_each_segment();
-        let needed = blocks.div_ceil(usable.max(1)).min(u64::from(SEGMENTS_MAX)) as u32;
-        geometry.segments = (needed + RESERVE_MIN).max(needed + needed / (RESERVE_DIVISOR - 1) + 1);
+        let live = (u64::from(segment_blocks) * SHARE_FULL.0 / SHARE_FULL.1).max(1);
+        let needed = blocks.div_ceil(live).min(u64::from(SEGMENTS_MAX)) as u32;
+        geometry.segments = (needed + RESERVE_MIN).min(SEGMENTS_MAX);
         while geometry.capacity_blocks() < blocks && geometry.segments < SEGMENTS_MAX {
             geometry.segments += 1;
         }

@@ -10,8 +10,8 @@ use std::io::Read;
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 use wattio_governor::Severity;
-use wattiod::control::{Answer, Request};
-use wattiod::service::{Service, ServiceRequest, ServiceSettings};
+use wattio_service::{Service, ServiceRequest, ServiceSettings};
+use wattiod::control::{Answer, Request, Wattiod};
 use wattiod::status::{
     Counts, EventStatus, GroupStatus, LatencyStatus, OverheadStatus, PowerStatus, ShadowStatus,
     Status,
@@ -240,7 +240,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         ..ServiceSettings::default()
     };
     let (publish, status) = tokio::sync::watch::channel(Arc::new(scene.status(0)));
-    let (requests, asked) = mpsc::channel::<ServiceRequest>();
+    let (requests, asked) = mpsc::channel::<ServiceRequest<Wattiod>>();
     let service = Service::start(settings, status, requests)?;
     if let Some(address) = service.http_address() {
         println!("http://{address}/");

@@ -1,15 +1,10 @@
 //! `wattiod observe` and `wattiod run`: from the first look at the host to the last restore.
 
 use crate::assembly::{BadInput, Environment, Source, assemble};
-use crate::clock::HostClock;
-use crate::control::Answer;
+use crate::control::{Answer, Wattiod};
 use crate::daemon::{Daemon, Mode, Next};
-use crate::inbox::{Inbox, Message};
-use crate::journal::Journal;
 use crate::log::{detail, log};
-use crate::machine;
 use crate::progress::Progress;
-use crate::service::{Service, ServiceError, ServiceRequest, ServiceSettings};
 use crate::state::{self, Locks};
 use crate::status::{EventStatus, Status};
 use crate::status_text::one_line;
@@ -20,9 +15,14 @@ use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
 use std::time::Duration;
 use tokio::sync::watch;
+use wattio_governor::journal::Journal;
 use wattio_governor::{Clock, Restored, Severity};
+use wattio_host::clock::HostClock;
+use wattio_host::facts::{self, RunFacts};
 use wattio_host::lock::Lock;
 use wattio_host::{Root, Topology, programs, trust};
+use wattio_service::inbox::{Inbox, Message};
+use wattio_service::{Program, Service, ServiceError, ServiceRequest, ServiceSettings};
 
 /// What the command line asks for.
 #[derive(Clone, Debug)]
@@ -180,7 +180,7 @@ fn serve(
     mode: Mode,
     mut settings: ServiceSettings,
     status: &watch::Receiver<Arc<Status>>,
-    requests: &Sender<ServiceRequest>,
+    requests: &Sender<ServiceRequest<Wattiod>>,
 ) -> Result<Service> {
     loop {
         let error = match Service::start(settings.clone(), status.clone(), requests.clone()) {
@@ -340,7 +340,7 @@ fn after_tick(
 }
 
 fn answer(
-    request: ServiceRequest,
+    request: ServiceRequest<Wattiod>,
     daemon: &mut Daemon,
     status: &watch::Sender<Arc<Status>>,
     clock: &HostClock,
@@ -358,7 +358,7 @@ fn service_settings(source: &Source) -> Result<ServiceSettings> {
         // If this fails, opening the socket reports it.
         let _ = std::fs::create_dir_all(folder);
     }
-    let group = service.socket_group.as_deref().map(machine::group_id).transpose();
+    let group = service.socket_group.as_deref().map(facts::group_id).transpose();
     let socket_group =
         group.map_err(|error| BadInput::new(format!("service.socket_group: {error}")))?;
     Ok(ServiceSettings {
@@ -372,8 +372,17 @@ fn service_settings(source: &Source) -> Result<ServiceSettings> {
 fn start_journal(options: &Options, source: &Source, clock: &HostClock) -> Result<Option<Journal>> {
     let Some(results) = &options.results else { return Ok(None) };
     let config = &source.config;
-    let facts = machine::describe(options.mode, source, clock);
-    let stamp = machine::stamp(clock.utc_ns(), &source.text);
+    let groups = config.groups.iter();
+    let facts = RunFacts {
+        program: (Wattiod::NAME, env!("CARGO_PKG_VERSION")),
+        mode: options.mode.name(),
+        name: &config.name,
+        policy: &config.policy.name,
+        groups: groups.map(|group| (&*group.name, group.cores.clone(), group.cores_min)).collect(),
+        config_file: &source.path,
+    };
+    let facts = facts.describe(&options.root, clock);
+    let stamp = facts::stamp(clock.utc_ns(), &source.text);
     let journal = Journal::create(results, &config.name, &stamp, &source.text, &facts);
     let journal = journal.with_context(|| {
         format!("{}: results cannot be kept there; say where with --out", results.display())

@@ -1,20 +1,10 @@
 //! Energy since the start: by the meter if there is one, and by the model.
 
 use crate::status::PowerStatus;
+use wattio_governor::journal::WindowPower;
 use wattio_law::GroupObservation;
 use wattio_plant::{CorePoint, PowerModel};
 use wattio_units::{Hertz, Seconds, Watts};
-
-/// The powers of one window, for the journal.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct WindowPower {
-    /// By the meter.
-    pub measured_w: Option<f64>,
-    /// By the model, for the setting in force (in shadow mode: that would be).
-    pub estimated_w: Option<f64>,
-    /// By the model, at full speed under the same load.
-    pub estimated_full_speed_w: Option<f64>,
-}
 
 /// The account.
 #[derive(Clone, Debug)]

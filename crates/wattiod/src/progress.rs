@@ -1,10 +1,10 @@
 //! The progress line on a terminal.
 
-use crate::clock::HostClock;
 use crate::daemon::Daemon;
 use crate::log::{printable_line, tells_details};
 use std::time::Duration;
 use wattio_governor::Clock;
+use wattio_host::clock::HostClock;
 
 /// The line; with details in the log there is none.
 pub struct Progress {

@@ -2,7 +2,6 @@
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use wattio_governor::Severity;
 use wattio_model::{Fitter, NoModel};
 
 /// Everything an operator may want to see. Absent means unknown.
@@ -232,26 +231,10 @@ pub struct Counts {
 }
 
 /// The daemon's own cost.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct OverheadStatus {
-    /// Processor time since the start.
-    pub cpu_s: f64,
-    /// Memory in use.
-    pub resident_bytes: u64,
-    /// Mean time of a step.
-    pub step_us_mean: Option<f64>,
-}
+pub type OverheadStatus = wattio_host::overhead::Cost;
 
 /// An event.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct EventStatus {
-    /// Nanoseconds since 1970 in UTC.
-    pub utc_ns: u64,
-    /// `info`, `warning`, `error`.
-    pub severity: Severity,
-    /// What happened.
-    pub message: String,
-}
+pub type EventStatus = wattio_governor::journal::EventRow;
 
 #[cfg(test)]
 mod tests {

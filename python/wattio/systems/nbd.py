@@ -123,7 +123,14 @@ class Storage:
 
     def probe(self) -> None:
         """Raise HostError where the program or the folder is missing."""
-        need({self._served.program: self._server.package})
+        program, package = self._served.program, self._server.package
+        if package is None and shutil.which(program) is None:
+            raise HostError(
+                f"{program} is not there: name the file of {self._server.program}"
+                " that was built (program), or leave this system out"
+            )
+        if package is not None:
+            need({program: package})
         if self._server.make(self._served) is not None and self._served.form == "qcow2":
             need({"qemu-img": "qemu-utils"})
         if self._options.path is not None and not Path(self._options.path).is_dir():
@@ -287,8 +294,9 @@ class Storage:
         if self._served.disk.parent.is_dir():
             _remove(self._served.disk)
         if not self._is_below:
-            with contextlib.suppress(OSError):
-                self._served.socket.unlink()
+            for name in ("s", "c"):
+                with contextlib.suppress(OSError):
+                    self._served.socket.with_name(name).unlink()
             remove_if_empty(self._served.socket.parent)
         if self._root.exists():
             shutil.rmtree(self._root)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from wattio.files.toml_text import dump
 
@@ -39,12 +40,13 @@ class Served:
 class Server:
     """A block server: its program, Debian's package of it, and the forms of disks it serves.
 
-    `serve` is its command; it may write a configuration. `make` are the programs that make a disk
-    that is not a plain file. `export` is the name that clients ask for.
+    What has no package there comes with wattio. `serve` is its command; it may write a
+    configuration. `make` is the command that makes a disk that is not a plain file. `export` is the
+    name that clients ask for. With `to_background` its first process ends as soon as it serves.
     """
 
     program: str
-    package: str
+    package: str | None
     forms: Words
     serve: Callable[[Served], Words]
     make: Callable[[Served], Words | None] = lambda _: None
@@ -116,8 +118,20 @@ def _wattio_target(what: Served) -> Words:
 
 
 def target_config(what: Served) -> str:
-    """The configuration of wattio-target: the one place that knows its keys."""
-    return dump({"volume": str(what.disk), "socket": str(what.socket), **what.settings})
+    """The configuration of wattio-target: the one place that knows its keys.
+
+    A setting of a table is written with a dot: `memory.cache`.
+    """
+    content: dict[str, Any] = {
+        "listen": [f"unix:{what.socket}"],
+        # Beside the socket of clients: a longer name would be too long.
+        "control": str(what.socket.with_name("c")),
+        "export": [{"name": "", "devices": [str(what.disk)]}],
+    }
+    for key, value in what.settings.items():
+        table, _, name = key.rpartition(".")
+        (content.setdefault(table, {}) if table else content)[name] = value
+    return dump(content)
 
 
 def _wattio_target_create(what: Served) -> Words:
@@ -145,7 +159,7 @@ SERVERS = {
         to_background=True,
     ),
     "wattio-target": Server(
-        "wattio-target", "wattio-target", ("volume",), _wattio_target, _wattio_target_create
+        "wattio-target", None, ("volume",), _wattio_target, _wattio_target_create
     ),
 }
 """Servers by the name that a study file gives them; their first form of a disk is the default."""

@@ -25,7 +25,7 @@ from wattio.files.document import Strict, text_of
 from wattio.files.quantity import Bytes, Seconds, SecondsOrZero, Size
 from wattio.workloads import fio_job, fio_output, invocation, processes
 from wattio.workloads.fio_job import Group, Section
-from wattio.workloads.nbd_client import Connection, NbdError
+from wattio.workloads.nbd_client import Connection, NbdError, Watch
 from wattio.workloads.processes import Program
 from wattio.workloads.workload import Context, Operation, Place
 
@@ -273,14 +273,22 @@ class Work:
             own = settings(_folder(place))
             if place.uri is not None:
                 # fio knows an engine's options only after the engine.
-                own = own | {"ioengine": NBD, "uri": place.uri}
+                # Jobs are threads: processes would have sessions of their own, and outlive it.
+                own = own | {"ioengine": NBD, "uri": place.uri, "thread": "1"}
             if "write_lat_log" in own:
                 own = own | {"write_lat_log": f"{own['write_lat_log']}-{number}"}
             job = raw / f"client-{number}.fio"
             job.write_text(group.text(_folder(place), own), encoding="utf-8")
             jobs.append(job.name)
         if all(place.host == LOCAL for place in context.places):
-            programs = [_program((job,), raw, f"client-{n}") for n, job in enumerate(jobs)]
+            # fio 3.33 waits for ever, and busily, for a server of NBD that has gone.
+            programs = [
+                replace(
+                    _program((job,), raw, f"client-{n}"),
+                    watch=None if place.uri is None else Watch(place.uri),
+                )
+                for n, (job, place) in enumerate(zip(jobs, context.places, strict=True))
+            ]
         else:
             pairs = [
                 (f"--client={place.host}", job)

@@ -10,8 +10,11 @@ from __future__ import annotations
 import contextlib
 import socket
 import struct
+from pathlib import Path
 from types import TracebackType
 from urllib.parse import parse_qs, unquote, urlsplit
+
+from wattio import clock
 
 TIMEOUT_S = 30.0
 """How long a server may take for an answer."""
@@ -19,6 +22,7 @@ TIMEOUT_S = 30.0
 REQUEST_MOST = 32 << 20
 """The longest request that every server has to take, in bytes."""
 
+_WATCH_S = 1.0
 _PORT = 10809
 _MAGIC, _OPTION_MAGIC = b"NBDMAGIC", b"IHAVEOPT"
 _REPLY_MAGIC = 0x3E889045565A9
@@ -149,6 +153,35 @@ def parse(uri: str) -> tuple[str | tuple[str, int], str]:
     except (ValueError, KeyError):
         pass
     raise NbdError(f'"{uri}" is not nbd+unix:///EXPORT?socket=PATH or nbd://HOST:PORT/EXPORT')
+
+
+class Watch:
+    """Says what is wrong once nobody listens at a server's socket any more.
+
+    It looks into the kernel's list of sockets and not at the server, which is measured meanwhile;
+    once a second. Of servers elsewhere it says nothing.
+    """
+
+    def __init__(self, uri: str, listed: Path = Path("/proc/net/unix")) -> None:
+        """`listed` is the kernel's list. Raises NbdError for what is no address."""
+        address, _ = parse(uri)
+        self._path = None if isinstance(address, tuple) else address
+        self._listed = listed
+        self._next_s = 0.0
+
+    def __call__(self, pid: int) -> str | None:
+        """What is wrong, for `processes.Program`; the client's number is not looked at."""
+        now_s = clock.now().monotonic_ns / 1e9
+        if self._path is None or now_s < self._next_s:
+            return None
+        self._next_s = now_s + _WATCH_S
+        try:
+            lines = self._listed.read_text(errors="replace").splitlines()
+        except OSError:
+            return None
+        if any(line.endswith(f" {self._path}") for line in lines):
+            return None
+        return f"waits for a server that has gone ({self._path})"
 
 
 def _connected(address: str | tuple[str, int]) -> socket.socket:

@@ -147,6 +147,8 @@ pub fn damaged(seeds: Range<u64>) {
             (0..600).for_each(|_| world.step());
             world.settle();
         }
+        // What is in memory hides damage.
+        world.reopen();
         let blocks = world.plan.geometry.blocks;
         let damaged: Vec<u64> =
             (0..blocks).filter(|&lba| world.read_now(lba, 1) == Err(Fault::Io)).collect();

@@ -6,9 +6,9 @@ use clap::Args;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
+use wattio_service::client::ask;
 use wattiod::assembly::BadInput;
-use wattiod::control::{Answer, Request};
-use wattiod::service::client::ask;
+use wattiod::control::{Answer, Request, Wattiod};
 use wattiod::status;
 use wattiod::status_text;
 
@@ -73,7 +73,7 @@ impl Status {
     pub fn run(&self) -> Result<ExitCode> {
         let socket = socket(self.socket.as_ref())?;
         loop {
-            let Answer::Status { status } = ask(&socket, &Request::Status {})? else {
+            let Answer::Status { status } = ask::<Wattiod>(&socket, &Request::Status {})? else {
                 bail!("{}: the answer is not a status", socket.display());
             };
             self.show(&status)?;
@@ -131,7 +131,7 @@ impl Resume {
 /// Asks and prints the answer; a refusal is bad input.
 fn tell(given: Option<&PathBuf>, request: &Request) -> Result<ExitCode> {
     let socket = socket(given)?;
-    match ask(&socket, request)? {
+    match ask::<Wattiod>(&socket, request)? {
         Answer::Done { message } => {
             say(&message);
             Ok(ExitCode::SUCCESS)

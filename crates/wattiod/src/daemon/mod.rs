@@ -4,14 +4,15 @@ mod view;
 
 use crate::compared::Compared;
 use crate::control::{Answer, Request};
-use crate::journal::{Journal, WindowRow};
-use crate::ledger::{Ledger, WindowPower};
-use crate::overhead::Overhead;
+use crate::ledger::Ledger;
 use crate::status::{EventStatus, Status};
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
+use wattio_control::check_tolerance;
+use wattio_governor::journal::{Journal, Stamp, WindowPower, WindowRow};
 use wattio_governor::{Clock, Governor, Restored, Severity, SnapshotError, Stepped};
+use wattio_host::overhead::Overhead;
 use wattio_law::{Action, DriveAction, GroupLimits, GroupObservation};
 use wattio_model::Fitter;
 
@@ -166,8 +167,8 @@ impl Daemon {
                     let message = format!("policy {} has no latency bound", self.parts.policy);
                     return Answer::Refused { message };
                 };
-                if let Err(message) = check_tolerance(&self.parts.policy, *tolerance) {
-                    return Answer::Refused { message };
+                if let Err(error) = check_tolerance(&self.parts.policy, *tolerance) {
+                    return Answer::Refused { message: error.to_string() };
                 }
                 governor.set_latency_tolerance(*tolerance);
                 format!("the latency tolerance is now {tolerance}, it was {before}")
@@ -252,7 +253,9 @@ impl Daemon {
             self.sampled_at = Duration::try_from_secs_f64(sample.at.0).unwrap_or_default();
             self.latency_us_p99 = sample.histogram.as_ref().and_then(|h| h.quantile_us(0.99));
         }
-        let row = self.row(&step, clock);
+        let at = Stamp { utc_ns: clock.utc_ns(), monotonic_ns: clock.now().as_nanos() as u64 };
+        let turns_frequency = self.parts.groups.iter().map(|group| group.turns_frequency);
+        let row = WindowRow::of(&step, at, turns_frequency, self.power);
         self.last = Some(step);
         if self.parts.journal.is_some() {
             let status = self.status(clock);
@@ -301,42 +304,6 @@ impl Daemon {
         self.loss_predicted = forecast.map(|forecast| forecast.stretch - 1.0);
     }
 
-    fn row(&self, step: &Stepped, clock: &dyn Clock) -> WindowRow {
-        let sample = step.sample.as_ref();
-        let truth = &step.truth.groups;
-        let histogram = sample.and_then(|sample| sample.histogram.as_ref());
-        let edge = |&(edge, count): &(f64, u64)| (edge.is_finite().then_some(edge), count);
-        let settings = step.action.groups.iter().zip(&self.parts.groups);
-        WindowRow {
-            utc_ns: clock.utc_ns(),
-            monotonic_ns: clock.now().as_nanos() as u64,
-            dt_s: step.dt.0,
-            requests: sample.map(|sample| sample.requests),
-            latency_us_mean: sample.and_then(|sample| sample.latency_us_mean),
-            latency_us_p99: self.latency_us_p99,
-            histogram: histogram.map(|h| h.buckets.iter().map(edge).collect()),
-            latency_us_seen: step.seen.latency.as_ref().and_then(|latency| latency.latency_us_mean),
-            baseline_us: step.insight.baseline_us,
-            bound_us: step.insight.bound_us,
-            state: step.insight.mode,
-            reason: step.insight.reason,
-            forced: step.forced.clone(),
-            cores: step.action.groups.iter().map(|group| group.cores).collect(),
-            frequency_hz: settings
-                .map(|(group, info)| info.turns_frequency.then_some(group.frequency.0))
-                .collect(),
-            utilisation_clients: truth.iter().map(|group| group.utilisation_clients).collect(),
-            utilisation_background: truth
-                .iter()
-                .map(|group| group.utilisation_background)
-                .collect(),
-            background_pace: step.background_share,
-            power_w_measured: self.power.measured_w,
-            power_w_estimated: self.power.estimated_w,
-            power_w_full_speed_estimated: self.power.estimated_full_speed_w,
-        }
-    }
-
     fn fitter(&self) -> MutexGuard<'_, Fitter> {
         self.parts.fitter.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -354,15 +321,4 @@ impl Daemon {
             self.untold.push(event);
         }
     }
-}
-
-/// Checks whether a law accepts this tolerance.
-///
-/// # Errors
-/// What is allowed.
-pub fn check_tolerance(policy: &str, tolerance: f64) -> Result<(), String> {
-    let settings = [("plf".to_owned(), wattio_control::Value::Number(tolerance))];
-    let resolved = wattio_control::policy(policy)
-        .and_then(|policy| policy.resolve(&settings.into_iter().collect()));
-    resolved.map(|_| ()).map_err(|error| error.to_string())
 }

@@ -1,4 +1,4 @@
-"""The journal that `wattiod` keeps: what a line may hold, and reading line by line.
+"""The journal of `wattiod` and `wattio-target`: what a line may hold, and reading line by line.
 
 raw/windows.jsonl   one object for each of the law's windows
 raw/events.jsonl    what an operator should hear of
@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationError
 
 from wattio.errors import ResultError
 from wattio.files.document import spell
@@ -100,11 +100,15 @@ class Group(Line):
 
 
 class Machine(Line):
-    """What `machine.json` says of the daemon and the host."""
+    """What `machine.json` says of the program and the host.
+
+    Programs before `wattio-target` said their version as `wattiod`, and no name.
+    """
 
     kind: Literal["governor"]
     mode: Literal["observe", "run"]
-    wattiod: str
+    program: str = "wattiod"
+    version: str = Field(validation_alias=AliasChoices("version", "wattiod"))
     name: str
     policy: str
     groups: list[Group]

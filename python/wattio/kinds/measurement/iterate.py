@@ -70,9 +70,9 @@ def run(
     Raises Cancelled, and KeyboardInterrupt; the raw folder is not there then.
     """
     part = folder.path / "raw" / f".{iteration.identity}.part"
-    shutil.rmtree(part, ignore_errors=True)
-    part.mkdir(parents=True)
     try:
+        shutil.rmtree(part, ignore_errors=True)
+        part.mkdir(parents=True)
         record = _record(iteration, plan, served, session, part)
         record.write(part)
     except BaseException:

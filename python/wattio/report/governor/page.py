@@ -66,8 +66,8 @@ def make(path: Path, target: Path) -> Path:
     if over_time:
         sections.insert(1, Section("Over time", over_time))
     page = Page(
-        f"{machine.name} · wattiod {machine.mode}",
-        f"wattiod {machine.mode} · {machine.name} · {found.folder.name}",
+        f"{machine.name} · {machine.program} {machine.mode}",
+        f"{machine.program} {machine.mode} · {machine.name} · {found.folder.name}",
         f"{what}, had it acted" if found.shadow else what,
         [
             *warnings,
@@ -194,8 +194,9 @@ def _made(found: Governed) -> Section:
     for group in machine.groups:
         total = "" if group.cores_total is None else f" ({group.cores_total})"
         groups.append(f"{group.name}: cores {group.cores}{total}, {group.cores_min} always active")
+    command = code(f"{machine.program} {machine.mode}{file}")
     entries = [
-        ("Command", code(f"wattiod {machine.mode}{file}") + f", version {machine.wattiod}"),
+        ("Command", command + f", version {machine.version}"),
         ("Policy", f"{machine.policy}: {settings}" if settings else machine.policy),
         ("Groups of cores", lines(groups)),
     ]

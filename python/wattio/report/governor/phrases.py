@@ -34,7 +34,9 @@ def headline(found: Governed) -> str:
     """What was saved, or would have been, in one or two sentences."""
     windows, span_s = found.get("windows"), found.get("span_s") or 0.0
     if not windows:
-        return f"wattiod on {found.machine.name} recorded no window: there is nothing to tell yet."
+        machine = found.machine
+        text = f"{machine.program} on {machine.name} recorded no window"
+        return f"{text}: there is nothing to tell yet."
     policy, over = found.machine.policy, f"Over {duration(span_s)}"
     measured = _measured(found)
     saving = saved_w(found)

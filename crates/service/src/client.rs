@@ -1,0 +1,102 @@
+//! The client of a running program: asks over its control socket.
+
+use crate::{Answer, Program};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use thiserror::Error;
+
+/// How long the other side may be silent: longer than its loop may take for an answer.
+const SILENCE_MAX: Duration = Duration::from_secs(15);
+/// The most bytes of an answer.
+const ANSWER_BYTES_MAX: u64 = 4 << 20;
+
+/// Why there is no answer.
+#[derive(Debug, Error)]
+pub enum ClientError {
+    /// Nobody listens.
+    #[error(
+        "no {program} answers on {} ({error}); is it running, and with this socket in its configuration?",
+        path.display()
+    )]
+    Nobody {
+        /// Who was asked for.
+        program: &'static str,
+        /// The socket.
+        path: PathBuf,
+        /// The operating system's error.
+        error: io::Error,
+    },
+    /// Not allowed.
+    #[error(
+        "not allowed to use {}; be root, or a member of the group that the socket belongs to",
+        .0.display()
+    )]
+    Permission(PathBuf),
+    /// The connection broke or stayed silent.
+    #[error("{program} on {} {what}: {error}", path.display())]
+    Broken {
+        /// Who was asked for.
+        program: &'static str,
+        /// The socket.
+        path: PathBuf,
+        /// What happened.
+        what: &'static str,
+        /// The operating system's error.
+        error: io::Error,
+    },
+    /// An answer that makes no sense.
+    #[error(
+        "what answers on {} is not this version of {program}: {error}",
+        path.display()
+    )]
+    Answer {
+        /// Who was asked for.
+        program: &'static str,
+        /// The socket.
+        path: PathBuf,
+        /// What is wrong.
+        error: serde_json::Error,
+    },
+}
+
+/// Asks once.
+///
+/// # Errors
+/// When the program does not answer, or something else does.
+pub fn ask<P: Program<Request: Serialize, Status: DeserializeOwned>>(
+    socket: &Path,
+    request: &P::Request,
+) -> Result<Answer<P::Status>, ClientError> {
+    let program = P::NAME;
+    let stream = UnixStream::connect(socket).map_err(|error| match error.kind() {
+        io::ErrorKind::PermissionDenied => ClientError::Permission(socket.to_owned()),
+        _ => ClientError::Nobody { program, path: socket.to_owned(), error },
+    })?;
+    let path = || socket.to_owned();
+    let broken = |what| move |error| ClientError::Broken { program, path: path(), what, error };
+    let wrong = |error| ClientError::Answer { program, path: path(), error };
+    let line = exchange(&stream, request).map_err(|error| match error.kind() {
+        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => broken("does not answer")(error),
+        _ => broken("broke off")(error),
+    })?;
+    serde_json::from_slice(&line).map_err(wrong)
+}
+
+/// Sends one line and reads one back.
+fn exchange(mut stream: &UnixStream, request: &impl Serialize) -> io::Result<Vec<u8>> {
+    stream.set_read_timeout(Some(SILENCE_MAX))?;
+    stream.set_write_timeout(Some(SILENCE_MAX))?;
+    let mut line = serde_json::to_vec(request)?;
+    line.push(b'\n');
+    stream.write_all(&line)?;
+    line.clear();
+    BufReader::new(stream).take(ANSWER_BYTES_MAX).read_until(b'\n', &mut line)?;
+    match line.last() {
+        Some(b'\n') => Ok(line),
+        _ => Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the answer has no line end")),
+    }
+}

@@ -1,0 +1,231 @@
+//! What a program that runs for long shows and takes: a page, metrics, and a control socket; the
+//! queue of its loop and its log lines.
+//!
+//! One thread of its own with one small runtime, so that a slow browser never delays the loop. What
+//! reads (page, metrics, `status`) is answered from the last status; what changes something is
+//! handed to the loop as a [`ServiceRequest`]. What a status holds is the [`Program`]'s.
+
+mod app_state;
+pub mod client;
+mod events;
+mod guard;
+mod history;
+mod http;
+pub mod inbox;
+pub mod log;
+pub mod metrics;
+mod page;
+mod places;
+mod protocol;
+mod socket;
+mod write_timeout;
+
+pub use protocol::{Answer, LINE_BYTES_MAX, read_request};
+
+use metrics::Family;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::mpsc;
+use std::thread::JoinHandle;
+use thiserror::Error;
+use tokio::sync::{oneshot, watch};
+
+/// A program that is shown and told: what it publishes, and what its operators may ask.
+pub trait Program: 'static {
+    /// Its name, as in its command line.
+    const NAME: &'static str;
+    /// What the page shows of a status: a JavaScript module that exports `describe(status)` and
+    /// `charts(status)`; `page/render.js` and `page/charts.js` say of what these are made.
+    const VIEW: &'static str;
+    /// The requests there are, for messages.
+    const ALLOWED: &'static str;
+    /// Everything an operator may want to see.
+    type Status: Serialize + Send + Sync + 'static;
+    /// What charts show of a status, under the names that it has there.
+    type Moment: Serialize;
+    /// What may be asked over the control socket. Anything else is refused.
+    type Request: DeserializeOwned + Send + 'static;
+
+    /// The metrics of a status.
+    fn metrics(status: &Self::Status) -> Vec<Family<'_>>;
+
+    /// What the page keeps of a status, when it was (nanoseconds since 1970 in UTC), and of which
+    /// kind: moments of one kind only can be in the same charts.
+    fn moment(status: &Self::Status) -> (u64, String, Self::Moment);
+
+    /// Whether a request asks for the status, which is answered without the loop.
+    fn asks_status(request: &Self::Request) -> bool;
+}
+
+/// Where the service listens.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ServiceSettings {
+    /// Address of page and metrics; port 0 takes any free one. `None`: neither.
+    pub listen: Option<SocketAddr>,
+    /// Host names under which page and metrics answer, besides `localhost` and IP addresses.
+    pub host_names: Vec<String>,
+    /// The control socket. `None`: no control.
+    pub socket: Option<PathBuf>,
+    /// The group that may use the control socket, besides its owner.
+    pub socket_group: Option<u32>,
+}
+
+/// An operator's request to the loop, never one for the status.
+pub struct ServiceRequest<P: Program> {
+    /// The request.
+    pub request: P::Request,
+    /// Where the answer goes; the client may have left.
+    pub reply: oneshot::Sender<Answer<P::Status>>,
+}
+
+/// Why the service cannot start.
+#[derive(Debug, Error)]
+pub enum ServiceError {
+    /// The address of the page.
+    #[error(
+        "cannot listen on {address}: {error}; choose another service.listen, or \"off\" to have no page"
+    )]
+    Listen {
+        /// The address asked for.
+        address: SocketAddr,
+        /// The operating system's error.
+        error: std::io::Error,
+    },
+    /// Somebody else answers on the control socket.
+    #[error("another {program} answers on {}; stop it, or choose another socket", path.display())]
+    Answered {
+        /// The program that was to start.
+        program: &'static str,
+        /// The socket.
+        path: PathBuf,
+    },
+    /// Something else has the socket's name.
+    #[error("{} is not a socket and is left alone; choose another path for the control socket", .0.display())]
+    NoSocket(PathBuf),
+    /// The control socket.
+    #[error("cannot {what} the control socket {}: {error}", path.display())]
+    Socket {
+        /// What failed.
+        what: &'static str,
+        /// The socket.
+        path: PathBuf,
+        /// The operating system's error.
+        error: std::io::Error,
+    },
+    /// Thread or runtime.
+    #[error("cannot start the thread of page and control socket: {0}")]
+    Thread(std::io::Error),
+}
+
+/// The running service; it ends when dropped.
+#[derive(Debug)]
+pub struct Service {
+    http_address: Option<SocketAddr>,
+    stop: Option<oneshot::Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Service {
+    /// Opens the sockets and serves from a thread of its own.
+    ///
+    /// # Errors
+    /// When a socket cannot be opened; then nothing is left behind.
+    pub fn start<P: Program>(
+        settings: ServiceSettings,
+        status: watch::Receiver<Arc<P::Status>>,
+        requests: mpsc::Sender<ServiceRequest<P>>,
+    ) -> Result<Self, ServiceError> {
+        let (stop, stopped) = oneshot::channel();
+        let (opened, open) = mpsc::sync_channel(1);
+        let thread = std::thread::Builder::new()
+            .name(format!("{}-service", P::NAME))
+            .spawn(move || {
+                run(&settings, app_state::AppState::new(status, requests), stopped, &opened)
+            })
+            .map_err(ServiceError::Thread)?;
+        let http_address = open.recv().map_err(|_| {
+            ServiceError::Thread(std::io::Error::other("it ended before it was ready"))
+        })??;
+        Ok(Self { http_address, stop: Some(stop), thread: Some(thread) })
+    }
+
+    /// The address of page and metrics.
+    #[must_use]
+    pub fn http_address(&self) -> Option<SocketAddr> {
+        self.http_address
+    }
+}
+
+impl Drop for Service {
+    fn drop(&mut self) {
+        drop(self.stop.take());
+        if let Some(thread) = self.thread.take() {
+            // A panic of the thread was already reported.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// The thread: opens the sockets, reports that, and serves until told to stop. Dropping the runtime
+/// ends every connection.
+fn run<P: Program>(
+    settings: &ServiceSettings,
+    state: app_state::AppState<P>,
+    stopped: oneshot::Receiver<()>,
+    opened: &mpsc::SyncSender<Result<Option<SocketAddr>, ServiceError>>,
+) {
+    let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => return drop(opened.send(Err(ServiceError::Thread(error)))),
+    };
+    runtime.block_on(async {
+        let listeners = match Listeners::open(settings, P::NAME).await {
+            Ok(listeners) => listeners,
+            Err(error) => return drop(opened.send(Err(error))),
+        };
+        let address = listeners.page.as_ref().map(|(_, address)| *address);
+        let _socket_file = listeners.control.as_ref().map(|control| control.file());
+        let _ = opened.send(Ok(address));
+        tokio::spawn(state.clone().remember());
+        if let Some((listener, _)) = listeners.page {
+            tokio::spawn(http::serve(listener, http::router(&state, &settings.host_names)));
+        }
+        if let Some(control) = listeners.control {
+            tokio::spawn(control.serve(state));
+        }
+        // An error means that the sender was dropped, which is the signal to stop.
+        let _ = stopped.await;
+    });
+}
+
+/// The open sockets.
+struct Listeners {
+    page: Option<(tokio::net::TcpListener, SocketAddr)>,
+    control: Option<socket::ControlSocket>,
+}
+
+impl Listeners {
+    async fn open(settings: &ServiceSettings, program: &'static str) -> Result<Self, ServiceError> {
+        let page = match settings.listen {
+            Some(address) => Some(http::listen(address)?),
+            None => None,
+        };
+        let control = match settings.socket.as_deref() {
+            Some(path) => {
+                let group = settings.socket_group;
+                Some(socket::ControlSocket::open(path, group, program).await?)
+            }
+            None => None,
+        };
+        Ok(Self { page, control })
+    }
+}
+
+/// A failure with the control socket.
+fn socket_error(what: &'static str, path: &Path) -> impl FnOnce(std::io::Error) -> ServiceError {
+    let path = path.to_owned();
+    move |error| ServiceError::Socket { what, path, error }
+}

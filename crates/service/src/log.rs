@@ -1,0 +1,123 @@
+//! Log lines for people: names chosen by others cannot send control sequences to a terminal or pass
+//! for another line, and a service manager gets each line's priority.
+
+use std::fmt::Write;
+use std::sync::LazyLock;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// How grave a line is, as `sd-daemon(3)` numbers it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Priority {
+    /// Something failed.
+    Error = 3,
+    /// Something is not as it should be.
+    Warning = 4,
+    /// Something happened.
+    Info = 6,
+    /// What is read, opened, seen and written.
+    Detail = 7,
+}
+
+/// A line of a program for the log: on stderr, which a service manager keeps.
+pub fn log(program: &str, priority: Priority, message: &str) {
+    let word = match priority {
+        Priority::Info | Priority::Detail => "",
+        Priority::Warning => "warning: ",
+        Priority::Error => "error: ",
+    };
+    eprint!("{}", lines(program, word, priority, message, *JOURNAL));
+}
+
+static VERBOSE: AtomicBool = AtomicBool::new(false);
+
+/// From here on, details are logged too (`--verbose`).
+pub fn tell_details() {
+    VERBOSE.store(true, Ordering::Relaxed);
+}
+
+/// Whether they are.
+#[must_use]
+pub fn tells_details() -> bool {
+    VERBOSE.load(Ordering::Relaxed)
+}
+
+/// A detail, where they are logged.
+pub fn detail(program: &str, message: impl FnOnce() -> String) {
+    if tells_details() {
+        log(program, Priority::Detail, &message());
+    }
+}
+
+/// Why a command failed: an error, printed without saying that it is one.
+pub fn complain(program: &str, message: &str) {
+    eprint!("{}", lines(program, "", Priority::Error, message, *JOURNAL));
+}
+
+static JOURNAL: LazyLock<bool> = LazyLock::new(is_journal);
+
+/// The message's lines with a prefix; for the journal, with the priority of `sd-daemon(3)` before
+/// it.
+fn lines(program: &str, word: &str, priority: Priority, message: &str, journal: bool) -> String {
+    let priority = if journal { format!("<{}>", priority as u8) } else { String::new() };
+    let mut text = String::new();
+    let mut before = word;
+    for line in printable(message).lines() {
+        // Writing to a String cannot fail.
+        let _ = writeln!(text, "{priority}{program}: {before}{line}");
+        before = "  ";
+    }
+    text
+}
+
+/// The text with control characters as JSON writes them; line ends stay.
+#[must_use]
+pub fn printable(text: &str) -> String {
+    let mut plain = String::with_capacity(text.len());
+    for c in text.chars() {
+        if c.is_control() && c != '\n' {
+            let _ = write!(plain, "\\u{:04x}", u32::from(c));
+        } else {
+            plain.push(c);
+        }
+    }
+    plain
+}
+
+/// The same on one line.
+#[must_use]
+pub fn printable_line(text: &str) -> String {
+    printable(text).replace('\n', "\\u000a")
+}
+
+/// Whether stderr goes to the journal: `$JOURNAL_STREAM` names it, see `systemd.exec(5)`.
+fn is_journal() -> bool {
+    let named = std::env::var("JOURNAL_STREAM").ok();
+    let stderr = rustix::fs::fstat(std::io::stderr()).ok();
+    named.zip(stderr).is_some_and(|(named, is)| named == format!("{}:{}", is.st_dev, is.st_ino))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_journal_learns_how_grave_a_line_is() {
+        assert_eq!(lines("wattiod", "", Priority::Info, "a", false), "wattiod: a\n");
+        let told = lines("wattiod", "warning: ", Priority::Warning, "a\nb", true);
+        assert_eq!(told, "<4>wattiod: warning: a\n<4>wattiod:   b\n");
+        assert_eq!(lines("wattiod", "", Priority::Error, "a\n", true), "<3>wattiod: a\n");
+        assert_eq!(lines("wattiod", "", Priority::Detail, "a", true), "<7>wattiod: a\n");
+    }
+
+    /// Any user names his processes: with escape sequences in it a name wrote what it liked to the
+    /// terminal of whoever asked the doctor.
+    #[test]
+    fn names_steer_no_terminal() {
+        let name = "\u{1b}]0;x\u{7}\u{9b}2J\r\u{7f}é";
+        let plain = printable(name);
+        assert_eq!(plain, "\\u001b]0;x\\u0007\\u009b2J\\u000d\\u007fé");
+        assert_eq!(printable_line("a\nok  all is well"), "a\\u000aok  all is well");
+        let json = serde_json::to_string(name).unwrap();
+        assert_eq!(serde_json::from_str::<String>(&printable(&json)).unwrap(), name);
+    }
+}

@@ -1,0 +1,149 @@
+// What the page shows of the target: contents only, see /render.js and /charts.js.
+
+import { line, linesOf } from "/charts.js";
+import * as as from "/format.js";
+
+const isNumber = (value) => typeof value === "number";
+const coreSeconds = (value) => (isNumber(value) ? `${value.toFixed(value >= 10 ? 0 : 2)} core-s` : as.ABSENT);
+const perSecond = (value) => (isNumber(value) ? `${as.count(Math.round(value))}/s` : as.ABSENT);
+
+export function describe(shown) {
+  const forced = typeof shown.forced === "string" && !shown.paused;
+  return {
+    title: `${shown.state ?? shown.policy} · ${shown.name || "wattio-target"}`,
+    program: "wattio-target",
+    mode: null,
+    what: shown.name ? `${shown.name}: policy ${shown.policy}` : `policy ${shown.policy}`,
+    banners: [
+      { id: "paused", kind: "warning", strong: "Paused", text: "by an operator: full speed until resumed.", shown: shown.paused },
+      { id: "forced", kind: "warning", text: forced ? `⚠ Full speed is forced: ${shown.forced}` : "", shown: forced },
+    ],
+    cards: [
+      { id: "state", title: "State", badge: null, value: shown.state ?? as.ABSENT, over: false, notes: [{ id: "reason", text: shown.reason }] },
+      latency(shown.latency),
+      requests(shown.latency),
+      reactors(shown),
+    ],
+    tables: [groups(shown.groups), background(shown.background)],
+    facts: [{ id: "counts", title: "Since the start", rows: counts(shown.counts), shown: true }],
+    events: shown.events,
+    footer: [
+      `wattio-target ${shown.version}, up ${as.span(shown.uptime_s)}`,
+      `${as.span(shown.own.cpu_s)} of processor time, ${as.bytes(shown.own.resident_bytes)}`,
+    ],
+  };
+}
+
+export function charts(shown) {
+  const names = shown.groups.map((group) => group.name);
+  const classes = shown.background.map((one) => one.name);
+  return [
+    {
+      id: "latency",
+      title: "Mean latency, its bound and baseline",
+      format: as.latency,
+      nothing: "No latency yet: no window had requests.",
+      lines: [
+        line("mean", 0, ({ latency }) => latency.latency_us_mean),
+        line("bound", 1, ({ latency }) => latency.bound_us),
+        line("baseline", 2, ({ latency }) => latency.baseline_us),
+      ],
+    },
+    {
+      id: "requests",
+      title: "Requests",
+      format: perSecond,
+      nothing: "No requests yet.",
+      lines: [line("answered", 0, ({ latency }) => latency.requests_per_s)],
+    },
+    {
+      id: "cores",
+      title: "Reactors, and seats of lanes on them",
+      format: (value) => (isNumber(value) ? String(Math.round(value * 10) / 10) : as.ABSENT),
+      nothing: "No lanes.",
+      lines: [
+        ...linesOf(names, ({ groups }, at) => groups[at]?.cores_active),
+        line("reactors", names.length, ({ reactors_active: active }) => active, { stepped: true }),
+      ],
+    },
+    {
+      id: "background",
+      title: "Background work that is due, in core-seconds (estimate)",
+      format: (value) => (isNumber(value) ? value.toFixed(value >= 10 ? 0 : 2) : as.ABSENT),
+      nothing: "No background work is known.",
+      lines: classes.map((name, at) => line(name, at, ({ background }) => background[at]?.backlog_core_s_estimated)),
+    },
+  ];
+}
+
+function latency(now) {
+  const known = now.bound_us > 0 && isNumber(now.latency_us_mean);
+  const room = known ? (now.bound_us - now.latency_us_mean) / now.bound_us : null;
+  const over = known && room < 0;
+  let headroom = `headroom ${as.percent(room)} to the bound of ${as.latency(now.bound_us)}`;
+  if (!known) headroom = now.bound_us > 0 ? `bound ${as.latency(now.bound_us)}` : "no bound yet";
+  else if (over) headroom = `⚠ ${as.percent(-room)} above the bound of ${as.latency(now.bound_us)}`;
+  const parts = [`99th percentile ${as.latency(now.latency_us_p99)}`];
+  if (isNumber(now.loss_measured)) parts.push(`loss ${as.percent(now.loss_measured, { sign: true })}`);
+  if (isNumber(now.tolerance)) parts.push(`tolerance ${as.percent(now.tolerance)}`);
+  const notes = [{ id: "headroom", text: headroom, alarm: over }, { id: "loss", text: parts.join(" · ") }];
+  return { id: "latency", title: "Latency, mean", badge: null, value: as.latency(now.latency_us_mean), over, notes };
+}
+
+function requests(now) {
+  const oldest = isNumber(now.in_flight_oldest_s) ? `, the oldest for ${as.latency(now.in_flight_oldest_s * 1e6)}` : "";
+  const notes = [{ id: "in-flight", text: `${as.count(now.in_flight)} under way${oldest}` }];
+  return { id: "requests", title: "Requests", badge: null, value: perSecond(now.requests_per_s), over: false, notes };
+}
+
+function reactors(shown) {
+  const watts = shown.power.measured_w;
+  const notes = [{ id: "power-from", text: isNumber(watts) ? `${as.watts(watts)} (measured)` : "there is no meter" }];
+  return { id: "reactors", title: "Reactors", badge: null, value: `${shown.reactors_active} of ${shown.reactors_total}`, over: false, notes };
+}
+
+function groups(list) {
+  return {
+    id: "groups",
+    title: "Lanes",
+    columns: ["lane", "active seats", "at least", "busy: clients", "busy: back\u00adground", "waiting tasks"],
+    rows: list.map((group) => [
+      group.name,
+      `${group.cores_active} of ${group.cores_total}`,
+      String(group.cores_min),
+      as.percent(group.utilisation_clients),
+      as.percent(group.utilisation_background),
+      as.count(group.queued),
+    ]),
+  };
+}
+
+function background(list) {
+  return {
+    id: "background",
+    title: "Background work",
+    columns: ["class", "due (estimate)", "urgency", "may take", "done"],
+    rows: list.map((one) => [
+      one.name,
+      coreSeconds(one.backlog_core_s_estimated),
+      as.percent(one.urgency),
+      isNumber(one.budget_core_s_per_s) ? `${one.budget_core_s_per_s.toFixed(2)} cores` : "as it becomes due",
+      coreSeconds(one.done_core_s),
+    ]),
+  };
+}
+
+function counts(now) {
+  const spans = Object.entries(now.state_span_s).map(([state, span_s]) => [`time ${state}`, as.span(span_s)]);
+  const bounded = now.windows_bounded;
+  const share = bounded > 0 ? ` (${as.percent(now.violations / bounded)} of ${as.count(bounded)})` : "";
+  return [
+    ["windows above the bound", `${as.count(now.violations)}${share}`],
+    ["mean loss over all requests", as.percent(now.loss_mean, { sign: true })],
+    ["requests", as.count(now.requests)],
+    ...spans,
+    ["windows in all", as.count(now.windows)],
+    ["windows of forced full speed", as.count(now.windows_forced)],
+    ["setting changed", as.count(now.setting_changes)],
+  ];
+}

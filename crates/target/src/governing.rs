@@ -1,0 +1,204 @@
+//! The law's loop in the target's process, and the account of it: events, journal, what is shown, answers.
+
+use crate::plant::{Governed, Reactors};
+use crate::shown::{Answer, Request, Shown};
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+use wattio_control::check_tolerance;
+use wattio_governor::journal::{EventRow, Journal, Stamp, WindowPower, WindowRow};
+use wattio_governor::{Clock, Severity, Stepped};
+use wattio_host::overhead::Overhead;
+
+/// Events that are shown.
+const EVENTS_SHOWN: usize = 50;
+
+/// What the configuration calls the target and its law.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Named {
+    /// The configuration.
+    pub name: String,
+    /// The law.
+    pub policy: String,
+}
+
+/// The loop.
+pub struct Governing<R> {
+    pub(crate) governed: Governed<R>,
+    pub(crate) named: Named,
+    pub(crate) started: Duration,
+    pub(crate) stepped_utc_ns: u64,
+    pub(crate) last: Option<Stepped>,
+    pub(crate) events: VecDeque<EventRow>,
+    pub(crate) own: Overhead,
+    journal: Option<Journal>,
+    /// Events that were not logged yet.
+    untold: Vec<EventRow>,
+    /// The last failure that was told.
+    failure: Option<String>,
+}
+
+/// What is to be done after a tick.
+#[derive(Debug)]
+pub struct Next {
+    /// When the next one is due.
+    pub at: Duration,
+    /// Whether a window ended.
+    pub stepped: bool,
+    /// What happened, for the log.
+    pub events: Vec<EventRow>,
+}
+
+impl<R: Reactors> Governing<R> {
+    /// Starts now.
+    pub fn new(
+        governed: Governed<R>,
+        named: Named,
+        journal: Option<Journal>,
+        clock: &dyn Clock,
+    ) -> Self {
+        Self {
+            governed,
+            named,
+            started: clock.now(),
+            stepped_utc_ns: clock.utc_ns(),
+            last: None,
+            events: VecDeque::new(),
+            own: Overhead::new(),
+            journal,
+            untold: Vec::new(),
+            failure: None,
+        }
+    }
+
+    /// The reactors.
+    pub fn reactors(&mut self) -> &mut R {
+        self.governed.plant.reactors()
+    }
+
+    /// One look at the reactors and its bookkeeping.
+    pub fn tick(&mut self, clock: &dyn Clock) -> Next {
+        let began = Instant::now();
+        let before = self.governed.driver.insight().mode;
+        let (at, step) = self.governed.tick(clock.now());
+        let stepped = step.is_some();
+        if let Some(mut step) = step {
+            self.stepped_utc_ns = clock.utc_ns();
+            if step.forced.is_some() {
+                step.insight.reason = "full speed is forced";
+            }
+            self.tell_of(&step, before, clock);
+            self.record(&step, clock);
+            self.last = Some(step);
+            self.own.step(began.elapsed());
+        }
+        Next { at, stepped, events: std::mem::take(&mut self.untold) }
+    }
+
+    fn tell_of(&mut self, step: &Stepped, before: Option<&'static str>, clock: &dyn Clock) {
+        if step.insight.mode != before {
+            let name = |mode: Option<&'static str>| mode.unwrap_or("none");
+            let change = format!("{} -> {}", name(before), name(step.insight.mode));
+            self.tell(Severity::Info, format!("{change}: {}", step.insight.reason), clock);
+        }
+        // Retried in every window, but told only when it changes.
+        let failure = self.governed.plant.failure().map(str::to_owned);
+        if failure != self.failure {
+            if let Some(failure) = &failure {
+                self.tell(Severity::Error, format!("{failure}: full speed"), clock);
+            }
+            self.failure = failure;
+        }
+    }
+
+    fn record(&mut self, step: &Stepped, clock: &dyn Clock) {
+        if self.journal.is_none() {
+            return;
+        }
+        let at = Stamp { utc_ns: clock.utc_ns(), monotonic_ns: clock.now().as_nanos() as u64 };
+        let power = step.truth.power.map(|power| power.0);
+        let power = WindowPower { measured_w: power, ..WindowPower::default() };
+        let turns_frequency = self.governed.plant.layout().turns_frequency();
+        let row = WindowRow::of(step, at, turns_frequency, power);
+        let shown = self.shown(clock);
+        self.keep(|journal| journal.window(&row, &shown));
+    }
+
+    /// Records an event.
+    pub fn tell(&mut self, severity: Severity, message: String, clock: &dyn Clock) {
+        let event = EventRow { utc_ns: clock.utc_ns(), severity, message };
+        self.keep(|journal| journal.event(&event));
+        self.show(event);
+    }
+
+    fn show(&mut self, event: EventRow) {
+        if self.events.len() == EVENTS_SHOWN {
+            self.events.pop_front();
+        }
+        self.events.push_back(event.clone());
+        self.untold.push(event);
+    }
+
+    /// Answers an operator. `scrub` begins a tour of an export, or of all, and names those whose tour
+    /// began.
+    pub fn answer(
+        &mut self,
+        request: &Request,
+        scrub: impl FnOnce(Option<&str>) -> Vec<String>,
+        clock: &dyn Clock,
+    ) -> Answer {
+        let refused = |message: String| Answer::Refused { message };
+        let driver = &mut self.governed.driver;
+        let message = match request {
+            Request::Status {} => return Answer::Status { status: Box::new(self.shown(clock)) },
+            Request::SetTolerance { tolerance } => {
+                let policy = &self.named.policy;
+                let Some(before) = driver.tolerance() else {
+                    return refused(format!("policy {policy} has no latency bound"));
+                };
+                if let Err(error) = check_tolerance(policy, *tolerance) {
+                    return refused(error.to_string());
+                }
+                driver.set_tolerance(*tolerance);
+                format!("the latency tolerance is now {tolerance}, it was {before}")
+            }
+            Request::Pause {} => {
+                self.governed.plant.is_paused = true;
+                "paused: full speed from the next window on, until resumed".to_owned()
+            }
+            Request::Resume {} => {
+                self.governed.plant.is_paused = false;
+                "resumed".to_owned()
+            }
+            Request::Scrub { export } => match (scrub(export.as_deref()), export) {
+                (begun, Some(export)) if begun.is_empty() => {
+                    return refused(format!("no export is named {export:?}"));
+                }
+                (begun, _) => format!("reads everything of {begun:?}"),
+            },
+        };
+        self.tell(Severity::Info, message.clone(), clock);
+        Answer::Done { message }
+    }
+
+    /// Ends the journal.
+    pub fn end(mut self, clock: &dyn Clock) -> Shown {
+        let shown = self.shown(clock);
+        self.keep(|journal| journal.keep(&shown));
+        shown
+    }
+
+    /// A journal that cannot be written is abandoned with an error; clients come first.
+    fn keep(&mut self, write: impl FnOnce(&mut Journal) -> std::io::Result<()>) {
+        let Some(journal) = &mut self.journal else { return };
+        if let Err(error) = write(journal) {
+            let message =
+                format!("{}: {error}; nothing more is recorded", journal.folder().display());
+            self.journal = None;
+            let utc_ns = self.stepped_utc_ns;
+            self.show(EventRow { utc_ns, severity: Severity::Error, message });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

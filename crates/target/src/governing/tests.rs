@@ -1,0 +1,174 @@
+use super::*;
+use crate::plant::script::{REACTORS, SATURATION, Script};
+use crate::plant::{Layout, TargetPlant};
+use crate::shown::WattioTarget;
+use serde_json::Value;
+use std::cell::Cell;
+use std::path::Path;
+use wattio_control::Settings;
+use wattio_law::DriverSettings;
+use wattio_service::Program;
+use wattio_service::metrics::Format;
+
+/// A clock that tests set.
+#[derive(Default)]
+struct At(Cell<Duration>);
+
+impl Clock for At {
+    fn now(&self) -> Duration {
+        self.0.get()
+    }
+
+    fn utc_ns(&self) -> u64 {
+        1_770_000_000_000_000_000 + self.0.get().as_nanos() as u64
+    }
+}
+
+fn governing(policy: &str, journal: Option<Journal>, clock: &At) -> Governing<Script> {
+    let script = Script::new(0.05 * SATURATION);
+    let plant = TargetPlant::new(Layout::shared(REACTORS), script, clock.now());
+    let settings = (Settings::new(), DriverSettings::default());
+    let governed = Governed::new((policy, &settings.0), &[], settings.1, plant, clock.now());
+    let named = Named { name: "disk \"one\"".to_owned(), policy: policy.to_owned() };
+    Governing::new(governed.unwrap(), named, journal, clock)
+}
+
+fn go_on(governing: &mut Governing<Script>, clock: &At, span_s: f64) {
+    let until = clock.now() + Duration::from_secs_f64(span_s);
+    while clock.now() < until {
+        let next = governing.tick(clock);
+        clock.0.set(next.at);
+    }
+}
+
+fn lines(path: &Path) -> Vec<Value> {
+    let text = std::fs::read_to_string(path).unwrap();
+    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+#[test]
+fn a_run_leaves_the_journal_that_reports_are_made_of() {
+    let (folder, clock) = (tempfile::tempdir().unwrap(), At::default());
+    let facts = serde_json::json!({"kind": "governor"});
+    let journal = Journal::create(folder.path(), "disk", "now", "", &facts).unwrap();
+    let mut governing = governing("pacer", Some(journal), &clock);
+    go_on(&mut governing, &clock, 120.0);
+    let answered = governing.reactors().counters.requests.completed;
+    let shown = governing.end(&clock);
+    let raw = folder.path().join("disk/now/raw");
+    let windows = lines(&raw.join("windows.jsonl"));
+    assert_eq!(windows.len() as u64, shown.counts.windows);
+    let requests: u64 = windows.iter().filter_map(|window| window["requests"].as_u64()).sum();
+    assert_eq!(requests, shown.counts.requests);
+    // Some came after the last window.
+    assert!(answered >= requests && answered - requests <= (0.05 * SATURATION) as u64);
+    let last = windows.last().unwrap();
+    assert_eq!(last["state"].as_str(), shown.state.as_deref());
+    assert_eq!(last["cores"][2], shown.groups[2].cores_active);
+    let events = lines(&raw.join("events.jsonl"));
+    assert!(events.iter().any(|event| event["message"].as_str().unwrap().contains("-> stable")));
+    let summary: Value =
+        serde_json::from_str(&std::fs::read_to_string(raw.join("summary.json")).unwrap()).unwrap();
+    for (key, counted) in
+        [("windows_bounded", shown.counts.windows_bounded), ("violations", shown.counts.violations)]
+    {
+        assert_eq!(summary["counts"][key], counted);
+    }
+    assert_eq!(summary["latency"]["tolerance"].as_f64(), shown.latency.tolerance);
+}
+
+#[test]
+fn operators_are_answered() {
+    let clock = At::default();
+    let mut governing = governing("pacer", None, &clock);
+    go_on(&mut governing, &clock, 60.0);
+    let exports = |asked: Option<&str>| match asked {
+        Some("none") => vec![],
+        _ => vec!["disk".to_owned()],
+    };
+    let ask = |governing: &mut Governing<Script>, request| match governing
+        .answer(&request, exports, &clock)
+    {
+        Answer::Done { message } | Answer::Refused { message } => message,
+        Answer::Status { status } => status.reason,
+    };
+    let tolerance = |tolerance| Request::SetTolerance { tolerance };
+    assert!(ask(&mut governing, tolerance(0.3)).contains("is now 0.3, it was"));
+    assert_eq!(governing.shown(&clock).latency.tolerance, Some(0.3));
+    assert!(ask(&mut governing, tolerance(-1.0)).contains("allowed is"));
+    ask(&mut governing, Request::Pause {});
+    let scrub = |export: Option<&str>| Request::Scrub { export: export.map(str::to_owned) };
+    assert!(ask(&mut governing, scrub(None)).contains("disk"));
+    assert!(ask(&mut governing, scrub(Some("none"))).contains("no export is named"));
+    go_on(&mut governing, &clock, 1.0);
+    let shown = governing.shown(&clock);
+    assert!(shown.paused && shown.reactors_active == REACTORS);
+    assert_eq!(shown.forced.as_deref(), Some("paused"));
+    let told: Vec<_> = shown.events.iter().map(|event| event.message.as_str()).collect();
+    assert!(told.iter().any(|message| message.starts_with("paused")), "{told:?}");
+
+    let mut native = self::governing("native", None, &clock);
+    let request = tolerance(0.3);
+    let refused = native.answer(&request, exports, &clock);
+    let message = "policy native has no latency bound".to_owned();
+    assert_eq!(refused, Answer::Refused { message });
+}
+
+#[test]
+fn a_failure_is_told_once_until_it_changes() {
+    let clock = At::default();
+    let mut governing = governing("foresight", None, &clock);
+    governing.reactors().refuses = true;
+    go_on(&mut governing, &clock, 30.0);
+    let failures = governing.events.iter().filter(|event| event.severity == Severity::Error);
+    let told: Vec<_> = failures.map(|event| event.message.as_str()).collect();
+    assert_eq!(told, ["reactor 7 does not answer: full speed"]);
+}
+
+#[test]
+fn metrics_are_whole_in_both_formats() {
+    let clock = At::default();
+    let mut governing = governing("pacer", None, &clock);
+    go_on(&mut governing, &clock, 20.0);
+    let shown = governing.shown(&clock);
+    let families = WattioTarget::metrics(&shown);
+    let (text, open) = (Format::Text.write(&families), Format::OpenMetrics.write(&families));
+    let series = |text: &str| -> Vec<String> {
+        text.lines().filter(|line| !line.starts_with('#')).map(str::to_owned).collect()
+    };
+    assert_eq!(series(&text), series(&open));
+    let answered = governing.reactors().counters.requests.completed;
+    let count = format!("wattio_latency_seconds_count {answered}");
+    assert!(text.contains(&count), "{count} in {text}");
+    assert!(text.contains(r#"wattio_cores_active{group="rv"} "#));
+    assert!(text.contains(r#"name="disk \"one\"""#));
+    let names: Vec<_> = text.lines().filter_map(|line| line.strip_prefix("# TYPE ")).collect();
+    let distinct: std::collections::BTreeSet<_> = names.iter().collect();
+    assert_eq!(distinct.len(), names.len(), "no name twice");
+}
+
+/// Charts take both from the same names.
+#[test]
+fn what_is_kept_for_charts_is_a_part_of_the_status() {
+    let clock = At::default();
+    let mut governing = governing("pacer", None, &clock);
+    go_on(&mut governing, &clock, 20.0);
+    let shown = governing.shown(&clock);
+    let status = serde_json::to_value(&shown).unwrap();
+    let (utc_ns, _, moment) = WattioTarget::moment(&shown);
+    assert_eq!(utc_ns, shown.utc_ns);
+    is_part(&serde_json::to_value(moment).unwrap(), &status);
+}
+
+fn is_part(part: &Value, whole: &Value) {
+    match (part, whole) {
+        (Value::Object(part), whole) => {
+            part.iter().for_each(|(key, part)| is_part(part, &whole[key]))
+        }
+        (Value::Array(part), Value::Array(whole)) => {
+            assert_eq!(part.len(), whole.len());
+            part.iter().zip(whole).for_each(|(part, whole)| is_part(part, whole));
+        }
+        _ => assert_eq!(part, whole),
+    }
+}

@@ -1,0 +1,217 @@
+//! What the target counts, as metrics. What means the same as with `wattiod` has the same name.
+
+use super::{ClassShown, GroupShown, Shown};
+use wattio_service::metrics::{Family, Kind, Value};
+
+/// Name, help, kind and value of a number.
+type Metric<T> = (&'static str, &'static str, Kind, fn(&T) -> Option<f64>);
+
+const METRICS: &[Metric<Shown>] = &[
+    ("wattio_forced", "1 while full speed is forced.", Kind::Gauge, |shown| {
+        flag(shown.forced.is_some())
+    }),
+    ("wattio_paused", "1 while an operator keeps it at full speed.", Kind::Gauge, |shown| {
+        flag(shown.paused)
+    }),
+    ("wattio_uptime_seconds", "Time since the start.", Kind::Gauge, |shown| Some(shown.uptime_s)),
+    (
+        "wattio_requests_per_second",
+        "Client requests that were answered in the last window.",
+        Kind::Gauge,
+        |shown| shown.latency.requests_per_s,
+    ),
+    (
+        "wattio_latency_seconds_mean",
+        "Mean latency of the last window, from the socket to the socket.",
+        Kind::Gauge,
+        |shown| seconds(shown.latency.latency_us_mean),
+    ),
+    (
+        "wattio_latency_baseline_seconds",
+        "Mean latency that this load has at full speed.",
+        Kind::Gauge,
+        |shown| seconds(shown.latency.baseline_us),
+    ),
+    ("wattio_latency_bound_seconds", "Bound on the mean latency.", Kind::Gauge, |shown| {
+        seconds(shown.latency.bound_us)
+    }),
+    (
+        "wattio_latency_tolerance_ratio",
+        "How far the bound is above the baseline: 0.2 is 20 %.",
+        Kind::Gauge,
+        |shown| shown.latency.tolerance,
+    ),
+    (
+        "wattio_loss_ratio_mean",
+        "Loss over all requests of windows with a known bound.",
+        Kind::Gauge,
+        |shown| shown.counts.loss_mean,
+    ),
+    ("wattio_requests_in_flight", "Requests that are not answered yet.", Kind::Gauge, |shown| {
+        Some(shown.latency.in_flight as f64)
+    }),
+    (
+        "wattio_requests_in_flight_oldest_seconds",
+        "How long the oldest request that is not answered waits.",
+        Kind::Gauge,
+        |shown| shown.latency.in_flight_oldest_s,
+    ),
+    ("wattio_reactors_active", "Reactors that run a lane.", Kind::Gauge, |shown| {
+        Some(shown.reactors_active as f64)
+    }),
+    ("wattio_reactors", "All reactors.", Kind::Gauge, |shown| Some(shown.reactors_total as f64)),
+    (
+        "wattio_power_measured_watts",
+        "Mean power of the last window, measured by the meter.",
+        Kind::Gauge,
+        |shown| shown.power.measured_w,
+    ),
+    ("wattio_windows", "Windows in all.", Kind::Counter, |shown| count(shown.counts.windows)),
+    (
+        "wattio_windows_forced",
+        "Windows after which full speed was forced.",
+        Kind::Counter,
+        |shown| count(shown.counts.windows_forced),
+    ),
+    (
+        "wattio_windows_bounded",
+        "Windows while saving with requests and a known bound.",
+        Kind::Counter,
+        |shown| count(shown.counts.windows_bounded),
+    ),
+    (
+        "wattio_violations",
+        "Of the bounded windows, those whose mean latency was above the bound.",
+        Kind::Counter,
+        |shown| count(shown.counts.violations),
+    ),
+    ("wattio_setting_changes", "Steps that changed the setting.", Kind::Counter, |shown| {
+        count(shown.counts.setting_changes)
+    }),
+    ("process_resident_memory_bytes", "Memory of the target.", Kind::Gauge, |shown| {
+        Some(shown.own.resident_bytes as f64)
+    }),
+    ("process_cpu_seconds", "Processor time of the target.", Kind::Counter, |shown| {
+        Some(shown.own.cpu_s)
+    }),
+];
+
+const GROUPS: &[Metric<GroupShown>] = &[
+    ("wattio_cores_active", "Active seats of a lane.", Kind::Gauge, |group| {
+        Some(f64::from(group.cores_active))
+    }),
+    ("wattio_cores", "All seats of a lane.", Kind::Gauge, |group| {
+        Some(f64::from(group.cores_total))
+    }),
+    ("wattio_cores_min", "Seats of a lane that always stay.", Kind::Gauge, |group| {
+        Some(f64::from(group.cores_min))
+    }),
+    ("wattio_frequency_hertz", "Limit of the frequency in force.", Kind::Gauge, |group| {
+        group.frequency_hz
+    }),
+    (
+        "wattio_utilisation_clients_ratio",
+        "Share of the seats' time in tasks of clients.",
+        Kind::Gauge,
+        |group| Some(group.utilisation_clients),
+    ),
+    (
+        "wattio_utilisation_background_ratio",
+        "Share of the seats' time in background tasks.",
+        Kind::Gauge,
+        |group| Some(group.utilisation_background),
+    ),
+    ("wattio_tasks_queued", "Tasks of clients that wait for a seat.", Kind::Gauge, |group| {
+        Some(group.queued as f64)
+    }),
+];
+
+const CLASSES: &[Metric<ClassShown>] = &[
+    (
+        "wattio_background_backlog_estimated_core_seconds",
+        "Background work that is due and not done (estimated).",
+        Kind::Gauge,
+        |class| Some(class.backlog_core_s_estimated),
+    ),
+    (
+        "wattio_background_urgency_ratio",
+        "How pressing background work is: 0 may wait, 1 clients wait for it.",
+        Kind::Gauge,
+        |class| Some(class.urgency),
+    ),
+    (
+        "wattio_background_core_seconds",
+        "Processor time of background work.",
+        Kind::Counter,
+        |class| Some(class.done_core_s),
+    ),
+];
+
+/// The metrics of what is shown.
+pub(super) fn families(shown: &Shown) -> Vec<Family<'_>> {
+    let labels = [("version", &shown.version), ("name", &shown.name), ("policy", &shown.policy)];
+    let labels = labels.map(|(name, value)| (name, value.as_str().into())).to_vec();
+    let mut families = vec![
+        Family {
+            name: "wattio_target",
+            help: "What runs.",
+            kind: Kind::Info,
+            series: vec![(labels, Value::Whole(1))],
+        },
+        latencies(shown),
+    ];
+    families.extend(METRICS.iter().map(|&(name, help, kind, value)| {
+        Family::of(name, help, kind, value(shown).map(Value::Real))
+    }));
+    families.extend(labelled(GROUPS, "group", &shown.groups, |group| &group.name));
+    families.extend(labelled(CLASSES, "class", &shown.background, |class| &class.name));
+    families.extend(states(shown));
+    families
+}
+
+/// How latencies spread since the start.
+fn latencies(shown: &Shown) -> Family<'_> {
+    let (spread, sum) = &shown.latencies;
+    let buckets = spread.buckets.iter().map(|&(edge_us, count)| (edge_us / 1e6, count)).collect();
+    let help = "Latency of requests, from the socket to the socket.";
+    let value = Value::Spread(buckets, sum.0);
+    Family::of("wattio_latency_seconds", help, Kind::Histogram, Some(value))
+}
+
+/// Time in each state; none if the law has no states.
+fn states(shown: &Shown) -> Option<Family<'_>> {
+    let spans = shown.counts.state_span_s.iter().filter(|_| shown.state.is_some());
+    let one = |(name, &span_s): (&'_ String, &f64)| {
+        (vec![("state", name.clone().into())], Value::Real(span_s))
+    };
+    let series: Vec<_> = spans.map(one).collect();
+    let (name, help) = ("wattio_state_seconds", "Time in each state.");
+    (!series.is_empty()).then_some(Family { name, help, kind: Kind::Counter, series })
+}
+
+/// A metric for each of a list, which a label tells apart.
+fn labelled<'a, T>(
+    metrics: &'static [Metric<T>],
+    label: &'static str,
+    list: &'a [T],
+    named: fn(&T) -> &String,
+) -> impl Iterator<Item = Family<'a>> {
+    metrics.iter().map(move |&(name, help, kind, value)| {
+        let series = list.iter().filter_map(|one| {
+            Some((vec![(label, named(one).as_str().into())], Value::Real(value(one)?)))
+        });
+        Family { name, help, kind, series: series.collect() }
+    })
+}
+
+fn flag(set: bool) -> Option<f64> {
+    Some(f64::from(u8::from(set)))
+}
+
+fn count(count: u64) -> Option<f64> {
+    Some(count as f64)
+}
+
+fn seconds(us: Option<f64>) -> Option<f64> {
+    us.map(|us| us / 1e6)
+}
