@@ -3,7 +3,7 @@
 use crate::reactor::Idle;
 use crate::server::{Address, Settings, Volume};
 use crate::tls::Files;
-use crate::volume::{Pace, VolumeMemory};
+use crate::volume::{DEVICE_DEPTH, Pace, VolumeMemory};
 use serde::{Deserialize, Deserializer};
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
@@ -19,6 +19,8 @@ pub const CONTROL: &str = "/run/wattio-target/control.sock";
 pub const CACHE_BYTES: u64 = 256 << 20;
 /// Memory for what is written, where nothing else is said.
 const WRITE_BUFFER_BYTES: u64 = 16 << 20;
+/// Operations that a volume's devices may be given at once.
+const DEVICE_DEPTH_MAX: usize = 4096;
 /// Reactors that there may be.
 const REACTORS_MAX: usize = 64;
 
@@ -34,6 +36,9 @@ pub struct Config {
     /// Threads that serve.
     #[serde(default = "one")]
     pub reactors: usize,
+    /// Operations that the devices of a volume are given at once, at most.
+    #[serde(default = "device_depth")]
+    pub device_depth: usize,
     /// What they do when nothing is to be done: `block`, `spin 20 us` or `poll`.
     #[serde(default)]
     pub idle: IdleConfig,
@@ -129,6 +134,10 @@ pub struct IdleConfig(pub Idle);
 /// A time, or none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Period(pub Option<Duration>);
+
+fn device_depth() -> usize {
+    DEVICE_DEPTH
+}
 
 fn one() -> usize {
     1
@@ -231,6 +240,8 @@ impl Config {
         require(!self.exports.is_empty(), "export", "is missing: at least one [[export]]")?;
         let reactors = format!("is {}; allowed is 1 to {REACTORS_MAX}", self.reactors);
         require((1..=REACTORS_MAX).contains(&self.reactors), "reactors", reactors)?;
+        let depth = format!("is {}; allowed is 1 to {DEVICE_DEPTH_MAX}", self.device_depth);
+        require((1..=DEVICE_DEPTH_MAX).contains(&self.device_depth), "device_depth", depth)?;
         let absolute = |path: &PathBuf| path.is_absolute();
         require(absolute(&self.control), "control", "must be an absolute path")?;
         let map = format!("is {}; allowed is 1 MiB to 1 TiB", self.memory.map);
@@ -293,7 +304,7 @@ impl Config {
             listen: self.listen.iter().map(|listen| listen.0.clone()).collect(),
             reactors: self.reactors,
             idle: self.idle.0,
-            pace: Pace { scrub_period: self.scrub.period.0 },
+            pace: Pace { scrub_period: self.scrub.period.0, device_depth: self.device_depth },
             memory: VolumeMemory {
                 cache_bytes: self.memory.cache.0 as u64,
                 write_buffer_bytes: self.memory.write_buffer.0 as u64,

@@ -14,7 +14,7 @@ use wattio_target::control;
 use wattio_target::log::{Severity, log};
 use wattio_target::reactor::Idle;
 use wattio_target::server::{Address, Server, Settings, Volume};
-use wattio_target::volume::{Pace, VolumeMemory};
+use wattio_target::volume::{DEVICE_DEPTH, Pace, VolumeMemory};
 use wattio_volume::OpenOptions;
 
 /// What is served.
@@ -52,6 +52,9 @@ pub struct Serve {
     /// Memory for blocks of each volume that are likely to be read again; 0B for none.
     #[arg(long, value_parser = bytes_or_none, default_value = "256MiB")]
     cache: u64,
+    /// Operations that the devices of a volume are given at once, at most.
+    #[arg(long, default_value_t = DEVICE_DEPTH, value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..=4096))]
+    device_depth: usize,
     /// Memory for what clients of each volume wrote and were answered before it is on the device,
     /// as in a disk's write cache: a flush waits for it. 0B to answer writes from the device.
     #[arg(long, value_parser = bytes_or_none, default_value = "16MiB")]
@@ -120,7 +123,10 @@ impl Serve {
             idle: Idle::Block,
             memory: VolumeMemory { cache_bytes: self.cache, write_buffer_bytes: self.write_buffer },
             tls: None,
-            pace: Pace { scrub_period: Some(Duration::from_secs(7 * 86_400)) },
+            pace: Pace {
+                scrub_period: Some(Duration::from_secs(7 * 86_400)),
+                device_depth: self.device_depth,
+            },
         })
     }
 }

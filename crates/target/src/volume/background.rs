@@ -12,12 +12,17 @@ const GATHERING: Duration = Duration::from_millis(5);
 /// Slices of a class that clients wait for, in a turn that has requests too.
 const URGENT_SLICES: usize = 4;
 
-/// How often everything is read.
+/// How often everything is read, and how much devices are given at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pace {
     /// The time of a tour; `None`: only when it is asked for.
     pub scrub_period: Option<Duration>,
+    /// Operations that the devices of a volume are given at once, at most.
+    pub device_depth: usize,
 }
+
+/// So many where nothing else is said: more than devices take at once.
+pub const DEVICE_DEPTH: usize = 256;
 
 #[derive(Debug)]
 pub(super) struct Background {

@@ -4,7 +4,7 @@ mod background;
 mod order;
 mod partial;
 
-pub use background::{Left, Pace};
+pub use background::{DEVICE_DEPTH, Left, Pace};
 
 use crate::messages::{Answer, Ask, Change, Kind, Tag, ToNormal};
 use crate::token::Token;
@@ -57,6 +57,9 @@ pub struct VolumeLane {
     partials: Slab<Partial>,
     order: Order,
     memory: VolumeMemory,
+    /// Operations that the devices are at, and how many these may be.
+    at_devices: usize,
+    device_depth: usize,
     /// Since when writes that were answered wait for others to share their record.
     waiting_since: Option<Instant>,
     background: Background,
@@ -81,6 +84,8 @@ impl VolumeLane {
             partials: Slab::new(),
             order: Order::default(),
             memory,
+            at_devices: 0,
+            device_depth: pace.device_depth,
             waiting_since: None,
             background: Background::new(pace),
             answers: Vec::new(),
@@ -185,7 +190,8 @@ impl VolumeLane {
             }
             self.volume.commit();
         }
-        while let Some(io) = self.volume.next_io() {
+        while self.at_devices < self.device_depth {
+            let Some(io) = self.volume.next_io() else { break };
             self.issue(ring, io);
         }
         answers.append(&mut self.answers);
@@ -261,6 +267,7 @@ impl VolumeLane {
             };
             return self.volume.complete(io.id, done);
         };
+        self.at_devices += 1;
         let token = Token::Device { volume: self.number, io: io.id }.pack();
         match io.op {
             Op::Read { offset, pages } => {
@@ -278,6 +285,7 @@ impl VolumeLane {
 
     /// A device operation has ended.
     pub fn completed(&mut self, io: u64, completion: Completion, memory: &mut Recycler) {
+        self.at_devices -= 1;
         let result = completion.result;
         let done = match completion.back {
             Back::Pages(pages) => Done::Read(match result {

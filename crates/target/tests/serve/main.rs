@@ -84,7 +84,7 @@ impl Target {
             listen: vec![Address::Unix(folder.path().join("socket"))],
             reactors,
             idle: Idle::Block,
-            pace: Pace { scrub_period: None },
+            pace: Pace { scrub_period: None, device_depth: 3 },
             memory: VolumeMemory { cache_bytes: MIB, write_buffer_bytes: MIB },
             tls: Some((tls::files(), true)),
         };
