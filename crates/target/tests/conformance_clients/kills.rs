@@ -30,7 +30,7 @@ enum Asked {
 }
 
 /// A block of a version, 0 is zeros.
-fn block(number: usize, version: u64) -> Vec<u8> {
+pub fn block(number: usize, version: u64) -> Vec<u8> {
     let mut bytes = vec![0; BLOCK];
     if version > 0 {
         for (at, word) in bytes.chunks_exact_mut(8).enumerate() {

@@ -8,6 +8,7 @@
 #[allow(dead_code)]
 mod client;
 mod kills;
+mod outside;
 mod process;
 
 use process::{Target, prints, run};

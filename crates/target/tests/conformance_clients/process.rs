@@ -21,13 +21,14 @@ pub struct Target {
     pub folder: TempDir,
     process: Option<Child>,
     reactors: usize,
+    device_depth: usize,
 }
 
 impl Target {
     /// Makes a volume and serves it.
     pub fn start(size: &str, reactors: usize) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let mut target = Self { folder, process: None, reactors };
+        let mut target = Self { folder, process: None, reactors, device_depth: 64 };
         let volume = target.path("volume");
         let made = program()
             .arg("create")
@@ -36,6 +37,13 @@ impl Target {
             .output()
             .unwrap();
         assert!(made.status.success(), "{made:?}");
+        target.serve();
+        target
+    }
+
+    /// Serves the volume that is in a folder; its device is given so many operations at once.
+    pub fn on(folder: TempDir, device_depth: usize) -> Self {
+        let mut target = Self { folder, process: None, reactors: 1, device_depth };
         target.serve();
         target
     }
@@ -61,6 +69,7 @@ impl Target {
             .arg("--unix")
             .arg(self.socket())
             .args(["--reactors", &self.reactors.to_string()])
+            .args(["--device-depth", &self.device_depth.to_string()])
             .spawn();
         let mut child = child.unwrap();
         let until = Instant::now() + Duration::from_secs(30);
@@ -102,7 +111,8 @@ impl Drop for Target {
     }
 }
 
-fn program() -> Command {
+/// The target itself.
+pub fn program() -> Command {
     Command::new(Path::new(env!("CARGO_BIN_EXE_wattio-target")))
 }
 
