@@ -2,8 +2,8 @@
 //! likely to be read again.
 
 use crate::devices::Part;
-use quick_cache::UnitWeighter;
-use quick_cache::unsync::{Cache, DefaultLifecycle};
+use quick_cache::unsync::Cache;
+use quick_cache::{Lifecycle, UnitWeighter};
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, DefaultHasher};
 use std::sync::Arc;
@@ -14,6 +14,22 @@ const KEPT_BLOCKS_MAX: usize = 16;
 
 /// The same in each run, so that a seed replays what the cache does.
 type Hasher = BuildHasherDefault<DefaultHasher>;
+
+/// What has to leave for something else: its memory can be used again.
+#[derive(Clone, Debug)]
+struct Leaving;
+
+impl Lifecycle<u64, CachedBlock> for Leaving {
+    type RequestState = Option<CachedBlock>;
+
+    fn begin_request(&self) -> Self::RequestState {
+        None
+    }
+
+    fn on_evict(&self, state: &mut Self::RequestState, _: u64, block: CachedBlock) {
+        *state = Some(block);
+    }
+}
 
 /// A block of shared memory.
 #[derive(Clone, Debug)]
@@ -30,7 +46,9 @@ pub(crate) struct CachedBlock {
 pub(crate) struct BlockCache {
     /// Written and answered, or about to be; not in the map yet. With the number of the write.
     written: HashMap<u64, (CachedBlock, u64)>,
-    read: Option<Cache<u64, CachedBlock, UnitWeighter, Hasher>>,
+    read: Option<Cache<u64, CachedBlock, UnitWeighter, Hasher, Leaving>>,
+    /// Memory that is not used any more.
+    freed: Vec<Pages>,
     next_write: u64,
     pub(crate) hits: u64,
     pub(crate) misses: u64,
@@ -41,10 +59,13 @@ impl BlockCache {
     pub(crate) fn new(bytes: u64) -> Self {
         let blocks = (bytes / BLOCK as u64) as usize;
         let (weight, hasher) = (blocks as u64, Hasher::default());
-        let read = (blocks > 0).then(|| {
-            Cache::with(blocks, weight, UnitWeighter, hasher, DefaultLifecycle::default())
-        });
-        Self { written: HashMap::new(), read, next_write: 1, hits: 0, misses: 0 }
+        let read = (blocks > 0).then(|| Cache::with(blocks, weight, UnitWeighter, hasher, Leaving));
+        Self { written: HashMap::new(), read, freed: Vec::new(), next_write: 1, hits: 0, misses: 0 }
+    }
+
+    /// Memory that is not used any more.
+    pub(crate) fn freed(&mut self) -> impl Iterator<Item = Pages> {
+        self.freed.drain(..)
     }
 
     /// Whether nothing can be in memory.
@@ -142,6 +163,7 @@ impl BlockCache {
             let pages = Pages::from_slice(cached.pages.block(cached.block));
             CachedBlock { pages: Arc::new(pages), block: 0 }
         };
-        read.insert(lba, alone);
+        let left = read.insert_with_lifecycle(lba, alone);
+        self.freed.extend(left.and_then(|left| Arc::into_inner(left.pages)));
     }
 }

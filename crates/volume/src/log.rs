@@ -267,8 +267,7 @@ impl Log {
         let room = self.room(segments, Stream::Clients, first.kind.has_data());
         self.is_starved = room.is_none();
         let mut room = room?;
-        let (mut header, mut parts, mut used) = (self.header(Stream::Clients), Vec::new(), 0);
-        parts.push(Part::whole(Pages::zeroed(1)));
+        let (mut header, mut parts, mut used) = (self.header(Stream::Clients), vec![], 0);
         let (mut acks, mut numbers) = (Vec::new(), Vec::new());
         while let Some(pending) = self.pending.front_mut() {
             let wanted =
@@ -308,8 +307,7 @@ impl Log {
         self.moving.retain(is_live);
         let first = self.moving.front()?;
         let mut room = self.room(segments, Stream::Moved, first.data.is_some())?;
-        let (mut header, mut parts, mut used) = (self.header(Stream::Moved), Vec::new(), 0);
-        parts.push(Part::whole(Pages::zeroed(1)));
+        let (mut header, mut parts, mut used) = (self.header(Stream::Moved), vec![], 0);
         while let Some(moving) = self.moving.front() {
             let kind = if moving.data.is_some() { ExtentKind::Move } else { ExtentKind::Lost };
             if Header::fits(kind, 1, used, room) == 0 {
@@ -371,7 +369,7 @@ impl Log {
     ) -> NewRecord {
         let mut head = Pages::zeroed(1);
         header.encode(head.block_mut(0));
-        parts[0] = Part::whole(head);
+        parts.insert(0, Part::whole(head));
         self.cursors[header.stream as usize].block += header.blocks();
         self.next_sequence += 1;
         self.written_blocks[0] += 1;

@@ -130,6 +130,7 @@ impl Volume {
                         self.cache.keep_read(lba, &part, at);
                     }
                 }
+                self.cache.freed().for_each(|pages| self.recycler.give(pages));
                 self.repair(place, &part, bad);
                 self.reads.all[read].pieces[piece] = Wanted::Ready(Piece::Data(part));
                 self.reads.all[read].waiting -= 1;

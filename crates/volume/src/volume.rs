@@ -298,6 +298,7 @@ impl Volume {
                 _ => self.cache.forget(extent.lba, u64::from(extent.blocks)),
             }
         }
+        self.cache.freed().for_each(|pages| self.recycler.give(pages));
     }
 
     /// A client's flush covers everything that was answered: where writes are answered before they
