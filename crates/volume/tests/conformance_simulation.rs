@@ -15,47 +15,47 @@ fn seeds(count: u64) -> Range<u64> {
 #[test]
 #[ignore = "runs for minutes"]
 fn nothing_durable_is_lost_when_the_power_fails() {
-    stories::power_fails(seeds(600));
+    stories::power_fails(seeds(300));
 }
 
 #[test]
 #[ignore = "runs for minutes"]
 fn nothing_durable_is_lost_when_the_power_fails_often() {
-    stories::power_fails_often(seeds(400));
+    stories::power_fails_often(seeds(200));
 }
 
 #[test]
 #[ignore = "runs for minutes"]
 fn a_full_volume_says_so_and_never_wedges() {
-    stories::full(seeds(200));
+    stories::full(seeds(100));
 }
 
 #[test]
 #[ignore = "runs for minutes"]
 fn a_mirror_survives_the_loss_of_either_device() {
-    stories::mirror(seeds(400));
+    stories::mirror(seeds(200));
 }
 
 #[test]
 #[ignore = "runs for minutes"]
 fn damage_is_repaired_from_the_mirror() {
-    stories::damaged_mirror(seeds(200));
+    stories::damaged_mirror(seeds(100));
 }
 
 #[test]
 #[ignore = "runs for minutes"]
 fn damage_without_a_mirror_costs_the_blocks_it_hit_and_no_others() {
-    stories::damaged(seeds(200));
+    stories::damaged(seeds(100));
 }
 
 #[test]
 #[ignore = "runs for minutes"]
 fn a_disk_that_fails_ends_writes_and_loses_nothing_durable() {
-    stories::dying_disk(seeds(400));
+    stories::dying_disk(seeds(200));
 }
 
 #[test]
 #[ignore = "runs for minutes"]
 fn a_device_that_is_replaced_is_filled_and_then_counts() {
-    stories::rebuild(seeds(300));
+    stories::rebuild(seeds(150));
 }
