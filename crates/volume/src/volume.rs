@@ -7,8 +7,7 @@ use crate::collect::Collector;
 use crate::counters::Counters;
 use crate::devices::{Devices, Done, Io, Outcome, Part};
 use crate::effect;
-use crate::entry::Entry;
-use crate::format::{DeviceRole, ExtentKind, Superblock};
+use crate::format::{ExtentKind, Superblock};
 use crate::geometry::Geometry;
 use crate::log::{Ack, Cursor, Flight, Log, Moving, Pending};
 use crate::map::Map;
@@ -65,15 +64,15 @@ pub struct Volume {
     pub(crate) rebuild: Option<Rebuild>,
     pub(crate) cache: BlockCache,
     /// Blocks that may be answered before they are in the log.
-    buffered_max: usize,
+    pub(crate) buffered_max: usize,
     pub(crate) recycler: Recycler,
     pub(crate) counters: Counters,
     replies: VecDeque<Reply>,
     /// Waiting for requests to take effect: how many of all, and who then waits for a flush.
-    flush_later: VecDeque<(u64, Waiting)>,
+    pub(crate) flush_later: VecDeque<(u64, Waiting)>,
     /// Waiting for the next flush, and for the one under way.
-    flush_next: Vec<Waiting>,
-    flush_now: Option<(u64, Vec<Waiting>)>,
+    pub(crate) flush_next: Vec<Waiting>,
+    pub(crate) flush_now: Option<(u64, Vec<Waiting>)>,
     /// Space promised to requests that have not taken effect.
     promised: u64,
     pub(crate) failed: Option<String>,
@@ -301,60 +300,6 @@ impl Volume {
         self.cache.freed().for_each(|pages| self.recycler.give(pages));
     }
 
-    /// A client's flush covers everything that was answered: where writes are answered before they
-    /// are in the log, it waits for those first.
-    fn flush_answered(&mut self, tag: u64) {
-        let (submitted, finished) = self.log.requests();
-        if self.buffered_max == 0 || submitted == finished {
-            return self.flush(Waiting::Client(tag));
-        }
-        self.hurry();
-        self.flush_later.push_back((submitted, Waiting::Client(tag)));
-    }
-
-    /// Flushes that waited for requests that have taken effect.
-    fn flush_due(&mut self) {
-        let (_, finished) = self.log.requests();
-        while self.flush_later.front().is_some_and(|(after, _)| *after <= finished) {
-            self.flush_next.extend(self.flush_later.pop_front().map(|(_, waiting)| waiting));
-        }
-        self.flush_if_free();
-    }
-
-    pub(crate) fn flush(&mut self, waiting: Waiting) {
-        self.flush_next.push(waiting);
-        self.flush_if_free();
-    }
-
-    fn flush_if_free(&mut self) {
-        if self.flush_now.is_none() && !self.flush_next.is_empty() {
-            let waiting = std::mem::take(&mut self.flush_next);
-            self.flush_now = Some((self.log.applied(), waiting));
-            self.devices.flush(Purpose::Flush);
-        }
-    }
-
-    fn flushed(&mut self, result: io::Result<()>) {
-        let Some((applied, waiting)) = self.flush_now.take() else { return };
-        if let Err(error) = result {
-            self.fail(format!("a flush failed: {error}"));
-            for waiting in waiting {
-                if let Waiting::Client(tag) = waiting {
-                    self.answer(tag, Err(Fault::Io));
-                }
-            }
-            return;
-        }
-        self.log.durable = applied;
-        for waiting in waiting {
-            match waiting {
-                Waiting::Client(tag) => self.answer(tag, Ok(Vec::new())),
-                Waiting::Superblock => self.superblock_flushed(),
-            }
-        }
-        self.flush_if_free();
-    }
-
     /// Nothing can be written any more: what was not answered is answered with an error, and only
     /// reads go on.
     pub(crate) fn fail(&mut self, why: String) {
@@ -400,107 +345,5 @@ impl Volume {
         }
         self.log.is_starved = self.log.first_pending().is_some();
         self.flush_due();
-    }
-
-    /// The volume's sizes.
-    #[must_use]
-    pub const fn geometry(&self) -> &Geometry {
-        &self.geometry
-    }
-
-    /// Bytes that clients see.
-    #[must_use]
-    pub const fn bytes(&self) -> u64 {
-        self.geometry.blocks * BLOCK as u64
-    }
-
-    /// What its devices are.
-    #[must_use]
-    pub fn roles(&self) -> &[DeviceRole] {
-        self.devices.roles()
-    }
-
-    /// Why nothing can be written any more, if so.
-    #[must_use]
-    pub fn failure(&self) -> Option<&str> {
-        self.failed.as_deref()
-    }
-
-    /// Blocks that are kept in memory because they may be read again.
-    #[must_use]
-    pub fn cached_blocks(&self) -> u64 {
-        self.cache.read_blocks() as u64
-    }
-
-    /// Blocks that clients wrote and the log does not hold yet.
-    #[must_use]
-    pub fn buffered_blocks(&self) -> u64 {
-        self.cache.written_blocks() as u64
-    }
-
-    /// Blocks with data.
-    #[must_use]
-    pub const fn live_blocks(&self) -> u64 {
-        self.segments.live_blocks()
-    }
-
-    /// Segments that can be written to, of all.
-    #[must_use]
-    pub fn free_segments(&self) -> u32 {
-        self.segments.free()
-    }
-
-    /// Counts since it was opened.
-    #[must_use]
-    pub fn counters(&self) -> Counters {
-        let [header_blocks, client_blocks, moved_blocks] = self.log.written_blocks;
-        Counters {
-            header_blocks,
-            client_blocks,
-            moved_blocks,
-            cache_hit_blocks: self.cache.hits,
-            cache_miss_blocks: self.cache.misses,
-            ..self.counters
-        }
-    }
-
-    /// How blocks `lba..lba + blocks` are allocated: runs of blocks, and whether each run is a
-    /// hole and whether it reads as zeros. At most `runs_max` runs; they may end early.
-    #[must_use]
-    pub fn allocation(&self, lba: u64, blocks: u64, runs_max: usize) -> Vec<(u64, bool, bool)> {
-        let end = lba.saturating_add(blocks).min(self.geometry.blocks);
-        let mut runs: Vec<(u64, bool, bool)> = Vec::new();
-        let mut written = self.cache.written_in(lba..end).into_iter().peekable();
-        let mut at = lba;
-        while at < end {
-            let is_written = written.next_if_eq(&at).is_some();
-            let until = written.peek().map_or(end, |&next| next.min(end));
-            let skipped = self.map.skip_empty(at).min(until);
-            let (next, entry) = if skipped > at && !is_written {
-                (skipped, Entry::HOLE)
-            } else {
-                (at + 1, self.map.get(at))
-            };
-            let is_hole = !is_written && entry == Entry::HOLE;
-            let is_zero = !is_written && matches!(entry, Entry::HOLE | Entry::ZEROS);
-            let kind = (is_hole, is_zero);
-            let is_full = runs.len() == runs_max;
-            match runs.last_mut() {
-                Some(last) if (last.1, last.2) == kind => last.0 += next - at,
-                _ if is_full => break,
-                _ => runs.push((next - at, kind.0, kind.1)),
-            }
-            at = next;
-        }
-        runs
-    }
-
-    /// Takes memory of an answer back, to be used again.
-    pub fn recycle(&mut self, piece: Piece) {
-        if let Piece::Data(part) = piece
-            && let Some(pages) = std::sync::Arc::into_inner(part.pages)
-        {
-            self.recycler.give(pages);
-        }
     }
 }
