@@ -44,13 +44,14 @@ impl Create {
         let geometry = made.geometry;
         let bytes = |count: u64| Bytes(count as f64);
         say(&format!(
-            "volume {}: {} for clients, {} on each device in {} segments, {} of memory while it \
-             is served",
+            "volume {}: {} for clients, {} on each device in {} segments, {} of memory for its map \
+             while it is served",
             made.volume,
             bytes(geometry.blocks * BLOCK_BYTES),
             bytes(geometry.device_bytes()),
             geometry.segments,
-            bytes(geometry.map_bytes()),
+            // In whole MiB: the figure is for planning.
+            bytes(geometry.map_bytes().next_multiple_of(1 << 20)),
         ));
         Ok(ExitCode::SUCCESS)
     }
