@@ -39,15 +39,12 @@ pub fn check(
     let geometry = found.superblock.geometry;
     let mut live: Vec<(Place, Entry, u64)> = Vec::new();
     let mut report = CheckReport { recovery: found.recovery, ..CheckReport::default() };
-    let mut lba = found.map.skip_empty(0);
-    while lba < geometry.blocks {
-        let entry = found.map.get(lba);
+    for (lba, entry) in found.map.present(0..geometry.blocks) {
         match entry.state() {
             State::Data(place) => live.push((place, entry, lba)),
             State::Lost => report.damage(lba),
             State::Hole | State::Zeros => {}
         }
-        lba = if lba + 1 < geometry.blocks { found.map.skip_empty(lba + 1) } else { lba + 1 };
     }
     live.sort_unstable_by_key(|(place, ..)| (place.segment, place.block));
     report.live_blocks = live.len() as u64;

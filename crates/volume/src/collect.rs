@@ -2,7 +2,7 @@
 
 use crate::devices::Devices;
 use crate::entry::Place;
-use crate::format::{ExtentKind, Header, RECORD_BLOCKS_MAX};
+use crate::format::{Header, RECORD_BLOCKS_MAX};
 use crate::log::{MOVES_MIN, Moving};
 use crate::volume::{Purpose, Volume};
 use std::collections::VecDeque;
@@ -39,7 +39,7 @@ struct Victim {
 
 #[derive(Debug)]
 enum Reading {
-    Chunk,
+    Chunk { segment: u32 },
     Single { lba: u64, place: Place, tried: Tried },
 }
 
@@ -67,9 +67,13 @@ impl Volume {
         }
         if let Some((pages, device)) = self.collector.arrived.take() {
             match self.collector.reading.take() {
-                Some(Reading::Chunk) => self.take_chunk(pages),
+                Some(Reading::Chunk { segment }) => {
+                    self.take_chunk(pages);
+                    self.segments.unpin(segment);
+                }
                 Some(Reading::Single { lba, place, tried }) => {
                     self.take_single(lba, place, tried, pages, device);
+                    self.segments.unpin(place.segment);
                 }
                 None => {}
             }
@@ -96,15 +100,8 @@ impl Volume {
         true
     }
 
+    /// What was read is worked through in the next slice.
     pub(crate) fn chunk_read(&mut self, pages: io::Result<Pages>, device: u8) {
-        if let Some(Reading::Chunk) = self.collector.reading
-            && let Some(victim) = &self.collector.victim
-        {
-            self.segments.unpin(victim.segment);
-        }
-        if let Some(Reading::Single { place, .. }) = self.collector.reading {
-            self.segments.unpin(place.segment);
-        }
         self.collector.arrived = Some((pages, device));
     }
 
@@ -120,9 +117,7 @@ impl Volume {
 
     fn read_next(&mut self, segment: u32, block: u32) {
         if self.segments.get(segment).live == 0 {
-            self.collector.victim = None;
-            self.counters.collected_segments += 1;
-            return;
+            return self.end_victim();
         }
         let blocks = CHUNK_BLOCKS.min(self.geometry.segment_blocks - block);
         if blocks < 2 {
@@ -131,7 +126,7 @@ impl Volume {
         let pages = Pages::zeroed(blocks as usize);
         let offset = self.geometry.block_offset(segment, block);
         if self.devices.read(Purpose::Collect, offset, pages, 0).is_ok() {
-            self.collector.reading = Some(Reading::Chunk);
+            self.collector.reading = Some(Reading::Chunk { segment });
             self.segments.pin(segment);
         }
     }
@@ -140,25 +135,26 @@ impl Volume {
         let Ok(pages) = pages else { return self.end_of_records() };
         let Some(victim) = &mut self.collector.victim else { return };
         let pages = Arc::new(pages);
-        let generation = self.segments.get(victim.segment).generation;
+        let segment = self.segments.get(victim.segment);
         let mut at = 0;
         while at < pages.len_blocks() {
             let place = Place { segment: victim.segment, block: victim.block };
             let header = Header::decode(pages.block(at), self.superblock.volume, place);
-            let is_of_it = |header: &Header| generation == 0 || header.generation == generation;
-            let Some(header) = header.filter(is_of_it) else { return self.end_of_records() };
+            let header = header.filter(|header| segment.holds(header));
+            let Some(header) = header else { return self.end_of_records() };
             if at + header.blocks() as usize > pages.len_blocks() {
                 break;
             }
             for (lba, place, checksum) in data_of(&header) {
                 let block = at + (place.block - header.place.block) as usize;
-                if self.map.get(lba).place() != Some(place) {
+                let entry = self.map.get(lba);
+                if entry.place() != Some(place) {
                     continue;
                 }
                 victim.found += 1;
                 if crc32c::crc32c(pages.block(block)) == checksum {
                     let data = Some((Arc::clone(&pages), block, checksum));
-                    self.log.moving.push_back(Moving { lba, origin: place, data });
+                    self.log.moving.push_back(Moving { lba, entry, data });
                 } else {
                     self.collector.singles.push_back((lba, place));
                 }
@@ -178,28 +174,26 @@ impl Volume {
         if self.segments.get(victim.segment).live > victim.found {
             victim.search_from = Some(0);
         } else {
-            self.collector.victim = None;
-            self.counters.collected_segments += 1;
+            self.end_victim();
         }
+    }
+
+    fn end_victim(&mut self) {
+        self.collector.victim = None;
+        self.counters.collected_segments += 1;
     }
 
     fn search(&mut self) {
         let Some(victim) = &mut self.collector.victim else { return };
         let Some(from) = victim.search_from else { return };
         let end = (from + SEARCHED_AT_ONCE).min(self.geometry.blocks);
-        let mut at = self.map.skip_empty(from);
-        while at < end {
-            if let Some(place) = self.map.get(at).place()
-                && place.segment == victim.segment
-            {
-                self.collector.singles.push_back((at, place));
-            }
-            at = if at + 1 < end { self.map.skip_empty(at + 1) } else { end };
-        }
-        victim.search_from = Some(at.max(end));
-        if at >= self.geometry.blocks {
-            self.collector.victim = None;
-            self.counters.collected_segments += 1;
+        let present = self.map.present(from..end);
+        let places = present.filter_map(|(lba, entry)| Some((lba, entry.place()?)));
+        let found = places.filter(|(_, place)| place.segment == victim.segment);
+        self.collector.singles.extend(found);
+        victim.search_from = Some(end);
+        if end == self.geometry.blocks {
+            self.end_victim();
         }
     }
 
@@ -223,7 +217,7 @@ impl Volume {
             self.give_up_victim(place.segment);
         } else {
             self.counters.damaged_blocks += 1;
-            self.log.moving.push_back(Moving { lba, origin: place, data: None });
+            self.log.moving.push_back(Moving { lba, entry: self.map.get(lba), data: None });
         }
     }
 
@@ -250,7 +244,7 @@ impl Volume {
             Ok(pages) if entry.matches(crc32c::crc32c(pages.block(0))) => {
                 let checksum = crc32c::crc32c(pages.block(0));
                 let data = Some((Arc::new(pages), 0, checksum));
-                self.log.moving.push_back(Moving { lba, origin: place, data });
+                self.log.moving.push_back(Moving { lba, entry, data });
             }
             pages => {
                 tried.bad |= 1 << device;
@@ -264,7 +258,6 @@ impl Volume {
 /// The blocks of data that a record holds: whose, where, and with which checksum.
 pub(crate) fn data_of(header: &Header) -> impl Iterator<Item = (u64, Place, u32)> {
     let with_data = header.extents.iter().filter(|extent| extent.kind.has_data());
-    debug_assert!(ExtentKind::Write.has_data());
     let lbas = with_data.flat_map(|extent| extent.lba..extent.lba + u64::from(extent.blocks));
     let places = (1..).map(|blocks| header.place.plus(blocks));
     lbas.zip(places).zip(&header.checksums).map(|((lba, place), &crc)| (lba, place, crc))

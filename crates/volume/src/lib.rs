@@ -7,7 +7,7 @@
 //! Everything that clients write goes to the end of a log of records; a map in memory says where
 //! in the log each block is. Records take effect, and are answered, strictly in the order of the
 //! log. A checkpoint writes the map, so that recovery need not read the whole log, and garbage
-//! collection empties segments of the log that hold little. See `docs/volume.md`.
+//! collection empties segments of the log that hold little. See `docs/target.md`.
 
 mod background;
 mod cache;

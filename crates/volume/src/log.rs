@@ -2,7 +2,7 @@
 //! strictly in order.
 
 use crate::devices::Part;
-use crate::entry::Place;
+use crate::entry::{Entry, Place};
 use crate::format::{Extent, ExtentKind, Header, Position, RECORD_BLOCKS_MAX, Stream, VolumeId};
 use crate::segments::Segments;
 use std::collections::VecDeque;
@@ -13,7 +13,7 @@ use wattio_pages::Pages;
 /// Records under way at once. Requests that arrive meanwhile are grouped in the next one.
 const FLIGHTS_MAX: usize = 4;
 /// Blocks that are worth a record of their own, where writes are answered before.
-const GATHERED_BLOCKS: u64 = 32;
+const GATHERED_BLOCKS: usize = 32;
 /// Blocks that one record may trim or zero, so that taking effect never takes long.
 const DATALESS_BLOCKS_MAX: u32 = 65_536;
 /// Moved blocks that are worth a header of their own.
@@ -70,7 +70,9 @@ impl Pending {
 #[derive(Debug)]
 pub(crate) struct Moving {
     pub(crate) lba: u64,
-    pub(crate) origin: Place,
+    /// What the map said of it: if it says the same when the move is logged, nobody has written the
+    /// block since, nor another one to its place.
+    pub(crate) entry: Entry,
     /// Its data and checksum; absent if it cannot be read any more.
     pub(crate) data: Option<(Arc<Pages>, usize, u32)>,
 }
@@ -94,15 +96,6 @@ pub(crate) struct Flight {
     is_written: bool,
 }
 
-/// Where a stream writes next.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Cursor {
-    pub(crate) segment: u32,
-    pub(crate) generation: u64,
-    pub(crate) block: u32,
-    pub(crate) next: (u32, u64),
-}
-
 /// A record to be written.
 #[derive(Debug)]
 pub(crate) struct NewRecord {
@@ -116,7 +109,8 @@ pub(crate) struct Log {
     volume: VolumeId,
     epoch: u64,
     segment_blocks: u32,
-    cursors: [Cursor; 2],
+    /// Where each stream writes next.
+    cursors: [Position; 2],
     pending: VecDeque<Pending>,
     /// Requests that were ever pending, and those of them that have taken effect.
     submitted: u64,
@@ -136,19 +130,12 @@ pub(crate) struct Log {
     pub(crate) written_blocks: [u64; 3],
 }
 
-impl From<Position> for Cursor {
-    fn from(position: Position) -> Self {
-        let Position { segment, generation, block, next } = position;
-        Self { segment, generation, block, next }
-    }
-}
-
 impl Log {
     pub(crate) fn new(
         volume: VolumeId,
         epoch: u64,
         segment_blocks: u32,
-        cursors: [Cursor; 2],
+        cursors: [Position; 2],
         sequence: u64,
     ) -> Self {
         Self {
@@ -217,21 +204,12 @@ impl Log {
     pub(crate) fn positions(&self) -> [Position; 2] {
         Stream::ALL.map(|stream| {
             let first = self.flights.iter().find(|flight| flight.header.stream == stream);
-            let cursor = self.cursors[stream as usize];
-            first.map_or(
-                Position {
-                    segment: cursor.segment,
-                    generation: cursor.generation,
-                    block: cursor.block,
-                    next: cursor.next,
-                },
-                |Flight { header, .. }| Position {
-                    segment: header.place.segment,
-                    generation: header.generation,
-                    block: header.place.block,
-                    next: header.next,
-                },
-            )
+            first.map_or(self.cursors[stream as usize], |Flight { header, .. }| Position {
+                segment: header.place.segment,
+                generation: header.generation,
+                block: header.place.block,
+                next: header.next,
+            })
         })
     }
 
@@ -254,15 +232,20 @@ impl Log {
         self.clients_record(segments)
     }
 
+    /// Whether nobody waits for a record, and more may come to share it.
+    fn may_wait(&self) -> bool {
+        let blocks = self.pending.iter().map(|pending| pending.blocks);
+        // Each has a block at least: few are looked at.
+        self.pending.len() < GATHERED_BLOCKS
+            && blocks.sum::<u64>() < GATHERED_BLOCKS as u64
+            && self.hurried_until <= self.finished
+            && self.pending.iter().all(|pending| pending.is_answered)
+    }
+
     fn clients_record(&mut self, segments: &mut Segments) -> Option<NewRecord> {
         let first = self.pending.front()?;
-        if self.gathers {
-            let gathered: u64 = self.pending.iter().map(|pending| pending.blocks).sum();
-            let is_waited_for = self.hurried_until > self.finished
-                || self.pending.iter().any(|pending| !pending.is_answered);
-            if gathered < GATHERED_BLOCKS && !is_waited_for {
-                return None;
-            }
+        if self.gathers && self.may_wait() {
+            return None;
         }
         let room = self.room(segments, Stream::Clients, first.kind.has_data());
         self.is_starved = room.is_none();
@@ -316,7 +299,7 @@ impl Log {
             let extent = Extent { kind, lba: moving.lba, blocks: 1 };
             used += Header::taken(extent);
             header.extents.push(extent);
-            header.origins.push(moving.origin);
+            header.origins.extend(moving.entry.place());
             if let Some((pages, block, checksum)) = &moving.data {
                 room -= 1;
                 header.checksums.push(*checksum);
@@ -338,7 +321,7 @@ impl Log {
             let after = segments.open(stream == Stream::Moved)?;
             segments.close(cursor.segment, self.next_sequence);
             let (segment, generation) = cursor.next;
-            *cursor = Cursor { segment, generation, block: 0, next: after };
+            *cursor = Position { segment, generation, block: 0, next: after };
         }
         Some((self.segment_blocks - cursor.block - 1).min(RECORD_BLOCKS_MAX))
     }

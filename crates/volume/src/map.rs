@@ -3,6 +3,7 @@
 
 use crate::entry::Entry;
 use crate::geometry::PAGE_ENTRIES;
+use std::ops::Range;
 
 const ENTRIES: usize = PAGE_ENTRIES as usize;
 
@@ -85,6 +86,17 @@ impl Map {
             self.dirty.iter_mut().for_each(|area| area.set(page));
         }
         before
+    }
+
+    /// The blocks of a range that are in pages with memory, with their entries: all but holes, and
+    /// some of those.
+    pub(crate) fn present(&self, lbas: Range<u64>) -> impl Iterator<Item = (u64, Entry)> {
+        let mut at = lbas.start;
+        std::iter::from_fn(move || {
+            let lba = if at < lbas.end { self.skip_empty(at) } else { at };
+            at = lba + 1;
+            (lba < lbas.end).then(|| (lba, self.get(lba)))
+        })
     }
 
     /// The end of the run of holes without memory that begins at `lba`: what a caller may skip.

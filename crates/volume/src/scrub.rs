@@ -115,15 +115,16 @@ impl Volume {
 
     fn check_chunk(&mut self) {
         let (Some(chunk), Some(first)) = (self.scrub.reading.take(), self.scrub.at) else { return };
-        let generation = self.segments.get(first.segment).generation;
+        // Used anew meanwhile, it holds none of the headers that were read.
+        let segment = self.segments.get(first.segment).clone();
         let volume = self.superblock.volume;
-        let is_of_it = |header: &Header| generation == 0 || header.generation == generation;
         let blocks = CHUNK_BLOCKS.min(self.geometry.segment_blocks - first.block);
         let mut at = 0;
         while at < blocks {
             let place = first.plus(at);
             let read = |copy: &Arc<Pages>| {
-                Header::decode(copy.block(at as usize), volume, place).filter(is_of_it)
+                Header::decode(copy.block(at as usize), volume, place)
+                    .filter(|header| segment.holds(header))
             };
             let Some(header) = chunk.copies.iter().flat_map(|(_, copy)| copy).find_map(read) else {
                 // Either the end of what was written, or a header that no device has: blocks

@@ -1,5 +1,6 @@
 //! The segments of the log: which are free, which hold live data, which may be used again.
 
+use crate::format::Header;
 use crate::geometry::Geometry;
 use std::collections::VecDeque;
 
@@ -50,6 +51,12 @@ pub(crate) struct Segments {
 }
 
 impl Segment {
+    /// Whether a header that was found in it is of this use of it, as far as that is known: that of
+    /// a segment which was full when the volume was opened is not.
+    pub(crate) const fn holds(&self, header: &Header) -> bool {
+        self.generation == 0 || self.generation == header.generation
+    }
+
     /// Whether a checkpoint would free it.
     fn is_empty(&self) -> bool {
         matches!(self.purpose, Use::Closed | Use::Dying) && self.live == 0 && self.unapplied == 0

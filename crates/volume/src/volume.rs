@@ -9,7 +9,7 @@ use crate::devices::{Devices, Done, Io, Outcome, Part};
 use crate::effect;
 use crate::format::{ExtentKind, Superblock};
 use crate::geometry::Geometry;
-use crate::log::{Ack, Cursor, Flight, Log, Moving, Pending};
+use crate::log::{Ack, Flight, Log, Moving, Pending};
 use crate::map::Map;
 use crate::reads::Reads;
 use crate::rebuild::Rebuild;
@@ -85,12 +85,11 @@ impl Volume {
     /// From what was found when it was opened.
     pub(crate) fn new(superblock: Superblock, map: Map, segments: Segments) -> Self {
         let geometry = superblock.geometry;
-        let cursors = superblock.positions.map(Cursor::from);
         let log = Log::new(
             superblock.volume,
             superblock.epoch,
             geometry.segment_blocks,
-            cursors,
+            superblock.positions,
             superblock.replay_from,
         );
         Self {
@@ -214,7 +213,7 @@ impl Volume {
         let all_moves = self.wants_all_moves();
         while let Some(record) = {
             let map = &self.map;
-            let is_live = |moving: &Moving| map.get(moving.lba).place() == Some(moving.origin);
+            let is_live = |moving: &Moving| map.get(moving.lba) == moving.entry;
             self.log.next_record(&mut self.segments, all_moves, is_live)
         } {
             let offset = self.geometry.block_offset(record.place.segment, record.place.block);
