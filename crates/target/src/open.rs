@@ -1,7 +1,7 @@
 //! Opening a volume's devices, and what to do with those that are missing, stale or new.
 
 use crate::device::{Access, Device, DeviceError, PATIENCE, is_blank};
-use crate::log::{Severity, log};
+use crate::log::{Priority, log};
 use crate::server::{ServerError, Volume};
 use std::time::{Duration, Instant};
 use wattio_volume::{DeviceRole, Disk, OpenError, Recovery, Superblock, open, read_superblock};
@@ -60,14 +60,14 @@ fn candidates(wanted: &Volume) -> Result<Vec<Candidate>, ServerError> {
             Ok(device) => device,
             Err(error @ DeviceError::System { .. }) if wanted.open.accept_missing => {
                 let export = &wanted.export;
-                log(Severity::Warning, &format!("export `{export}`: goes on without: {error}"));
+                log(Priority::Warning, &format!("export `{export}`: goes on without: {error}"));
                 continue;
             }
             Err(error) => return Err(error.into()),
         };
         if !device.is_direct() {
             let why = "its file system has no direct I/O: the kernel's cache holds all data twice";
-            log(Severity::Warning, &format!("{}: {why}", path.display()));
+            log(Priority::Warning, &format!("{}: {why}", path.display()));
         }
         let superblock = match read_superblock(&mut device, at) {
             Ok(superblock) => Some(superblock),
@@ -98,7 +98,7 @@ fn refuse_foreign(device: &mut Device) -> Result<(), ServerError> {
 fn fill(export: &str, device: &mut Device, needed: u64) -> Result<(), ServerError> {
     device.reserve(needed)?;
     let path = device.path().display();
-    log(Severity::Warning, &format!("export `{export}`: {path} is filled from the other device"));
+    log(Priority::Warning, &format!("export `{export}`: {path} is filled from the other device"));
     Ok(())
 }
 
@@ -111,14 +111,14 @@ fn tell_recovery(export: &str, recovery: &Recovery, took: Duration) {
     } else {
         format!("recovered: {records} records, {} KiB of log", 4 * blocks)
     };
-    log(Severity::Info, &format!("export `{export}`: opened in {took:.2} s; {how}"));
+    log(Priority::Info, &format!("export `{export}`: opened in {took:.2} s; {how}"));
     for (count, what) in [
         (damaged_blocks, "blocks are damaged: reading them fails"),
         (resynced_blocks, "blocks were copied from one device to the other"),
         (u64::from(devices_out), "devices did not count"),
     ] {
         if count > 0 {
-            log(Severity::Warning, &format!("export `{export}`: {count} {what}"));
+            log(Priority::Warning, &format!("export `{export}`: {count} {what}"));
         }
     }
 }

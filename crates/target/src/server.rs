@@ -1,7 +1,7 @@
 //! The target as a whole: opens volumes and sockets, starts reactors, and stops them.
 
 use crate::device::{Device, DeviceError, PATIENCE, RETRY};
-use crate::log::{Severity, log};
+use crate::log::{Priority, log};
 use crate::messages::Seat;
 use crate::normal::Offer;
 use crate::open::{Opened, open_volume};
@@ -211,7 +211,7 @@ impl Server {
                 begun.map_err(|error| ServerError::Reactor { reactor, error })?;
             doorbells[reactor] = Some(doorbell);
             if reactor == 0 {
-                log(Severity::Info, &format!("io_uring: {setup}"));
+                log(Priority::Info, &format!("io_uring: {setup}"));
             }
         }
         let doorbells: Vec<Doorbell> = doorbells.into_iter().flatten().collect();

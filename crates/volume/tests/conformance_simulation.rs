@@ -1,4 +1,4 @@
-//! The long form of `simulation.rs`: millions of requests, thousands of crashes. Set
+//! The long form of `simulation.rs`: two million requests, twenty thousand crashes. Set
 //! `WATTIO_SEED` to begin with another seed; a failure names the one to replay.
 
 mod world;
@@ -15,7 +15,7 @@ fn seeds(count: u64) -> Range<u64> {
 #[test]
 #[ignore = "runs for minutes"]
 fn nothing_durable_is_lost_when_the_power_fails() {
-    stories::power_fails(seeds(300));
+    stories::power_fails(seeds(500));
 }
 
 #[test]
@@ -27,7 +27,7 @@ fn nothing_durable_is_lost_when_the_power_fails_often() {
 #[test]
 #[ignore = "runs for minutes"]
 fn a_full_volume_says_so_and_never_wedges() {
-    stories::full(seeds(100));
+    stories::full(seeds(250));
 }
 
 #[test]

@@ -19,7 +19,6 @@ fn world(devices: usize) -> World {
         geometry: GEOMETRY,
         devices,
         depth: 8,
-        used: 1.0,
         writes: 0.9,
         background: 1.0,
         memory: (0, 0),

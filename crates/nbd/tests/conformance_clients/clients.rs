@@ -14,22 +14,22 @@ const PACKAGES: [(&str, &str); 8] = [
     ("openssl", "openssl"),
 ];
 
-/// Runs a client for at most a minute.
+/// Runs a client for at most two minutes.
 ///
 /// # Panics
-/// The program is missing, or the minute is over.
+/// The program is missing, or the time is over.
 pub fn run(program: &str, arguments: &[&str]) -> Output {
     let mut command = Command::new("timeout");
     // `nbdsh` runs the first python3 there is; the module belongs to Debian's.
     let path = std::env::var("PATH").unwrap_or_default();
     command.env("PATH", format!("/usr/bin:/bin:/usr/sbin:{path}"));
-    let output = command.args(["60", program]).args(arguments).output();
+    let output = command.args(["120", program]).args(arguments).output();
     let output = output.expect("`timeout` of coreutils runs");
     let package = PACKAGES.iter().find(|(name, _)| *name == program).expect("listed").1;
     // `timeout` says 127 where there is no such program, and 124 when the time is over.
     let code = output.status.code();
     assert_ne!(code, Some(127), "`{program}` is missing: apt install {package}");
-    assert_ne!(code, Some(124), "`{program}` took more than 60 s: {output:?}");
+    assert_ne!(code, Some(124), "`{program}` took more than 120 s: {output:?}");
     output
 }
 

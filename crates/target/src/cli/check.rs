@@ -6,7 +6,7 @@ use clap::Args;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use wattio_target::check::{CheckError, check};
-use wattio_target::log::printable;
+use wattio_target::log::printable_line;
 use wattio_units::Bytes;
 use wattio_volume::{BLOCK_BYTES, OpenError, OpenOptions};
 
@@ -34,7 +34,7 @@ impl Check {
             let config = read_config(path)?;
             say(&format!(
                 "{}: ok: {} exports, {} reactors",
-                printable(&path.display().to_string()),
+                printable_line(&path.display().to_string()),
                 config.exports.len(),
                 config.reactors
             ));

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use wattio_target::config::CONTROL;
 use wattio_target::control::{Answer, ControlError, Request, ask};
-use wattio_target::log::printable;
+use wattio_target::log::printable_line;
 use wattio_target::status::{self, VolumeStatus};
 use wattio_units::Bytes;
 
@@ -64,7 +64,7 @@ impl Scrub {
         match ask(&self.socket, &Request::Scrub { export: self.export }) {
             Ok(Answer::Scrub { exports }) => {
                 exports.iter().for_each(|name| {
-                    say(&format!("export `{}` is being scrubbed", printable(name)));
+                    say(&format!("export `{}` is being scrubbed", printable_line(name)));
                 });
                 Ok(ExitCode::SUCCESS)
             }
@@ -113,7 +113,7 @@ fn of_volume(volume: &VolumeStatus) -> String {
     };
     let mut text = format!(
         "  export `{}`: {} of {}, {} of {} segments free, devices {}\n",
-        printable(&volume.export),
+        printable_line(&volume.export),
         rounded(volume.live_bytes),
         rounded(volume.size_bytes),
         volume.free_segments,
@@ -121,7 +121,7 @@ fn of_volume(volume: &VolumeStatus) -> String {
         volume.devices.join(", ")
     );
     if let Some(failure) = &volume.failure {
-        let _ = writeln!(text, "    nothing can be written: {}", printable(failure));
+        let _ = writeln!(text, "    nothing can be written: {}", printable_line(failure));
     }
     if let Some(progress) = volume.scrub_progress {
         let _ = writeln!(text, "    scrub: {:.0} % read", 100.0 * progress);

@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 use wattio_target::control;
-use wattio_target::log::{Severity, log};
+use wattio_target::log::{Priority, log};
 use wattio_target::reactor::Idle;
 use wattio_target::server::{Address, Server, Settings, Volume};
 use wattio_target::volume::{DEVICE_DEPTH, Pace, VolumeMemory};
@@ -78,18 +78,18 @@ impl Serve {
         std::thread::Builder::new().name("signals".to_owned()).spawn(move || {
             for (count, _) in signals.forever().enumerate() {
                 if count > 0 {
-                    log(Severity::Warning, "ended at once; volumes are recovered when opened");
+                    log(Priority::Warning, "ended at once; volumes are recovered when opened");
                     std::process::exit(1);
                 }
-                log(Severity::Info, "requests under way are answered, then volumes are closed");
+                log(Priority::Info, "requests under way are answered, then volumes are closed");
                 let _ = sd_notify::notify(&[NotifyState::Stopping]);
                 handle.stop();
             }
         })?;
         let _ = sd_notify::notify(&[NotifyState::Ready]);
-        log(Severity::Info, "serving");
+        log(Priority::Info, "serving");
         server.wait()?;
-        log(Severity::Info, "closed");
+        log(Priority::Info, "closed");
         Ok(ExitCode::SUCCESS)
     }
 

@@ -8,7 +8,7 @@ mod input;
 mod output;
 
 use crate::latency::Latencies;
-use crate::log::{Severity, log};
+use crate::log::{Priority, log};
 use crate::messages::{Answer, Seat, Tag, ToNormal, ToVolume};
 use crate::status::LaneCounters;
 use crate::tls::Identity;
@@ -147,11 +147,11 @@ impl Normal {
         }
         if self.connections.len() >= CONNECTIONS_MAX {
             let message = format!("a client is turned away: {CONNECTIONS_MAX} are connected");
-            return log(Severity::Warning, &message);
+            return log(Priority::Warning, &message);
         }
         let handle = match ring.add(socket) {
             Ok(handle) => handle,
-            Err(error) => return log(Severity::Warning, &format!("a connection: {error}")),
+            Err(error) => return log(Priority::Warning, &format!("a connection: {error}")),
         };
         self.generation = self.generation.wrapping_add(1);
         let policy = match &self.offer.tls {
@@ -277,7 +277,7 @@ impl Normal {
     fn turn_away(&mut self, index: usize, reason: &str) {
         self.connections[index].ending = Ending::Finish;
         self.counters.broken_connections += 1;
-        log(Severity::Warning, &format!("a client is turned away: {reason}"));
+        log(Priority::Warning, &format!("a client is turned away: {reason}"));
     }
 
     fn request(

@@ -8,7 +8,7 @@ mod shared;
 pub use parts::{Idle, Listener, Owned, Parts};
 pub use shared::{Halt, Order, Shared};
 
-use crate::log::{Severity, log};
+use crate::log::{Priority, log};
 use crate::messages::{ToNormal, ToVolume};
 use crate::normal::{Accepted, Normal};
 use crate::status::{ReactorStatus, VolumeStatus};
@@ -267,7 +267,7 @@ impl Reactor {
         }
         if !goes_on && self.stopping == Stopping::No {
             if let Err(error) = completion.result {
-                log(Severity::Error, &format!("a connection could not be accepted: {error}"));
+                log(Priority::Error, &format!("a connection could not be accepted: {error}"));
             }
             self.ring.timeout(Token::Listen(listener).pack(), ACCEPT_REST);
         }

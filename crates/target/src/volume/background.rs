@@ -27,8 +27,6 @@ pub const DEVICE_DEPTH: usize = 256;
 #[derive(Debug)]
 pub(super) struct Background {
     pace: Pace,
-    /// So many free segments there were, and whether there was something to collect.
-    collecting: (u32, bool),
     scrub: Scrub,
 }
 
@@ -67,12 +65,12 @@ impl Left {
 impl Background {
     pub(super) const fn new(pace: Pace) -> Self {
         let scrub = Scrub { next: None, rest: Duration::ZERO };
-        Self { pace, collecting: (u32::MAX, false), scrub }
+        Self { pace, scrub }
     }
 }
 
 impl VolumeLane {
-    /// Does background work; `is_idle` if no request waits. `random` draws where a tour begins.
+    /// Does background work; `is_idle` if nothing has happened in this turn. `random` draws where a tour begins.
     pub fn work(&mut self, now: Instant, is_idle: bool, random: impl FnOnce() -> u64) -> Left {
         let gathering = self.gather(now);
         self.work_on(now, is_idle, random).sooner(gathering)
@@ -118,17 +116,11 @@ impl VolumeLane {
         self.background.scrub.next.map_or(Left::Nothing, Left::At)
     }
 
-    /// Whether there is something to collect or a checkpoint to write.
-    fn is_wanted(&mut self) -> bool {
-        // What is to be collected is found by looking through all segments: only while there is
-        // something, or when their number has changed.
-        let free = self.volume.free_segments();
-        if self.background.collecting != (free, false) {
-            self.background.collecting = (free, self.volume.backlog(Class::Collect).blocks > 0);
-        }
-        self.background.collecting.1
-            || self.volume.backlog(Class::Checkpoint).blocks > 0
-            || self.volume.backlog(Class::Rebuild).blocks > 0
+    /// Whether there is something to collect, a checkpoint to write or a device to fill.
+    fn is_wanted(&self) -> bool {
+        [Class::Collect, Class::Checkpoint, Class::Rebuild]
+            .into_iter()
+            .any(|class| self.volume.backlog(class).blocks > 0)
     }
 
     /// Collects, writes checkpoints and fills a device until then, or until nothing is to be done.

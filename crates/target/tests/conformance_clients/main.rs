@@ -7,11 +7,16 @@
 #[path = "../serve/client.rs"]
 #[allow(dead_code)]
 mod client;
+// Programs that speak NBD are run here as the protocol's own tests run them.
+#[path = "../../../nbd/tests/conformance_clients/clients.rs"]
+#[allow(dead_code)]
+mod clients;
 mod kills;
 mod outside;
 mod process;
 
-use process::{Target, prints, run};
+use clients::{prints, run};
+use process::Target;
 use serde_json::Value;
 
 const MIB: usize = 1 << 20;

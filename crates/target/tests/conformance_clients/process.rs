@@ -1,20 +1,10 @@
-//! The target and its clients as processes.
+//! The target as a process.
 
 use crate::client::Client;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output};
+use std::process::{Child, Command};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
-
-/// Debian's packages of the programs.
-const PACKAGES: [(&str, &str); 6] = [
-    ("nbdinfo", "libnbd-bin"),
-    ("nbdcopy", "libnbd-bin"),
-    ("nbdsh", "libnbd-bin and python3-libnbd"),
-    ("qemu-img", "qemu-utils"),
-    ("qemu-io", "qemu-utils"),
-    ("fio", "fio"),
-];
 
 /// A target that serves one volume.
 pub struct Target {
@@ -91,14 +81,15 @@ impl Target {
     /// As SIGTERM; the target has to end well.
     pub fn stop(&mut self) {
         let mut child = self.process.take().unwrap();
-        run("kill", &["-TERM", &child.id().to_string()]);
+        let asked = Command::new("kill").args(["-TERM", &child.id().to_string()]).status();
+        assert!(asked.unwrap().success());
         assert!(child.wait().unwrap().success());
     }
 
     /// Reads all of the volume, which nobody serves; it has to be whole.
     pub fn check(&self) {
         let output = program().arg("check").arg(self.path("volume")).output().unwrap();
-        assert!(output.status.success(), "{}", text(&output.stdout));
+        assert!(output.status.success(), "{output:?}");
     }
 }
 
@@ -114,36 +105,4 @@ impl Drop for Target {
 /// The target itself.
 pub fn program() -> Command {
     Command::new(Path::new(env!("CARGO_BIN_EXE_wattio-target")))
-}
-
-/// Runs a client for at most two minutes.
-///
-/// # Panics
-/// The program is missing, or the time is over.
-pub fn run(program: &str, arguments: &[&str]) -> Output {
-    let mut command = Command::new("timeout");
-    // `nbdsh` runs the first python3 there is; the module belongs to Debian's.
-    let path = std::env::var("PATH").unwrap_or_default();
-    command.env("PATH", format!("/usr/bin:/bin:/usr/sbin:{path}"));
-    let output = command.args(["120", program]).args(arguments).output();
-    let output = output.expect("`timeout` of coreutils runs");
-    let package = PACKAGES.iter().find(|(name, _)| *name == program);
-    let package = package.map_or("its package", |(_, package)| *package);
-    // `timeout` says 127 where there is no such program, and 124 when the time is over.
-    let code = output.status.code();
-    assert_ne!(code, Some(127), "`{program}` is missing: apt install {package}");
-    assert_ne!(code, Some(124), "`{program}` took more than 120 s: {output:?}");
-    output
-}
-
-/// What a client that succeeds prints.
-pub fn prints(program: &str, arguments: &[&str]) -> String {
-    let output = run(program, arguments);
-    let (out, err) = (text(&output.stdout), text(&output.stderr));
-    assert!(output.status.success(), "{program}: {}\n{out}\n{err}", output.status);
-    out
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
 }

@@ -3,20 +3,22 @@
 
 #![allow(dead_code)]
 
+mod clients;
 pub mod disk;
 pub mod model;
 pub mod stories;
 
+use clients::Asked;
 use disk::{Flushing, SimDisk, random};
-use model::{Model, Version, fill};
+use model::Model;
 use rand::{Rng, RngExt};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use std::collections::HashMap;
 use std::io;
-use wattio_pages::{BLOCK, Pages};
+use wattio_pages::BLOCK;
 use wattio_volume::{
-    Class, DeviceRole, Done, Fault, Geometry, Io, Op, OpenError, OpenOptions, Part, Piece,
-    Recovery, Reply, Request, Volume, VolumeId, create, open,
+    Class, DeviceRole, Done, Geometry, Io, Op, OpenError, OpenOptions, Part, Recovery, Volume,
+    VolumeId, create, open,
 };
 
 pub const OPTIONS: OpenOptions =
@@ -30,8 +32,6 @@ pub struct Plan {
     pub devices: usize,
     /// Requests under way at once, at the most.
     pub depth: usize,
-    /// The share of the volume that clients use.
-    pub used: f64,
     /// The share of requests that write.
     pub writes: f64,
     /// How often background work is given a slice, for each step.
@@ -40,14 +40,6 @@ pub struct Plan {
     pub memory: (u64, u64),
     /// How often a checkpoint is given its slice when it is its turn.
     pub checkpoints: f64,
-}
-
-/// What a request that is under way was for.
-#[derive(Debug)]
-enum Asked {
-    Write { blocks: Vec<(u64, Version)>, fua: bool },
-    Read { lba: u64, oldest: Vec<Version> },
-    Flush { answered: usize },
 }
 
 /// What happened, to see that what was to be tested did.
@@ -143,55 +135,6 @@ impl World {
         self.take_replies();
     }
 
-    /// A client asks for something.
-    fn ask(&mut self) {
-        let tag = self.next_tag;
-        self.next_tag += 1;
-        self.tally.requests += 1;
-        let used = ((self.plan.geometry.blocks as f64 * self.plan.used) as u64).max(1);
-        // Half of what is asked concerns a tenth of the blocks.
-        let hot = if self.random.random_bool(0.5) { used.div_ceil(10) } else { used };
-        let lba = self.random.random_range(0..hot);
-        let long = self.random.random_bool(0.05);
-        let longest = if long { 300 } else { 12 };
-        let blocks = self.random.random_range(1..=longest).min(self.plan.geometry.blocks - lba);
-        let fua = self.random.random_bool(0.1);
-        let chance = self.random.random::<f64>();
-        if chance < self.plan.writes * 0.8 {
-            self.ask_write(tag, lba, blocks, fua);
-        } else if chance < self.plan.writes * 0.9 {
-            let written = self.begin_write(lba, blocks, true);
-            self.asked.insert(tag, Asked::Write { blocks: written, fua });
-            let discard = self.random.random_bool(0.5);
-            self.volume.submit(tag, Request::Zero { lba, blocks, discard, fua });
-        } else if chance < self.plan.writes {
-            let answered = self.model.answered();
-            self.asked.insert(tag, Asked::Flush { answered });
-            self.volume.submit(tag, Request::Flush);
-        } else {
-            let oldest = (lba..lba + blocks).map(|lba| self.model.oldest_for_read(lba)).collect();
-            self.asked.insert(tag, Asked::Read { lba, oldest });
-            self.volume.submit(tag, Request::Read { lba, blocks: blocks as u32 });
-        }
-        if self.random.random_bool(0.5) {
-            self.volume.commit();
-        }
-    }
-
-    fn ask_write(&mut self, tag: u64, lba: u64, blocks: u64, fua: bool) {
-        let written = self.begin_write(lba, blocks, false);
-        let mut pages = Pages::zeroed(blocks as usize);
-        for (at, &(lba, version)) in written.iter().enumerate() {
-            fill(pages.block_mut(at), lba, version);
-        }
-        self.asked.insert(tag, Asked::Write { blocks: written, fua });
-        self.volume.submit(tag, Request::Write { lba, data: Part::whole(pages), fua });
-    }
-
-    fn begin_write(&mut self, lba: u64, blocks: u64, zeros: bool) -> Vec<(u64, Version)> {
-        (lba..lba + blocks).map(|lba| (lba, self.model.begin_write(lba, zeros))).collect()
-    }
-
     fn work(&mut self) {
         let class = Class::ALL[self.random.random_range(0..Class::ALL.len())];
         if class == Class::Scrub && self.random.random_bool(0.05) {
@@ -246,48 +189,6 @@ impl World {
         self.steps += 1;
         let steps = self.steps;
         self.ios.extend(self.slow.extract_if(.., |(until, _)| *until <= steps).map(|(_, io)| io));
-    }
-
-    pub fn take_replies(&mut self) {
-        while let Some(Reply { tag, result }) = self.volume.next_reply() {
-            let asked = self.asked.remove(&tag).expect("an answer to something that was asked");
-            match (asked, result) {
-                (Asked::Write { blocks, fua }, Ok(_)) => {
-                    for &(lba, version) in &blocks {
-                        self.model.answer(lba, version);
-                        if fua {
-                            self.model.durable_write(lba, version);
-                        }
-                    }
-                }
-                (Asked::Flush { answered }, Ok(_)) => self.model.durable(answered),
-                (Asked::Read { lba, oldest }, Ok(pieces)) => self.check_read(lba, &oldest, pieces),
-                (Asked::Write { .. }, Err(Fault::NoSpace)) => self.tally.no_space += 1,
-                (asked, Err(fault)) => {
-                    assert!(
-                        self.may_fail || self.volume.failure().is_some(),
-                        "seed {}: {asked:?}: {fault:?}",
-                        self.plan.seed
-                    );
-                    self.tally.faults += 1;
-                }
-            }
-        }
-    }
-
-    fn check_read(&self, lba: u64, oldest: &[Version], pieces: Vec<Piece>) {
-        let mut at = 0;
-        let mut check = |contents: &[u8; BLOCK]| {
-            self.model.check(lba + at as u64, contents, oldest[at], self.plan.seed);
-            at += 1;
-        };
-        for piece in pieces {
-            match piece {
-                Piece::Zeros(blocks, _) => (0..blocks).for_each(|_| check(&[0; BLOCK])),
-                Piece::Data(part) => part.blocks.for_each(|block| check(part.pages.block(block))),
-            }
-        }
-        assert_eq!(at, oldest.len(), "seed {}: a read of another length", self.plan.seed);
     }
 
     /// Finishes everything that was asked.
@@ -398,24 +299,6 @@ impl World {
         }
     }
 
-    /// Writes a block and waits for it.
-    pub fn write_now(&mut self, lba: u64) {
-        let tag = self.next_tag;
-        self.next_tag += 1;
-        self.ask_write(tag, lba, 1, true);
-        self.settle();
-    }
-
-    /// Flushes and waits for it.
-    pub fn flush_now(&mut self) {
-        let tag = self.next_tag;
-        self.next_tag += 1;
-        let answered = self.model.answered();
-        self.asked.insert(tag, Asked::Flush { answered });
-        self.volume.submit(tag, Request::Flush);
-        self.settle();
-    }
-
     /// The volume was made larger while it was closed.
     pub fn grow(&mut self, geometry: Geometry) {
         self.model.grow(geometry.blocks);
@@ -466,30 +349,6 @@ impl World {
                     self.plan.seed
                 ),
             }
-        }
-    }
-
-    /// Reads blocks, with nothing else going on.
-    pub fn read_now(&mut self, lba: u64, blocks: u32) -> Result<Vec<[u8; BLOCK]>, Fault> {
-        let tag = u64::MAX;
-        self.volume.submit(tag, Request::Read { lba, blocks });
-        loop {
-            if let Some(reply) = self.volume.next_reply() {
-                assert_eq!(reply.tag, tag);
-                let mut contents = Vec::new();
-                for piece in reply.result? {
-                    match piece {
-                        Piece::Zeros(count, _) => {
-                            contents.extend((0..count).map(|_| [0; BLOCK]));
-                        }
-                        Piece::Data(part) => {
-                            contents.extend(part.blocks.map(|block| *part.pages.block(block)));
-                        }
-                    }
-                }
-                return Ok(contents);
-            }
-            self.complete_one();
         }
     }
 }

@@ -20,21 +20,13 @@ fn plan(seed: u64, devices: usize) -> Plan {
         3 => (0, 200 << 12),
         _ => (500 << 12, 500 << 12),
     };
-    Plan {
-        seed,
-        geometry,
-        devices,
-        depth,
-        used: 1.0,
-        writes: 0.7,
-        background: 1.0,
-        memory,
-        checkpoints: 1.0,
-    }
+    Plan { seed, geometry, devices, depth, writes: 0.7, background: 1.0, memory, checkpoints: 1.0 }
 }
 
 fn sum(tallies: impl Iterator<Item = Tally>) -> Tally {
-    tallies.fold(Tally::default(), Tally::plus)
+    let tally = tallies.fold(Tally::default(), Tally::plus);
+    println!("{tally:?}");
+    tally
 }
 
 pub fn power_fails(seeds: Range<u64>) {
