@@ -217,3 +217,21 @@ fn a_volume_grows_and_keeps_what_it_holds() {
     world.reopen();
     world.write_now(7999);
 }
+
+/// What lies beyond the end of the log may be just what would come next, but for the opening of the
+/// volume in which it was written.
+#[test]
+fn a_record_that_a_crash_cut_off_never_comes_back() {
+    let mut world = world(1);
+    (1..=3).for_each(|lba| world.write_unflushed(lba));
+    // The second record was lost, and the third was not.
+    overwrite(&world.disks[0], GEOMETRY.block_offset(0, 2), 0);
+    let opened = open(boxed(&world.disks), &OPTIONS).expect("the log ends after one record");
+    assert_eq!(opened.recovery.records, 1);
+    world.volume = opened.volume;
+    world.write_unflushed(4);
+    let opened = open(boxed(&world.disks), &OPTIONS).expect("the log ends after the new record");
+    assert_eq!(opened.recovery.records, 1);
+    world.volume = opened.volume;
+    assert!(world.read_now(3, 1).is_ok_and(|read| read[0] == [0; wattio_pages::BLOCK]));
+}

@@ -114,6 +114,14 @@ impl World {
         self.settle();
     }
 
+    /// The same without making it durable.
+    pub fn write_unflushed(&mut self, lba: u64) {
+        let tag = self.next_tag;
+        self.next_tag += 1;
+        self.ask_write(tag, lba, 1, false);
+        self.settle();
+    }
+
     /// Flushes and waits for it.
     pub fn flush_now(&mut self) {
         let tag = self.next_tag;

@@ -14,10 +14,11 @@ fn plan(seed: u64, devices: usize) -> Plan {
     };
     let depth = 1 + (seed as usize * 7) % 24;
     // None, little of each, or much.
-    let memory = match seed % 5 {
+    let memory = match seed % 6 {
         0 | 1 => (0, 0),
         2 => (20 << 12, 50 << 12),
         3 => (0, 200 << 12),
+        4 => (200 << 12, 0),
         _ => (500 << 12, 500 << 12),
     };
     Plan { seed, geometry, devices, depth, writes: 0.7, background: 1.0, memory, checkpoints: 1.0 }
