@@ -28,7 +28,8 @@ const REACTORS_MAX: usize = 64;
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Config {
-    /// Where clients connect: `unix:/path` or `tcp:address:port`.
+    /// Where clients connect: `unix:/path`, `tcp:address:port`, or `systemd` for the sockets of the
+    /// unit that starts it.
     pub listen: Vec<Listen>,
     /// What is served.
     #[serde(rename = "export")]
@@ -162,6 +163,9 @@ fn text<'de, D: Deserializer<'de>, T>(
 impl<'de> Deserialize<'de> for Listen {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         text(deserializer, |text| {
+            if text == "systemd" {
+                return Ok(Self(Address::Systemd));
+            }
             if let Some(path) = text.strip_prefix("unix:").filter(|path| path.starts_with('/')) {
                 return Ok(Self(Address::Unix(PathBuf::from(path))));
             }
@@ -169,7 +173,7 @@ impl<'de> Deserialize<'de> for Listen {
             tcp.map(|tcp| Self(Address::Tcp(tcp))).ok_or_else(|| {
                 format!(
                     "{text:?} is neither \"unix:\" with an absolute path nor \"tcp:\" with an \
-                     address and a port, such as \"tcp:127.0.0.1:10809\""
+                     address and a port, such as \"tcp:127.0.0.1:10809\", nor \"systemd\""
                 )
             })
         })
@@ -327,7 +331,7 @@ mod tests {
     use proptest::prelude::*;
 
     const WHOLE: &str = r#"
-listen = ["unix:/run/n.sock", "tcp:[::1]:10809"]
+listen = ["unix:/run/n.sock", "tcp:[::1]:10809", "systemd"]
 reactors = 2
 idle = "spin 20 us"
 control = "/run/c.sock"
@@ -363,6 +367,7 @@ devices = ["/srv/disk.vol"]
         let (files, is_required) = settings.tls.unwrap();
         assert!(is_required && files.clients.is_none() && files.key.ends_with("k.pem"));
         assert_eq!(settings.listen[0], Address::Unix("/run/n.sock".into()));
+        assert_eq!(settings.listen[2], Address::Systemd);
         assert!(settings.volumes[0].is_read_only && settings.volumes[0].open.accept_missing);
         assert_eq!(settings.volumes[1].open.map_bytes_max, 1 << 30);
         assert!(!settings.volumes[1].is_read_only);
@@ -376,6 +381,7 @@ devices = ["/srv/disk.vol"]
             ("reactors = 2", "reactors = 0", "reactors: is 0; allowed is 1 to 64"),
             ("unix:/run/n.sock", "unix:n.sock", "line 2: \"unix:n.sock\" is neither"),
             ("tcp:[::1]:10809", "tcp:localhost", "such as \"tcp:127.0.0.1:10809\""),
+            ("\"systemd\"", "\"systemd:1\"", "line 2: \"systemd:1\" is neither"),
             ("spin 20 us", "spin", "none of \"block\", \"spin 20 us\" (up to 1 s) and \"poll\""),
             ("spin 20 us", "spin 20 s", "up to 1 s"),
             ("1 GiB", "1", "it has no unit"),

@@ -10,10 +10,11 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
+use wattio_target::activation;
 use wattio_target::control;
 use wattio_target::log::{Priority, log};
 use wattio_target::reactor::Idle;
-use wattio_target::server::{Address, Server, Settings, Volume};
+use wattio_target::server::{Address, Server, ServerError, Settings, Volume};
 use wattio_target::volume::{DEVICE_DEPTH, Pace, VolumeMemory};
 use wattio_volume::OpenOptions;
 
@@ -72,7 +73,11 @@ impl Serve {
         };
         // Before there are threads, which would have signals end the process.
         let mut signals = Signals::new([SIGTERM, SIGINT])?;
-        let server = Server::start(&settings)?;
+        let passed = activation::passed()?;
+        let server = Server::start_on(&settings, passed).map_err(|error| match error {
+            ServerError::NotPassed | ServerError::Unasked(_) => BadInput(error.to_string()).into(),
+            _ => anyhow::Error::from(error),
+        })?;
         let handle = server.handle();
         let _socket = socket.map(|path| control::serve(&path, handle.clone())).transpose()?;
         std::thread::Builder::new().name("signals".to_owned()).spawn(move || {
