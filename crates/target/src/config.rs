@@ -24,26 +24,31 @@ const DEVICE_DEPTH_MAX: usize = 4096;
 /// Reactors that there may be.
 const REACTORS_MAX: usize = 64;
 
-/// What the target serves, and how.
+/// What the target serves, and how. What these structures say of their keys, with `Allowed:` and
+/// `Default:`, is the table in `docs/target.md`: `python packaging/docs/docs_keys.py` puts it there.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Config {
-    /// Where clients connect: `unix:/path`, `tcp:address:port`, or `systemd` for the sockets of the
-    /// unit that starts it.
+    /// Where clients connect. Allowed: a list of `"unix:/path"`, `"tcp:address:port"`, and
+    /// `"systemd"` for the sockets of the unit that starts it.
     pub listen: Vec<Listen>,
-    /// What is served.
+    /// What is served: one table, or several.
     #[serde(rename = "export")]
     pub exports: Vec<ExportConfig>,
-    /// Threads that serve.
+    /// Threads that serve; volumes are spread over them. Allowed: 1 to 64. Default: `1`.
     #[serde(default = "one")]
     pub reactors: usize,
-    /// Operations that the devices of a volume are given at once, at most.
+    /// Operations that the devices of a volume are given at once, at most. Allowed: 1 to 4096.
+    /// Default: `256`.
     #[serde(default = "device_depth")]
     pub device_depth: usize,
-    /// What they do when nothing is to be done: `block`, `spin 20 us` or `poll`.
+    /// What a reactor does when nothing is to be done: sleep, look for work for a while and then
+    /// sleep, or never sleep. Allowed: `"block"`, `"spin 20 us"` with a time up to 1 s, `"poll"`.
+    /// Default: `"block"`.
     #[serde(default)]
     pub idle: IdleConfig,
-    /// The socket of `status` and `scrub`.
+    /// The socket of `status` and `scrub`; its user and root may connect. Allowed: an absolute path.
+    /// Default: `"/run/wattio-target/control.sock"`.
     #[serde(default = "control")]
     pub control: PathBuf,
     /// Limits of memory.
@@ -60,13 +65,14 @@ pub struct Config {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TlsConfig {
-    /// The certificate, with those that lead to its authority, in PEM.
+    /// The certificate, with those that lead to its authority, in PEM. Allowed: an absolute path.
     pub certificate: PathBuf,
-    /// Its key, in PEM.
+    /// Its key, in PEM. Allowed: an absolute path.
     pub key: PathBuf,
-    /// The authority of clients' certificates, in PEM; without it clients need none.
+    /// The authority of clients' certificates, in PEM; without it clients need none. Allowed: an
+    /// absolute path.
     pub clients: Option<PathBuf>,
-    /// Whether clients that come by TCP have to use TLS.
+    /// Whether clients that come by TCP have to use TLS. Default: `true`.
     #[serde(default = "yes")]
     pub required: bool,
 }
@@ -75,14 +81,15 @@ pub struct TlsConfig {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ExportConfig {
-    /// By which clients ask for it.
+    /// By which clients ask for it. Allowed: up to 4096 bytes, `""` too; each name once.
     pub name: String,
-    /// One file or block device, or two that mirror each other.
+    /// Where the volume lies: one file or block device, or two that mirror each other. Allowed: a
+    /// list of one or two absolute paths, each once in the file.
     pub devices: Vec<PathBuf>,
-    /// Whether clients may not write.
+    /// Whether clients may not write. Default: `false`.
     #[serde(default)]
     pub read_only: bool,
-    /// Whether it is served though one of its devices is missing.
+    /// Whether it is served though one of its devices is missing. Default: `false`.
     #[serde(default)]
     pub accept_missing: bool,
 }
@@ -91,12 +98,15 @@ pub struct ExportConfig {
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Memory {
-    /// Of the map of each volume: 8 bytes for each 4096 of its size. A larger one is refused.
+    /// Memory that the map of each volume may take, 8 bytes for each 4096 of its size; a larger one
+    /// is refused. Allowed: 1 MiB to 1 TiB. Default: `"4 GiB"`.
     pub map: Bytes,
-    /// For blocks of each volume that are likely to be read again; `0 B` for none.
+    /// Memory for blocks of each volume that are likely to be read again. Allowed: `"0 B"` for none,
+    /// to 1 TiB. Default: `"256 MiB"`.
     pub cache: Bytes,
-    /// For what clients of each volume wrote and were answered before it is on the device, as in a
-    /// disk's write cache: a flush waits for it. `0 B` to answer writes from the device.
+    /// Memory for what clients of each volume wrote and were answered before it is on the device, as
+    /// in a disk's write cache: a flush waits for it. Allowed: `"0 B"` to answer writes from the
+    /// device, to 1 TiB. Default: `"16 MiB"`.
     pub write_buffer: Bytes,
 }
 
@@ -114,7 +124,8 @@ impl Default for Memory {
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Scrub {
-    /// Once in this time; `off`: only when it is asked for.
+    /// Everything is read, and repaired where there is a second device, once in this time. Allowed:
+    /// 1 h to 365 d, `"off"` for only when it is asked for. Default: `"7 d"`.
     pub period: Period,
 }
 
