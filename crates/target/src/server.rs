@@ -2,11 +2,10 @@
 
 use crate::device::{Device, DeviceError, PATIENCE, RETRY};
 use crate::log::{Priority, log};
-use crate::messages::Seat;
 use crate::normal::Offer;
 use crate::open::{Opened, open_volume};
 use crate::reactor::link::{self, Link};
-use crate::reactor::{Halt, Idle, Listener, Order, Owned, Parts, Reactor, Shared};
+use crate::reactor::{Halt, Idle, Listener, Loads, Moves, Order, Owned, Parts, Reactor, Shared};
 use crate::status::Status;
 use crate::tls::{Files, Identity, TlsError};
 use crate::volume::{Pace, VolumeMemory};
@@ -132,17 +131,18 @@ impl Server {
     /// What could not be opened, and why.
     pub fn start(settings: &Settings) -> Result<Self, ServerError> {
         let count = settings.reactors.max(1);
-        let (mut exports, mut seats) = (Vec::new(), Vec::new());
+        let (mut exports, mut reactors) = (Vec::new(), Vec::new());
         let mut owned: Vec<Vec<Owned>> = (0..count).map(|_| Vec::new()).collect();
         for (at, wanted) in settings.volumes.iter().enumerate() {
             let Opened { volume, devices } = open_volume(wanted)?;
             exports.push(offered(wanted, volume.bytes(), settings.memory.cache_bytes > 0));
             let reactor = at % count;
-            seats.push(Seat { reactor, volume: owned[reactor].len() });
+            reactors.push(reactor);
             let descriptor = |device: &Device| device.descriptor();
             let devices = devices.iter().map(|one| one.as_ref().map(descriptor).transpose());
             let devices: io::Result<Vec<_>> = devices.collect();
             owned[reactor].push(Owned {
+                number: at,
                 export: wanted.export.clone(),
                 volume,
                 devices: devices.map_err(|error| ServerError::Reactor { reactor, error })?,
@@ -153,7 +153,7 @@ impl Server {
         let tls = settings.tls.as_ref();
         let offer = Offer {
             exports: Exports::new(exports)?,
-            seats: seats.into(),
+            reactors: reactors.into(),
             tls: tls.map(|(files, _)| Identity::read(files)).transpose()?,
             is_tls_required: tls.is_some_and(|&(_, is_required)| is_required),
         };
@@ -281,6 +281,33 @@ impl Handle {
     pub fn scrub(&self, export: Option<&str>) -> Vec<String> {
         let order = |answer| Order::Scrub { export: export.map(str::to_owned), answer };
         self.ask(order).into_iter().flatten().collect()
+    }
+
+    /// Asks all reactors what their connections and volumes ask for. One that does not answer is
+    /// left out.
+    #[must_use]
+    pub fn loads(&self) -> Vec<Loads> {
+        let mut loads = self.ask(Order::Loads);
+        loads.sort_by_key(|load| load.reactor);
+        loads
+    }
+
+    /// Has a reactor let connections and volumes go.
+    pub fn move_from(&self, reactor: usize, moves: Moves) {
+        self.shared.order(reactor, Order::Move(moves));
+    }
+
+    /// Says whether a reactor gets new connections, and whether it may look for work or sleeps when
+    /// there is none.
+    pub fn set_active(&self, reactor: usize, is_active: bool) {
+        self.shared.set_accepting(reactor, is_active);
+        self.shared.order(reactor, Order::Park(!is_active));
+    }
+
+    /// How many reactors there are.
+    #[must_use]
+    pub fn reactors(&self) -> usize {
+        self.shared.reactors()
     }
 
     fn ask<T>(&self, order: impl Fn(Sender<T>) -> Order) -> Vec<T> {

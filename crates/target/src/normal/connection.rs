@@ -100,6 +100,10 @@ pub(super) struct Connection {
     pub(super) is_full: bool,
     /// Whether it is in the list of those to be looked at.
     pub(super) is_listed: bool,
+    /// The reactor that it goes to as soon as nothing is under way.
+    pub(super) leaving: Option<usize>,
+    /// Requests so far.
+    pub(super) requests: u64,
 }
 
 impl Connection {
@@ -123,6 +127,8 @@ impl Connection {
             is_broken: false,
             is_full: false,
             is_listed: false,
+            leaving: None,
+            requests: 0,
         }
     }
 

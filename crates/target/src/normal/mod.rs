@@ -5,11 +5,13 @@ mod ask;
 mod connection;
 mod drive;
 mod input;
+mod moving;
 mod output;
+mod routes;
 
 use crate::latency::Latencies;
 use crate::log::{Priority, log};
-use crate::messages::{Answer, Seat, Tag, ToNormal, ToVolume};
+use crate::messages::{Answer, Tag, ToNormal, ToVolume};
 use crate::status::LaneCounters;
 use crate::tls::Identity;
 use crate::token::Token;
@@ -17,7 +19,9 @@ use answer::Zeros;
 use ask::ask;
 use connection::{Connection, Ending, Stage, Step, bytes_max};
 use input::Payload;
+pub use moving::{ConnectionLoad, Leaver, Moving};
 use output::Cost;
+use routes::Routes;
 use slab::Slab;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -57,8 +61,8 @@ enum What {
 pub struct Offer {
     /// What clients see.
     pub exports: Exports,
-    /// Who serves each.
-    pub seats: Arc<[Seat]>,
+    /// The reactor of each one's volume at the start.
+    pub reactors: Arc<[usize]>,
     /// Who the target is, if clients may use TLS.
     pub tls: Option<Identity>,
     /// Whether clients that come by TCP have to.
@@ -78,6 +82,7 @@ pub struct Accepted {
 pub struct Normal {
     reactor: u8,
     offer: Offer,
+    routes: Routes,
     connections: Slab<Connection>,
     asked: Slab<Asked>,
     generation: u32,
@@ -89,6 +94,8 @@ pub struct Normal {
     now: Instant,
     /// Connections to be looked at before the turn ends.
     listed: Vec<usize>,
+    /// Connections that have left, and to which reactor.
+    pub(crate) left: Vec<(usize, Moving)>,
     /// What volumes are asked, and which reactor's.
     pub(crate) asks: Vec<(usize, ToVolume)>,
     /// Memory of answers that goes back to volumes of this reactor.
@@ -100,6 +107,7 @@ impl Normal {
     pub fn new(reactor: u8, offer: Offer) -> Self {
         Self {
             reactor,
+            routes: Routes::new(&offer.reactors),
             offer,
             connections: Slab::new(),
             asked: Slab::new(),
@@ -110,6 +118,7 @@ impl Normal {
             latencies: Latencies::default(),
             now: Instant::now(),
             listed: Vec::new(),
+            left: Vec::new(),
             asks: Vec::new(),
             returned: Vec::new(),
         }
@@ -184,6 +193,7 @@ impl Normal {
         let all: Vec<usize> = self.connections.iter().map(|(index, _)| index).collect();
         for index in all {
             let connection = &mut self.connections[index];
+            connection.leaving = None;
             if connection.ending == Ending::No {
                 connection.ending = Ending::Finish;
             }
@@ -228,7 +238,11 @@ impl Normal {
             Back::Pages(pages) => connection.payload_received(pages, count),
             _ => {}
         }
-        if count == 0 && connection.ending == Ending::No {
+        // A connection that leaves has nothing received any more; it may stay all the same.
+        let is_cancelled = failure.as_ref().is_some_and(|failure| {
+            failure.raw_os_error() == Some(rustix::io::Errno::CANCELED.raw_os_error())
+        });
+        if count == 0 && connection.ending == Ending::No && !is_cancelled {
             connection.ending = Ending::Finish;
             if failure.is_some() || connection.is_within_request() {
                 self.counters.broken_connections += 1;
@@ -243,7 +257,7 @@ impl Normal {
         let bytes_max = bytes_max(self.connections.len());
         loop {
             let connection = &mut self.connections[index];
-            if connection.ending != Ending::No {
+            if connection.ending != Ending::No || connection.leaving.is_some() {
                 return;
             }
             match connection.step(memory, bytes_max) {
@@ -292,7 +306,6 @@ impl Normal {
         let Some(export) = connection.session().map(wattio_nbd::Session::export_index) else {
             return;
         };
-        let Some(&seat) = self.offer.seats.get(export) else { return };
         self.counters.count(&command);
         let what = match command {
             Command::Read { span, is_unfragmented } => What::Read { span, is_unfragmented },
@@ -305,9 +318,10 @@ impl Normal {
             return connection.refuse(cookie, why, cost);
         };
         connection.asked += 1;
+        connection.requests += 1;
         let asked = Asked { connection: index, cookie, what, cost, since: self.now };
         let tag = Tag::new(self.reactor, self.asked.insert(asked));
-        self.asks.push((seat.reactor, ToVolume { volume: seat.volume, tag, ask }));
+        self.asks.extend(self.routes.send(ToVolume { volume: export, tag, ask }));
     }
 
     /// A volume has answered.
@@ -354,10 +368,9 @@ impl Normal {
             connection.is_broken = true;
             self.counters.broken_connections += 1;
         }
-        let volume = connection.session().and_then(|session| {
-            let seat = self.offer.seats.get(session.export_index())?;
-            (seat.reactor == usize::from(self.reactor)).then_some(seat.volume)
-        });
+        let here = usize::from(self.reactor);
+        let volume = connection.session().map(wattio_nbd::Session::export_index);
+        let volume = volume.filter(|&volume| self.routes.is_at(volume, here));
         if let Back::Gathered { head, mut parts } = completion.back {
             for part in parts.drain(..) {
                 let pages = part.into_pages();
@@ -394,6 +407,8 @@ impl Normal {
             let is_busy = connection.is_receiving || connection.sending.is_some();
             if connection.ending == Ending::Closed && !is_busy && connection.asked == 0 {
                 self.connections.remove(index);
+            } else {
+                self.detach(index, ring);
             }
         }
     }
