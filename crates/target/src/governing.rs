@@ -117,7 +117,8 @@ impl<R: Reactors> Governing<R> {
         let at = Stamp { utc_ns: clock.utc_ns(), monotonic_ns: clock.now().as_nanos() as u64 };
         let power = step.truth.power.map(|power| power.0);
         let power = WindowPower { measured_w: power, ..WindowPower::default() };
-        let turns_frequency = self.governed.plant.layout().turns_frequency();
+        // No knob turns the frequency of reactors.
+        let turns_frequency = self.governed.plant.layout().groups().iter().map(|_| false);
         let row = WindowRow::of(step, at, turns_frequency, power);
         let shown = self.shown(clock);
         self.keep(|journal| journal.window(&row, &shown));

@@ -1,5 +1,6 @@
 //! The Normal lane: connections, the protocol, and the replies to clients.
 
+mod ages;
 mod answer;
 mod ask;
 mod connection;
@@ -12,9 +13,11 @@ mod routes;
 use crate::latency::Latencies;
 use crate::log::{Priority, log};
 use crate::messages::{Answer, Tag, ToNormal, ToVolume};
+use crate::reactor::{Answered, Published};
 use crate::status::LaneCounters;
 use crate::tls::Identity;
 use crate::token::Token;
+use ages::Ages;
 use answer::Zeros;
 use ask::ask;
 use connection::{Connection, Ending, Stage, Step, bytes_max};
@@ -52,7 +55,7 @@ struct Asked {
 enum What {
     Read { span: Span, is_unfragmented: bool },
     Status { span: Span, is_first_only: bool },
-    Write,
+    Write { span: Span },
     Other,
 }
 
@@ -90,7 +93,10 @@ pub struct Normal {
     is_stopping: bool,
     counters: LaneCounters,
     latencies: Latencies,
-    /// When the turn began.
+    published: Arc<Published>,
+    ages: Ages,
+    /// When what is taken in this turn came, and the time of what is answered in it.
+    came: Instant,
     now: Instant,
     /// Connections to be looked at before the turn ends.
     listed: Vec<usize>,
@@ -104,7 +110,7 @@ pub struct Normal {
 
 impl Normal {
     /// The lane of reactor `reactor`.
-    pub fn new(reactor: u8, offer: Offer) -> Self {
+    pub fn new(reactor: u8, offer: Offer, published: Arc<Published>) -> Self {
         Self {
             reactor,
             routes: Routes::new(&offer.reactors),
@@ -116,6 +122,9 @@ impl Normal {
             is_stopping: false,
             counters: LaneCounters::default(),
             latencies: Latencies::default(),
+            published,
+            ages: Ages::default(),
+            came: Instant::now(),
             now: Instant::now(),
             listed: Vec::new(),
             left: Vec::new(),
@@ -134,8 +143,13 @@ impl Normal {
         self.asked.len()
     }
 
-    /// Begins a turn: what comes in it, comes now.
-    pub const fn begin_turn(&mut self, now: Instant) {
+    /// Begins a turn: what is taken in it came then.
+    pub const fn begin_turn(&mut self, came: Instant) {
+        self.came = came;
+    }
+
+    /// What is answered from here on is answered now.
+    pub const fn begin_answers(&mut self, now: Instant) {
         self.now = now;
     }
 
@@ -310,7 +324,7 @@ impl Normal {
         let what = match command {
             Command::Read { span, is_unfragmented } => What::Read { span, is_unfragmented },
             Command::BlockStatus { span, is_first_only } => What::Status { span, is_first_only },
-            Command::Write { .. } => What::Write,
+            Command::Write { span, .. } => What::Write { span },
             _ => What::Other,
         };
         let Ok(ask) = ask(&command, payload) else {
@@ -319,8 +333,11 @@ impl Normal {
         };
         connection.asked += 1;
         connection.requests += 1;
-        let asked = Asked { connection: index, cookie, what, cost, since: self.now };
-        let tag = Tag::new(self.reactor, self.asked.insert(asked));
+        let asked = Asked { connection: index, cookie, what, cost, since: self.came };
+        let number = self.asked.insert(asked);
+        self.published.arrived();
+        self.ages.came(number, self.came);
+        let tag = Tag::new(self.reactor, number);
         self.asks.extend(self.routes.send(ToVolume { volume: export, tag, ask }));
     }
 
@@ -331,10 +348,17 @@ impl Normal {
         let connection = &mut self.connections[index];
         connection.asked -= 1;
         let took = self.now.saturating_duration_since(asked.since);
-        match asked.what {
-            What::Read { .. } => self.latencies.reads.record(took),
-            What::Write => self.latencies.writes.record(took),
-            _ => self.latencies.others.record(took),
+        let (latency, bytes) = match asked.what {
+            What::Read { span, .. } => (&mut self.latencies.reads, span.length_bytes),
+            What::Write { span } => (&mut self.latencies.writes, span.length_bytes),
+            _ => (&mut self.latencies.others, 0),
+        };
+        latency.record(took);
+        if connection.is_broken {
+            self.published.abandoned();
+        } else {
+            let is_read = matches!(asked.what, What::Read { .. });
+            self.published.answered(Answered { took, is_read, bytes: bytes.into() });
         }
         let (cookie, cost) = (asked.cookie, asked.cost);
         let Connection { stage: Stage::Requests(session), output, is_broken: false, .. } =
@@ -399,6 +423,8 @@ impl Normal {
 
     /// Ends a turn: sends the replies, receives more, and closes what is done.
     pub fn turn(&mut self, ring: &mut Ring, memory: &mut Recycler) {
+        let since = |number: usize| self.asked.get(number).map(|asked| asked.since);
+        self.published.set_oldest(self.ages.oldest(self.asked.len(), since));
         while let Some(index) = self.listed.pop() {
             let connection = &mut self.connections[index];
             connection.is_listed = false;

@@ -3,18 +3,21 @@
 
 pub mod link;
 mod parts;
+mod published;
 mod shared;
 mod volumes;
 
 pub use parts::{Idle, Listener, Owned, Parts};
+pub use published::{Answered, Published};
 pub use shared::{Halt, Loads, Moves, Order, Shared};
 
 use crate::log::{Priority, log};
 use crate::messages::{Answer, ToNormal, ToVolume};
 use crate::normal::{Accepted, Moving, Normal};
+use crate::plant::CLASSES;
 use crate::status::{ReactorStatus, VolumeStatus};
 use crate::token::Token;
-use crate::volume::{Left, VolumeLane};
+use crate::volume::{Left, Rates, VolumeLane};
 use link::{Hand, Link};
 use std::io;
 use std::net::TcpStream;
@@ -24,6 +27,7 @@ use std::time::{Duration, Instant};
 use volumes::Volumes;
 use wattio_pages::Recycler;
 use wattio_ring::{Back, Completion, Handle, Ring, Wait};
+use wattio_volume::Backlog;
 
 /// Submissions that a ring takes at once.
 const RING_ENTRIES: u32 = 256;
@@ -49,6 +53,8 @@ pub struct Reactor {
     /// What others are told of volumes, behind what they are asked.
     words: Vec<(usize, Hand)>,
     is_parked: bool,
+    /// Core-seconds in a second for each class of background work of one volume.
+    rates: Rates,
     turns: u64,
     busy: Duration,
     /// Which reactor gets the next connection.
@@ -89,7 +95,11 @@ impl Reactor {
         }
         Ok(Self {
             number: parts.number,
-            normal: Normal::new(parts.number as u8, parts.offer),
+            normal: Normal::new(
+                parts.number as u8,
+                parts.offer,
+                Arc::clone(shared.published(parts.number)),
+            ),
             volumes,
             links: Vec::new(),
             listeners,
@@ -100,6 +110,7 @@ impl Reactor {
             answers: Vec::new(),
             words: Vec::new(),
             is_parked: false,
+            rates: Rates::default(),
             turns: 0,
             busy: Duration::ZERO,
             next_connection: 0,
@@ -119,23 +130,31 @@ impl Reactor {
     /// When the kernel refuses to go on.
     pub fn run(mut self, links: Vec<Option<Link>>) -> io::Result<()> {
         self.links = links;
+        let published = Arc::clone(self.shared.published(self.number));
+        published.begin();
         let (mut wait, mut busy_at, mut began) = (Wait::Poll, Instant::now(), Instant::now());
         loop {
             let (links, shared, number) = (&self.links, &self.shared, self.number);
             let has_work =
                 || shared.has_orders(number) || links.iter().flatten().any(Link::has_work);
-            self.busy += began.elapsed();
+            let has_come = self.ring.has_come();
+            let (former, entered) = (began, Instant::now());
+            self.busy += entered - former;
             self.ring.enter_unless(wait, has_work)?;
             began = Instant::now();
             let now = began;
             self.turns += 1;
-            self.normal.begin_turn(now);
+            // What came while the last turn went on came in the middle of it, on average.
+            self.normal.begin_turn(if has_come { former + (now - former) / 2 } else { now });
             let is_idle = !self.take_all();
             self.hand_over();
             if !is_idle {
                 busy_at = now;
             }
             let mut left = self.work(now, is_idle);
+            if is_idle && wait == Wait::Poll && left != Left::Now {
+                published.looked(entered.elapsed());
+            }
             match self.shared.halt() {
                 Halt::No => {}
                 Halt::Now => return Ok(()),
@@ -165,6 +184,8 @@ impl Reactor {
             had_any = true;
             self.order(order);
         }
+        // Answers of others come now.
+        self.normal.begin_answers(Instant::now());
         for from in 0..self.links.len() {
             while let Some(hand) = self.links[from].as_mut().and_then(Link::take) {
                 had_any = true;
@@ -207,6 +228,7 @@ impl Reactor {
             Some(Token::Device { volume, io }) => {
                 if let Some(lane) = self.volumes.get(volume) {
                     lane.completed(io, completion, &mut self.memory);
+                    self.shared.published(self.number).device_returns(1);
                 }
             }
             Some(Token::Accept(listener)) => self.accepted(listener, completion),
@@ -234,6 +256,9 @@ impl Reactor {
         self.normal.asks = asks;
         for (_, lane) in self.volumes.lanes() {
             lane.turn(&mut self.ring, &mut self.answers);
+        }
+        if !self.answers.is_empty() {
+            self.normal.begin_answers(Instant::now());
         }
         for answer in self.answers.drain(..) {
             match self.links.get_mut(answer.tag.reactor()).and_then(Option::as_mut) {
@@ -269,9 +294,18 @@ impl Reactor {
     /// Background work; what is left of it.
     fn work(&mut self, now: Instant, is_idle: bool) -> Left {
         let mut left = Left::Nothing;
+        let mut backlogs = [Backlog::default(); CLASSES.len()];
+        let published = self.shared.published(self.number);
         for (_, lane) in self.volumes.lanes() {
-            left = left.sooner(lane.work(now, is_idle, random));
+            left = left.sooner(lane.work(now, is_idle, published, random));
             lane.turn(&mut self.ring, &mut self.answers);
+            for (sum, backlog) in backlogs.iter_mut().zip(lane.backlogs()) {
+                sum.blocks += backlog.blocks;
+                sum.urgency = sum.urgency.max(backlog.urgency);
+            }
+        }
+        for (class, backlog) in backlogs.into_iter().enumerate() {
+            published.set_backlog(class, backlog);
         }
         // Work frees space that requests wait for.
         if self.answers.is_empty() { left } else { Left::Now }
@@ -329,6 +363,9 @@ impl Reactor {
             Order::Arrive(moving) => self.arrive(*moving),
             Order::ArriveVolume(moving) => {
                 let volume = self.volumes.arrive(&mut self.ring, *moving);
+                if let Some(lane) = self.volumes.get(volume) {
+                    lane.set_budgets(self.rates, Instant::now());
+                }
                 self.shared.taken();
                 self.normal.found(volume, self.number);
                 self.tell_others(&Hand::Here, volume);
@@ -341,6 +378,11 @@ impl Reactor {
             }
             Order::Move(moves) => self.let_leave(moves),
             Order::Park(is_parked) => self.is_parked = is_parked,
+            Order::Budgets(rates) => {
+                self.rates = rates;
+                let now = Instant::now();
+                self.volumes.lanes().for_each(|(_, lane)| lane.set_budgets(rates, now));
+            }
             Order::Scrub { export, answer } => {
                 let chosen = |name: &str| export.as_ref().is_none_or(|export| export == name);
                 let all = self.volumes.named().filter(|(_, name, _)| chosen(name));

@@ -1,11 +1,14 @@
 //! What reactors and the rest of the process have in common.
 
+use super::published::Published;
 use super::volumes::MovingVolume;
 use crate::normal::{Accepted, ConnectionLoad, Leaver, Moving};
 use crate::status::ReactorStatus;
+use crate::volume::Rates;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
 use std::sync::mpsc::Sender;
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::Instant;
 use wattio_ring::Doorbell;
 
 /// Something for a reactor that happens rarely.
@@ -25,6 +28,8 @@ pub enum Order {
     Move(Moves),
     /// Sleep when nothing is to be done, whatever else is configured, or do as configured.
     Park(bool),
+    /// Core-seconds in a second that the background work of each of your volumes may take.
+    Budgets(Rates),
     /// Scrub a volume, or all; the answer names those whose tour began.
     Scrub {
         /// Which one.
@@ -83,12 +88,14 @@ pub struct Shared {
     moving: AtomicUsize,
     /// Which reactors get new connections.
     accepting: Vec<AtomicBool>,
+    published: Vec<Arc<Published>>,
 }
 
 impl Shared {
     /// For so many reactors.
     #[must_use]
     pub fn new(reactors: usize) -> Self {
+        let epoch = Instant::now();
         Self {
             inboxes: (0..reactors).map(|_| Inbox::default()).collect(),
             doorbells: OnceLock::new(),
@@ -96,7 +103,14 @@ impl Shared {
             speaking: AtomicUsize::new(reactors),
             moving: AtomicUsize::new(0),
             accepting: (0..reactors).map(|_| AtomicBool::new(true)).collect(),
+            published: (0..reactors).map(|_| Arc::new(Published::new(epoch))).collect(),
         }
+    }
+
+    /// What a reactor publishes.
+    #[must_use]
+    pub fn published(&self, reactor: usize) -> &Arc<Published> {
+        &self.published[reactor]
     }
 
     /// Says whether a reactor gets new connections.

@@ -1,10 +1,12 @@
 //! The lane of a volume: requests in, device operations through the ring, answers out.
 
 mod background;
+mod budget;
 mod order;
 mod partial;
 
 pub use background::{DEVICE_DEPTH, Left, Pace};
+pub use budget::Rates;
 
 use crate::messages::{Answer, Ask, Change, Kind, Tag, ToNormal};
 use crate::token::Token;
