@@ -2,6 +2,7 @@
 
 use crate::plant::{Governed, Reactors};
 use crate::shown::{Answer, Request, Shown};
+use crate::status::Status;
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 use wattio_control::check_tolerance;
@@ -30,6 +31,8 @@ pub struct Governing<R> {
     pub(crate) last: Option<Stepped>,
     pub(crate) events: VecDeque<EventRow>,
     pub(crate) own: Overhead,
+    /// What only the reactors know, as of the last time that they were asked.
+    pub(crate) learned: Option<Status>,
     journal: Option<Journal>,
     /// Events that were not logged yet.
     untold: Vec<EventRow>,
@@ -64,6 +67,7 @@ impl<R: Reactors> Governing<R> {
             last: None,
             events: VecDeque::new(),
             own: Overhead::new(),
+            learned: None,
             journal,
             untold: Vec::new(),
             failure: None,
@@ -73,6 +77,11 @@ impl<R: Reactors> Governing<R> {
     /// The reactors.
     pub fn reactors(&mut self) -> &mut R {
         self.governed.plant.reactors()
+    }
+
+    /// Takes in what the reactors say of themselves.
+    pub fn learn(&mut self, status: Status) {
+        self.learned = Some(status);
     }
 
     /// One look at the reactors and its bookkeeping.
@@ -150,7 +159,9 @@ impl<R: Reactors> Governing<R> {
         let refused = |message: String| Answer::Refused { message };
         let driver = &mut self.governed.driver;
         let message = match request {
-            Request::Status {} => return Answer::Status { status: Box::new(self.shown(clock)) },
+            Request::Status {} | Request::Inspect {} => {
+                return Answer::Status { status: Box::new(self.shown(clock)) };
+            }
             Request::SetTolerance { tolerance } => {
                 let policy = &self.named.policy;
                 let Some(before) = driver.tolerance() else {

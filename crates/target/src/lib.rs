@@ -8,18 +8,19 @@
 
 pub mod check;
 pub mod config;
-pub mod control;
 pub mod create;
 pub mod device;
 pub mod governing;
 pub mod latency;
 pub mod log;
+pub mod manager;
 pub mod messages;
 pub mod normal;
 mod open;
 pub mod plant;
 pub mod reactor;
 pub mod resize;
+pub mod run;
 pub mod server;
 pub mod shown;
 pub mod status;

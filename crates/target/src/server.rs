@@ -5,10 +5,12 @@ use crate::log::{Priority, log};
 use crate::normal::Offer;
 use crate::open::{Opened, open_volume};
 use crate::reactor::link::{self, Link};
-use crate::reactor::{Halt, Idle, Listener, Loads, Moves, Order, Owned, Parts, Reactor, Shared};
+use crate::reactor::{
+    Halt, Idle, Listener, Loads, Moves, Order, Owned, Parts, Published, Reactor, Shared,
+};
 use crate::status::Status;
 use crate::tls::{Files, Identity, TlsError};
-use crate::volume::{Pace, VolumeMemory};
+use crate::volume::{Pace, Rates, VolumeMemory};
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::os::unix::fs::FileTypeExt;
@@ -25,6 +27,9 @@ use wattio_volume::{OpenError, OpenOptions};
 
 /// How long a reactor may take to say how it stands.
 const ANSWER_MAX: Duration = Duration::from_secs(5);
+
+/// The same of what its connections and volumes ask for: whoever governs the target waits.
+const LOADS_MAX: Duration = Duration::from_millis(200);
 
 /// Why the target cannot serve.
 #[derive(Debug, Error)]
@@ -267,7 +272,7 @@ impl Handle {
     /// Asks all reactors how they stand. One that does not answer is left out.
     #[must_use]
     pub fn status(&self) -> Status {
-        let mut reactors = self.ask(Order::Status);
+        let mut reactors = self.ask(ANSWER_MAX, Order::Status);
         reactors.sort_by_key(|reactor| reactor.number);
         Status {
             version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -280,14 +285,14 @@ impl Handle {
     #[must_use]
     pub fn scrub(&self, export: Option<&str>) -> Vec<String> {
         let order = |answer| Order::Scrub { export: export.map(str::to_owned), answer };
-        self.ask(order).into_iter().flatten().collect()
+        self.ask(ANSWER_MAX, order).into_iter().flatten().collect()
     }
 
     /// Asks all reactors what their connections and volumes ask for. One that does not answer is
     /// left out.
     #[must_use]
     pub fn loads(&self) -> Vec<Loads> {
-        let mut loads = self.ask(Order::Loads);
+        let mut loads = self.ask(LOADS_MAX, Order::Loads);
         loads.sort_by_key(|load| load.reactor);
         loads
     }
@@ -304,19 +309,32 @@ impl Handle {
         self.shared.order(reactor, Order::Park(!is_active));
     }
 
+    /// What a reactor publishes.
+    #[must_use]
+    pub fn published(&self, reactor: usize) -> &Published {
+        self.shared.published(reactor)
+    }
+
+    /// Says how much of a core's time background work of each volume may take.
+    pub fn set_budgets(&self, rates: Rates) {
+        for reactor in 0..self.shared.reactors() {
+            self.shared.order(reactor, Order::Budgets(rates));
+        }
+    }
+
     /// How many reactors there are.
     #[must_use]
     pub fn reactors(&self) -> usize {
         self.shared.reactors()
     }
 
-    fn ask<T>(&self, order: impl Fn(Sender<T>) -> Order) -> Vec<T> {
+    fn ask<T>(&self, most: Duration, order: impl Fn(Sender<T>) -> Order) -> Vec<T> {
         let (answer, answers) = channel();
         for reactor in 0..self.shared.reactors() {
             self.shared.order(reactor, order(answer.clone()));
         }
         drop(answer);
-        let until = Instant::now() + ANSWER_MAX;
+        let until = Instant::now() + most;
         let left = || until.saturating_duration_since(Instant::now());
         std::iter::from_fn(|| answers.recv_timeout(left()).ok()).collect()
     }

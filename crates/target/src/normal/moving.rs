@@ -31,6 +31,8 @@ pub struct Leaver {
 pub struct ConnectionLoad {
     index: usize,
     generation: u32,
+    /// Its number, which it keeps wherever it goes.
+    pub id: u64,
     /// The number of its export, once it has chosen one.
     pub export: Option<usize>,
     /// Its requests so far.
@@ -38,6 +40,12 @@ pub struct ConnectionLoad {
 }
 
 impl ConnectionLoad {
+    /// Of a connection that there is not.
+    #[cfg(test)]
+    pub const fn of_test(id: u64, export: usize) -> Self {
+        Self { index: 0, generation: 0, id, export: Some(export), requests: 0 }
+    }
+
     /// The order that moves it.
     #[must_use]
     pub const fn to(self, to: usize) -> Leaver {
@@ -51,6 +59,7 @@ impl Normal {
         let load = |(index, connection): (usize, &Connection)| ConnectionLoad {
             index,
             generation: connection.generation,
+            id: connection.id,
             export: connection.session().map(wattio_nbd::Session::export_index),
             requests: connection.requests,
         };

@@ -33,7 +33,7 @@ pub struct Layout {
 
 /// Why reactors cannot be grouped like that.
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
-#[error("{key}: is {count}; allowed is {allowed_min} to {allowed_max}")]
+#[error("is {count}; allowed is {allowed_min} to {allowed_max}")]
 pub struct LayoutError {
     /// What is wrong, as configurations call it.
     pub key: &'static str,
@@ -54,10 +54,10 @@ impl Layout {
             let error = LayoutError { key, count, allowed_min, allowed_max };
             if allowed.contains(&count) { Ok(()) } else { Err(error) }
         };
-        within("law.volume_reactors", volumes, 0..=reactors.saturating_sub(1))?;
+        within("volume_reactors", volumes, 0..=reactors.saturating_sub(1))?;
         let connections = reactors - volumes;
         let smallest = if volumes > 0 { connections.min(volumes) } else { reactors };
-        within("law.reactors_min", reactors_min, 1..=smallest)?;
+        within("reactors_min", reactors_min, 1..=smallest)?;
         let group = |name, reactors| Group { name, reactors, reactors_min: reactors_min as u32 };
         let groups = match volumes {
             0 => vec![group("reactors", 0..reactors)],
@@ -136,13 +136,14 @@ mod tests {
     #[test]
     fn what_cannot_be_is_told_with_what_can() {
         for (reactors, volumes, least, says) in [
-            (4, 4, 1, "law.volume_reactors: is 4; allowed is 0 to 3"),
-            (1, 1, 1, "law.volume_reactors: is 1; allowed is 0 to 0"),
-            (4, 0, 5, "law.reactors_min: is 5; allowed is 1 to 4"),
-            (4, 0, 0, "law.reactors_min: is 0; allowed is 1 to 4"),
-            (4, 3, 2, "law.reactors_min: is 2; allowed is 1 to 1"),
+            (4, 4, 1, "volume_reactors is 4; allowed is 0 to 3"),
+            (1, 1, 1, "volume_reactors is 1; allowed is 0 to 0"),
+            (4, 0, 5, "reactors_min is 5; allowed is 1 to 4"),
+            (4, 0, 0, "reactors_min is 0; allowed is 1 to 4"),
+            (4, 3, 2, "reactors_min is 2; allowed is 1 to 1"),
         ] {
-            assert_eq!(Layout::new(reactors, volumes, least).unwrap_err().to_string(), says);
+            let error = Layout::new(reactors, volumes, least).unwrap_err();
+            assert_eq!(format!("{} {error}", error.key), says);
         }
     }
 

@@ -4,6 +4,7 @@ mod metrics;
 
 use crate::governing::Governing;
 use crate::plant::{ClassCounters, Group, Reactors};
+use crate::status::ReactorStatus;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use wattio_governor::Clock;
@@ -43,6 +44,8 @@ pub struct Shown {
     pub reactors_active: usize,
     /// All of them.
     pub reactors_total: usize,
+    /// What each of them has done, as of some seconds ago.
+    pub reactors: Vec<ReactorStatus>,
     /// Background work, class by class.
     pub background: Vec<ClassShown>,
     /// Power.
@@ -149,6 +152,8 @@ pub struct Counts {
 pub enum Request {
     /// How it stands.
     Status {},
+    /// The same, with what reactors and volumes say of themselves now.
+    Inspect {},
     /// Another latency tolerance, from the next step on.
     SetTolerance {
         /// 0.1 is 10 % above the latency at full speed.
@@ -229,7 +234,7 @@ pub enum WattioTarget {}
 impl Program for WattioTarget {
     const NAME: &'static str = "wattio-target";
     const VIEW: &'static str = include_str!("../../page/view.js");
-    const ALLOWED: &'static str = r#"allowed is one JSON object a line: {"op":"status"}, {"op":"set_tolerance","tolerance":0.1}, {"op":"pause"}, {"op":"resume"}, or {"op":"scrub"} with or without "export":"NAME""#;
+    const ALLOWED: &'static str = r#"allowed is one JSON object a line: {"op":"status"}, {"op":"inspect"}, {"op":"set_tolerance","tolerance":0.1}, {"op":"pause"}, {"op":"resume"}, or {"op":"scrub"} with or without "export":"NAME""#;
     type Status = Shown;
     type Moment = Moment;
     type Request = Request;
@@ -269,6 +274,7 @@ impl<R: Reactors> Governing<R> {
             groups: self.groups_shown(),
             reactors_active: setting.active().len(),
             reactors_total: all.active().len(),
+            reactors: self.learned.as_ref().map_or_else(Vec::new, |told| told.reactors.clone()),
             background: self.background_shown(),
             power: PowerShown {
                 measured_w: last.and_then(|step| step.truth.power).map(|power| power.0),
