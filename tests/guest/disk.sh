@@ -70,9 +70,11 @@ for lines in $LINES_BEFORE; do
     put_on
     if [ $CLIENT = kernel ]; then
         begin $round 65535; written $round $lines; ask kill
+        # With several connections, what was under way would be tried again until -timeout.
+        disconnect
         finish 3
         umount /mnt || fail umount
-        disconnect; connect
+        connect
         look_again
     else
         begin $round 300; written $round $lines; ask restart
