@@ -122,5 +122,5 @@ def test_every_key_of_the_target_is_in_its_guide() -> None:
     assert docs_keys.target_keys() in guide
     rows = re.findall(r"(?m)^\| `([\w.\[\]]+)` \| ([^|]+) \| ([^|]+) \| ([^|]+) \|$", guide)
     keys = [key for key, *_ in rows]
-    assert {"listen", "export[].accept_missing", "memory.write_buffer", "tls.required"} <= set(keys)
+    assert {"listen", "export[].accept_missing", "memory.write_buffer", "policy.name"} <= set(keys)
     assert len(keys) == docs_keys.target_keys().count("\n") - 1

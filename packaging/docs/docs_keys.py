@@ -318,7 +318,9 @@ def _said(comment: str) -> str:
 
 def target_keys() -> str:
     """The table of every key of wattio-target's configuration, of the comments in its source."""
-    source = (ROOT / "crates" / "target" / "src" / "config.rs").read_text(encoding="utf-8")
+    first = ROOT / "crates" / "target" / "src" / "config.rs"
+    files = [first, *sorted(first.with_suffix("").rglob("*.rs"))]
+    source = "".join(path.read_text(encoding="utf-8") for path in files)
     structures = {name: body for _, _, name, body in _STRUCT.findall(source)}
     rows = _target_rows(structures, "Config", "", "required")
     return "\n".join([head("key", "meaning", "default", "allowed"), *rows])

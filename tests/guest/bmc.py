@@ -32,7 +32,7 @@ def simulated_bmc(folder: Path, dcmi: Path, watts: int) -> Iterator[list[str]]:
 
     Its files lie in `folder`, among them `watts`, which may be written while it runs.
     """
-    port = _free_port()
+    port = free_port()
     watts_file = folder / "watts"
     watts_file.write_text(f"{watts}\n")
     configuration, commands = folder / "lan.conf", folder / "commands.emu"
@@ -57,7 +57,8 @@ def simulated_bmc(folder: Path, dcmi: Path, watts: int) -> Iterator[list[str]]:
         simulator.wait()
 
 
-def _free_port() -> int:
+def free_port() -> int:
+    """A port of this machine that nobody listens on."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]

@@ -63,12 +63,14 @@ class Guest:
         cpus: int = 4,
         files: Mapping[str, Content] | None = None,
         bmc_watts: int | None = None,
+        devices: Iterable[str] = (),
         timeout_s: float = TIMEOUT_S,
     ) -> GuestResult:
         """Boot, run a shell script as root, power off.
 
         `programs` are on the script's PATH; `files` maps absolute paths in the guest to what is
         to be there. With `bmc_watts` the guest has a BMC (/dev/ipmi0) that reads so many W.
+        `devices` are more of QEMU's arguments.
 
         Raises GuestError when the guest has not ended after `timeout_s`, or ended before the
         script did.
@@ -76,7 +78,7 @@ class Guest:
         with contextlib.ExitStack() as stack:
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="guest-")))
             (folder / "initramfs").write_bytes(self.image.initramfs(script, programs, files))
-            command = self._qemu(folder, cpus)
+            command = [*self._qemu(folder, cpus), *devices]
             if bmc_watts is not None:
                 command += stack.enter_context(simulated_bmc(folder, self.image.dcmi, bmc_watts))
             started_s = time.monotonic()

@@ -39,13 +39,20 @@ MODULES = (
     "cpufreq_ondemand",
     "cpufreq_powersave",
     "cpufreq_userspace",
+    "crc32c_generic",
+    "ext4",
     "ipmi_devintf",
     "ipmi_si",
     "loop",
+    "nbd",
     "null_blk",
     "raid1",
     "scsi_debug",
     "sd_mod",
+    "virtio_blk",
+    "virtio_net",
+    "virtio_pci",
+    "xfs",
 )
 
 # Programs that building and booting call, and the Debian package of each.

@@ -88,7 +88,8 @@ def test_a_client_with_a_certificate_is_let_in_and_no_other(tmp_path: Path) -> N
     text = block("toml", "[tls]").replace("/etc/wattio-target/", f"{tmp_path}/tls/")
     text = text.replace("/var/lib/wattio-target/", f"{tmp_path}/").replace("10809", port)
     config = tmp_path / "target.toml"
-    config.write_text(f'control = "{tmp_path}/control"\n{text}')
+    service = f'service = {{ listen = "off", socket = "{tmp_path}/control" }}\n'
+    config.write_text(service + text)
     clients = block("", "nbds://").replace("10809", port)
     clients = clients.replace("//localhost/", f"//localhost:{port}/")
     with served([str(config)], tmp_path / "control"):

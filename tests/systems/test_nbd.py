@@ -73,15 +73,21 @@ def test_settings_are_in_the_words_of_each_manual(tmp_path: Path) -> None:
 
 
 def test_the_configuration_of_the_target_is_toml(tmp_path: Path) -> None:
-    settings: dict[str, nbd_servers.Setting] = {"reactors": 2, "memory.cache": "0 B"}
+    settings: dict[str, nbd_servers.Setting] = {
+        "reactors": 2,
+        "memory.cache": "0 B",
+        "policy.name": "pacer",
+        "policy.settings.plf": 0.2,
+    }
     what = served(tmp_path, "wattio-target", "volume", **settings)
     found = tomllib.loads(nbd_servers.target_config(what))
     assert found == {
         "listen": [f"unix:{tmp_path}/s"],
-        "control": f"{tmp_path}/c",
+        "service": {"listen": "off", "socket": f"{tmp_path}/c"},
         "export": [{"name": "", "devices": [f"{tmp_path}/d,isk"]}],
         "reactors": 2,
         "memory": {"cache": "0 B"},
+        "policy": {"name": "pacer", "settings": {"plf": 0.2}},
     }
     made = SERVERS["wattio-target"].make(what)
     assert made == ("wattio-target", "create", f"{tmp_path}/d,isk", "--size", "64MiB")

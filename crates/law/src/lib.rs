@@ -25,7 +25,7 @@ pub use limits::{CorePower, DriveSleep, GroupLimits, Limits};
 pub use observation::{
     BackgroundObservation, GroupObservation, InFlight, LatencyObservation, Observation,
 };
-pub use octaves::Octaves;
+pub use octaves::{Octaves, SharedOctaves};
 pub use plant::{Glimpse, Plant, Seen};
 pub use scripted::Scripted;
 

@@ -1,6 +1,7 @@
 //! A histogram of latencies that costs one addition a request: eight buckets for each octave.
 
 use crate::LatencyHistogram;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 /// Buckets of an octave, as a power of two.
 const PARTS_LOG2: u32 = 3;
@@ -36,6 +37,37 @@ fn edge_ns(bucket: usize) -> u64 {
     let octave = OCTAVE_FIRST + (next >> PARTS_LOG2) as u32;
     let part = (next & ((1 << PARTS_LOG2) - 1)) as u64;
     ((1 << PARTS_LOG2) + part) << (octave - PARTS_LOG2)
+}
+
+/// [`Octaves`] that one thread counts and others read.
+#[derive(Debug)]
+pub struct SharedOctaves {
+    counts: Box<[AtomicU32; BUCKETS]>,
+}
+
+impl Default for SharedOctaves {
+    fn default() -> Self {
+        Self { counts: Box::new([const { AtomicU32::new(0) }; BUCKETS]) }
+    }
+}
+
+impl SharedOctaves {
+    /// Counts a request; only one thread may.
+    #[inline]
+    pub fn record(&self, latency_ns: u64) {
+        let count = &self.counts[bucket(latency_ns)];
+        count.store(count.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
+    }
+
+    /// What was counted so far.
+    #[must_use]
+    pub fn read(&self) -> Octaves {
+        let mut octaves = Octaves::default();
+        for (mine, theirs) in octaves.counts.iter_mut().zip(self.counts.iter()) {
+            *mine = theirs.load(Ordering::Relaxed);
+        }
+        octaves
+    }
 }
 
 impl Octaves {
@@ -121,6 +153,9 @@ mod tests {
                 octaves.record(latency_ns);
             }
             latencies.sort_unstable();
+            let shared = SharedOctaves::default();
+            latencies.iter().for_each(|&latency_ns| shared.record(latency_ns));
+            prop_assert_eq!(&shared.read(), &octaves);
             let taken = octaves.take();
             prop_assert_eq!(taken.requests(), latencies.len() as u64);
             let rank = (0.99 * latencies.len() as f64).ceil() as usize;

@@ -252,6 +252,8 @@ impl Flight {
             }
             (Operation::Timeout { .. }, Some(libc::ETIME)) => Step::Done(Ok(0)),
             (_, Some(libc::EINTR)) => self.again(),
+            // What has come is not lost; what is wrong, the next receive will tell.
+            (Operation::Receive { .. }, Some(_)) if self.moved > 0 => Step::Done(Ok(self.moved)),
             (_, Some(number)) => Step::Done(Err(io::Error::from_raw_os_error(number))),
             (_, None) => self.advance(result as usize),
         }
@@ -277,10 +279,11 @@ impl Flight {
     }
 
     fn again(&self) -> Step {
-        if self.cancelled {
-            return Step::Done(Err(io::Error::from_raw_os_error(libc::ECANCELED)));
+        match (&self.operation, self.cancelled) {
+            (_, false) => Step::Again,
+            (Operation::Receive { .. }, true) if self.moved > 0 => Step::Done(Ok(self.moved)),
+            (_, true) => Step::Done(Err(io::Error::from_raw_os_error(libc::ECANCELED))),
         }
-        Step::Again
     }
 
     pub fn what(&self) -> &'static str {

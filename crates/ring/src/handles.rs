@@ -57,6 +57,12 @@ impl Handles {
         }
     }
 
+    /// Gives a descriptor back; `None` if an operation uses it, or it was closed.
+    pub fn remove(&mut self, handle: Handle) -> Option<OwnedFd> {
+        let slot = self.slot(handle)?;
+        (slot.flights == 0).then(|| self.slots.remove(handle.index).descriptor)
+    }
+
     /// Closes at once, or when the last operation has ended.
     pub fn close(&mut self, handle: Handle) {
         let Some(slot) = self.slot(handle) else { return };
@@ -89,6 +95,11 @@ mod tests {
         assert_eq!((second.index, handles.begin(first)), (first.index, None));
         handles.close(first);
         assert!(handles.begin(second).is_some());
+        assert!(handles.remove(second).is_none(), "it is used");
+        handles.end(second);
+        assert!(handles.remove(second).is_some());
+        assert!(handles.remove(second).is_none() && handles.begin(second).is_none());
+        let second = handles.add(descriptor());
         let mut others = Handles::default();
         others.add(descriptor());
         assert_eq!(others.begin(second), None);

@@ -32,6 +32,11 @@ impl Ring {
         Ok(self.handles.add(descriptor))
     }
 
+    /// Gives a descriptor back that nothing is under way on, as for another ring; else `None`.
+    pub fn remove(&mut self, handle: Handle) -> Option<OwnedFd> {
+        self.handles.remove(handle)
+    }
+
     /// Closes a descriptor: at once, or after what is under way on it, which is cancelled.
     pub fn close(&mut self, handle: Handle) {
         self.cancel_where(|flight| flight.handle == Some(handle));
@@ -39,7 +44,8 @@ impl Ring {
     }
 
     /// Cancels all operations with a token; each still completes, with `ECANCELED`, or with its
-    /// result if it was sooner; what had come of a receive is lost then. Looks through all that is under way.
+    /// result if it was sooner, or with as much of a receive as had come. Looks through all that is
+    /// under way.
     pub fn cancel(&mut self, token: u64) {
         self.cancel_where(|flight| {
             flight.token == token && !matches!(flight.operation, Operation::Bell)

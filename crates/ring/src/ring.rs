@@ -238,6 +238,13 @@ impl Ring {
         }
     }
 
+    /// Whether something was completed since the kernel was last entered: it waits already.
+    pub fn has_come(&mut self) -> bool {
+        !self.ended.is_empty()
+            || !self.uring.completion().is_empty()
+            || self.uring.submission().taskrun()
+    }
+
     /// The next completion that is there, without a system call.
     pub fn next_completion(&mut self) -> Option<Completion> {
         loop {

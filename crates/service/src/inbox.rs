@@ -59,6 +59,13 @@ impl<P: Program> Inbox<P> {
         Ok(())
     }
 
+    /// What stops the loop as a signal does, from any thread.
+    pub fn stopper(&self) -> impl FnOnce() + Send + use<P> {
+        let sender = self.sender.clone();
+        // Without a loop there is nothing to stop.
+        move || drop(sender.send(Message::Stop))
+    }
+
     /// The next message; `None` if none came within the time.
     #[must_use]
     pub fn wait(&self, most: Duration) -> Option<Message<P>> {

@@ -10,7 +10,7 @@
 #[path = "../src/plant/script.rs"]
 mod script;
 
-use script::{REACTORS, SATURATION, Script};
+use script::{REACTORS, SATURATION, Script, layout};
 use std::cell::Cell;
 use std::io::Read;
 use std::path::Path;
@@ -51,7 +51,7 @@ fn journal(results: &Path, policy: &str, clock: &Played) -> std::io::Result<Jour
         mode: "run",
         name: "made up",
         policy,
-        groups: wattio_target::plant::LANES.map(group).to_vec(),
+        groups: vec![group("reactors")],
         config_file: Path::new("made-up.toml"),
     };
     let facts = facts.describe(&Root::new("/"), clock);
@@ -67,7 +67,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let clock = Played(Cell::new(Duration::ZERO));
     let journal = value("out").map(|out| journal(Path::new(out), policy, &clock)).transpose()?;
 
-    let plant = TargetPlant::new(Layout::shared(REACTORS), Script::new(0.0), clock.now());
+    let plant = TargetPlant::new(layout(), Script::new(0.0), clock.now());
     let (settings, driver) = (Settings::new(), DriverSettings::default());
     let governed = Governed::new((policy, &settings), &[], driver, plant, clock.now())?;
     let named = Named { name: "made up".to_owned(), policy: policy.to_owned() };

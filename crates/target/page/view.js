@@ -58,13 +58,10 @@ export function charts(shown) {
     },
     {
       id: "cores",
-      title: "Reactors, and seats of lanes on them",
+      title: "Reactors that are on",
       format: (value) => (isNumber(value) ? String(Math.round(value * 10) / 10) : as.ABSENT),
-      nothing: "No lanes.",
-      lines: [
-        ...linesOf(names, ({ groups }, at) => groups[at]?.cores_active),
-        line("reactors", names.length, ({ reactors_active: active }) => active, { stepped: true }),
-      ],
+      nothing: "No reactors.",
+      lines: linesOf(names, ({ groups }, at) => groups[at]?.cores_active),
     },
     {
       id: "background",
@@ -105,15 +102,14 @@ function reactors(shown) {
 function groups(list) {
   return {
     id: "groups",
-    title: "Lanes",
-    columns: ["lane", "active seats", "at least", "busy: clients", "busy: back\u00adground", "waiting tasks"],
+    title: "Groups",
+    columns: ["group", "reactors on", "at least", "busy: clients", "busy: back\u00adground"],
     rows: list.map((group) => [
       group.name,
       `${group.cores_active} of ${group.cores_total}`,
       String(group.cores_min),
       as.percent(group.utilisation_clients),
       as.percent(group.utilisation_background),
-      as.count(group.queued),
     ]),
   };
 }

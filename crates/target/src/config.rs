@@ -1,6 +1,12 @@
 //! The configuration file.
 
+mod law;
+
+pub use law::{PolicyConfig, SOCKET, ServiceConfig};
+
+use crate::plant::{Layout, LayoutError};
 use crate::reactor::Idle;
+use crate::run::LawSettings;
 use crate::server::{Address, Settings, Volume};
 use crate::tls::Files;
 use crate::volume::{DEVICE_DEPTH, Pace, VolumeMemory};
@@ -9,12 +15,11 @@ use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
+use wattio_host::config::check_name;
 use wattio_plant::{DescriptionError, read_toml, require};
 use wattio_units::{Bytes, Seconds};
 use wattio_volume::OpenOptions;
 
-/// Where the control socket is, if nothing else is said.
-pub const CONTROL: &str = "/run/wattio-target/control.sock";
 /// Memory for blocks of each volume, if nothing else is said.
 pub const CACHE_BYTES: u64 = 256 << 20;
 /// Memory for what is written, where nothing else is said.
@@ -29,6 +34,10 @@ const REACTORS_MAX: usize = 64;
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Config {
+    /// The target's name in results and on the page. Allowed: up to 64 letters, digits, `.`, `_`,
+    /// `-`. Default: `"target"`.
+    #[serde(default = "name")]
+    pub name: String,
     /// Where clients connect. Allowed: a list of `"unix:/path"`, `"tcp:address:port"`, and
     /// `"systemd"` for the sockets of the unit that starts it.
     pub listen: Vec<Listen>,
@@ -47,10 +56,15 @@ pub struct Config {
     /// Default: `"block"`.
     #[serde(default)]
     pub idle: IdleConfig,
-    /// The socket of `status` and `scrub`; its user and root may connect. Allowed: an absolute path.
-    /// Default: `"/run/wattio-target/control.sock"`.
-    #[serde(default = "control")]
-    pub control: PathBuf,
+    /// How many reactors always stay on, of each group. Allowed: 1 to as many as there are in the
+    /// smaller group. Default: `1`.
+    #[serde(default = "one")]
+    pub reactors_min: usize,
+    /// How many reactors, the last ones, have volumes and nothing else, as a group of their own that
+    /// the law governs. Allowed: less than `reactors`; `0` for volumes and connections on every
+    /// reactor. Default: `0`.
+    #[serde(default)]
+    pub volume_reactors: usize,
     /// Limits of memory.
     #[serde(default)]
     pub memory: Memory,
@@ -59,6 +73,12 @@ pub struct Config {
     pub scrub: Scrub,
     /// Who the target is to clients that use TLS; without it, none can.
     pub tls: Option<TlsConfig>,
+    /// The law that decides how many reactors are on.
+    #[serde(default)]
+    pub policy: PolicyConfig,
+    /// Page, metrics and control socket.
+    #[serde(default)]
+    pub service: ServiceConfig,
 }
 
 /// Certificates.
@@ -159,8 +179,8 @@ fn yes() -> bool {
     true
 }
 
-fn control() -> PathBuf {
-    PathBuf::from(CONTROL)
+fn name() -> String {
+    "target".to_owned()
 }
 
 fn text<'de, D: Deserializer<'de>, T>(
@@ -202,17 +222,25 @@ const SPIN_MAX: Duration = Duration::from_secs(1);
 
 impl<'de> Deserialize<'de> for IdleConfig {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        text(deserializer, |text| {
-            let span = text.strip_prefix("spin ").and_then(|span| duration(span).ok());
-            match (text, span.filter(|&span| span <= SPIN_MAX)) {
-                ("block", _) => Ok(Self(Idle::Block)),
-                ("poll", _) => Ok(Self(Idle::Poll)),
-                (_, Some(span)) => Ok(Self(Idle::Spin(span))),
-                _ => Err(format!(
-                    "{text:?} is none of \"block\", \"spin 20 us\" (up to 1 s) and \"poll\""
-                )),
-            }
-        })
+        text(deserializer, Self::read)
+    }
+}
+
+impl IdleConfig {
+    /// As it is written: `block`, `spin 20 us` or `poll`.
+    ///
+    /// # Errors
+    /// What is allowed.
+    pub fn read(text: &str) -> Result<Self, String> {
+        let span = text.strip_prefix("spin ").and_then(|span| duration(span).ok());
+        match (text, span.filter(|&span| span <= SPIN_MAX)) {
+            ("block", _) => Ok(Self(Idle::Block)),
+            ("poll", _) => Ok(Self(Idle::Poll)),
+            (_, Some(span)) => Ok(Self(Idle::Spin(span))),
+            _ => Err(format!(
+                "{text:?} is none of \"block\", \"spin 20 us\" (up to 1 s) and \"poll\""
+            )),
+        }
     }
 }
 
@@ -258,7 +286,13 @@ impl Config {
         let depth = format!("is {}; allowed is 1 to {DEVICE_DEPTH_MAX}", self.device_depth);
         require((1..=DEVICE_DEPTH_MAX).contains(&self.device_depth), "device_depth", depth)?;
         let absolute = |path: &PathBuf| path.is_absolute();
-        require(absolute(&self.control), "control", "must be an absolute path")?;
+        check_name(&self.name)?;
+        self.policy.check()?;
+        self.service.check()?;
+        self.layout().map_err(|error| DescriptionError::Value {
+            key: error.key.to_owned(),
+            message: error.to_string(),
+        })?;
         let map = format!("is {}; allowed is 1 MiB to 1 TiB", self.memory.map);
         let allowed = f64::from(1 << 20)..=f64::from(1 << 20) * f64::from(1 << 20);
         require(allowed.contains(&self.memory.map.0), "memory.map", map)?;
@@ -299,6 +333,26 @@ impl Config {
             require(fits, key("name"), length)?;
         }
         Ok(())
+    }
+
+    /// How its reactors are grouped.
+    ///
+    /// # Errors
+    /// [`LayoutError`] with the key, and what is allowed.
+    pub fn layout(&self) -> Result<Layout, LayoutError> {
+        let mut layout = Layout::new(self.reactors, self.volume_reactors, self.reactors_min)?;
+        layout.idle_cores_sleep = self.idle.0 != Idle::Poll;
+        Ok(layout)
+    }
+
+    /// The law, and what it governs.
+    ///
+    /// # Errors
+    /// [`LayoutError`] with the key, and what is allowed.
+    pub fn law(&self) -> Result<LawSettings, LayoutError> {
+        let PolicyConfig { name, settings, bounds } = self.policy.clone();
+        let layout = self.layout()?;
+        Ok(LawSettings { name: self.name.clone(), policy: (name, settings), bounds, layout })
     }
 
     /// What the target is to do.
@@ -345,7 +399,7 @@ mod tests {
 listen = ["unix:/run/n.sock", "tcp:[::1]:10809", "systemd"]
 reactors = 2
 idle = "spin 20 us"
-control = "/run/c.sock"
+reactors_min = 1
 
 [memory]
 map = "1 GiB"
@@ -389,6 +443,20 @@ devices = ["/srv/disk.vol"]
         for (from, to, says) in [
             ("reactors = 2", "reactor = 2", "line 3: unknown field `reactor`"),
             ("reactors = 2", "reactor = 2", "did you mean `reactors`?"),
+            ("reactors = 2", "reactors = 2\npolicy = { name = \"pacerr\" }", "mean \"pacer\"?"),
+            (
+                "reactors = 2",
+                "reactors = 2\npolicy = { name = \"pacer\", settings = { plff = 0.1 } }",
+                "policy.settings.plff",
+            ),
+            ("reactors = 2", "name = \"a b\"", "name: must be up to 64 letters"),
+            ("reactors_min = 1", "reactors_min = 3", "reactors_min: is 3; allowed is 1 to 2"),
+            ("reactors_min = 1", "volume_reactors = 2", "volume_reactors: is 2; allowed is 0 to 1"),
+            (
+                "reactors = 2",
+                "reactors = 2\nservice = { socket = \"c.sock\" }",
+                "service.socket: must be an absolute path",
+            ),
             ("reactors = 2", "reactors = 0", "reactors: is 0; allowed is 1 to 64"),
             ("unix:/run/n.sock", "unix:n.sock", "line 2: \"unix:n.sock\" is neither"),
             ("tcp:[::1]:10809", "tcp:localhost", "such as \"tcp:127.0.0.1:10809\""),

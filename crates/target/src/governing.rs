@@ -2,6 +2,7 @@
 
 use crate::plant::{Governed, Reactors};
 use crate::shown::{Answer, Request, Shown};
+use crate::status::Status;
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 use wattio_control::check_tolerance;
@@ -30,6 +31,8 @@ pub struct Governing<R> {
     pub(crate) last: Option<Stepped>,
     pub(crate) events: VecDeque<EventRow>,
     pub(crate) own: Overhead,
+    /// What only the reactors know, as of the last time that they were asked.
+    pub(crate) learned: Option<Status>,
     journal: Option<Journal>,
     /// Events that were not logged yet.
     untold: Vec<EventRow>,
@@ -64,6 +67,7 @@ impl<R: Reactors> Governing<R> {
             last: None,
             events: VecDeque::new(),
             own: Overhead::new(),
+            learned: None,
             journal,
             untold: Vec::new(),
             failure: None,
@@ -73,6 +77,11 @@ impl<R: Reactors> Governing<R> {
     /// The reactors.
     pub fn reactors(&mut self) -> &mut R {
         self.governed.plant.reactors()
+    }
+
+    /// Takes in what the reactors say of themselves.
+    pub fn learn(&mut self, status: Status) {
+        self.learned = Some(status);
     }
 
     /// One look at the reactors and its bookkeeping.
@@ -117,7 +126,8 @@ impl<R: Reactors> Governing<R> {
         let at = Stamp { utc_ns: clock.utc_ns(), monotonic_ns: clock.now().as_nanos() as u64 };
         let power = step.truth.power.map(|power| power.0);
         let power = WindowPower { measured_w: power, ..WindowPower::default() };
-        let turns_frequency = self.governed.plant.layout().turns_frequency();
+        // No knob turns the frequency of reactors.
+        let turns_frequency = self.governed.plant.layout().groups().iter().map(|_| false);
         let row = WindowRow::of(step, at, turns_frequency, power);
         let shown = self.shown(clock);
         self.keep(|journal| journal.window(&row, &shown));
@@ -149,7 +159,9 @@ impl<R: Reactors> Governing<R> {
         let refused = |message: String| Answer::Refused { message };
         let driver = &mut self.governed.driver;
         let message = match request {
-            Request::Status {} => return Answer::Status { status: Box::new(self.shown(clock)) },
+            Request::Status {} | Request::Inspect {} => {
+                return Answer::Status { status: Box::new(self.shown(clock)) };
+            }
             Request::SetTolerance { tolerance } => {
                 let policy = &self.named.policy;
                 let Some(before) = driver.tolerance() else {

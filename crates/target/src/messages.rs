@@ -30,19 +30,10 @@ impl Tag {
     }
 }
 
-/// Where a volume is served.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Seat {
-    /// The reactor that owns it.
-    pub reactor: usize,
-    /// Which one of that reactor's.
-    pub volume: usize,
-}
-
 /// To the lane of a volume.
 #[derive(Debug)]
 pub struct ToVolume {
-    /// Which volume of the reactor.
+    /// Which volume: the number of its export.
     pub volume: usize,
     /// Whom to answer.
     pub tag: Tag,

@@ -2,14 +2,15 @@
 
 use crate::device::{Device, DeviceError, PATIENCE, RETRY};
 use crate::log::{Priority, log};
-use crate::messages::Seat;
 use crate::normal::Offer;
 use crate::open::{Opened, open_volume};
 use crate::reactor::link::{self, Link};
-use crate::reactor::{Halt, Idle, Listener, Order, Owned, Parts, Reactor, Shared};
+use crate::reactor::{
+    Halt, Idle, Listener, Loads, Moves, Order, Owned, Parts, Published, Reactor, Shared,
+};
 use crate::status::Status;
 use crate::tls::{Files, Identity, TlsError};
-use crate::volume::{Pace, VolumeMemory};
+use crate::volume::{Pace, Rates, VolumeMemory};
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::os::unix::fs::FileTypeExt;
@@ -26,6 +27,9 @@ use wattio_volume::{OpenError, OpenOptions};
 
 /// How long a reactor may take to say how it stands.
 const ANSWER_MAX: Duration = Duration::from_secs(5);
+
+/// The same of what its connections and volumes ask for: whoever governs the target waits.
+const LOADS_MAX: Duration = Duration::from_millis(200);
 
 /// Why the target cannot serve.
 #[derive(Debug, Error)]
@@ -159,17 +163,18 @@ impl Server {
             _ => {}
         }
         let count = settings.reactors.max(1);
-        let (mut exports, mut seats) = (Vec::new(), Vec::new());
+        let (mut exports, mut reactors) = (Vec::new(), Vec::new());
         let mut owned: Vec<Vec<Owned>> = (0..count).map(|_| Vec::new()).collect();
         for (at, wanted) in settings.volumes.iter().enumerate() {
             let Opened { volume, devices } = open_volume(wanted)?;
             exports.push(offered(wanted, volume.bytes(), settings.memory.cache_bytes > 0));
             let reactor = at % count;
-            seats.push(Seat { reactor, volume: owned[reactor].len() });
+            reactors.push(reactor);
             let descriptor = |device: &Device| device.descriptor();
             let devices = devices.iter().map(|one| one.as_ref().map(descriptor).transpose());
             let devices: io::Result<Vec<_>> = devices.collect();
             owned[reactor].push(Owned {
+                number: at,
                 export: wanted.export.clone(),
                 volume,
                 devices: devices.map_err(|error| ServerError::Reactor { reactor, error })?,
@@ -180,7 +185,7 @@ impl Server {
         let tls = settings.tls.as_ref();
         let offer = Offer {
             exports: Exports::new(exports)?,
-            seats: seats.into(),
+            reactors: reactors.into(),
             tls: tls.map(|(files, _)| Identity::read(files)).transpose()?,
             is_tls_required: tls.is_some_and(|&(_, is_required)| is_required),
         };
@@ -294,7 +299,7 @@ impl Handle {
     /// Asks all reactors how they stand. One that does not answer is left out.
     #[must_use]
     pub fn status(&self) -> Status {
-        let mut reactors = self.ask(Order::Status);
+        let mut reactors = self.ask(ANSWER_MAX, Order::Status);
         reactors.sort_by_key(|reactor| reactor.number);
         Status {
             version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -307,16 +312,56 @@ impl Handle {
     #[must_use]
     pub fn scrub(&self, export: Option<&str>) -> Vec<String> {
         let order = |answer| Order::Scrub { export: export.map(str::to_owned), answer };
-        self.ask(order).into_iter().flatten().collect()
+        self.ask(ANSWER_MAX, order).into_iter().flatten().collect()
     }
 
-    fn ask<T>(&self, order: impl Fn(Sender<T>) -> Order) -> Vec<T> {
+    /// Asks all reactors what their connections and volumes ask for. One that does not answer is
+    /// left out.
+    #[must_use]
+    pub fn loads(&self) -> Vec<Loads> {
+        let mut loads = self.ask(LOADS_MAX, Order::Loads);
+        loads.sort_by_key(|load| load.reactor);
+        loads
+    }
+
+    /// Has a reactor let connections and volumes go.
+    pub fn move_from(&self, reactor: usize, moves: Moves) {
+        self.shared.order(reactor, Order::Move(moves));
+    }
+
+    /// Says whether a reactor gets new connections, and whether it may look for work or sleeps when
+    /// there is none.
+    pub fn set_active(&self, reactor: usize, is_active: bool) {
+        self.shared.set_accepting(reactor, is_active);
+        self.shared.order(reactor, Order::Park(!is_active));
+    }
+
+    /// What a reactor publishes.
+    #[must_use]
+    pub fn published(&self, reactor: usize) -> &Published {
+        self.shared.published(reactor)
+    }
+
+    /// Says how much of a core's time background work of each volume may take.
+    pub fn set_budgets(&self, rates: Rates) {
+        for reactor in 0..self.shared.reactors() {
+            self.shared.order(reactor, Order::Budgets(rates));
+        }
+    }
+
+    /// How many reactors there are.
+    #[must_use]
+    pub fn reactors(&self) -> usize {
+        self.shared.reactors()
+    }
+
+    fn ask<T>(&self, most: Duration, order: impl Fn(Sender<T>) -> Order) -> Vec<T> {
         let (answer, answers) = channel();
         for reactor in 0..self.shared.reactors() {
             self.shared.order(reactor, order(answer.clone()));
         }
         drop(answer);
-        let until = Instant::now() + ANSWER_MAX;
+        let until = Instant::now() + most;
         let left = || until.saturating_duration_since(Instant::now());
         std::iter::from_fn(|| answers.recv_timeout(left()).ok()).collect()
     }

@@ -120,17 +120,20 @@ def _wattio_target(what: Served) -> Words:
 def target_config(what: Served) -> str:
     """The configuration of wattio-target: the one place that knows its keys.
 
-    A setting of a table is written with a dot: `memory.cache`.
+    A setting of a table is written with a dot: `memory.cache`, `policy.settings.plf`.
     """
     content: dict[str, Any] = {
         "listen": [f"unix:{what.socket}"],
         # Beside the socket of clients: a longer name would be too long.
-        "control": str(what.socket.with_name("c")),
+        "service": {"listen": "off", "socket": str(what.socket.with_name("c"))},
         "export": [{"name": "", "devices": [str(what.disk)]}],
     }
     for key, value in what.settings.items():
-        table, _, name = key.rpartition(".")
-        (content.setdefault(table, {}) if table else content)[name] = value
+        *tables, name = key.split(".")
+        place = content
+        for table in tables:
+            place = place.setdefault(table, {})
+        place[name] = value
     return dump(content)
 
 

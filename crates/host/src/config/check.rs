@@ -6,19 +6,13 @@ use crate::knobs::KnobConfig;
 use crate::sources::power::MeterConfig;
 use crate::sources::{BackgroundConfig, queued};
 use std::collections::BTreeSet;
-use wattio_control::SettingError;
+use wattio_control::{SettingError, Settings};
 use wattio_governor::Cpus;
 use wattio_plant::{DescriptionError, require};
 
 impl DaemonConfig {
     pub(super) fn check(&self) -> Result<(), DescriptionError> {
-        let simple = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
-        let plain = self.name.chars().all(simple) && !self.name.starts_with('.');
-        require(
-            !self.name.is_empty() && self.name.len() <= 64 && plain,
-            "name",
-            "must be up to 64 letters, digits, '-', '_' or '.': folders are named after it",
-        )?;
+        check_name(&self.name)?;
         self.check_policy()?;
         require(!self.groups.is_empty(), "group", "is missing: at least one [[group]] of cores")?;
         self.check_groups()?;
@@ -103,24 +97,45 @@ impl DaemonConfig {
     }
 
     fn check_policy(&self) -> Result<(), DescriptionError> {
-        let policy = wattio_control::policy(&self.policy.name);
-        let resolved = policy.and_then(|policy| policy.resolve(&self.policy.settings));
         if let Some(name) = &self.policy.compare
             && let Err(error) = wattio_control::policy(name)
         {
             let (key, message) = ("policy.compare".to_owned(), error.to_string());
             return Err(DescriptionError::Value { key, message });
         }
-        resolved.map(|_| ()).map_err(|error| {
-            let key = match &error {
-                SettingError::Policy { .. } => "policy.name".to_owned(),
-                SettingError::Name { name, .. } | SettingError::Value { name, .. } => {
-                    format!("policy.settings.{name}")
-                }
-            };
-            DescriptionError::Value { key, message: error.to_string() }
-        })
+        check_policy(&self.policy.name, &self.policy.settings)
     }
+}
+
+/// Checks the key `name`.
+///
+/// # Errors
+/// [`DescriptionError`] with what is allowed.
+pub fn check_name(name: &str) -> Result<(), DescriptionError> {
+    let simple = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+    let plain = name.chars().all(simple) && !name.starts_with('.');
+    require(
+        !name.is_empty() && name.len() <= 64 && plain,
+        "name",
+        "must be up to 64 letters, digits, '-', '_' or '.': folders are named after it",
+    )
+}
+
+/// Checks a law's name and its hyperparameters, the keys `policy.name` and `policy.settings`.
+///
+/// # Errors
+/// [`DescriptionError`] with the key, what was wrong and what is allowed.
+pub fn check_policy(name: &str, settings: &Settings) -> Result<(), DescriptionError> {
+    let resolved = wattio_control::policy(name).and_then(|policy| policy.resolve(settings));
+    resolved.map(|_| ()).map_err(|error| {
+        let key = match &error {
+            SettingError::Policy { .. } => "policy.name".to_owned(),
+            SettingError::Name { name, .. } | SettingError::Value { name, .. } => {
+                format!("policy.settings.{name}")
+            }
+        };
+        DescriptionError::Value { key, message: error.to_string() }
+    })
 }
 
 impl SafetyConfig {

@@ -2,6 +2,8 @@
 
 mod check;
 
+pub use check::{check_name, check_policy};
+
 use crate::groups::GroupConfig;
 use crate::guards::CheckConfig;
 use crate::knobs::KnobConfig;

@@ -112,11 +112,26 @@ fn reads_end_at_the_end_of_the_file_and_writes_do_not() {
 fn what_was_cancelled_is_not_submitted_again() {
     let mut cancelled = receive(Take::All);
     cancelled.cancelled = true;
-    assert_eq!(stepped(&mut cancelled, 4), Some(Err(Some(libc::ECANCELED))));
+    assert_eq!(stepped(&mut cancelled, -libc::EINTR), Some(Err(Some(libc::ECANCELED))));
     let mut interrupted = receive(Take::All);
     assert_eq!(stepped(&mut interrupted, -libc::EINTR), None);
     interrupted.cancelled = true;
     assert_eq!(stepped(&mut interrupted, -libc::EINTR), Some(Err(Some(libc::ECANCELED))));
+}
+
+/// A receive that was cancelled in its middle told nothing of what it had taken from the socket: a
+/// connection that moves would go on in the middle of a request.
+#[test]
+fn what_a_receive_has_taken_is_told_however_it_ends() {
+    for (end, is_cancelled) in
+        [(-libc::ECANCELED, true), (-libc::ECONNRESET, false), (3, true), (-libc::EINTR, true)]
+    {
+        let mut receive = receive(Take::All);
+        assert_eq!(stepped(&mut receive, 4), None);
+        receive.cancelled = is_cancelled;
+        let moved = 4 + end.max(0) as usize;
+        assert_eq!(stepped(&mut receive, end), Some(Ok(moved)), "{end}");
+    }
 }
 
 #[test]

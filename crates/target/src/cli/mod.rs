@@ -36,6 +36,8 @@ Examples:
   wattio-target serve /etc/wattio-target.toml                    serve what a file says
   wattio-target check /etc/wattio-target.toml                    is the file right?
   wattio-target check /srv/disk.vol                              is the volume whole?
+  wattio-target serve --export a.vol --unix /run/n.sock --reactors 4 --policy pacer
+                                                                 governed by a law
   wattio-target status                                           how is it doing?
 
 Exit codes: 0 done, 1 found a problem, 2 bad input.";
@@ -45,7 +47,7 @@ enum Command {
     /// Make a volume on one device, or on two that mirror each other.
     Create(create::Create),
     /// Serve volumes until a signal comes.
-    Serve(serve::Serve),
+    Serve(Box<serve::Serve>),
     /// Say whether a configuration is right, or a volume is whole.
     Check(check::Check),
     /// Make a volume larger that nobody serves.
@@ -54,6 +56,12 @@ enum Command {
     Status(remote::Status),
     /// Have a running target read everything and repair what it can.
     Scrub(remote::Scrub),
+    /// Have a running target go at full speed until resumed.
+    Pause(remote::Remote),
+    /// End a pause.
+    Resume(remote::Remote),
+    /// Change the latency tolerance of a running target.
+    Tolerance(remote::Tolerance),
     /// Print what completes this command's words in a shell.
     #[command(hide = true)]
     Completions {
@@ -77,6 +85,9 @@ pub fn main() -> ExitCode {
         Command::Resize(command) => command.run(),
         Command::Status(command) => command.run(),
         Command::Scrub(command) => command.run(),
+        Command::Pause(command) => command.pause(),
+        Command::Resume(command) => command.resume(),
+        Command::Tolerance(command) => command.run(),
         Command::Completions { shell } => Ok(complete(shell)),
     };
     done.unwrap_or_else(|error| {

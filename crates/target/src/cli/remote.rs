@@ -1,15 +1,16 @@
-//! `status` and `scrub`: commands for a running target.
+//! `status`, `scrub`, `pause`, `resume` and `tolerance`: commands for a running target.
 
 use super::{BadInput, say};
 use anyhow::{Result, bail};
 use clap::Args;
 use std::fmt::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use wattio_target::config::CONTROL;
-use wattio_target::control::{Answer, ControlError, Request, ask};
+use wattio_service::client::ask;
+use wattio_target::config::SOCKET;
 use wattio_target::log::printable_line;
-use wattio_target::status::{self, VolumeStatus};
+use wattio_target::shown::{Answer, Request, Shown, WattioTarget};
+use wattio_target::status::{ReactorStatus, VolumeStatus};
 use wattio_units::Bytes;
 
 /// How it stands.
@@ -21,7 +22,7 @@ Examples:
   wattio-target status /run/c.sock    of the target with this control socket")]
 pub struct Status {
     /// The target's control socket.
-    #[arg(default_value = CONTROL)]
+    #[arg(default_value = SOCKET)]
     socket: PathBuf,
     /// Print one JSON object.
     #[arg(long)]
@@ -36,16 +37,38 @@ Examples:
   wattio-target scrub --export disk      one of them; status shows how far it is")]
 pub struct Scrub {
     /// The target's control socket.
-    #[arg(default_value = CONTROL)]
+    #[arg(default_value = SOCKET)]
     socket: PathBuf,
     /// Only this export.
     #[arg(long)]
     export: Option<String>,
 }
 
+/// Which target.
+#[derive(Debug, Args)]
+pub struct Remote {
+    /// The target's control socket.
+    #[arg(default_value = SOCKET)]
+    socket: PathBuf,
+}
+
+/// Which tolerance.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  wattio-target tolerance 0.2      up to 20 % above the latency at full speed, from now on")]
+pub struct Tolerance {
+    /// 0.1 is 10 % above the latency at full speed.
+    tolerance: f64,
+    /// The target's control socket.
+    #[arg(default_value = SOCKET)]
+    socket: PathBuf,
+}
+
 impl Status {
     pub fn run(self) -> Result<ExitCode> {
-        let Answer::Status { status } = ask(&self.socket, &Request::Status {})? else {
+        let answer = ask::<WattioTarget>(&self.socket, &Request::Inspect {})?;
+        let Answer::Status { status } = answer else {
             bail!("{}: the answer is not a status", self.socket.display());
         };
         if self.json {
@@ -61,49 +84,100 @@ impl Status {
 
 impl Scrub {
     pub fn run(self) -> Result<ExitCode> {
-        match ask(&self.socket, &Request::Scrub { export: self.export }) {
-            Ok(Answer::Scrub { exports }) => {
-                exports.iter().for_each(|name| {
-                    say(&format!("export `{}` is being scrubbed", printable_line(name)));
-                });
-                Ok(ExitCode::SUCCESS)
-            }
-            Err(ControlError::Refused(message)) => Err(BadInput(message).into()),
-            Err(error) => Err(error.into()),
-            Ok(_) => bail!("{}: unexpected answer", self.socket.display()),
+        tell(&self.socket, &Request::Scrub { export: self.export })
+    }
+}
+
+impl Remote {
+    /// Full speed until resumed.
+    pub fn pause(self) -> Result<ExitCode> {
+        tell(&self.socket, &Request::Pause {})
+    }
+
+    /// Ends a pause.
+    pub fn resume(self) -> Result<ExitCode> {
+        tell(&self.socket, &Request::Resume {})
+    }
+}
+
+impl Tolerance {
+    pub fn run(self) -> Result<ExitCode> {
+        tell(&self.socket, &Request::SetTolerance { tolerance: self.tolerance })
+    }
+}
+
+/// Has something done, and says what the target says.
+fn tell(socket: &Path, request: &Request) -> Result<ExitCode> {
+    match ask::<WattioTarget>(socket, request)? {
+        Answer::Done { message } => {
+            say(&printable_line(&message));
+            Ok(ExitCode::SUCCESS)
         }
+        Answer::Refused { message } => Err(BadInput(message).into()),
+        Answer::Status { .. } => bail!("{}: unexpected answer", socket.display()),
     }
 }
 
 /// The status, for people.
-fn page(status: &status::Status) -> String {
+fn page(shown: &Shown) -> String {
     let mut page = String::new();
     // Writing to a String cannot fail.
-    let _ = writeln!(page, "wattio-target {}, up {:.0} s", status.version, status.uptime_s);
-    for reactor in &status.reactors {
-        let lane = reactor.lane;
-        let _ = writeln!(
-            page,
-            "reactor {}: {} connections, {} requests under way; {} reads, {} writes, {} flushes; \
-             {:.2} s of processor time",
-            reactor.number,
-            reactor.connections,
-            reactor.in_flight,
-            lane.reads,
-            lane.writes,
-            lane.flushes,
-            reactor.processor_s
-        );
-        for (what, latency) in [("reads", reactor.reads), ("writes", reactor.writes)] {
-            if let (Some(mean), Some(p99)) = (latency.latency_us_mean, latency.latency_us_p99) {
-                let _ = writeln!(page, "  {what}: mean {mean:.0} us, p99 {p99:.0} us");
-            }
-        }
-        for volume in &reactor.volumes {
-            page.push_str(&of_volume(volume));
-        }
+    let _ = writeln!(
+        page,
+        "wattio-target {}, {}, up {:.0} s",
+        shown.version,
+        printable_line(&shown.name),
+        shown.uptime_s
+    );
+    page.push_str(&of_law(shown));
+    for reactor in &shown.reactors {
+        page.push_str(&of_reactor(reactor));
     }
     page
+}
+
+fn of_law(shown: &Shown) -> String {
+    let state = shown.state.as_ref().map(|state| format!(" ({state})")).unwrap_or_default();
+    let mut text = format!(
+        "policy {}{state}: {} of {} reactors on; {}\n",
+        shown.policy, shown.reactors_active, shown.reactors_total, shown.reason
+    );
+    if let Some(forced) = &shown.forced {
+        let _ = writeln!(text, "  full speed is forced: {}", printable_line(forced));
+    }
+    let latency = &shown.latency;
+    if let (Some(rate), Some(mean)) = (latency.requests_per_s, latency.latency_us_mean) {
+        let _ = write!(text, "  {rate:.0} requests/s, mean {mean:.0} us");
+        if let Some(bound) = latency.bound_us {
+            let _ = write!(text, ", bound {bound:.0} us");
+        }
+        text.push('\n');
+    }
+    text
+}
+
+fn of_reactor(reactor: &ReactorStatus) -> String {
+    let lane = reactor.lane;
+    let mut text = format!(
+        "reactor {}: {} connections, {} requests under way; {} reads, {} writes, {} flushes; \
+         {:.2} s of processor time\n",
+        reactor.number,
+        reactor.connections,
+        reactor.in_flight,
+        lane.reads,
+        lane.writes,
+        lane.flushes,
+        reactor.processor_s
+    );
+    for (what, latency) in [("reads", reactor.reads), ("writes", reactor.writes)] {
+        if let (Some(mean), Some(p99)) = (latency.latency_us_mean, latency.latency_us_p99) {
+            let _ = writeln!(text, "  {what}: mean {mean:.0} us, p99 {p99:.0} us");
+        }
+    }
+    for volume in &reactor.volumes {
+        text.push_str(&of_volume(volume));
+    }
+    text
 }
 
 fn of_volume(volume: &VolumeStatus) -> String {

@@ -3,18 +3,20 @@
 use super::{BadInput, bytes, bytes_or_none, read_config};
 use anyhow::Result;
 use clap::Args;
-use sd_notify::NotifyState;
-use signal_hook::consts::{SIGINT, SIGTERM};
-use signal_hook::iterator::Signals;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
+use wattio_control::SettingError;
+use wattio_host::config::check_policy;
+use wattio_host::facts;
+use wattio_service::ServiceSettings;
 use wattio_target::activation;
-use wattio_target::control;
-use wattio_target::log::{Priority, log};
+use wattio_target::config::{IdleConfig, ServiceConfig};
+use wattio_target::plant::Layout;
 use wattio_target::reactor::Idle;
-use wattio_target::server::{Address, Server, ServerError, Settings, Volume};
+use wattio_target::run::{self, LawSettings, Options};
+use wattio_target::server::{Address, ServerError, Settings, Volume};
 use wattio_target::volume::{DEVICE_DEPTH, Pace, VolumeMemory};
 use wattio_volume::OpenOptions;
 
@@ -25,12 +27,14 @@ Examples:
   wattio-target serve /etc/wattio-target.toml
   wattio-target serve --export disk.vol --unix /run/n.sock
   wattio-target serve --export a.vol --export b.vol --tcp 127.0.0.1:10809 --reactors 2
+  wattio-target serve --export a.vol --unix /run/n.sock --reactors 4 --policy pacer --set plf=0.2 \
+      --page 127.0.0.1:9289
 
 SIGTERM and SIGINT end it: requests under way are answered and volumes closed. The second one ends
 it at once; nothing that was flushed is lost then either.")]
 pub struct Serve {
     /// The configuration; without it, what is served stands in the command.
-    #[arg(conflicts_with_all = ["export", "unix", "tcp"])]
+    #[arg(conflicts_with_all = ["export", "unix", "tcp", "policy", "set", "page", "control", "idle"])]
     file: Option<PathBuf>,
     /// A volume; its name is that of the file, or empty for one alone.
     #[arg(long)]
@@ -44,9 +48,27 @@ pub struct Serve {
     /// Threads that serve.
     #[arg(long, default_value_t = 1)]
     reactors: usize,
-    /// The socket of `status` and `scrub`; with a configuration, what that says.
+    /// How many of them, the last ones, have volumes and nothing else.
+    #[arg(long, default_value_t = 0)]
+    volume_reactors: usize,
+    /// The law that decides how many reactors are on: native, pacer, foresight, ...
+    #[arg(long, default_value = "native")]
+    policy: String,
+    /// A hyperparameter of the law, such as plf=0.2.
+    #[arg(long, value_name = "NAME=VALUE", value_parser = setting)]
+    set: Vec<(String, wattio_control::Value)>,
+    /// An address with a port for page and metrics, such as 127.0.0.1:9289.
+    #[arg(long)]
+    page: Option<SocketAddr>,
+    /// The socket of `status` and the like; with a configuration, what that says.
     #[arg(long)]
     control: Option<PathBuf>,
+    /// What reactors do when nothing is to be done: block, "spin 20 us", or poll.
+    #[arg(long, value_parser = idle, default_value = "block")]
+    idle: Idle,
+    /// Where windows and events are kept, in a folder of their own; none are if it is not given.
+    #[arg(long)]
+    out: Option<PathBuf>,
     /// Memory that the map of each volume may take.
     #[arg(long, value_parser = bytes, default_value = "4GiB")]
     map_memory: u64,
@@ -64,38 +86,55 @@ pub struct Serve {
 
 impl Serve {
     pub fn run(self) -> Result<ExitCode> {
-        let (settings, socket) = match &self.file {
-            Some(file) => {
-                let config = read_config(file)?;
-                (config.settings(), Some(config.control))
-            }
-            None => (self.settings()?, self.control.clone()),
+        let options = self.options()?;
+        match run::run(&options, activation::passed()?) {
+            Ok(()) => Ok(ExitCode::SUCCESS),
+            Err(error) if is_bad_input(&error) => Err(BadInput(error.to_string()).into()),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn options(&self) -> Result<Options> {
+        let Some(file) = &self.file else { return self.of_command() };
+        let config = read_config(file)?;
+        let text = std::fs::read_to_string(file)?;
+        let ServiceConfig { listen, host_names, socket, socket_group } = config.service.clone();
+        let wrong = |error| BadInput(format!("service.socket_group: {error}"));
+        let socket_group = socket_group.as_deref().map(facts::group_id).transpose();
+        Ok(Options {
+            server: config.settings(),
+            law: config.law().map_err(|error| BadInput(error.to_string()))?,
+            service: ServiceSettings {
+                listen: listen.0,
+                host_names,
+                socket: Some(socket),
+                socket_group: socket_group.map_err(wrong)?,
+            },
+            results: self.out.clone(),
+            config: (file.clone(), text),
+        })
+    }
+
+    fn of_command(&self) -> Result<Options> {
+        let server = self.settings()?;
+        let wrong = |error: &dyn std::fmt::Display| BadInput(error.to_string());
+        let mut layout = Layout::new(self.reactors, self.volume_reactors, 1)
+            .map_err(|error| wrong(&format!("{}: {error}", error.key)))?;
+        layout.idle_cores_sleep = server.idle != Idle::Poll;
+        let mut settings = wattio_control::Settings::new();
+        for (name, value) in &self.set {
+            settings.insert(name.clone(), value.clone());
+        }
+        check_policy(&self.policy, &settings).map_err(|error| wrong(&error))?;
+        let policy = (self.policy.clone(), settings);
+        let law = LawSettings { name: "target".to_owned(), policy, bounds: vec![], layout };
+        let service = ServiceSettings {
+            listen: self.page,
+            socket: self.control.clone(),
+            ..ServiceSettings::default()
         };
-        // Before there are threads, which would have signals end the process.
-        let mut signals = Signals::new([SIGTERM, SIGINT])?;
-        let passed = activation::passed()?;
-        let server = Server::start_on(&settings, passed).map_err(|error| match error {
-            ServerError::NotPassed | ServerError::Unasked(_) => BadInput(error.to_string()).into(),
-            _ => anyhow::Error::from(error),
-        })?;
-        let handle = server.handle();
-        let _socket = socket.map(|path| control::serve(&path, handle.clone())).transpose()?;
-        std::thread::Builder::new().name("signals".to_owned()).spawn(move || {
-            for (count, _) in signals.forever().enumerate() {
-                if count > 0 {
-                    log(Priority::Warning, "ended at once; volumes are recovered when opened");
-                    std::process::exit(1);
-                }
-                log(Priority::Info, "requests under way are answered, then volumes are closed");
-                let _ = sd_notify::notify(&[NotifyState::Stopping]);
-                handle.stop();
-            }
-        })?;
-        let _ = sd_notify::notify(&[NotifyState::Ready]);
-        log(Priority::Info, "serving");
-        server.wait()?;
-        log(Priority::Info, "closed");
-        Ok(ExitCode::SUCCESS)
+        let config = (PathBuf::from("the command line"), String::new());
+        Ok(Options { server, law, service, results: self.out.clone(), config })
     }
 
     fn settings(&self) -> Result<Settings> {
@@ -125,7 +164,7 @@ impl Serve {
             volumes: self.export.iter().map(volume).collect(),
             listen: unix.chain(self.tcp.iter().copied().map(Address::Tcp)).collect(),
             reactors: self.reactors,
-            idle: Idle::Block,
+            idle: self.idle,
             memory: VolumeMemory { cache_bytes: self.cache, write_buffer_bytes: self.write_buffer },
             tls: None,
             pace: Pace {
@@ -134,4 +173,27 @@ impl Serve {
             },
         })
     }
+}
+
+/// Whether what was asked for does not fit, however often it is tried.
+fn is_bad_input(error: &anyhow::Error) -> bool {
+    let sockets =
+        |error: &ServerError| matches!(error, ServerError::NotPassed | ServerError::Unasked(_));
+    error.is::<SettingError>() || error.downcast_ref().is_some_and(sockets)
+}
+
+/// A hyperparameter, as clap reads it.
+fn setting(text: &str) -> Result<(String, wattio_control::Value), String> {
+    let (name, value) = text.split_once('=').ok_or("it is not of the form NAME=VALUE")?;
+    let value = match (value.parse(), value.parse()) {
+        (Ok(flag), _) => wattio_control::Value::Flag(flag),
+        (_, Ok(number)) => wattio_control::Value::Number(number),
+        _ => wattio_control::Value::Text(value.to_owned()),
+    };
+    Ok((name.to_owned(), value))
+}
+
+/// What reactors do when nothing is to be done, as clap reads it.
+fn idle(text: &str) -> Result<Idle, String> {
+    IdleConfig::read(text).map(|idle| idle.0)
 }

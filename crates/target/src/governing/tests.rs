@@ -1,6 +1,6 @@
 use super::*;
-use crate::plant::script::{REACTORS, SATURATION, Script};
-use crate::plant::{Layout, TargetPlant};
+use crate::plant::TargetPlant;
+use crate::plant::script::{REACTORS, SATURATION, Script, layout};
 use crate::shown::WattioTarget;
 use serde_json::Value;
 use std::cell::Cell;
@@ -26,7 +26,7 @@ impl Clock for At {
 
 fn governing(policy: &str, journal: Option<Journal>, clock: &At) -> Governing<Script> {
     let script = Script::new(0.05 * SATURATION);
-    let plant = TargetPlant::new(Layout::shared(REACTORS), script, clock.now());
+    let plant = TargetPlant::new(layout(), script, clock.now());
     let settings = (Settings::new(), DriverSettings::default());
     let governed = Governed::new((policy, &settings.0), &[], settings.1, plant, clock.now());
     let named = Named { name: "disk \"one\"".to_owned(), policy: policy.to_owned() };
@@ -64,7 +64,7 @@ fn a_run_leaves_the_journal_that_reports_are_made_of() {
     assert!(answered >= requests && answered - requests <= (0.05 * SATURATION) as u64);
     let last = windows.last().unwrap();
     assert_eq!(last["state"].as_str(), shown.state.as_deref());
-    assert_eq!(last["cores"][2], shown.groups[2].cores_active);
+    assert_eq!(last["cores"][0], shown.groups[0].cores_active);
     let events = lines(&raw.join("events.jsonl"));
     assert!(events.iter().any(|event| event["message"].as_str().unwrap().contains("-> stable")));
     let summary: Value =
@@ -140,7 +140,7 @@ fn metrics_are_whole_in_both_formats() {
     let answered = governing.reactors().counters.requests.completed;
     let count = format!("wattio_latency_seconds_count {answered}");
     assert!(text.contains(&count), "{count} in {text}");
-    assert!(text.contains(r#"wattio_cores_active{group="rv"} "#));
+    assert!(text.contains(r#"wattio_cores_active{group="reactors"} "#));
     assert!(text.contains(r#"name="disk \"one\"""#));
     let names: Vec<_> = text.lines().filter_map(|line| line.strip_prefix("# TYPE ")).collect();
     let distinct: std::collections::BTreeSet<_> = names.iter().collect();

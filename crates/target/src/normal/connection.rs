@@ -3,6 +3,7 @@
 use super::input::{Input, Payload};
 use super::output::{Cost, Output, Sending};
 use crate::tls::{Identity, Layer};
+use std::sync::atomic::{AtomicU64, Ordering};
 use wattio_nbd::{Command, Handshake, Header, Next, Refusal, Session, Verdict};
 use wattio_pages::Recycler;
 use wattio_ring::Handle;
@@ -21,6 +22,9 @@ pub(super) const REQUESTS_MAX: usize = 1024;
 const ANSWERS_BYTES_MAX: usize = 64 << 10;
 /// What a request costs beside its data.
 const REQUEST_BYTES: u64 = 256;
+
+/// The number of the next connection of this process.
+static NEXT_ID: AtomicU64 = AtomicU64::new(0);
 
 /// Where a connection stands.
 #[derive(Debug)]
@@ -77,6 +81,8 @@ pub(super) enum Step {
 
 #[derive(Debug)]
 pub(super) struct Connection {
+    /// Its number, which it keeps wherever it goes.
+    pub(super) id: u64,
     pub(super) socket: Handle,
     pub(super) generation: u32,
     pub(super) stage: Stage,
@@ -100,6 +106,10 @@ pub(super) struct Connection {
     pub(super) is_full: bool,
     /// Whether it is in the list of those to be looked at.
     pub(super) is_listed: bool,
+    /// The reactor that it goes to as soon as nothing is under way.
+    pub(super) leaving: Option<usize>,
+    /// Requests so far.
+    pub(super) requests: u64,
 }
 
 impl Connection {
@@ -107,6 +117,7 @@ impl Connection {
         let mut output = Output::default();
         output.head(&wattio_nbd::GREETING);
         Self {
+            id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
             socket,
             generation,
             stage: Stage::Handshake(Box::new(handshake)),
@@ -123,6 +134,8 @@ impl Connection {
             is_broken: false,
             is_full: false,
             is_listed: false,
+            leaving: None,
+            requests: 0,
         }
     }
 

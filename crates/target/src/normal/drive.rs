@@ -55,7 +55,8 @@ impl Connection {
             self.is_broken = true;
             ring.close(self.socket);
         }
-        if self.ending == Ending::No && !self.is_receiving && !self.is_full {
+        let is_ready = !self.is_receiving && !self.is_full && self.leaving.is_none();
+        if self.ending == Ending::No && is_ready {
             self.is_receiving = true;
             let token = Token::Receive(index).pack();
             if let Some(tls) = &mut self.tls {

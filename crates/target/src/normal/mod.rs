@@ -1,23 +1,30 @@
 //! The Normal lane: connections, the protocol, and the replies to clients.
 
+mod ages;
 mod answer;
 mod ask;
 mod connection;
 mod drive;
 mod input;
+mod moving;
 mod output;
+mod routes;
 
 use crate::latency::Latencies;
 use crate::log::{Priority, log};
-use crate::messages::{Answer, Seat, Tag, ToNormal, ToVolume};
+use crate::messages::{Answer, Tag, ToNormal, ToVolume};
+use crate::reactor::{Answered, Published};
 use crate::status::LaneCounters;
 use crate::tls::Identity;
 use crate::token::Token;
+use ages::Ages;
 use answer::Zeros;
 use ask::ask;
 use connection::{Connection, Ending, Stage, Step, bytes_max};
 use input::Payload;
+pub use moving::{ConnectionLoad, Leaver, Moving};
 use output::Cost;
+use routes::Routes;
 use slab::Slab;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -48,7 +55,7 @@ struct Asked {
 enum What {
     Read { span: Span, is_unfragmented: bool },
     Status { span: Span, is_first_only: bool },
-    Write,
+    Write { span: Span },
     Other,
 }
 
@@ -57,8 +64,8 @@ enum What {
 pub struct Offer {
     /// What clients see.
     pub exports: Exports,
-    /// Who serves each.
-    pub seats: Arc<[Seat]>,
+    /// The reactor of each one's volume at the start.
+    pub reactors: Arc<[usize]>,
     /// Who the target is, if clients may use TLS.
     pub tls: Option<Identity>,
     /// Whether clients that come by TCP have to.
@@ -78,6 +85,7 @@ pub struct Accepted {
 pub struct Normal {
     reactor: u8,
     offer: Offer,
+    routes: Routes,
     connections: Slab<Connection>,
     asked: Slab<Asked>,
     generation: u32,
@@ -85,10 +93,15 @@ pub struct Normal {
     is_stopping: bool,
     counters: LaneCounters,
     latencies: Latencies,
-    /// When the turn began.
+    published: Arc<Published>,
+    ages: Ages,
+    /// When what is taken in this turn came, and the time of what is answered in it.
+    came: Instant,
     now: Instant,
     /// Connections to be looked at before the turn ends.
     listed: Vec<usize>,
+    /// Connections that have left, and to which reactor.
+    pub(crate) left: Vec<(usize, Moving)>,
     /// What volumes are asked, and which reactor's.
     pub(crate) asks: Vec<(usize, ToVolume)>,
     /// Memory of answers that goes back to volumes of this reactor.
@@ -97,9 +110,10 @@ pub struct Normal {
 
 impl Normal {
     /// The lane of reactor `reactor`.
-    pub fn new(reactor: u8, offer: Offer) -> Self {
+    pub fn new(reactor: u8, offer: Offer, published: Arc<Published>) -> Self {
         Self {
             reactor,
+            routes: Routes::new(&offer.reactors),
             offer,
             connections: Slab::new(),
             asked: Slab::new(),
@@ -108,8 +122,12 @@ impl Normal {
             is_stopping: false,
             counters: LaneCounters::default(),
             latencies: Latencies::default(),
+            published,
+            ages: Ages::default(),
+            came: Instant::now(),
             now: Instant::now(),
             listed: Vec::new(),
+            left: Vec::new(),
             asks: Vec::new(),
             returned: Vec::new(),
         }
@@ -125,8 +143,13 @@ impl Normal {
         self.asked.len()
     }
 
-    /// Begins a turn: what comes in it, comes now.
-    pub const fn begin_turn(&mut self, now: Instant) {
+    /// Begins a turn: what is taken in it came then.
+    pub const fn begin_turn(&mut self, came: Instant) {
+        self.came = came;
+    }
+
+    /// What is answered from here on is answered now.
+    pub const fn begin_answers(&mut self, now: Instant) {
         self.now = now;
     }
 
@@ -184,6 +207,7 @@ impl Normal {
         let all: Vec<usize> = self.connections.iter().map(|(index, _)| index).collect();
         for index in all {
             let connection = &mut self.connections[index];
+            connection.leaving = None;
             if connection.ending == Ending::No {
                 connection.ending = Ending::Finish;
             }
@@ -228,7 +252,11 @@ impl Normal {
             Back::Pages(pages) => connection.payload_received(pages, count),
             _ => {}
         }
-        if count == 0 && connection.ending == Ending::No {
+        // A connection that leaves has nothing received any more; it may stay all the same.
+        let is_cancelled = failure.as_ref().is_some_and(|failure| {
+            failure.raw_os_error() == Some(rustix::io::Errno::CANCELED.raw_os_error())
+        });
+        if count == 0 && connection.ending == Ending::No && !is_cancelled {
             connection.ending = Ending::Finish;
             if failure.is_some() || connection.is_within_request() {
                 self.counters.broken_connections += 1;
@@ -243,7 +271,7 @@ impl Normal {
         let bytes_max = bytes_max(self.connections.len());
         loop {
             let connection = &mut self.connections[index];
-            if connection.ending != Ending::No {
+            if connection.ending != Ending::No || connection.leaving.is_some() {
                 return;
             }
             match connection.step(memory, bytes_max) {
@@ -292,12 +320,11 @@ impl Normal {
         let Some(export) = connection.session().map(wattio_nbd::Session::export_index) else {
             return;
         };
-        let Some(&seat) = self.offer.seats.get(export) else { return };
         self.counters.count(&command);
         let what = match command {
             Command::Read { span, is_unfragmented } => What::Read { span, is_unfragmented },
             Command::BlockStatus { span, is_first_only } => What::Status { span, is_first_only },
-            Command::Write { .. } => What::Write,
+            Command::Write { span, .. } => What::Write { span },
             _ => What::Other,
         };
         let Ok(ask) = ask(&command, payload) else {
@@ -305,9 +332,13 @@ impl Normal {
             return connection.refuse(cookie, why, cost);
         };
         connection.asked += 1;
-        let asked = Asked { connection: index, cookie, what, cost, since: self.now };
-        let tag = Tag::new(self.reactor, self.asked.insert(asked));
-        self.asks.push((seat.reactor, ToVolume { volume: seat.volume, tag, ask }));
+        connection.requests += 1;
+        let asked = Asked { connection: index, cookie, what, cost, since: self.came };
+        let number = self.asked.insert(asked);
+        self.published.arrived();
+        self.ages.came(number, self.came);
+        let tag = Tag::new(self.reactor, number);
+        self.asks.extend(self.routes.send(ToVolume { volume: export, tag, ask }));
     }
 
     /// A volume has answered.
@@ -317,10 +348,17 @@ impl Normal {
         let connection = &mut self.connections[index];
         connection.asked -= 1;
         let took = self.now.saturating_duration_since(asked.since);
-        match asked.what {
-            What::Read { .. } => self.latencies.reads.record(took),
-            What::Write => self.latencies.writes.record(took),
-            _ => self.latencies.others.record(took),
+        let (latency, bytes) = match asked.what {
+            What::Read { span, .. } => (&mut self.latencies.reads, span.length_bytes),
+            What::Write { span } => (&mut self.latencies.writes, span.length_bytes),
+            _ => (&mut self.latencies.others, 0),
+        };
+        latency.record(took);
+        if connection.is_broken {
+            self.published.abandoned();
+        } else {
+            let is_read = matches!(asked.what, What::Read { .. });
+            self.published.answered(Answered { took, is_read, bytes: bytes.into() });
         }
         let (cookie, cost) = (asked.cookie, asked.cost);
         let Connection { stage: Stage::Requests(session), output, is_broken: false, .. } =
@@ -354,10 +392,9 @@ impl Normal {
             connection.is_broken = true;
             self.counters.broken_connections += 1;
         }
-        let volume = connection.session().and_then(|session| {
-            let seat = self.offer.seats.get(session.export_index())?;
-            (seat.reactor == usize::from(self.reactor)).then_some(seat.volume)
-        });
+        let here = usize::from(self.reactor);
+        let volume = connection.session().map(wattio_nbd::Session::export_index);
+        let volume = volume.filter(|&volume| self.routes.is_at(volume, here));
         if let Back::Gathered { head, mut parts } = completion.back {
             for part in parts.drain(..) {
                 let pages = part.into_pages();
@@ -386,6 +423,8 @@ impl Normal {
 
     /// Ends a turn: sends the replies, receives more, and closes what is done.
     pub fn turn(&mut self, ring: &mut Ring, memory: &mut Recycler) {
+        let since = |number: usize| self.asked.get(number).map(|asked| asked.since);
+        self.published.set_oldest(self.ages.oldest(self.asked.len(), since));
         while let Some(index) = self.listed.pop() {
             let connection = &mut self.connections[index];
             connection.is_listed = false;
@@ -394,6 +433,8 @@ impl Normal {
             let is_busy = connection.is_receiving || connection.sending.is_some();
             if connection.ending == Ending::Closed && !is_busy && connection.asked == 0 {
                 self.connections.remove(index);
+            } else {
+                self.detach(index, ring);
             }
         }
     }

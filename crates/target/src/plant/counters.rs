@@ -5,10 +5,6 @@ use wattio_law::{InFlight, Octaves};
 use wattio_units::Seconds;
 use wattio_volume::Class;
 
-/// The lanes that are groups of cores for a law, in its order: incoming requests and data services;
-/// logical to physical addresses; device I/O (the groups of the PACER document, section II).
-pub const LANES: [&str; 3] = ["normal", "kv", "rv"];
-
 /// The classes of background work, in the order of actions.
 pub const CLASSES: [Class; Class::ALL.len()] = Class::ALL;
 
@@ -17,8 +13,8 @@ pub const CLASSES: [Class; Class::ALL.len()] = Class::ALL;
 pub struct ReactorCounters {
     /// Requests of its connections, from the socket to the socket.
     pub requests: RequestCounters,
-    /// Its lanes, in the order of [`LANES`].
-    pub lanes: [LaneTime; LANES.len()],
+    /// Its time.
+    pub work: WorkTime,
     /// Background work of its volumes, in the order of [`CLASSES`].
     pub background: [ClassCounters; CLASSES.len()],
 }
@@ -45,17 +41,15 @@ pub struct RequestCounters {
     pub oldest: Option<Duration>,
 }
 
-/// The time of a lane's thread in tasks. What looks for work without finding any is in no task.
+/// The time of a reactor in tasks. What looks for work without finding any is in no task.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct LaneTime {
+pub struct WorkTime {
     /// In tasks of clients, in nanoseconds.
     pub clients_ns: u64,
     /// In background tasks, in nanoseconds.
     pub background_ns: u64,
-    /// Tasks of clients that it took up again after they had waited for a device.
+    /// Tasks that it took up again after they had waited for a device.
     pub device_returns: u64,
-    /// Tasks of clients that wait for the lane now.
-    pub queued: u64,
 }
 
 /// One class of background work.
@@ -92,12 +86,9 @@ impl ReactorCounters {
         mine.latency_ns += theirs.latency_ns;
         mine.latencies.merge(&theirs.latencies);
         mine.oldest = [mine.oldest, theirs.oldest].into_iter().flatten().min();
-        for (mine, theirs) in self.lanes.iter_mut().zip(&other.lanes) {
-            mine.clients_ns += theirs.clients_ns;
-            mine.background_ns += theirs.background_ns;
-            mine.device_returns += theirs.device_returns;
-            mine.queued += theirs.queued;
-        }
+        self.work.clients_ns += other.work.clients_ns;
+        self.work.background_ns += other.work.background_ns;
+        self.work.device_returns += other.work.device_returns;
         for (mine, theirs) in self.background.iter_mut().zip(&other.background) {
             mine.done_ns += theirs.done_ns;
             mine.done_blocks += theirs.done_blocks;
@@ -122,15 +113,11 @@ impl ReactorCounters {
             let r = &of.requests;
             [r.arrived, r.completed, r.abandoned, r.reads, r.bytes, r.latency_ns]
         };
-        let lane = |of: &LaneTime| [of.clients_ns, of.background_ns, of.device_returns];
+        let work = |of: &WorkTime| [of.clients_ns, of.background_ns, of.device_returns];
         let class = |of: &ClassCounters| [of.done_ns, of.done_blocks];
         let all = |of: &Self| -> Vec<u64> {
-            let lanes = of.lanes.iter().flat_map(lane);
-            requests(of)
-                .into_iter()
-                .chain(lanes)
-                .chain(of.background.iter().flat_map(class))
-                .collect()
+            let classes = of.background.iter().flat_map(class);
+            requests(of).into_iter().chain(work(&of.work)).chain(classes).collect()
         };
         all(self).iter().zip(all(before)).all(|(now, then)| *now >= then)
     }

@@ -2,10 +2,10 @@
 //! law decides becomes what they are to do. No threads, no clock: counters are handed in.
 
 mod counters;
-mod seats;
+mod groups;
 
-pub use counters::{CLASSES, ClassCounters, LANES, LaneTime, ReactorCounters, RequestCounters};
-pub use seats::{Layout, LayoutError, ReactorSetting, Seats, Setting};
+pub use counters::{CLASSES, ClassCounters, ReactorCounters, RequestCounters, WorkTime};
+pub use groups::{Group, Layout, LayoutError, Setting};
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -58,6 +58,9 @@ pub struct TargetPlant<R> {
     last: ReactorCounters,
     looked: (Duration, ReactorCounters),
     closed: ReactorCounters,
+    /// The time of each reactor in tasks now, and when the last window was closed.
+    works: Vec<WorkTime>,
+    works_closed: Vec<WorkTime>,
     /// Why the running window does not count.
     spoiled: Option<String>,
     /// The last failure to turn the reactors, until lanes could be taken off again.
@@ -106,7 +109,9 @@ impl<R: Reactors> TargetPlant<R> {
     /// Full speed, which the reactors are taken to be at.
     pub fn new(layout: Layout, mut reactors: R, now: Duration) -> Self {
         let full = layout.limits().full_speed();
-        let last = ReactorCounters::sum(&reactors.read(now));
+        let all = reactors.read(now);
+        let last = ReactorCounters::sum(&all);
+        let works: Vec<_> = all.iter().map(|one| one.work).collect();
         Self {
             reactors,
             layout,
@@ -118,6 +123,8 @@ impl<R: Reactors> TargetPlant<R> {
             looked: (now, last.clone()),
             closed: last.clone(),
             last,
+            works_closed: works.clone(),
+            works,
             spoiled: None,
             failure: None,
             truth: nothing(false),
@@ -184,23 +191,27 @@ impl<R: Reactors> TargetPlant<R> {
         }
     }
 
-    /// Each group's share of its seats' time. Seats that share a reactor cannot all be busy at once:
-    /// what they take from each other shows as latency and in the queue.
+    /// Each group's share of the time of its reactors that are on.
     fn groups(&self, dt: Seconds) -> Vec<GroupObservation> {
-        let lanes = self.last.lanes.iter().zip(&self.closed.lanes);
-        let group = |(group, (now, then)): (&wattio_law::GroupAction, (&LaneTime, &LaneTime))| {
-            let seat_ns = f64::from(group.cores) * dt.0 * 1e9;
-            let share = |ns: u64| if seat_ns > 0.0 { (ns as f64 / seat_ns).min(1.0) } else { 0.0 };
+        let group = |(group, held): (&Group, &wattio_law::GroupAction)| {
+            let all_ns = f64::from(held.cores) * dt.0 * 1e9;
+            let sum = |of: fn(&WorkTime) -> u64| -> u64 {
+                let both = group.reactors.clone().filter_map(|reactor| {
+                    self.works.get(reactor).zip(self.works_closed.get(reactor))
+                });
+                both.map(|(now, then)| of(now).saturating_sub(of(then))).sum()
+            };
+            let share = |ns: u64| if all_ns > 0.0 { (ns as f64 / all_ns).min(1.0) } else { 0.0 };
             GroupObservation {
-                cores: group.cores,
-                frequency: group.frequency,
-                utilisation_clients: share(now.clients_ns - then.clients_ns),
-                utilisation_background: share(now.background_ns - then.background_ns),
-                queued: Some(now.queued),
-                waited_for_drives: now.device_returns > then.device_returns,
+                cores: held.cores,
+                frequency: held.frequency,
+                utilisation_clients: share(sum(|work| work.clients_ns)),
+                utilisation_background: share(sum(|work| work.background_ns)),
+                queued: None,
+                waited_for_drives: sum(|work| work.device_returns) > 0,
             }
         };
-        self.in_force.groups.iter().zip(lanes).map(group).collect()
+        self.layout.groups().iter().zip(&self.in_force.groups).map(group).collect()
     }
 
     fn background(&self) -> Vec<BackgroundObservation> {
@@ -234,11 +245,14 @@ impl<R: Reactors> Plant for TargetPlant<R> {
 
     fn advance(&mut self, until: Duration) -> Result<Glimpse, Infallible> {
         self.now = until;
-        self.last = ReactorCounters::sum(&self.reactors.read(until));
+        let all = self.reactors.read(until);
+        self.last = ReactorCounters::sum(&all);
+        self.works = all.iter().map(|one| one.work).collect();
         if !self.last.goes_on_from(&self.looked.1) {
             self.spoiled = Some("what the reactors count went back".to_owned());
             self.looked = (until, self.last.clone());
             self.closed = self.last.clone();
+            self.works_closed.clone_from(&self.works);
         }
         let (from, before) = std::mem::replace(&mut self.looked, (until, self.last.clone()));
         let (now, then) = (&self.last.requests, &before.requests);
@@ -266,6 +280,7 @@ impl<R: Reactors> Plant for TargetPlant<R> {
             alarm,
         };
         self.closed = self.last.clone();
+        self.works_closed.clone_from(&self.works);
         self.truth = observation.clone();
         Seen { observation, forced }
     }

@@ -4,17 +4,23 @@ use super::{CLASSES, Layout, ReactorCounters, Reactors, Setting};
 use std::time::Duration;
 
 pub const REACTORS: usize = 8;
-/// Processor time of a request in each lane; a reactor that runs all three answers 25 000 in a second.
-const WORK_NS: [u64; 3] = [18_000, 9_000, 13_000];
+/// Processor time of a request.
+const WORK_NS: u64 = 40_000;
 pub const DEVICE_NS: f64 = 80_000.0;
 /// Requests in a second that keep all reactors busy.
-pub const SATURATION: f64 = REACTORS as f64 * 1e9 / 40_000.0;
+pub const SATURATION: f64 = REACTORS as f64 * 1e9 / WORK_NS as f64;
 /// Blocks of each class that become due in a second (the last one has nothing to do), and what one
 /// takes.
 const DUE: [f64; CLASSES.len()] = [8000.0, 2000.0, 10_000.0, 0.0];
 const BLOCK_NS: u64 = 12_000;
 
-/// Reactors by formulas: waiting grows as that of one queue at the busiest place.
+/// All of them as one group.
+pub fn layout() -> Layout {
+    // One stays of eight, which is allowed.
+    Layout::new(REACTORS, 0, 1).expect("a layout")
+}
+
+/// Reactors by formulas: waiting grows as that of one queue.
 pub struct Script {
     now: Duration,
     pub rate: f64,
@@ -28,7 +34,7 @@ pub struct Script {
 
 impl Script {
     pub fn new(rate: f64) -> Self {
-        let layout = Layout::shared(REACTORS);
+        let layout = layout();
         Self {
             now: Duration::ZERO,
             rate,
@@ -41,20 +47,13 @@ impl Script {
         }
     }
 
-    fn seats(&self, lane: usize) -> f64 {
-        self.setting.reactors.values().filter(|reactor| reactor.lanes[lane]).count() as f64
-    }
-
-    /// The share of the busiest place's time that requests take.
+    /// The share of the reactors' time that requests take.
     pub fn load(&self) -> f64 {
-        let work_s = WORK_NS.map(|ns| self.rate * ns as f64 * 1e-9);
-        let all = work_s.iter().sum::<f64>() / self.setting.reactors.len() as f64;
-        (0..3).map(|lane| work_s[lane] / self.seats(lane)).fold(all, f64::max)
+        self.rate * WORK_NS as f64 * 1e-9 / self.setting.active().len() as f64
     }
 
     fn serve(&mut self, requests: u64) {
-        let work_ns: u64 = WORK_NS.iter().sum();
-        let mean_ns = DEVICE_NS + work_ns as f64 / (1.0 - self.load()).max(0.02);
+        let mean_ns = DEVICE_NS + WORK_NS as f64 / (1.0 - self.load()).max(0.02);
         let told = &mut self.counters.requests;
         for at in 0..requests {
             // From half of the mean to half above it.
@@ -65,9 +64,7 @@ impl Script {
         told.completed += requests;
         told.reads += requests / 2;
         told.bytes += requests * 4096;
-        for (lane, work_ns) in self.counters.lanes.iter_mut().zip(WORK_NS) {
-            lane.clients_ns += requests * work_ns;
-        }
+        self.counters.work.clients_ns += requests * WORK_NS;
     }
 
     fn work(&mut self, dt_s: f64) {
@@ -83,7 +80,7 @@ impl Script {
             told.backlog_blocks -= done;
             told.done_blocks += done;
             told.done_ns += done * BLOCK_NS;
-            self.counters.lanes[2].background_ns += done * BLOCK_NS;
+            self.counters.work.background_ns += done * BLOCK_NS;
             told.urgency = (told.backlog_blocks as f64 / 1e6).min(1.0);
         }
     }
@@ -110,8 +107,7 @@ impl Reactors for Script {
     }
 
     fn turn(&mut self, setting: &Setting) -> Result<(), String> {
-        let lanes = setting.reactors.values().map(|reactor| reactor.lanes);
-        if self.refuses && lanes.filter(|lanes| *lanes == [true; 3]).count() < REACTORS {
+        if self.refuses && setting.active().len() < REACTORS {
             return Err("reactor 7 does not answer".to_owned());
         }
         self.setting = setting.clone();

@@ -1,4 +1,4 @@
-use super::script::{DEVICE_NS, REACTORS, SATURATION, Script};
+use super::script::{DEVICE_NS, REACTORS, SATURATION, Script, layout};
 use super::*;
 use proptest::prelude::*;
 use wattio_governor::journal::{Stamp, WindowPower, WindowRow};
@@ -10,7 +10,7 @@ struct Run {
 
 impl Run {
     fn new(policy: &str, rate: f64) -> Self {
-        let plant = TargetPlant::new(Layout::shared(REACTORS), Script::new(rate), Duration::ZERO);
+        let plant = TargetPlant::new(layout(), Script::new(rate), Duration::ZERO);
         let (policy, settings) = ((policy, &Settings::new()), DriverSettings::default());
         let governed = Governed::new(policy, &[], settings, plant, Duration::ZERO).unwrap();
         Self { governed, next: Duration::ZERO }
@@ -55,7 +55,7 @@ fn laws_take_few_reactors_for_little_and_many_for_much() {
         run.go_on(120.0);
         run.governed.driver.reset_account();
         let steps = run.go_on(120.0);
-        let reactors = run.script().setting.reactors.len();
+        let reactors = run.script().setting.active().len();
         assert!((1..=REACTORS / 2).contains(&reactors), "{policy}: {reactors} reactors");
         let loss = run.governed.driver.account().bounds[0].loss().unwrap();
         let tolerance = run.governed.driver.tolerance().unwrap();
@@ -153,10 +153,9 @@ fn a_step_is_a_row_of_the_journal() {
     let mut run = Run::new("pacer", 0.1 * SATURATION);
     let steps = run.go_on(2.0);
     let at = Stamp { utc_ns: 1, monotonic_ns: 2 };
-    let turns = run.governed.plant.layout().turns_frequency();
-    let row = WindowRow::of(steps.last().unwrap(), at, turns, WindowPower::default());
-    assert_eq!((row.requests, row.cores), (Some(10_000), vec![8, 8, 8]));
-    assert_eq!(row.frequency_hz, [None, None, None]);
+    let row = WindowRow::of(steps.last().unwrap(), at, [false], WindowPower::default());
+    assert_eq!((row.requests, row.cores), (Some(10_000), vec![8]));
+    assert_eq!(row.frequency_hz, [None]);
     assert!(row.latency_us_p99 > row.latency_us_mean && row.histogram.is_some());
 }
 
@@ -183,7 +182,7 @@ proptest! {
     fn windows_sum_to_totals(growth in growth()) {
         let dt = Duration::from_millis(500);
         let start = vec![ReactorCounters::default(); 2];
-        let mut plant = TargetPlant::new(Layout::shared(2), Told(start), Duration::ZERO);
+        let mut plant = TargetPlant::new(Layout::new(2, 0, 1).unwrap(), Told(start), Duration::ZERO);
         let (mut requests, mut latency_us, mut spread, mut arrived) = (0, 0.0, 0, 0);
         let (mut glimpsed, mut busy_s, mut done_s, mut due_s) = (0, 0.0, 0.0, 0.0);
         for (at, &(came, answered, busy_ns, blocks)) in growth.iter().enumerate() {
@@ -194,8 +193,8 @@ proptest! {
                 one.requests.latencies.record(2000 + 77 * step);
                 one.requests.latency_ns += 2000 + 77 * step;
             }
-            one.lanes[1].clients_ns += busy_ns;
-            one.lanes[2].background_ns += busy_ns / 2;
+            one.work.clients_ns += busy_ns;
+            one.work.background_ns += busy_ns / 2;
             one.background[0].done_ns += blocks * 1000;
             one.background[0].done_blocks += blocks;
             one.background[0].backlog_blocks = (blocks * 7) % 900;
@@ -220,8 +219,8 @@ proptest! {
         prop_assert_eq!(arrived, told.arrived);
         let close = |sum: f64, counted: f64| (sum - counted).abs() <= 1e-9 * counted.max(1.0);
         prop_assert!(close(latency_us, told.latency_ns as f64 / 1e3));
-        let lanes_ns: u64 = total.lanes.iter().map(|lane| lane.clients_ns + lane.background_ns).sum();
-        prop_assert!(close(busy_s, lanes_ns as f64 * 1e-9));
+        let busy_ns = total.work.clients_ns + total.work.background_ns;
+        prop_assert!(close(busy_s, busy_ns as f64 * 1e-9));
         prop_assert!(close(done_s, total.background[0].done_ns as f64 * 1e-9));
         // More becomes due than is done and left only where work vanished undone.
         let left_s = total.background[0].backlog_blocks as f64 * 1e-6;

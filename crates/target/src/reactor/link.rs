@@ -12,6 +12,12 @@ pub enum Hand {
     Ask(ToVolume),
     /// To a Normal lane.
     Answer(ToNormal),
+    /// A volume is about to leave the reactor that says so: keep what it is asked from now on.
+    Hold(usize),
+    /// What that volume was asked has all been handed over.
+    Held(usize),
+    /// A volume is with the reactor that says so: ask it there.
+    Here(usize),
 }
 
 /// Messages that a queue holds; more wait with the sender.
@@ -108,6 +114,7 @@ mod tests {
         match hand {
             Hand::Answer(answer) => answer.tag.number(),
             Hand::Ask(ask) => ask.tag.number(),
+            Hand::Hold(volume) | Hand::Held(volume) | Hand::Here(volume) => *volume,
         }
     }
 

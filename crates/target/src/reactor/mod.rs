@@ -3,25 +3,31 @@
 
 pub mod link;
 mod parts;
+mod published;
 mod shared;
+mod volumes;
 
 pub use parts::{Idle, Listener, Owned, Parts};
-pub use shared::{Halt, Order, Shared};
+pub use published::{Answered, Published};
+pub use shared::{Halt, Loads, Moves, Order, Shared};
 
 use crate::log::{Priority, log};
-use crate::messages::{ToNormal, ToVolume};
-use crate::normal::{Accepted, Normal};
+use crate::messages::{Answer, ToNormal, ToVolume};
+use crate::normal::{Accepted, Moving, Normal};
+use crate::plant::CLASSES;
 use crate::status::{ReactorStatus, VolumeStatus};
 use crate::token::Token;
-use crate::volume::{Left, VolumeLane};
+use crate::volume::{Left, Rates, VolumeLane};
 use link::{Hand, Link};
 use std::io;
 use std::net::TcpStream;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use volumes::Volumes;
 use wattio_pages::Recycler;
 use wattio_ring::{Back, Completion, Handle, Ring, Wait};
+use wattio_volume::Backlog;
 
 /// Submissions that a ring takes at once.
 const RING_ENTRIES: u32 = 256;
@@ -38,13 +44,17 @@ pub struct Reactor {
     ring: Ring,
     memory: Recycler,
     normal: Normal,
-    volumes: Vec<VolumeLane>,
-    names: Vec<String>,
+    volumes: Volumes,
     links: Vec<Option<Link>>,
     listeners: Vec<(Handle, bool)>,
     idle: Idle,
     shared: Arc<Shared>,
     answers: Vec<ToNormal>,
+    /// What others are told of volumes, behind what they are asked.
+    words: Vec<(usize, Hand)>,
+    is_parked: bool,
+    /// Core-seconds in a second for each class of background work of one volume.
+    rates: Rates,
     turns: u64,
     busy: Duration,
     /// Which reactor gets the next connection.
@@ -71,14 +81,11 @@ impl Reactor {
     /// When the kernel gives no ring, or takes no descriptor.
     pub fn new(parts: Parts, shared: Arc<Shared>) -> io::Result<Self> {
         let mut ring = Ring::new(RING_ENTRIES)?;
-        let (mut volumes, mut names) = (Vec::new(), Vec::new());
-        for (number, Owned { export, volume, devices, pace, memory }) in
-            parts.volumes.into_iter().enumerate()
-        {
+        let mut volumes = Volumes::default();
+        for Owned { number, export, volume, devices, pace, memory } in parts.volumes {
             let devices = devices.into_iter().map(|device| device.map(|one| ring.add(one)));
             let devices: io::Result<Vec<_>> = devices.map(Option::transpose).collect();
-            volumes.push(VolumeLane::new(number, volume, devices?, pace, memory));
-            names.push(export);
+            volumes.add(number, export, VolumeLane::new(number, volume, devices?, pace, memory));
         }
         let mut listeners = Vec::new();
         for (number, Listener { socket, is_tcp }) in parts.listeners.into_iter().enumerate() {
@@ -88,9 +95,12 @@ impl Reactor {
         }
         Ok(Self {
             number: parts.number,
-            normal: Normal::new(parts.number as u8, parts.offer),
+            normal: Normal::new(
+                parts.number as u8,
+                parts.offer,
+                Arc::clone(shared.published(parts.number)),
+            ),
             volumes,
-            names,
             links: Vec::new(),
             listeners,
             idle: parts.idle,
@@ -98,6 +108,9 @@ impl Reactor {
             ring,
             shared,
             answers: Vec::new(),
+            words: Vec::new(),
+            is_parked: false,
+            rates: Rates::default(),
             turns: 0,
             busy: Duration::ZERO,
             next_connection: 0,
@@ -117,23 +130,31 @@ impl Reactor {
     /// When the kernel refuses to go on.
     pub fn run(mut self, links: Vec<Option<Link>>) -> io::Result<()> {
         self.links = links;
+        let published = Arc::clone(self.shared.published(self.number));
+        published.begin();
         let (mut wait, mut busy_at, mut began) = (Wait::Poll, Instant::now(), Instant::now());
         loop {
             let (links, shared, number) = (&self.links, &self.shared, self.number);
             let has_work =
                 || shared.has_orders(number) || links.iter().flatten().any(Link::has_work);
-            self.busy += began.elapsed();
+            let has_come = self.ring.has_come();
+            let (former, entered) = (began, Instant::now());
+            self.busy += entered - former;
             self.ring.enter_unless(wait, has_work)?;
             began = Instant::now();
             let now = began;
             self.turns += 1;
-            self.normal.begin_turn(now);
+            // What came while the last turn went on came in the middle of it, on average.
+            self.normal.begin_turn(if has_come { former + (now - former) / 2 } else { now });
             let is_idle = !self.take_all();
             self.hand_over();
             if !is_idle {
                 busy_at = now;
             }
             let mut left = self.work(now, is_idle);
+            if is_idle && wait == Wait::Poll && left != Left::Now {
+                published.looked(entered.elapsed());
+            }
             match self.shared.halt() {
                 Halt::No => {}
                 Halt::Now => return Ok(()),
@@ -163,16 +184,39 @@ impl Reactor {
             had_any = true;
             self.order(order);
         }
-        for link in self.links.iter_mut().flatten() {
-            while let Some(hand) = link.take() {
+        // Answers of others come now.
+        self.normal.begin_answers(Instant::now());
+        for from in 0..self.links.len() {
+            while let Some(hand) = self.links[from].as_mut().and_then(Link::take) {
                 had_any = true;
-                match hand {
-                    Hand::Ask(ToVolume { volume, tag, ask }) => self.volumes[volume].ask(tag, ask),
-                    Hand::Answer(answer) => self.normal.answered(answer),
-                }
+                self.handed(from, hand);
             }
         }
         had_any
+    }
+
+    fn handed(&mut self, from: usize, hand: Hand) {
+        match hand {
+            Hand::Ask(to) => self.ask(to),
+            Hand::Answer(answer) => self.normal.answered(answer),
+            Hand::Hold(volume) => {
+                self.normal.hold(volume);
+                self.words.push((from, Hand::Held(volume)));
+            }
+            Hand::Held(volume) => self.volumes.held(volume),
+            Hand::Here(volume) => self.normal.found(volume, from),
+        }
+    }
+
+    /// Asks a volume of this reactor; nothing else comes here.
+    fn ask(&mut self, ToVolume { volume, tag, ask }: ToVolume) {
+        match self.volumes.get(volume) {
+            Some(lane) => lane.ask(tag, ask),
+            None => {
+                let answer = Answer::Done(Err(wattio_volume::Fault::Io));
+                self.answers.push(ToNormal { tag, answer });
+            }
+        }
     }
 
     fn completed(&mut self, completion: Completion) {
@@ -182,7 +226,10 @@ impl Reactor {
             }
             Some(Token::Send(index)) => self.normal.sent(index, completion, &mut self.memory),
             Some(Token::Device { volume, io }) => {
-                self.volumes[volume].completed(io, completion, &mut self.memory);
+                if let Some(lane) = self.volumes.get(volume) {
+                    lane.completed(io, completion, &mut self.memory);
+                    self.shared.published(self.number).device_returns(1);
+                }
             }
             Some(Token::Accept(listener)) => self.accepted(listener, completion),
             Some(Token::Listen(listener)) => {
@@ -199,14 +246,19 @@ impl Reactor {
 
     /// What lanes said to each other in this turn: a call if the other is here.
     fn hand_over(&mut self) {
-        for (reactor, to) in self.normal.asks.drain(..) {
+        let mut asks = std::mem::take(&mut self.normal.asks);
+        for (reactor, to) in asks.drain(..) {
             match self.links.get_mut(reactor).and_then(Option::as_mut) {
-                None => self.volumes[to.volume].ask(to.tag, to.ask),
+                None => self.ask(to),
                 Some(link) => link.send(Hand::Ask(to)),
             }
         }
-        for volume in &mut self.volumes {
-            volume.turn(&mut self.ring, &mut self.answers);
+        self.normal.asks = asks;
+        for (_, lane) in self.volumes.lanes() {
+            lane.turn(&mut self.ring, &mut self.answers);
+        }
+        if !self.answers.is_empty() {
+            self.normal.begin_answers(Instant::now());
         }
         for answer in self.answers.drain(..) {
             match self.links.get_mut(answer.tag.reactor()).and_then(Option::as_mut) {
@@ -216,17 +268,44 @@ impl Reactor {
         }
         self.normal.turn(&mut self.ring, &mut self.memory);
         for (volume, part) in self.normal.returned.drain(..) {
-            self.volumes[volume].recycle(part);
+            if let Some(lane) = self.volumes.get(volume) {
+                lane.recycle(part);
+            }
         }
+        for (reactor, word) in self.words.drain(..) {
+            if let Some(link) = self.links.get_mut(reactor).and_then(Option::as_mut) {
+                link.send(word);
+            }
+        }
+        self.let_go();
         self.links.iter_mut().flatten().for_each(Link::end_turn);
+    }
+
+    /// Hands over what leaves and can.
+    fn let_go(&mut self) {
+        for (to, moving) in self.normal.left.drain(..) {
+            self.shared.hand_over(to, Order::Arrive(Box::new(moving)));
+        }
+        while let Some((to, moving)) = self.volumes.depart(&mut self.ring) {
+            self.shared.hand_over(to, Order::ArriveVolume(Box::new(moving)));
+        }
     }
 
     /// Background work; what is left of it.
     fn work(&mut self, now: Instant, is_idle: bool) -> Left {
         let mut left = Left::Nothing;
-        for volume in &mut self.volumes {
-            left = left.sooner(volume.work(now, is_idle, random));
-            volume.turn(&mut self.ring, &mut self.answers);
+        let mut backlogs = [Backlog::default(); CLASSES.len()];
+        let published = self.shared.published(self.number);
+        for (_, lane) in self.volumes.lanes() {
+            left = left.sooner(lane.work(now, is_idle, published, random));
+            lane.turn(&mut self.ring, &mut self.answers);
+            for (sum, backlog) in backlogs.iter_mut().zip(lane.backlogs()) {
+                sum.blocks += backlog.blocks;
+                sum.urgency = sum.urgency.max(backlog.urgency);
+            }
+        }
+        for (class, backlog) in backlogs.into_iter().enumerate() {
+            published.set_backlog(class, backlog);
         }
         // Work frees space that requests wait for.
         if self.answers.is_empty() { left } else { Left::Now }
@@ -234,6 +313,7 @@ impl Reactor {
 
     fn wait(&self, left: Left, now: Instant, busy_at: Instant) -> Wait {
         let is_looking = match self.idle {
+            _ if self.is_parked => false,
             Idle::Poll => true,
             Idle::Spin(span) => now.duration_since(busy_at) < span,
             Idle::Block => false,
@@ -256,7 +336,7 @@ impl Reactor {
         if let Back::Socket(socket) = completion.back {
             let is_tcp = self.listeners.get(listener).is_some_and(|&(_, is_tcp)| is_tcp);
             let socket = if is_tcp { without_delay(socket) } else { socket };
-            let reactor = self.next_connection;
+            let reactor = self.shared.next_accepting(self.next_connection);
             self.next_connection = (reactor + 1) % self.shared.reactors();
             let accepted = Accepted { socket, is_tcp };
             if reactor == self.number {
@@ -280,24 +360,77 @@ impl Reactor {
                 // Who asked may have gone.
                 let _ = answer.send(self.status());
             }
+            Order::Arrive(moving) => self.arrive(*moving),
+            Order::ArriveVolume(moving) => {
+                let volume = self.volumes.arrive(&mut self.ring, *moving);
+                if let Some(lane) = self.volumes.get(volume) {
+                    lane.set_budgets(self.rates, Instant::now());
+                }
+                self.shared.taken();
+                self.normal.found(volume, self.number);
+                self.tell_others(&Hand::Here, volume);
+            }
+            Order::Loads(answer) => {
+                let volumes = self.volumes.named();
+                let volumes = volumes.map(|(number, _, lane)| (number, lane.requests())).collect();
+                let (reactor, connections) = (self.number, self.normal.loads());
+                let _ = answer.send(Loads { reactor, connections, volumes });
+            }
+            Order::Move(moves) => self.let_leave(moves),
+            Order::Park(is_parked) => self.is_parked = is_parked,
+            Order::Budgets(rates) => {
+                self.rates = rates;
+                let now = Instant::now();
+                self.volumes.lanes().for_each(|(_, lane)| lane.set_budgets(rates, now));
+            }
             Order::Scrub { export, answer } => {
-                let chosen = |name: &String| export.as_ref().is_none_or(|export| export == name);
-                let mut begun = Vec::new();
-                for (lane, name) in self.volumes.iter_mut().zip(&self.names) {
-                    if chosen(name) {
+                let chosen = |name: &str| export.as_ref().is_none_or(|export| export == name);
+                let all = self.volumes.named().filter(|(_, name, _)| chosen(name));
+                let all: Vec<_> = all.map(|(number, name, _)| (number, name.to_owned())).collect();
+                for &(number, _) in &all {
+                    if let Some(lane) = self.volumes.get(number) {
                         lane.scrub_now(Instant::now(), random());
-                        begun.push(name.clone());
                     }
                 }
-                let _ = answer.send(begun);
+                let _ = answer.send(all.into_iter().map(|(_, name)| name).collect());
             }
         }
     }
 
+    fn arrive(&mut self, moving: Moving) {
+        if let Err(error) = self.normal.arrive(&mut self.ring, &mut self.memory, moving) {
+            log(Priority::Warning, &format!("a connection that moved is closed: {error}"));
+        }
+        self.shared.taken();
+    }
+
+    /// Begins to let connections and volumes go; not while the target stops.
+    fn let_leave(&mut self, moves: Moves) {
+        self.normal.stay(&mut self.ring, &mut self.memory);
+        if self.stopping != Stopping::No {
+            return;
+        }
+        for leaver in moves.connections {
+            self.normal.leave(&mut self.ring, leaver);
+        }
+        let others = self.shared.reactors() - 1;
+        for (volume, to) in moves.volumes {
+            if to != self.number && self.volumes.leave(volume, to, others) {
+                self.normal.hold(volume);
+                self.tell_others(&Hand::Hold, volume);
+            }
+        }
+    }
+
+    fn tell_others(&mut self, word: &dyn Fn(usize) -> Hand, volume: usize) {
+        let others = (0..self.shared.reactors()).filter(|&other| other != self.number);
+        self.words.extend(others.map(|other| (other, word(volume))));
+    }
+
     fn status(&self) -> ReactorStatus {
-        let volumes = self.volumes.iter().zip(&self.names);
+        let volumes = self.volumes.named();
         let volumes =
-            volumes.map(|(lane, name)| VolumeStatus::of(name, lane.volume(), lane.in_flight()));
+            volumes.map(|(_, name, lane)| VolumeStatus::of(name, lane.volume(), lane.in_flight()));
         let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
         ReactorStatus {
             number: self.number,
@@ -332,13 +465,14 @@ impl Reactor {
                 }
             }
             Stopping::Silent if self.shared.all_silent() => {
-                self.volumes.iter_mut().for_each(VolumeLane::close);
+                self.volumes.lanes().for_each(|(_, lane)| lane.close());
                 self.stopping = Stopping::Closing;
             }
             Stopping::Silent => {}
-            Stopping::Closing => return self.volumes.iter().all(VolumeLane::is_closed),
+            Stopping::Closing => return self.volumes.lanes().all(|(_, lane)| lane.is_closed()),
         }
-        if matches!(self.stopping, Stopping::Answering(_)) && self.normal.connections() == 0 {
+        let is_silent = self.normal.connections() == 0 && !self.volumes.is_any_leaving();
+        if matches!(self.stopping, Stopping::Answering(_)) && is_silent {
             self.stopping = Stopping::Silent;
             self.shared.silent();
             return self.stop(now);

@@ -20,6 +20,8 @@ pub enum Idle {
 /// A volume that a reactor gets.
 #[derive(Debug)]
 pub struct Owned {
+    /// The number of its export.
+    pub number: usize,
     /// Under which name it is exported.
     pub export: String,
     /// The volume.

@@ -1,10 +1,14 @@
 //! What reactors and the rest of the process have in common.
 
-use crate::normal::Accepted;
+use super::published::Published;
+use super::volumes::MovingVolume;
+use crate::normal::{Accepted, ConnectionLoad, Leaver, Moving};
 use crate::status::ReactorStatus;
+use crate::volume::Rates;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
 use std::sync::mpsc::Sender;
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::Instant;
 use wattio_ring::Doorbell;
 
 /// Something for a reactor that happens rarely.
@@ -14,6 +18,18 @@ pub enum Order {
     Connection(Accepted),
     /// Say how you are.
     Status(Sender<ReactorStatus>),
+    /// Take this connection of another reactor.
+    Arrive(Box<Moving>),
+    /// Take this volume of another reactor.
+    ArriveVolume(Box<MovingVolume>),
+    /// Say what your connections and volumes ask for.
+    Loads(Sender<Loads>),
+    /// Let these go to other reactors.
+    Move(Moves),
+    /// Sleep when nothing is to be done, whatever else is configured, or do as configured.
+    Park(bool),
+    /// Core-seconds in a second that the background work of each of your volumes may take.
+    Budgets(Rates),
     /// Scrub a volume, or all; the answer names those whose tour began.
     Scrub {
         /// Which one.
@@ -21,6 +37,26 @@ pub enum Order {
         /// Where the answer goes.
         answer: Sender<Vec<String>>,
     },
+}
+
+/// What the connections and volumes of a reactor ask for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Loads {
+    /// Which reactor.
+    pub reactor: usize,
+    /// Its connections.
+    pub connections: Vec<ConnectionLoad>,
+    /// The numbers of its volumes' exports, and what they were asked so far.
+    pub volumes: Vec<(usize, u64)>,
+}
+
+/// What a reactor lets go. Connections that were told to leave before and could not, stay.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Moves {
+    /// Connections.
+    pub connections: Vec<Leaver>,
+    /// The numbers of volumes' exports, and where they go.
+    pub volumes: Vec<(usize, usize)>,
 }
 
 /// Whether the target stops.
@@ -48,17 +84,57 @@ pub struct Shared {
     halt: AtomicU8,
     /// Reactors that may still ask volumes for something.
     speaking: AtomicUsize,
+    /// Connections and volumes that one reactor let go and another did not take yet.
+    moving: AtomicUsize,
+    /// Which reactors get new connections.
+    accepting: Vec<AtomicBool>,
+    published: Vec<Arc<Published>>,
 }
 
 impl Shared {
     /// For so many reactors.
     #[must_use]
     pub fn new(reactors: usize) -> Self {
+        let epoch = Instant::now();
         Self {
             inboxes: (0..reactors).map(|_| Inbox::default()).collect(),
             doorbells: OnceLock::new(),
             halt: AtomicU8::new(0),
             speaking: AtomicUsize::new(reactors),
+            moving: AtomicUsize::new(0),
+            accepting: (0..reactors).map(|_| AtomicBool::new(true)).collect(),
+            published: (0..reactors).map(|_| Arc::new(Published::new(epoch))).collect(),
+        }
+    }
+
+    /// What a reactor publishes.
+    #[must_use]
+    pub fn published(&self, reactor: usize) -> &Arc<Published> {
+        &self.published[reactor]
+    }
+
+    /// Says whether a reactor gets new connections.
+    pub fn set_accepting(&self, reactor: usize, accepts: bool) {
+        self.accepting[reactor].store(accepts, Ordering::Relaxed);
+    }
+
+    /// The first reactor from `from` on that gets new connections; `from` if there is none.
+    pub(super) fn next_accepting(&self, from: usize) -> usize {
+        let count = self.reactors();
+        let mut all = (0..count).map(|step| (from + step) % count);
+        all.find(|&one| self.accepting[one].load(Ordering::Relaxed)).unwrap_or(from % count)
+    }
+
+    /// Hands a connection or a volume to another reactor.
+    pub(super) fn hand_over(&self, reactor: usize, order: Order) {
+        self.moving.fetch_add(1, Ordering::AcqRel);
+        self.order(reactor, order);
+    }
+
+    /// What another reactor handed over was taken.
+    pub(super) fn taken(&self) {
+        if self.moving.fetch_sub(1, Ordering::AcqRel) == 1 && self.halt() != Halt::No {
+            self.wake_all();
         }
     }
 
@@ -131,8 +207,8 @@ impl Shared {
         }
     }
 
-    /// Whether no reactor has connections.
+    /// Whether no reactor has connections, and nothing is on its way to one.
     pub(super) fn all_silent(&self) -> bool {
-        self.speaking.load(Ordering::Acquire) == 0
+        self.speaking.load(Ordering::Acquire) == 0 && self.moving.load(Ordering::Acquire) == 0
     }
 }

@@ -97,33 +97,27 @@ const METRICS: &[Metric<Shown>] = &[
 ];
 
 const GROUPS: &[Metric<GroupShown>] = &[
-    ("wattio_cores_active", "Active seats of a lane.", Kind::Gauge, |group| {
+    ("wattio_cores_active", "Reactors of a group that are on.", Kind::Gauge, |group| {
         Some(f64::from(group.cores_active))
     }),
-    ("wattio_cores", "All seats of a lane.", Kind::Gauge, |group| {
+    ("wattio_cores", "All reactors of a group.", Kind::Gauge, |group| {
         Some(f64::from(group.cores_total))
     }),
-    ("wattio_cores_min", "Seats of a lane that always stay.", Kind::Gauge, |group| {
+    ("wattio_cores_min", "Reactors of a group that always stay.", Kind::Gauge, |group| {
         Some(f64::from(group.cores_min))
-    }),
-    ("wattio_frequency_hertz", "Limit of the frequency in force.", Kind::Gauge, |group| {
-        group.frequency_hz
     }),
     (
         "wattio_utilisation_clients_ratio",
-        "Share of the seats' time in tasks of clients.",
+        "Share of the time of those that are on in tasks of clients.",
         Kind::Gauge,
         |group| Some(group.utilisation_clients),
     ),
     (
         "wattio_utilisation_background_ratio",
-        "Share of the seats' time in background tasks.",
+        "Share of the time of those that are on in background tasks.",
         Kind::Gauge,
         |group| Some(group.utilisation_background),
     ),
-    ("wattio_tasks_queued", "Tasks of clients that wait for a seat.", Kind::Gauge, |group| {
-        Some(group.queued as f64)
-    }),
 ];
 
 const CLASSES: &[Metric<ClassShown>] = &[

@@ -3,7 +3,8 @@
 mod metrics;
 
 use crate::governing::Governing;
-use crate::plant::{ClassCounters, LANES, Reactors};
+use crate::plant::{ClassCounters, Group, Reactors};
+use crate::status::ReactorStatus;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use wattio_governor::Clock;
@@ -37,12 +38,14 @@ pub struct Shown {
     pub uptime_s: f64,
     /// What clients experience.
     pub latency: LatencyShown,
-    /// The lanes.
+    /// The groups of reactors.
     pub groups: Vec<GroupShown>,
-    /// Reactors that run a lane.
+    /// Reactors that are on.
     pub reactors_active: usize,
     /// All of them.
     pub reactors_total: usize,
+    /// What each of them has done, as of some seconds ago.
+    pub reactors: Vec<ReactorStatus>,
     /// Background work, class by class.
     pub background: Vec<ClassShown>,
     /// Power.
@@ -83,25 +86,21 @@ pub struct LatencyShown {
     pub in_flight_oldest_s: Option<f64>,
 }
 
-/// A lane, and the seats that it has.
+/// A group of reactors.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct GroupShown {
     /// Its name.
     pub name: String,
-    /// Active seats.
+    /// Reactors that are on.
     pub cores_active: u32,
     /// All of them.
     pub cores_total: u32,
     /// How many always stay.
     pub cores_min: u32,
-    /// Frequency of their cores, where a knob turns it.
-    pub frequency_hz: Option<f64>,
-    /// Share of the seats' time in tasks of clients.
+    /// Share of the time of those that are on in tasks of clients.
     pub utilisation_clients: f64,
     /// Share in background tasks.
     pub utilisation_background: f64,
-    /// Tasks that wait for a seat.
-    pub queued: u64,
 }
 
 /// A class of background work.
@@ -153,6 +152,8 @@ pub struct Counts {
 pub enum Request {
     /// How it stands.
     Status {},
+    /// The same, with what reactors and volumes say of themselves now.
+    Inspect {},
     /// Another latency tolerance, from the next step on.
     SetTolerance {
         /// 0.1 is 10 % above the latency at full speed.
@@ -233,7 +234,7 @@ pub enum WattioTarget {}
 impl Program for WattioTarget {
     const NAME: &'static str = "wattio-target";
     const VIEW: &'static str = include_str!("../../page/view.js");
-    const ALLOWED: &'static str = r#"allowed is one JSON object a line: {"op":"status"}, {"op":"set_tolerance","tolerance":0.1}, {"op":"pause"}, {"op":"resume"}, or {"op":"scrub"} with or without "export":"NAME""#;
+    const ALLOWED: &'static str = r#"allowed is one JSON object a line: {"op":"status"}, {"op":"inspect"}, {"op":"set_tolerance","tolerance":0.1}, {"op":"pause"}, {"op":"resume"}, or {"op":"scrub"} with or without "export":"NAME""#;
     type Status = Shown;
     type Moment = Moment;
     type Request = Request;
@@ -271,8 +272,9 @@ impl<R: Reactors> Governing<R> {
             uptime_s: clock.now().saturating_sub(self.started).as_secs_f64(),
             latency: self.latency_shown(clock),
             groups: self.groups_shown(),
-            reactors_active: setting.reactors.len(),
-            reactors_total: all.reactors.len(),
+            reactors_active: setting.active().len(),
+            reactors_total: all.active().len(),
+            reactors: self.learned.as_ref().map_or_else(Vec::new, |told| told.reactors.clone()),
             background: self.background_shown(),
             power: PowerShown {
                 measured_w: last.and_then(|step| step.truth.power).map(|power| power.0),
@@ -309,25 +311,23 @@ impl<R: Reactors> Governing<R> {
 
     fn groups_shown(&self) -> Vec<GroupShown> {
         let driver = &self.governed.driver;
-        let turns = self.governed.plant.layout().turns_frequency();
         let limits = driver.limits().groups.iter().zip(&driver.in_force().groups);
-        let group = |(at, (limits, held)): (
+        let groups = self.governed.plant.layout().groups().iter().zip(limits).enumerate();
+        let group = |(at, (group, (limits, held))): (
             usize,
-            (&wattio_law::GroupLimits, &wattio_law::GroupAction),
+            (&Group, (&wattio_law::GroupLimits, &wattio_law::GroupAction)),
         )| {
             let seen = self.last.as_ref().and_then(|step| step.truth.groups.get(at));
             GroupShown {
-                name: LANES[at].to_owned(),
+                name: group.name.to_owned(),
                 cores_active: held.cores,
                 cores_total: limits.cores_max,
                 cores_min: limits.cores_min,
-                frequency_hz: turns[at].then_some(held.frequency.0),
                 utilisation_clients: seen.map_or(0.0, |seen| seen.utilisation_clients),
                 utilisation_background: seen.map_or(0.0, |seen| seen.utilisation_background),
-                queued: seen.and_then(|seen| seen.queued).unwrap_or(0),
             }
         };
-        limits.enumerate().map(group).collect()
+        groups.map(group).collect()
     }
 
     fn background_shown(&self) -> Vec<ClassShown> {

@@ -2,8 +2,11 @@
 //! is nothing else to do.
 
 use super::VolumeLane;
+use super::budget::{Budgets, Rates};
+use crate::plant::CLASSES;
+use crate::reactor::Published;
 use std::time::{Duration, Instant};
-use wattio_volume::Class;
+use wattio_volume::{Backlog, Class, Counters};
 
 /// Background work of one turn ends after this: requests may have come meanwhile.
 const SLICE: Duration = Duration::from_micros(500);
@@ -28,6 +31,9 @@ pub const DEVICE_DEPTH: usize = 256;
 pub(super) struct Background {
     pace: Pace,
     scrub: Scrub,
+    budgets: Budgets,
+    /// What there was to do of each class, in the order of [`CLASSES`], when last looked at.
+    backlogs: [Backlog; CLASSES.len()],
 }
 
 /// Where the scrub is.
@@ -65,15 +71,34 @@ impl Left {
 impl Background {
     pub(super) const fn new(pace: Pace) -> Self {
         let scrub = Scrub { next: None, rest: Duration::ZERO };
-        Self { pace, scrub }
+        let nothing = Backlog { blocks: 0, urgency: 0.0 };
+        Self { pace, scrub, budgets: Budgets::new(), backlogs: [nothing; CLASSES.len()] }
     }
 }
 
 impl VolumeLane {
-    /// Does background work; `is_idle` if nothing has happened in this turn. `random` draws where a tour begins.
-    pub fn work(&mut self, now: Instant, is_idle: bool, random: impl FnOnce() -> u64) -> Left {
+    /// Does background work; `is_idle` if nothing has happened in this turn. `random` draws where a
+    /// tour begins. What is done is published.
+    pub fn work(
+        &mut self,
+        now: Instant,
+        is_idle: bool,
+        published: &Published,
+        random: impl FnOnce() -> u64,
+    ) -> Left {
         let gathering = self.gather(now);
-        self.work_on(now, is_idle, random).sooner(gathering)
+        self.background.backlogs = CLASSES.map(|class| self.volume.backlog(class));
+        self.work_on(now, is_idle, published, random).sooner(gathering)
+    }
+
+    /// What there is to do of each class, in the order of [`CLASSES`].
+    pub const fn backlogs(&self) -> &[Backlog; CLASSES.len()] {
+        &self.background.backlogs
+    }
+
+    /// How much of a core's time each class may take from now on.
+    pub fn set_budgets(&mut self, rates: Rates, now: Instant) {
+        self.background.budgets.set(rates, now);
     }
 
     /// Writes that were answered wait for others to share their record, but not for long.
@@ -91,20 +116,32 @@ impl VolumeLane {
         Left::At(now + GATHERING)
     }
 
-    fn work_on(&mut self, now: Instant, is_idle: bool, random: impl FnOnce() -> u64) -> Left {
+    fn work_on(
+        &mut self,
+        now: Instant,
+        is_idle: bool,
+        published: &Published,
+        random: impl FnOnce() -> u64,
+    ) -> Left {
         let scrub = self.scrub_is_due(now, random);
         if !is_idle {
             let is_wanted = self.is_wanted();
             for class in [Class::Collect, Class::Checkpoint] {
                 if is_wanted && self.volume.backlog(class).urgency >= 1.0 {
-                    (0..URGENT_SLICES).take_while(|_| self.volume.background(class)).count();
+                    (0..URGENT_SLICES).take_while(|_| self.slice(class, published)).count();
                 }
             }
             return if is_wanted || scrub { Left::Now } else { self.scrub_time() };
         }
-        let left = self.work_until(now + SLICE);
+        let left = self.work_until(now, published);
+        let may_scrub = scrub && self.background.budgets.may(Class::Scrub, now);
         match left {
-            Left::Nothing if scrub && self.volume.background(Class::Scrub) => self.after_scrub(now),
+            Left::Nothing if may_scrub && self.slice(Class::Scrub, published) => {
+                self.after_scrub(now)
+            }
+            Left::Nothing if scrub && !may_scrub => {
+                Left::At(self.background.budgets.next(Class::Scrub, now))
+            }
             // It waits for a device.
             Left::Nothing if scrub => Left::Nothing,
             Left::Nothing => self.scrub_time(),
@@ -118,28 +155,49 @@ impl VolumeLane {
 
     /// Whether there is something to collect, a checkpoint to write or a device to fill.
     fn is_wanted(&self) -> bool {
-        [Class::Collect, Class::Checkpoint, Class::Rebuild]
-            .into_iter()
-            .any(|class| self.volume.backlog(class).blocks > 0)
+        let wanted = [Class::Collect, Class::Checkpoint, Class::Rebuild];
+        wanted.into_iter().any(|class| self.background.backlogs[class as usize].blocks > 0)
     }
 
-    /// Collects, writes checkpoints and fills a device until then, or until nothing is to be done.
-    fn work_until(&mut self, deadline: Instant) -> Left {
+    /// One slice of a class; whether there was something to do.
+    fn slice(&mut self, class: Class, published: &Published) -> bool {
+        let blocks = blocks_done(self.volume.counters(), class);
+        let began = Instant::now();
+        let has_done = self.volume.background(class);
+        let took = began.elapsed();
+        if has_done {
+            let blocks = blocks_done(self.volume.counters(), class) - blocks;
+            published.worked(class as usize, took, blocks);
+            self.background.budgets.spend(class, took);
+        }
+        has_done
+    }
+
+    /// Collects, writes checkpoints and fills a device for a while, or until nothing is to be done
+    /// or may be.
+    fn work_until(&mut self, now: Instant, published: &Published) -> Left {
         loop {
-            let collected = self.volume.background(Class::Collect);
-            let written = self.volume.background(Class::Checkpoint);
-            let rebuilt = self.volume.background(Class::Rebuild);
-            if !collected && !written && !rebuilt {
-                return Left::Nothing;
+            let (mut has_done, mut later) = (false, Left::Nothing);
+            for class in [Class::Collect, Class::Checkpoint, Class::Rebuild] {
+                let is_urgent = self.background.backlogs[class as usize].urgency >= 1.0;
+                if is_urgent || self.background.budgets.may(class, Instant::now()) {
+                    has_done |= self.slice(class, published);
+                } else if self.background.backlogs[class as usize].blocks > 0 {
+                    later = later.sooner(Left::At(self.background.budgets.next(class, now)));
+                }
             }
-            if Instant::now() >= deadline {
+            if !has_done {
+                return later;
+            }
+            if now.elapsed() >= SLICE {
                 return Left::Now;
             }
         }
     }
 
-    /// Begins to close the volume; what is needed for it is background work.
+    /// Begins to close the volume; what is needed for it is background work, without a budget.
     pub fn close(&mut self) {
+        self.background.budgets = Budgets::new();
         self.volume.close();
     }
 
@@ -191,5 +249,15 @@ impl VolumeLane {
         let next = now + rest;
         self.background.scrub.next = Some(next);
         Left::At(next)
+    }
+}
+
+/// Blocks that were worked through of a class.
+const fn blocks_done(counters: Counters, class: Class) -> u64 {
+    match class {
+        Class::Collect => counters.moved_blocks,
+        Class::Checkpoint => counters.checkpoint_blocks,
+        Class::Scrub => counters.scrubbed_blocks,
+        Class::Rebuild => counters.rebuilt_blocks,
     }
 }

@@ -1,10 +1,12 @@
 //! The lane of a volume: requests in, device operations through the ring, answers out.
 
 mod background;
+mod budget;
 mod order;
 mod partial;
 
 pub use background::{DEVICE_DEPTH, Left, Pace};
+pub use budget::Rates;
 
 use crate::messages::{Answer, Ask, Change, Kind, Tag, ToNormal};
 use crate::token::Token;
@@ -64,10 +66,14 @@ pub struct VolumeLane {
     waiting_since: Option<Instant>,
     background: Background,
     answers: Vec<ToNormal>,
+    /// Whether devices are given nothing more, as the volume is about to move.
+    is_paused: bool,
+    /// Requests so far.
+    requests: u64,
 }
 
 impl VolumeLane {
-    /// The lane of volume `number` of the reactor; its devices belong to the reactor's ring.
+    /// The lane of the volume of export `number`; its devices belong to the reactor's ring.
     pub fn new(
         number: usize,
         mut volume: Volume,
@@ -89,6 +95,8 @@ impl VolumeLane {
             waiting_since: None,
             background: Background::new(pace),
             answers: Vec::new(),
+            is_paused: false,
+            requests: 0,
         }
     }
 
@@ -102,8 +110,35 @@ impl VolumeLane {
         self.flights.len() + self.order.waiting()
     }
 
+    /// Requests that it was asked so far.
+    pub const fn requests(&self) -> u64 {
+        self.requests
+    }
+
+    /// Its devices.
+    pub fn devices(&self) -> &[Option<Handle>] {
+        &self.devices
+    }
+
+    /// Gives the devices nothing more until it has moved.
+    pub const fn pause(&mut self, is_paused: bool) {
+        self.is_paused = is_paused;
+    }
+
+    /// Whether it is paused, and the devices are at nothing.
+    pub const fn is_still(&self) -> bool {
+        self.is_paused && self.at_devices == 0
+    }
+
+    /// Goes on at another reactor, to whose ring these devices belong.
+    pub fn moved(&mut self, devices: Vec<Option<Handle>>) {
+        self.devices = devices;
+        self.is_paused = false;
+    }
+
     /// Takes a request; it begins with the next [`Self::turn`].
     pub fn ask(&mut self, tag: Tag, ask: Ask) {
+        self.requests += 1;
         match ask {
             Ask::Read { lba, blocks } => {
                 self.submit(Flight::Read(tag), Request::Read { lba, blocks });
@@ -190,7 +225,7 @@ impl VolumeLane {
             }
             self.volume.commit();
         }
-        while self.at_devices < self.device_depth {
+        while self.at_devices < self.device_depth && !self.is_paused {
             let Some(io) = self.volume.next_io() else { break };
             self.issue(ring, io);
         }

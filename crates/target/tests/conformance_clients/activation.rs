@@ -18,7 +18,8 @@ fn configured(listen: &str) -> TempDir {
     create.arg("create").arg(&volume).args(["--size", "8MiB", "--segment-size", "1MiB"]);
     assert!(create.output().unwrap().status.success());
     let text = format!(
-        "listen = [{listen:?}]\ncontrol = {:?}\n[[export]]\nname = \"disk\"\ndevices = [{volume:?}]\n",
+        "listen = [{listen:?}]\nservice = {{ listen = \"off\", socket = {:?} }}\n\
+         [[export]]\nname = \"disk\"\ndevices = [{volume:?}]\n",
         folder.path().join("control")
     );
     fs::write(folder.path().join("target.toml"), text).unwrap();

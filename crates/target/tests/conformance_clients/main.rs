@@ -16,6 +16,7 @@ mod clients;
 mod kills;
 mod outside;
 mod process;
+mod verify;
 
 use clients::{prints, run};
 use process::Target;

@@ -4,6 +4,7 @@
 
 mod client;
 mod mirror;
+mod moving;
 mod random;
 mod tls;
 

@@ -21,7 +21,7 @@ pub fn files() -> Files {
     Files { certificate: file("certificate.pem"), key: file("key.pem"), clients: None }
 }
 
-type Secret = StreamOwned<ClientConnection, UnixStream>;
+pub type Secret = StreamOwned<ClientConnection, UnixStream>;
 
 /// Negotiates TLS; what follows is encrypted.
 fn start_tls(client: Client) -> Secret {
@@ -41,7 +41,21 @@ fn start_tls(client: Client) -> Secret {
     StreamOwned::new(tls, client.stream)
 }
 
-fn request(stream: &mut Secret, command: u16, offset: u64, length: u32, payload: &[u8]) -> Vec<u8> {
+/// A client of the export `disk` by TLS.
+pub fn secret_client(target: &Target) -> Secret {
+    let mut stream = start_tls(Client::greet(&target.socket()).unwrap());
+    stream.write_all(&[&b"IHAVEOPT\0\0\0\x01\0\0\0\x04"[..], b"disk"].concat()).unwrap();
+    stream.read_exact(&mut [0; 10]).unwrap();
+    stream
+}
+
+pub fn request(
+    stream: &mut Secret,
+    command: u16,
+    offset: u64,
+    length: u32,
+    payload: &[u8],
+) -> Vec<u8> {
     let header =
         Header { flags: 0, command, cookie: offset, offset_bytes: offset, length_bytes: length };
     stream.write_all(&header.encode()).unwrap();
@@ -58,9 +72,7 @@ fn request(stream: &mut Secret, command: u16, offset: u64, length: u32, payload:
 #[test]
 fn what_is_sent_by_tls_is_the_same() {
     let Some(target) = Target::start(1) else { return };
-    let mut stream = start_tls(Client::greet(&target.socket()).unwrap());
-    stream.write_all(&[&b"IHAVEOPT\0\0\0\x01\0\0\0\x04"[..], b"disk"].concat()).unwrap();
-    stream.read_exact(&mut [0; 10]).unwrap();
+    let mut stream = secret_client(&target);
     for (at, size) in [1, 4096, 100_000, 3 * MIB as usize].into_iter().enumerate() {
         let (offset, bytes) = (at as u64 * MIB + 7, pattern(at as u64, size));
         request(&mut stream, WRITE, offset, size as u32, &bytes);

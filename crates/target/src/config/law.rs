@@ -1,0 +1,75 @@
+//! What the configuration says of the law, and of page, metrics and socket.
+
+use serde::Deserialize;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use wattio_control::Settings;
+use wattio_host::config::{Listen, check_policy};
+use wattio_law::Bound;
+use wattio_plant::{DescriptionError, require};
+
+/// The socket of `status` and the like, where nothing else is said.
+pub const SOCKET: &str = "/run/wattio-target/wattio-target.sock";
+/// The port of page and metrics, beside that of `wattiod`.
+const PORT: u16 = 9289;
+
+/// The law and its hyperparameters.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct PolicyConfig {
+    /// The law that decides how many reactors are on. Allowed: `"native"` (full speed), `"pacer"`,
+    /// `"foresight"` and others, which `wattio simulate --list` names. Default: `"native"`.
+    pub name: String,
+    /// Its hyperparameters, such as `{ plf = 0.1 }`. Allowed: what `wattio simulate --list` names of
+    /// the law. Default: `{}`.
+    pub settings: Settings,
+    /// The bounds on latency; if empty, one on the mean by the law's own `plf`. Allowed: a list such
+    /// as `["mean 20% run", "p99 2 ms window"]`. Default: `[]`.
+    pub bounds: Vec<Bound>,
+}
+
+impl Default for PolicyConfig {
+    fn default() -> Self {
+        Self { name: "native".to_owned(), settings: Settings::new(), bounds: Vec::new() }
+    }
+}
+
+impl PolicyConfig {
+    pub(super) fn check(&self) -> Result<(), DescriptionError> {
+        check_policy(&self.name, &self.settings)
+    }
+}
+
+/// Page, metrics and control socket.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct ServiceConfig {
+    /// Where page and metrics are served. Allowed: an address with a port, `"off"` for nowhere.
+    /// Default: `"127.0.0.1:9289"`.
+    pub listen: Listen,
+    /// Host names under which the page answers, besides `localhost` and IP addresses: those of a
+    /// reverse proxy. Allowed: a list of names. Default: `[]`.
+    pub host_names: Vec<String>,
+    /// The control socket, for `status` and the like. Allowed: an absolute path. Default:
+    /// `"/run/wattio-target/wattio-target.sock"`.
+    pub socket: PathBuf,
+    /// The group whose members may use the socket, besides its owner. Allowed: a group of the host.
+    pub socket_group: Option<String>,
+}
+
+impl Default for ServiceConfig {
+    fn default() -> Self {
+        Self {
+            listen: Listen(Some(SocketAddr::from(([127, 0, 0, 1], PORT)))),
+            host_names: Vec::new(),
+            socket: PathBuf::from(SOCKET),
+            socket_group: None,
+        }
+    }
+}
+
+impl ServiceConfig {
+    pub(super) fn check(&self) -> Result<(), DescriptionError> {
+        require(self.socket.is_absolute(), "service.socket", "must be an absolute path")
+    }
+}

@@ -1,0 +1,223 @@
+//! The target while it serves: reactors that serve, and the loop that governs and shows them.
+
+use crate::governing::{Governing, Named};
+use crate::log::{Priority, log};
+use crate::manager::LiveReactors;
+use crate::plant::{Governed, Layout, TargetPlant};
+use crate::reactor::Listener;
+use crate::server::{Handle, Server, ServerError, Settings};
+use crate::shown::{Request, WattioTarget};
+use anyhow::{Context, Result};
+use sd_notify::NotifyState;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::mpsc::channel;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+use tokio::sync::watch;
+use wattio_control::SettingError;
+use wattio_governor::journal::Journal;
+use wattio_governor::{Clock, Severity};
+use wattio_host::Root;
+use wattio_host::clock::HostClock;
+use wattio_host::facts::{self, RunFacts};
+use wattio_law::{Bound, DriverSettings};
+use wattio_service::inbox::{Inbox, Message};
+use wattio_service::{Program, Service, ServiceRequest, ServiceSettings};
+
+/// How often reactors are asked for what only they know, for the page and for metrics.
+const DETAILS_EVERY: Duration = Duration::from_secs(10);
+
+/// The law, and what it governs.
+#[derive(Clone, Debug)]
+pub struct LawSettings {
+    /// The target's name in results and on the page.
+    pub name: String,
+    /// The law, and its hyperparameters.
+    pub policy: (String, wattio_control::Settings),
+    /// The bounds; if empty, the law's own.
+    pub bounds: Vec<Bound>,
+    /// How the reactors are grouped.
+    pub layout: Layout,
+}
+
+/// What is wanted.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// What is served.
+    pub server: Settings,
+    /// The law.
+    pub law: LawSettings,
+    /// Page, metrics and control socket.
+    pub service: ServiceSettings,
+    /// Where windows and events are kept; `None` keeps none.
+    pub results: Option<PathBuf>,
+    /// The configuration's file and text, for results.
+    pub config: (PathBuf, String),
+}
+
+/// Serves until a signal comes; on the sockets that were passed, too.
+///
+/// # Errors
+/// What could not be opened, or why a reactor stopped; [`SettingError`] if there is no such law.
+pub fn run(options: &Options, passed: Vec<Listener>) -> Result<()> {
+    let clock = HostClock::start();
+    // Before there are threads, which would have signals end the process.
+    let inbox = Inbox::open()?;
+    let journal = start_journal(options, &clock)?;
+    let server = Server::start_on(&options.server, passed)?;
+    let handle = server.handle();
+    let mut governing = govern(options, handle.clone(), journal, &clock)?;
+    governing.learn(handle.status());
+    let (status, seen) = watch::channel(Arc::new(governing.shown(&clock)));
+    let (requests, requested) = channel();
+    let service = Service::start(options.service.clone(), seen, requests)?;
+    if let Some(address) = service.http_address() {
+        log(Priority::Info, &format!("page and metrics on http://{address}/"));
+    }
+    inbox.forward(requested)?;
+    let serving = Serving::begin(server, &inbox)?;
+    // Fails without a service manager, which is fine.
+    let _ = sd_notify::notify(&[NotifyState::Ready]);
+    log(Priority::Info, "serving");
+    let mut detailed = Instant::now();
+    while !serving.has_ended() {
+        let next = governing.tick(&clock);
+        governing.reactors().look_after();
+        for event in &next.events {
+            log(priority(event.severity), &event.message);
+        }
+        if next.stepped {
+            if detailed.elapsed() >= DETAILS_EVERY {
+                detailed = Instant::now();
+                governing.learn(handle.status());
+            }
+            status.send_replace(Arc::new(governing.shown(&clock)));
+        }
+        match inbox.wait(next.at.saturating_sub(clock.now())) {
+            None => {}
+            Some(Message::Stop) => break,
+            Some(Message::Reload) => {
+                log(Priority::Warning, "the configuration is read at the start only");
+            }
+            Some(Message::Request(request)) => {
+                answer(request, &mut governing, &handle, &clock);
+                status.send_replace(Arc::new(governing.shown(&clock)));
+            }
+        }
+    }
+    let ended = end(serving, &handle, &inbox);
+    governing.end(&clock);
+    drop(service);
+    ended?;
+    log(Priority::Info, "closed");
+    Ok(())
+}
+
+/// Answers what is under way and closes the volumes; a second signal ends the process at once.
+fn end(serving: Serving, handle: &Handle, inbox: &Inbox<WattioTarget>) -> Result<(), ServerError> {
+    if !serving.has_ended() {
+        log(Priority::Info, "requests under way are answered, then volumes are closed");
+        let _ = sd_notify::notify(&[NotifyState::Stopping]);
+        handle.stop();
+    }
+    while !serving.has_ended() {
+        if matches!(inbox.wait(Duration::MAX), Some(Message::Stop)) && !serving.has_ended() {
+            log(Priority::Warning, "ended at once; volumes are recovered when opened");
+            std::process::exit(1);
+        }
+    }
+    serving.join()
+}
+
+/// A thread that waits for the reactors, and says when they have ended.
+struct Serving(JoinHandle<Result<(), ServerError>>, Arc<std::sync::atomic::AtomicBool>);
+
+impl Serving {
+    fn begin(server: Server, inbox: &Inbox<WattioTarget>) -> Result<Self> {
+        let has_ended = Arc::new(std::sync::atomic::AtomicBool::new(false));
+        let (ended, stop) = (Arc::clone(&has_ended), inbox.stopper());
+        let wait = move || {
+            let result = server.wait();
+            ended.store(true, std::sync::atomic::Ordering::Release);
+            stop();
+            result
+        };
+        let thread = std::thread::Builder::new().name("serving".to_owned());
+        let thread = thread.spawn(wait).context("no thread to wait for the reactors")?;
+        Ok(Self(thread, has_ended))
+    }
+
+    fn has_ended(&self) -> bool {
+        self.1.load(std::sync::atomic::Ordering::Acquire)
+    }
+
+    fn join(self) -> Result<(), ServerError> {
+        let panicked = || std::io::Error::other("it has panicked");
+        let ended = self.0.join();
+        ended.unwrap_or_else(|_| Err(ServerError::Reactor { reactor: 0, error: panicked() }))
+    }
+}
+
+fn govern(
+    options: &Options,
+    handle: Handle,
+    journal: Option<Journal>,
+    clock: &HostClock,
+) -> Result<Governing<LiveReactors>, SettingError> {
+    let LawSettings { name, policy: (policy, settings), bounds, layout } = &options.law;
+    let full = layout.setting(&layout.limits().full_speed());
+    let reactors = LiveReactors::new(handle, options.server.volumes.len(), full);
+    let plant = TargetPlant::new(layout.clone(), reactors, clock.now());
+    let driver = DriverSettings::default();
+    let governed = Governed::new((policy, settings), bounds, driver, plant, clock.now())?;
+    let named = Named { name: name.clone(), policy: policy.clone() };
+    Ok(Governing::new(governed, named, journal, clock))
+}
+
+fn answer(
+    ServiceRequest { request, reply }: ServiceRequest<WattioTarget>,
+    governing: &mut Governing<LiveReactors>,
+    handle: &Handle,
+    clock: &HostClock,
+) {
+    if request == (Request::Inspect {}) {
+        governing.learn(handle.status());
+    }
+    let answer = governing.answer(&request, |export| handle.scrub(export), clock);
+    // The client may have left.
+    let _ = reply.send(answer);
+}
+
+fn start_journal(options: &Options, clock: &HostClock) -> Result<Option<Journal>> {
+    let Some(results) = &options.results else { return Ok(None) };
+    let LawSettings { name, policy, layout, .. } = &options.law;
+    let group = |group: &crate::plant::Group| {
+        let (first, last) = (group.reactors.start, group.reactors.end - 1);
+        (group.name, format!("{first}-{last}"), group.reactors_min)
+    };
+    let facts = RunFacts {
+        program: (WattioTarget::NAME, env!("CARGO_PKG_VERSION")),
+        mode: "run",
+        name,
+        policy: &policy.0,
+        groups: layout.groups().iter().map(group).collect(),
+        config_file: &options.config.0,
+    };
+    let facts = facts.describe(&Root::new("/"), clock);
+    let stamp = facts::stamp(clock.utc_ns(), &options.config.1);
+    let journal = Journal::create(results, name, &stamp, &options.config.1, &facts);
+    let journal = journal.with_context(|| {
+        format!("{}: results cannot be kept there; say where with --out", results.display())
+    })?;
+    log(Priority::Info, &format!("keeps windows and events in {}", journal.folder().display()));
+    Ok(Some(journal))
+}
+
+const fn priority(severity: Severity) -> Priority {
+    match severity {
+        Severity::Error => Priority::Error,
+        Severity::Warning => Priority::Warning,
+        Severity::Info => Priority::Info,
+    }
+}
