@@ -113,3 +113,14 @@ def test_every_reason_of_a_measurement_has_its_meaning_on_the_page_and_in_the_gu
     guide = (ROOT / "docs/measuring.md").read_text(encoding="utf-8")
     told = re.findall(r"(?m)^\| `([A-Z_]+)` \| (?:WARN|INVALID) \|", guide)
     assert sorted(told) == sorted(MEANINGS)
+
+
+def test_every_key_of_the_target_is_in_its_guide() -> None:
+    """The table is of the comments in its source: python packaging/docs/docs_keys.py renews it."""
+    guide = docs_keys.TARGET_GUIDE.read_text(encoding="utf-8")
+    assert docs_keys.renewed(guide) == guide
+    assert docs_keys.target_keys() in guide
+    rows = re.findall(r"(?m)^\| `([\w.\[\]]+)` \| ([^|]+) \| ([^|]+) \| ([^|]+) \|$", guide)
+    keys = [key for key, *_ in rows]
+    assert {"listen", "export[].accept_missing", "memory.write_buffer", "policy.name"} <= set(keys)
+    assert len(keys) == docs_keys.target_keys().count("\n") - 1

@@ -1,5 +1,6 @@
 #!/bin/sh
-# Builds wattiod as one static file: packaging/build/static.sh [x86_64|aarch64]
+# Builds wattiod and wattio-target as one static file each, and prints the folder that they are in:
+# packaging/build/static.sh [x86_64|aarch64]
 #
 # For the other architecture than this machine's (Debian):
 #   rustup target add aarch64-unknown-linux-gnu
@@ -23,5 +24,5 @@ if [ "$machine" != "$here" ]; then
 fi
 # glibc's own resolver for names of hosts reads files and DNS without shared libraries since 2.34.
 export RUSTFLAGS="${RUSTFLAGS:-} -C target-feature=+crt-static -C strip=symbols"
-cargo build --release --locked -p wattiod --target "$target"
-echo "${CARGO_TARGET_DIR:-target}/$target/release/wattiod"
+cargo build --release --locked -p wattiod -p wattio-target --target "$target"
+echo "${CARGO_TARGET_DIR:-target}/$target/release"

@@ -1,11 +1,12 @@
 #!/bin/sh
-# Builds the Debian packages wattiod and wattio: packaging/debian/build.sh WATTIOD WHEEL OUTDIR
+# Builds the Debian packages wattiod, wattio-target and wattio:
+# packaging/debian/build.sh PROGRAMS WHEEL OUTDIR
 #
-# WATTIOD is a static wattiod (packaging/build/static.sh), WHEEL the wheel, for this machine's
-# architecture. wattio holds the Python packages that it needs, at the versions of uv.lock, because
+# PROGRAMS is the folder of the static ones (packaging/build/static.sh), WHEEL the wheel, for this
+# machine's architecture. wattio holds the Python packages that it needs, at the versions of uv.lock, because
 # Debian has not all of them; it runs on the Python of the Debian that it is built on.
 set -eu
-wattiod=$1 wheel=$2
+programs=$1 wheel=$2
 mkdir -p "$3"
 outdir=$(cd "$3" && pwd)
 here=$(cd "$(dirname "$0")" && pwd)
@@ -60,6 +61,32 @@ papers() {
     "$python" "$here/manual.py" "$3" | gzip -9nc >"$man/$1.$2.gz"
 }
 
+# service PACKAGE GUIDE CONFIGURATION UNIT...: a static program with its guide, its configuration and
+# its units, which stay off until the administrator enables them.
+service() {
+    package=$1 guide=$2 configuration=$3
+    shift 3
+    tree=$stage/$package doc=/usr/share/doc/$package units=$stage/$package/usr/lib/systemd/system
+    mkdir -p "$tree/DEBIAN" "$tree/etc" "$tree/usr/sbin" "$tree$doc/examples" "$units"
+    install -m 755 "$programs/$package" "$tree/usr/sbin/$package"
+    # What the head of a unit says of installing by hand is done; the rest lies elsewhere.
+    moved='/^#   \(useradd\|install\|systemctl daemon-reload\)/d
+        s#/usr/local/sbin/#/usr/sbin/#g; s#/usr/local/share/doc/#/usr/share/doc/#g'
+    moved="$moved; s#\($package\.service\.d/ into\)#$doc/examples/\1#"
+    for unit in "$@"; do
+        sed "$moved" "$root/packaging/systemd/$unit" >"$units/$unit"
+    done
+    cp -r "$root/packaging/systemd/$package.service.d" "$tree$doc/examples"
+    cp "$root/docs/$guide" "$tree$doc"
+    cp "$root/$configuration" "$tree/etc/$package.toml"
+    echo "/etc/$package.toml" >"$tree/DEBIAN/conffiles"
+    papers "$package" 8 "$tree/usr/sbin/$package"
+    completions "$package" "$programs/$package" completions
+    for script in postinst prerm postrm; do
+        install -m 755 "$here/$package/$script" "$tree/DEBIAN/$script"
+    done
+}
+
 # wattio: an environment of its own, which its packages do not leave.
 mkdir -p "$stage/wattio/usr/bin" "$stage/wattio/usr/lib"
 home=$stage/wattio/usr/lib/wattio
@@ -86,31 +113,27 @@ Says what a power policy would save on a storage server's load, within a stated
 latency bound, by simulation; measures storage systems with power meters.
 END
 
-# wattiod: one static file and its unit, which stays off until the administrator enables it.
-mkdir -p "$stage/wattiod/usr/sbin" "$stage/wattiod/usr/lib/systemd/system" "$stage/wattiod/etc"
-install -m 755 "$wattiod" "$stage/wattiod/usr/sbin/wattiod"
+service wattiod wattiod.md packaging/examples/block-device.toml wattiod.service
 examples=$stage/wattiod/usr/share/doc/wattiod/examples
-mkdir -p "$examples"
-moved='/^#   install/d; s#/usr/local/sbin/#/usr/sbin/#g; s#/usr/local/share/doc/#/usr/share/doc/#g
-s#^\# wattiod.service.d/ into#\# /usr/share/doc/wattiod/examples/wattiod.service.d/ into#'
-sed "$moved" "$root/packaging/systemd/wattiod.service" >"$stage/wattiod/usr/lib/systemd/system/wattiod.service"
-cp -r "$root/packaging/systemd/wattiod.service.d" "$root"/packaging/examples/*.toml "$examples"
+cp "$root"/packaging/examples/*.toml "$examples"
 cp "$root/packaging/grafana/wattiod.json" "$examples/grafana.json"
-cp "$root/docs/wattiod.md" "$stage/wattiod/usr/share/doc/wattiod/wattiod.md"
-cp "$root/packaging/examples/block-device.toml" "$stage/wattiod/etc/wattiod.toml"
-papers wattiod 8 "$stage/wattiod/usr/sbin/wattiod"
-completions wattiod "$wattiod" completions
 control wattiod "" "governor that saves a storage server's power within a latency bound" <<'END'
 Watches the latency of a storage server and takes away processor cores and
 frequency that the load does not need. Edit /etc/wattiod.toml, look with
 "wattiod observe", then enable the unit: systemctl enable --now wattiod.
 END
-echo /etc/wattiod.toml >"$stage/wattiod/DEBIAN/conffiles"
-for script in postinst prerm postrm; do
-    install -m 755 "$here/wattiod/$script" "$stage/wattiod/DEBIAN/$script"
-done
 
-for package in wattiod wattio; do
+service wattio-target target.md packaging/examples/wattio-target/wattio-target.toml \
+    wattio-target.service wattio-target.socket
+control wattio-target adduser "block server of crash-safe volumes over NBD" <<'END'
+Serves volumes on files or block devices, one or two that mirror each other, to
+clients of the network block device protocol. What they flushed survives a power
+failure; what is damaged is found by checksums. Make a volume, edit
+/etc/wattio-target.toml, then enable the units:
+systemctl enable --now wattio-target.socket wattio-target.service.
+END
+
+for package in wattiod wattio-target wattio; do
     file=$outdir/${package}_${version}_$architecture.deb
     dpkg-deb --root-owner-group -Zzstd --build "$stage/$package" "$file" >/dev/null
     echo "$file"

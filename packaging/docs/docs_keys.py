@@ -1,4 +1,7 @@
-"""The page of every key of every file, of the models that read the files."""
+"""The page of every key of every file, of the models that read the files.
+
+Run as a program it renews the table of keys in docs/target.md, which people read without the site.
+"""
 
 from __future__ import annotations
 
@@ -31,6 +34,8 @@ RUST = (
 )
 """Title, folder of the structures that serde reads, and what to say first."""
 
+TARGET_GUIDE = ROOT / "docs" / "target.md"
+
 _SKIPPED = {"PowerModel", "Coefficient", "CorePoint"}
 
 
@@ -48,6 +53,8 @@ def files() -> str:
         parts += [f"## {title}\n\n{about}", _example(models[0]), *tables]
     for title, folder, about in RUST:
         parts += [f"## {title}\n\n{about}", *_of_rust(ROOT / folder)]
+    about = "The [guide](../target.md) has examples; `wattio-target check` says what is wrong."
+    parts += [f"## Configuration of wattio-target\n\n{about}", target_keys()]
     return "\n\n".join(parts) + "\n"
 
 
@@ -307,3 +314,44 @@ def _renamed(attributes: str) -> str | None:
 def _said(comment: str) -> str:
     lines = (line.strip().removeprefix("///").strip() for line in comment.splitlines())
     return " ".join(lines)
+
+
+def target_keys() -> str:
+    """The table of every key of wattio-target's configuration, of the comments in its source."""
+    first = ROOT / "crates" / "target" / "src" / "config.rs"
+    files = [first, *sorted(first.with_suffix("").rglob("*.rs"))]
+    source = "".join(path.read_text(encoding="utf-8") for path in files)
+    structures = {name: body for _, _, name, body in _STRUCT.findall(source)}
+    rows = _target_rows(structures, "Config", "", "required")
+    return "\n".join([head("key", "meaning", "default", "allowed"), *rows])
+
+
+def _target_rows(structures: dict[str, str], name: str, place: str, required: str) -> Iterator[str]:
+    for said, marks, field, kind in _FIELD.findall(structures[name]):
+        key = f"{place}{_renamed(marks) or field}"
+        bare = kind.removeprefix("Vec<").removeprefix("Option<").rstrip(">")
+        if bare in structures:
+            many, maybe = kind.startswith("Vec<"), kind.startswith("Option<")
+            deeper = f"required in `[{key}]`" if maybe else required
+            yield from _target_rows(structures, bare, f"{key}{'[]' if many else ''}.", deeper)
+            continue
+        told = {
+            word: "".join(re.findall(rf"{word}: (.+?)\.(?= |$)", _said(said)))
+            for word in ("Default", "Allowed")
+        }
+        meaning = re.sub(r" ?(?:Default|Allowed): .+?\.(?= |$)", "", _said(said)).rstrip(".")
+        default = told["Default"] or ("none" if kind.startswith("Option<") else required)
+        allowed = told["Allowed"] or ("`true`, `false`" if kind == "bool" else "")
+        yield row(f"`{key}`", meaning, default, allowed)
+
+
+_TABLE = re.compile(r"(?m)(?<=^<!-- keys -->\n)(?:^\|.*\n)*")
+
+
+def renewed(guide: str) -> str:
+    """The guide of wattio-target with the table as it is to be."""
+    return _TABLE.sub(lambda _: target_keys() + "\n", guide)
+
+
+if __name__ == "__main__":
+    TARGET_GUIDE.write_text(renewed(TARGET_GUIDE.read_text(encoding="utf-8")), encoding="utf-8")

@@ -31,16 +31,19 @@ DOCUMENTS = [
 ]
 
 _FENCE = re.compile(r"^```.*?\n(.*?)^```", re.MULTILINE | re.DOTALL)
-_INLINE = re.compile(r"(?<!`)`(wattiod? [^`]+)`(?!`)")
+_PROGRAM = r"wattio(?:d|-target)? "
+_INLINE = re.compile(rf"(?<!`)`({_PROGRAM}[^`]+)`(?!`)")
+# Who runs it, and where it was built.
+_BEFORE = re.compile(r"^\s*(\$ |# )?(sudo |runuser -u wattio-target -- )?(target/release/)?")
 
 
 def commands_of(text: str) -> Iterator[str]:
     """Command lines in fenced blocks, and those within a line that are whole."""
     for block in _FENCE.findall(text):
         for line in block.replace("\\\n", " ").splitlines():
-            bare = re.sub(r"^\s*(\$ |# )?(sudo )?", "", line)
-            if re.match(r"wattiod? ", bare):
-                yield re.split(r"\s[|>]\s|\s&&\s|;", bare)[0]
+            bare = _BEFORE.sub("", line)
+            if re.match(_PROGRAM, bare):
+                yield re.split(r"\s[|>]\s|\s&&?(?:\s|$)|;", bare)[0]
     yield from _INLINE.findall(_FENCE.sub("", text))
 
 
@@ -116,15 +119,26 @@ def test_commands_are_found() -> None:
         ["wattio", "run", "a", "--json"],
         ["wattio", "check", "x"],
     ]
+    assert len([where for where, command in NATIVE if command.startswith("wattio-target ")]) > 8
+    text = "```\ntarget/release/wattio-target serve --tcp [::1]:1 &\n```\n"
+    assert [words_of(one) for one in commands_of(text)] == [
+        ["wattio-target", "serve", "--tcp", "[::1]:1"]
+    ]
+
+
+NATIVE = [one for one in SHOWN if one[1].startswith(("wattiod ", "wattio-target "))]
 
 
 @pytest.mark.system
-@pytest.mark.parametrize(("where", "command"), [one for one in SHOWN if one[1][:8] == "wattiod "])
+@pytest.mark.parametrize(("where", "command"), NATIVE)
 def test_a_command_of_the_daemon_that_is_shown_is_taken(where: str, command: str) -> None:
     """With `--help` behind it, the daemon looks at the words before, and does nothing else."""
-    words = words_of(command)[1:]
+    program, *words = words_of(command)
     done = subprocess.run(
-        [str(BINARY), *words, "--help"], capture_output=True, text=True, check=False
+        [str(BINARY.with_name(program)), *words, "--help"],
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert done.returncode == 0, f"{where}: {command}: {done.stderr}"
 

@@ -14,6 +14,9 @@ from package.bare_root import made, within
 ROOT = Path(__file__).parents[2]
 DIST = ROOT / "target" / "dist"
 
+VOLUME = "/var/lib/wattio-target/disk.vol"
+TARGET = "runuser -u wattio-target -- wattio-target"
+
 pytestmark = [pytest.mark.system, pytest.mark.slow, pytest.mark.alone]
 
 
@@ -37,7 +40,7 @@ def done(root: Path, script: str) -> str:
 
 
 def test_the_packages_come_and_go_without_a_trace(bare: Path) -> None:
-    """Both are used once; purged, they leave no file behind."""
+    """All are used once; purged, they leave no file behind."""
     done(bare, "apt-get update -qq && apt-get install -y -qq /packages/*.deb")
 
     # The daemon: there, right, not enabled; its configuration is the administrator's.
@@ -49,6 +52,16 @@ def test_the_packages_come_and_go_without_a_trace(bare: Path) -> None:
     assert "/usr/local" not in unit
     assert not list((bare / "etc/systemd/system").glob("**/wattiod*"))
 
+    # The target: the same, and a user to whom its volumes belong.
+    assert done(bare, "wattio-target --version").startswith("wattio-target ")
+    assert "ok" in done(bare, "wattio-target check /etc/wattio-target.toml")
+    for unit in ("service", "socket"):
+        text = done(bare, f"cat /usr/lib/systemd/system/wattio-target.{unit}")
+        assert "/usr/local" not in text
+    assert done(bare, "stat -c %U:%a /var/lib/wattio-target").strip() == "wattio-target:750"
+    done(bare, f"{TARGET} create {VOLUME} --size 8MiB --segment-size 1MiB")
+    assert done(bare, f"{TARGET} check {VOLUME}").endswith("ok\n")
+
     # The command: simulates and reports, as a user who may not write where it lies.
     asnobody = "cd /tmp && setpriv --reuid=65534 --regid=65534 --clear-groups env HOME=/tmp"
     assert done(bare, f"{asnobody} wattio --version").strip()
@@ -57,15 +70,25 @@ def test_the_packages_come_and_go_without_a_trace(bare: Path) -> None:
     done(bare, f"{asnobody} wattio new study mine && {asnobody} wattio check mine")
 
     # Manual pages and completion.
-    for name, section, word in (("wattio", 1, "simulate"), ("wattiod", 8, "observe")):
+    for name, section, word in (
+        ("wattio", 1, "simulate"),
+        ("wattiod", 8, "observe"),
+        ("wattio-target", 8, "scrub"),
+    ):
         assert word in done(bare, f"zcat /usr/share/man/man{section}/{name}.{section}.gz")
         done(bare, f"bash -n /usr/share/bash-completion/completions/{name}")
 
     # Changed configuration survives removal, not purging.
     done(bare, "echo '# mine' >> /etc/wattiod.toml && apt-get remove -y -qq wattio wattiod")
     assert (bare / "etc/wattiod.toml").is_file()
+    done(bare, "echo '# mine' >> /etc/wattio-target.toml && apt-get remove -y -qq wattio-target")
+    assert (bare / "etc/wattio-target.toml").is_file()
     assert not (bare / "usr/lib/wattio").exists()
-    done(bare, "apt-get purge -y -qq wattiod && apt-get autoremove -y -qq --purge")
+    # Nor do volumes go with their program.
+    done(bare, "apt-get purge -y -qq wattiod wattio-target && apt-get autoremove -y -qq --purge")
+    assert not (bare / "etc/wattio-target.toml").exists()
+    assert (bare / VOLUME.removeprefix("/")).stat().st_size > 8 << 20
+    done(bare, f"rm {VOLUME} && rmdir {Path(VOLUME).parent}")
     left = [path for name in ("etc", "usr", "var") for path in (bare / name).rglob("*wattio*")]
     assert left == []
 

@@ -6,21 +6,27 @@ import json
 import re
 import shutil
 import subprocess
+import tomllib
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).parents[2]
-UNIT = ROOT / "packaging" / "systemd" / "wattiod.service"
-DROP_INS = sorted((ROOT / "packaging" / "systemd" / "wattiod.service.d").glob("*.conf"))
+SYSTEMD = ROOT / "packaging" / "systemd"
+UNIT = SYSTEMD / "wattiod.service"
+TARGET = SYSTEMD / "wattio-target.service"
+DROP_INS = sorted(SYSTEMD.glob("*.service.d/*.conf"))
 EXAMPLES = sorted((ROOT / "packaging" / "examples").glob("*.toml"))
 BINARY = ROOT / "target" / "debug" / "wattiod"
 GUIDE = ROOT / "docs" / "wattiod.md"
-INSTALLED = "/usr/local/sbin/wattiod"
+TARGET_BINARY = BINARY.with_name("wattio-target")
+TARGET_CONFIG = ROOT / "packaging" / "examples" / "wattio-target" / "wattio-target.toml"
+INSTALLED = "/usr/local/sbin"
 SPOKEN = {".md", ".py", ".rs", ".toml", ".sh", ".ipynb"}
-# systemd-analyze's scale: 0 is a program without rights, 10 one without a sandbox. As written it
-# is 2.3 with systemd 252; being root counts for 0.4 of it.
-EXPOSURE_MAX = 3.0
+# systemd-analyze's scale: 0 is a program without rights, 10 one without a sandbox. As written, with
+# systemd 252, wattiod is 2.3, of which being root counts for 0.4; wattio-target is 1.8, of which
+# the network counts for 1.
+EXPOSURE_MAX = {UNIT.name: 3.0, TARGET.name: 2.0}
 
 
 def settings(text: str) -> dict[str, list[str]]:
@@ -33,12 +39,14 @@ def settings(text: str) -> dict[str, list[str]]:
     return found
 
 
-@pytest.fixture
-def installed(tmp_path: Path) -> Path:
-    """The unit with a program that is there."""
-    unit = tmp_path / UNIT.name
-    unit.write_text(UNIT.read_text().replace(INSTALLED, shutil.which("true") or "/bin/true"))
-    return unit
+def installed(unit: Path, folder: Path) -> Path:
+    """A unit with a program that is there, and its socket."""
+    (folder / unit.stem).symlink_to(shutil.which("true") or "/bin/true")
+    for file in unit.parent.glob(f"{unit.stem}.*"):
+        if file.is_file():
+            text = file.read_text().replace(f"{INSTALLED}/", f"{folder}/")
+            (folder / file.name).write_text(text)
+    return folder / unit.name
 
 
 def analyze(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
@@ -51,44 +59,50 @@ def analyze(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
 
 def complaints(done: subprocess.CompletedProcess[str]) -> list[str]:
     """What is said of our files; a host's other units may have troubles of their own."""
-    return [line for line in done.stderr.splitlines() if "wattiod" in line]
+    return [line for line in done.stderr.splitlines() if "wattio" in line]
 
 
-def check(config: Path, *options: str) -> subprocess.CompletedProcess[str]:
-    """Run `wattiod check`."""
-    command = [str(BINARY), "check", str(config), *options]
+def check(config: Path, *options: str, program: Path = BINARY) -> subprocess.CompletedProcess[str]:
+    """Run `wattiod check`, or that of another program."""
+    command = [str(program), "check", str(config), *options]
     return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
 
 
 @pytest.mark.system
-def test_systemd_understands_the_unit(installed: Path) -> None:
-    done = analyze("verify", installed)
+@pytest.mark.parametrize(
+    "unit", [UNIT, TARGET, TARGET.with_suffix(".socket")], ids=lambda path: path.name
+)
+def test_systemd_understands_the_unit(unit: Path, tmp_path: Path) -> None:
+    folder = installed(unit, tmp_path).parent
+    done = analyze("verify", folder / unit.name)
     assert complaints(done) == []
 
 
 @pytest.mark.system
-@pytest.mark.parametrize("drop_in", DROP_INS, ids=lambda path: path.stem)
-def test_systemd_understands_each_drop_in(installed: Path, drop_in: Path) -> None:
-    folder = installed.with_name(f"{installed.name}.d")
+@pytest.mark.parametrize("drop_in", DROP_INS, ids=lambda path: f"{path.parent.stem}-{path.stem}")
+def test_systemd_understands_each_drop_in(drop_in: Path, tmp_path: Path) -> None:
+    unit = installed(SYSTEMD / drop_in.parent.stem, tmp_path)
+    folder = unit.with_name(f"{unit.name}.d")
     folder.mkdir()
     shutil.copy(drop_in, folder)
-    done = analyze("verify", installed)
+    done = analyze("verify", unit)
     assert complaints(done) == []
 
 
 @pytest.mark.system
-def test_the_sandbox_is_as_tight_as_it_was(installed: Path) -> None:
-    limit = f"--threshold={round(EXPOSURE_MAX * 10)}"
-    done = analyze("security", "--offline=true", limit, installed)
+@pytest.mark.parametrize("unit", [UNIT, TARGET], ids=lambda path: path.stem)
+def test_the_sandbox_is_as_tight_as_it_was(unit: Path, tmp_path: Path) -> None:
+    limit = f"--threshold={round(EXPOSURE_MAX[unit.name] * 10)}"
+    done = analyze("security", "--offline=true", limit, installed(unit, tmp_path))
     assert done.returncode == 0, done.stdout
 
 
 def test_the_unit_restores_after_every_end() -> None:
     unit = settings(UNIT.read_text())
     config = "/etc/wattiod.toml"
-    assert unit["ExecStart"] == [f"{INSTALLED} run {config}"]
-    assert unit["ExecStopPost"] == [f"{INSTALLED} restore {config}"]
-    assert unit["ExecReload"] == [f"{INSTALLED} check {config}", "kill -HUP $MAINPID"]
+    assert unit["ExecStart"] == [f"{INSTALLED}/wattiod run {config}"]
+    assert unit["ExecStopPost"] == [f"{INSTALLED}/wattiod restore {config}"]
+    assert unit["ExecReload"] == [f"{INSTALLED}/wattiod check {config}", "kill -HUP $MAINPID"]
     assert unit["StateDirectoryMode"] == ["0700"]
     # Every right that the daemon keeps is explained.
     text = UNIT.read_text()
@@ -96,9 +110,26 @@ def test_the_unit_restores_after_every_end() -> None:
         assert re.search(rf"^#\s+{capability}  \S", text, re.MULTILINE), capability
 
 
+def test_the_target_may_do_what_it_has_to_and_is_nobody_else() -> None:
+    unit = settings(TARGET.read_text())
+    assert unit["ExecStart"] == [f"{INSTALLED}/wattio-target serve /etc/wattio-target.toml"]
+    assert unit["User"] == unit["Group"] == ["wattio-target"]
+    assert unit["CapabilityBoundingSet"] == [""]
+    assert unit["DevicePolicy"] == ["closed"]
+    calls = " ".join(unit["SystemCallFilter"]).split()
+    assert {"io_uring_setup", "io_uring_enter", "io_uring_register"} <= set(calls)
+    # Its end removes the runtime directory: a socket of systemd's in there would go, too.
+    socket = settings(TARGET.with_suffix(".socket").read_text())
+    folder = f"/run/{unit['RuntimeDirectory'][0]}/"
+    assert [path for path in socket["ListenStream"] if path.startswith(folder)] == []
+
+
 def test_every_drop_in_is_listed_in_the_unit() -> None:
-    text = UNIT.read_text()
-    assert [path.name for path in DROP_INS if path.name not in text] == []
+    assert {path.parent.name for path in DROP_INS} == {f"{UNIT.name}.d", f"{TARGET.name}.d"}
+    unlisted = [
+        path.name for path in DROP_INS if path.name not in (SYSTEMD / path.parent.stem).read_text()
+    ]
+    assert unlisted == []
 
 
 @pytest.mark.skipif(not BINARY.exists(), reason="make daemon builds it")
@@ -117,6 +148,23 @@ def test_what_an_example_leaves_out_is_right_too(example: Path, tmp_path: Path) 
     whole.write_text(re.sub(r"^#(?=\S)", "", example.read_text(), flags=re.MULTILINE))
     done = check(whole)
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.skipif(not TARGET_BINARY.exists(), reason="make daemon builds it")
+def test_the_example_of_the_target_is_right_with_what_it_leaves_out(tmp_path: Path) -> None:
+    """`listen` is what the socket unit passes; the volume lies where the service may write."""
+    text = TARGET_CONFIG.read_text()
+    whole = re.sub(r"^#(?=\S)", "", text, flags=re.MULTILINE)
+    assert whole.count("[[export]]") == 2
+    for part in (text, whole):
+        config = tmp_path / "target.toml"
+        config.write_text(part)
+        done = check(config, program=TARGET_BINARY)
+        assert done.returncode == 0, done.stderr
+    read = tomllib.loads(text)
+    assert read["listen"] == ["systemd"]
+    state = f"/var/lib/{settings(TARGET.read_text())['StateDirectory'][0]}/"
+    assert all(path.startswith(state) for path in read["export"][0]["devices"])
 
 
 @pytest.mark.skipif(not BINARY.exists(), reason="make daemon builds it")

@@ -30,32 +30,40 @@ const DEVICE_DEPTH_MAX: usize = 4096;
 /// Reactors that there may be.
 const REACTORS_MAX: usize = 64;
 
-/// What the target serves, and how.
+/// What the target serves, and how. What these structures say of their keys, with `Allowed:` and
+/// `Default:`, is the table in `docs/target.md`: `python packaging/docs/docs_keys.py` puts it there.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Config {
-    /// The target's name in results and on the page.
+    /// The target's name in results and on the page. Allowed: up to 64 letters, digits, `.`, `_`,
+    /// `-`. Default: `"target"`.
     #[serde(default = "name")]
     pub name: String,
-    /// Where clients connect: `unix:/path` or `tcp:address:port`.
+    /// Where clients connect. Allowed: a list of `"unix:/path"`, `"tcp:address:port"`, and
+    /// `"systemd"` for the sockets of the unit that starts it.
     pub listen: Vec<Listen>,
-    /// What is served.
+    /// What is served: one table, or several.
     #[serde(rename = "export")]
     pub exports: Vec<ExportConfig>,
-    /// Threads that serve.
+    /// Threads that serve; volumes are spread over them. Allowed: 1 to 64. Default: `1`.
     #[serde(default = "one")]
     pub reactors: usize,
-    /// Operations that the devices of a volume are given at once, at most.
+    /// Operations that the devices of a volume are given at once, at most. Allowed: 1 to 4096.
+    /// Default: `256`.
     #[serde(default = "device_depth")]
     pub device_depth: usize,
-    /// What they do when nothing is to be done: `block`, `spin 20 us` or `poll`.
+    /// What a reactor does when nothing is to be done: sleep, look for work for a while and then
+    /// sleep, or never sleep. Allowed: `"block"`, `"spin 20 us"` with a time up to 1 s, `"poll"`.
+    /// Default: `"block"`.
     #[serde(default)]
     pub idle: IdleConfig,
-    /// How many of them always stay on, of each group.
+    /// How many reactors always stay on, of each group. Allowed: 1 to as many as there are in the
+    /// smaller group. Default: `1`.
     #[serde(default = "one")]
     pub reactors_min: usize,
-    /// How many of them, the last ones, have volumes and nothing else, as a group of their own that
-    /// the law governs; 0: every reactor may have both volumes and connections.
+    /// How many reactors, the last ones, have volumes and nothing else, as a group of their own that
+    /// the law governs. Allowed: less than `reactors`; `0` for volumes and connections on every
+    /// reactor. Default: `0`.
     #[serde(default)]
     pub volume_reactors: usize,
     /// Limits of memory.
@@ -81,13 +89,14 @@ pub struct Config {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TlsConfig {
-    /// The certificate, with those that lead to its authority, in PEM.
+    /// The certificate, with those that lead to its authority, in PEM. Allowed: an absolute path.
     pub certificate: PathBuf,
-    /// Its key, in PEM.
+    /// Its key, in PEM. Allowed: an absolute path.
     pub key: PathBuf,
-    /// The authority of clients' certificates, in PEM; without it clients need none.
+    /// The authority of clients' certificates, in PEM; without it clients need none. Allowed: an
+    /// absolute path.
     pub clients: Option<PathBuf>,
-    /// Whether clients that come by TCP have to use TLS.
+    /// Whether clients that come by TCP have to use TLS. Default: `true`.
     #[serde(default = "yes")]
     pub required: bool,
 }
@@ -96,14 +105,15 @@ pub struct TlsConfig {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ExportConfig {
-    /// By which clients ask for it.
+    /// By which clients ask for it. Allowed: up to 4096 bytes, `""` too; each name once.
     pub name: String,
-    /// One file or block device, or two that mirror each other.
+    /// Where the volume lies: one file or block device, or two that mirror each other. Allowed: a
+    /// list of one or two absolute paths, each once in the file.
     pub devices: Vec<PathBuf>,
-    /// Whether clients may not write.
+    /// Whether clients may not write. Default: `false`.
     #[serde(default)]
     pub read_only: bool,
-    /// Whether it is served though one of its devices is missing.
+    /// Whether it is served though one of its devices is missing. Default: `false`.
     #[serde(default)]
     pub accept_missing: bool,
 }
@@ -112,12 +122,15 @@ pub struct ExportConfig {
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Memory {
-    /// Of the map of each volume: 8 bytes for each 4096 of its size. A larger one is refused.
+    /// Memory that the map of each volume may take, 8 bytes for each 4096 of its size; a larger one
+    /// is refused. Allowed: 1 MiB to 1 TiB. Default: `"4 GiB"`.
     pub map: Bytes,
-    /// For blocks of each volume that are likely to be read again; `0 B` for none.
+    /// Memory for blocks of each volume that are likely to be read again. Allowed: `"0 B"` for none,
+    /// to 1 TiB. Default: `"256 MiB"`.
     pub cache: Bytes,
-    /// For what clients of each volume wrote and were answered before it is on the device, as in a
-    /// disk's write cache: a flush waits for it. `0 B` to answer writes from the device.
+    /// Memory for what clients of each volume wrote and were answered before it is on the device, as
+    /// in a disk's write cache: a flush waits for it. Allowed: `"0 B"` to answer writes from the
+    /// device, to 1 TiB. Default: `"16 MiB"`.
     pub write_buffer: Bytes,
 }
 
@@ -135,7 +148,8 @@ impl Default for Memory {
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Scrub {
-    /// Once in this time; `off`: only when it is asked for.
+    /// Everything is read, and repaired where there is a second device, once in this time. Allowed:
+    /// 1 h to 365 d, `"off"` for only when it is asked for. Default: `"7 d"`.
     pub period: Period,
 }
 
@@ -184,6 +198,9 @@ fn text<'de, D: Deserializer<'de>, T>(
 impl<'de> Deserialize<'de> for Listen {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         text(deserializer, |text| {
+            if text == "systemd" {
+                return Ok(Self(Address::Systemd));
+            }
             if let Some(path) = text.strip_prefix("unix:").filter(|path| path.starts_with('/')) {
                 return Ok(Self(Address::Unix(PathBuf::from(path))));
             }
@@ -191,7 +208,7 @@ impl<'de> Deserialize<'de> for Listen {
             tcp.map(|tcp| Self(Address::Tcp(tcp))).ok_or_else(|| {
                 format!(
                     "{text:?} is neither \"unix:\" with an absolute path nor \"tcp:\" with an \
-                     address and a port, such as \"tcp:127.0.0.1:10809\""
+                     address and a port, such as \"tcp:127.0.0.1:10809\", nor \"systemd\""
                 )
             })
         })
@@ -386,7 +403,7 @@ mod tests {
     use proptest::prelude::*;
 
     const WHOLE: &str = r#"
-listen = ["unix:/run/n.sock", "tcp:[::1]:10809"]
+listen = ["unix:/run/n.sock", "tcp:[::1]:10809", "systemd"]
 reactors = 2
 idle = "spin 20 us"
 reactors_min = 1
@@ -422,6 +439,7 @@ devices = ["/srv/disk.vol"]
         let (files, is_required) = settings.tls.unwrap();
         assert!(is_required && files.clients.is_none() && files.key.ends_with("k.pem"));
         assert_eq!(settings.listen[0], Address::Unix("/run/n.sock".into()));
+        assert_eq!(settings.listen[2], Address::Systemd);
         assert!(settings.volumes[0].is_read_only && settings.volumes[0].open.accept_missing);
         assert_eq!(settings.volumes[1].open.map_bytes_max, 1 << 30);
         assert!(!settings.volumes[1].is_read_only);
@@ -449,6 +467,7 @@ devices = ["/srv/disk.vol"]
             ("reactors = 2", "reactors = 0", "reactors: is 0; allowed is 1 to 64"),
             ("unix:/run/n.sock", "unix:n.sock", "line 2: \"unix:n.sock\" is neither"),
             ("tcp:[::1]:10809", "tcp:localhost", "such as \"tcp:127.0.0.1:10809\""),
+            ("\"systemd\"", "\"systemd:1\"", "line 2: \"systemd:1\" is neither"),
             ("spin 20 us", "spin", "none of \"block\", \"spin 20 us\" (up to 1 s) and \"poll\""),
             ("spin 20 us", "spin 20 s", "up to 1 s"),
             ("1 GiB", "1", "it has no unit"),

@@ -6,6 +6,7 @@
 //! producer and one consumer, and the other one is woken once for a batch, and only if it sleeps.
 //! [`server`] puts it together.
 
+pub mod activation;
 pub mod check;
 pub mod config;
 pub mod create;

@@ -4,6 +4,7 @@ use crate::governing::{Governing, Named};
 use crate::log::{Priority, log};
 use crate::manager::LiveReactors;
 use crate::plant::{Governed, Layout, TargetPlant};
+use crate::reactor::Listener;
 use crate::server::{Handle, Server, ServerError, Settings};
 use crate::shown::{Request, WattioTarget};
 use anyhow::{Context, Result};
@@ -59,16 +60,16 @@ pub struct Options {
     pub config: (PathBuf, String),
 }
 
-/// Serves until a signal comes.
+/// Serves until a signal comes; on the sockets that were passed, too.
 ///
 /// # Errors
 /// What could not be opened, or why a reactor stopped; [`SettingError`] if there is no such law.
-pub fn run(options: &Options) -> Result<()> {
+pub fn run(options: &Options, passed: Vec<Listener>) -> Result<()> {
     let clock = HostClock::start();
     // Before there are threads, which would have signals end the process.
     let inbox = Inbox::open()?;
     let journal = start_journal(options, &clock)?;
-    let server = Server::start(&options.server)?;
+    let server = Server::start_on(&options.server, passed)?;
     let handle = server.handle();
     let mut governing = govern(options, handle.clone(), journal, &clock)?;
     governing.learn(handle.status());

@@ -56,6 +56,18 @@ pub enum ServerError {
         /// Why.
         error: io::Error,
     },
+    /// There is no socket of systemd's.
+    #[error(
+        "listen: \"systemd\" has no socket: the target was not started by a socket unit; start \
+         that too, as with `systemctl start wattio-target.socket`, or name an address"
+    )]
+    NotPassed,
+    /// Nobody would accept what comes by sockets of systemd's.
+    #[error(
+        "listen: systemd passed {0} sockets and \"systemd\" is not in the list: add it, or disable \
+         the socket unit"
+    )]
+    Unasked(usize),
     /// Another process listens there.
     #[error("cannot listen on {}: another process does", .0.display())]
     Answered(PathBuf),
@@ -85,6 +97,8 @@ pub enum Address {
     Unix(PathBuf),
     /// TCP.
     Tcp(SocketAddr),
+    /// The sockets that systemd passes to the service that they start.
+    Systemd,
 }
 
 /// Something that is served.
@@ -135,6 +149,19 @@ impl Server {
     /// # Errors
     /// What could not be opened, and why.
     pub fn start(settings: &Settings) -> Result<Self, ServerError> {
+        Self::start_on(settings, Vec::new())
+    }
+
+    /// The same, with the sockets that [`crate::activation`] found.
+    ///
+    /// # Errors
+    /// What could not be opened, and why.
+    pub fn start_on(settings: &Settings, passed: Vec<Listener>) -> Result<Self, ServerError> {
+        match (passed.len(), settings.listen.contains(&Address::Systemd)) {
+            (0, true) => return Err(ServerError::NotPassed),
+            (count @ 1.., false) => return Err(ServerError::Unasked(count)),
+            _ => {}
+        }
         let count = settings.reactors.max(1);
         let (mut exports, mut reactors) = (Vec::new(), Vec::new());
         let mut owned: Vec<Vec<Owned>> = (0..count).map(|_| Vec::new()).collect();
@@ -162,9 +189,9 @@ impl Server {
             tls: tls.map(|(files, _)| Identity::read(files)).transpose()?,
             is_tls_required: tls.is_some_and(|&(_, is_required)| is_required),
         };
-        let (mut listeners, mut sockets) = (Vec::new(), Vec::new());
+        let (mut listeners, mut sockets) = (passed, Vec::new());
         for address in &settings.listen {
-            listeners.push(listen(address, &mut sockets)?);
+            listeners.extend(listen(address, &mut sockets)?);
         }
         let shared = Arc::new(Shared::new(count));
         let mut server = Self { shared, threads: Vec::new(), sockets, began: Instant::now() };
@@ -385,17 +412,19 @@ fn offered(volume: &Volume, size_bytes: u64, can_cache: bool) -> Export {
     }
 }
 
-fn listen(address: &Address, files: &mut Vec<SocketFile>) -> Result<Listener, ServerError> {
+/// The socket of an address; none for those that were passed.
+fn listen(address: &Address, files: &mut Vec<SocketFile>) -> Result<Option<Listener>, ServerError> {
     match address {
+        Address::Systemd => Ok(None),
         Address::Tcp(tcp) => {
             let failed = |error| ServerError::Listen { address: tcp.to_string(), error };
             let socket = TcpListener::bind(tcp).map_err(failed)?;
-            Ok(Listener { socket: socket.into(), is_tcp: true })
+            Ok(Some(Listener { socket: socket.into(), is_tcp: true }))
         }
         Address::Unix(path) => {
             let (socket, file) = listen_unix(path)?;
             files.push(file);
-            Ok(Listener { socket: socket.into(), is_tcp: false })
+            Ok(Some(Listener { socket: socket.into(), is_tcp: false }))
         }
     }
 }

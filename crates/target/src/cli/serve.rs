@@ -11,11 +11,12 @@ use wattio_control::SettingError;
 use wattio_host::config::check_policy;
 use wattio_host::facts;
 use wattio_service::ServiceSettings;
+use wattio_target::activation;
 use wattio_target::config::{IdleConfig, ServiceConfig};
 use wattio_target::plant::Layout;
 use wattio_target::reactor::Idle;
 use wattio_target::run::{self, LawSettings, Options};
-use wattio_target::server::{Address, Settings, Volume};
+use wattio_target::server::{Address, ServerError, Settings, Volume};
 use wattio_target::volume::{DEVICE_DEPTH, Pace, VolumeMemory};
 use wattio_volume::OpenOptions;
 
@@ -86,9 +87,9 @@ pub struct Serve {
 impl Serve {
     pub fn run(self) -> Result<ExitCode> {
         let options = self.options()?;
-        match run::run(&options) {
+        match run::run(&options, activation::passed()?) {
             Ok(()) => Ok(ExitCode::SUCCESS),
-            Err(error) if error.is::<SettingError>() => Err(BadInput(error.to_string()).into()),
+            Err(error) if is_bad_input(&error) => Err(BadInput(error.to_string()).into()),
             Err(error) => Err(error),
         }
     }
@@ -175,6 +176,13 @@ impl Serve {
             },
         })
     }
+}
+
+/// Whether what was asked for does not fit, however often it is tried.
+fn is_bad_input(error: &anyhow::Error) -> bool {
+    let sockets =
+        |error: &ServerError| matches!(error, ServerError::NotPassed | ServerError::Unasked(_));
+    error.is::<SettingError>() || error.downcast_ref().is_some_and(sockets)
 }
 
 /// A hyperparameter, as clap reads it.

@@ -17,12 +17,14 @@ const PORT: u16 = 9289;
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct PolicyConfig {
-    /// `native` (full speed), `pacer`, `foresight`, ...; `wattio simulate --list` names them all.
+    /// The law that decides how many reactors are on. Allowed: `"native"` (full speed), `"pacer"`,
+    /// `"foresight"` and others, which `wattio simulate --list` names. Default: `"native"`.
     pub name: String,
-    /// Its hyperparameters, such as `plf = 0.1`; `wattio simulate --list` names them all.
+    /// Its hyperparameters, such as `{ plf = 0.1 }`. Allowed: what `wattio simulate --list` names of
+    /// the law. Default: `{}`.
     pub settings: Settings,
-    /// The bounds, such as `["mean 20% run", "p99 2 ms window"]`; if empty, a bound on the mean by
-    /// the policy's own `plf`.
+    /// The bounds on latency; if empty, one on the mean by the law's own `plf`. Allowed: a list such
+    /// as `["mean 20% run", "p99 2 ms window"]`. Default: `[]`.
     pub bounds: Vec<Bound>,
 }
 
@@ -51,14 +53,16 @@ pub struct PowerConfig {
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct ServiceConfig {
-    /// Where page and metrics are served; `"off"` serves none.
+    /// Where page and metrics are served. Allowed: an address with a port, `"off"` for nowhere.
+    /// Default: `"127.0.0.1:9289"`.
     pub listen: Listen,
     /// Host names under which the page answers, besides `localhost` and IP addresses: those of a
-    /// reverse proxy.
+    /// reverse proxy. Allowed: a list of names. Default: `[]`.
     pub host_names: Vec<String>,
-    /// The control socket, for `status` and the like.
+    /// The control socket, for `status` and the like. Allowed: an absolute path. Default:
+    /// `"/run/wattio-target/wattio-target.sock"`.
     pub socket: PathBuf,
-    /// The group whose members may use the socket, besides its owner.
+    /// The group whose members may use the socket, besides its owner. Allowed: a group of the host.
     pub socket_group: Option<String>,
 }
 

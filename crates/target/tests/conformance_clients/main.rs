@@ -1,9 +1,11 @@
-//! Real clients (libnbd, QEMU, fio) against the target, and the target killed under them:
+//! Real clients (libnbd, QEMU, fio) and systemd's sockets against the target, and the target killed
+//! under them:
 //! `cargo test -p wattio-target --test conformance_clients -- --ignored`. A client that is missing
 //! is a failure.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot set up its target has failed")]
 
+mod activation;
 #[path = "../serve/client.rs"]
 #[allow(dead_code)]
 mod client;
