@@ -6,20 +6,30 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from wattio.workloads import mpi_launch, mpirun
 
-from hpcio.waiting import HANGS_S
+from hpcio.waiting import HANGS_S, until
 
 PROGRAM = Path(__file__).with_name("dumping_program.py")
 
+# Removed when the tests have ended.
+_FOLDERS = tempfile.TemporaryDirectory(prefix="wattio-mpi-", ignore_cleanup_errors=True)
+
 
 def environment() -> dict[str, str]:
-    """What launchers need on one small machine, as any user."""
+    """What a launcher needs on one small machine, as any user; another one's is another.
+
+    Each has a folder of its own. In the one of all, /tmp, a launcher does not start where one of
+    the same process number has been killed, and tests kill many (`mpi_launch.says_not_started`).
+    """
     return {
         **os.environ,
+        "PRTE_MCA_prte_local_tmpdir_base": tempfile.mkdtemp(dir=_FOLDERS.name),
         "PYTHONPATH": str(PROGRAM.parents[1]),
         **mpirun._ENVIRONMENT,
         **mpi_launch._ENVIRONMENT,
@@ -44,12 +54,7 @@ def launch(
 
 
 def run(line: list[str]) -> subprocess.CompletedProcess[str]:
-    """Run a launcher's command line: once more where it ended before it had started a rank."""
-    done = _run(line)
-    return _run(line) if mpi_launch.says_not_started(done.stderr) else done
-
-
-def _run(line: list[str]) -> subprocess.CompletedProcess[str]:
+    """Run a launcher's command line; TimeoutExpired where it hangs."""
     return subprocess.run(
         line,
         env=environment(),
@@ -58,6 +63,12 @@ def _run(line: list[str]) -> subprocess.CompletedProcess[str]:
         timeout=HANGS_S,
         check=False,
     )
+
+
+def comes(job: subprocess.Popen[str], condition: Callable[[], bool]) -> None:
+    """Wait for what the ranks of a job do; its errors are those of the test if it ends before."""
+    until(lambda: condition() or job.poll() is not None)
+    assert condition(), f"ended with {job.returncode}: {job.communicate()[1]}"
 
 
 def account(done: subprocess.CompletedProcess[str]) -> dict[str, Any]:

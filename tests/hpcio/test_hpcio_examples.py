@@ -16,7 +16,7 @@ from wattio.hpcio.inspection import inspect
 from wattio.workloads import mpi_launch
 
 from hpcio import launching
-from hpcio.launching import environment
+from hpcio.launching import comes, environment
 from hpcio.test_hpcio_failures import children
 from hpcio.waiting import runs, until
 
@@ -140,10 +140,11 @@ def test_a_dead_launcher_ends_a_program_that_computes(programs: Path, tmp_path: 
         line(str(programs / "waiting_program"), 2, config),
         env=environment(),
         stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
     ) as job:
         try:
-            until((tmp_path / "dumps" / "dump-00000000").is_dir)
+            comes(job, (tmp_path / "dumps" / "dump-00000000").is_dir)
             found = children(job.pid)
         finally:
             job.kill()

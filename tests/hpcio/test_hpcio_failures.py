@@ -16,7 +16,7 @@ from wattio.hpcio.assembly import fields
 from wattio.hpcio.inspection import inspect
 
 from hpcio.dumping_program import field, process_of
-from hpcio.launching import account, command, environment, launch
+from hpcio.launching import account, comes, command, environment, launch
 from hpcio.waiting import HANGS_S, runs, until
 
 PER_NODE = {"tp": None, "dc:1": 4, "dn:1": 2}
@@ -72,7 +72,7 @@ def test_a_death_is_noticed_without_the_launcher(
         line, env=environment(), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
     ) as job:
         try:
-            until((output / "dump-00000000").is_dir)
+            comes(job, (output / "dump-00000000").is_dir)
             ranks = [int(process_of(tmp_path, rank).read_text()) for rank in range(4)]
             job.send_signal(signal.SIGSTOP)
             os.kill(ranks[killed], signal.SIGKILL)
@@ -100,10 +100,10 @@ def test_a_dead_launcher_ends_all_ranks(tmp_path: Path, approach: str) -> None:
     # No rank has this number: all of them wait, as for one that is going to die.
     line = command(4, task(output, approach, [0], killed=-2))
     with subprocess.Popen(
-        line, env=environment(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        line, env=environment(), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
     ) as job:
         try:
-            until((output / "dump-00000000").is_dir)
+            comes(job, (output / "dump-00000000").is_dir)
             ranks = children(job.pid)
         finally:
             job.kill()

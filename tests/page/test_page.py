@@ -79,7 +79,7 @@ def test_the_page_of_the_target_is_the_same_with_other_contents(browser: Chromiu
         assert browser.evaluate("document.querySelector('h1').innerText").strip() == "wattio-target"
         assert browser.evaluate("document.querySelectorAll('canvas').length") == 4
         rows = "[...document.querySelectorAll('#groups tr td:first-child')]"
-        assert browser.evaluate(f"{rows}.map((one) => one.textContent)") == ["normal", "kv", "rv"]
+        assert browser.evaluate(f"{rows}.map((one) => one.textContent)") == ["reactors"]
         browser.wait("document.getElementById('reactors').textContent.endsWith(' of 8')")
         browser.wait("document.getElementById('events').innerText.includes('stable')")
         assert browser.console == []

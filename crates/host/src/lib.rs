@@ -11,6 +11,7 @@ pub mod facts;
 pub mod groups;
 pub mod guards;
 pub mod knobs;
+pub mod ledger;
 pub mod lock;
 pub mod machine;
 pub mod overhead;

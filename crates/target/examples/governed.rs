@@ -21,13 +21,16 @@ use wattio_governor::Clock;
 use wattio_governor::journal::Journal;
 use wattio_host::Root;
 use wattio_host::facts::{RunFacts, stamp};
+use wattio_host::ledger::Ledger;
 use wattio_law::DriverSettings;
+use wattio_plant::{ASSUMED_POWER_MODEL, PowerModel};
 use wattio_service::{Program, Service, ServiceRequest, ServiceSettings};
 use wattio_target::governing::{Governing, Named};
 use wattio_target::plant::{
     CLASSES, Governed, Layout, ReactorCounters, Reactors, Setting, TargetPlant,
 };
 use wattio_target::shown::WattioTarget;
+use wattio_units::Hertz;
 
 const START_NS: u64 = 1_770_000_000_000_000_000;
 
@@ -71,7 +74,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let (settings, driver) = (Settings::new(), DriverSettings::default());
     let governed = Governed::new((policy, &settings), &[], driver, plant, clock.now())?;
     let named = Named { name: "made up".to_owned(), policy: policy.to_owned() };
-    let mut governing = Governing::new(governed, named, journal, &clock);
+    let model = PowerModel::from_toml(ASSUMED_POWER_MODEL)?;
+    let ledger = Ledger::new(Some(model), None, vec![Hertz(1e9)]);
+    let mut governing = Governing::new(governed, named, ledger, journal, &clock);
 
     let (publish, shown) = tokio::sync::watch::channel(Arc::new(governing.shown(&clock)));
     let (requests, asked) = mpsc::channel::<ServiceRequest<WattioTarget>>();

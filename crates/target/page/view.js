@@ -2,6 +2,7 @@
 
 import { line, linesOf } from "/charts.js";
 import * as as from "/format.js";
+import { power, saved } from "/power.js";
 
 const isNumber = (value) => typeof value === "number";
 const coreSeconds = (value) => (isNumber(value) ? `${value.toFixed(value >= 10 ? 0 : 2)} core-s` : as.ABSENT);
@@ -23,8 +24,10 @@ export function describe(shown) {
       latency(shown.latency),
       requests(shown.latency),
       reactors(shown),
+      power(shown.power, false),
+      saved(shown.power, false),
     ],
-    tables: [groups(shown.groups), background(shown.background)],
+    tables: [volumes(shown.reactors), groups(shown.groups), background(shown.background)],
     facts: [{ id: "counts", title: "Since the start", rows: counts(shown.counts), shown: true }],
     events: shown.events,
     footer: [
@@ -94,9 +97,26 @@ function requests(now) {
 }
 
 function reactors(shown) {
-  const watts = shown.power.measured_w;
-  const notes = [{ id: "power-from", text: isNumber(watts) ? `${as.watts(watts)} (measured)` : "there is no meter" }];
+  const notes = [{ id: "busy", text: shown.groups.map((group) => `${as.percent(group.utilisation_clients + group.utilisation_background)} busy`).join(" · ") }];
   return { id: "reactors", title: "Reactors", badge: null, value: `${shown.reactors_active} of ${shown.reactors_total}`, over: false, notes };
+}
+
+function volumes(list) {
+  const all = list.flatMap((reactor) => reactor.volumes.map((volume) => [reactor.number, volume]));
+  return {
+    id: "volumes",
+    title: "Volumes",
+    columns: ["export", "reactor", "holds", "segments free", "devices", "written for each block", "damaged"],
+    rows: all.map(([reactor, one]) => [
+      one.export === "" ? "(no name)" : one.export,
+      String(reactor),
+      `${as.bytes(one.live_bytes)} of ${as.bytes(one.size_bytes)}`,
+      `${as.count(one.free_segments)} of ${as.count(one.segments)}`,
+      one.failure ?? one.devices.join(", "),
+      isNumber(one.write_amplification) ? one.write_amplification.toFixed(2) : as.ABSENT,
+      `${as.count(one.damaged_blocks)} blocks, ${as.count(one.repaired_blocks)} repaired`,
+    ]),
+  };
 }
 
 function groups(list) {

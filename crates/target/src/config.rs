@@ -2,7 +2,7 @@
 
 mod law;
 
-pub use law::{PolicyConfig, SOCKET, ServiceConfig};
+pub use law::{PolicyConfig, PowerConfig, SOCKET, ServiceConfig};
 
 use crate::plant::{Layout, LayoutError};
 use crate::reactor::Idle;
@@ -13,9 +13,10 @@ use crate::volume::{DEVICE_DEPTH, Pace, VolumeMemory};
 use serde::{Deserialize, Deserializer};
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 use wattio_host::config::check_name;
+use wattio_host::ledger::power_model;
 use wattio_plant::{DescriptionError, read_toml, require};
 use wattio_units::{Bytes, Seconds};
 use wattio_volume::OpenOptions;
@@ -76,6 +77,9 @@ pub struct Config {
     /// The law that decides how many reactors are on.
     #[serde(default)]
     pub policy: PolicyConfig,
+    /// What estimates power.
+    #[serde(default)]
+    pub power: PowerConfig,
     /// Page, metrics and control socket.
     #[serde(default)]
     pub service: ServiceConfig,
@@ -345,14 +349,17 @@ impl Config {
         Ok(layout)
     }
 
-    /// The law, and what it governs.
+    /// The law, and what it governs; `path` is that of the configuration.
     ///
     /// # Errors
-    /// [`LayoutError`] with the key, and what is allowed.
-    pub fn law(&self) -> Result<LawSettings, LayoutError> {
+    /// The key, and what is wrong with it.
+    pub fn law(&self, path: &Path) -> Result<LawSettings, String> {
         let PolicyConfig { name, settings, bounds } = self.policy.clone();
-        let layout = self.layout()?;
-        Ok(LawSettings { name: self.name.clone(), policy: (name, settings), bounds, layout })
+        let layout = self.layout().map_err(|error| format!("{}: {error}", error.key))?;
+        let model = self.power.model.as_deref();
+        let power_model = model.map(|model| power_model(model, path)).transpose()?;
+        let (name, policy) = (self.name.clone(), (name, settings));
+        Ok(LawSettings { name, policy, bounds, layout, power_model })
     }
 
     /// What the target is to do.

@@ -8,7 +8,9 @@ use std::time::{Duration, Instant};
 use wattio_control::check_tolerance;
 use wattio_governor::journal::{EventRow, Journal, Stamp, WindowPower, WindowRow};
 use wattio_governor::{Clock, Severity, Stepped};
+use wattio_host::ledger::Ledger;
 use wattio_host::overhead::Overhead;
+use wattio_law::GroupObservation;
 
 /// Events that are shown.
 const EVENTS_SHOWN: usize = 50;
@@ -31,6 +33,7 @@ pub struct Governing<R> {
     pub(crate) last: Option<Stepped>,
     pub(crate) events: VecDeque<EventRow>,
     pub(crate) own: Overhead,
+    pub(crate) ledger: Ledger,
     /// What only the reactors know, as of the last time that they were asked.
     pub(crate) learned: Option<Status>,
     journal: Option<Journal>,
@@ -56,6 +59,7 @@ impl<R: Reactors> Governing<R> {
     pub fn new(
         governed: Governed<R>,
         named: Named,
+        ledger: Ledger,
         journal: Option<Journal>,
         clock: &dyn Clock,
     ) -> Self {
@@ -67,6 +71,7 @@ impl<R: Reactors> Governing<R> {
             last: None,
             events: VecDeque::new(),
             own: Overhead::new(),
+            ledger,
             learned: None,
             journal,
             untold: Vec::new(),
@@ -96,7 +101,8 @@ impl<R: Reactors> Governing<R> {
                 step.insight.reason = "full speed is forced";
             }
             self.tell_of(&step, before, clock);
-            self.record(&step, clock);
+            let power = self.power(&step);
+            self.record(&step, power, clock);
             self.last = Some(step);
             self.own.step(began.elapsed());
         }
@@ -119,13 +125,39 @@ impl<R: Reactors> Governing<R> {
         }
     }
 
-    fn record(&mut self, step: &Stepped, clock: &dyn Clock) {
+    /// Power and energy of a window, and an estimate of what full speed would have taken: the same
+    /// work on all reactors. One that looks for work is busy, whatever it finds.
+    fn power(&mut self, step: &Stepped) -> WindowPower {
+        let layout = self.governed.plant.layout();
+        let here = step.truth.groups.iter().map(|group| match layout.idle_cores_sleep {
+            true => *group,
+            false => GroupObservation { utilisation_clients: 1.0, ..*group },
+        });
+        let here: Vec<GroupObservation> = here.collect();
+        let all = here.iter().zip(layout.groups()).map(|(group, of)| {
+            let cores = of.reactors.len() as u32;
+            let spread = match layout.idle_cores_sleep {
+                true => f64::from(group.cores) / f64::from(cores.max(1)),
+                false => 1.0,
+            };
+            GroupObservation {
+                cores,
+                utilisation_clients: group.utilisation_clients * spread,
+                utilisation_background: group.utilisation_background * spread,
+                ..*group
+            }
+        });
+        let all: Vec<GroupObservation> = all.collect();
+        let requests = step.sample.as_ref().map_or(0, |sample| sample.requests);
+        let rate = requests as f64 / step.dt.0.max(1e-9);
+        self.ledger.window(step.dt, rate, Some((&here, &all)), step.truth.power)
+    }
+
+    fn record(&mut self, step: &Stepped, power: WindowPower, clock: &dyn Clock) {
         if self.journal.is_none() {
             return;
         }
         let at = Stamp { utc_ns: clock.utc_ns(), monotonic_ns: clock.now().as_nanos() as u64 };
-        let power = step.truth.power.map(|power| power.0);
-        let power = WindowPower { measured_w: power, ..WindowPower::default() };
         // No knob turns the frequency of reactors.
         let turns_frequency = self.governed.plant.layout().groups().iter().map(|_| false);
         let row = WindowRow::of(step, at, turns_frequency, power);

@@ -21,7 +21,9 @@ use wattio_governor::{Clock, Severity};
 use wattio_host::Root;
 use wattio_host::clock::HostClock;
 use wattio_host::facts::{self, RunFacts};
+use wattio_host::ledger::Ledger;
 use wattio_law::{Bound, DriverSettings};
+use wattio_plant::PowerModel;
 use wattio_service::inbox::{Inbox, Message};
 use wattio_service::{Program, Service, ServiceRequest, ServiceSettings};
 
@@ -39,6 +41,8 @@ pub struct LawSettings {
     pub bounds: Vec<Bound>,
     /// How the reactors are grouped.
     pub layout: Layout,
+    /// What estimates their power.
+    pub power_model: Option<PowerModel>,
 }
 
 /// What is wanted.
@@ -165,14 +169,17 @@ fn govern(
     journal: Option<Journal>,
     clock: &HostClock,
 ) -> Result<Governing<LiveReactors>, SettingError> {
-    let LawSettings { name, policy: (policy, settings), bounds, layout } = &options.law;
+    let LawSettings { name, policy: (policy, settings), bounds, layout, .. } = &options.law;
     let full = layout.setting(&layout.limits().full_speed());
     let reactors = LiveReactors::new(handle, options.server.volumes.len(), full);
     let plant = TargetPlant::new(layout.clone(), reactors, clock.now());
     let driver = DriverSettings::default();
     let governed = Governed::new((policy, settings), bounds, driver, plant, clock.now())?;
     let named = Named { name: name.clone(), policy: policy.clone() };
-    Ok(Governing::new(governed, named, journal, clock))
+    let model = options.law.power_model.clone();
+    let speeds = layout.limits().groups.iter().map(|group| group.frequency_max).collect();
+    let ledger = Ledger::new(model, None, speeds);
+    Ok(Governing::new(governed, named, ledger, journal, clock))
 }
 
 fn answer(

@@ -2,6 +2,7 @@
 
 import { line, linesOf } from "/charts.js";
 import * as as from "/format.js";
+import { power, saved } from "/power.js";
 
 const isNumber = (value) => typeof value === "number";
 
@@ -137,45 +138,6 @@ function latency(now, shadow) {
   if (isNumber(now.requests_per_s)) parts.push(`${as.count(Math.round(now.requests_per_s))} requests/s`);
   const notes = [{ id: "headroom", text: headroom, alarm: over }, { id: "loss", text: parts.join(" · ") }];
   return { id: "latency", title: "Latency, mean", badge: null, value: as.latency(now.latency_us_mean), over, notes };
-}
-
-function power(now, shadow) {
-  const measured = isNumber(now.measured_w);
-  const estimated = isNumber(now.estimated_w);
-  const from = [];
-  if (measured) from.push(`by ${now.meter ?? "the meter"}`);
-  else {
-    const unmeasured = typeof now.meter === "string" ? `${now.meter_trouble ?? `${now.meter} told nothing`}` : "there is no meter";
-    if (estimated) from.push(`by ${now.model ?? "a model"} (estimate); ${unmeasured}`);
-    else from.push(`${unmeasured}, no estimate`);
-  }
-  if (measured && estimated) from.push(`${shadow ? "would be" : "model says"} ${as.watts(now.estimated_w)} (estimate)`);
-  if (isNumber(now.estimated_full_speed_w)) from.push(`at full speed ${as.watts(now.estimated_full_speed_w)} (estimate)`);
-  const estimate = estimated ? "estimate" : null;
-  return {
-    id: "power",
-    title: "Power",
-    badge: measured ? "measured" : estimate,
-    value: as.watts(measured ? now.measured_w : now.estimated_w),
-    over: false,
-    notes: [{ id: "power-from", text: from.join(" · ") }],
-  };
-}
-
-function saved(now, shadow) {
-  const known = isNumber(now.estimated_j) && now.estimated_full_speed_j > 0;
-  const joules = known ? now.estimated_full_speed_j - now.estimated_j : null;
-  const full_j = now.estimated_full_speed_j;
-  const why = now.no_estimate ? `no estimate: ${now.no_estimate}` : "no estimate yet";
-  return {
-    id: "saved",
-    title: shadow ? "Would have saved" : "Saved since start",
-    badge: "estimate",
-    // Both in one unit, so that they can be compared.
-    value: as.energy(joules, full_j),
-    over: false,
-    notes: [{ id: "saved-share", text: known ? `${as.percent(joules / full_j)} of ${as.energy(full_j)} at full speed` : why }],
-  };
 }
 
 function groups(list, shadow) {

@@ -2,7 +2,6 @@
 
 use crate::compared::Compared;
 use crate::daemon::{Daemon, DaemonParts, GroupInfo, Mode};
-use crate::ledger::Ledger;
 use crate::shadow::Shadow;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
@@ -17,12 +16,13 @@ use wattio_host::config::{DaemonConfig, SafetyConfig};
 use wattio_host::groups::{self, Group};
 use wattio_host::guards::{FileCheck, MdArrays};
 use wattio_host::knobs::{KnobConfig, drive_sleep};
+use wattio_host::ledger::{self, Ledger};
 use wattio_host::sources::queued;
 use wattio_host::stopwatch;
 use wattio_host::{Root, Topology};
 use wattio_law::{CorePower, Driver, DriverSettings, GroupLimits, Limits};
 use wattio_model::Fitter;
-use wattio_plant::{ASSUMED_POWER_MODEL, PowerModel};
+use wattio_plant::PowerModel;
 use wattio_units::Hertz;
 
 /// Stands for an unknown frequency that no knob changes; never shown.
@@ -298,12 +298,6 @@ fn settings(safety: &SafetyConfig) -> GovernorSettings {
 /// # Errors
 /// [`BadInput`] where it cannot be read.
 pub fn power_model(config: &DaemonConfig, beside: &Path) -> Result<Option<PowerModel>, BadInput> {
-    let Some(name) = &config.power.model else { return Ok(None) };
-    let at = |what: &dyn std::fmt::Display| BadInput::new(format!("power.model, {name}: {what}"));
-    if name == "assumed" {
-        return PowerModel::from_toml(ASSUMED_POWER_MODEL).map(Some).map_err(|e| at(&e));
-    }
-    let path = beside.parent().unwrap_or(Path::new("")).join(name);
-    let text = std::fs::read_to_string(path).map_err(|error| at(&error))?;
-    PowerModel::from_toml(&text).map(Some).map_err(|error| at(&error))
+    let named = config.power.model.as_deref();
+    named.map(|name| ledger::power_model(name, beside)).transpose().map_err(BadInput::new)
 }

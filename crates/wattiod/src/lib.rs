@@ -6,7 +6,6 @@ pub mod control;
 pub mod daemon;
 pub mod doctor;
 pub mod govern;
-pub mod ledger;
 pub mod log;
 pub mod metrics;
 pub mod moment;

@@ -1,5 +1,7 @@
 //! The daemon's status: one object for `status --json`, the page and the metrics.
 
+pub use wattio_host::ledger::PowerStatus;
+
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use wattio_model::{Fitter, NoModel};
@@ -97,32 +99,6 @@ pub struct GroupStatus {
     pub utilisation_clients: f64,
     /// Measured share in background tasks.
     pub utilisation_background: f64,
-}
-
-/// Power drawn and saved.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct PowerStatus {
-    /// The meter, if there is one.
-    pub meter: Option<String>,
-    /// The problem it last reported, until it has power again.
-    #[serde(default)]
-    pub meter_trouble: Option<String>,
-    /// Mean power of the last window by the meter; absent if it had none.
-    pub measured_w: Option<f64>,
-    /// Energy by the meter since the start, over the windows it covers.
-    pub measured_j: Option<f64>,
-    /// The model that estimates, and where its numbers come from.
-    pub model: Option<String>,
-    /// Estimated power of the setting in force; in shadow mode of the one that would be.
-    pub estimated_w: Option<f64>,
-    /// Estimated power at full speed under the same load.
-    pub estimated_full_speed_w: Option<f64>,
-    /// Estimated energy since the start.
-    pub estimated_j: Option<f64>,
-    /// Estimated energy since the start, had it run at full speed.
-    pub estimated_full_speed_j: Option<f64>,
-    /// Why there is no estimate, if there is none.
-    pub no_estimate: Option<String>,
 }
 
 /// The model of this host in shadow mode.

@@ -200,7 +200,8 @@ def launch(
 def says_not_started(errors: str) -> bool:
     """Whether a launcher's errors say that it ended before it had started any rank.
 
-    Open MPI's gives a thread of its own little time to start, too little on a busy machine.
+    Open MPI's names a folder in /tmp after its process number, and leaves it there when it is
+    killed. The next one that gets the same number says this, removes the folder and ends.
     """
     return "PMIx server's listener thread failed to start" in errors
 

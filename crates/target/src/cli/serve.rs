@@ -103,7 +103,9 @@ impl Serve {
         let socket_group = socket_group.as_deref().map(facts::group_id).transpose();
         Ok(Options {
             server: config.settings(),
-            law: config.law().map_err(|error| BadInput(error.to_string()))?,
+            law: config
+                .law(file)
+                .map_err(|error| BadInput(format!("{}: {error}", file.display())))?,
             service: ServiceSettings {
                 listen: listen.0,
                 host_names,
@@ -127,7 +129,8 @@ impl Serve {
         }
         check_policy(&self.policy, &settings).map_err(|error| wrong(&error))?;
         let policy = (self.policy.clone(), settings);
-        let law = LawSettings { name: "target".to_owned(), policy, bounds: vec![], layout };
+        let (name, bounds) = ("target".to_owned(), Vec::new());
+        let law = LawSettings { name, policy, bounds, layout, power_model: None };
         let service = ServiceSettings {
             listen: self.page,
             socket: self.control.clone(),

@@ -40,6 +40,15 @@ impl PolicyConfig {
     }
 }
 
+/// Power, which is estimated: nothing measures that of reactors alone.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct PowerConfig {
+    /// A model file, or `assumed` for the one that ships with wattio; without it nothing is
+    /// estimated.
+    pub model: Option<String>,
+}
+
 /// Page, metrics and control socket.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]

@@ -7,8 +7,10 @@ use std::cell::Cell;
 use std::path::Path;
 use wattio_control::Settings;
 use wattio_law::DriverSettings;
+use wattio_plant::{ASSUMED_POWER_MODEL, PowerModel};
 use wattio_service::Program;
 use wattio_service::metrics::Format;
+use wattio_units::Hertz;
 
 /// A clock that tests set.
 #[derive(Default)]
@@ -30,7 +32,9 @@ fn governing(policy: &str, journal: Option<Journal>, clock: &At) -> Governing<Sc
     let settings = (Settings::new(), DriverSettings::default());
     let governed = Governed::new((policy, &settings.0), &[], settings.1, plant, clock.now());
     let named = Named { name: "disk \"one\"".to_owned(), policy: policy.to_owned() };
-    Governing::new(governed.unwrap(), named, journal, clock)
+    let model = PowerModel::from_toml(ASSUMED_POWER_MODEL).unwrap();
+    let ledger = Ledger::new(Some(model), None, vec![Hertz(1e9)]);
+    Governing::new(governed.unwrap(), named, ledger, journal, clock)
 }
 
 fn go_on(governing: &mut Governing<Script>, clock: &At, span_s: f64) {

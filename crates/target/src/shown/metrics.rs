@@ -1,6 +1,7 @@
 //! What the target counts, as metrics. What means the same as with `wattiod` has the same name.
 
 use super::{ClassShown, GroupShown, Shown};
+use crate::status::VolumeStatus;
 use wattio_service::metrics::{Family, Kind, Value};
 
 /// Name, help, kind and value of a number.
@@ -56,7 +57,7 @@ const METRICS: &[Metric<Shown>] = &[
         Kind::Gauge,
         |shown| shown.latency.in_flight_oldest_s,
     ),
-    ("wattio_reactors_active", "Reactors that run a lane.", Kind::Gauge, |shown| {
+    ("wattio_reactors_active", "Reactors that are on.", Kind::Gauge, |shown| {
         Some(shown.reactors_active as f64)
     }),
     ("wattio_reactors", "All reactors.", Kind::Gauge, |shown| Some(shown.reactors_total as f64)),
@@ -65,6 +66,30 @@ const METRICS: &[Metric<Shown>] = &[
         "Mean power of the last window, measured by the meter.",
         Kind::Gauge,
         |shown| shown.power.measured_w,
+    ),
+    (
+        "wattio_power_estimated_watts",
+        "Estimated power of the setting in force.",
+        Kind::Gauge,
+        |shown| shown.power.estimated_w,
+    ),
+    (
+        "wattio_power_full_speed_estimated_watts",
+        "Estimated power at full speed under the same load.",
+        Kind::Gauge,
+        |shown| shown.power.estimated_full_speed_w,
+    ),
+    (
+        "wattio_energy_estimated_joules",
+        "Estimated energy since the start.",
+        Kind::Counter,
+        |shown| shown.power.estimated_j,
+    ),
+    (
+        "wattio_energy_full_speed_estimated_joules",
+        "Estimated energy since the start, had it run at full speed.",
+        Kind::Counter,
+        |shown| shown.power.estimated_full_speed_j,
     ),
     ("wattio_windows", "Windows in all.", Kind::Counter, |shown| count(shown.counts.windows)),
     (
@@ -120,6 +145,54 @@ const GROUPS: &[Metric<GroupShown>] = &[
     ),
 ];
 
+const VOLUMES: &[Metric<VolumeStatus>] = &[
+    ("wattio_volume_size_bytes", "Size of a volume.", Kind::Gauge, |volume| {
+        Some(volume.size_bytes as f64)
+    }),
+    ("wattio_volume_live_bytes", "Data that a volume holds.", Kind::Gauge, |volume| {
+        Some(volume.live_bytes as f64)
+    }),
+    ("wattio_volume_segments_free", "Segments that can be written to.", Kind::Gauge, |volume| {
+        Some(f64::from(volume.free_segments))
+    }),
+    ("wattio_volume_segments", "All segments of a volume.", Kind::Gauge, |volume| {
+        Some(f64::from(volume.segments))
+    }),
+    (
+        "wattio_volume_devices_in_sync",
+        "Devices of a volume that have all of it.",
+        Kind::Gauge,
+        |volume| Some(volume.devices.iter().filter(|role| *role == "in sync").count() as f64),
+    ),
+    ("wattio_volume_devices", "All devices of a volume.", Kind::Gauge, |volume| {
+        Some(volume.devices.len() as f64)
+    }),
+    (
+        "wattio_volume_failed",
+        "Whether nothing can be written to a volume any more.",
+        Kind::Gauge,
+        |volume| flag(volume.failure.is_some()),
+    ),
+    (
+        "wattio_volume_write_amplification_ratio",
+        "Blocks written to each device for each block that clients wrote.",
+        Kind::Gauge,
+        |volume| volume.write_amplification,
+    ),
+    (
+        "wattio_volume_damaged_blocks",
+        "Blocks that were found damaged since the start.",
+        Kind::Counter,
+        |volume| count(volume.damaged_blocks),
+    ),
+    (
+        "wattio_volume_repaired_blocks",
+        "Blocks that were repaired from the other device since the start.",
+        Kind::Counter,
+        |volume| count(volume.repaired_blocks),
+    ),
+];
+
 const CLASSES: &[Metric<ClassShown>] = &[
     (
         "wattio_background_backlog_estimated_core_seconds",
@@ -159,6 +232,8 @@ pub(super) fn families(shown: &Shown) -> Vec<Family<'_>> {
     }));
     families.extend(labelled(GROUPS, "group", &shown.groups, |group| &group.name));
     families.extend(labelled(CLASSES, "class", &shown.background, |class| &class.name));
+    let volumes = shown.reactors.iter().flat_map(|reactor| &reactor.volumes);
+    families.extend(labelled(VOLUMES, "export", volumes, |volume| &volume.export));
     families.extend(states(shown));
     families
 }
@@ -187,11 +262,11 @@ fn states(shown: &Shown) -> Option<Family<'_>> {
 fn labelled<'a, T>(
     metrics: &'static [Metric<T>],
     label: &'static str,
-    list: &'a [T],
+    list: impl IntoIterator<Item = &'a T> + Clone,
     named: fn(&T) -> &String,
 ) -> impl Iterator<Item = Family<'a>> {
     metrics.iter().map(move |&(name, help, kind, value)| {
-        let series = list.iter().filter_map(|one| {
+        let series = list.clone().into_iter().filter_map(|one| {
             Some((vec![(label, named(one).as_str().into())], Value::Real(value(one)?)))
         });
         Family { name, help, kind, series: series.collect() }

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use wattio_governor::Clock;
 use wattio_governor::journal::EventRow;
+use wattio_host::ledger::PowerStatus;
 use wattio_host::overhead::Cost;
 use wattio_law::{BackgroundObservation, BoundAccount, Budget, LatencyHistogram, Octaves};
 use wattio_service::Program;
@@ -49,7 +50,7 @@ pub struct Shown {
     /// Background work, class by class.
     pub background: Vec<ClassShown>,
     /// Power.
-    pub power: PowerShown,
+    pub power: PowerStatus,
     /// Counts since the start.
     pub counts: Counts,
     /// What the program itself costs, its reactors included.
@@ -118,13 +119,6 @@ pub struct ClassShown {
     pub done_core_s: f64,
 }
 
-/// Power.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct PowerShown {
-    /// Mean of the last window, if it is measured.
-    pub measured_w: Option<f64>,
-}
-
 /// Counts since the start.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Counts {
@@ -179,7 +173,7 @@ pub struct Moment {
     utc_ns: u64,
     latency: LatencyMoment,
     reactors_active: usize,
-    power: PowerShown,
+    power: PowerMoment,
     groups: Vec<GroupMoment>,
     background: Vec<ClassMoment>,
 }
@@ -190,6 +184,13 @@ struct LatencyMoment {
     latency_us_mean: Option<f64>,
     baseline_us: Option<f64>,
     bound_us: Option<f64>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize)]
+struct PowerMoment {
+    measured_w: Option<f64>,
+    estimated_w: Option<f64>,
+    estimated_full_speed_w: Option<f64>,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -218,7 +219,11 @@ impl Moment {
                 bound_us: latency.bound_us,
             },
             reactors_active: shown.reactors_active,
-            power: shown.power.clone(),
+            power: PowerMoment {
+                measured_w: shown.power.measured_w,
+                estimated_w: shown.power.estimated_w,
+                estimated_full_speed_w: shown.power.estimated_full_speed_w,
+            },
             groups: groups.collect(),
             background: classes
                 .map(|backlog_core_s_estimated| ClassMoment { backlog_core_s_estimated })
@@ -276,9 +281,7 @@ impl<R: Reactors> Governing<R> {
             reactors_total: all.active().len(),
             reactors: self.learned.as_ref().map_or_else(Vec::new, |told| told.reactors.clone()),
             background: self.background_shown(),
-            power: PowerShown {
-                measured_w: last.and_then(|step| step.truth.power).map(|power| power.0),
-            },
+            power: self.ledger.status(None),
             counts: self.counts(),
             own: self.own.cost(),
             events: self.events.iter().cloned().collect(),

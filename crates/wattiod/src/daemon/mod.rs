@@ -4,7 +4,6 @@ mod view;
 
 use crate::compared::Compared;
 use crate::control::{Answer, Request};
-use crate::ledger::Ledger;
 use crate::status::{EventStatus, Status};
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,6 +11,7 @@ use std::time::{Duration, Instant};
 use wattio_control::check_tolerance;
 use wattio_governor::journal::{Journal, Stamp, WindowPower, WindowRow};
 use wattio_governor::{Clock, Governor, Restored, Severity, SnapshotError, Stepped};
+use wattio_host::ledger::Ledger;
 use wattio_host::overhead::Overhead;
 use wattio_law::{Action, DriveAction, GroupLimits, GroupObservation};
 use wattio_model::Fitter;

@@ -1,10 +1,52 @@
 //! Energy since the start: by the meter if there is one, and by the model.
 
-use crate::status::PowerStatus;
+use serde::{Deserialize, Serialize};
+use std::path::Path;
 use wattio_governor::journal::WindowPower;
 use wattio_law::GroupObservation;
-use wattio_plant::{CorePoint, PowerModel};
+use wattio_plant::{ASSUMED_POWER_MODEL, CorePoint, PowerModel};
 use wattio_units::{Hertz, Seconds, Watts};
+
+/// Power drawn and saved.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct PowerStatus {
+    /// The meter, if there is one.
+    pub meter: Option<String>,
+    /// The problem it last reported, until it has power again.
+    #[serde(default)]
+    pub meter_trouble: Option<String>,
+    /// Mean power of the last window by the meter; absent if it had none.
+    pub measured_w: Option<f64>,
+    /// Energy by the meter since the start, over the windows it covers.
+    pub measured_j: Option<f64>,
+    /// The model that estimates, and where its numbers come from.
+    pub model: Option<String>,
+    /// Estimated power of the setting in force; in shadow mode of the one that would be.
+    pub estimated_w: Option<f64>,
+    /// Estimated power at full speed under the same load.
+    pub estimated_full_speed_w: Option<f64>,
+    /// Estimated energy since the start.
+    pub estimated_j: Option<f64>,
+    /// Estimated energy since the start, had it run at full speed.
+    pub estimated_full_speed_j: Option<f64>,
+    /// Why there is no estimate, if there is none.
+    pub no_estimate: Option<String>,
+}
+
+/// The power model of a configuration's key `power.model`: `assumed`, or a file whose path is relative
+/// to that of the configuration.
+///
+/// # Errors
+/// What is wrong with it, with the key.
+pub fn power_model(name: &str, config: &Path) -> Result<PowerModel, String> {
+    let at = |what: &dyn std::fmt::Display| format!("power.model, {name}: {what}");
+    if name == "assumed" {
+        return PowerModel::from_toml(ASSUMED_POWER_MODEL).map_err(|error| at(&error));
+    }
+    let path = config.parent().unwrap_or(Path::new("")).join(name);
+    let text = std::fs::read_to_string(path).map_err(|error| at(&error))?;
+    PowerModel::from_toml(&text).map_err(|error| at(&error))
+}
 
 /// The account.
 #[derive(Clone, Debug)]

@@ -1,0 +1,44 @@
+// The cards of power and of what is saved, the same for every program.
+
+import * as as from "/format.js";
+
+const isNumber = (value) => typeof value === "number";
+
+export function power(now, shadow) {
+  const measured = isNumber(now.measured_w);
+  const estimated = isNumber(now.estimated_w);
+  const from = [];
+  if (measured) from.push(`by ${now.meter ?? "the meter"}`);
+  else {
+    const unmeasured = typeof now.meter === "string" ? `${now.meter_trouble ?? `${now.meter} told nothing`}` : "there is no meter";
+    if (estimated) from.push(`by ${now.model ?? "a model"} (estimate); ${unmeasured}`);
+    else from.push(`${unmeasured}, no estimate`);
+  }
+  if (measured && estimated) from.push(`${shadow ? "would be" : "model says"} ${as.watts(now.estimated_w)} (estimate)`);
+  if (isNumber(now.estimated_full_speed_w)) from.push(`at full speed ${as.watts(now.estimated_full_speed_w)} (estimate)`);
+  const estimate = estimated ? "estimate" : null;
+  return {
+    id: "power",
+    title: "Power",
+    badge: measured ? "measured" : estimate,
+    value: as.watts(measured ? now.measured_w : now.estimated_w),
+    over: false,
+    notes: [{ id: "power-from", text: from.join(" · ") }],
+  };
+}
+
+export function saved(now, shadow) {
+  const known = isNumber(now.estimated_j) && now.estimated_full_speed_j > 0;
+  const joules = known ? now.estimated_full_speed_j - now.estimated_j : null;
+  const full_j = now.estimated_full_speed_j;
+  const why = now.no_estimate ? `no estimate: ${now.no_estimate}` : "no estimate yet";
+  return {
+    id: "saved",
+    title: shadow ? "Would have saved" : "Saved since start",
+    badge: "estimate",
+    // Both in one unit, so that they can be compared.
+    value: as.energy(joules, full_j),
+    over: false,
+    notes: [{ id: "saved-share", text: known ? `${as.percent(joules / full_j)} of ${as.energy(full_j)} at full speed` : why }],
+  };
+}
