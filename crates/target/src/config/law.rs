@@ -44,8 +44,8 @@ impl PolicyConfig {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct PowerConfig {
-    /// A model file, or `assumed` for the one that ships with wattio; without it nothing is
-    /// estimated.
+    /// The model that estimates power; without it nothing does. Allowed: a model file, or `"assumed"`
+    /// for the one that ships with wattio.
     pub model: Option<String>,
 }
 
