@@ -38,12 +38,13 @@ begin() {
     for place in 1 2 3 4; do
         files work /mnt/$1-$place /tmp/manifest-$1-$place $((16 * $1 + place)) $2 & workers="$workers $!"
     done
-    while fstrim /mnt; do echo; usleep 200000; done > /tmp/trimmed 2>&1 & trimmer=$!
+    rm -f /tmp/worked
+    until [ -e /tmp/worked ]; do fstrim /mnt && echo; usleep 200000; done > /tmp/trimmed 2>/dev/null & trimmer=$!
 }
 # Waits until all of them are done, with this exit code.
 finish() {
     for worker in $workers; do wait $worker; code=$?; [ $code = $1 ] || fail "work ended with $code"; done
-    kill $trimmer 2>/dev/null; wait $trimmer 2>/dev/null
+    touch /tmp/worked; wait $trimmer
     trims=$((${trims:-0} + $(wc -l < /tmp/trimmed)))
 }
 look() {

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from guest.guest import Guest
+from guest.image import Content
 from guest.target import HOST, served
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(400)]
@@ -64,9 +65,9 @@ def disk(guest: Guest, files: Path, client: str, filesystem: str, *options: str)
             node = f"driver=nbd,node-name=disk,server.type=unix,server.path={target.socket}"
             devices += ["-blockdev", f"{node},reconnect-delay=120,discard=unmap"]
             devices += ["-device", "virtio-blk-pci,drive=disk"]
-        mtab = {"/etc/mtab": "", "/etc/mke2fs.conf": Path("/etc/mke2fs.conf")}
+        etc: dict[str, Content] = {"/etc/mtab": "", "/etc/mke2fs.conf": Path("/etc/mke2fs.conf")}
         done = guest.run(
-            [files, *programs(filesystem)], script, files=mtab, devices=devices, timeout_s=300.0
+            [files, *programs(filesystem)], script, files=etc, devices=devices, timeout_s=300.0
         )
         assert done.exit_code == 0, done.output + "".join(target.log[-20:])
         return done.output
