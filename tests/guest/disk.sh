@@ -10,7 +10,7 @@ fact() { echo "$1 $2"; }
 fail() { echo "failed: $*"; dmesg | tail -30; exit 1; }
 ask() { answer=$(echo "$1" | nc $HOST $EARS); [ "$answer" = done ] || fail "$1: $answer"; }
 # Waits until the workers have written so many lines of their manifests.
-written() { tries=3000; until [ "$(cat /tmp/manifest-$1-* 2>/dev/null | wc -l)" -ge $2 ]; do
+written() { tries=6000; until [ "$(cat /tmp/manifest-$1-* 2>/dev/null | wc -l)" -ge $2 ]; do
     tries=$((tries - 1)); [ $tries -gt 0 ] || fail "no work is done"; usleep 20000; done; }
 
 connections=0
@@ -78,7 +78,7 @@ for lines in $LINES_BEFORE; do
         connect
         look_again
     else
-        begin $round 300; written $round $lines; ask restart
+        begin $round 150; written $round $lines; ask restart
         finish 0
         umount /mnt || fail umount
         look_again
@@ -89,7 +89,7 @@ done
 
 # The plain story: all of it is there after an orderly end of everybody.
 put_on
-begin $round 100; finish 0
+begin $round 80; finish 0
 look
 umount /mnt || fail umount
 inspect

@@ -22,7 +22,7 @@ HERE = Path(__file__).parent
 # The smallest that mkfs.xfs makes is 300 MiB.
 SIZE = "320MiB"
 # How far the work is when the target is ended, in lines of all manifests together.
-LINES_BEFORE = (60, 400)
+LINES_BEFORE = (60, 300)
 PROGRAMS = {
     "ext4": (("mkfs.ext4", "e2fsprogs"), ("fsck.ext4", "e2fsprogs")),
     "xfs": (("mkfs.xfs", "xfsprogs"), ("xfs_repair", "xfsprogs")),
@@ -78,7 +78,7 @@ def check(output: str) -> None:
     rounds = re.findall(r"^round (\S+)$", output, re.MULTILINE)
     assert rounds == [*map(str, range(1, len(LINES_BEFORE) + 1)), "plain"]
     sure = re.findall(r"^looked looked sure (\d+) .* lost 0$", output, re.MULTILINE)
-    assert sum(map(int, sure)) > 600, output
+    assert sum(map(int, sure)) > 400, output
     trims = re.search(r"^trims (\d+)$", output, re.MULTILINE)
     assert trims is not None
     assert int(trims[1]) >= len(LINES_BEFORE), output
@@ -90,7 +90,6 @@ def test_a_kill_costs_nothing_that_was_synced(guest: Guest, files: Path, filesys
     check(disk(guest, files, "kernel", filesystem))
 
 
-@pytest.mark.parametrize("filesystem", PROGRAMS)
-def test_a_restart_goes_unnoticed(guest: Guest, files: Path, filesystem: str) -> None:
+def test_a_restart_goes_unnoticed(guest: Guest, files: Path) -> None:
     """QEMU's client waits for a target that was told to end: nothing fails, all is there."""
-    check(disk(guest, files, "qemu", filesystem))
+    check(disk(guest, files, "qemu", "ext4"))
