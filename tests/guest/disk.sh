@@ -10,7 +10,7 @@ fact() { echo "$1 $2"; }
 fail() { echo "failed: $*"; dmesg | tail -30; exit 1; }
 ask() { answer=$(echo "$1" | nc $HOST $EARS); [ "$answer" = done ] || fail "$1: $answer"; }
 # Waits until the workers have written so many lines of their manifests.
-written() { tries=3000; until [ "$(cat /tmp/manifest-$1-* 2>/dev/null | wc -l)" -ge $2 ]; do
+written() { tries=6000; until [ "$(cat /tmp/manifest-$1-* 2>/dev/null | wc -l)" -ge $2 ]; do
     tries=$((tries - 1)); [ $tries -gt 0 ] || fail "no work is done"; usleep 20000; done; }
 
 connections=0
@@ -38,12 +38,13 @@ begin() {
     for place in 1 2 3 4; do
         files work /mnt/$1-$place /tmp/manifest-$1-$place $((16 * $1 + place)) $2 & workers="$workers $!"
     done
-    while fstrim /mnt; do echo; usleep 200000; done > /tmp/trimmed 2>&1 & trimmer=$!
+    rm -f /tmp/worked
+    until [ -e /tmp/worked ]; do fstrim /mnt && echo; usleep 200000; done > /tmp/trimmed 2>/dev/null & trimmer=$!
 }
 # Waits until all of them are done, with this exit code.
 finish() {
     for worker in $workers; do wait $worker; code=$?; [ $code = $1 ] || fail "work ended with $code"; done
-    kill $trimmer 2>/dev/null; wait $trimmer 2>/dev/null
+    touch /tmp/worked; wait $trimmer
     trims=$((${trims:-0} + $(wc -l < /tmp/trimmed)))
 }
 look() {
@@ -77,7 +78,7 @@ for lines in $LINES_BEFORE; do
         connect
         look_again
     else
-        begin $round 300; written $round $lines; ask restart
+        begin $round 150; written $round $lines; ask restart
         finish 0
         umount /mnt || fail umount
         look_again
@@ -88,7 +89,7 @@ done
 
 # The plain story: all of it is there after an orderly end of everybody.
 put_on
-begin $round 100; finish 0
+begin $round 80; finish 0
 look
 umount /mnt || fail umount
 inspect

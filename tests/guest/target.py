@@ -43,8 +43,9 @@ class Target:
 
     def serve(self) -> None:
         """Begin to serve; returns when clients can connect."""
-        listen = ("--unix", self.socket, "--tcp", f"127.0.0.1:{self.port}", "--reactors", "2")
-        command = (PROGRAM, "serve", "--export", self._volume, *listen, *self.options)
+        command: list[str | Path] = [PROGRAM, "serve", "--export", self._volume]
+        command += ["--unix", self.socket, "--tcp", f"127.0.0.1:{self.port}"]
+        command += ["--reactors", "2", *self.options]
         self._process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
         errors = self._errors(self._process)
         for line in errors:
