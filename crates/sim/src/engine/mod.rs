@@ -43,6 +43,7 @@ pub struct Engine {
     core_spread: Spread,
     drive_spread: Spread,
     slice_ns: f64,
+    wake: Option<WakeTimes>,
     network_ns: u64,
     background_first: bool,
     stop_epoch: u32,
@@ -89,6 +90,10 @@ impl Engine {
                 variation: server.drives.as_ref().map_or(0.0, |drives| drives.time_variation),
             },
             slice_ns,
+            wake: server.cores.wake.map(|wake| WakeTimes {
+                wait_ns: (wake.wait.0 * 1e9).round() as u64,
+                work_ns: wake.work.0 * 1e9,
+            }),
             network_ns: (server.network.0 * 1e9).round() as u64,
             background_first: false,
             stop_epoch: 0,
@@ -122,6 +127,7 @@ impl Engine {
             self.now = event.at;
             self.totals.events += 1;
             match event.what {
+                Event::CoreAwake { group, job } => self.core_awake(group, job),
                 Event::CoreDone { group, job } => self.core_done(group, job),
                 Event::DriveDone { job } => self.drive_done(job),
                 Event::Arrival { epoch } => self.arrival(epoch)?,
@@ -234,6 +240,13 @@ impl Engine {
     pub fn exhausted_at(&self) -> Option<Nanoseconds> {
         self.sender.exhausted_at()
     }
+}
+
+/// What the first task of an idle core waits and works beforehand.
+#[derive(Clone, Copy, Debug)]
+struct WakeTimes {
+    wait_ns: u64,
+    work_ns: f64,
 }
 
 /// A histogram of latencies in nanoseconds, true to three digits.

@@ -88,7 +88,7 @@ impl Engine {
                     let at = usize::from(group);
                     if self.groups[at].has_free_core() {
                         self.groups[at].busy += 1;
-                        self.begin_task(group, job, time_ns);
+                        self.begin_on_idle_core(group, job, time_ns);
                     } else {
                         self.groups[at].queue.push_back(job);
                     }
@@ -121,13 +121,43 @@ impl Engine {
         }
     }
 
+    /// A task that comes to a core without one pays for its waking, unless the core has ended
+    /// another just now: it does not sleep in between.
+    #[inline]
+    fn begin_on_idle_core(&mut self, group: u8, job: u32, time_ns: f64) {
+        let slot = &mut self.groups[usize::from(group)];
+        let sleeps = slot.freed_at.take() != Some(self.now);
+        match self.wake.filter(|_| sleeps) {
+            Some(wake) => {
+                self.queue.schedule(self.now + wake.wait_ns, Event::CoreAwake { group, job });
+            }
+            None => self.begin_task(group, job, time_ns),
+        }
+    }
+
+    #[inline]
+    pub(super) fn core_awake(&mut self, group: u8, job: u32) {
+        let step = usize::from(self.jobs[job as usize].step);
+        let Some(wake) = self.wake else { return };
+        if let Step::Core { time_ns, .. } = self.program.steps[step] {
+            self.begin_after(group, job, time_ns, wake.work_ns);
+        }
+    }
+
     #[inline]
     fn begin_task(&mut self, group: u8, job: u32, time_ns: f64) {
+        self.begin_after(group, job, time_ns, 0.0);
+    }
+
+    /// Begins a task after other work of its core.
+    #[inline]
+    fn begin_after(&mut self, group: u8, job: u32, time_ns: f64, before_ns: f64) {
         let slot = &mut self.groups[usize::from(group)];
         let factor = f64::from(self.jobs[job as usize].core_factor);
         let spread = self.core_spread.sample(&mut self.services);
         let stall_ns = slot.stalled_until.saturating_sub(self.now);
-        let span_ns = whole(time_ns * slot.stretch * factor * spread) + stall_ns;
+        let work_ns = time_ns * slot.stretch * factor * spread + before_ns * slot.stretch;
+        let span_ns = whole(work_ns) + stall_ns;
         slot.clients.start(self.now);
         self.queue.schedule(self.now + span_ns, Event::CoreDone { group, job });
     }
@@ -161,6 +191,7 @@ impl Engine {
             self.begin_background(group);
         } else {
             slot.busy -= 1;
+            slot.freed_at = Some(self.now);
         }
     }
 
