@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from wattio import _core, cli
 from wattio.calibration.fit import CalibrationFailed
 from wattio.calibration.target import comparison, description, points
-from wattio.calibration.target.fit import Demand, fit, passing_us, woken
+from wattio.calibration.target.fit import Demand, Waking, fit, passing_us, woken
 from wattio.calibration.target.folder import DataFolder, Record
 from wattio.calibration.target.measuring import WINDOW_NS, Mark, point, quiet
 from wattio.calibration.target.points import DURABLE, MISS, MIX, READ, WRITE, Point
@@ -31,14 +31,16 @@ TRUE = {
     DURABLE: Demand(30.0, 8e-4),
 }
 DEVICE = {MISS: Demand(60.0, 1e-3), DURABLE: Demand(150.0, 2e-3)}
-WAIT_US, WORK_US, NETWORK_US = 11.0, 20.0, 6.0
+WAKING = Waking(wait_us=11.0, work_us=20.0, cold_us=15.0, cooling_us=120.0)
+NETWORK_US = 6.0
 RATES = {READ: (500, 2e3, 1e4, 3e4, 6e4), WRITE: (1e3, 1e4), MISS: (500, 3e3), DURABLE: (300, 1e3)}
 
 
 def made(kind: str, rate: float, size: int = 4096, number: int = 0, *, held_out: int = 0) -> Point:
     """A point as the model of the fit has it, without any noise."""
     ways = 2 if kind in DEVICE else 1
-    service_us, setup_us = TRUE[kind].at(size), WAIT_US + WORK_US
+    service_us, work_us = TRUE[kind].at(size), WAKING.work_at(ways * rate)
+    setup_us = WAKING.wait_us + work_us
     wakes = ways * woken(ways * rate, service_us / ways, setup_us)
     latency_us = NETWORK_US + ways * passing_us(ways * rate, service_us / ways, setup_us)
     latency_us += DEVICE[kind].at(size) if kind in DEVICE else 0.0
@@ -54,7 +56,7 @@ def made(kind: str, rate: float, size: int = 4096, number: int = 0, *, held_out:
         kept=80,
         span_s=requests / rate,
         requests=requests,
-        reactors_s=(service_us + WORK_US * wakes) * requests / 1e6,
+        reactors_s=(service_us + work_us * wakes) * requests / 1e6,
         other_s=0.0,
         slices=round(wakes * requests),
         wait_s=0.0,
@@ -111,8 +113,10 @@ def run(*words: str | Path) -> int:
 
 def test_the_fit_recovers_what_points_were_made_of() -> None:
     found = fit(all_points(), reactors=1)
-    assert found.wake_work_us == pytest.approx(WORK_US, rel=0.01)
-    assert found.wake_wait_us == pytest.approx(WAIT_US, rel=0.02)
+    assert found.waking.wait_us == pytest.approx(WAKING.wait_us, rel=0.02)
+    assert found.waking.cooling_us == pytest.approx(WAKING.cooling_us, rel=0.1)
+    for rate in (500.0, 5e3, 5e4):
+        assert found.waking.work_at(rate) == pytest.approx(WAKING.work_at(rate), rel=0.01)
     assert found.network_us == pytest.approx(NETWORK_US, rel=0.05)
     for kind, demand in TRUE.items():
         for size in (4096, 65536):
@@ -123,12 +127,17 @@ def test_the_fit_recovers_what_points_were_made_of() -> None:
     assert found.latency_error < 0.01
 
 
-def test_one_point_that_others_disturbed_does_not_carry_the_fit_away() -> None:
+def test_repetitions_that_others_disturbed_do_not_count() -> None:
+    """Of three repetitions of each load, one took three times as long."""
     several = all_points()
-    disturbed = replace(several[0], reactors_s=3 * several[0].reactors_s, latency_us=500.0)
-    found = fit([disturbed, *several[1:]], reactors=1)
-    assert found.wake_work_us == pytest.approx(WORK_US, rel=0.1)
-    assert found.demands[READ].at(4096) == pytest.approx(TRUE[READ].at(4096), rel=0.15)
+    disturbed = [
+        replace(one, reactors_s=3 * one.reactors_s, slices=2 * one.slices, latency_us=500.0)
+        for one in several
+    ]
+    found = fit([*disturbed, *several, *several], reactors=1)
+    assert found.waking.work_at(1e4) == pytest.approx(WAKING.work_at(1e4), rel=0.01)
+    assert found.demands[READ].at(4096) == pytest.approx(TRUE[READ].at(4096), rel=0.02)
+    assert found.residuals[0].point.windows == 300
 
 
 @pytest.mark.parametrize(
@@ -192,7 +201,7 @@ def test_a_folder_is_fitted_and_compared_again(
     data, out = data_of(tmp_path / "d", [*all_points(), *held_out]), tmp_path / "server.toml"
     assert run("--from", data, "--out", out, "--json") == 0
     told = json.loads(capsys.readouterr().out)
-    assert told["wake_work_us"] == pytest.approx(WORK_US, rel=0.01)
+    assert told["waking"]["work_us"] == pytest.approx(WAKING.work_us, rel=0.05)
     (one,) = told["comparison"]
     assert one["within"]
     assert one["share"] == pytest.approx(0.2)

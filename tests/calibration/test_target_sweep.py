@@ -51,7 +51,7 @@ def test_a_target_is_measured_and_simulated(tmp_path: Path) -> None:
     assert [group["name"] for group in server["group"]] == ["reactors"]
     assert len(told["comparison"]) == 10
     assert all(one["busy"] > 0 and one["busy_predicted"] > 0 for one in told["comparison"])
-    assert told["wake_work_us"] > 0
+    assert sum(told["waking"].values()) > 0
     assert told["demands"]["durable"]["us"] > 0
     found = points.load(tmp_path / "server.data" / "points.csv")
     assert len(found) == len(told["residuals"]) + 10

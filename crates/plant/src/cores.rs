@@ -15,14 +15,31 @@ pub enum IdleKind {
 }
 
 /// What it takes until a core that was idle works, as measured of threads that sleep in the kernel.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Wake {
     /// Time from the task's coming until the core begins; nothing runs on it meanwhile.
     pub wait: Seconds,
     /// Work of the core before the task, at the highest frequency: a system call that returns,
-    /// caches that are cold, going to sleep again. Whoever comes while the core runs spares it.
+    /// going to sleep again. Whoever comes while the core runs spares it.
     pub work: Seconds,
+    /// Further work after a long sleep: caches that others have filled meanwhile.
+    #[serde(default)]
+    pub cold: Seconds,
+    /// After a sleep this long 63 % of `cold` are due: `cold (1 - exp(-sleep / cooling))`.
+    #[serde(default)]
+    pub cooling: Seconds,
+}
+
+impl Wake {
+    /// Work of the core after a sleep, at the highest frequency.
+    #[must_use]
+    pub fn work_after(&self, sleep: Seconds) -> Seconds {
+        if self.cooling.0 <= 0.0 {
+            return self.work + self.cold;
+        }
+        self.work + self.cold * (1.0 - (-sleep.0 / self.cooling.0).exp())
+    }
 }
 
 /// All cores of a server.
@@ -160,6 +177,8 @@ impl Cores {
         for (key, span) in [
             ("cores.wake.wait", self.wake.map_or(Seconds(0.0), |wake| wake.wait)),
             ("cores.wake.work", self.wake.map_or(Seconds(0.0), |wake| wake.work)),
+            ("cores.wake.cold", self.wake.map_or(Seconds(0.0), |wake| wake.cold)),
+            ("cores.wake.cooling", self.wake.map_or(Seconds(0.0), |wake| wake.cooling)),
             ("cores.gate_off", self.gate_off),
             ("cores.gate_on", self.gate_on),
             ("cores.migrate", self.migrate),

@@ -93,7 +93,8 @@ fn a_core_that_has_to_wake_up_waits_as_m_g_1_with_setup_does() {
     let (wait, work, service) = (0.4e-3, 1.1e-3, 1e-3);
     for iops in [50.0, 300.0, 800.0] {
         let mut server = queue(1, 1.0);
-        server.cores.wake = Some(Wake { wait: Seconds(wait), work: Seconds(work) });
+        server.cores.wake =
+            Some(Wake { wait: Seconds(wait), work: Seconds(work), ..Wake::default() });
         let summary = open(&server, iops, 4000.0);
         let (setup, rho) = (wait + work, iops * service);
         let queued = iops * 2.0 * service * service / (2.0 * (1.0 - rho));
@@ -106,10 +107,27 @@ fn a_core_that_has_to_wake_up_waits_as_m_g_1_with_setup_does() {
     }
 }
 
+/// A core that was idle sleeps for an exponential time, of mean `1 / l` where arrivals are rare: of
+/// `cold` the share `1 / (1 + l cooling)` is due.
+#[test]
+fn a_core_that_slept_for_long_works_more() {
+    let (cold, cooling, service) = (2e-3, 40e-3, 1e-3);
+    let mut server = queue(1, 0.0);
+    let wake = Wake { cold: Seconds(cold), cooling: Seconds(cooling), ..Wake::default() };
+    server.cores.wake = Some(wake);
+    for iops in [1.0, 25.0] {
+        let summary = open(&server, iops, 20_000.0);
+        let setup = cold / (1.0 + iops * cooling);
+        let woken = (1.0 - iops * service) / (1.0 + iops * setup);
+        let busy = iops * (service + woken * setup);
+        assert_near(summary.cores_busy_clients[0], busy, 0.02, "busy");
+    }
+}
+
 #[test]
 fn a_second_stage_on_the_same_core_does_not_wake_it_again() {
     let mut server = queue(1, 0.0);
-    server.cores.wake = Some(Wake { wait: Seconds(2e-3), work: Seconds(3e-3) });
+    server.cores.wake = Some(Wake { wait: Seconds(2e-3), work: Seconds(3e-3), ..Wake::default() });
     for path in &mut server.paths {
         let stage = path.stages[0].clone();
         path.stages.push(stage);

@@ -80,9 +80,11 @@ def show(
             output.ABSENT if device is None else f"{device.at(4096):.1f}",
         )
     output.console().print(table)
+    waking = fit.waking
     _say(
-        f"a sleeping reactor: {fit.wake_wait_us:.1f} us until it runs, {fit.wake_work_us:.1f} us of"
-        f" work to wake; {fit.network_us:.1f} us for the rest of the way"
+        f"a sleeping reactor: {waking.wait_us:.1f} us until it runs, {waking.work_us:.1f} us of"
+        f" work to wake, {waking.cold_us:.1f} us more after some {waking.cooling_us:.0f} us of sleep;"
+        f" {fit.network_us:.1f} us for the rest of the way"
     )
     _say(
         f"median residual: processor time {fit.demand_error:.1%}, latency {fit.latency_error:.1%}"
@@ -152,8 +154,7 @@ def _told(fit: Fit, compared: Sequence[Compared], out: Path, data: DataFolder) -
             kind: {"us": demand.at(4096), "us_per_4_kib": demand.us_per_byte * 4096}
             for kind, demand in fit.device.items()
         },
-        "wake_wait_us": fit.wake_wait_us,
-        "wake_work_us": fit.wake_work_us,
+        "waking": asdict(fit.waking),
         "network_us": fit.network_us,
         "demand_error_median": fit.demand_error,
         "latency_error_median": fit.latency_error,

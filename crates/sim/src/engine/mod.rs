@@ -18,7 +18,7 @@ use job::{Job, Services, Spread};
 use std::collections::VecDeque;
 use wattio_law::Octaves;
 use wattio_law::{Action, BackgroundPriority, Budget, InFlight, Limits};
-use wattio_plant::Server;
+use wattio_plant::{Server, Wake};
 use wattio_units::Seconds;
 
 /// A server under a load.
@@ -43,7 +43,7 @@ pub struct Engine {
     core_spread: Spread,
     drive_spread: Spread,
     slice_ns: f64,
-    wake: Option<WakeTimes>,
+    wake: Option<Wake>,
     network_ns: u64,
     background_first: bool,
     stop_epoch: u32,
@@ -90,10 +90,7 @@ impl Engine {
                 variation: server.drives.as_ref().map_or(0.0, |drives| drives.time_variation),
             },
             slice_ns,
-            wake: server.cores.wake.map(|wake| WakeTimes {
-                wait_ns: (wake.wait.0 * 1e9).round() as u64,
-                work_ns: wake.work.0 * 1e9,
-            }),
+            wake: server.cores.wake,
             network_ns: (server.network.0 * 1e9).round() as u64,
             background_first: false,
             stop_epoch: 0,
@@ -240,13 +237,6 @@ impl Engine {
     pub fn exhausted_at(&self) -> Option<Nanoseconds> {
         self.sender.exhausted_at()
     }
-}
-
-/// What the first task of an idle core waits and works beforehand.
-#[derive(Clone, Copy, Debug)]
-struct WakeTimes {
-    wait_ns: u64,
-    work_ns: f64,
 }
 
 /// A histogram of latencies in nanoseconds, true to three digits.

@@ -5,7 +5,10 @@ use super::job::Job;
 use crate::event::Event;
 use crate::load::LoadError;
 use crate::program::Step;
+use crate::queue::Nanoseconds;
 use crate::sender::Arrival;
+use wattio_plant::Wake;
+use wattio_units::Seconds;
 
 /// More requests than this in the server at once mean that the load exceeds it for good.
 const REQUESTS_MAX: usize = 10_000_000;
@@ -125,11 +128,11 @@ impl Engine {
     /// another just now: it does not sleep in between.
     #[inline]
     fn begin_on_idle_core(&mut self, group: u8, job: u32, time_ns: f64) {
-        let slot = &mut self.groups[usize::from(group)];
-        let sleeps = slot.freed_at.take() != Some(self.now);
+        let sleeps = self.groups[usize::from(group)].freed_at != self.now;
         match self.wake.filter(|_| sleeps) {
             Some(wake) => {
-                self.queue.schedule(self.now + wake.wait_ns, Event::CoreAwake { group, job });
+                let at = self.now + wait_ns(wake);
+                self.queue.schedule(at, Event::CoreAwake { group, job });
             }
             None => self.begin_task(group, job, time_ns),
         }
@@ -140,7 +143,10 @@ impl Engine {
         let step = usize::from(self.jobs[job as usize].step);
         let Some(wake) = self.wake else { return };
         if let Step::Core { time_ns, .. } = self.program.steps[step] {
-            self.begin_after(group, job, time_ns, wake.work_ns);
+            let slept_since =
+                self.groups[usize::from(group)].freed_at.saturating_add(wait_ns(wake));
+            let sleep = Seconds(self.now.saturating_sub(slept_since) as f64 * 1e-9);
+            self.begin_after(group, job, time_ns, wake.work_after(sleep).0 * 1e9);
         }
     }
 
@@ -191,7 +197,7 @@ impl Engine {
             self.begin_background(group);
         } else {
             slot.busy -= 1;
-            slot.freed_at = Some(self.now);
+            slot.freed_at = self.now;
         }
     }
 
@@ -286,6 +292,10 @@ impl Engine {
         }
         self.fill_with_background(at);
     }
+}
+
+fn wait_ns(wake: Wake) -> Nanoseconds {
+    (wake.wait.0 * 1e9).round() as Nanoseconds
 }
 
 /// The whole nanoseconds of a span that is not negative. By way of a signed number, which a

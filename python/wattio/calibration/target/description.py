@@ -32,7 +32,12 @@ def text(fit: Fit, record: Record) -> str:
         "cores": borrowed["cores"]
         | {
             "time_variation": VARIATION,
-            "wake": {"wait": _us(fit.wake_wait_us), "work": _us(fit.wake_work_us)},
+            "wake": {
+                "wait": _us(fit.waking.wait_us),
+                "work": _us(fit.waking.work_us),
+                "cold": _us(fit.waking.cold_us),
+                "cooling": _us(fit.waking.cooling_us),
+            },
         },
         "group": [{"name": GROUP, "cores": record.reactors, "cores_min": 1}],
         "drives": {
