@@ -128,13 +128,14 @@ def test_the_fit_recovers_what_points_were_made_of() -> None:
 
 
 def test_repetitions_that_others_disturbed_do_not_count() -> None:
-    """Of three repetitions of each load, one took three times as long."""
+    """Of five repetitions of each load, two were not quiet, and one took three times as long."""
     several = all_points()
     disturbed = [
         replace(one, reactors_s=3 * one.reactors_s, slices=2 * one.slices, latency_us=500.0)
         for one in several
     ]
-    found = fit([*disturbed, *several, *several], reactors=1)
+    loud = [replace(one, kept=10) for one in disturbed]
+    found = fit([*loud, *disturbed, *loud, *several, *several], reactors=1)
     assert found.waking.work_at(1e4) == pytest.approx(WAKING.work_at(1e4), rel=0.01)
     assert found.demands[READ].at(4096) == pytest.approx(TRUE[READ].at(4096), rel=0.02)
     assert found.residuals[0].point.windows == 300

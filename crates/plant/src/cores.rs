@@ -15,6 +15,7 @@ pub enum IdleKind {
 }
 
 /// What it takes until a core that was idle works, as measured of threads that sleep in the kernel.
+/// The event simulator has it; formulas (`fluid`, and what laws predict with) leave it out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Wake {

@@ -140,7 +140,8 @@ def target(
     try:
         _measure(settings, design, data, out, quiet=as_json)
     except (HostError, SystemFailed, WorkloadFailed) as error:
-        return _complain(str(error))
+        kept = f"; the points so far are in {data.path}, for --from" if data.path.exists() else ""
+        return _complain(f"{error}{kept}")
     return _fit(data, out, as_json=as_json)
 
 

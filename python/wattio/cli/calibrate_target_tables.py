@@ -83,8 +83,8 @@ def show(
     waking = fit.waking
     _say(
         f"a sleeping reactor: {waking.wait_us:.1f} us until it runs, {waking.work_us:.1f} us of"
-        f" work to wake, {waking.cold_us:.1f} us more after some {waking.cooling_us:.0f} us of sleep;"
-        f" {fit.network_us:.1f} us for the rest of the way"
+        f" work to wake, {waking.cold_us:.1f} us more after long sleep (63 % of them after"
+        f" {waking.cooling_us:.0f} us); {fit.network_us:.1f} us for the rest of the way"
     )
     _say(
         f"median residual: processor time {fit.demand_error:.1%}, latency {fit.latency_error:.1%}"
@@ -130,8 +130,8 @@ def _compared(compared: Sequence[Compared]) -> None:
     off = [one for one in compared if not one.is_within]
     _say(
         f"{len(compared) - len(off)} of {len(compared)} loads within {BOUND:.0%} in both; measured"
-        " values are medians over the repetitions, in the windows in which neither the server nor"
-        " the client was kept waiting for a core (quiet: how many of them)"
+        " values are medians over the quieter half of the repetitions, in the windows in which"
+        " neither the server nor the client was kept waiting for a core (quiet: how many of them)"
     )
     if off:
         _say(

@@ -1,7 +1,8 @@
 """The simulator's prediction of latency and busy processors beside what was measured.
 
 The loads are those that the fit has not seen. Each is simulated under the law `native` with Poisson
-arrivals at the rate that was asked for; what was measured is the median over the repetitions.
+arrivals at the rate that was asked for; what was measured is the median over the
+quieter half of the repetitions.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
-from wattio.calibration.target.points import Point
+from wattio.calibration.target.points import READ, Point, quieter
 from wattio.simulator.native import NativeSimulator
 from wattio.simulator.simulation import Request
 
@@ -25,7 +26,7 @@ _REQUESTS = 200_000
 
 @dataclass(frozen=True)
 class Compared:
-    """One load: measured (with the least and the most of the repetitions) and predicted."""
+    """One load: measured (with the least and the most of these repetitions) and predicted."""
 
     kind: str
     size_bytes: int
@@ -68,7 +69,8 @@ def compare(
     for point in points:
         groups.setdefault((point.kind, point.rate_per_s), []).append(point)
     found = []
-    for _, group in sorted(groups.items(), key=lambda item: (item[0][0] != "read", item[0])):
+    for _, all_of in sorted(groups.items(), key=lambda item: (item[0][0] != READ, item[0])):
+        group = quieter(all_of)
         first = group[0]
         latency_us, busy = _simulated(server, first, cancelled)
         latencies, busies = [p.latency_us for p in group], [p.busy for p in group]

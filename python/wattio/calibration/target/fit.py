@@ -31,7 +31,7 @@ from numpy.typing import NDArray
 from scipy.optimize import least_squares
 
 from wattio.calibration.fit import CalibrationFailed
-from wattio.calibration.target.points import DURABLE, MISS, MIX, READ, WRITE, Point
+from wattio.calibration.target.points import DURABLE, MISS, MIX, READ, WRITE, Point, quieter
 
 VARIATION = 0.3
 """Coefficient of variation of a reactor's service time: assumed."""
@@ -108,7 +108,8 @@ class Fit:
 def fit(points: Sequence[Point], reactors: int) -> Fit:
     """Fit the points (none that are held out). Raises CalibrationFailed where they do not do.
 
-    Of the repetitions of a load the medians count: others' work on the host comes and goes.
+    Of the repetitions of a load the quieter half counts, and of these the median: others' work on
+    the host comes and goes.
     """
     points = typical(points)
     kinds = [kind for kind in (READ, WRITE, MISS, DURABLE) if any(p.kind == kind for p in points)]
@@ -194,12 +195,13 @@ def _woken_us(point: Point, waking: Waking, reactors: int) -> float:
 
 
 def typical(points: Sequence[Point]) -> list[Point]:
-    """For each load one point: the medians of what its repetitions say of a request."""
+    """For each load one point: the medians of what its quieter repetitions say of a request."""
     groups: dict[tuple[str, int, float], list[Point]] = {}
     for point in points:
         groups.setdefault((point.kind, point.size_bytes, point.rate_per_s), []).append(point)
     found = []
-    for group in groups.values():
+    for repetitions in groups.values():
+        group = quieter(repetitions)
         requests = sum(point.requests for point in group)
         found.append(
             replace(

@@ -67,9 +67,19 @@ class Point:
         return self.reactors_s / self.span_s
 
     @property
+    def quiet(self) -> tuple[float, float]:
+        """The larger, the less others disturbed: share of the windows, waiting in them."""
+        return self.kept / max(self.windows, 1), -self.wait_s / self.span_s
+
+    @property
     def name(self) -> str:
         """As it is printed."""
         return f"{self.kind} {self.size_bytes // 1024} KiB, {self.rate_per_s:,.0f}/s"
+
+
+def quieter(points: Sequence[Point]) -> list[Point]:
+    """The quieter half of the repetitions of a load: whatever it is that they say."""
+    return sorted(points, key=lambda point: point.quiet, reverse=True)[: (len(points) + 1) // 2]
 
 
 COLUMNS = tuple(field.name for field in fields(Point))

@@ -15,7 +15,7 @@ from typing import Protocol
 
 from wattio.calibration.target.design import LARGE, READ_SHARE, SMALL, Design, Load
 from wattio.calibration.target.folder import DataFolder, Record
-from wattio.calibration.target.measuring import measure
+from wattio.calibration.target.measuring import measure_quietly
 from wattio.calibration.target.points import DURABLE, MIX, WRITE, Point
 from wattio.calibration.target.threads import Threads
 from wattio.errors import WorkloadFailed
@@ -125,7 +125,7 @@ def sweep(
                         seed=design.seed + 1000 * repetition + 500 * load.held_out,
                     )
                     assert place.uri is not None
-                    found = measure(place.uri, threads, load.kind, number, asked, cancelled)
+                    found = measure_quietly(place.uri, threads, load.kind, number, asked, cancelled)
                     found = replace(found, held_out=int(load.held_out))
                     data.add(found)
                     progress.ended(load, found)
