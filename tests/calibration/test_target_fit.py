@@ -220,6 +220,27 @@ def test_a_prediction_that_is_off_is_exit_code_1(
     assert "0 of 1 loads within" in capsys.readouterr().out
 
 
+def test_what_is_known_of_why_a_prediction_is_off_is_said(tmp_path: Path) -> None:
+    server = tmp_path / "server.toml"
+    server.write_text(description.text(fit(all_points(), reactors=1), record()))
+    good = made(READ, 2e4, held_out=1)
+    slow = replace(good, latency_us=2 * good.latency_us)
+    cases = {
+        comparison.MODEL: [slow],
+        comparison.APART: [slow, slow, replace(good, latency_us=0.5 * good.latency_us)],
+        comparison.HOST: [replace(slow, kept=20)],
+        comparison.RECORDS: [
+            replace(good, kind=MIX, read_share=0.7, reactors_s=good.reactors_s * 3)
+        ],
+        "": [good],
+    }
+    for why, several in cases.items():
+        # All repetitions of a load are as quiet as each other: of three, two count.
+        (found,) = comparison.compare(server, [*several, *several], lambda _: 1e5)
+        assert found.why == why, found
+        assert found.is_within == (not why)
+
+
 def test_bad_input_is_one_line_and_exit_code_2(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

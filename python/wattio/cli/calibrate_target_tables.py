@@ -10,7 +10,7 @@ from pathlib import Path
 from rich.progress import TextColumn
 from rich.table import Table
 
-from wattio.calibration.target.comparison import BOUND, Compared
+from wattio.calibration.target.comparison import BOUND, WHY, Compared
 from wattio.calibration.target.design import Design, Load
 from wattio.calibration.target.fit import Fit
 from wattio.calibration.target.folder import DataFolder
@@ -110,6 +110,7 @@ def _compared(compared: Sequence[Compared]) -> None:
         "simulated",
         "off",
         "quiet",
+        "why",
     ):
         table.add_column(heading, justify="left" if heading == "load" else "right")
     for one in compared:
@@ -125,6 +126,7 @@ def _compared(compared: Sequence[Compared]) -> None:
             f"{one.busy_predicted:.3f}",
             f"{one.busy_off:+.0%}",
             f"{one.kept_share:.0%}",
+            one.why,
         )
     output.console().print(table)
     off = [one for one in compared if not one.is_within]
@@ -133,12 +135,10 @@ def _compared(compared: Sequence[Compared]) -> None:
         " values are medians over the quieter half of the repetitions, in the windows in which"
         " neither the server nor the client was kept waiting for a core (quiet: how many of them)"
     )
+    for name in dict.fromkeys(one.why for one in off):
+        _say(f"off, {name}: {WHY[name]}")
     if off:
-        _say(
-            "OFF: where least and most of the repetitions lie further apart than the deviation, the"
-            " host itself did not keep still: other work takes caches, shared cores and clock from"
-            " the server. Repeat on a quiet host (--repeat 5) before the model is blamed"
-        )
+        _say("an idle host tells more: repeat there (--repeat 5) before the model is blamed")
 
 
 def _told(fit: Fit, compared: Sequence[Compared], out: Path, data: DataFolder) -> dict[str, object]:
@@ -165,7 +165,12 @@ def _told(fit: Fit, compared: Sequence[Compared], out: Path, data: DataFolder) -
         ],
         "comparison": [
             asdict(one)
-            | {"latency_off": one.latency_off, "busy_off": one.busy_off, "within": one.is_within}
+            | {
+                "latency_off": one.latency_off,
+                "busy_off": one.busy_off,
+                "within": one.is_within,
+                "why": one.why,
+            }
             for one in compared
         ],
     }

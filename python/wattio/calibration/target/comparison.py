@@ -13,12 +13,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
+from wattio.calibration.target.measuring import QUIET_ENOUGH
 from wattio.calibration.target.points import READ, Point, quieter
 from wattio.simulator.native import NativeSimulator
 from wattio.simulator.simulation import Request
 
 BOUND = 0.10
 """The deviation that is asked for."""
+HOST, APART, RECORDS, MODEL = "host", "apart", "records", "model"
+WHY = {
+    HOST: "others kept the server or the client waiting for a core most of the time",
+    APART: "the prediction lies between what the repetitions measured, which are that far apart",
+    RECORDS: "the writes of 5 ms share a record of the log, and few of them in it cost more each",
+    MODEL: "the description does not tell",
+}
 _WARMUP_S = 0.2
 _REQUESTS = 200_000
 """So many are simulated for each load, about."""
@@ -55,7 +63,27 @@ class Compared:
     @property
     def is_within(self) -> bool:
         """Whether both are within what is asked for."""
-        return max(abs(self.latency_off), abs(self.busy_off)) <= BOUND
+        return not self._wrong()
+
+    @property
+    def why(self) -> str:
+        """What is known of why it is off, `HOST` and so on; `MODEL` where nothing else is."""
+        wrong = self._wrong()
+        if not wrong:
+            return ""
+        if self.kept_share < QUIET_ENOUGH:
+            return HOST
+        if all(least <= predicted <= most for predicted, (least, most) in wrong):
+            return APART
+        return RECORDS if self.read_share < 1 and self.busy_off < -BOUND else MODEL
+
+    def _wrong(self) -> list[tuple[float, tuple[float, float]]]:
+        """What is off: predicted, and the least and the most that was measured."""
+        both = (
+            (self.latency_off, self.latency_predicted_us, self.latency_range_us),
+            (self.busy_off, self.busy_predicted, self.busy_range),
+        )
+        return [(predicted, ends) for off, predicted, ends in both if abs(off) > BOUND]
 
 
 def compare(
