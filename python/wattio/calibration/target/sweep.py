@@ -7,7 +7,7 @@ clients reach at all is found by fio at depth 32, and each load is a share of th
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -86,14 +86,13 @@ def sweep(
 
     Raises HostError, SystemFailed, WorkloadFailed, Cancelled.
     """
-    number = 0
     for of_device in (False, True):
         storage = settings.storage(data.scratch, of_device=of_device)
         storage.probe()
         progress.doing("starts the target" + (" without memory" if of_device else ""))
         with _served(storage) as place:
-            region = settings.region(of_device=of_device)
             raw = data.scratch / ("fio-device" if of_device else "fio")
+            region = settings.region(of_device=of_device)
             asking = _Asking(place, raw, region, cancelled)
             asking.fill(settings.size_bytes)
             facts = storage.describe()
@@ -102,35 +101,45 @@ def sweep(
                 for kind, size in design.saturated()
                 if Load(kind, size, 1.0).of_device == of_device
             }
-            record = record.model_copy(
-                update={
-                    "version": facts.get("version"),
-                    "device": f"{facts.get('mount_source', '?')} ({facts.get('file_system', '?')})",
-                    "saturated_per_s": record.saturated_per_s | rates,
-                }
-            )
+            learned = {
+                "version": facts.get("version"),
+                "device": f"{facts.get('mount_source', '?')} ({facts.get('file_system', '?')})",
+                "saturated_per_s": record.saturated_per_s | rates,
+            }
+            record = record.model_copy(update=learned)
             data.keep(record)
             threads = Threads(storage.processes()[0])
-            for repetition, loads in enumerate(design.loads(of_device)):
-                for load in loads:
-                    rate = load.share * rates[f"{load.kind} {load.size_bytes}"]
-                    asked = OpenLoad(
-                        rate_per_s=rate,
-                        requests=design.requests(load, rate),
-                        size_bytes=load.size_bytes,
-                        read_share=READ_SHARE[load.kind],
-                        region_bytes=region,
-                        connections=settings.reactors,
-                        # What is held out has arrivals of its own.
-                        seed=design.seed + 1000 * repetition + 500 * load.held_out,
-                    )
-                    assert place.uri is not None
-                    found = measure_quietly(place.uri, threads, load.kind, number, asked, cancelled)
-                    found = replace(found, held_out=int(load.held_out))
-                    data.add(found)
-                    progress.ended(load, found)
-                    number += 1
+            number = len(data.points())
+            for load, asked in _asked(settings, design, rates, of_device=of_device):
+                assert place.uri is not None
+                found = measure_quietly(place.uri, threads, load.kind, number, asked, cancelled)
+                found = replace(found, held_out=int(load.held_out))
+                data.add(found)
+                progress.ended(load, found)
+                number += 1
     return record
+
+
+def _asked(
+    settings: Settings, design: Design, rates: Mapping[str, float], *, of_device: bool
+) -> Iterator[tuple[Load, OpenLoad]]:
+    """What is asked of one of the two servers, one after the other."""
+    for repetition, loads in enumerate(design.loads(of_device)):
+        for load in loads:
+            rate = load.share * rates[f"{load.kind} {load.size_bytes}"]
+            yield (
+                load,
+                OpenLoad(
+                    rate_per_s=rate,
+                    requests=design.requests(load, rate),
+                    size_bytes=load.size_bytes,
+                    read_share=READ_SHARE[load.kind],
+                    region_bytes=settings.region(of_device=of_device),
+                    connections=settings.reactors,
+                    # What is held out has arrivals of its own.
+                    seed=design.seed + 1000 * repetition + 500 * load.held_out,
+                ),
+            )
 
 
 @contextmanager
