@@ -268,7 +268,10 @@ def _least(
 def _wait_of_waking(
     reads: Sequence[Point], demand: Demand, waking: Waking, reactors: int
 ) -> tuple[Waking, float]:
-    """Until a woken reactor runs, and what is left of the latency: by both equations at once."""
+    """Until a woken reactor runs, and what is left of the latency: by both equations at once.
+
+    A point counts by its share of quiet windows: latency suffers first where others work.
+    """
 
     def wrong(guess: NDArray[np.float64]) -> list[float]:
         wait_us, network_us = guess.tolist()
@@ -279,8 +282,9 @@ def _wait_of_waking(
             setup_us = wait_us + work_us
             spent_us = service_us + work_us * woken(rate, service_us, setup_us)
             latency_us = network_us + passing_us(rate, service_us, setup_us)
-            found.append(spent_us / point.demand_us - 1)
-            found.append(latency_us / point.latency_us - 1)
+            weight = point.kept / max(point.windows, 1)
+            found.append(weight * (spent_us / point.demand_us - 1))
+            found.append(weight * (latency_us / point.latency_us - 1))
         return found
 
     wait_us, network_us = _least(wrong, [10.0, 5.0], ([0, 0], [1e5, 1e5]))
