@@ -32,6 +32,8 @@ def every_out(out: str) -> list[tuple[str, ...]]:
         ("peak", "--out", out),
         ("calibrate", "power", "--meter", "estimate:assumed", "--out", out),
         ("calibrate", "power", "--from", "nowhere", "--out", out),
+        ("calibrate", "target", "--out", out),
+        ("calibrate", "target", "--from", "nowhere", "--out", out),
         ("hpcio", "calibrate", "--results", "nowhere", "--out", out),
         ("hpcio", "assemble", "nowhere", "1", "--out", out),
     ]

@@ -47,9 +47,10 @@ def listening(path: Path, handler: Handler) -> Iterator[str]:
 def serving(
     disk: bytes, export: str = "", piece: int = 1 << 20, answers: int | None = None
 ) -> Handler:
-    """A handler that serves a disk for reading, in pieces; offsets from its end on are an error.
+    """A handler that serves a disk, in pieces; offsets from its end on are an error.
 
-    After so many `answers` it gives none any more, and waits for the client to leave.
+    What is written is not kept. After so many `answers` it gives none any more, and waits for the
+    client to leave.
     """
 
     def handle(connection: socket.socket) -> None:
@@ -75,9 +76,12 @@ def serving(
             _, _, kind, handle, offset, size = struct.unpack(">IHHQQI", taken(connection, 28))
             if kind == 2:
                 return
+            if kind == 1:
+                # What is written is taken, and not kept.
+                taken(connection, size)
             code = 0 if offset + size <= len(disk) else 22
             connection.sendall(struct.pack(">IIQ", 0x67446698, code, handle))
-            if code == 0:
+            if code == 0 and kind == 0:
                 for start in range(offset, offset + size, piece):
                     connection.sendall(disk[start : min(start + piece, offset + size)])
 

@@ -14,6 +14,35 @@ pub enum IdleKind {
     CStates,
 }
 
+/// What it takes until a core that was idle works, as measured of threads that sleep in the kernel.
+/// The event simulator has it; formulas (`fluid`, and what laws predict with) leave it out.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Wake {
+    /// Time from the task's coming until the core begins; nothing runs on it meanwhile.
+    pub wait: Seconds,
+    /// Work of the core before the task, at the highest frequency: a system call that returns,
+    /// going to sleep again. Whoever comes while the core runs spares it.
+    pub work: Seconds,
+    /// Further work after a long sleep: caches that others have filled meanwhile.
+    #[serde(default)]
+    pub cold: Seconds,
+    /// After a sleep this long 63 % of `cold` are due: `cold (1 - exp(-sleep / cooling))`.
+    #[serde(default)]
+    pub cooling: Seconds,
+}
+
+impl Wake {
+    /// Work of the core after a sleep, at the highest frequency.
+    #[must_use]
+    pub fn work_after(&self, sleep: Seconds) -> Seconds {
+        if self.cooling.0 <= 0.0 {
+            return self.work + self.cold;
+        }
+        self.work + self.cold * (1.0 - (-sleep.0 / self.cooling.0).exp())
+    }
+}
+
 /// All cores of a server.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -53,6 +82,9 @@ pub struct Cores {
     pub frequency_change: Seconds,
     /// Coefficient of variation of a task's time, 0 (constant) to 1 (exponential).
     pub time_variation: f64,
+    /// What a client's task pays that comes to an idle core; absent: nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wake: Option<Wake>,
 }
 
 impl Cores {
@@ -138,7 +170,16 @@ impl Cores {
         ] {
             require((0.0..=1.0).contains(&share), key, format!("is {share}; allowed is 0 to 1"))?;
         }
+        require(
+            self.wake.is_none() || self.idle == IdleKind::CStates,
+            "cores.wake",
+            "goes with idle = \"c-states\" only: a core that polls does not sleep",
+        )?;
         for (key, span) in [
+            ("cores.wake.wait", self.wake.map_or(Seconds(0.0), |wake| wake.wait)),
+            ("cores.wake.work", self.wake.map_or(Seconds(0.0), |wake| wake.work)),
+            ("cores.wake.cold", self.wake.map_or(Seconds(0.0), |wake| wake.cold)),
+            ("cores.wake.cooling", self.wake.map_or(Seconds(0.0), |wake| wake.cooling)),
             ("cores.gate_off", self.gate_off),
             ("cores.gate_on", self.gate_on),
             ("cores.migrate", self.migrate),

@@ -10,7 +10,7 @@ mod load_error;
 mod power_model;
 mod server;
 
-pub use cores::{Cores, IdleKind};
+pub use cores::{Cores, IdleKind, Wake};
 pub use description::{Background, Cache, Group, Path, PathKind, Sizing, Stage, Work};
 pub use drives::{Drives, LoadPoint, SleepState, WriteLayout};
 pub use load_error::{DescriptionError, read_toml, require};

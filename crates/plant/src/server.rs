@@ -217,6 +217,11 @@ mod tests {
             ("cores_min = 2", "cores_min = 99", "group[0].cores_min"),
             ("hit_random = 0.10", "hit_random = 1.5", "cache.hit_random"),
             ("group = \"kv\"", "group = \"vk\"", "path[0].stages[1].on"),
+            (
+                "time_variation = 0.3",
+                "wake = { wait = \"1 us\", work = \"1 us\" }\ntime_variation = 0.3",
+                "cores.wake",
+            ),
             ("rest_power = \"133 W\"", "rest_power = \"-1 W\"", "rest_power"),
         ];
         for (from, to, key) in cases {

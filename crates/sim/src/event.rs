@@ -11,6 +11,8 @@ pub enum Event {
     Resend,
     /// The load goes into its next phase.
     NextPhase,
+    /// A core that was idle begins with a client task.
+    CoreAwake { group: u8, job: u32 },
     /// A client task ends.
     CoreDone { group: u8, job: u32 },
     /// A background task ends.
@@ -49,7 +51,8 @@ impl Packed for Event {
             Self::CoresOff { group, epoch } => (8, u64::from(group) << 8 | u64::from(epoch) << 16),
             Self::CoresOn { group, epoch } => (9, u64::from(group) << 8 | u64::from(epoch) << 16),
             Self::SettleDrives => (10, 0),
-            Self::Stop { epoch } => (11, number(epoch)),
+            Self::CoreAwake { group, job } => (11, u64::from(group) << 8 | number(job)),
+            Self::Stop { epoch } => (12, number(epoch)),
         };
         kind | rest
     }
@@ -70,6 +73,7 @@ impl Packed for Event {
             8 => Self::CoresOff { group, epoch },
             9 => Self::CoresOn { group, epoch },
             10 => Self::SettleDrives,
+            11 => Self::CoreAwake { group, job: number },
             _ => Self::Stop { epoch: number },
         }
     }
@@ -86,6 +90,7 @@ mod tests {
             Event::Arrival { epoch },
             Event::Resend,
             Event::NextPhase,
+            Event::CoreAwake { group, job },
             Event::CoreDone { group, job },
             Event::BackgroundDone { group },
             Event::BackgroundDue { group },

@@ -61,6 +61,8 @@ pub struct CoreGroup {
     pub returns_from_drives: u64,
     /// Cores with a task.
     pub busy: u32,
+    /// When a core last ran out of tasks.
+    pub freed_at: Nanoseconds,
     pub queue: VecDeque<u32>,
     pub setting: GroupAction,
     /// Time of a task over its time at the highest frequency.
@@ -96,6 +98,7 @@ impl CoreGroup {
             powered: 0,
             returns_from_drives: 0,
             busy: 0,
+            freed_at: Nanoseconds::MAX,
             queue: VecDeque::with_capacity(1024),
             setting: full,
             stretch: 1.0,

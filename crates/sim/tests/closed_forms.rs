@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot set up its server has failed")]
 use wattio_law::{BackgroundAction, Fixed, Law};
-use wattio_plant::{DORADO6000, Server};
+use wattio_plant::{DORADO6000, Server, Wake};
 use wattio_sim::{Load, Pattern, Phase, Run, RunSettings, Senders, Summary, limits};
 use wattio_units::Seconds;
 
@@ -83,6 +83,57 @@ fn one_exponential_server_waits_as_m_m_1_does() {
     assert_near(summary.latency_us_mean.unwrap(), 1e3 / (1.0 - 0.7), 0.02, "mean");
     // The time in an M/M/1 system is exponential: p99 = mean ln 100.
     assert_near(summary.latency_us_p99.unwrap(), 1e3 / 0.3 * 100f64.ln(), 0.03, "p99");
+}
+
+/// M/G/1 whose server sets up for a constant `D` after being idle: `E[T] = E[S] + l E[S^2] / (2 (1 -
+/// rho)) + (2 D + l D^2) / (2 (1 + l D))` (Welch, Operations Research 12, 1964), and of the requests
+/// `(1 - rho) / (1 + l D)` find it idle.
+#[test]
+fn a_core_that_has_to_wake_up_waits_as_m_g_1_with_setup_does() {
+    let (wait, work, service) = (0.4e-3, 1.1e-3, 1e-3);
+    for iops in [50.0, 300.0, 800.0] {
+        let mut server = queue(1, 1.0);
+        server.cores.wake =
+            Some(Wake { wait: Seconds(wait), work: Seconds(work), ..Wake::default() });
+        let summary = open(&server, iops, 4000.0);
+        let (setup, rho) = (wait + work, iops * service);
+        let queued = iops * 2.0 * service * service / (2.0 * (1.0 - rho));
+        let waking = (2.0 * setup + iops * setup * setup) / (2.0 * (1.0 + iops * setup));
+        let latency_us = (service + queued + waking) * 1e6;
+        assert_near(summary.latency_us_mean.unwrap(), latency_us, 0.02, "mean");
+        let woken = (1.0 - rho) / (1.0 + iops * setup);
+        let busy = rho + iops * woken * work;
+        assert_near(summary.cores_busy_clients[0], busy, 0.02, "busy");
+    }
+}
+
+/// A core that was idle sleeps for an exponential time, of mean `1 / l` where arrivals are rare: of
+/// `cold` the share `1 / (1 + l cooling)` is due.
+#[test]
+fn a_core_that_slept_for_long_works_more() {
+    let (cold, cooling, service) = (2e-3, 40e-3, 1e-3);
+    let mut server = queue(1, 0.0);
+    let wake = Wake { cold: Seconds(cold), cooling: Seconds(cooling), ..Wake::default() };
+    server.cores.wake = Some(wake);
+    for iops in [1.0, 25.0] {
+        let summary = open(&server, iops, 20_000.0);
+        let setup = cold / (1.0 + iops * cooling);
+        let woken = (1.0 - iops * service) / (1.0 + iops * setup);
+        let busy = iops * (service + woken * setup);
+        assert_near(summary.cores_busy_clients[0], busy, 0.02, "busy");
+    }
+}
+
+#[test]
+fn a_second_stage_on_the_same_core_does_not_wake_it_again() {
+    let mut server = queue(1, 0.0);
+    server.cores.wake = Some(Wake { wait: Seconds(2e-3), work: Seconds(3e-3), ..Wake::default() });
+    for path in &mut server.paths {
+        let stage = path.stages[0].clone();
+        path.stages.push(stage);
+    }
+    let summary = open(&server, 0.5, 2000.0);
+    assert_near(summary.latency_us_p50.unwrap(), 7e3, 0.01, "median");
 }
 
 #[test]

@@ -31,7 +31,10 @@ _COMMANDS = {
     "advise": ("advise:app", "Choose by a model: the I/O approach of a simulation."),
     "recompute": ("recompute:app", "Derive every metric of a result again from its raw data."),
     "import": ("import_results:app", "Read what fio, IOR and mdtest have printed, in one form."),
-    "calibrate": ("calibrate:app", "Fit the models of this host to a meter."),
+    "calibrate": (
+        "calibrate:app",
+        "Fit models to what is measured: of this host's power, of a target.",
+    ),
     "meter": ("meter:app", "Power meters: list, read, record, check and serve them."),
     "trace": ("trace:app", "Look into block traces, convert and record them."),
     "hpcio": ("hpcio:app", "Output of parallel simulations: run, inspect, assemble, calibrate."),

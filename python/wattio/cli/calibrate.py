@@ -1,9 +1,11 @@
-"""`wattio calibrate power`: the coefficients of this host's power model, fitted to a meter."""
+"""`wattio calibrate power`: the coefficients of this host's power model, fitted to a meter.
+
+`wattio calibrate target` stands in a file of its own.
+"""
 
 from __future__ import annotations
 
 import contextlib
-import signal
 import socket
 from collections.abc import Iterator
 from dataclasses import replace
@@ -15,6 +17,8 @@ from cyclopts import App, Parameter
 
 from wattio.calibration.fit import CalibrationFailed
 from wattio.cli import output
+from wattio.cli.calibrate_target import EPILOGUE, target
+from wattio.cli.ended_by_signals import ended_by_signals
 from wattio.cli.load_options import Quantity
 from wattio.cli.out_path import writable
 from wattio.errors import Cancelled, HostError, InputError
@@ -33,14 +37,16 @@ _DATA = ".data"
 
 app = App(
     name="calibrate",
-    help="Fit the models of this host to a meter.",
+    help="Fit models to what is measured: of this host's power, of a target.",
     help_format="markdown",
     help_epilogue="""**Examples**
 
 ```
 wattio calibrate power --meter "snmp://public@pdu/apc-rpdu2?outlet=3" --out power-model.toml
+wattio calibrate target --out server.toml --compare
 ```""",
 )
+app.command(target, name="target", help_epilogue=EPILOGUE)
 
 _EPILOGUE = """**Examples**
 
@@ -160,7 +166,7 @@ def _measure(asked: Asked, data: DataFolder, out: Path, *, quiet: bool) -> None:
     sources = [Source(f"meter {at}", name) for at, name in enumerate(asked.meters, start=1)]
     try:
         # The recorder ends first: only then is everything written that is to be kept.
-        with _ended_by_signals(), _kept(data), Recorder(sources, data.recording) as recorder:
+        with ended_by_signals(), _kept(data), Recorder(sources, data.recording) as recorder:
             _sweep(asked, data, recorder, quiet=quiet)
     except KeyboardInterrupt:
         text = "stopped; everything was put back"
@@ -242,18 +248,6 @@ def _kept(data: DataFolder) -> Iterator[None]:
             data.keep_samples()
         else:
             data.remove()
-
-
-@contextlib.contextmanager
-def _ended_by_signals() -> Iterator[None]:
-    """Let SIGTERM and SIGHUP end a sweep as Ctrl-C does: everything is put back."""
-    numbers = (signal.SIGTERM, signal.SIGHUP)
-    before = {number: signal.signal(number, signal.default_int_handler) for number in numbers}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 def _complain(text: str) -> int:

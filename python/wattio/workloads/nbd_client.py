@@ -68,6 +68,11 @@ class Connection:
         """Say goodbye, and close."""
         self.close()
 
+    @property
+    def socket(self) -> socket.socket:
+        """The connected socket, for who sends and takes requests of its own."""
+        return self._socket
+
     def close(self) -> None:
         """Say goodbye, and close; a server that has gone does not matter."""
         with contextlib.suppress(OSError):

@@ -18,7 +18,7 @@ use job::{Job, Services, Spread};
 use std::collections::VecDeque;
 use wattio_law::Octaves;
 use wattio_law::{Action, BackgroundPriority, Budget, InFlight, Limits};
-use wattio_plant::Server;
+use wattio_plant::{Server, Wake};
 use wattio_units::Seconds;
 
 /// A server under a load.
@@ -43,6 +43,7 @@ pub struct Engine {
     core_spread: Spread,
     drive_spread: Spread,
     slice_ns: f64,
+    wake: Option<Wake>,
     network_ns: u64,
     background_first: bool,
     stop_epoch: u32,
@@ -89,6 +90,7 @@ impl Engine {
                 variation: server.drives.as_ref().map_or(0.0, |drives| drives.time_variation),
             },
             slice_ns,
+            wake: server.cores.wake,
             network_ns: (server.network.0 * 1e9).round() as u64,
             background_first: false,
             stop_epoch: 0,
@@ -122,6 +124,7 @@ impl Engine {
             self.now = event.at;
             self.totals.events += 1;
             match event.what {
+                Event::CoreAwake { group, job } => self.core_awake(group, job),
                 Event::CoreDone { group, job } => self.core_done(group, job),
                 Event::DriveDone { job } => self.drive_done(job),
                 Event::Arrival { epoch } => self.arrival(epoch)?,

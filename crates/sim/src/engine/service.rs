@@ -5,7 +5,10 @@ use super::job::Job;
 use crate::event::Event;
 use crate::load::LoadError;
 use crate::program::Step;
+use crate::queue::Nanoseconds;
 use crate::sender::Arrival;
+use wattio_plant::Wake;
+use wattio_units::Seconds;
 
 /// More requests than this in the server at once mean that the load exceeds it for good.
 const REQUESTS_MAX: usize = 10_000_000;
@@ -88,7 +91,7 @@ impl Engine {
                     let at = usize::from(group);
                     if self.groups[at].has_free_core() {
                         self.groups[at].busy += 1;
-                        self.begin_task(group, job, time_ns);
+                        self.begin_on_idle_core(group, job, time_ns);
                     } else {
                         self.groups[at].queue.push_back(job);
                     }
@@ -121,13 +124,46 @@ impl Engine {
         }
     }
 
+    /// A task that comes to a core without one pays for its waking, unless the core has ended
+    /// another just now: it does not sleep in between.
+    #[inline]
+    fn begin_on_idle_core(&mut self, group: u8, job: u32, time_ns: f64) {
+        let sleeps = self.groups[usize::from(group)].freed_at != self.now;
+        match self.wake.filter(|_| sleeps) {
+            Some(wake) => {
+                let at = self.now + wait_ns(wake);
+                self.queue.schedule(at, Event::CoreAwake { group, job });
+            }
+            None => self.begin_task(group, job, time_ns),
+        }
+    }
+
+    #[inline]
+    pub(super) fn core_awake(&mut self, group: u8, job: u32) {
+        let step = usize::from(self.jobs[job as usize].step);
+        let Some(wake) = self.wake else { return };
+        if let Step::Core { time_ns, .. } = self.program.steps[step] {
+            let slept_since =
+                self.groups[usize::from(group)].freed_at.saturating_add(wait_ns(wake));
+            let sleep = Seconds(self.now.saturating_sub(slept_since) as f64 * 1e-9);
+            self.begin_after(group, job, time_ns, wake.work_after(sleep).0 * 1e9);
+        }
+    }
+
     #[inline]
     fn begin_task(&mut self, group: u8, job: u32, time_ns: f64) {
+        self.begin_after(group, job, time_ns, 0.0);
+    }
+
+    /// Begins a task after other work of its core.
+    #[inline]
+    fn begin_after(&mut self, group: u8, job: u32, time_ns: f64, before_ns: f64) {
         let slot = &mut self.groups[usize::from(group)];
         let factor = f64::from(self.jobs[job as usize].core_factor);
         let spread = self.core_spread.sample(&mut self.services);
         let stall_ns = slot.stalled_until.saturating_sub(self.now);
-        let span_ns = whole(time_ns * slot.stretch * factor * spread) + stall_ns;
+        let work_ns = time_ns * slot.stretch * factor * spread + before_ns * slot.stretch;
+        let span_ns = whole(work_ns) + stall_ns;
         slot.clients.start(self.now);
         self.queue.schedule(self.now + span_ns, Event::CoreDone { group, job });
     }
@@ -161,6 +197,7 @@ impl Engine {
             self.begin_background(group);
         } else {
             slot.busy -= 1;
+            slot.freed_at = self.now;
         }
     }
 
@@ -255,6 +292,10 @@ impl Engine {
         }
         self.fill_with_background(at);
     }
+}
+
+fn wait_ns(wake: Wake) -> Nanoseconds {
+    (wake.wait.0 * 1e9).round() as Nanoseconds
 }
 
 /// The whole nanoseconds of a span that is not negative. By way of a signed number, which a

@@ -1,0 +1,243 @@
+"""`wattio calibrate target`: a server description measured from wattio-target."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import socket
+import threading
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from cyclopts import Parameter
+
+from wattio.calibration.fit import CalibrationFailed
+from wattio.cli import output
+from wattio.cli.ended_by_signals import ended_by_signals
+from wattio.cli.load_options import Quantity, quantity, seconds
+from wattio.cli.out_path import writable
+from wattio.errors import Cancelled, HostError, InputError, SystemFailed, WorkloadFailed
+
+if TYPE_CHECKING:
+    from wattio.calibration.target.design import Design
+    from wattio.calibration.target.folder import DataFolder, Record
+    from wattio.calibration.target.sweep import Settings
+
+EXIT_DONE, EXIT_PROBLEM = 0, 1
+DATA = ".data"
+"""The folder beside a description is named so."""
+
+EPILOGUE = """**Examples**
+
+```
+wattio calibrate target --out server.toml --dry-run
+wattio calibrate target --out server.toml --compare
+wattio calibrate target --server-bin target/release/wattio-target --out server.toml --scratch /data
+wattio calibrate target --from server.data --out server.toml --json
+wattio simulate --server server.toml --iops 20000 --open --read-fraction 1 --io-size "4 KiB"
+```
+
+Beside the description lies a folder of all points (`server.data`), which --from fits again."""
+
+_MIB = 1 << 20
+_CACHE_LEAST = 16 * _MIB
+
+
+def target(
+    *,
+    out: Path,
+    server_bin: Path | None = None,
+    reactors: int = 1,
+    cache: Quantity = "256 MiB",
+    write_buffer: Quantity = "16 MiB",
+    size: Quantity = "256 MiB",
+    scratch: Path | None = None,
+    measure: Quantity = "2 s",
+    repeat: int = 2,
+    seed: int = 1,
+    compare: Annotated[bool, Parameter(negative="")] = False,
+    source: Annotated[Path | None, Parameter("--from")] = None,
+    dry_run: Annotated[bool, Parameter(negative="")] = False,
+    as_json: Annotated[bool, Parameter("--json", negative="")] = False,
+) -> int:
+    """Measure wattio-target under load, and write the server description of it.
+
+    The target is started on a volume of its own, as it is set and once more without memory, and is
+    asked at rates from 1 % to 70 % of what a client reaches: reads from memory and past it, writes,
+    4 KiB and 64 KiB. Processor time of the reactors comes from the kernel. With --compare loads
+    that were not fitted to are simulated, and held against the target; exit code 1 where one is off
+    by more than 10 %.
+
+    Parameters
+    ----------
+    out
+        The description to write, for `wattio simulate --server`.
+    server_bin
+        File of wattio-target, where it is not installed.
+    reactors
+        Threads that serve.
+    cache
+        Memory for blocks, 16 MiB at least.
+    write_buffer
+        Memory for writes; "0 B" answers them from the device.
+    size
+        Size of the volume, in whole MiB.
+    scratch
+        Folder on the disk to be measured; beside the description if none is given.
+    measure
+        How long each load is asked.
+    repeat
+        How often each load is asked.
+    seed
+        Of order and arrivals.
+    compare
+        Hold the simulation of ten other loads against the target.
+    source
+        Folder of an earlier calibration: fit its points, measure nothing.
+    dry_run
+        Print what would be measured and how long it would take.
+    as_json
+        Print one JSON object.
+    """
+    from wattio.calibration.target.design import Design
+    from wattio.calibration.target.folder import DataFolder
+    from wattio.calibration.target.sweep import Settings
+    from wattio.cli import calibrate_target_tables as tables
+
+    if out.suffix == DATA:
+        raise InputError(f"--out: {out} is named as a folder of data; name a .toml file")
+    writable("--out", out)
+    if source is not None:
+        if dry_run or scratch or server_bin:
+            raise InputError(
+                "--from measures nothing: give it without --server-bin, --scratch, --dry-run"
+            )
+        return _fit(DataFolder(source), out, as_json=as_json)
+    settings = Settings(
+        program=None if server_bin is None else str(server_bin.resolve()),
+        path=scratch,
+        reactors=_between("--reactors", reactors, 1, 64),
+        cache_bytes=_bytes("--cache", cache, _CACHE_LEAST),
+        write_buffer_bytes=_bytes("--write-buffer", write_buffer, 0),
+        size_bytes=_bytes("--size", size, _CACHE_LEAST),
+    )
+    if scratch is not None and not scratch.is_dir():
+        raise InputError(f"--scratch: {scratch} is no folder")
+    if server_bin is not None and not os.access(server_bin, os.X_OK):
+        raise InputError(f"--server-bin: {server_bin} is no program")
+    design = Design(
+        measure_s=seconds("--measure", measure, 0.1, 3600.0),
+        repeat=_between("--repeat", repeat, 1, 1000),
+        seed=_between("--seed", seed, 0, 2**31),
+        buffered=settings.write_buffer_bytes > 0,
+        compared=compare,
+    )
+    if dry_run:
+        return tables.plan(design, as_json=as_json)
+    data = DataFolder(out.with_suffix(DATA))
+    try:
+        _measure(settings, design, data, out, quiet=as_json)
+    except (HostError, SystemFailed, WorkloadFailed) as error:
+        kept = f"; the points so far are in {data.path}, for --from" if data.path.exists() else ""
+        return _complain(f"{error}{kept}")
+    return _fit(data, out, as_json=as_json)
+
+
+def _measure(
+    settings: Settings, design: Design, data: DataFolder, out: Path, *, quiet: bool
+) -> None:
+    """Sweep into a folder. Raises Cancelled on Ctrl-C and SIGTERM, with how to go on."""
+    from wattio.calibration.target.sweep import sweep
+    from wattio.cli import calibrate_target_tables as tables
+
+    data.create()
+    record = _record(settings, design)
+    data.keep(record)
+    try:
+        with ended_by_signals(), tables.SweepProgress(design, quiet=quiet) as progress:
+            record = sweep(settings, design, data, record, progress, threading.Event())
+        load = [*record.load_average, os.getloadavg()[0]]
+        data.keep(record.model_copy(update={"load_average": load}))
+    except KeyboardInterrupt:
+        raise Cancelled(f"stopped; the points so far are in {data.path}, for --from") from None
+    finally:
+        shutil.rmtree(data.scratch, ignore_errors=True)
+        data.remove_if_empty()
+
+
+def _record(settings: Settings, design: Design) -> Record:
+    from wattio.calibration.target.folder import Record
+
+    return Record(
+        host=socket.gethostname(),
+        begun=datetime.now(UTC).isoformat(timespec="seconds"),
+        version=None,
+        processor=_processor(),
+        cores=os.cpu_count() or 1,
+        reactors=settings.reactors,
+        cache_bytes=settings.cache_bytes,
+        write_buffer_bytes=settings.write_buffer_bytes,
+        size_bytes=settings.size_bytes,
+        device="",
+        measure_s=design.measure_s,
+        repeat=design.repeat,
+        seed=design.seed,
+        load_average=[os.getloadavg()[0]],
+    )
+
+
+def _processor(listed: Path = Path("/proc/cpuinfo")) -> str:
+    try:
+        lines = listed.read_text(errors="replace").splitlines()
+    except OSError:
+        lines = []
+    names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    return next(names, platform.machine())
+
+
+def _fit(data: DataFolder, out: Path, *, as_json: bool) -> int:
+    """Fit what a folder holds, write the description, compare what was held out, show it all."""
+    from wattio.calibration.model_file import write
+    from wattio.calibration.target import comparison, description
+    from wattio.calibration.target.fit import fit
+    from wattio.calibration.target.points import Point
+    from wattio.cli import calibrate_target_tables as tables
+
+    record, points = data.record(), data.points()
+    try:
+        found = fit([point for point in points if not point.held_out], record.reactors)
+    except CalibrationFailed as error:
+        return _complain(f"{error}; what was measured is kept in {data.path}")
+    write(out, description.text(found, record))
+
+    def saturated(point: Point) -> float:
+        known = record.saturated_per_s.get(f"{point.kind} {point.size_bytes}")
+        if not known:
+            raise InputError(f"{data.path}: does not tell what is reached of {point.kind}")
+        return known
+
+    held_out = [point for point in points if point.held_out]
+    compared = comparison.compare(out, held_out, saturated)
+    tables.show(found, compared, out, data, as_json=as_json)
+    return EXIT_DONE if all(one.is_within for one in compared) else EXIT_PROBLEM
+
+
+def _between(option: str, value: int, least: int, most: int) -> int:
+    if not least <= value <= most:
+        raise InputError(f"{option} {value}: allowed is {least} to {most}")
+    return value
+
+
+def _bytes(option: str, text: Quantity, least: int) -> int:
+    value = quantity(option, text, "data size")
+    if not least <= value <= 2**40 or value % _MIB:
+        allowed = f"{least // _MIB} MiB to 1 TiB, in whole MiB"
+        raise InputError(f'{option}: "{text}"; allowed is {allowed}')
+    return int(value)
+
+
+def _complain(text: str) -> int:
+    output.messages().print(f"wattio: {text}", markup=False, highlight=False, soft_wrap=True)
+    return EXIT_PROBLEM

@@ -1,0 +1,84 @@
+"""`wattio calibrate target` with a server that was built, small: what comes out, what is left."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from places import ROOT
+from wattio import _core
+from wattio.calibration.target import points
+from wattio.systems import servers
+
+SERVER = next(
+    (
+        path
+        for kind in ("release", "debug")
+        if (path := ROOT / "target" / kind / "wattio-target").is_file()
+    ),
+    None,
+)
+pytestmark = [
+    pytest.mark.system,
+    pytest.mark.timeout(300),
+    pytest.mark.skipif(SERVER is None, reason="wattio-target is not built"),
+    pytest.mark.skipif(shutil.which("fio") is None, reason="fio is not installed"),
+]
+
+
+def command(out: Path, *words: str) -> list[str]:
+    sizes = ("--size", "32 MiB", "--cache", "64 MiB", "--measure", "0.2 s", "--repeat", "1")
+    call = (sys.executable, "-m", "wattio.cli", "calibrate", "target", "--out", str(out))
+    return [*call, "--server-bin", str(SERVER), *sizes, *words]
+
+
+def test_a_target_is_measured_and_simulated(tmp_path: Path) -> None:
+    """Nothing is asked of the numbers of a busy machine but their order."""
+    out = tmp_path / "server.toml"
+    ended = subprocess.run(
+        command(out, "--compare", "--json"), capture_output=True, text=True, check=False
+    )
+    # 1 where a prediction was off, which so short a run cannot rule out.
+    assert ended.returncode in (0, 1), ended.stderr
+    told = json.loads(ended.stdout)
+    server = json.loads(_core.check_server(out.read_text()))
+    assert [group["name"] for group in server["group"]] == ["reactors"]
+    assert len(told["comparison"]) == 10
+    assert all(one["busy"] > 0 and one["busy_predicted"] > 0 for one in told["comparison"])
+    assert sum(told["waking"].values()) > 0
+    assert told["demands"]["durable"]["us"] > 0
+    found = points.load(tmp_path / "server.data" / "points.csv")
+    assert len(found) == len(told["residuals"]) + 10
+    # Reading 16 times as much takes longer.
+    large = {one.size_bytes: one.demand_us for one in found if one.kind == "read"}
+    assert large[65536] > large[4096]
+    assert sorted(path.name for path in (tmp_path / "server.data").iterdir()) == [
+        "points.csv",
+        "target.json",
+    ]
+    assert servers.running({"wattio-target"}, tmp_path) == []
+
+
+def test_ctrl_c_leaves_no_server_and_tells_of_the_points(tmp_path: Path) -> None:
+    out = tmp_path / "server.toml"
+    with subprocess.Popen(
+        command(out), stderr=subprocess.PIPE, text=True, start_new_session=True
+    ) as process:
+        assert process.stderr is not None
+        for line in process.stderr:
+            if line.startswith("[2/"):
+                break
+        os.kill(process.pid, signal.SIGINT)
+        said = process.stderr.read()
+        assert process.wait(60) == 130
+    assert "for --from" in said
+    assert not (tmp_path / "server.data" / "run").exists()
+    assert points.load(tmp_path / "server.data" / "points.csv")
+    assert servers.running({"wattio-target"}, tmp_path) == []
+    assert not out.exists()
