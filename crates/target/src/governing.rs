@@ -113,7 +113,10 @@ impl<R: Reactors> Governing<R> {
         if step.insight.mode != before {
             let name = |mode: Option<&'static str>| mode.unwrap_or("none");
             let change = format!("{} -> {}", name(before), name(step.insight.mode));
-            self.tell(Severity::Info, format!("{change}: {}", step.insight.reason), clock);
+            let message = format!("{change}: {}", step.insight.reason);
+            self.tell(Severity::Info, message, clock);
+            // Every second or so, for weeks: the page and the journal have it, the log need not.
+            self.untold.pop();
         }
         // Retried in every window, but told only when it changes.
         let failure = self.governed.plant.failure().map(str::to_owned);

@@ -175,35 +175,57 @@ fn fio_verifies_after_a_kill() {
     for reactors in [1, 2] {
         let mut target = Target::start("64MiB", reactors);
         for round in 0..4 {
-            let uri = format!("--uri={}", target.uri());
-            let seed = format!("--randseed={round}");
-            let common = [
-                "--name=job",
-                "--ioengine=nbd",
-                &uri,
-                &seed,
-                "--numjobs=4",
-                "--size=14m",
-                "--offset_increment=16m",
-                "--iodepth=8",
-                "--rw=randwrite",
-                "--bsrange=512-32k",
-                "--bs_unaligned=0",
-                "--blockalign=512",
-                "--verify=crc32c",
-                "--verify_fatal=1",
-                "--end_fsync=1",
-                "--allrandrepeat=1",
-                "--group_reporting",
-                "--verify_state_save=0",
-            ];
-            prints("fio", &[&common[..], &["--do_verify=0"]].concat());
-            target.kill();
-            target.check();
-            target.serve();
-            prints("fio", &[&common[..], &["--verify_only=1"]].concat());
+            fio_verifies_over_a_kill(&mut target, round, &[]);
         }
         target.stop();
         target.check();
     }
+}
+
+/// One round of it.
+fn fio_verifies_over_a_kill(target: &mut Target, round: u32, more: &[&str]) {
+    let uri = format!("--uri={}", target.uri());
+    let seed = format!("--randseed={round}");
+    let common = [
+        "--name=job",
+        "--ioengine=nbd",
+        &uri,
+        &seed,
+        "--numjobs=4",
+        "--size=14m",
+        "--offset_increment=16m",
+        "--iodepth=8",
+        "--rw=randwrite",
+        "--bsrange=512-32k",
+        "--bs_unaligned=0",
+        "--blockalign=512",
+        "--verify=crc32c",
+        "--verify_fatal=1",
+        "--end_fsync=1",
+        "--allrandrepeat=1",
+        "--group_reporting",
+        "--verify_state_save=0",
+    ];
+    prints("fio", &[&common[..], more, &["--do_verify=0"]].concat());
+    target.kill();
+    target.check();
+    target.serve();
+    prints("fio", &[&common[..], &["--verify_only=1"]].concat());
+}
+
+/// The same while a law takes reactors away and gives them back, and what runs on them moves.
+#[test]
+#[ignore = "needs fio"]
+fn fio_verifies_while_a_law_governs() {
+    let law = ["--policy", "foresight", "--idle", "poll", "--set", "plf=1.0"];
+    let mut target = Target::start_with("64MiB", 3, &law);
+    let mut changes = 0;
+    for round in 0..2 {
+        // Some seconds for each of them: a law looks twice a second.
+        fio_verifies_over_a_kill(&mut target, round, &["--rate=2500k"]);
+        changes += target.status()["counts"]["setting_changes"].as_u64().unwrap();
+    }
+    assert!(changes > 0, "the law has changed nothing");
+    target.stop();
+    target.check();
 }

@@ -12,13 +12,21 @@ pub struct Target {
     process: Option<Child>,
     reactors: usize,
     device_depth: usize,
+    /// Further arguments of `serve`.
+    arguments: Vec<String>,
 }
 
 impl Target {
     /// Makes a volume and serves it.
     pub fn start(size: &str, reactors: usize) -> Self {
+        Self::start_with(size, reactors, &[])
+    }
+
+    /// The same, with further arguments of `serve`.
+    pub fn start_with(size: &str, reactors: usize, arguments: &[&str]) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let mut target = Self { folder, process: None, reactors, device_depth: 64 };
+        let arguments = arguments.iter().map(|&argument| argument.to_owned()).collect();
+        let mut target = Self { folder, process: None, reactors, device_depth: 64, arguments };
         let volume = target.path("volume");
         let made = program()
             .arg("create")
@@ -33,7 +41,8 @@ impl Target {
 
     /// Serves the volume that is in a folder; its device is given so many operations at once.
     pub fn on(folder: TempDir, device_depth: usize) -> Self {
-        let mut target = Self { folder, process: None, reactors: 1, device_depth };
+        let mut target =
+            Self { folder, process: None, reactors: 1, device_depth, arguments: Vec::new() };
         target.serve();
         target
     }
@@ -60,6 +69,9 @@ impl Target {
             .arg(self.socket())
             .args(["--reactors", &self.reactors.to_string()])
             .args(["--device-depth", &self.device_depth.to_string()])
+            .args(&self.arguments)
+            .arg("--control")
+            .arg(self.path("control"))
             .spawn();
         let mut child = child.unwrap();
         let until = Instant::now() + Duration::from_secs(30);
@@ -69,6 +81,14 @@ impl Target {
             std::thread::yield_now();
         }
         self.process = Some(child);
+    }
+
+    /// What it shows of itself.
+    pub fn status(&self) -> serde_json::Value {
+        let mut status = program();
+        let output = status.args(["status", "--json"]).arg(self.path("control")).output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        serde_json::from_slice(&output.stdout).unwrap()
     }
 
     /// As `kill -9`.
