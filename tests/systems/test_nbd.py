@@ -77,7 +77,7 @@ def test_the_configuration_of_the_target_is_toml(tmp_path: Path) -> None:
         "reactors": 2,
         "memory.cache": "0 B",
         "policy.name": "pacer",
-        "policy.settings.plf": 0.2,
+        "policy.settings.window": 1,
     }
     what = served(tmp_path, "wattio-target", "volume", **settings)
     found = tomllib.loads(nbd_servers.target_config(what))
@@ -87,7 +87,7 @@ def test_the_configuration_of_the_target_is_toml(tmp_path: Path) -> None:
         "export": [{"name": "", "devices": [f"{tmp_path}/d,isk"]}],
         "reactors": 2,
         "memory": {"cache": "0 B"},
-        "policy": {"name": "pacer", "settings": {"plf": 0.2}},
+        "policy": {"name": "pacer", "settings": {"window": 1}},
     }
     made = SERVERS["wattio-target"].make(what)
     assert made == ("wattio-target", "create", f"{tmp_path}/d,isk", "--size", "64MiB")
