@@ -127,6 +127,14 @@ def test_the_fit_recovers_what_points_were_made_of() -> None:
     assert found.latency_error < 0.01
 
 
+def test_points_without_an_answer_in_a_quiet_window_do_not_count() -> None:
+    """On a host with five times as much to run as cores the fit divided by a latency of 0."""
+    several = all_points()
+    silent = [replace(several[0], latency_us=0.0), replace(several[1], reactors_s=0.0)]
+    found = fit([*several, *silent, replace(silent[0], rate_per_s=700.0)], reactors=1)
+    assert found.waking.work_at(1e4) == pytest.approx(WAKING.work_at(1e4), rel=0.01)
+
+
 def test_repetitions_that_others_disturbed_do_not_count() -> None:
     """Of five repetitions of each load, two were not quiet, and one took three times as long."""
     several = all_points()

@@ -49,12 +49,13 @@ def test_a_target_is_measured_and_simulated(tmp_path: Path) -> None:
     told = json.loads(ended.stdout)
     server = json.loads(_core.check_server(out.read_text()))
     assert [group["name"] for group in server["group"]] == ["reactors"]
-    assert len(told["comparison"]) == 10
+    # On a host that is never quiet, some may tell nothing.
+    assert 5 <= len(told["comparison"]) <= 10
     assert all(one["busy"] > 0 and one["busy_predicted"] > 0 for one in told["comparison"])
     assert sum(told["waking"].values()) > 0
     assert told["demands"]["durable"]["us"] > 0
     found = points.load(tmp_path / "server.data" / "points.csv")
-    assert len(found) == len(told["residuals"]) + 10
+    assert sum(one.tells and not one.held_out for one in found) == len(told["residuals"])
     # Reading 16 times as much takes longer.
     large = {one.size_bytes: one.demand_us for one in found if one.kind == "read"}
     assert large[65536] > large[4096]

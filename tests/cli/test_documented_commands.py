@@ -166,6 +166,7 @@ FILES = {
     "Financial1.spc": "tests/data/traces/synthetic.spc",
     "app.toml": "studies/io-approaches/cm1.toml",
     "my-server.toml": "crates/plant/servers/small.toml",
+    "server.toml": "crates/plant/servers/small.toml",
     "load.wtrace": "tests/data/traces/synthetic.wtrace",
     "my.vscsi": "tests/data/traces/synthetic.vscsi",
     "peak.toml": "studies/arm-cluster/thesis-peak.toml",

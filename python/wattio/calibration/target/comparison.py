@@ -94,7 +94,7 @@ def compare(
 ) -> list[Compared]:
     """Simulate what was measured, each load once. Raises InputError, Cancelled."""
     groups: dict[tuple[str, float], list[Point]] = {}
-    for point in points:
+    for point in (point for point in points if point.tells):
         groups.setdefault((point.kind, point.rate_per_s), []).append(point)
     found = []
     for _, all_of in sorted(groups.items(), key=lambda item: (item[0][0] != READ, item[0])):

@@ -111,7 +111,7 @@ def fit(points: Sequence[Point], reactors: int) -> Fit:
     Of the repetitions of a load the quieter half counts, and of these the median: others' work on
     the host comes and goes.
     """
-    points = typical(points)
+    points = typical([point for point in points if point.tells])
     kinds = [kind for kind in (READ, WRITE, MISS, DURABLE) if any(p.kind == kind for p in points)]
     reads = [point for point in points if point.kind == READ]
     if len({point.rate_per_s for point in reads}) < READS_LEAST:

@@ -67,6 +67,11 @@ class Point:
         return self.reactors_s / self.span_s
 
     @property
+    def tells(self) -> bool:
+        """Whether anything was answered in quiet windows, and at a cost."""
+        return self.latency_us > 0 and self.reactors_s > 0
+
+    @property
     def quiet(self) -> tuple[float, float]:
         """The larger, the less others disturbed: share of the windows, waiting in them."""
         return self.kept / max(self.windows, 1), -self.wait_s / self.span_s
