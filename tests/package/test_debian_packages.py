@@ -14,7 +14,7 @@ from package.bare_root import made, within
 ROOT = Path(__file__).parents[2]
 DIST = ROOT / "target" / "dist"
 
-pytestmark = [pytest.mark.system, pytest.mark.slow, pytest.mark.alone]
+pytestmark = [pytest.mark.system, pytest.mark.slow]
 
 
 @pytest.fixture(scope="module")
