@@ -11,6 +11,8 @@ export UV_PYTHON_DOWNLOADS := never
 # The pinned uv: the one on PATH where it is of that version, else one of our own under .tools/.
 UV := $(shell command -v uv >/dev/null 2>&1 && [ "$$(uv --version 2>/dev/null | cut -d' ' -f2)" = "$(UV_VERSION)" ] && command -v uv || echo .tools/uv/bin/uv)
 RUN := $(UV) run --no-sync
+# Of pytest: more than a small machine has cores, since many tests wait for what they started.
+WORKERS ?= 4
 
 .PHONY: help
 help: ## List the commands.
@@ -36,7 +38,7 @@ needs:
 .PHONY: test
 test: build ## Run all tests that need neither root nor servers.
 	cargo test --workspace --locked --quiet
-	$(RUN) pytest -m "not system and not slow" -n 2 --dist loadscope -rs $(if $(CI),--no-skips)
+	$(RUN) pytest -m "not system and not slow" -n $(WORKERS) --dist loadscope -rs $(if $(CI),--no-skips)
 
 # With the packages and features of `make test`, so that nothing is compiled twice.
 .PHONY: daemon
@@ -46,7 +48,7 @@ daemon: needs ## Build the daemon, wattiod, and its tests.
 .PHONY: test-system
 test-system: build daemon ## Run the tests that need root, Debian packages, servers or long.
 	cargo test --workspace --locked --quiet --lib --test 'conformance*' --test 'sources*' -- --ignored --show-output
-	$(RUN) pytest -m "(system or slow) and not alone" -n 2 --dist loadscope -rs $(if $(CI),--no-skips)
+	$(RUN) pytest -m "(system or slow) and not alone" -n $(WORKERS) --dist loadscope --no-loadscope-reorder -rs $(if $(CI),--no-skips)
 	$(RUN) pytest -m "(system or slow) and alone" -rs $(if $(CI),--no-skips)
 
 .PHONY: guest

@@ -37,8 +37,26 @@ LONG_S = 900
 """For tests marked `slow` or `system`: of minutes, and of a guest that boots."""
 
 
+LONGEST = (
+    "test_fresh_machine.py",
+    "test_debian_packages.py",
+    "test_package_installed.py",
+    "test_documented_commands.py",
+    "test_page.py",
+    "test_hpcio_parallel_hdf5.py",
+    "test_hpcio_failures.py",
+    "test_validation_io.py",
+    "test_fuzz.py",
+)
+"""Files that take minutes, the longest first: begun last, they would be waited for."""
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """The time limit of pyproject.toml is for quick tests; others have another."""
+    last = len(LONGEST)
+    items.sort(
+        key=lambda item: LONGEST.index(item.path.name) if item.path.name in LONGEST else last
+    )
     for item in items:
         own = item.get_closest_marker("timeout") is not None
         if not own and any(item.get_closest_marker(name) for name in ("slow", "system")):

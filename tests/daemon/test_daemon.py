@@ -132,8 +132,9 @@ def test_it_narrows_while_it_runs_and_widens_when_told_to_end(
 def test_shadow_mode_writes_nothing(tmp_path: Path, group: Path, rate: Path) -> None:
     before = held(group)
     place = Place(tmp_path, configuration(group, rate, HALF))
-    with start("observe", place, "--duration", "3 s") as daemon:
-        assert daemon.end() == 0, daemon.log
+    with start("observe", place) as daemon:
+        place.wait_until(lambda status: status["counts"]["requests"] > 2_000)
+        assert daemon.send(signal.SIGTERM).end() == 0, daemon.log
     assert held(group) == before
     assert not (tmp_path / "state").exists()
     assert any("estimate" in line for line in daemon.log)

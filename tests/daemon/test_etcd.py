@@ -81,6 +81,11 @@ class Etcd:
         with urllib.request.urlopen(f"{self.url}/metrics") as page:
             return Histogram.of_page(page.read().decode())
 
+    def has_settled(self) -> bool:
+        """Whether it has written the last thing that it writes by itself: its cluster's version."""
+        with urllib.request.urlopen(f"{self.url}/version") as page:
+            return bool(json.load(page)["etcdcluster"] != "not_decided")
+
     def allowed(self) -> list[set[int]]:
         """The processors that each thread may use."""
         tasks = Path(f"/proc/{self.pid}/task")
@@ -107,8 +112,8 @@ def etcd(tmp_path: Path) -> Iterator[Etcd]:
         while not ready.wait(0.05):
             assert process.poll() is None, "etcd ended"
             try:
-                server.histogram()
-                ready.set()
+                if server.has_settled():
+                    ready.set()
             except OSError:
                 continue
         yield server

@@ -27,7 +27,7 @@ pytestmark = [
 HERE = Path(__file__).parent
 # How long after what begins a change the kill comes.
 STAGES = {"narrowing": (0.2, 1.2), "widening": (0.0, 1.2), "restoring": (0.0, 0.003)}
-KILLS_OF_STAGE = 10
+KILLS_OF_STAGE = 6
 
 
 def configuration(pid: int, folder: Path) -> str:

@@ -14,8 +14,7 @@ from package.bare_root import made, within
 ROOT = Path(__file__).parents[2]
 CERTIFICATES = "/etc/ssl/certs/ca-certificates.crt"
 
-# Alone: it compiles everything once more, three minutes on an idle machine of four cores.
-pytestmark = [pytest.mark.system, pytest.mark.slow, pytest.mark.alone]
+pytestmark = [pytest.mark.system, pytest.mark.slow]
 
 
 @pytest.fixture
