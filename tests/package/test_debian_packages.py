@@ -14,14 +14,10 @@ from package.bare_root import made, within
 ROOT = Path(__file__).parents[2]
 DIST = ROOT / "target" / "dist"
 
-<<<<<<< HEAD
 VOLUME = "/var/lib/wattio-target/disk.vol"
 TARGET = "runuser -u wattio-target -- wattio-target"
 
-pytestmark = [pytest.mark.system, pytest.mark.slow, pytest.mark.alone]
-=======
 pytestmark = [pytest.mark.system, pytest.mark.slow]
->>>>>>> citime
 
 
 @pytest.fixture(scope="module")

@@ -34,6 +34,8 @@ pub struct Governing<R> {
     pub(crate) events: VecDeque<EventRow>,
     pub(crate) own: Overhead,
     pub(crate) ledger: Ledger,
+    /// Time that reactors were on, added up over them.
+    pub(crate) reactors_on_s: f64,
     /// What only the reactors know, as of the last time that they were asked.
     pub(crate) learned: Option<Status>,
     journal: Option<Journal>,
@@ -72,6 +74,7 @@ impl<R: Reactors> Governing<R> {
             events: VecDeque::new(),
             own: Overhead::new(),
             ledger,
+            reactors_on_s: 0.0,
             learned: None,
             journal,
             untold: Vec::new(),
@@ -101,6 +104,8 @@ impl<R: Reactors> Governing<R> {
                 step.insight.reason = "full speed is forced";
             }
             self.tell_of(&step, before, clock);
+            let on: u32 = step.truth.groups.iter().map(|group| group.cores).sum();
+            self.reactors_on_s += f64::from(on) * step.dt.0;
             let power = self.power(&step);
             self.record(&step, power, clock);
             self.last = Some(step);

@@ -60,6 +60,12 @@ const METRICS: &[Metric<Shown>] = &[
     ("wattio_reactors_active", "Reactors that are on.", Kind::Gauge, |shown| {
         Some(shown.reactors_active as f64)
     }),
+    (
+        "wattio_reactors_on_seconds",
+        "Time that reactors were on, added up over them.",
+        Kind::Counter,
+        |shown| Some(shown.counts.reactors_on_s),
+    ),
     ("wattio_reactors", "All reactors.", Kind::Gauge, |shown| Some(shown.reactors_total as f64)),
     (
         "wattio_power_measured_watts",

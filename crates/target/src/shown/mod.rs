@@ -134,6 +134,8 @@ pub struct Counts {
     pub loss_mean: Option<f64>,
     /// Requests that were answered.
     pub requests: u64,
+    /// Time that reactors were on, added up over them.
+    pub reactors_on_s: f64,
     /// Steps that changed the setting.
     pub setting_changes: u64,
     /// Time in each of the law's states.
@@ -364,6 +366,7 @@ impl<R: Reactors> Governing<R> {
             violations: bound.map_or(0, |bound| bound.windows_over),
             loss_mean: bound.and_then(BoundAccount::loss),
             requests: law.requests,
+            reactors_on_s: self.reactors_on_s,
             setting_changes: law.knob_changes,
             state_span_s: spans.map(|(mode, span)| (mode.to_owned(), span.0)).collect(),
         }
