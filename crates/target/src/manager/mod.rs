@@ -173,10 +173,12 @@ impl Reactors for LiveReactors {
         self.problem = None;
         for reactor in 0..self.last.len() {
             let processor_ns = self.processor_ns(reactor);
-            let mut counters = self.handle.published(reactor).read(now, processor_ns);
+            let before = &self.last[reactor];
+            let published = self.handle.published(reactor);
+            let mut counters = published.read(now, processor_ns, &before.requests);
             // What was interrupted while it looked for work seems to have looked for longer.
-            let before = self.last[reactor].work.clients_ns;
-            counters.work.clients_ns = counters.work.clients_ns.max(before);
+            let least_ns = before.work.clients_ns;
+            counters.work.clients_ns = counters.work.clients_ns.max(least_ns);
             self.last[reactor] = counters;
         }
         self.last.clone()

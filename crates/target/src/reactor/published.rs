@@ -166,8 +166,14 @@ impl Published {
     }
 
     /// All of it, on a clock that shows `now`; `processor_ns` is the processor time of the thread.
+    /// If that is interrupted in the midst of counting, requests are those of `before`.
     #[must_use]
-    pub fn read(&self, now: Duration, processor_ns: u64) -> ReactorCounters {
+    pub fn read(
+        &self,
+        now: Duration,
+        processor_ns: u64,
+        before: &RequestCounters,
+    ) -> ReactorCounters {
         let started = now.saturating_sub(self.epoch.elapsed());
         let oldest_ns = Some(self.oldest_ns.get()).filter(|&ns| ns != NONE);
         let background_ns = self.background_ns.get();
@@ -178,7 +184,7 @@ impl Published {
             backlog_blocks: of.backlog_blocks.get(),
             urgency: f64::from_bits(of.urgency.get()),
         };
-        let requests = self.requests();
+        let requests = self.requests().unwrap_or_else(|| before.clone());
         // Read last, so that no request is answered that did not arrive.
         let arrived = self.arrived.get();
         ReactorCounters {
@@ -196,11 +202,11 @@ impl Published {
         }
     }
 
-    fn requests(&self) -> RequestCounters {
-        let mut requests = RequestCounters::default();
+    /// `None` if the thread was in the midst of counting all the time.
+    fn requests(&self) -> Option<RequestCounters> {
         for _ in 0..TRIES {
             let before = self.version.load(Ordering::Acquire);
-            requests = RequestCounters {
+            let requests = RequestCounters {
                 completed: self.completed.get(),
                 abandoned: self.abandoned.get(),
                 reads: self.reads.get(),
@@ -211,12 +217,11 @@ impl Published {
             };
             fence(Ordering::Acquire);
             if before.is_multiple_of(2) && self.version.load(Ordering::Relaxed) == before {
-                break;
+                return Some(requests);
             }
-            // The thread may have been interrupted in between.
             std::thread::yield_now();
         }
-        requests
+        None
     }
 }
 
@@ -239,8 +244,10 @@ mod tests {
                 }
                 is_over.store(true, Ordering::Release);
             });
+            let mut before = RequestCounters::default();
             while !is_over.load(Ordering::Acquire) {
-                let requests = published.read(Duration::ZERO, 0).requests;
+                let requests = published.read(Duration::ZERO, 0, &before).requests;
+                before.clone_from(&requests);
                 let spread = requests.latencies.since(&wattio_law::Octaves::default());
                 assert_eq!(requests.latency_ns, 5000 * requests.completed);
                 assert_eq!(requests.bytes, 4096 * requests.completed);
@@ -254,15 +261,16 @@ mod tests {
     fn times_are_those_of_the_reader_s_clock() {
         let epoch = Instant::now();
         let published = Published::new(epoch);
-        assert_eq!(published.read(Duration::from_secs(9), 0).requests.oldest, None);
+        let none = RequestCounters::default();
+        assert_eq!(published.read(Duration::from_secs(9), 0, &none).requests.oldest, None);
         published.set_oldest(Some(epoch));
         let now = Duration::from_secs(1000);
-        let oldest = published.read(now, 0).requests.oldest.unwrap();
+        let oldest = published.read(now, 0, &none).requests.oldest.unwrap();
         assert!(oldest <= now && now - oldest < Duration::from_secs(60));
         published.looked(Duration::from_nanos(300));
         published.worked(1, Duration::from_nanos(200), 7);
         published.set_backlog(1, Backlog { blocks: 5, urgency: 0.5 });
-        let told = published.read(now, 1200);
+        let told = published.read(now, 1200, &none);
         assert_eq!((told.work.clients_ns, told.work.background_ns), (700, 200));
         let class = told.background[1];
         assert_eq!((class.done_blocks, class.backlog_blocks, class.urgency), (7, 5, 0.5));
