@@ -87,6 +87,20 @@ impl<R: Reactors> Governing<R> {
         self.governed.plant.reactors()
     }
 
+    /// Whether nothing has happened for a window, at full speed: a law that is asked later misses
+    /// nothing.
+    pub fn is_quiet(&self) -> bool {
+        let driver = &self.governed.driver;
+        let is_full = driver.in_force().groups == driver.limits().full_speed().groups;
+        let latency = self.last.as_ref().and_then(|step| step.truth.latency.as_ref());
+        let is_idle = latency.is_some_and(|latency| {
+            let in_flight = latency.in_flight.map_or(0, |in_flight| in_flight.requests);
+            latency.requests == 0 && latency.arrived == Some(0) && in_flight == 0
+        });
+        let background = self.last.as_ref().map_or(&[][..], |step| &step.truth.background);
+        is_full && is_idle && background.iter().all(|class| class.backlog_core_s == 0.0)
+    }
+
     /// Takes in what the reactors say of themselves.
     pub fn learn(&mut self, status: Status) {
         self.learned = Some(status);

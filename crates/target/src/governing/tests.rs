@@ -176,3 +176,16 @@ fn is_part(part: &Value, whole: &Value) {
         _ => assert_eq!(part, whole),
     }
 }
+
+/// An idle target was looked at twice a second, for nothing.
+#[test]
+fn a_target_without_work_at_full_speed_is_quiet() {
+    let clock = At::default();
+    let mut governing = governing("native", None, &clock);
+    go_on(&mut governing, &clock, 5.0);
+    assert!(!governing.is_quiet());
+    governing.reactors().rate = 0.0;
+    governing.reactors().due_per_s = [0.0; 4];
+    go_on(&mut governing, &clock, 600.0);
+    assert!(governing.is_quiet());
+}

@@ -29,6 +29,7 @@ pub struct Script {
     pub setting: Setting,
     pub counters: ReactorCounters,
     carry: f64,
+    pub due_per_s: [f64; CLASSES.len()],
     due: [f64; CLASSES.len()],
 }
 
@@ -43,6 +44,7 @@ impl Script {
             setting: layout.setting(&layout.limits().full_speed()),
             counters: ReactorCounters::default(),
             carry: 0.0,
+            due_per_s: DUE,
             due: [0.0; CLASSES.len()],
         }
     }
@@ -69,7 +71,7 @@ impl Script {
 
     fn work(&mut self, dt_s: f64) {
         for (class, told) in self.counters.background.iter_mut().enumerate() {
-            self.due[class] += DUE[class] * dt_s;
+            self.due[class] += self.due_per_s[class] * dt_s;
             let fresh = self.due[class].floor();
             self.due[class] -= fresh;
             told.backlog_blocks += fresh as u64;
