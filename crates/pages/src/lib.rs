@@ -5,9 +5,11 @@
 //! that is written to two places at once is shared as `Arc<Pages>`.
 
 mod recycler;
+mod single;
 
 pub use recycler::Recycler;
 
+use single::Single;
 use std::fmt;
 use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout};
 
@@ -24,9 +26,20 @@ pub struct Block([u8; BLOCK]);
 /// Its address stays the same while it is moved, truncated or shared.
 #[derive(Default)]
 pub struct Pages {
-    /// At least `len`; what is beyond is kept for a later use of the same memory.
-    blocks: Vec<Block>,
+    memory: Memory,
+    /// At most as many as there are; what is beyond is kept for a later use of the same memory.
     len: usize,
+}
+
+enum Memory {
+    Run(Vec<Block>),
+    Single(Single),
+}
+
+impl Default for Memory {
+    fn default() -> Self {
+        Self::Run(Vec::new())
+    }
 }
 
 impl Pages {
@@ -40,7 +53,14 @@ impl Pages {
         let Ok(blocks) = Block::new_vec_zeroed(count) else {
             panic!("no memory for {count} blocks of {BLOCK} bytes");
         };
-        Self { blocks, len: count }
+        Self { memory: Memory::Run(blocks), len: count }
+    }
+
+    /// One block, of contents that may be anything: memory that another one has left, if there is
+    /// any.
+    #[must_use]
+    pub fn single() -> Self {
+        Self { memory: Memory::Single(Single::take()), len: 1 }
     }
 
     /// A copy of `bytes`, with zeros up to a whole block.
@@ -72,13 +92,19 @@ impl Pages {
     /// All bytes.
     #[must_use]
     pub fn as_bytes(&self) -> &[u8] {
-        self.blocks[..self.len].as_bytes()
+        match &self.memory {
+            Memory::Run(blocks) => blocks[..self.len].as_bytes(),
+            Memory::Single(single) => &single.bytes()[..self.len * BLOCK],
+        }
     }
 
     /// All bytes, to be changed.
     #[must_use]
     pub fn as_bytes_mut(&mut self) -> &mut [u8] {
-        self.blocks[..self.len].as_mut_bytes()
+        match &mut self.memory {
+            Memory::Run(blocks) => blocks[..self.len].as_mut_bytes(),
+            Memory::Single(single) => &mut single.bytes_mut()[..self.len * BLOCK],
+        }
     }
 
     /// Block `index`.
@@ -88,7 +114,8 @@ impl Pages {
     /// If there is no such block.
     #[must_use]
     pub fn block(&self, index: usize) -> &[u8; BLOCK] {
-        &self.blocks[..self.len][index].0
+        let (blocks, _) = self.as_bytes().as_chunks();
+        &blocks[index]
     }
 
     /// Block `index`, to be changed.
@@ -98,7 +125,8 @@ impl Pages {
     /// If there is no such block.
     #[must_use]
     pub fn block_mut(&mut self, index: usize) -> &mut [u8; BLOCK] {
-        &mut self.blocks[..self.len][index].0
+        let (blocks, _) = self.as_bytes_mut().as_chunks_mut();
+        &mut blocks[index]
     }
 
     /// Keeps the first `blocks` blocks; nothing happens if there are no more.
@@ -109,13 +137,16 @@ impl Pages {
     /// Blocks of the memory behind, those that were truncated included.
     #[must_use]
     pub const fn capacity_blocks(&self) -> usize {
-        self.blocks.len()
+        match &self.memory {
+            Memory::Run(blocks) => blocks.len(),
+            Memory::Single(_) => 1,
+        }
     }
 }
 
 impl Clone for Pages {
     fn clone(&self) -> Self {
-        Self { blocks: self.blocks[..self.len].to_vec(), len: self.len }
+        Self::from_slice(self.as_bytes())
     }
 }
 

@@ -31,6 +31,7 @@ impl Recycler {
                 self.kept_blocks -= class;
                 pages
             }
+            None if class == 1 => Pages::single(),
             None => Pages::zeroed(class),
         };
         pages.len = blocks;

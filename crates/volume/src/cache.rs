@@ -160,8 +160,9 @@ impl BlockCache {
         let alone = if cached.pages.capacity_blocks() == 1 {
             cached
         } else {
-            let pages = Pages::from_slice(cached.pages.block(cached.block));
-            CachedBlock { pages: Arc::new(pages), block: 0 }
+            let mut alone = self.freed.pop().unwrap_or_else(Pages::single);
+            alone.block_mut(0).copy_from_slice(cached.pages.block(cached.block));
+            CachedBlock { pages: Arc::new(alone), block: 0 }
         };
         let left = read.insert_with_lifecycle(lba, alone);
         self.freed.extend(left.and_then(|left| Arc::into_inner(left.pages)));
