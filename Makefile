@@ -13,6 +13,8 @@ UV := $(shell command -v uv >/dev/null 2>&1 && [ "$$(uv --version 2>/dev/null | 
 RUN := $(UV) run --no-sync
 # Of pytest: more than a small machine has cores, since many tests wait for what they started.
 WORKERS ?= 4
+# What is skipped is told; where all is there, nothing may be, and what took long is told, too.
+TELLING := -rs $(if $(CI),--no-skips --durations=20)
 
 .PHONY: help
 help: ## List the commands.
@@ -38,7 +40,7 @@ needs:
 .PHONY: test
 test: build ## Run all tests that need neither root nor servers.
 	cargo test --workspace --locked --quiet
-	$(RUN) pytest -m "not system and not slow" -n $(WORKERS) --dist loadscope -rs $(if $(CI),--no-skips)
+	$(RUN) pytest -m "not system and not slow" -n $(WORKERS) --dist loadscope $(TELLING)
 
 # With the packages and features of `make test`, so that nothing is compiled twice.
 .PHONY: daemon
@@ -48,16 +50,16 @@ daemon: needs ## Build the daemon, wattiod, and its tests.
 .PHONY: test-system
 test-system: build daemon ## Run the tests that need root, Debian packages, servers or long.
 	cargo test --workspace --locked --quiet --lib --test 'conformance*' --test 'sources*' -- --ignored --show-output
-	$(RUN) pytest -m "(system or slow) and not alone" -n $(WORKERS) --dist loadscope --no-loadscope-reorder -rs $(if $(CI),--no-skips)
-	$(RUN) pytest -m "(system or slow) and alone" -rs $(if $(CI),--no-skips)
+	$(RUN) pytest -m "(system or slow) and not alone" -n $(WORKERS) --dist loadscope --no-loadscope-reorder $(TELLING)
+	$(RUN) pytest -m "(system or slow) and alone" $(TELLING)
 
 .PHONY: guest
 guest: build daemon ## Boot the QEMU guest and run the tests in it.
-	$(RUN) pytest tests/guest -m system -rs $(if $(CI),--no-skips)
+	$(RUN) pytest tests/guest -m system $(TELLING)
 
 .PHONY: fuzz-check
 fuzz-check: build ## Build the fuzz targets; run each on its seeds and on damaged ones (in test-system too).
-	$(RUN) pytest tests/test_fuzz.py -rs $(if $(CI),--no-skips)
+	$(RUN) pytest tests/test_fuzz.py $(TELLING)
 
 .PHONY: lint
 lint: build ## Check formats, lints, types, arrows between rooms and the stub of the native module.

@@ -133,7 +133,7 @@ def test_shadow_mode_writes_nothing(tmp_path: Path, group: Path, rate: Path) -> 
     before = held(group)
     place = Place(tmp_path, configuration(group, rate, HALF))
     with start("observe", place) as daemon:
-        place.wait_until(lambda status: status["counts"]["requests"] > 2_000)
+        place.wait_until(lambda status: status["counts"]["requests"] > 0)
         assert daemon.send(signal.SIGTERM).end() == 0, daemon.log
     assert held(group) == before
     assert not (tmp_path / "state").exists()

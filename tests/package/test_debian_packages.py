@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from package.bare_root import made, within
+from package.bare_root import ENDS_S, made, within
 
 ROOT = Path(__file__).parents[2]
 DIST = ROOT / "target" / "dist"
@@ -17,13 +17,13 @@ DIST = ROOT / "target" / "dist"
 VOLUME = "/var/lib/wattio-target/disk.vol"
 TARGET = "runuser -u wattio-target -- wattio-target"
 
-pytestmark = [pytest.mark.system, pytest.mark.slow]
+pytestmark = [pytest.mark.system, pytest.mark.slow, pytest.mark.timeout(2 * ENDS_S)]
 
 
 @pytest.fixture(scope="module")
 def bare(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """A Debian with man and bash-completion, and the packages at /packages."""
-    subprocess.run(["make", "package"], cwd=ROOT, check=True, capture_output=True, timeout=850)
+    subprocess.run(["make", "package"], cwd=ROOT, check=True, capture_output=True, timeout=ENDS_S)
     root = tmp_path_factory.mktemp("debian") / "root"
     with made(root, ["man-db", "bash-completion"]) as bare:
         (bare / "packages").mkdir()

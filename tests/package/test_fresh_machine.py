@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from package.bare_root import made, within
+from package.bare_root import ENDS_S, made, within
 
 ROOT = Path(__file__).parents[2]
 CERTIFICATES = "/etc/ssl/certs/ca-certificates.crt"
 
-pytestmark = [pytest.mark.system, pytest.mark.slow]
+pytestmark = [pytest.mark.system, pytest.mark.slow, pytest.mark.timeout(2 * ENDS_S)]
 
 
 @pytest.fixture
