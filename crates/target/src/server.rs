@@ -215,7 +215,8 @@ impl Server {
             links.push(give_links);
             let wrong = |error| ServerError::Reactor { reactor: number, error };
             let run = move || {
-                let mut guard = Guard { shared: Arc::clone(&shared), halt: Halt::Now };
+                let (shared_too, halt) = (Arc::clone(&shared), Halt::Now);
+                let mut guard = Guard { shared: shared_too, number, halt };
                 let reactor = match Reactor::new(parts, shared) {
                     Ok(reactor) => reactor,
                     Err(error) => {
@@ -376,11 +377,13 @@ impl Handle {
 /// missing serves nobody.
 struct Guard {
     shared: Arc<Shared>,
+    number: usize,
     halt: Halt,
 }
 
 impl Drop for Guard {
     fn drop(&mut self) {
+        self.shared.ended(self.number);
         self.shared.stop(self.halt);
     }
 }
