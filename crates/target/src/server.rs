@@ -8,7 +8,7 @@ use crate::reactor::link::{self, Link};
 use crate::reactor::{
     Halt, Idle, Listener, Loads, Moves, Order, Owned, Parts, Published, Reactor, Shared,
 };
-use crate::status::Status;
+use crate::status::{Status, each_volume_once};
 use crate::tls::{Files, Identity, TlsError};
 use crate::volume::{Pace, Rates, VolumeMemory};
 use std::io;
@@ -300,8 +300,19 @@ impl Handle {
     /// Asks all reactors how they stand. One that does not answer is left out.
     #[must_use]
     pub fn status(&self) -> Status {
-        let mut reactors = self.ask(ANSWER_MAX, Order::Status);
+        self.status_within(ANSWER_MAX)
+    }
+
+    /// The same for whoever governs the target, and waits no longer than that allows.
+    #[must_use]
+    pub fn status_soon(&self) -> Status {
+        self.status_within(LOADS_MAX)
+    }
+
+    fn status_within(&self, most: Duration) -> Status {
+        let mut reactors = self.ask(most, Order::Status);
         reactors.sort_by_key(|reactor| reactor.number);
+        each_volume_once(&mut reactors);
         Status {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             uptime_s: self.began.elapsed().as_secs_f64(),
