@@ -341,6 +341,11 @@ impl Handle {
         self.shared.order(reactor, Order::Move(moves));
     }
 
+    /// Says whether a reactor gets new connections.
+    pub fn set_accepting(&self, reactor: usize, accepts: bool) {
+        self.shared.set_accepting(reactor, accepts);
+    }
+
     /// Says whether a reactor gets new connections, and whether it may look for work or sleeps when
     /// there is none.
     pub fn set_active(&self, reactor: usize, is_active: bool) {
