@@ -1,7 +1,7 @@
 //! A histogram of latencies that costs one addition a request: eight buckets for each octave.
 
 use crate::LatencyHistogram;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Buckets of an octave, as a power of two.
 const PARTS_LOG2: u32 = 3;
@@ -9,11 +9,10 @@ const PARTS_LOG2: u32 = 3;
 const OCTAVE_FIRST: u32 = 10;
 const BUCKETS: usize = 31 << PARTS_LOG2;
 
-/// Requests by latency, each bucket at most an eighth wide. Counts go round after 2^32, so what
-/// [`Octaves::since`] tells is true of fewer requests than that.
+/// Requests by latency, each bucket at most an eighth wide.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Octaves {
-    counts: Box<[u32; BUCKETS]>,
+    counts: Box<[u64; BUCKETS]>,
 }
 
 impl Default for Octaves {
@@ -42,12 +41,12 @@ fn edge_ns(bucket: usize) -> u64 {
 /// [`Octaves`] that one thread counts and others read.
 #[derive(Debug)]
 pub struct SharedOctaves {
-    counts: Box<[AtomicU32; BUCKETS]>,
+    counts: Box<[AtomicU64; BUCKETS]>,
 }
 
 impl Default for SharedOctaves {
     fn default() -> Self {
-        Self { counts: Box::new([const { AtomicU32::new(0) }; BUCKETS]) }
+        Self { counts: Box::new([const { AtomicU64::new(0) }; BUCKETS]) }
     }
 }
 
@@ -106,12 +105,12 @@ impl Octaves {
 
 /// Buckets from the first to the last that is not empty, after the empty one before the first,
 /// which says where that one begins.
-fn histogram(counts: &[u32; BUCKETS]) -> LatencyHistogram {
+fn histogram(counts: &[u64; BUCKETS]) -> LatencyHistogram {
     let first = counts.iter().position(|&count| count > 0);
     let last = counts.iter().rposition(|&count| count > 0);
     let Some((first, last)) = first.zip(last) else { return LatencyHistogram::default() };
     let range = first.saturating_sub(1)..=last;
-    let buckets = range.map(|at| (edge_ns(at) as f64 / 1e3, u64::from(counts[at])));
+    let buckets = range.map(|at| (edge_ns(at) as f64 / 1e3, counts[at]));
     LatencyHistogram { buckets: buckets.collect() }
 }
 
@@ -120,15 +119,17 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
+    /// Of a target that had run for half a day, what was counted since its start went round at 2^32.
     #[test]
-    fn what_is_counted_since_goes_on_where_counts_go_round() {
+    fn what_is_counted_since_is_true_of_any_number_of_requests() {
         let mut before = Octaves::default();
-        before.counts[bucket(5000)] = u32::MAX - 1;
+        before.counts[bucket(5000)] = u32::MAX.into();
         let mut now = before.clone();
         for latency_ns in [5000, 5000, 5000, 900_000] {
             now.record(latency_ns);
         }
         assert_eq!(now.since(&before).requests(), 4);
+        assert_eq!(now.since(&Octaves::default()).requests(), (1 << 32) + 3);
         assert_eq!(now.since(&now), LatencyHistogram::default());
         let mut both = Octaves::default();
         both.record(5000);

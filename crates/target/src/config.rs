@@ -28,7 +28,7 @@ const WRITE_BUFFER_BYTES: u64 = 16 << 20;
 /// Operations that a volume's devices may be given at once.
 const DEVICE_DEPTH_MAX: usize = 4096;
 /// Reactors that there may be.
-const REACTORS_MAX: usize = 64;
+pub const REACTORS_MAX: usize = 64;
 
 /// What the target serves, and how. What these structures say of their keys, with `Allowed:` and
 /// `Default:`, is the table in `docs/target.md`: `python packaging/docs/docs_keys.py` puts it there.

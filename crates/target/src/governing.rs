@@ -2,7 +2,7 @@
 
 use crate::plant::{Governed, Reactors};
 use crate::shown::{Answer, Request, Shown};
-use crate::status::Status;
+use crate::status::{Status, each_volume_once};
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 use wattio_control::check_tolerance;
@@ -101,8 +101,17 @@ impl<R: Reactors> Governing<R> {
         is_full && is_idle && background.iter().all(|class| class.backlog_core_s == 0.0)
     }
 
-    /// Takes in what the reactors say of themselves.
-    pub fn learn(&mut self, status: Status) {
+    /// Takes in what the reactors say of themselves; of one that did not answer it keeps what that
+    /// said before.
+    pub fn learn(&mut self, mut status: Status) {
+        let before = self.learned.take().map(|before| before.reactors).unwrap_or_default();
+        for reactor in before {
+            if status.reactors.iter().all(|told| told.number != reactor.number) {
+                status.reactors.push(reactor);
+            }
+        }
+        each_volume_once(&mut status.reactors);
+        status.reactors.sort_by_key(|reactor| reactor.number);
         self.learned = Some(status);
     }
 

@@ -97,7 +97,7 @@ pub fn run(options: &Options, passed: Vec<Listener>) -> Result<()> {
         if next.stepped {
             if detailed.elapsed() >= DETAILS_EVERY {
                 detailed = Instant::now();
-                governing.learn(handle.status());
+                governing.learn(handle.status_soon());
             }
             status.send_replace(Arc::new(governing.shown(&clock)));
         }

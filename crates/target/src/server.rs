@@ -8,7 +8,7 @@ use crate::reactor::link::{self, Link};
 use crate::reactor::{
     Halt, Idle, Listener, Loads, Moves, Order, Owned, Parts, Published, Reactor, Shared,
 };
-use crate::status::Status;
+use crate::status::{Status, each_volume_once};
 use crate::tls::{Files, Identity, TlsError};
 use crate::volume::{Pace, Rates, VolumeMemory};
 use std::io;
@@ -215,7 +215,8 @@ impl Server {
             links.push(give_links);
             let wrong = |error| ServerError::Reactor { reactor: number, error };
             let run = move || {
-                let mut guard = Guard { shared: Arc::clone(&shared), halt: Halt::Now };
+                let (shared_too, halt) = (Arc::clone(&shared), Halt::Now);
+                let mut guard = Guard { shared: shared_too, number, halt };
                 let reactor = match Reactor::new(parts, shared) {
                     Ok(reactor) => reactor,
                     Err(error) => {
@@ -299,8 +300,19 @@ impl Handle {
     /// Asks all reactors how they stand. One that does not answer is left out.
     #[must_use]
     pub fn status(&self) -> Status {
-        let mut reactors = self.ask(ANSWER_MAX, Order::Status);
+        self.status_within(ANSWER_MAX)
+    }
+
+    /// The same for whoever governs the target, and waits no longer than that allows.
+    #[must_use]
+    pub fn status_soon(&self) -> Status {
+        self.status_within(LOADS_MAX)
+    }
+
+    fn status_within(&self, most: Duration) -> Status {
+        let mut reactors = self.ask(most, Order::Status);
         reactors.sort_by_key(|reactor| reactor.number);
+        each_volume_once(&mut reactors);
         Status {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             uptime_s: self.began.elapsed().as_secs_f64(),
@@ -327,6 +339,11 @@ impl Handle {
     /// Has a reactor let connections and volumes go.
     pub fn move_from(&self, reactor: usize, moves: Moves) {
         self.shared.order(reactor, Order::Move(moves));
+    }
+
+    /// Says whether a reactor gets new connections.
+    pub fn set_accepting(&self, reactor: usize, accepts: bool) {
+        self.shared.set_accepting(reactor, accepts);
     }
 
     /// Says whether a reactor gets new connections, and whether it may look for work or sleeps when
@@ -376,11 +393,13 @@ impl Handle {
 /// missing serves nobody.
 struct Guard {
     shared: Arc<Shared>,
+    number: usize,
     halt: Halt,
 }
 
 impl Drop for Guard {
     fn drop(&mut self) {
+        self.shared.ended(self.number);
         self.shared.stop(self.halt);
     }
 }

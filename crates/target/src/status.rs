@@ -2,6 +2,7 @@
 
 use crate::latency::LatencySummary;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
 use wattio_nbd::Command;
 use wattio_volume::{DeviceRole, Volume};
 
@@ -51,7 +52,7 @@ impl LaneCounters {
 }
 
 /// A reactor.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ReactorStatus {
     /// Its number, from 0.
     pub number: usize,
@@ -78,7 +79,7 @@ pub struct ReactorStatus {
 }
 
 /// A volume.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct VolumeStatus {
     /// Under which name it is exported.
     pub export: String,
@@ -168,6 +169,14 @@ impl VolumeStatus {
     }
 }
 
+/// A volume that moves may have been with two reactors when each was asked: the first one tells.
+pub(crate) fn each_volume_once(reactors: &mut [ReactorStatus]) {
+    let mut told = BTreeSet::new();
+    for reactor in reactors {
+        reactor.volumes.retain(|volume| told.insert(volume.export.clone()));
+    }
+}
+
 /// The whole target.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Status {
@@ -177,4 +186,23 @@ pub struct Status {
     pub uptime_s: f64,
     /// Its reactors.
     pub reactors: Vec<ReactorStatus>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Metrics had two series of one name, which makes all of them worthless.
+    #[test]
+    fn a_volume_that_moved_while_reactors_were_asked_is_told_of_once() {
+        let volume = |export: &str| VolumeStatus { export: export.into(), ..Default::default() };
+        let reactor = |number, exports: &[&str]| ReactorStatus {
+            number,
+            volumes: exports.iter().map(|export| volume(export)).collect(),
+            ..Default::default()
+        };
+        let mut reactors = [reactor(0, &["a", "b"]), reactor(1, &["b", "c"]), reactor(2, &["a"])];
+        each_volume_once(&mut reactors);
+        assert_eq!(reactors, [reactor(0, &["a", "b"]), reactor(1, &["c"]), reactor(2, &[])]);
+    }
 }

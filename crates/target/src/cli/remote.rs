@@ -125,7 +125,7 @@ fn page(shown: &Shown) -> String {
     let _ = writeln!(
         page,
         "wattio-target {}, {}, up {:.0} s",
-        shown.version,
+        printable_line(&shown.version),
         printable_line(&shown.name),
         shown.uptime_s
     );
@@ -137,10 +137,12 @@ fn page(shown: &Shown) -> String {
 }
 
 fn of_law(shown: &Shown) -> String {
-    let state = shown.state.as_ref().map(|state| format!(" ({state})")).unwrap_or_default();
+    let state = shown.state.as_ref().map(|state| format!(" ({})", printable_line(state)));
+    let state = state.unwrap_or_default();
+    let (policy, reason) = (printable_line(&shown.policy), printable_line(&shown.reason));
     let mut text = format!(
-        "policy {}{state}: {} of {} reactors on; {}\n",
-        shown.policy, shown.reactors_active, shown.reactors_total, shown.reason
+        "policy {policy}{state}: {} of {} reactors on; {reason}\n",
+        shown.reactors_active, shown.reactors_total
     );
     if let Some(forced) = &shown.forced {
         let _ = writeln!(text, "  full speed is forced: {}", printable_line(forced));
@@ -192,7 +194,7 @@ fn of_volume(volume: &VolumeStatus) -> String {
         rounded(volume.size_bytes),
         volume.free_segments,
         volume.segments,
-        volume.devices.join(", ")
+        printable_line(&volume.devices.join(", "))
     );
     if let Some(failure) = &volume.failure {
         let _ = writeln!(text, "    nothing can be written: {}", printable_line(failure));

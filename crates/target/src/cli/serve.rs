@@ -12,7 +12,7 @@ use wattio_host::config::check_policy;
 use wattio_host::facts;
 use wattio_service::ServiceSettings;
 use wattio_target::activation;
-use wattio_target::config::{IdleConfig, ServiceConfig};
+use wattio_target::config::{IdleConfig, REACTORS_MAX, ServiceConfig};
 use wattio_target::plant::Layout;
 use wattio_target::reactor::Idle;
 use wattio_target::run::{self, LawSettings, Options};
@@ -34,7 +34,10 @@ SIGTERM and SIGINT end it: requests under way are answered and volumes closed. T
 it at once; nothing that was flushed is lost then either.")]
 pub struct Serve {
     /// The configuration; without it, what is served stands in the command.
-    #[arg(conflicts_with_all = ["export", "unix", "tcp", "policy", "set", "page", "control", "idle"])]
+    #[arg(conflicts_with_all = [
+        "export", "unix", "tcp", "reactors", "volume_reactors", "policy", "set", "page", "control",
+        "idle", "map_memory", "cache", "device_depth", "write_buffer",
+    ])]
     file: Option<PathBuf>,
     /// A volume; its name is that of the file, or empty for one alone.
     #[arg(long)]
@@ -46,7 +49,7 @@ pub struct Serve {
     #[arg(long)]
     tcp: Vec<SocketAddr>,
     /// Threads that serve.
-    #[arg(long, default_value_t = 1)]
+    #[arg(long, default_value_t = 1, value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..=REACTORS_MAX as u64))]
     reactors: usize,
     /// How many of them, the last ones, have volumes and nothing else.
     #[arg(long, default_value_t = 0)]
@@ -199,4 +202,29 @@ fn setting(text: &str) -> Result<(String, wattio_control::Value), String> {
 /// What reactors do when nothing is to be done, as clap reads it.
 fn idle(text: &str) -> Result<Idle, String> {
     IdleConfig::read(text).map(|idle| idle.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::cli::Arguments;
+    use clap::Parser;
+
+    fn is_allowed(arguments: &str) -> bool {
+        let words = ["wattio-target", "serve"].into_iter().chain(arguments.split_whitespace());
+        Arguments::try_parse_from(words).is_ok()
+    }
+
+    /// With more than 256 reactors, answers went to others than had asked: a request names its
+    /// reactor in a byte. And what a configuration says was not what a command beside it said.
+    #[test]
+    fn what_a_configuration_refuses_the_command_refuses_too() {
+        for reactors in ["0", "65", "257", "100000"] {
+            assert!(!is_allowed(&format!("--export a --unix b --reactors {reactors}")));
+        }
+        assert!(is_allowed("--export a --unix b --reactors 64 --volume-reactors 1"));
+        assert!(is_allowed("file.toml --out results"));
+        for beside in ["--reactors 2", "--volume-reactors 1", "--cache 1MiB", "--device-depth 3"] {
+            assert!(!is_allowed(&format!("file.toml {beside}")), "{beside}");
+        }
+    }
 }

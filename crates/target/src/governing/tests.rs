@@ -2,6 +2,7 @@ use super::*;
 use crate::plant::TargetPlant;
 use crate::plant::script::{REACTORS, SATURATION, Script, layout};
 use crate::shown::WattioTarget;
+use crate::status::{ReactorStatus, VolumeStatus};
 use serde_json::Value;
 use std::cell::Cell;
 use std::path::Path;
@@ -188,4 +189,24 @@ fn a_target_without_work_at_full_speed_is_quiet() {
     governing.reactors().due_per_s = [0.0; 4];
     go_on(&mut governing, &clock, 600.0);
     assert!(governing.is_quiet());
+}
+
+/// A reactor that did not answer in time was missing from page and metrics, with its volumes.
+#[test]
+fn what_a_reactor_said_stands_until_it_says_something_else() {
+    let mut governing = governing("native", None, &At::default());
+    let volume = || VolumeStatus { export: "disk".to_owned(), ..VolumeStatus::default() };
+    let reactor = |number, turns, volumes: usize| ReactorStatus {
+        number,
+        turns,
+        volumes: (0..volumes).map(|_| volume()).collect(),
+        ..ReactorStatus::default()
+    };
+    let status = |reactors| Status { version: String::new(), uptime_s: 1.0, reactors };
+    governing.learn(status(vec![reactor(0, 1, 1), reactor(1, 1, 0)]));
+    governing.learn(status(vec![reactor(1, 2, 0)]));
+    assert_eq!(governing.learned.as_ref().unwrap().reactors, [reactor(0, 1, 1), reactor(1, 2, 0)]);
+    // The volume has moved since.
+    governing.learn(status(vec![reactor(1, 3, 1)]));
+    assert_eq!(governing.learned.unwrap().reactors, [reactor(0, 1, 0), reactor(1, 3, 1)]);
 }

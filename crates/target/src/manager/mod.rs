@@ -57,7 +57,7 @@ impl LiveReactors {
             requests: BTreeMap::new(),
             volumes: BTreeMap::new(),
         };
-        Self {
+        let mut manager = Self {
             handle,
             times: (0..count).map(|_| None).collect(),
             problem: None,
@@ -66,6 +66,18 @@ impl LiveReactors {
             rates: Rates::default(),
             volumes,
             planned,
+        };
+        manager.accept();
+        if manager.setting.connections != manager.setting.volumes {
+            manager.place();
+        }
+        manager
+    }
+
+    /// New connections go where connections may be.
+    fn accept(&self) {
+        for reactor in 0..self.handle.reactors() {
+            self.handle.set_accepting(reactor, self.setting.connections.contains(&reactor));
         }
     }
 
@@ -112,6 +124,12 @@ impl LiveReactors {
     fn place(&mut self) {
         let busy = self.busy();
         let loads = self.handle.loads();
+        if loads.len() < self.handle.reactors() {
+            // A volume could not leave before that one says that it holds what it would ask.
+            self.planned.at = Instant::now();
+            self.planned.busy_ns = self.last.iter().map(busy_ns).collect();
+            return;
+        }
         let planned = &self.planned;
         let requests = |load: &crate::normal::ConnectionLoad| {
             load.requests - planned.requests.get(&load.id).copied().unwrap_or(0)
@@ -201,6 +219,7 @@ impl Reactors for LiveReactors {
             for reactor in before.symmetric_difference(&active) {
                 self.handle.set_active(*reactor, active.contains(reactor));
             }
+            self.accept();
             self.place();
         }
         Ok(())

@@ -319,7 +319,8 @@ impl Reactor {
             Idle::Block => false,
         };
         let until = match self.stopping {
-            Stopping::Answering(until) => left.sooner(Left::At(until)),
+            // After that, only what was cancelled is to come.
+            Stopping::Answering(until) if now < until => left.sooner(Left::At(until)),
             _ => left,
         };
         match until {

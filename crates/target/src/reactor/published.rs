@@ -36,6 +36,8 @@ struct Class {
 
 /// No request is under way.
 const NONE: u64 = u64::MAX;
+/// What looks for work for longer was interrupted meanwhile, and the time went to others.
+const LOOK_MAX: Duration = Duration::from_micros(100);
 /// Readers try so often to read while nothing is being written.
 const TRIES: usize = 1000;
 
@@ -143,7 +145,7 @@ impl Published {
 
     /// Time that was spent looking for work without finding any.
     pub fn looked(&self, span: Duration) {
-        self.looking_ns.add(span.as_nanos() as u64);
+        self.looking_ns.add(span.min(LOOK_MAX).as_nanos() as u64);
     }
 
     /// Tasks of clients that devices came back to.
@@ -255,6 +257,20 @@ mod tests {
                 assert!(requests.arrived >= requests.completed);
             }
         });
+    }
+
+    /// A reactor that looked for work beside another program was interrupted while it did. Counted by
+    /// the clock, it had looked for longer than it had run, by more each second; what it then did
+    /// for clients counted as nothing until that was made up, and nothing was spread.
+    #[test]
+    fn who_is_interrupted_while_it_looks_for_work_has_not_looked_for_so_long() {
+        let (published, none) = (Published::new(Instant::now()), RequestCounters::default());
+        let (run, slept) = (Duration::from_micros(1), Duration::from_millis(4));
+        (0..1000).for_each(|_| published.looked(run));
+        (0..20).for_each(|_| published.looked(run + slept));
+        let looked_ns = 1020 * run.as_nanos() as u64;
+        let told = published.read(Duration::ZERO, looked_ns + 50_000_000, &none);
+        assert!(told.work.clients_ns > 45_000_000, "{:?}", told.work);
     }
 
     #[test]

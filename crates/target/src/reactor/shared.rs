@@ -70,10 +70,17 @@ pub enum Halt {
     Now,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Inbox {
     has_any: AtomicBool,
-    orders: Mutex<Vec<Order>>,
+    /// `None` once the reactor has ended.
+    orders: Mutex<Option<Vec<Order>>>,
+}
+
+impl Inbox {
+    fn new() -> Self {
+        Self { has_any: AtomicBool::new(false), orders: Mutex::new(Some(Vec::new())) }
+    }
 }
 
 /// What reactors share.
@@ -97,7 +104,7 @@ impl Shared {
     pub fn new(reactors: usize) -> Self {
         let epoch = Instant::now();
         Self {
-            inboxes: (0..reactors).map(|_| Inbox::default()).collect(),
+            inboxes: (0..reactors).map(|_| Inbox::new()).collect(),
             doorbells: OnceLock::new(),
             halt: AtomicU8::new(0),
             speaking: AtomicUsize::new(reactors),
@@ -159,10 +166,13 @@ impl Shared {
         (0..self.reactors()).for_each(|reactor| self.ring(reactor));
     }
 
-    /// Gives a reactor an order.
+    /// Gives a reactor an order; one that has ended gets none, and what comes with it is closed.
     pub fn order(&self, reactor: usize, order: Order) {
         let inbox = &self.inboxes[reactor];
-        inbox.orders.lock().unwrap_or_else(PoisonError::into_inner).push(order);
+        match inbox.orders.lock().unwrap_or_else(PoisonError::into_inner).as_mut() {
+            Some(orders) => orders.push(order),
+            None => return,
+        }
         inbox.has_any.store(true, Ordering::Release);
         self.ring(reactor);
     }
@@ -177,7 +187,16 @@ impl Shared {
         if !inbox.has_any.swap(false, Ordering::AcqRel) {
             return Vec::new();
         }
-        std::mem::take(&mut *inbox.orders.lock().unwrap_or_else(PoisonError::into_inner))
+        let mut orders = inbox.orders.lock().unwrap_or_else(PoisonError::into_inner);
+        orders.as_mut().map(std::mem::take).unwrap_or_default()
+    }
+
+    /// A reactor has ended: what it did not take is closed, and who waits for its answer learns that
+    /// none comes.
+    pub(crate) fn ended(&self, reactor: usize) {
+        let orders = &self.inboxes[reactor].orders;
+        let left = orders.lock().unwrap_or_else(PoisonError::into_inner).take();
+        drop(left);
     }
 
     /// Stops the target.
@@ -210,5 +229,40 @@ impl Shared {
     /// Whether no reactor has connections, and nothing is on its way to one.
     pub(super) fn all_silent(&self) -> bool {
         self.speaking.load(Ordering::Acquire) == 0 && self.moving.load(Ordering::Acquire) == 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Read;
+    use std::os::unix::net::UnixStream;
+    use std::sync::mpsc::{TryRecvError, channel};
+
+    /// What was on its way to a reactor that had ended stayed open for as long as anybody held a
+    /// handle, with the lock on its device; and who asked it waited for as long as one may take.
+    #[test]
+    fn what_a_reactor_that_has_ended_did_not_take_is_closed() {
+        let shared = Shared::new(2);
+        for is_late in [false, true] {
+            let (mut mine, theirs) = UnixStream::pair().unwrap();
+            let (answer, answers) = channel();
+            let orders = [
+                Order::Connection(Accepted { socket: theirs.into(), is_tcp: false }),
+                Order::Loads(answer),
+            ];
+            if is_late {
+                shared.ended(0);
+            }
+            orders.into_iter().for_each(|order| shared.order(0, order));
+            shared.ended(0);
+            mine.set_nonblocking(true).unwrap();
+            assert_eq!(mine.read(&mut [0]).unwrap(), 0, "it is closed");
+            assert_eq!(answers.try_recv(), Err(TryRecvError::Disconnected));
+            assert!(shared.take_orders(0).is_empty());
+        }
+        let (answer, _answers) = channel();
+        shared.order(1, Order::Loads(answer));
+        assert_eq!(shared.take_orders(1).len(), 1, "the other one goes on");
     }
 }

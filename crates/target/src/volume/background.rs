@@ -32,7 +32,9 @@ pub(super) struct Background {
     pace: Pace,
     scrub: Scrub,
     budgets: Budgets,
-    /// What there was to do of each class, in the order of [`CLASSES`], when last looked at.
+    /// Whether the volume is being closed, for which there are no budgets.
+    is_closing: bool,
+    /// What there was to do of each class, in the order of [`CLASSES`], after the last turn's work.
     backlogs: [Backlog; CLASSES.len()],
 }
 
@@ -72,7 +74,8 @@ impl Background {
     pub(super) const fn new(pace: Pace) -> Self {
         let scrub = Scrub { next: None, rest: Duration::ZERO };
         let nothing = Backlog { blocks: 0, urgency: 0.0 };
-        Self { pace, scrub, budgets: Budgets::new(), backlogs: [nothing; CLASSES.len()] }
+        let backlogs = [nothing; CLASSES.len()];
+        Self { pace, scrub, budgets: Budgets::new(), is_closing: false, backlogs }
     }
 }
 
@@ -87,8 +90,10 @@ impl VolumeLane {
         random: impl FnOnce() -> u64,
     ) -> Left {
         let gathering = self.gather(now);
+        let left = self.work_on(now, is_idle, published, random);
+        // After the work: nobody looks again before something else happens.
         self.background.backlogs = CLASSES.map(|class| self.volume.backlog(class));
-        self.work_on(now, is_idle, published, random).sooner(gathering)
+        left.sooner(gathering)
     }
 
     /// What there is to do of each class, in the order of [`CLASSES`].
@@ -98,7 +103,9 @@ impl VolumeLane {
 
     /// How much of a core's time each class may take from now on.
     pub fn set_budgets(&mut self, rates: Rates, now: Instant) {
-        self.background.budgets.set(rates, now);
+        if !self.background.is_closing {
+            self.background.budgets.set(rates, now);
+        }
     }
 
     /// Writes that were answered wait for others to share their record, but not for long.
@@ -134,18 +141,20 @@ impl VolumeLane {
             return if is_wanted || scrub { Left::Now } else { self.scrub_time() };
         }
         let left = self.work_until(now, published);
-        let may_scrub = scrub && self.background.budgets.may(Class::Scrub, now);
-        match left {
-            Left::Nothing if may_scrub && self.slice(Class::Scrub, published) => {
-                self.after_scrub(now)
-            }
-            Left::Nothing if scrub && !may_scrub => {
-                Left::At(self.background.budgets.next(Class::Scrub, now))
-            }
+        if left == Left::Now {
+            return left;
+        }
+        // What else may be done now is done, though more of it may wait for its budget.
+        if !scrub {
+            return left.sooner(self.scrub_time());
+        }
+        if !self.background.budgets.may(Class::Scrub, now) {
+            return left.sooner(Left::At(self.background.budgets.next(Class::Scrub, now)));
+        }
+        match self.slice(Class::Scrub, published) {
+            true => left.sooner(self.after_scrub(now)),
             // It waits for a device.
-            Left::Nothing if scrub => Left::Nothing,
-            Left::Nothing => self.scrub_time(),
-            _ => left,
+            false => left,
         }
     }
 
@@ -156,7 +165,7 @@ impl VolumeLane {
     /// Whether there is something to collect, a checkpoint to write or a device to fill.
     fn is_wanted(&self) -> bool {
         let wanted = [Class::Collect, Class::Checkpoint, Class::Rebuild];
-        wanted.into_iter().any(|class| self.background.backlogs[class as usize].blocks > 0)
+        wanted.into_iter().any(|class| self.volume.backlog(class).blocks > 0)
     }
 
     /// One slice of a class; whether there was something to do.
@@ -179,10 +188,11 @@ impl VolumeLane {
         loop {
             let (mut has_done, mut later) = (false, Left::Nothing);
             for class in [Class::Collect, Class::Checkpoint, Class::Rebuild] {
-                let is_urgent = self.background.backlogs[class as usize].urgency >= 1.0;
-                if is_urgent || self.background.budgets.may(class, Instant::now()) {
+                // As it is now: one class makes work for another.
+                let backlog = self.volume.backlog(class);
+                if backlog.urgency >= 1.0 || self.background.budgets.may(class, Instant::now()) {
                     has_done |= self.slice(class, published);
-                } else if self.background.backlogs[class as usize].blocks > 0 {
+                } else if backlog.blocks > 0 {
                     later = later.sooner(Left::At(self.background.budgets.next(class, now)));
                 }
             }
@@ -198,6 +208,7 @@ impl VolumeLane {
     /// Begins to close the volume; what is needed for it is background work, without a budget.
     pub fn close(&mut self) {
         self.background.budgets = Budgets::new();
+        self.background.is_closing = true;
         self.volume.close();
     }
 

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a client that cannot go on has failed its test")]
 
+mod background;
 mod client;
 mod mirror;
 mod moving;

@@ -6,8 +6,11 @@ use crate::{MIB, Target, pattern};
 use rand::{Rng, RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus as Seeded;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use wattio_target::reactor::Moves;
-use wattio_target::server::Handle;
+use std::time::Duration;
+use wattio_target::manager::LiveReactors;
+use wattio_target::plant::Layout;
+use wattio_target::reactor::{Idle, Moves};
+use wattio_target::server::{Handle, Server};
 
 const REACTORS: usize = 3;
 const CLIENTS: usize = 4;
@@ -93,13 +96,26 @@ impl Drop for Working<'_> {
 /// client wrote, and the target closes in order afterwards.
 #[test]
 fn nothing_is_lost_or_mixed_up_by_moves() {
-    let Some(mut target) = Target::start(REACTORS) else { return };
+    for (idle, names) in [
+        (Idle::Block, &["disk"][..]),
+        (Idle::Spin(Duration::from_micros(20)), &["disk", "other"]),
+        (Idle::Poll, &["disk", "other"]),
+    ] {
+        let Some(mut target) = Target::with(REACTORS, names) else { return };
+        target.settings.idle = idle;
+        target.restart();
+        moves_at_random(target, names);
+    }
+}
+
+fn moves_at_random(mut target: Target, names: &[&str]) {
     let handle = target.server.as_ref().unwrap().handle();
     let working = AtomicUsize::new(CLIENTS + 1);
     let works = || Working(&working);
     let moved = std::thread::scope(|scope| {
         for number in 0..CLIENTS {
-            let client = target.client();
+            let export = names[number % names.len()];
+            let client = Client::connect(&target.socket(), export).unwrap();
             let works = works();
             scope.spawn(move || {
                 let _works = works;
@@ -122,6 +138,11 @@ fn nothing_is_lost_or_mixed_up_by_moves() {
         let mut moved = 0;
         while working.load(Ordering::Acquire) > 0 {
             moved += shuffle(&handle, &mut random);
+            // Metrics of a volume that two reactors tell of are refused, all of them.
+            let status = handle.status();
+            let volumes = status.reactors.iter().flat_map(|reactor| &reactor.volumes);
+            let told: Vec<&str> = volumes.map(|volume| volume.export.as_str()).collect();
+            assert!(names.iter().all(|name| told.iter().filter(|one| one == &name).count() < 2));
         }
         moved
     });
@@ -162,4 +183,102 @@ fn what_is_taken_away_is_empty_until_it_is_given_back() {
     handle.set_active(1, true);
     let _more: Vec<Client> = (0..4).map(|_| target.client()).collect();
     assert_eq!(handle.loads()[1].connections.len(), 2);
+}
+
+/// Asks for several writes at once, and for no answer.
+fn ask_for_writes(client: &mut Client, round: u64) -> Vec<(u64, u64)> {
+    let write = |at: u64| {
+        let bytes = pattern(round ^ at, 4096);
+        (at, client.send(WRITE, 0, at * 4096, 4096, &bytes).unwrap())
+    };
+    (0..8).map(write).collect()
+}
+
+/// A target that is stopped while everything moves ends in order: what was answered is there.
+#[test]
+fn a_target_stops_while_everything_moves() {
+    let Some(mut target) = Target::with(REACTORS, &["disk", "other"]) else { return };
+    let mut random = Seeded::seed_from_u64(9);
+    for round in 0..25_u64 {
+        let handle = target.server.as_ref().unwrap().handle();
+        let mut client = target.client();
+        let _others: Vec<Client> = (0..3).map(|_| target.client()).collect();
+        client.flush();
+        let asked = ask_for_writes(&mut client, round << 8);
+        for _ in 0..round % 4 {
+            shuffle(&handle, &mut random);
+        }
+        target.stop();
+        // Those that were not answered were not read either, or their connection was closed first.
+        let mut answered = Vec::new();
+        while let Ok((cookie, error)) = client.reply() {
+            assert_eq!(error, 0);
+            answered.push(cookie);
+        }
+        target.server = Some(Server::start(&target.settings).unwrap());
+        let mut client = target.client();
+        for (at, cookie) in asked {
+            if answered.contains(&cookie) {
+                assert!(client.read_at(at * 4096, 4096) == pattern(round << 8 ^ at, 4096));
+            }
+        }
+    }
+}
+
+/// What was moving when a target ended at once is let go, though there are handles.
+#[test]
+fn a_target_that_is_killed_while_everything_moves_can_start_again() {
+    let Some(mut target) = Target::with(REACTORS, &["disk", "other"]) else { return };
+    let mut random = Seeded::seed_from_u64(10);
+    let mut handles = Vec::new();
+    for round in 0..25_u64 {
+        let handle = target.server.as_ref().unwrap().handle();
+        let mut client = target.client();
+        client.flush();
+        ask_for_writes(&mut client, round);
+        shuffle(&handle, &mut random);
+        handles.push(handle);
+        target.kill_and_restart();
+    }
+}
+
+/// A volume moves on while one of its devices loses all that it has.
+#[test]
+fn a_mirror_that_moves_lives_through_a_device() {
+    let Some(target) = Target::on(REACTORS, &["disk"], 2) else { return };
+    let handle = target.server.as_ref().unwrap().handle();
+    let mut random = Seeded::seed_from_u64(11);
+    let mut client = target.client();
+    let bytes = pattern(11, 4 * MIB as usize);
+    assert_eq!(client.write_at(0, &bytes, FUA).unwrap(), 0);
+    let device = &target.settings.volumes[0].devices[0];
+    std::fs::File::options().write(true).open(device).unwrap().set_len(0).unwrap();
+    for round in 0..200_u64 {
+        shuffle(&handle, &mut random);
+        let at = random.random_range(0..3 * MIB as usize);
+        assert!(client.read_at(at as u64, 300_000) == bytes[at..at + 300_000], "{round}");
+        if round % 10 == 0 {
+            assert_eq!(client.write_at(7 * MIB, &pattern(round, 4096), FUA).unwrap(), 0);
+        }
+    }
+}
+
+/// Reactors that have volumes and nothing else were given new connections, which were taken away
+/// again only under load; and what volumes were elsewhere at the start stayed there until then.
+#[test]
+fn reactors_for_volumes_get_no_connections() {
+    let Some(target) = Target::with(REACTORS, &["disk", "other"]) else { return };
+    let handle = target.server.as_ref().unwrap().handle();
+    let layout = Layout::new(REACTORS, 1, 1).unwrap();
+    let full = layout.setting(&layout.limits().full_speed());
+    let _manager = LiveReactors::new(handle.clone(), 2, full);
+    let mut clients: Vec<Client> = (0..6).map(|_| target.client()).collect();
+    let looks = 10_000;
+    let are_there = |loads: &[wattio_target::reactor::Loads]| loads[2].volumes.len() == 2;
+    assert!((0..looks).any(|_| {
+        clients.iter_mut().for_each(Client::flush);
+        are_there(&handle.loads())
+    }));
+    let connections: Vec<usize> = handle.loads().iter().map(|one| one.connections.len()).collect();
+    assert_eq!(connections, [3, 3, 0]);
 }
