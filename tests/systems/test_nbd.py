@@ -89,8 +89,9 @@ def test_the_configuration_of_the_target_is_toml(tmp_path: Path) -> None:
         "memory": {"cache": "0 B"},
         "policy": {"name": "pacer", "settings": {"window": 1}},
     }
-    made = SERVERS["wattio-target"].make(what)
-    assert made == ("wattio-target", "create", f"{tmp_path}/d,isk", "--size", "64MiB")
+    made = nbd_servers.SERVERS["wattio-target"].make
+    assert made is not None
+    assert made(what) == ("wattio-target", "create", f"{tmp_path}/d,isk", "--size", "64MiB")
 
 
 @pytest.mark.parametrize(
