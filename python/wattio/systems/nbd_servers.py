@@ -9,7 +9,7 @@ from typing import Any
 
 from wattio.files.toml_text import dump
 
-Setting = str | int | bool
+Setting = str | int | float | bool
 Words = tuple[str, ...]
 
 _MIB = 1 << 20
