@@ -12,10 +12,11 @@ from typing import Any
 
 from wattio.analysis import statistics
 from wattio.kinds.measurement.schema import SystemEntry
+from wattio.report import rendering
 from wattio.report.drawing import Table
-from wattio.report.measurement import servers
+from wattio.report.measurement import background, servers
 from wattio.report.measurement.gather import Measured, PhasePart
-from wattio.report.page import Block, Cells, Heading, Section, Text, as_data, grid
+from wattio.report.page import Block, Cells, Heading, Section, Text, as_data, gallery, grid
 from wattio.report.phrases import DASH, latency, number, percent, times
 from wattio.results.summary import SEED, Row
 
@@ -116,7 +117,7 @@ def section(found: Measured) -> list[Section]:
     blocks: list[Block] = [Text(text) for text in sentences(every)]
     for one in every:
         title = f"{one.subject}: {one.phase.name}"
-        blocks += [Heading(title), _table(one, found)]
+        blocks += [Heading(title), _table(one, found), *_background(one, found)]
     text = "Means over usable iterations; latency to full speed is the ratio of the mean latencies,"
     text += " with a 95 % bootstrap interval. Processor time is that of the server alone. Windows"
     text += " are those that the bound was held against; full speed is held against none. The mean"
@@ -189,7 +190,8 @@ def _table(one: Compared, found: Measured) -> Block:
     for row in one.rows:
         mark = "the best peer" if row is one.peer else "full speed" if row in one.full_speed else ""
         # A peer is compared with the full speed of the first law.
-        twin = one.twins.get(row.run.system) or next(iter(one.full_speed), None)
+        peers = next(iter(one.full_speed), None) if row is one.peer else None
+        twin = row if row in one.full_speed else one.twins.get(row.run.system, peers)
         of = reactors.get(row.run.system)
         rows.append(
             [
@@ -205,6 +207,36 @@ def _table(one: Compared, found: Measured) -> Block:
             ]
         )
     return grid(f"Governed, {one.subject}: {one.phase.name}", columns, rows)
+
+
+def _background(one: Compared, found: Measured) -> list[Block]:
+    """What collecting garbage wrote and took, where clients wrote; its course, if that is kept."""
+    if not any(row.get("write_amplification") for row in one.rows):
+        return []
+    columns: Cells = [
+        "run",
+        ("write amplification", "blocks written\nfor each of clients"),
+        ("segments", "collected"),
+        ("background", "core-s done"),
+        ("due, mean", "core-s\nESTIMATE"),
+        ("due, most", "core-s\nESTIMATE"),
+    ]
+    due = "background_backlog_core_s_estimated"
+    names = ("write_amplification", "collected_segments", "background_core_s")
+    rows: list[Cells] = [
+        [one.phase.names.of(row.run), *(_plain(row, name) for name in told)]
+        for row in one.rows
+        if row is not one.peer
+        for told in [(*names, f"{due}_mean", f"{due}_max")]
+    ]
+    shown = grid(f"Background work, {one.subject}: {one.phase.name}", columns, rows)
+    groups: dict[str, list[str]] = {}
+    for entry in found.study.system:
+        if policy(entry):
+            groups.setdefault(repr(_apart(entry)), []).append(entry.name)
+    drawn = background.drawn(one.subject, one.phase.name, list(groups.values()), found)
+    slug = rendering.slug(one.subject)
+    return [Heading("Background work", 4), shown, *gallery([drawn], f"governed-{slug}-")]
 
 
 def _windows(row: Row) -> Pair:

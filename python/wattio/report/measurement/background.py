@@ -1,0 +1,162 @@
+"""Background work of targets over a step: what is due and not done, and what is written.
+
+From the answers that are kept of a step; nothing is drawn where there are only those of its ends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from numpy.typing import NDArray
+
+from wattio.errors import ResultError
+from wattio.kinds.measurement import governed, told
+from wattio.kinds.measurement.told import Told
+from wattio.report import drawing
+from wattio.report.drawing import WIDTH, Drawn, Table
+from wattio.report.measurement.gather import Measured
+
+Series = NDArray[np.float64]
+
+LEAST = 5
+"""Fewer answers than this are no course."""
+
+SPAN_S = 5.0
+"""Over which what is written is told: a moment's is all or nothing, as segments are collected."""
+
+PANELS_MAX = 9
+"""Most panels of a figure; all of them are in its CSV file."""
+
+
+@dataclass(frozen=True)
+class Course:
+    """A system over a step: seconds since its beginning, backlog, and write amplification."""
+
+    system: str
+    time_s: Series
+    backlog_core_s: Series
+    amplification: Series
+
+
+def course(system: str, answers: Sequence[Told], span_s: float = SPAN_S) -> Course:
+    """What answers tell, answer by answer; NaN where one does not, and in the first `span_s`."""
+    start_ns = answers[0].at.monotonic_ns
+    time_s = np.array([(one.at.monotonic_ns - start_ns) / 1e9 for one in answers])
+    backlog = [governed.backlog_core_s(one.status) for one in answers]
+    written: list[float | None] = []
+    for place, at_s in enumerate(time_s):
+        # The last answer that is a span before this one.
+        before = int(np.searchsorted(time_s, at_s - span_s, side="right")) - 1
+        written.append(
+            governed.amplification(answers[before].status, answers[place].status)
+            if before >= 0
+            else None
+        )
+    return Course(system, time_s, _filled(backlog), _filled(written))
+
+
+def _filled(values: Sequence[float | None]) -> Series:
+    return np.array([np.nan if value is None else value for value in values], dtype=np.float64)
+
+
+def courses(subject: str, step: str, found: Measured) -> Iterator[Course]:
+    """The first usable iteration of each system, in the order of the study."""
+    for entry in found.study.system:
+        for item in found.last:
+            if item.run.subject != subject or item.run.system != entry.name or not item.usable:
+                continue
+            try:
+                answers = told.read(found.folder.raw(item.identity), step)
+            except ResultError:
+                continue
+            if len(answers) >= LEAST:
+                yield course(entry.name, answers)
+                break
+
+
+def drawn(
+    subject: str, step: str, groups: Sequence[Sequence[str]], found: Measured
+) -> Drawn | None:
+    """Systems that are alike but for their law in one panel; None where none has a course."""
+    own = {one.system: one for one in courses(subject, step, found)}
+    panels = [[own[name] for name in group if name in own] for group in groups]
+    panels = [panel for panel in panels if panel]
+    if not panels:
+        return None
+    table: Table = [["system", "time_s", "backlog_core_s_estimated", "write_amplification"]]
+    for one in (one for panel in panels for one in panel):
+        for values in zip(one.time_s, one.backlog_core_s, one.amplification, strict=True):
+            table.append([one.system, *("" if np.isnan(v) else float(v) for v in values)])
+    with drawing.styled():
+        image = drawing.svg(_figure(panels[:PANELS_MAX], WIDTH))
+        narrow = drawing.svg(_figure(panels[:PANELS_MAX], WIDTH / 2, stacked=True))
+    text = "One usable iteration of each. Above: work of all classes that is due and not done, by"
+    text += " the target's own ESTIMATE. Below: blocks written to the device for each block that"
+    text += f" clients wrote, over the {SPAN_S:g} s before."
+    title = f"Background work: {step}"
+    alternative = "Curves over time of background work that is due, and of write amplification."
+    return Drawn(f"background-{step}", title, text, alternative, image, table, narrow=narrow)
+
+
+def _figure(panels: Sequence[Sequence[Course]], width: float, *, stacked: bool = False) -> Figure:
+    """Backlog above what is written: a column for each group, or (`stacked`) one for all."""
+    count = len(panels)
+    shape = (2 * count, 1) if stacked else (2, count)
+    figure = Figure(figsize=(width, 0.6 + 1.9 * shape[0]), layout="constrained")
+    axes = figure.subplots(*shape, squeeze=False)
+    unit_s, unit = drawing.time_unit(
+        max(float(one.time_s[-1]) for group in panels for one in group)
+    )
+    most = max(len(group) for group in panels)
+    strokes = drawing.series_strokes(most)
+    handles: dict[str, Line2D] = {}
+    tops = [_top(panels, "backlog_core_s"), _top(panels, "amplification")]
+    for number, group in enumerate(panels):
+        pair = (
+            (axes[2 * number][0], axes[2 * number + 1][0])
+            if stacked
+            else (axes[0][number], axes[1][number])
+        )
+        common = _common([one.system for one in group])
+        for one, stroke in zip(group, strokes, strict=False):
+            style = {
+                "color": stroke.colour,
+                "linestyle": stroke.dashes,
+                "linewidth": stroke.width,
+            }
+            name = one.system.removeprefix(common)
+            handles.setdefault(name, Line2D([], [], label=name, **style))  # type: ignore[arg-type]
+            values = (one.backlog_core_s, one.amplification)
+            for axis, own in zip(pair, values, strict=True):
+                axis.plot(one.time_s / unit_s, own, **style)
+        pair[0].set_title(common.rstrip("-") or "all", fontsize=9.5, loc="left", fontweight="bold")
+        for axis, top in zip(pair, tops, strict=True):
+            axis.set_ylim(0, top)
+            axis.set_xlim(0, None)
+        pair[1].set_xlabel(f"time ({unit})")
+        if stacked or number == 0:
+            pair[0].set_ylabel("due (core-s)\nESTIMATE")
+            pair[1].set_ylabel("write\namplification")
+    drawing.legend(figure, list(handles.values()))
+    return figure
+
+
+def _top(panels: Sequence[Sequence[Course]], name: str) -> float:
+    """One scale for all, so that they can be compared."""
+    every = np.concatenate([getattr(one, name) for group in panels for one in group])
+    known = every[np.isfinite(every)]
+    return 1.08 * float(known.max()) if known.size and known.max() > 0 else 1.0
+
+
+def _common(names: Sequence[str]) -> str:
+    """What names begin with, up to a dash: that in which they differ is left."""
+    first, last = min(names), max(names)
+    same = next(
+        (at for at, (a, b) in enumerate(zip(first, last, strict=False)) if a != b),
+        min(len(first), len(last)),
+    )
+    return first[: first.rfind("-", 0, same) + 1]
