@@ -104,6 +104,17 @@ def test_a_law_stands_beside_its_full_speed_and_the_best_peer(tmp_path: Path) ->
     assert [row["reactors_on_mean"] for row in rows] == ["3.0", "1.2", "1.2", ""]
 
 
+def test_a_law_that_was_held_to_nothing_kept_nothing(tmp_path: Path) -> None:
+    """ "Of 0 windows 0 were over" reads as if a promise had been kept."""
+    found = gathered(made_folder.write(tmp_path, study("t-polling", "t-pacer"), WORKS))
+    (one,) = governed.compared(found)
+    for name in ("bound_windows", "bound_windows_over"):
+        one.laws[0].metrics[name] = Estimate("1", (0.0, 0.0), 0.0, 0.0, None)
+    (text,) = governed.sentences([one])
+    assert text.startswith("t-pacer: its bound was held against no window")
+    assert " 0 were over" not in text
+
+
 def test_full_speed_is_not_shown_alone(tmp_path: Path) -> None:
     path = made_folder.write(tmp_path, study("t-polling"), WORKS)
     found = gathered(path)

@@ -143,6 +143,9 @@ def sentences(every: Sequence[Compared]) -> Iterator[str]:
         over = _total((row for _, row in own if row.get("bound_windows")), "bound_windows_over")
         text = f"{system}: of {windows:.0f} windows that its bound was held against,"
         text += f" {over or 0:.0f} were over it."
+        if not windows:
+            text = f"{system}: its bound was held against no window, as none is while a law learns"
+            text += " what full speed is."
         pairs = [(row, one.twins[system]) for one, row in own if system in one.twins]
         taken = [_taken(row) for row, _ in pairs], [_taken(twin) for _, twin in pairs]
         if pairs and all(taken[0]) and all(taken[1]):
