@@ -164,3 +164,13 @@ def test_the_course_is_drawn_where_it_is_kept(tmp_path: Path) -> None:
     assert {row[0] for row in drawn.table[1:]} == {"t-polling", "t-pacer"}
     assert len(drawn.table) == 1 + 2 * 9
     assert drawn.narrow is not None
+
+
+def test_a_law_is_called_the_same_in_every_group_whatever_has_ended() -> None:
+    """Of a study that was stopped, one group had one curve, called "0.1" under "full-92-pacer"."""
+    names = [[f"full-{full}-{law}" for law in ("polling", "pacer-0.1")] for full in (70, 92)]
+    told = answers(*(status(float(at), 2 * at) for at in range(9)))
+    ended = ["full-70-polling", "full-92-pacer-0.1"]
+    groups = background.grouped(names, {name: background.course(name, told) for name in ended})
+    found = [(one.title, list(one.courses)) for one in groups]
+    assert found == [("full-70", ["polling"]), ("full-92", ["pacer-0.1"])]

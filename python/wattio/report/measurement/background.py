@@ -5,10 +5,12 @@ From the answers that are kept of a step; nothing is drawn where there are only 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from numpy.typing import NDArray
@@ -17,7 +19,7 @@ from wattio.errors import ResultError
 from wattio.kinds.measurement import governed, told
 from wattio.kinds.measurement.told import Told
 from wattio.report import drawing
-from wattio.report.drawing import WIDTH, Drawn, Table
+from wattio.report.drawing import WIDTH, Drawn, Stroke, Table
 from wattio.report.measurement.gather import Measured
 
 Series = NDArray[np.float64]
@@ -40,6 +42,14 @@ class Course:
     time_s: Series
     backlog_core_s: Series
     amplification: Series
+
+
+@dataclass(frozen=True)
+class Group:
+    """Systems that are alike but for their law: what they share of their names, and by the rest."""
+
+    title: str
+    courses: Mapping[str, Course]
 
 
 def course(system: str, answers: Sequence[Told], span_s: float = SPAN_S) -> Course:
@@ -78,22 +88,29 @@ def courses(subject: str, step: str, found: Measured) -> Iterator[Course]:
                 break
 
 
-def drawn(
-    subject: str, step: str, groups: Sequence[Sequence[str]], found: Measured
-) -> Drawn | None:
+def grouped(names: Sequence[Sequence[str]], own: Mapping[str, Course]) -> list[Group]:
+    """Groups with a course. A name's rest is the same in all groups, whichever have one."""
+    found = []
+    for group in names:
+        common = _common(group)
+        kept = {name.removeprefix(common): own[name] for name in group if name in own}
+        if kept:
+            found.append(Group(common.rstrip("-") or "all", kept))
+    return found
+
+
+def drawn(subject: str, step: str, names: Sequence[Sequence[str]], found: Measured) -> Drawn | None:
     """Systems that are alike but for their law in one panel; None where none has a course."""
-    own = {one.system: one for one in courses(subject, step, found)}
-    panels = [[own[name] for name in group if name in own] for group in groups]
-    panels = [panel for panel in panels if panel]
-    if not panels:
+    groups = grouped(names, {one.system: one for one in courses(subject, step, found)})
+    if not groups:
         return None
     table: Table = [["system", "time_s", "backlog_core_s_estimated", "write_amplification"]]
-    for one in (one for panel in panels for one in panel):
+    for one in _each(groups):
         for values in zip(one.time_s, one.backlog_core_s, one.amplification, strict=True):
             table.append([one.system, *("" if np.isnan(v) else float(v) for v in values)])
     with drawing.styled():
-        image = drawing.svg(_figure(panels[:PANELS_MAX], WIDTH))
-        narrow = drawing.svg(_figure(panels[:PANELS_MAX], WIDTH / 2, stacked=True))
+        image = drawing.svg(_figure(groups[:PANELS_MAX], WIDTH))
+        narrow = drawing.svg(_figure(groups[:PANELS_MAX], WIDTH / 2, stacked=True))
     text = "One usable iteration of each. Above: work of all classes that is due and not done, by"
     text += " the target's own ESTIMATE. Below: blocks written to the device for each block that"
     text += f" clients wrote, over the {SPAN_S:g} s before."
@@ -102,38 +119,24 @@ def drawn(
     return Drawn(f"background-{step}", title, text, alternative, image, table, narrow=narrow)
 
 
-def _figure(panels: Sequence[Sequence[Course]], width: float, *, stacked: bool = False) -> Figure:
+def _each(groups: Sequence[Group]) -> Iterator[Course]:
+    for group in groups:
+        yield from group.courses.values()
+
+
+def _figure(groups: Sequence[Group], width: float, *, stacked: bool = False) -> Figure:
     """Backlog above what is written: a column for each group, or (`stacked`) one for all."""
-    count = len(panels)
+    count = len(groups)
     shape = (2 * count, 1) if stacked else (2, count)
     figure = Figure(figsize=(width, 0.6 + 1.9 * shape[0]), layout="constrained")
     axes = figure.subplots(*shape, squeeze=False)
-    unit_s, unit = drawing.time_unit(
-        max(float(one.time_s[-1]) for group in panels for one in group)
-    )
-    most = max(len(group) for group in panels)
-    strokes = drawing.series_strokes(most)
-    handles: dict[str, Line2D] = {}
-    tops = [_top(panels, "backlog_core_s"), _top(panels, "amplification")]
-    for number, group in enumerate(panels):
-        pair = (
-            (axes[2 * number][0], axes[2 * number + 1][0])
-            if stacked
-            else (axes[0][number], axes[1][number])
-        )
-        common = _common([one.system for one in group])
-        for one, stroke in zip(group, strokes, strict=False):
-            style = {
-                "color": stroke.colour,
-                "linestyle": stroke.dashes,
-                "linewidth": stroke.width,
-            }
-            name = one.system.removeprefix(common)
-            handles.setdefault(name, Line2D([], [], label=name, **style))  # type: ignore[arg-type]
-            values = (one.backlog_core_s, one.amplification)
-            for axis, own in zip(pair, values, strict=True):
-                axis.plot(one.time_s / unit_s, own, **style)
-        pair[0].set_title(common.rstrip("-") or "all", fontsize=9.5, loc="left", fontweight="bold")
+    labels = list(dict.fromkeys(label for group in groups for label in group.courses))
+    strokes = dict(zip(labels, drawing.series_strokes(len(labels)), strict=True))
+    unit_s, unit = drawing.time_unit(max(float(one.time_s[-1]) for one in _each(groups)))
+    tops = [_top(groups, "backlog_core_s"), _top(groups, "amplification")]
+    for number, group in enumerate(groups):
+        pair = [axes[2 * number + at][0] if stacked else axes[at][number] for at in (0, 1)]
+        _group(pair, group, strokes, unit_s)
         for axis, top in zip(pair, tops, strict=True):
             axis.set_ylim(0, top)
             axis.set_xlim(0, None)
@@ -141,13 +144,27 @@ def _figure(panels: Sequence[Sequence[Course]], width: float, *, stacked: bool =
         if stacked or number == 0:
             pair[0].set_ylabel("due (core-s)\nESTIMATE")
             pair[1].set_ylabel("write\namplification")
-    drawing.legend(figure, list(handles.values()))
+    handles = [Line2D([], [], label=label, **_style(strokes[label])) for label in labels]
+    drawing.legend(figure, handles)
     return figure
 
 
-def _top(panels: Sequence[Sequence[Course]], name: str) -> float:
+def _group(
+    pair: Sequence[Axes], group: Group, strokes: Mapping[str, Stroke], unit_s: float
+) -> None:
+    for label, one in group.courses.items():
+        for axis, values in zip(pair, (one.backlog_core_s, one.amplification), strict=True):
+            axis.plot(one.time_s / unit_s, values, **_style(strokes[label]))
+    pair[0].set_title(group.title, fontsize=9.5, loc="left", fontweight="bold")
+
+
+def _style(stroke: Stroke) -> dict[str, Any]:
+    return {"color": stroke.colour, "linestyle": stroke.dashes, "linewidth": stroke.width}
+
+
+def _top(groups: Sequence[Group], name: str) -> float:
     """One scale for all, so that they can be compared."""
-    every = np.concatenate([getattr(one, name) for group in panels for one in group])
+    every = np.concatenate([getattr(one, name) for one in _each(groups)])
     known = every[np.isfinite(every)]
     return 1.08 * float(known.max()) if known.size and known.max() > 0 else 1.0
 
