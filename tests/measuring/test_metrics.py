@@ -179,8 +179,10 @@ def test_what_servers_took_is_over_all_operations_of_the_step(each_us: float) ->
     assert found["energy_j_per_io"][0] == pytest.approx(power_w / iops)
     # A ramp is in the account, and not in the operations.
     ramped = [replace(one, uncounted="a ramp") for one in both]
-    assert set(metrics.of_servers(account, ramped)) == {"server_cpu_share"}
-    assert set(metrics.of_servers(account, [])) == {"server_cpu_share"}
+    alone = {"server_cpu_share", "server_cpu_s"}
+    assert set(metrics.of_servers(account, ramped)) == alone
+    assert set(metrics.of_servers(account, [])) == alone
+    assert found["server_cpu_s"] == (account.cpu_s, "s")
     assert "server_cpu_share" not in metrics.of_phase(phase, both, [pdu()], study(), None)
 
 

@@ -87,13 +87,16 @@ def test_the_study_is_whole_at_each_scale(scale: str | None) -> None:
     assert used == set(SERVERS) - ({"wattio-target"} if scale == "small-peers" else set())
     roles = {entry.name: entry.role for entry in made.study.system}
     assert roles.pop("nbdkit-memory") == "beside"
+    governed = {"wattio-target-polling", "wattio-target-pacer", "wattio-target-foresight"}
+    assert governed <= set(roles) or scale == "small-peers"
+    assert roles.pop("wattio-target-polling", "beside") == "beside"
     assert {roles.pop(name) for name in list(roles) if "wattio" in name} <= {"own"}
     assert set(roles.values()) == {"peer"}
     jobs = made.study.workload[0].options["jobs"]
     assert [one["name"] for one in jobs] == ["cold", "depth-1", "rate-5000", "saturation"]
 
 
-def test_the_short_form_takes_less_than_three_minutes() -> None:
+def test_the_short_form_takes_less_than_five_minutes() -> None:
     """By what its workloads guess, with half a second for each server's start and its end."""
     made = planned("small")
     seconds = 0.0
@@ -102,7 +105,7 @@ def test_the_short_form_takes_less_than_three_minutes() -> None:
         work = made.work(one.cell.workload)
         settle_s = made.study.study.settle * len(work.steps())
         seconds += work.seconds_guess(1) + settle_s + 1.0
-    assert seconds < 180
+    assert seconds < 300
 
 
 @pytest.mark.system

@@ -78,6 +78,7 @@ def test_the_configuration_of_the_target_is_toml(tmp_path: Path) -> None:
         "memory.cache": "0 B",
         "policy.name": "pacer",
         "policy.settings.window": 1,
+        "policy.settings.plf": 0.2,
     }
     what = served(tmp_path, "wattio-target", "volume", **settings)
     found = tomllib.loads(nbd_servers.target_config(what))
@@ -87,10 +88,11 @@ def test_the_configuration_of_the_target_is_toml(tmp_path: Path) -> None:
         "export": [{"name": "", "devices": [f"{tmp_path}/d,isk"]}],
         "reactors": 2,
         "memory": {"cache": "0 B"},
-        "policy": {"name": "pacer", "settings": {"window": 1}},
+        "policy": {"name": "pacer", "settings": {"window": 1, "plf": 0.2}},
     }
-    made = SERVERS["wattio-target"].make(what)
-    assert made == ("wattio-target", "create", f"{tmp_path}/d,isk", "--size", "64MiB")
+    made = nbd_servers.SERVERS["wattio-target"].make
+    assert made is not None
+    assert made(what) == ("wattio-target", "create", f"{tmp_path}/d,isk", "--size", "64MiB")
 
 
 @pytest.mark.parametrize(

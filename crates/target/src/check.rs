@@ -77,6 +77,7 @@ mod tests {
             devices: devices.clone(),
             size_bytes: Some(1 << 20),
             segment_bytes: 64 << 10,
+            spare_share: None,
             is_forced: false,
         });
         let before = std::fs::read(&path).unwrap();

@@ -17,6 +17,9 @@ pub struct Plan {
     pub size_bytes: Option<u64>,
     /// Bytes of a segment.
     pub segment_bytes: u64,
+    /// Share of the segments that stays free when all is written; a fifth and some segments that
+    /// are held back if it is not said.
+    pub spare_share: Option<f64>,
     /// Whether what is there is overwritten.
     pub is_forced: bool,
 }
@@ -73,9 +76,13 @@ pub fn make(plan: &Plan) -> Result<Made, CreateError> {
     let all = devices.iter_mut().filter_map(|fresh| fresh.device.as_mut());
     let mut all: Vec<&mut Device> = all.collect();
     let smallest = all.iter().map(|device| device.bytes()).min().unwrap_or(0);
-    let geometry = match plan.size_bytes {
-        Some(size) => Geometry::for_blocks(size / BLOCK_BYTES, segment_blocks),
-        None => largest(smallest, segment_blocks)?,
+    let geometry = match (plan.size_bytes, plan.spare_share) {
+        (Some(size), None) => Geometry::for_blocks(size / BLOCK_BYTES, segment_blocks),
+        (Some(size), Some(spare)) => with_spare(size / BLOCK_BYTES, segment_blocks, spare)?,
+        (None, None) => largest(smallest, segment_blocks)?,
+        (None, Some(_)) => {
+            return Err(CreateError::Sizes("a share to spare needs a --size".to_owned()));
+        }
     };
     geometry.check().map_err(CreateError::Sizes)?;
     for device in &mut all {
@@ -104,6 +111,28 @@ impl Drop for Fresh {
             let _ = std::fs::remove_file(device.path());
         }
     }
+}
+
+/// The volume of `blocks` of whose segments a share is free when all is written.
+fn with_spare(blocks: u64, segment_blocks: u32, spare: f64) -> Result<Geometry, CreateError> {
+    if !(0.0..1.0).contains(&spare) {
+        let message = format!("a share of {spare} to spare; allowed is 0 to less than 1");
+        return Err(CreateError::Sizes(message));
+    }
+    let filled = f64::from(segment_blocks) * (1.0 - spare);
+    // A count beyond what a volume may have is refused by the check of the geometry.
+    let segments = (blocks as f64 / filled).ceil() as u32;
+    let geometry = Geometry { segments, ..Geometry::for_blocks(blocks, segment_blocks) };
+    let capacity = geometry.capacity_blocks();
+    if capacity < blocks {
+        return Err(CreateError::Sizes(format!(
+            "with {spare} of {segments} segments to spare there is room for {} of {} bytes; \
+             allowed is a greater share, or smaller segments",
+            capacity * BLOCK_BYTES,
+            blocks * BLOCK_BYTES,
+        )));
+    }
+    Ok(geometry)
 }
 
 fn segment_blocks(bytes: u64) -> Result<u32, CreateError> {
@@ -187,7 +216,13 @@ mod tests {
     use super::*;
 
     fn plan(path: PathBuf, size_bytes: Option<u64>) -> Plan {
-        Plan { devices: vec![path], size_bytes, segment_bytes: 64 << 10, is_forced: false }
+        Plan {
+            devices: vec![path],
+            size_bytes,
+            segment_bytes: 64 << 10,
+            spare_share: None,
+            is_forced: false,
+        }
     }
 
     #[test]
@@ -238,5 +273,34 @@ mod tests {
             assert!(larger.device_bytes() > bytes);
         }
         assert!(largest(1 << 20, 64).unwrap_err().to_string().contains("at least"));
+    }
+
+    #[test]
+    fn as_much_is_to_spare_as_is_asked_for_or_a_message_says_what_fits() {
+        let folder = tempfile::tempdir().unwrap();
+        let made = |spare: f64| {
+            let path = folder.path().join(format!("disk-{spare}"));
+            let plan = Plan { segment_bytes: 1 << 20, ..plan(path, Some(64 << 20)) };
+            make(&Plan { spare_share: Some(spare), ..plan })
+        };
+        for spare in [0.3, 0.2] {
+            let geometry = made(spare).unwrap().geometry;
+            let segments = f64::from(geometry.segments) * f64::from(geometry.segment_blocks);
+            let free = 1.0 - geometry.blocks as f64 / segments;
+            assert!((free - spare).abs() < 1.0 / f64::from(geometry.segments), "{free}");
+            assert!(geometry.capacity_blocks() >= geometry.blocks);
+        }
+        for (spare, says) in [
+            (0.01, "with 0.01 of 65 segments to spare there is room for"),
+            (1.0, "a share of 1 to spare; allowed is 0 to less than 1"),
+            (-0.1, "a share of -0.1 to spare"),
+            (f64::NAN, "a share of NaN to spare"),
+        ] {
+            let message = made(spare).unwrap_err().to_string();
+            assert!(message.contains(says), "{message}");
+            assert!(!folder.path().join(format!("disk-{spare}")).exists());
+        }
+        let sizeless = Plan { spare_share: Some(0.2), ..plan(folder.path().join("none"), None) };
+        assert!(make(&sizeless).unwrap_err().to_string().contains("needs a --size"));
     }
 }

@@ -111,6 +111,14 @@ pub struct VolumeStatus {
     pub replay_bytes: u64,
     /// Blocks written to each device for each block that clients wrote.
     pub write_amplification: Option<f64>,
+    /// Blocks that clients wrote since it was opened.
+    pub client_blocks: u64,
+    /// Blocks that garbage collection moved since then.
+    pub moved_blocks: u64,
+    /// Headers of records since then, a block each.
+    pub header_blocks: u64,
+    /// Blocks of checkpoints since then.
+    pub checkpoint_blocks: u64,
     /// Checkpoints since it was opened.
     pub checkpoints: u64,
     /// Segments that garbage collection emptied.
@@ -157,6 +165,10 @@ impl VolumeStatus {
             buffered_bytes: volume.buffered_blocks() * BLOCK,
             replay_bytes: volume.replay_blocks() * BLOCK,
             write_amplification: counters.write_amplification(),
+            client_blocks: counters.client_blocks,
+            moved_blocks: counters.moved_blocks,
+            header_blocks: counters.header_blocks,
+            checkpoint_blocks: counters.checkpoint_blocks,
             checkpoints: counters.checkpoints,
             collected_segments: counters.collected_segments,
             damaged_blocks: counters.damaged_blocks,

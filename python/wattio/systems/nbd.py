@@ -26,8 +26,8 @@ from pydantic import Field, model_validator
 
 from wattio.errors import HostError, SystemFailed
 from wattio.files.document import Strict, nearest
-from wattio.files.quantity import Size
-from wattio.systems import devices, processor_time, servers
+from wattio.files.quantity import SecondsOrZero, Size
+from wattio.systems import control, devices, processor_time, servers
 from wattio.systems.commands import call, need, remove_if_empty, wait_until
 from wattio.systems.nbd_servers import SERVERS, Served, Setting
 from wattio.workloads import processes
@@ -51,6 +51,10 @@ class Options(Strict):
     path: str | None = None  # the folder on the disk to be measured
     program: str | None = None  # another file than the server's program on PATH
     settings: dict[str, Setting] = Field(default_factory=dict)  # in the words of its manual
+    # Options of what makes the disk, in the words of its manual.
+    make: dict[str, Setting] = Field(default_factory=dict)
+    # How often a server that tells how it stands is asked while a step runs, beside its ends.
+    status_period: SecondsOrZero = 0.0
 
     @model_validator(mode="after")
     def _agree(self) -> Options:
@@ -63,9 +67,17 @@ class Options(Strict):
             raise ValueError(f'path "{self.path}" must be absolute, as in "/data"')
         if self.size % 2**20:
             raise ValueError("size must be whole MiB")
-        for key, value in self.settings.items():
-            if "\n" in f"{key}{value}":
-                raise ValueError(f"settings: {key!r} holds a line break")
+        for table in ("settings", "make"):
+            for key, value in getattr(self, table).items():
+                if "\n" in f"{key}{value}":
+                    raise ValueError(f"{table}: {key!r} holds a line break")
+        if self.make and SERVERS[self.server].make is None:
+            known = ", ".join(name for name, one in SERVERS.items() if one.make)
+            raise ValueError(f"make: a disk of {self.server} is made without options; of {known}")
+        if self.status_period and SERVERS[self.server].control is None:
+            known = ", ".join(name for name, one in SERVERS.items() if one.control)
+            message = f"status_period: {self.server} does not say how it stands; {known} does"
+            raise ValueError(message)
         return self
 
 
@@ -93,6 +105,7 @@ class Storage:
             size_bytes=int(options.size),
             socket=self._sockets(mark) / "s",
             settings=options.settings,
+            make=options.make,
         )
         self._log = self._root / "log"
         self._command: tuple[str, ...] = ()
@@ -131,7 +144,7 @@ class Storage:
             )
         if package is not None:
             need({program: package})
-        if self._server.make(self._served) is not None and self._served.form == "qcow2":
+        if self._served.form == "qcow2":
             need({"qemu-img": "qemu-utils"})
         if self._options.path is not None and not Path(self._options.path).is_dir():
             raise HostError(f"{self._options.path}: is not a folder; make it")
@@ -147,7 +160,7 @@ class Storage:
             raise SystemFailed(f"{self._served.socket.parent}: {error.strerror}") from error
         if self._served.form == "memory":
             return
-        if command := self._server.make(self._served):
+        if self._server.make and (command := self._server.make(self._served)):
             call("disk", *command)
             return
         try:
@@ -253,6 +266,17 @@ class Storage:
             return processor_time.of_tree(self._pid)
         except ProcessLookupError:
             raise self._failed("has ended") from None
+
+    @property
+    def status_period_s(self) -> float:
+        """As the study says."""
+        return self._options.status_period
+
+    def status(self) -> dict[str, Any] | None:
+        """What the server answers on its control socket; None for one that has none."""
+        if self._server.control is None:
+            return None
+        return control.inspect(self._server.control(self._served))
 
     def describe(self) -> dict[str, Any]:
         """The server's version, command and settings, and what its disk lies on."""

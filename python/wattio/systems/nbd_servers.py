@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from wattio.files.toml_text import dump
 
-Setting = str | int | bool
+Setting = str | int | float | bool
 Words = tuple[str, ...]
 
 _MIB = 1 << 20
@@ -19,7 +19,7 @@ _MIB = 1 << 20
 class Served:
     """What a server is to serve: a disk of a form and size at a socket, set as the study says.
 
-    Files of the server itself lie in `folder`.
+    Files of the server itself lie in `folder`; `make` are options of what makes the disk.
     """
 
     program: str
@@ -29,6 +29,7 @@ class Served:
     size_bytes: int
     socket: Path
     settings: Mapping[str, Setting]
+    make: Mapping[str, Setting] = field(default_factory=dict)
 
     @property
     def pid_file(self) -> Path:
@@ -43,16 +44,18 @@ class Server:
     What has no package there comes with wattio. `serve` is its command; it may write a
     configuration. `make` is the command that makes a disk that is not a plain file. `export` is the
     name that clients ask for. With `to_background` its first process ends as soon as it serves.
+    `control` is the socket on which it says how it stands, of one that does.
     """
 
     program: str
     package: str | None
     forms: Words
     serve: Callable[[Served], Words]
-    make: Callable[[Served], Words | None] = lambda _: None
+    make: Callable[[Served], Words | None] | None = None
     export: str = ""
     version: str = "--version"
     to_background: bool = False
+    control: Callable[[Served], Path] | None = None
 
 
 def _nbdkit(what: Served) -> Words:
@@ -90,7 +93,8 @@ def _qemu_img(what: Served) -> Words | None:
     if what.form == "raw":
         return None
     # Manual: metadata that are there beforehand make writing faster.
-    form = ("-q", "-f", what.form, "-o", "preallocation=metadata")
+    options = {"preallocation": "metadata", **what.make}
+    form = ("-q", "-f", what.form, "-o", ",".join(_pairs(options)))
     return ("qemu-img", "create", *form, str(what.disk), str(what.size_bytes))
 
 
@@ -124,8 +128,7 @@ def target_config(what: Served) -> str:
     """
     content: dict[str, Any] = {
         "listen": [f"unix:{what.socket}"],
-        # Beside the socket of clients: a longer name would be too long.
-        "service": {"listen": "off", "socket": str(what.socket.with_name("c"))},
+        "service": {"listen": "off", "socket": str(_control(what))},
         "export": [{"name": "", "devices": [str(what.disk)]}],
     }
     for key, value in what.settings.items():
@@ -137,8 +140,15 @@ def target_config(what: Served) -> str:
     return dump(content)
 
 
+def _control(what: Served) -> Path:
+    """Beside the socket of clients, where the study says nothing: a longer name would not fit."""
+    return Path(str(what.settings.get("service.socket", what.socket.with_name("c"))))
+
+
 def _wattio_target_create(what: Served) -> Words:
-    return (what.program, "create", str(what.disk), "--size", f"{what.size_bytes // _MIB}MiB")
+    """What is said of the making are its long options: `segment-size`, `spare`."""
+    size = ("--size", f"{what.size_bytes // _MIB}MiB")
+    return (what.program, "create", str(what.disk), *size, *_long(what.make))
 
 
 SERVERS = {
@@ -162,7 +172,12 @@ SERVERS = {
         to_background=True,
     ),
     "wattio-target": Server(
-        "wattio-target", None, ("volume",), _wattio_target, _wattio_target_create
+        "wattio-target",
+        None,
+        ("volume",),
+        _wattio_target,
+        _wattio_target_create,
+        control=_control,
     ),
 }
 """Servers by the name that a study file gives them; their first form of a disk is the default."""

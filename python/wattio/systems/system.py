@@ -61,3 +61,18 @@ class Accounts(Protocol):
 
     def processor_time_s(self) -> float:
         """User and system time of its servers since they were started. Raises SystemFailed."""
+
+
+@runtime_checkable
+class Tells(Protocol):
+    """A system whose server can be asked how it stands while it serves."""
+
+    @property
+    def status_period_s(self) -> float:
+        """How often to ask while a step runs, beside its beginning and end; 0 for not at all."""
+
+    def status(self) -> dict[str, Any] | None:
+        """What the server says of itself, as it said it; None for one that says nothing.
+
+        Raises SystemFailed where one that should answer does not.
+        """

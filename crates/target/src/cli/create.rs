@@ -27,6 +27,10 @@ pub struct Create {
     /// The unit in which space is used and collected: 64 KiB to 32 MiB.
     #[arg(long, value_parser = bytes, default_value = "32MiB")]
     segment_size: u64,
+    /// What share of the segments stays free when all is written, such as 0.1: the less, the more
+    /// is written to collect garbage; without it a fifth and some more.
+    #[arg(long, value_name = "SHARE", requires = "size")]
+    spare: Option<f64>,
     /// Overwrite what is there.
     #[arg(long)]
     force: bool,
@@ -38,6 +42,7 @@ impl Create {
             devices: self.path,
             size_bytes: self.size,
             segment_bytes: self.segment_size,
+            spare_share: self.spare,
             is_forced: self.force,
         });
         let made = made.map_err(of_sizes)?;

@@ -132,6 +132,10 @@ pub struct Counts {
     pub violations: u64,
     /// Loss over all requests of windows with a known bound.
     pub loss_mean: Option<f64>,
+    /// Sum of the latencies of these requests, so that the loss of any stretch can be told.
+    pub bounded_latency_us_sum: f64,
+    /// Sum of what they would have taken at full speed, where that is known.
+    pub bounded_full_speed_us_sum: f64,
     /// Requests that were answered.
     pub requests: u64,
     /// Time that reactors were on, added up over them.
@@ -365,6 +369,8 @@ impl<R: Reactors> Governing<R> {
             windows_bounded: bound.map_or(0, |bound| bound.windows),
             violations: bound.map_or(0, |bound| bound.windows_over),
             loss_mean: bound.and_then(BoundAccount::loss),
+            bounded_latency_us_sum: bound.map_or(0.0, |bound| bound.value_us_sum),
+            bounded_full_speed_us_sum: bound.map_or(0.0, |bound| bound.full_speed_us_sum),
             requests: law.requests,
             reactors_on_s: self.reactors_on_s,
             setting_changes: law.knob_changes,

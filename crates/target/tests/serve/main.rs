@@ -71,6 +71,7 @@ impl Target {
                 devices: devices.clone(),
                 size_bytes: Some(SIZE),
                 segment_bytes: 256 << 10,
+                spare_share: None,
                 is_forced: false,
             })
             .unwrap();
@@ -397,6 +398,7 @@ fn a_volume_in_use_is_not_served_twice() {
         devices: vec![path.clone()],
         size_bytes: Some(SIZE),
         segment_bytes: 256 << 10,
+        spare_share: None,
         is_forced: true,
     };
     assert!(make(&forced).unwrap_err().to_string().contains("in use"));

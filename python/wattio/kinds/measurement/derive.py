@@ -6,8 +6,8 @@ later), and when everything is derived again.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
 
@@ -17,11 +17,12 @@ from wattio.clock import Span
 from wattio.errors import ResultError
 from wattio.files import document
 from wattio.files.document import Document
-from wattio.kinds.measurement import metrics, verdicts
+from wattio.kinds.measurement import metrics, told, verdicts
 from wattio.kinds.measurement.folder import MeasurementFolder
 from wattio.kinds.measurement.plan import IDLE
 from wattio.kinds.measurement.record import Record
 from wattio.kinds.measurement.schema import MeasurementStudy, MeterEntry, from_document
+from wattio.kinds.measurement.told import Told
 from wattio.kinds.measurement.verdicts import WITNESS, Watched
 from wattio.meters.meter import Facts
 from wattio.peak import file as peak_file
@@ -73,21 +74,24 @@ class Results:
 
     operations: tuple[Operation, ...] = ()
     trouble: str | None = None
+    told: Mapping[str, Sequence[Told]] = field(default_factory=dict)  # by step
 
 
 def read_results(folder: Path, record: Record) -> Results:
     """The results of every step of an iteration, from its raw folder."""
-    if record.module is None or record.failure is not None:
+    if record.failure is not None:
         return Results()
-    module = import_module(f"wattio.workloads.{KINDS[record.module]}")
     found: list[Operation] = []
     try:
-        for step in record.steps:
-            found += module.results(folder / step)
+        answers = {step: told.read(folder, step) for step in record.steps}
+        if record.module is not None:
+            module = import_module(f"wattio.workloads.{KINDS[record.module]}")
+            for step in record.steps:
+                found += module.results(folder / step)
     except ResultError as error:
         # Where the folder lies now is no part of the verdict.
         return Results(trouble=str(error).replace(f"{folder}/", ""))
-    return Results(tuple(found))
+    return Results(tuple(found), told=answers)
 
 
 class View:
@@ -115,8 +119,10 @@ def derive(record: Record, results: Results, view: View, book: Rulebook) -> Deri
         own = [result for result in results.operations if result.phase == phase.span.name]
         meters = [meter.around(phase.span) for meter in view.watched]
         # What the servers took in a step of several phases cannot be told apart.
-        account = record.accounts.get(phase.step) if steps.count(phase.step) == 1 else None
-        values = metrics.of_phase(phase.span, own, meters, book.study, book.peak, account)
+        alone = steps.count(phase.step) == 1
+        account = record.accounts.get(phase.step) if alone else None
+        answers = results.told.get(phase.step, ()) if alone else ()
+        values = metrics.of_phase(phase.span, own, meters, book.study, book.peak, account, answers)
         for meter, stills in pairs:
             told = verdicts.of_meter(phase.span, meter, stills, book.study.rules)
             if meter.entry.role == "beside" and not verdicts.is_valid(told):

@@ -29,7 +29,7 @@ from wattio.meters.meter import Facts, MeterLost
 from wattio.recording import Recorder, Source
 from wattio.results.runs import Recorded, Verdict
 from wattio.systems import KINDS as SYSTEMS
-from wattio.systems.system import Accounts, System
+from wattio.systems.system import Accounts, System, Tells
 
 _CATCH_UP_S = 10.0
 """How long to wait for the meters' samples after an iteration; a meter that is lost sends none."""
@@ -239,7 +239,18 @@ class _Session:
             places = storage.mount(clients)
             storage.verify_mount()
             account = storage.processor_time_s if isinstance(storage, Accounts) else None
-            yield storage, Served(places, storage.describe(), storage.processes(), account)
+            tells = storage if isinstance(storage, Tells) else None
+            yield (
+                storage,
+                Served(
+                    places,
+                    storage.describe(),
+                    storage.processes(),
+                    account,
+                    None if tells is None else tells.status,
+                    0.0 if tells is None else tells.status_period_s,
+                ),
+            )
         finally:
             self.watch.said(f"taking down {entry.name}")
             _take_down(storage)

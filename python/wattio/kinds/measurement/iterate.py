@@ -13,7 +13,7 @@ from typing import Any
 
 from wattio.clock import Span, now
 from wattio.errors import Cancelled, WorkloadFailed
-from wattio.kinds.measurement import others
+from wattio.kinds.measurement import others, told
 from wattio.kinds.measurement.folder import MeasurementFolder
 from wattio.kinds.measurement.others import Others
 from wattio.kinds.measurement.plan import BEFORE, IDLE, MeasurementPlan, Measuring
@@ -29,13 +29,16 @@ _PREPARING = "prepare"
 class Served:
     """A system that is up: where its clients work, what it says of itself, and its processes.
 
-    `processor_time_s` tells what its servers took since they were started, where that is known.
+    `processor_time_s` tells what its servers took since they were started, where that is known;
+    `status` how they stand, asked so often while a step runs, beside its ends.
     """
 
     places: Sequence[Place]
     facts: Mapping[str, Any]
     processes: Sequence[int]
     processor_time_s: Callable[[], float] | None = None
+    status: told.Ask | None = None
+    status_period_s: float = 0.0
 
     @contextlib.contextmanager
     def accounted(self, step: str, accounts: dict[str, Account]) -> Iterator[None]:
@@ -47,6 +50,10 @@ class Served:
         yield
         after_s = self.processor_time_s()
         accounts[step] = Account(after_s - before_s, Span(step, began, now()).seconds)
+
+    def telling(self, step: str, raw: Path) -> contextlib.AbstractContextManager[None]:
+        """Keep what the servers say of themselves meanwhile, where they do."""
+        return told.kept(self.status, self.status_period_s, raw, step)
 
 
 @dataclass(frozen=True)
@@ -111,7 +118,9 @@ def _record(
     accounts: dict[str, Account] = {}
     failure, module, dropped = None, None, False
     if iteration.cell is None:
-        with _watched(IDLE, served, taken), served.accounted(IDLE, accounts):
+        watched = _watched(IDLE, served, taken)
+        # Outside of the account: to answer takes time of the server.
+        with served.telling(IDLE, raw), watched, served.accounted(IDLE, accounts):
             phases = [_idle(iteration, plan, session)]
     else:
         module = iteration.cell.workload.module
@@ -196,6 +205,7 @@ class _Steps:
                     self.dropped = self._drop_caches()
                 _wait(self._cancelled, self._head.settle)
                 with (
+                    self._served.telling(step, self._raw),
                     _watched(step, self._served, self.others),
                     self._served.accounted(step, self.accounts),
                 ):

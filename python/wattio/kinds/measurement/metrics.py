@@ -15,8 +15,10 @@ from numpy.typing import NDArray
 from wattio.analysis import efficiency, power
 from wattio.analysis.peak import Peak
 from wattio.clock import Span
+from wattio.kinds.measurement import governed
 from wattio.kinds.measurement.record import Account
 from wattio.kinds.measurement.schema import MeasurementStudy
+from wattio.kinds.measurement.told import Told
 from wattio.kinds.measurement.verdicts import Watched, bounds
 from wattio.results.runs import Metrics
 from wattio.workloads.workload import Operation
@@ -31,6 +33,7 @@ def of_phase(
     study: MeasurementStudy,
     peak: Peak | None,
     account: Account | None = None,
+    told: Sequence[Told] = (),
 ) -> Metrics:
     """Every metric of one phase. What cannot be known is absent."""
     found: Metrics = {"seconds": (span.seconds, "s")}
@@ -43,6 +46,7 @@ def of_phase(
         found |= _shares_of_peak(operations, peak)
     if account is not None:
         found |= of_servers(account, operations)
+    found |= governed.of_target(told)
     found |= _power_metrics(span, watched, study, found)
     return found
 
@@ -73,7 +77,7 @@ def of_servers(account: Account, operations: Sequence[Operation]) -> Metrics:
     The account begins before the step's programs and ends after them; it is over the operations of
     all of the step. Where some of them are not counted, there is no share of one.
     """
-    found: Metrics = {}
+    found: Metrics = {"server_cpu_s": (account.cpu_s, "s")}
     if account.seconds > 0:
         found["server_cpu_share"] = (account.cpu_s / account.seconds, "1")
     done = sum(op.operations or 0 for op in operations)

@@ -9,6 +9,7 @@ from wattio.report import rendering
 from wattio.report.measurement import (
     course,
     figures,
+    governed,
     made,
     phrases,
     power,
@@ -45,6 +46,7 @@ def make(path: Path, target: Path) -> Path:
     every = [row for part in found.workloads for phase in part.phases for row in phase.rows]
     sections = [
         *winners.section(found),
+        *governed.section(found),
         *(_workload(part, seen, found) for part in found.workloads),
         *_idle(found),
         *_sessions(seen, found),
@@ -52,13 +54,17 @@ def make(path: Path, target: Path) -> Path:
         _meters(found),
         made.section(found),
     ]
+    tables_ = {"table": tables.of_metrics([*found.idle, *every])}
+    tables_ |= {"verdicts": tables.of_verdicts(found)}
+    if len(own := governed.table(found)) > 1:
+        tables_["governed"] = own
     page = Page(
         study.name,
         f"{study.name} · {found.folder.name}",
         study.description or "What was measured, and what it cost in energy",
         _lead(found),
         sections,
-        {"table": tables.of_metrics([*found.idle, *every]), "verdicts": tables.of_verdicts(found)},
+        tables_,
     )
     return write(target, page)
 
