@@ -135,12 +135,12 @@ impl Volume {
         let Ok(pages) = pages else { return self.end_of_records() };
         let Some(victim) = &mut self.collector.victim else { return };
         let pages = Arc::new(pages);
-        let segment = self.segments.get(victim.segment);
         let mut at = 0;
         while at < pages.len_blocks() {
             let place = Place { segment: victim.segment, block: victim.block };
             let header = Header::decode(pages.block(at), self.superblock.volume, place);
-            let header = header.filter(|header| segment.holds(header));
+            let holds = |header: &Header| self.segments.get(place.segment).holds(header);
+            let header = header.filter(holds);
             let Some(header) = header else { return self.end_of_records() };
             if at + header.blocks() as usize > pages.len_blocks() {
                 break;
@@ -154,6 +154,7 @@ impl Volume {
                 victim.found += 1;
                 if crc32c::crc32c(pages.block(block)) == checksum {
                     let data = Some((Arc::clone(&pages), block, checksum));
+                    self.segments.begin_move(place.segment);
                     self.log.moving.push_back(Moving { lba, entry, data });
                 } else {
                     self.collector.singles.push_back((lba, place));
@@ -217,6 +218,7 @@ impl Volume {
             self.give_up_victim(place.segment);
         } else {
             self.counters.damaged_blocks += 1;
+            self.segments.begin_move(place.segment);
             self.log.moving.push_back(Moving { lba, entry: self.map.get(lba), data: None });
         }
     }
@@ -244,6 +246,7 @@ impl Volume {
             Ok(pages) if entry.matches(crc32c::crc32c(pages.block(0))) => {
                 let checksum = crc32c::crc32c(pages.block(0));
                 let data = Some((Arc::new(pages), 0, checksum));
+                self.segments.begin_move(place.segment);
                 self.log.moving.push_back(Moving { lba, entry, data });
             }
             pages => {

@@ -287,7 +287,13 @@ impl Log {
         segments: &mut Segments,
         is_live: impl Fn(&Moving) -> bool,
     ) -> Option<NewRecord> {
-        self.moving.retain(is_live);
+        self.moving.retain(|moving| {
+            let stays = is_live(moving);
+            if let Some(place) = moving.entry.place().filter(|_| !stays) {
+                segments.end_move(place.segment);
+            }
+            stays
+        });
         let first = self.moving.front()?;
         let mut room = self.room(segments, Stream::Moved, first.data.is_some())?;
         let (mut header, mut parts, mut used) = (self.header(Stream::Moved), vec![], 0);

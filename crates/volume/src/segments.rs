@@ -33,6 +33,8 @@ pub(crate) struct Segment {
     pub(crate) unapplied: u32,
     /// Reads of it, or writes of repairs to it, that are under way.
     pub(crate) pins: u32,
+    /// Blocks that garbage collection has read to move them, which has not taken effect.
+    pub(crate) moves: u32,
     /// The log's sequence number when it was closed.
     pub(crate) closed_at: u64,
     /// Whether a device failed to read from it: what is in it stays where it is.
@@ -72,6 +74,7 @@ impl Segments {
             live: 0,
             unapplied: 0,
             pins: 0,
+            moves: 0,
             closed_at: 0,
             is_stuck: false,
         };
@@ -146,6 +149,16 @@ impl Segments {
     /// A record of a segment has taken effect.
     pub(crate) fn land(&mut self, number: u32) {
         self.change(number, |segment| segment.unapplied -= 1);
+    }
+
+    /// A block of a segment is to be moved.
+    pub(crate) fn begin_move(&mut self, number: u32) {
+        self.get_mut(number).moves += 1;
+    }
+
+    /// It was moved, or need not be any more.
+    pub(crate) fn end_move(&mut self, number: u32) {
+        self.get_mut(number).moves -= 1;
     }
 
     /// Changes a segment, and the count of empty ones with it.
@@ -248,6 +261,8 @@ impl Segments {
             segment.purpose == Use::Closed
                 && segment.live > 0
                 && segment.unapplied == 0
+                // What is being moved would be moved once more, to no gain.
+                && segment.moves == 0
                 && !segment.is_stuck
                 // A full one gives nothing: its data would take as much again.
                 && segment.live + segment.live / 32 + 2 < self.segment_blocks
@@ -307,5 +322,9 @@ mod tests {
         assert_eq!(segments.victim(1000), Some(0));
         segments.launch(0);
         assert_eq!(segments.victim(1000), Some(1), "its records have not all taken effect");
+        segments.begin_move(1);
+        assert_eq!(segments.victim(1000), None, "it is being emptied already");
+        segments.end_move(1);
+        assert_eq!(segments.victim(1000), Some(1));
     }
 }

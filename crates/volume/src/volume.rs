@@ -271,6 +271,7 @@ impl Volume {
         self.log.record_written(sequence);
         while let Some(flight) = self.log.next_effect() {
             effect::apply(&flight.header, &mut self.map, &mut self.segments);
+            flight.header.origins.iter().for_each(|origin| self.segments.end_move(origin.segment));
             self.settle_cache(&flight);
             self.segments.land(flight.header.place.segment);
             for Ack { tag, fua, is_answered, promised } in flight.acks {
