@@ -1,0 +1,54 @@
+//! How a reactor stops: it answers what is under way, waits for the others, and closes its volumes.
+
+use super::Reactor;
+use std::time::{Duration, Instant};
+
+/// How long requests under way may take when the target stops.
+const STOP_MAX: Duration = Duration::from_secs(5);
+
+/// How far stopping has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stopping {
+    No,
+    /// Requests under way are answered, until then at the latest.
+    Answering(Instant),
+    /// Connections are closed; others may have some.
+    Silent,
+    /// Volumes are being closed.
+    Closing,
+}
+
+impl Reactor {
+    /// Goes on with stopping; whether nothing is left to do.
+    pub(super) fn stop(&mut self, now: Instant) -> bool {
+        match self.stopping {
+            Stopping::No => {
+                for (listener, _) in self.listeners.drain(..) {
+                    self.ring.close(listener);
+                }
+                self.normal.stop();
+                self.stopping = Stopping::Answering(now + STOP_MAX);
+                self.normal.turn(&mut self.ring, &mut self.memory);
+            }
+            Stopping::Answering(until) => {
+                if now >= until {
+                    self.normal.abort(&mut self.ring);
+                    self.normal.turn(&mut self.ring, &mut self.memory);
+                }
+            }
+            Stopping::Silent if self.shared.all_silent() => {
+                self.volumes.lanes().for_each(|(_, lane)| lane.close());
+                self.stopping = Stopping::Closing;
+            }
+            Stopping::Silent => {}
+            Stopping::Closing => return self.volumes.lanes().all(|(_, lane)| lane.is_closed()),
+        }
+        let is_silent = self.normal.connections() == 0 && !self.volumes.is_any_leaving();
+        if matches!(self.stopping, Stopping::Answering(_)) && is_silent {
+            self.stopping = Stopping::Silent;
+            self.shared.silent();
+            return self.stop(now);
+        }
+        false
+    }
+}
