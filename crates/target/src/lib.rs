@@ -12,6 +12,7 @@ pub mod config;
 pub mod create;
 pub mod device;
 pub mod governing;
+pub mod handle;
 pub mod latency;
 pub mod log;
 pub mod manager;

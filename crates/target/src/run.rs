@@ -1,11 +1,12 @@
 //! The target while it serves: reactors that serve, and the loop that governs and shows them.
 
 use crate::governing::{Governing, Named};
+use crate::handle::Handle;
 use crate::log::{Priority, log};
 use crate::manager::LiveReactors;
 use crate::plant::{Governed, Layout, TargetPlant};
 use crate::reactor::Listener;
-use crate::server::{Handle, Server, ServerError, Settings};
+use crate::server::{Server, ServerError, Settings};
 use crate::shown::{Request, WattioTarget};
 use anyhow::{Context, Result};
 use sd_notify::NotifyState;

@@ -1,16 +1,15 @@
 //! The target as a whole: opens volumes and sockets, starts reactors, and stops them.
 
 use crate::device::{Device, DeviceError, PATIENCE, RETRY};
+use crate::handle::Handle;
 use crate::log::{Priority, log};
 use crate::normal::Offer;
 use crate::open::{Opened, open_volume};
 use crate::reactor::link::{self, Link};
-use crate::reactor::{
-    Halt, Idle, Listener, Loads, Moves, Order, Owned, Parts, Published, Reactor, Shared,
-};
-use crate::status::{Status, each_volume_once};
+use crate::reactor::{Halt, Idle, Listener, Owned, Parts, Reactor, Shared};
+use crate::status::Status;
 use crate::tls::{Files, Identity, TlsError};
-use crate::volume::{Pace, Rates, VolumeMemory};
+use crate::volume::{Pace, VolumeMemory};
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::os::unix::fs::FileTypeExt;
@@ -19,17 +18,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 use thiserror::Error;
 use wattio_nbd::{Export, Exports, FastZero};
 use wattio_ring::Doorbell;
 use wattio_volume::{OpenError, OpenOptions};
-
-/// How long a reactor may take to say how it stands.
-const ANSWER_MAX: Duration = Duration::from_secs(5);
-
-/// The same of what its connections and volumes ask for: whoever governs the target waits.
-const LOADS_MAX: Duration = Duration::from_millis(200);
 
 /// Why the target cannot serve.
 #[derive(Debug, Error)]
@@ -256,13 +249,13 @@ impl Server {
     /// Asks all reactors how they stand. One that does not answer is left out.
     #[must_use]
     pub fn status(&self) -> Status {
-        Handle { shared: Arc::clone(&self.shared), began: self.began }.status()
+        self.handle().status()
     }
 
     /// What others may ask and order meanwhile.
     #[must_use]
     pub fn handle(&self) -> Handle {
-        Handle { shared: Arc::clone(&self.shared), began: self.began }
+        Handle::new(Arc::clone(&self.shared), self.began)
     }
 
     /// Waits until it has stopped.
@@ -286,106 +279,6 @@ impl Drop for Server {
         for thread in self.threads.drain(..) {
             let _ = thread.join();
         }
-    }
-}
-
-/// Asks and orders, from any thread.
-#[derive(Clone, Debug)]
-pub struct Handle {
-    shared: Arc<Shared>,
-    began: Instant,
-}
-
-impl Handle {
-    /// Asks all reactors how they stand. One that does not answer is left out.
-    #[must_use]
-    pub fn status(&self) -> Status {
-        self.status_within(ANSWER_MAX)
-    }
-
-    /// The same for whoever governs the target, and waits no longer than that allows.
-    #[must_use]
-    pub fn status_soon(&self) -> Status {
-        self.status_within(LOADS_MAX)
-    }
-
-    fn status_within(&self, most: Duration) -> Status {
-        let mut reactors = self.ask(most, Order::Status);
-        reactors.sort_by_key(|reactor| reactor.number);
-        each_volume_once(&mut reactors);
-        Status {
-            version: env!("CARGO_PKG_VERSION").to_owned(),
-            uptime_s: self.began.elapsed().as_secs_f64(),
-            reactors,
-        }
-    }
-
-    /// Begins a tour of the scrub through a volume, or through all; the names of those.
-    #[must_use]
-    pub fn scrub(&self, export: Option<&str>) -> Vec<String> {
-        let order = |answer| Order::Scrub { export: export.map(str::to_owned), answer };
-        self.ask(ANSWER_MAX, order).into_iter().flatten().collect()
-    }
-
-    /// Asks all reactors what their connections and volumes ask for. One that does not answer is
-    /// left out.
-    #[must_use]
-    pub fn loads(&self) -> Vec<Loads> {
-        let mut loads = self.ask(LOADS_MAX, Order::Loads);
-        loads.sort_by_key(|load| load.reactor);
-        loads
-    }
-
-    /// Has a reactor let connections and volumes go.
-    pub fn move_from(&self, reactor: usize, moves: Moves) {
-        self.shared.order(reactor, Order::Move(moves));
-    }
-
-    /// Says whether a reactor gets new connections.
-    pub fn set_accepting(&self, reactor: usize, accepts: bool) {
-        self.shared.set_accepting(reactor, accepts);
-    }
-
-    /// Says whether a reactor gets new connections, and whether it may look for work or sleeps when
-    /// there is none.
-    pub fn set_active(&self, reactor: usize, is_active: bool) {
-        self.shared.set_accepting(reactor, is_active);
-        self.shared.order(reactor, Order::Park(!is_active));
-    }
-
-    /// What a reactor publishes.
-    #[must_use]
-    pub fn published(&self, reactor: usize) -> &Published {
-        self.shared.published(reactor)
-    }
-
-    /// Says how much of a core's time background work of each volume may take.
-    pub fn set_budgets(&self, rates: Rates) {
-        for reactor in 0..self.shared.reactors() {
-            self.shared.order(reactor, Order::Budgets(rates));
-        }
-    }
-
-    /// How many reactors there are.
-    #[must_use]
-    pub fn reactors(&self) -> usize {
-        self.shared.reactors()
-    }
-
-    fn ask<T>(&self, most: Duration, order: impl Fn(Sender<T>) -> Order) -> Vec<T> {
-        let (answer, answers) = channel();
-        for reactor in 0..self.shared.reactors() {
-            self.shared.order(reactor, order(answer.clone()));
-        }
-        drop(answer);
-        let until = Instant::now() + most;
-        let left = || until.saturating_duration_since(Instant::now());
-        std::iter::from_fn(|| answers.recv_timeout(left()).ok()).collect()
-    }
-
-    /// Answers what is under way, closes the volumes, and ends.
-    pub fn stop(&self) {
-        self.shared.stop(Halt::Orderly);
     }
 }
 

@@ -4,9 +4,9 @@
 pub mod placement;
 mod processor_time;
 
+use crate::handle::Handle;
 use crate::plant::{ReactorCounters, Reactors, Setting};
 use crate::reactor::{Loads, Moves};
-use crate::server::Handle;
 use crate::volume::Rates;
 use placement::{PlacedConnection, PlacedVolume, plan};
 use processor_time::ProcessorTime;

@@ -7,10 +7,11 @@ use rand::{Rng, RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus as Seeded;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
+use wattio_target::handle::Handle;
 use wattio_target::manager::LiveReactors;
 use wattio_target::plant::Layout;
 use wattio_target::reactor::{Idle, Moves};
-use wattio_target::server::{Handle, Server};
+use wattio_target::server::Server;
 
 const REACTORS: usize = 3;
 const CLIENTS: usize = 4;
