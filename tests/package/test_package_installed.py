@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from package import building
+
 ROOT = Path(__file__).parents[2]
 PYTHONS = ("3.11", "3.12", "3.13", "3.14")
 
@@ -61,8 +63,9 @@ def told(command: list[str], cwd: Path, **environment: str) -> str:
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the source package and the wheel."""
     folder = tmp_path_factory.mktemp("dist")
-    told([uv(), "build", "--quiet", "--sdist", "--out-dir", str(folder)], ROOT)
-    told([uv(), "build", "--quiet", "--wheel", "--out-dir", str(folder)], ROOT)
+    with building.alone():
+        told([uv(), "build", "--quiet", "--sdist", "--out-dir", str(folder)], ROOT)
+        told([uv(), "build", "--quiet", "--wheel", "--out-dir", str(folder)], ROOT)
     return folder
 
 
