@@ -13,17 +13,16 @@ trash.
 from __future__ import annotations
 
 import hashlib
-import os
-import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from wattio.errors import HostError, SystemFailed
-from wattio.systems import devices, mounts, servers
-from wattio.systems.commands import answer, call, need, remove_if_empty, wait_until
+from wattio.systems import servers
+from wattio.systems.commands import remove_if_empty, wait_until
 from wattio.systems.moosefs_setup import (
     CLIENT_PORT,
+    CONFIGURATION,
     MASTER_NODE,
     Options,
     chunk_node,
@@ -34,6 +33,7 @@ from wattio.systems.moosefs_setup import (
 )
 from wattio.systems.moosefs_status import SEPARATOR, ChunkServer, chunk_servers, master
 from wattio.systems.networks import Loopback, Namespaces, Network, parse_rate
+from wattio.systems.nodes import Node
 from wattio.workloads.workload import Place
 
 __all__ = ["Options", "Storage"]
@@ -53,9 +53,7 @@ _PROGRAMS = {
     "mfsmount": "moosefs-client",
     "mfssetgoal": "moosefs-client",
     "mfscli": "moosefs-cli",
-    "ip": "iproute2",
 }
-_NETWORK_PROGRAMS = {"tc": "iproute2", "nsenter": "util-linux"}
 _SERVERS = ("mfsmaster", "mfschunkserver")
 _ALL = (*_SERVERS, "mfsmount")
 
@@ -82,14 +80,8 @@ class Storage:
 
     def probe(self) -> None:
         """Raise HostError where root, FUSE or a package is missing."""
-        needed = {**_PROGRAMS}
-        if self._options.network == "namespaces":
-            needed |= _NETWORK_PROGRAMS
-        need(needed)
-        if os.geteuid() != 0:
-            raise HostError("MooseFS is mounted, and its network made, by root only")
-        if not Path("/dev/fuse").exists():
-            raise HostError("/dev/fuse is missing: this kernel has no FUSE (modprobe fuse)")
+        for machine in self._network.machines():
+            machine.need({**_PROGRAMS, **self._network.programs})
         for folder in self._options.data:
             if not Path(folder).is_dir():
                 raise HostError(f"{folder}: is not a folder; chunks were to be kept there")
@@ -121,21 +113,21 @@ class Storage:
             raise SystemFailed(f"{found} of {wanted} chunk servers registered in {READY_S:g} s")
 
     def _start(self, part: str, program: str, node: int) -> None:
-        folder = self._folder(part)
-        if servers.running([program], folder):
-            return
-        configuration = str(folder / "server.cfg")
-        call(part, *self._network.enter(node), program, "-c", configuration, "start")
+        folder, where = self._folder(part), self._network.node(node)
+        if not where.running([program], folder):
+            where.call(part, program, "-c", str(folder / CONFIGURATION), "start")
 
     def _registered(self) -> list[ChunkServer]:
         return chunk_servers(self._status("CS"))
 
     def _status(self, what: str) -> str:
         """One of mfscli's sets of facts; no text while the master does not answer."""
-        where = ("-H", self._network.address(MASTER_NODE), "-P", str(CLIENT_PORT))
-        form = ("-p", "-s", SEPARATOR)
-        prefix = self._network.enter(MASTER_NODE)
-        return answer(*prefix, "mfscli", *where, f"-S{what}", *form) or ""
+        node = self._network.node(MASTER_NODE)
+        form = (f"-S{what}", "-p", "-s", SEPARATOR)
+        return node.answer("mfscli", *self._master(), *form) or ""
+
+    def _master(self) -> tuple[str, ...]:
+        return "-H", self._network.address(MASTER_NODE), "-P", str(CLIENT_PORT)
 
     def mount(self, clients: int) -> Sequence[Place]:
         """Mount it for each client, by a process (and, with namespaces, in a network) of its own.
@@ -148,39 +140,40 @@ class Storage:
         for number, point in enumerate(self._points, start=1):
             self._mount(number, point)
         first = str(self._points[0])
-        enter = self._network.enter(client_node(1, self._options))
-        call("goal", *enter, "mfssetgoal", "-r", str(self._options.goal), first)
+        node = self._client(1)
+        node.call("goal", "mfssetgoal", "-r", str(self._options.goal), first)
         seconds = f"{self._options.trash_time:.0f}"
-        call("trash time", *enter, "mfssettrashtime", "-r", seconds, first)
+        node.call("trash time", "mfssettrashtime", "-r", seconds, first)
         return [Place(point) for point in self._points]
 
+    def _client(self, number: int) -> Node:
+        return self._network.node(client_node(number, self._options))
+
     def _mount(self, number: int, point: Path) -> None:
-        if self._mounted(point):
+        if self._mounted(number, point):
             return
-        node = client_node(number, self._options)
-        self._network.add(node)
-        point.mkdir(parents=True, exist_ok=True)
-        where = ("-H", self._network.address(MASTER_NODE), "-P", str(CLIENT_PORT))
+        self._network.add(client_node(number, self._options))
+        node = self._client(number)
+        node.folder(point)
         # Like the servers' NICE_LEVEL: where nothing is said, it would be -19.
         wanted = ("mfsnice=0", *self._options.mount_options)
         options = [part for option in wanted for part in ("-o", option)]
-        enter = self._network.enter(node)
-        call(f"client {number}", *enter, "mfsmount", str(point), *where, *options)
-        if not wait_until(lambda: bool(_blocks(point)), READY_S):
+        node.call(f"client {number}", "mfsmount", str(point), *self._master(), *options)
+        if not wait_until(lambda: bool(_blocks(node, point)), READY_S):
             raise SystemFailed(f"client {number}: {point} shows no space after {READY_S:g} s")
 
-    def _mounted(self, point: Path) -> bool:
+    def _mounted(self, number: int, point: Path) -> bool:
         """Whether the last thing that was mounted on a folder is this MooseFS."""
-        found = [mount for mount in mounts.current() if mount.point == point]
+        found = [mount for mount in self._client(number).mounts(point) if mount.point == point]
         source = f"mfs#{self._network.address(MASTER_NODE)}:{CLIENT_PORT}"
-        return bool(found) and found[-1].file_system in FILE_SYSTEMS and found[-1].source == source
+        return bool(found) and found[0].file_system in FILE_SYSTEMS and found[0].source == source
 
     def verify_mount(self) -> None:
         """Raise SystemFailed where a client's folder is not a mount of MooseFS with free space."""
         for number, point in enumerate(self._points, start=1):
-            if not self._mounted(point):
+            if not self._mounted(number, point):
                 raise SystemFailed(f"client {number}: MooseFS is not mounted on {point}")
-            if not _blocks(point):
+            if not _blocks(self._client(number), point):
                 raise SystemFailed(f"client {number}: {point} does not answer, or has no space")
         if not self._points:
             raise SystemFailed("MooseFS is not mounted")
@@ -188,7 +181,8 @@ class Storage:
     def describe(self) -> dict[str, Any]:
         """Version, servers, replication, network, and the disks below."""
         told = master(self._status("IN"))
-        below = [devices.describe(data) for data in self._data]
+        nodes = [self._network.node(chunk_node(number)) for number in self._numbers()]
+        below = [node.disk(data) for node, data in zip(nodes, self._data, strict=True)]
         # Servers that share a disk do not add to the capacity.
         disks = {str(one.get("device", one.get("mount_point"))): one for one in below}
         facts = {
@@ -212,30 +206,34 @@ class Storage:
     def unmount(self) -> None:
         """Take every client's mount and network away, also those of a run that died."""
         numbers = [int(path.name) for path in self._mounts.glob("[0-9]*")]
-        mounts.take_away(self._mounts)
-        servers.end(["mfsmount"], self._mounts, STOP_S)
+        for machine in self._network.machines():
+            machine.take_away(self._mounts)
+            machine.end(["mfsmount"], self._mounts, STOP_S)
         for number in numbers:
             self._network.remove(client_node(number, self._options))
         self._points = []
 
     def stop(self) -> None:
         """Stop the servers; the master saves its metadata."""
-        servers.end(_SERVERS, self._root, STOP_S)
+        for machine in self._network.machines():
+            machine.end(_SERVERS, self._root, STOP_S)
 
     def clean(self) -> None:
         """Remove servers, mounts, network and files, whatever of them there is."""
-        mounts.take_away(self._mounts)
-        servers.end(_ALL, self._root, grace_s=0.0)
+        machines = self._network.machines()
+        for machine in machines:
+            machine.take_away(self._mounts)
+            machine.end(_ALL, self._root, grace_s=0.0)
         for network in self._networks:
             network.down()
-        for folder in (self._root, *self._data):
-            if folder.exists():
-                shutil.rmtree(folder)
+        for machine in machines:
+            for folder in (self._root, *self._data):
+                machine.remove(folder)
         remove_if_empty(self._root.parent)
         self._points = []
 
 
-def _blocks(point: Path) -> int:
+def _blocks(node: Node, point: Path) -> int:
     """Size of a mount, asked by a program of its own: a mount whose servers died never answers."""
-    text = answer("stat", "--file-system", "--format=%b", str(point))
+    text = node.answer("stat", "--file-system", "--format=%b", str(point))
     return int(text) if text is not None and text.isdigit() else 0

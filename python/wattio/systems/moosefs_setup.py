@@ -23,6 +23,9 @@ MASTER_NODE = 1
 ATIME_NEVER = 4
 """MooseFS's ATIME_MODE in which reading never changes an access time, as in the thesis, 5.4."""
 
+CONFIGURATION = "server.cfg"
+"""The file that a server is started with, in the folder of its own."""
+
 EMPTY_METADATA = b"MFSM NEW"
 """What a master starts from that has no files yet."""
 
@@ -86,11 +89,11 @@ def clients_max(options: Options) -> int:
 
 def write_master(folder: Path, network: Network) -> None:
     """Write the master's configuration into its folder."""
-    _fresh(folder / "data")
-    (folder / "data" / "metadata.mfs").write_bytes(EMPTY_METADATA)
+    node = network.node(MASTER_NODE)
+    node.write(folder / "data" / "metadata.mfs", EMPTY_METADATA)
     subnet = network.subnet()
     exports = f"{subnet} / rw,alldirs,admin,maproot=0:0\n{subnet} . rw\n"
-    (folder / "exports.cfg").write_text(exports)
+    node.write(folder / "exports.cfg", exports)
     address = network.address(MASTER_NODE)
     settings: dict[str, object] = {
         "DATA_PATH": folder / "data",
@@ -101,14 +104,15 @@ def write_master(folder: Path, network: Network) -> None:
     for name, port in (("ML", META_PORT), ("CS", SERVER_PORT), ("CL", CLIENT_PORT)):
         settings[f"MATO{name}_LISTEN_HOST"] = address
         settings[f"MATO{name}_LISTEN_PORT"] = port
-    _write(folder / "server.cfg", settings)
+    node.write(folder / CONFIGURATION, _text(settings))
 
 
 def write_chunk_server(folder: Path, number: int, data: Path, network: Network) -> None:
     """Write a chunk server's configuration into its folder, and make its folder for data."""
-    _fresh(folder / "data")
-    data.mkdir(parents=True, exist_ok=True)
-    (folder / "disks.cfg").write_text(f"{data}\n")
+    node = network.node(chunk_node(number))
+    node.folder(data)
+    node.folder(folder / "data")
+    node.write(folder / "disks.cfg", f"{data}\n")
     settings = {
         "DATA_PATH": folder / "data",
         "HDD_CONF_FILENAME": folder / "disks.cfg",
@@ -119,15 +123,10 @@ def write_chunk_server(folder: Path, number: int, data: Path, network: Network) 
         "CSSERV_LISTEN_HOST": network.address(chunk_node(number)),
         "CSSERV_LISTEN_PORT": CHUNK_PORT + number,
     }
-    _write(folder / "server.cfg", settings)
+    node.write(folder / CONFIGURATION, _text(settings))
 
 
-def _fresh(folder: Path) -> None:
-    folder.mkdir(parents=True)
-
-
-def _write(path: Path, settings: dict[str, object]) -> None:
+def _text(settings: dict[str, object]) -> str:
     # NICE_LEVEL is -19 where nothing is said, which would favour servers over their clients.
     common = {"WORKING_USER": "root", "WORKING_GROUP": "root", "NICE_LEVEL": 0, "LOCK_MEMORY": 0}
-    lines = [f"{key} = {value}\n" for key, value in {**common, **settings}.items()]
-    path.write_text("".join(lines))
+    return "".join(f"{key} = {value}\n" for key, value in {**common, **settings}.items())
