@@ -41,10 +41,10 @@ def call(part: str, *arguments: str, timeout_s: float = TIMEOUT_S) -> str:
         except OSError as error:
             raise SystemFailed(f"{part}: {arguments[0]} cannot be started: {error}") from error
         except subprocess.TimeoutExpired as error:
-            words = f"did not end within {timeout_s:g} s: {_tail(_all(said))}"
+            words = f"did not end within {timeout_s:g} s: {last_words(_all(said))}"
             raise SystemFailed(f"{part}: {arguments[0]} {words}") from error
         if code != 0:
-            words = f"failed (exit code {code}): {_tail(_all(said))}"
+            words = f"failed (exit code {code}): {last_words(_all(said))}"
             raise SystemFailed(f"{part}: {arguments[0]} {words}")
         return _all(said)
 
@@ -92,7 +92,8 @@ def _all(said: IO[bytes]) -> str:
     return said.read().decode(errors="replace")
 
 
-def _tail(text: str) -> str:
+def last_words(text: str) -> str:
+    """The last lines of what a program said, in one."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     words = " / ".join(lines[-_TAIL_LINES:])
     return "".join(c if c.isprintable() else " " for c in words) or "it said nothing"
