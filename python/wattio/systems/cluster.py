@@ -10,6 +10,7 @@ import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -36,6 +37,10 @@ READY_S = 60.0
 
 STOP_S = 40.0
 """How long servers may take to end by themselves; MooseFS takes 8 to 9 s."""
+
+
+_LOG_LINES = 2
+"""How much of a log is told; its lines are long."""
 
 
 def _subnet(text: str) -> str:
@@ -148,6 +153,10 @@ class Cluster(ABC):
     def deletes_left(self) -> int | None:
         """How much of what was deleted servers have still to remove; None if they do not say."""
 
+    def unsettled(self) -> int | None:
+        """Deletes, and what else servers do by themselves."""
+        return self.deletes_left()
+
     @property
     def deletes(self) -> Literal["charged", "waited"]:
         """Who pays for deletes that are still under way when a step has ended."""
@@ -183,6 +192,15 @@ class Cluster(ABC):
 
     def _client(self, number: int) -> Node:
         return self._network.node(self._client_node(number))
+
+    def _begin(self, daemons: Mapping[Daemon, Sequence[str]]) -> None:
+        """Start servers that do not run, side by side, each by a command that leaves it behind."""
+        left = [daemon for daemon in daemons if not self._runs(daemon)]
+
+        def start(daemon: Daemon) -> None:
+            self._network.node(daemon.node).call(daemon.part, *daemons[daemon])
+
+        commands.together([partial(start, daemon) for daemon in left])
 
     def _runs(self, daemon: Daemon) -> bool:
         return bool(self._network.node(daemon.node).running([daemon.program], daemon.folder))
@@ -234,8 +252,12 @@ class Cluster(ABC):
             raise SystemFailed(f"{self.title} is not mounted")
         self._check_daemons()
         for number, point in enumerate(self._points, start=1):
+            node = self._client(number)
             if not self._mounted(number, point):
                 raise SystemFailed(f"client {number}: {self.title} is not mounted on {point}")
+            if not node.running([self.mounter], point):
+                words = commands.last_words(node.tail(self._client_log(number)), _LOG_LINES)
+                raise SystemFailed(f"client {number}: {self.mounter} has ended: {words}")
             if not _blocks(self._client(number), point):
                 raise SystemFailed(f"client {number}: {point} does not answer, or has no space")
 
@@ -243,7 +265,11 @@ class Cluster(ABC):
         for daemon in self._daemons():
             if not self._runs(daemon):
                 told = self._network.node(daemon.node).tail(daemon.log) if daemon.log else ""
-                words = commands.last_words(told) if daemon.log else "the system's log may say why"
+                words = (
+                    commands.last_words(told, _LOG_LINES)
+                    if daemon.log
+                    else "the system's log may say why"
+                )
                 raise SystemFailed(f"{daemon.part}: {daemon.program} has ended: {words}")
 
     def describe(self) -> dict[str, Any]:

@@ -25,7 +25,13 @@ from wattio.systems.moosefs_setup import (
     write_chunk_server,
     write_master,
 )
-from wattio.systems.moosefs_status import SEPARATOR, ChunkServer, chunk_servers, master
+from wattio.systems.moosefs_status import (
+    SEPARATOR,
+    ChunkServer,
+    chunk_servers,
+    master,
+    pending_deletion,
+)
 from wattio.systems.nodes import Node
 from wattio.workloads.workload import Place
 
@@ -67,11 +73,9 @@ class Storage(Cluster):
 
     def start(self) -> None:
         """Start master and chunk servers; wait until all of them have registered."""
-        for daemon in self._daemons():
-            if not self._runs(daemon):
-                configuration = str(daemon.folder / CONFIGURATION)
-                command = (daemon.program, "-c", configuration, "start")
-                self._network.node(daemon.node).call(daemon.part, *command)
+        first, *chunks = self._daemons()
+        for daemons in ([first], chunks):
+            self._begin({daemon: _command(daemon) for daemon in daemons})
         wanted = self._options.chunk_servers
         if not wait_until(lambda: len(self._registered()) == wanted, READY_S):
             found = len(self._registered())
@@ -114,5 +118,9 @@ class Storage(Cluster):
         }
 
     def deletes_left(self) -> int | None:
-        """Not told yet."""
-        return None
+        """Chunks whose files have gone, the trash too, and that no chunk loop has removed yet."""
+        return pending_deletion(self._status("IN"))
+
+
+def _command(daemon: Daemon) -> tuple[str, ...]:
+    return (daemon.program, "-c", str(daemon.folder / CONFIGURATION), "start")

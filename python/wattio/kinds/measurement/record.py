@@ -34,6 +34,17 @@ class Account:
 
 
 @dataclass(frozen=True)
+class Deletes:
+    """How long servers still deleted after a step.
+
+    `charged_s` is what its last phase is longer for it, None where it is not.
+    """
+
+    seconds: float
+    charged_s: float | None = None
+
+
+@dataclass(frozen=True)
 class Record:
     """An iteration as it went: when, on what, with which meters; results are not in it.
 
@@ -41,7 +52,8 @@ class Record:
     can read the raw files of its steps (None for an idle iteration); `doubts` what was seen to be
     doubtful while it ran; `others` the processor time that others took of this machine during each
     step, where the kernel tells it; `failure` why it did not end as it should; `accounts` what the
-    servers took during each step, where the system can tell.
+    servers took during each step, where the system can tell; `deletes` what servers still had to
+    delete after steps.
     """
 
     identity: str
@@ -59,6 +71,7 @@ class Record:
     others: Mapping[str, Others] = field(default_factory=dict)
     failure: str | None = None
     accounts: Mapping[str, Account] = field(default_factory=dict)
+    deletes: Mapping[str, Deletes] = field(default_factory=dict)
 
     @property
     def steps(self) -> list[str]:
@@ -105,6 +118,7 @@ def read(folder: Path) -> Record:
             failure=content["failure"],
             # Before servers told what they took there were none.
             accounts={key: Account(**own) for key, own in content.get("accounts", {}).items()},
+            deletes={key: Deletes(**own) for key, own in content.get("deletes", {}).items()},
         )
     except OSError as error:
         raise ResultError(f"{path}: cannot be read: {error.strerror}") from error
