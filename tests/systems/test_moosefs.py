@@ -100,7 +100,13 @@ def test_what_a_killed_run_left_is_removed(
 ) -> None:
     need(*PROGRAMS, namespaces=network == "namespaces")
     options = {"network": network, "chunk_servers": 1}
-    arguments = [sys.executable, str(HERE / "leaving.py"), json.dumps(options), str(tmp_path)]
+    arguments = [
+        sys.executable,
+        str(HERE / "leaving.py"),
+        "moosefs",
+        json.dumps(options),
+        str(tmp_path),
+    ]
     storage = Storage(Options.model_validate(options), tmp_path)
     try:
         with subprocess.Popen(arguments, stdout=subprocess.PIPE) as run:
