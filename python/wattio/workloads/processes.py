@@ -40,7 +40,8 @@ class Program:
 
     `environment` is added to this process's own. `pass_fds` are file descriptors that it inherits.
     `watch` is asked again and again, with the program's process number, whether anything is wrong
-    with it: where it says what, the program is killed with all that it started.
+    with it: where it says what, the program is killed with all that it started. `out_fd` takes the
+    standard output in place of `out`, which then is for whoever reads there to write.
     """
 
     arguments: tuple[str, ...]
@@ -50,6 +51,7 @@ class Program:
     environment: Mapping[str, str] = field(default_factory=dict)
     pass_fds: tuple[int, ...] = ()
     watch: Callable[[int], str | None] | None = None
+    out_fd: int | None = None
 
     @property
     def name(self) -> str:
@@ -175,7 +177,7 @@ class _Child:
             self._process = subprocess.Popen(
                 program.arguments,
                 stdin=subprocess.DEVNULL,
-                stdout=out,
+                stdout=out if program.out_fd is None else program.out_fd,
                 stderr=err,
                 cwd=program.folder,
                 env=environment,
