@@ -131,6 +131,16 @@ def test_the_reason_is_iors_own_and_not_its_launchers(tmp_path: Path, programs: 
         work.run("write", where)
 
 
+def test_a_run_without_results_is_a_failure(tmp_path: Path, programs: Path) -> None:
+    """A launcher that loses what its ranks print ends well all the same, as srun has done."""
+    install(programs, "ior", 'import sys\nprint("lost", file=sys.stderr)')
+    work = ior.Work(ior.Options.model_validate({"block": "1 MiB"}), tmp_path)
+    where = context(tmp_path, "localhost")
+    work.prepare(where)
+    with pytest.raises(WorkloadFailed, match=r"^ior: holds no results of IOR.*: lost$"):
+        work.run("write", where)
+
+
 def test_a_launcher_of_another_mpi_is_told(tmp_path: Path, programs: Path) -> None:
     """Each rank is the only one of its own job then, and the first one's rows were taken."""
     install(programs, "ior", FAKE_IOR.format(more="", tasks=1))

@@ -18,7 +18,7 @@ from typing import Any
 from pydantic import Field
 
 from wattio.clock import Instant, Span
-from wattio.errors import HostError, WorkloadFailed
+from wattio.errors import HostError, ResultError, WorkloadFailed
 from wattio.files.document import Strict
 from wattio.workloads import invocation, mpi_find, phases, processes
 from wattio.workloads.launchers import LOCAL, Job
@@ -207,7 +207,11 @@ class Benchmark(ABC):
             raise WorkloadFailed(f"{self.program}: {words_of_its_own}") from failed
         if (wrong := self.failure(processes.text(context.raw / OUTPUT))) is not None:
             raise WorkloadFailed(f"{self.program}: {wrong}")
-        told = self.read(context.raw)
+        try:
+            told = self.read(context.raw)
+        except ResultError as error:
+            said = processes.last_words(context.raw / ERRORS, context.raw / OUTPUT)
+            raise WorkloadFailed(f"{self.program}: {error}: {said}") from error
         asked = context.clients * self._launcher.ranks_per_client
         if told.ranks is not None and told.ranks != asked:
             raise WorkloadFailed(
