@@ -56,7 +56,7 @@ def ranks(count: int, **task: Any) -> dict[str, list[float]]:  # noqa: ANN401 (J
         sys.executable,
     ]
     done = subprocess.run(
-        [*line, "-m", "mpi4py", str(_PROGRAM), json.dumps(task)],
+        [*line, sys.executable, "-m", "mpi4py", str(_PROGRAM), json.dumps(task)],
         env={**os.environ, **_ENVIRONMENT},
         capture_output=True,
         text=True,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import threading
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -132,7 +133,7 @@ OPEN_MPI = Found("/x/mpirun", "mpirun (Open MPI) 4.1.4", openmpi)
 
 
 def line_of(options: RankOptions, places: list[Place], found: Found = OPEN_MPI) -> tuple[str, ...]:
-    return mpi_launch.arguments(options, found, places, Path("/raw"), "io", "{}")[0]
+    return mpi_launch.arguments(options, found, Context(tuple(places), Path("/raw")), "io", "{}")[0]
 
 
 def test_ranks_are_counted_host_by_host() -> None:
@@ -157,17 +158,15 @@ def test_the_ranks_load_the_library_of_their_launcher(tmp_path: Path) -> None:
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).touch()
     site = Found(str(tmp_path / "bin/mpirun"), "mpirun (Open MPI) 4.1.4", openmpi)
-    here, away = [Place(Path("/a"))], [Place(Path("/a"), "one"), Place(Path("/a"), "two")]
-    line, variables = mpi_launch.arguments(RankOptions(), site, here, tmp_path, "io", "{}")
+    here = Context((Place(Path("/a")),), tmp_path)
+    away = replace(here, places=(Place(Path("/a"), "one"), Place(Path("/a"), "two")))
+    line, variables = mpi_launch.arguments(RankOptions(), site, here, "io", "{}")
     assert variables["MPI4PY_LIBMPI"] == f"{tmp_path}/lib/libmpi.so.40:libmpi.so.40"
     assert "-x" not in line
-    line, _ = mpi_launch.arguments(RankOptions(), site, away, tmp_path, "io", "{}")
+    line, _ = mpi_launch.arguments(RankOptions(), site, away, "io", "{}")
     assert line[line.index("-x") + 1] == "MPI4PY_LIBMPI"
     beside = Found(f"{Path(sys.executable).parent}/mpirun", "Open MPI", openmpi)
-    assert (
-        "MPI4PY_LIBMPI"
-        not in mpi_launch.arguments(RankOptions(), beside, here, tmp_path, "io", "{}")[1]
-    )
+    assert "MPI4PY_LIBMPI" not in mpi_launch.arguments(RankOptions(), beside, here, "io", "{}")[1]
 
 
 def test_between_hosts_the_sites_launcher_is_taken(

@@ -1,8 +1,11 @@
 """Storage systems under test: one module for each, all of the shape that `system` describes."""
 
 KINDS = {
+    "cephfs": "cephfs",
+    "glusterfs": "glusterfs",
     "local": "local",
     "moosefs": "moosefs",
+    "mounted": "mounted",
     "nbd": "nbd",
 }
 """Module of each kind of system, by the name that a study file gives it."""

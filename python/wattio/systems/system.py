@@ -10,8 +10,9 @@ out `unmount`, `stop`, `clean`, each of which may be called again, and after a h
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Literal, Protocol, runtime_checkable
 
+from wattio.hosts.hosts import Hosts
 from wattio.workloads.workload import Place
 
 
@@ -56,11 +57,42 @@ class System(Protocol):
 
 
 @runtime_checkable
+class TakesHosts(Protocol):
+    """A system whose clients are on other machines, and perhaps its servers."""
+
+    def take(self, hosts: Hosts, clients: Sequence[str], servers: Sequence[str]) -> None:
+        """Which hosts there are, by name; told before anything else is asked of it."""
+
+
+@runtime_checkable
 class Accounts(Protocol):
     """A system that can tell what its servers take of the processors."""
 
     def processor_time_s(self) -> float:
         """User and system time of its servers since they were started. Raises SystemFailed."""
+
+
+@runtime_checkable
+class Deletes(Protocol):
+    """A system whose servers go on deleting after they have said that something is deleted."""
+
+    @property
+    def deletes(self) -> Literal["charged", "waited"]:
+        """Whether what is left when a step has ended belongs to its last phase, or to none."""
+
+    def deletes_left(self) -> int | None:
+        """How much of what was deleted is still there; None where nobody says."""
+
+    def unsettled(self) -> int | None:
+        """The same, with all else that servers do by themselves, such as healing."""
+
+
+@runtime_checkable
+class Falls(Protocol):
+    """A system of several servers, one of which may end while others go on."""
+
+    def abandon(self) -> None:
+        """Have what works on its mounts fail, where it would wait for ever."""
 
 
 @runtime_checkable

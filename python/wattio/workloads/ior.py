@@ -8,7 +8,7 @@ when the phase began: finer than IOR's own stamps of whole seconds. Files are ke
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -21,6 +21,9 @@ from wattio.workloads import invocation, ior_output, mpirun
 from wattio.workloads.mpirun import LauncherOptions, Told
 from wattio.workloads.phases import TimedLine
 from wattio.workloads.workload import Context, Operation
+
+AT_HOSTS: Mapping[str, str] = {}
+"""The launcher says what is missing there."""
 
 _STEPS = {"write": "-w", "read": "-r"}
 _GUESS_BYTES_PER_S = 100e6
@@ -98,7 +101,7 @@ class Work(mpirun.Benchmark):
         held: list[str] = []
         memory = self._options.memory_per_node
         if memory is not None and _PERCENT.fullmatch(memory) is None:
-            ranks = mpirun.job(self._launcher, context.places, context.raw)
+            ranks = mpirun.job(self._launcher, context)
             on_first = next(iter(ranks.hosts.values()), ranks.ranks)
             held = ["-O", f"memoryPerTask={_memory_bytes(memory) // on_first}"]
         return [*held, _STEPS[step], "-o", str(self._target(context) / "data")]

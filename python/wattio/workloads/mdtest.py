@@ -6,6 +6,7 @@ is from the line in which mdtest tells how much it will make to that above its r
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 from pydantic import Field
@@ -16,6 +17,9 @@ from wattio.files.quantity import Bytes
 from wattio.workloads import invocation, mdtest_output, mpirun
 from wattio.workloads.mpirun import LauncherOptions, Told
 from wattio.workloads.workload import Context, Operation
+
+AT_HOSTS: Mapping[str, str] = {}
+"""The launcher says what is missing there."""
 
 _STEPS = {"create": "-C", "stat": "-T", "read": "-E", "remove": "-r"}
 _GUESS_PER_S = 1000.0

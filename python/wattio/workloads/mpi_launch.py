@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import sys
-import threading
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import replace
@@ -116,16 +114,12 @@ def describe(options: RankOptions) -> dict[str, Any]:
 def arguments(
     options: RankOptions,
     found: Found,
-    places: Sequence[Place],
-    folder: Path,
+    context: Context,
     module: str,
     task: str,
 ) -> tuple[tuple[str, ...], dict[str, str]]:
-    """The command line of a launch, and its variables; `places` as from `by_host`.
-
-    `folder` is for files of the launcher.
-    """
-    job = replace(mpirun.job(options, places, folder), yields=True)
+    """The command line of a launch, and its variables."""
+    job = replace(mpirun.job(options, context), yields=True)
     environment = {}
     if Path(found.path).parent != Path(options.interpreter).parent:
         library = mpi_find.library_of(found)
@@ -185,7 +179,7 @@ def launch(
         "seen_s": SEEN_S,
         "launcher": {"pid": os.getpid(), "boot": boot()},
     }
-    line, environment = arguments(options, found, places, context.raw, module, json.dumps(whole))
+    line, environment = arguments(options, found, context, module, json.dumps(whole))
     program = Program(line, context.raw / OUTPUT, context.raw / ERRORS, environment=environment)
 
     def attempt() -> list[Ended]:
@@ -223,17 +217,6 @@ def _launch(
     except ResultError as error:
         words = processes.last_words(program.err)
         raise WorkloadFailed(f"{step}: {error}: {words}") from error
-
-
-def remove(folder: str, module: str, options: RankOptions, context: Context) -> None:
-    """Remove the folder that the ranks made in the places; all places show the same one."""
-    here = [place for place in context.places if place.host == LOCAL]
-    for place in here:
-        shutil.rmtree(place.folder / folder, ignore_errors=True)
-    if not here:
-        # Not stopped by a cancelled run: what was made shall go all the same.
-        free = Context(context.places, context.raw, threading.Event())
-        _launch("remove", module, {"program": "remove", "folder": folder}, options, free)
 
 
 def results(

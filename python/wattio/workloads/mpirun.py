@@ -53,13 +53,15 @@ def by_host(places: Sequence[Place]) -> list[Place]:
     return sorted(places, key=lambda place: hosts.index(place.host))
 
 
-def job(launcher: LauncherOptions, places: Sequence[Place], folder: Path) -> Job:
-    """What is asked of a launcher for these places; they are as from `by_host`."""
+def job(launcher: LauncherOptions, context: Context) -> Job:
+    """What is asked of a launcher for all places."""
+    places = by_host(context.places)
     names = [place.host for place in places]
     each = {host: names.count(host) * launcher.ranks_per_client for host in dict.fromkeys(names)}
     return Job(
         ranks=len(places) * launcher.ranks_per_client,
-        folder=folder,
+        folder=context.raw,
+        reach=() if context.hosts is None else context.hosts.access.reach,
         hosts=each if any(host != LOCAL for host in each) else {},
         given=launcher.options,
         here=socket.gethostname().partition(".")[0],
@@ -193,7 +195,8 @@ class Benchmark(ABC):
 
     def prepare(self, context: Context) -> None:
         """Make the folder."""
-        self._target(context).mkdir(parents=True, exist_ok=True)
+        shared_folder(context, self.title)
+        context.make_folders(self.folder)
 
     def run(self, step: str, context: Context) -> list[Span]:
         """Run one step; the phase is the benchmark's own work. Raises WorkloadFailed."""
@@ -222,8 +225,7 @@ class Benchmark(ABC):
 
     def clean(self, context: Context) -> None:
         """Remove the folder."""
-        for place in context.places:
-            shutil.rmtree(place.folder / self.folder, ignore_errors=True)
+        context.remove_folders(self.folder)
 
     @abstractmethod
     def _arguments(self) -> list[str]:
@@ -260,7 +262,7 @@ class Benchmark(ABC):
             found = self._found()
         except HostError as error:
             raise WorkloadFailed(str(error)) from error
-        asked = job(self._launcher, by_host(context.places), context.raw)
+        asked = job(self._launcher, context)
         out = context.raw / OUTPUT
         with phases.Listener(context.raw / LINES, copy=out) as listener:
             program = Program(

@@ -36,9 +36,16 @@ def of_phase(
     peak: Peak | None,
     account: Account | None = None,
     told: Sequence[Told] = (),
+    deletes_s: float | None = None,
 ) -> Metrics:
-    """Every metric of one phase. What cannot be known is absent."""
+    """Every metric of one phase. What cannot be known is absent.
+
+    `deletes_s` is what the end of the span belongs to deletes of the servers. Rates are of the
+    time before; what they are divided by is energy of all of it.
+    """
     found: Metrics = {"seconds": (span.seconds, "s")}
+    if deletes_s is not None:
+        found["deletes_s"] = (deletes_s, "s")
     found |= of_operations(operations)
     if len(operations) > 1:
         for name, own in _by_name(operations).items():
@@ -175,30 +182,35 @@ def _efficiencies(
     }
     if mean_w <= 0:
         return found
+    # The work's share of the span: rates are told for that, and the rest costs energy, too.
+    work_s = span.seconds - amounts.get("deletes_s", (0.0, "s"))[0]
+    worked = work_s / span.seconds
     for weight in weights:
         unit = "J s" if weight == 1 else f"J s^{weight}"
         product = efficiency.energy_delay_product(total_j, span.seconds, weight)
         found[f"edp_w{weight}{suffix}"] = (product, unit)
     if "throughput_mib_s" in amounts:
-        throughput = _in_phase(amounts, "throughput_mib_s", "bytes", _MIB, span)
-        found[f"mib_per_joule{suffix}"] = (throughput / mean_w, "MiB/J")
+        throughput = _in_work(amounts, "throughput_mib_s", "bytes", _MIB, work_s)
+        found[f"mib_per_joule{suffix}"] = (throughput * worked / mean_w, "MiB/J")
         found[f"mib_s_per_joule{suffix}"] = (throughput / total_j, "MiB/s/J")
     if "iops" in amounts:
-        iops = _in_phase(amounts, "iops", "operations", 1, span)
+        iops = _in_work(amounts, "iops", "operations", 1, work_s) * worked
         found[f"iops_per_watt{suffix}"] = (efficiency.iops_per_watt(iops, mean_w), "1/J")
         if iops > 0:
             found[f"energy_j_per_io{suffix}"] = (mean_w / iops, "J")
     return found
 
 
-def _in_phase(amounts: Metrics, rate: str, amount: str, unit: int, span: Span) -> float:
-    """A rate over the whole of a phase, as its energy is.
+def _in_work(amounts: Metrics, rate: str, amount: str, unit: int, work_s: float) -> float:
+    """A rate over all of a phase's work, as its energy is.
 
     No more was done in it than there was: where the tool's own seconds are fewer than those of the
-    phase, its rate times the phase would be more.
+    work, its rate times these would be more.
     """
     value = amounts[rate][0]
-    return min(value, amounts[amount][0] / unit / span.seconds) if amount in amounts else value
+    if amount not in amounts or work_s <= 0:
+        return value
+    return min(value, amounts[amount][0] / unit / work_s)
 
 
 def _spread(span: Span, totals: Sequence[Watched]) -> Metrics:

@@ -25,9 +25,10 @@ class Job:
     """What a launcher is asked for.
 
     `hosts` are the ranks of each host, in the order in which they are numbered; it is empty where
-    all are on this machine, whose name is `here`. `carried` are variables that ranks on other hosts
-    need. `folder` is for files of the launcher. `yields`: ranks that wait leave the core to others,
-    and do not look for fast networks where they are on one host. `as_root`: root starts them.
+    all are on this machine, whose name is `here`. `reach` are the words of the ssh that reaches
+    hosts, where it is not the usual one. `carried` are variables that ranks on other hosts need.
+    `folder` is for files of the launcher. `yields`: ranks that wait leave the core to others, and
+    do not look for fast networks where they are on one host. `as_root`: root starts them.
     """
 
     ranks: int
@@ -36,6 +37,7 @@ class Job:
     given: Sequence[str] = ()
     carried: Sequence[str] = ()
     here: str = LOCAL
+    reach: Sequence[str] = ()
     yields: bool = False
     as_root: bool = False
 

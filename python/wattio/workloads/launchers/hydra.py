@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+
 from wattio.workloads.launchers import Job
 
 NAME = "Hydra"
@@ -28,5 +30,8 @@ def arguments(job: Job) -> list[str]:
 
 
 def environment(job: Job) -> dict[str, str]:
-    """None."""
-    return {}
+    """How hosts are reached, where that is not the usual way."""
+    if not job.reach:
+        return {}
+    more = shlex.join(job.reach[1:])
+    return {"HYDRA_LAUNCHER": job.reach[0], "HYDRA_LAUNCHER_EXTRA_ARGS": more}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+
 from wattio.workloads.launchers import Job
 
 NAME = "Open MPI"
@@ -36,9 +38,20 @@ def arguments(job: Job) -> list[str]:
 
 
 def environment(job: Job) -> dict[str, str]:
-    """Root has to say that it means it."""
+    """Root has to say that it means it. Hosts are reached from here, and need not reach others."""
     return {
+        **(_reach(shlex.join(job.reach)) if job.reach else {}),
         **(_YIELDS if job.yields else {}),
         **(_ONE_HOST if job.yields and len(job.hosts) < 2 else {}),
         **(_ROOT if job.as_root else {}),
+    }
+
+
+def _reach(ssh: str) -> dict[str, str]:
+    """In the words of 4, and of 5, whose launcher is PRRTE."""
+    return {
+        "OMPI_MCA_plm_rsh_agent": ssh,
+        "OMPI_MCA_plm_rsh_no_tree_spawn": "1",
+        "PRTE_MCA_plm_ssh_agent": ssh,
+        "PRTE_MCA_plm_ssh_no_tree_spawn": "1",
     }
