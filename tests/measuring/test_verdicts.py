@@ -41,6 +41,23 @@ def test_an_even_recording_is_valid() -> None:
     assert judged(meter, ("write", 10.3, 110.3)) == [Verdict("VALID", "")]
 
 
+def test_rows_without_a_value_are_no_samples() -> None:
+    """A logger left 94 % of a phase blank, and the rows counted: VALID, by the other 6 %."""
+    for blank in (EVERY_SECOND % 17 != 0, (EVERY_SECOND > 15) & (EVERY_SECOND < 115)):
+        recorded = made.samples(EVERY_SECOND, busy)
+        recorded.power_w[blank] = np.nan
+        meter = made.watched(recorded)
+        assert {"INVALID GAP", "INVALID MISSING"} <= kinds(judged(meter, ("write", 10.3, 110.3)))
+    nothing = made.watched(made.samples(EVERY_SECOND, lambda t: np.nan * t))
+    assert kinds(judged(nothing, ("write", 10.3, 110.3))) == {"INVALID NO_SAMPLES"}
+
+
+def test_a_counter_needs_no_power_for_a_sample() -> None:
+    counted = made.samples(EVERY_SECOND, lambda t: np.nan * t, 50.0 * EVERY_SECOND)
+    meter = made.watched(counted, counts_energy=True)
+    assert judged(meter, ("write", 10.3, 110.3)) == [Verdict("VALID", "")]
+
+
 def test_few_samples_are_a_warning() -> None:
     meter = made.watched(made.samples(EVERY_SECOND, busy))
     assert kinds(judged(meter, ("write", 10.0, 20.0))) == {"WARN LOW_N"}

@@ -10,7 +10,7 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 from wattio.clock import Instant
-from wattio.meters.meter import Facts, MeterLost, MeterRefused, Reading
+from wattio.meters.meter import BadReading, Facts, MeterLost, MeterRefused, Reading
 from wattio.meters.samples import read_file
 from wattio.recording import journal, loops
 from wattio.recording.deadlines import BackOff, ClockWatch, Deadlines
@@ -110,6 +110,26 @@ def test_a_lost_meter_is_opened_again_and_its_energy_goes_on(tmp_path: Path) -> 
     assert one.sample()
     assert [reading.energy_j for reading in kept(tmp_path)] == [0.0, 7.0, 7.0, 9.0]
     assert [kind for kind, _ in events(tmp_path)] == ["lost", "back"]
+
+
+def test_a_bad_reading_is_missing_and_the_meter_stays_open(tmp_path: Path) -> None:
+    """One value that could not be true closed a meter and opened it anew."""
+    bad = [BadReading("says -1 W"), BadReading("says -2 W")]
+    script: list[Reading | Exception] = [Reading(1, 1, 1.0), *bad, Reading(4, 4, 4.0)]
+    opened: list[str] = []
+
+    def open_meter(name: str) -> Scripted:
+        opened.append(name)
+        return Scripted(iter(script))
+
+    one = watched(tmp_path, open_meter)
+    one.open()
+    assert all(one.sample() for _ in range(3))
+    one.report(Instant(0, 0))
+    one.report(Instant(0, 0))
+    assert [reading.power_w for reading in kept(tmp_path)] == [1.0, 4.0]
+    assert events(tmp_path) == [("bad", "2 readings could not be used: says -2 W")]
+    assert len(opened) == 1
 
 
 def test_a_fault_in_a_meter_counts_as_lost(tmp_path: Path) -> None:

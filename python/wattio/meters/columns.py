@@ -131,8 +131,12 @@ def _scale(column: str, unit: str | None) -> float:
     return UNITS[unit]
 
 
-def parse_row(line: str, layout: Layout) -> Row:
-    """What a line of data says. Raises ValueError that says which field is wrong."""
+def parse_row(line: str, layout: Layout, decimal: str | None = None) -> Row:
+    """What a line of data says. Raises ValueError that says which field is wrong.
+
+    `decimal` is what stands before decimals; where nobody said, what `point` takes it for.
+    """
+    commas_part = layout.delimiter == ","
     fields = split(line, layout.delimiter)
 
     def field(place: int) -> str:
@@ -142,9 +146,9 @@ def parse_row(line: str, layout: Layout) -> Row:
 
     def value(place: int | None) -> float | None:
         text = "" if place is None else field(place)
-        return None if text.lower() in _ABSENT else number(text)
+        return None if text.lower() in _ABSENT else number(point(text, decimal, commas_part))
 
-    time_ns, absolute = parse_time(field(layout.time))
+    time_ns, absolute = parse_time(point(field(layout.time), decimal, commas_part))
     power_w = value(layout.power)
     volts, amperes = value(layout.volts), value(layout.amperes)
     if power_w is not None:
@@ -157,7 +161,39 @@ def parse_row(line: str, layout: Layout) -> Row:
     return Row(time_ns, absolute, power_w, value(layout.energy), meter)
 
 
-_ABSENT = frozenset({"", "-", "nan", "null", "none", "n/a", "na"})
+_INFINITE = (f"{sign}{word}" for sign in ("", "-", "+") for word in ("inf", "infinity"))
+_ABSENT = frozenset(
+    ("", "-", "--", "nan", "null", "none", "n/a", "na", "ovl", "o.l", "overflow", *_INFINITE)
+)
+"""What loggers write where there is no value: nothing measured, or beyond the range."""
+
+_GROUPED = re.compile(r"[+-]?[1-9]\d{0,2}(,\d{3})+(\.\d*)?")
+
+
+def point(text: str, decimal: str | None, commas_part: bool) -> str:
+    """A number with a point before its decimals; what is no number as it is. Raises ValueError.
+
+    With `decimal="."` commas part thousands, and with "," they stand before decimals. Where nobody
+    said they stand before decimals, too, unless several of them, or a point behind, show that they
+    part thousands. In a file whose fields are parted by commas (`commas_part`), "1,234" may be
+    either, and is refused.
+    """
+    grouped = _GROUPED.fullmatch(text) is not None
+    if "," not in text or not (grouped or _NUMBER.fullmatch(text)):
+        return text
+    if grouped and decimal is None:
+        if text.count(",") > 1 or "." in text:
+            decimal = "."
+        elif commas_part:
+            either = f"{text.replace(',', '.')} or {text.replace(',', '')}"
+            raise ValueError(
+                f'"{text}" may be {either}; say ?decimal=, or ?decimal=. with the name'
+            )
+    if decimal != ".":
+        return text.replace(",", ".")
+    if not grouped:
+        raise ValueError(f'"{text[:40]}" is no number whose commas part thousands')
+    return text.replace(",", "")
 
 
 def number(text: str) -> float:

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import BinaryIO
 
 from wattio.errors import InputError
 from wattio.meters import columns
 from wattio.meters.columns import Layout, Row
+from wattio.meters.meter import BadReading
 from wattio.meters.name import Name
+from wattio.meters.sample import plausible
 
 _HEADER_LINES = 100
 """Oscilloscopes write their settings above the header; so far down it is looked for."""
 _LINE_BYTES_MAX = 65_536
 _TAIL_BYTES = 65_536
+
+
+class BadRow(InputError):  # noqa: N818 (what happened, not a fault of ours)
+    """A row that cannot be read; the ones after it can."""
 
 
 class Lines:
@@ -24,25 +31,35 @@ class Lines:
         self._parts = parts
         self._file = file
         self._start_ns = _start_ns(parts)
+        self._commas = _commas(parts)
         self._rest = b""
         self._meter = parts.query.get("meter")
         self._layout = self._find_layout()
 
     def next_row(self) -> Row | None:
-        """The next row that is whole; None where there is none yet. Raises InputError."""
+        """The next row that is whole; None where there is none yet.
+
+        Raises BadRow for one that cannot be read, after which the next one may be asked for, and
+        InputError where this is no such file.
+        """
         while (line := self._next_line()) is not None:
             if columns.is_comment(line):
                 continue
             try:
-                row = self._absolute(columns.parse_row(line, self._layout))
-                if self._is_wanted(row):
-                    return row
-            except ValueError as error:
-                raise self.error(str(error)) from None
+                row = columns.parse_row(line, self._layout, self._commas)
+                if row.power_w is not None:
+                    plausible(row.power_w, "the file")
+            except (ValueError, BadReading) as error:
+                raise BadRow(str(self.error(str(error)))) from None
+            if self._is_wanted(row):
+                return self._absolute(row)
         return None
 
     def last_row(self) -> Row | None:
-        """The last row that is whole, wherever it stands; what comes before it is passed over."""
+        """The last row that is whole, wherever it stands; what comes before it is passed over.
+
+        So are rows that cannot be read.
+        """
         here = self._file.tell()
         end = self._file.seek(0, 2)
         if end - _TAIL_BYTES > here:
@@ -52,9 +69,20 @@ class Lines:
         else:
             self._file.seek(here)
         found = None
-        while (row := self.next_row()) is not None:
+        for row in self.readable_rows():
             found = row
         return found
+
+    def readable_rows(self) -> Iterator[Row]:
+        """The rows that are there and whole, without those that cannot be read."""
+        while True:
+            try:
+                row = self.next_row()
+            except BadRow:
+                continue
+            if row is None:
+                return
+            yield row
 
     def error(self, message: str) -> InputError:
         """An InputError that names file and line."""
@@ -98,17 +126,24 @@ class Lines:
         if self._layout.meter is None or row.meter == self._meter:
             return True
         if "meter" not in self._parts.query:
-            raise ValueError("the file holds several meters; name one with ?meter=")
+            raise self.error("the file holds several meters; name one with ?meter=")
         return False
 
     def _absolute(self, row: Row) -> Row:
         if row.absolute:
             return row
         if self._start_ns is None:
-            raise ValueError(
+            raise self.error(
                 "its time counts from a start of its own; give ?start=2026-01-31T12:00:00Z"
             )
         return row._replace(time_ns=self._start_ns + row.time_ns, absolute=True)
+
+
+def _commas(parts: Name) -> str | None:
+    decimal = parts.query.get("decimal")
+    if decimal not in (None, ".", ","):
+        raise parts.error(f'decimal "{decimal}" is not known; allowed: . or ,')
+    return decimal
 
 
 def _start_ns(parts: Name) -> int | None:

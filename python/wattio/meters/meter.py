@@ -25,6 +25,10 @@ class MeterLost(WattioError):  # noqa: N818
     """The meter does not answer, or what it says cannot be true. Try again; the gap is recorded."""
 
 
+class BadReading(MeterLost):
+    """One reading cannot be used: it is missing, and the meter goes on without being opened."""
+
+
 class Reading(NamedTuple):
     """One sample. Stamps are taken at the source: around the moment the value was got.
 

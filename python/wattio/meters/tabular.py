@@ -26,18 +26,37 @@ from wattio.clock import Instant
 from wattio.errors import InputError, ResultError
 from wattio.meters import parquet
 from wattio.meters.columns import Row
-from wattio.meters.lines import Lines
-from wattio.meters.meter import Facts, FoundMeter, Meter, MeterLost, MeterRefused, Reading
+from wattio.meters.lines import BadRow, Lines
+from wattio.meters.meter import (
+    BadReading,
+    Facts,
+    FoundMeter,
+    Meter,
+    MeterLost,
+    MeterRefused,
+    Reading,
+)
 from wattio.meters.name import Name, parse
-from wattio.meters.sample import plausible
 from wattio.meters.samples import Samples
 
 SCHEME = "csv"
 FORM = (
-    "csv:FILE or parquet:FILE, with ?time=, power= or volts= and amperes=, unit=, start=, replay="
+    "csv:FILE or parquet:FILE, with ?time=, power= or volts= and amperes=, unit=, decimal=, start=,"
+    " replay="
 )
 
-_KEYS = ("time", "power", "volts", "amperes", "unit", "start", "replay", "timeout", "meter")
+_KEYS = (
+    "time",
+    "power",
+    "volts",
+    "amperes",
+    "unit",
+    "decimal",
+    "start",
+    "replay",
+    "timeout",
+    "meter",
+)
 _REPLAYS = ("fast", "real")
 _POLL_S = 0.02
 _TIMEOUT_S = 10.0
@@ -84,7 +103,7 @@ def _parts(name: str) -> Name:
 
 
 def _readings(parts: Name, name: str) -> Iterator[Reading]:
-    return _parquet_readings(parts) if _is_parquet(name) else _csv_readings(parts)
+    return _parquet_readings(parts) if _is_parquet(name) else _CsvReadings(parts)
 
 
 class FollowedFile:
@@ -111,7 +130,10 @@ class FollowedFile:
         return self._facts
 
     def read(self) -> Reading:
-        """The next line that is added; first the last one, where it is new. Raises MeterLost."""
+        """The next line that is added; first the last one, where it is new.
+
+        Raises BadReading for a line that cannot be read or believed, MeterLost.
+        """
         row, self._first = self._first, None
         if row is not None and clock.now().utc_ns - row.time_ns < self._timeout_s * 1e9:
             return self._reading(row)
@@ -122,6 +144,8 @@ class FollowedFile:
                 if row is not None:
                     return self._reading(row)
                 self._look_for_cut()
+            except BadRow as error:
+                raise BadReading(str(error)) from None
             except (OSError, ValueError) as error:
                 raise MeterLost(str(error)) from None
             if time.monotonic() > deadline_s:
@@ -135,7 +159,7 @@ class FollowedFile:
         self._file.close()
 
     def _reading(self, row: Row) -> Reading:
-        return _reading(row, self._offset, self._parts)
+        return _reading(row, self._offset)
 
     def _look_for_cut(self) -> None:
         """Raise MeterLost where the file was cut, or another one has its name."""
@@ -169,7 +193,7 @@ class Replayed:
         return self._facts
 
     def read(self) -> Reading:
-        """The next sample. Raises MeterRefused at the end, MeterLost for what cannot be read."""
+        """The next sample. Raises MeterRefused at the end, BadReading for what cannot be read."""
         reading = self._next()
         if not self._real:
             return reading
@@ -193,27 +217,34 @@ class Replayed:
         try:
             found = next(self._rest, None)
         except InputError as error:
-            raise MeterLost(str(error)) from None
+            raise BadReading(str(error)) from None
         if found is None:
             raise MeterRefused(f"{self._parts.shown}: the recording has ended")
         return found
 
 
-def _csv_readings(parts: Name) -> Iterator[Reading]:
-    offset = clock.now()
-    with _opened(parts) as file:
-        lines = Lines(parts, file)
-        while True:
-            row = lines.next_row()
-            if row is None:
-                lines.finish()
-                row = lines.next_row()
-            if row is None:
-                return
-            try:
-                yield _reading(row, offset, parts)
-            except MeterLost as error:
-                raise lines.error(str(error)) from None
+class _CsvReadings:
+    """Rows of a text file as readings; one that cannot be used raises InputError, and is over."""
+
+    def __init__(self, parts: Name) -> None:
+        self._offset = clock.now()
+        self._file = _opened(parts)
+        self._lines = Lines(parts, self._file)
+
+    def __iter__(self) -> Iterator[Reading]:
+        return self
+
+    def __next__(self) -> Reading:
+        if self._file.closed:
+            raise StopIteration
+        row = self._lines.next_row()
+        if row is None:
+            self._lines.finish()
+            row = self._lines.next_row()
+        if row is None:
+            self._file.close()
+            raise StopIteration
+        return _reading(row, self._offset)
 
 
 def _parquet_readings(parts: Name) -> Iterator[Reading]:
@@ -239,10 +270,8 @@ def _parquet_readings(parts: Name) -> Iterator[Reading]:
     yield from recorded[label].readings()
 
 
-def _reading(row: Row, offset: Instant, parts: Name) -> Reading:
+def _reading(row: Row, offset: Instant) -> Reading:
     monotonic_ns = row.time_ns - offset.utc_ns + offset.monotonic_ns
-    if row.power_w is not None:
-        plausible(row.power_w, parts.path)
     return Reading(row.time_ns, monotonic_ns, row.power_w, row.energy_j)
 
 
@@ -261,9 +290,7 @@ def _period_s(parts: Name) -> float:
     """The median step between the first rows; a second where there are too few."""
     with _opened(parts) as file:
         lines = Lines(parts, file)
-        rows: list[int] = []
-        while len(rows) < 100 and (row := lines.next_row()) is not None:
-            rows.append(row.time_ns)
+        rows = [row.time_ns for row in islice(lines.readable_rows(), 100)]
     steps = [(b - a) / 1e9 for a, b in pairwise(rows)]
     return max(statistics.median(steps), 1e-6) if steps else 1.0
 

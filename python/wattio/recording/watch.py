@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from wattio import _core, clock
 from wattio.clock import Instant
 from wattio.errors import InputError
-from wattio.meters.meter import Facts, Meter, MeterLost, MeterRefused, Reading
+from wattio.meters.meter import BadReading, Facts, Meter, MeterLost, MeterRefused, Reading
 from wattio.meters.samples import newest, packed
 from wattio.recording.deadlines import BackOff
 from wattio.recording.journal import Event, EventLog, RecordFile
@@ -52,6 +52,7 @@ class Watched:
         self._energy_before_j = 0.0
         self._missed: list[int] = []
         self._disorder = 0
+        self._bad: list[str] = []
         self._told_ns = 0
         self._silent = False
         self._lost = False
@@ -71,6 +72,8 @@ class Watched:
         assert self._meter is not None
         try:
             self._keep(self._meter.read())
+        except BadReading as error:
+            self._bad.append(str(error))
         except MeterRefused as error:
             self.tell("refused", str(error))
             self.close()
@@ -151,12 +154,17 @@ class Watched:
         self._silent = silent
 
     def report(self, now: Instant) -> None:
-        """Tell of readings that were missed or came in disorder since the last time."""
+        """Tell of readings that were missed, bad or in disorder since the last time."""
         self._told_ns = now.monotonic_ns
         if self._missed:
             count = len(self._missed)
             self.tell("missed", f"{sum(self._missed[:count])} readings were not taken in time")
             del self._missed[:count]
+        if self._bad:
+            count = len(self._bad)
+            words = "one reading" if count == 1 else f"{count} readings"
+            self.tell("bad", f"{words} could not be used: {self._bad[count - 1]}")
+            del self._bad[:count]
         if self._disorder:
             count, self._disorder = self._disorder, 0
             self.tell("disorder", f"{count} readings older than the one before were left out")

@@ -71,6 +71,14 @@ class Watched:
         columns = (getattr(self.samples, name)[first:last] for name in COLUMNS)
         return Watched(self.entry, self.facts, Samples(*columns), self.time_s[first:last])
 
+    @property
+    def known_s(self) -> NDArray[np.float64]:
+        """When it had a value: a row without power, or count, is no sample of either."""
+        known = ~np.isnan(self.samples.power_w)
+        if self.facts.counts_energy:
+            known |= ~np.isnan(self.samples.energy_j)
+        return self.time_s[known]
+
 
 def of_record(record: Record, operations: Iterable[Operation], rules: Rules) -> list[Verdict]:
     """What an iteration says against itself, whatever its meters say."""
@@ -115,7 +123,7 @@ def is_valid(verdicts: Iterable[Verdict]) -> bool:
 def _of_phase(span: Span, meter: Watched, rules: Rules) -> Iterator[Verdict]:
     """What is wrong with one meter's samples within one phase."""
     start_s, end_s = bounds(span)
-    time_s, label, interval_s = meter.time_s, meter.entry.shown, meter.interval_s
+    time_s, label, interval_s = meter.known_s, meter.entry.shown, meter.interval_s
     inside = (time_s >= start_s) & (time_s <= end_s)
     count = int(np.count_nonzero(inside))
     where = f"{span.name}: {label}"
