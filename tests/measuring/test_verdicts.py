@@ -1,12 +1,14 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from wattio.clock import Instant, Span
-from wattio.kinds.measurement import verdicts
+from wattio.kinds.measurement import metrics, verdicts
 from wattio.kinds.measurement.schema import Rules
 from wattio.kinds.measurement.verdicts import Watched
+from wattio.recording import Event
 from wattio.results.runs import Verdict
 from wattio.workloads.workload import Operation
 
@@ -74,6 +76,51 @@ def test_a_counter_of_coarse_steps_is_a_warning() -> None:
         counted = made.samples(EVERY_SECOND, busy, np.floor(joules / step_j) * step_j)
         meter = made.watched(counted, counts_energy=True, resolution_w=step_j)
         assert kinds(judged(meter, ("write", 10.3, 110.3))) == {expected}
+
+
+def lost(at_s: float) -> Event:
+    return Event("pdu", made.instant(at_s), "lost", "no answer")
+
+
+def test_a_counter_that_was_lost_does_not_know_all_joules() -> None:
+    """Its counts before and after were stitched: 10790 J of 12000, and LOW_N was all it said."""
+    times = EVERY_SECOND[(EVERY_SECOND < 50) | (EVERY_SECOND > 54)]
+    power_w = np.where(times == 55, np.nan, 100.0)  # The first one after a hole has none.
+    for counted in (
+        100.0 * np.where(times < 50, times, times - 55),  # It begins anew,
+        100.0 * np.where(times < 50, times, times - 6),  # or was stitched by an earlier edition.
+    ):
+        recorded = made.samples(times, lambda t, known=power_w: known, counted)  # type: ignore[misc]
+        known = made.entry(), made.facts(counts_energy=True), recorded
+        meter = Watched.of(*known, [lost(49.5), lost(52.0)])
+        assert meter.holes == ((49.0, 55.0),)
+        span = made.span("write", 10.0, 130.0)
+        assert metrics.energy_j(span, meter) == pytest.approx(12_000)
+        found = judged(meter, ("write", 10.0, 130.0), ("read", 131.0, 195.0))
+        assert [v.reason for v in found if "LOST" in v.reason and v.verdict == "INVALID"] == [
+            "LOST: write: pdu was lost once, for 6 s;"
+            " what it counted meanwhile, 5 % of the phase, is not known"
+        ]
+        assert not [v for v in found if "read" in v.reason]
+
+
+def test_a_short_loss_is_told_and_judged_by_its_share() -> None:
+    meter = made.watched(made.samples(EVERY_SECOND, busy))
+    sampled = Watched.of(meter.entry, meter.facts, meter.samples, [lost(50.5)])
+    assert kinds(judged(sampled, ("write", 10.0, 110.0))) == {"WARN LOST"}
+    counted = made.samples(EVERY_SECOND, busy, 50 * EVERY_SECOND)
+    counter = Watched.of(made.entry(), made.facts(counts_energy=True), counted, [lost(50.5)])
+    assert kinds(judged(counter, ("write", 10.0, 150.0))) == {"WARN LOST"}
+    assert kinds(judged(counter, ("write", 10.0, 80.0))) == {"INVALID LOST"}
+
+
+def test_a_meter_that_never_came_back() -> None:
+    times = EVERY_SECOND[EVERY_SECOND < 50]
+    meter = Watched.of(made.entry(), made.facts(), made.samples(times, busy), [lost(49.5)])
+    assert meter.holes == ((49.0, np.inf),)
+    assert "WARN LOST" in kinds(judged(meter, ("write", 10.0, 110.0)))
+    silent = Watched.of(made.entry(), made.facts(), made.samples(np.empty(0), busy), [lost(1.0)])
+    assert silent.lost_s(made.span("write", 10.0, 110.0)) == [100.0]
 
 
 def test_a_gap_touches_the_phases_that_it_lies_in_only() -> None:

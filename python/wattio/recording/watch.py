@@ -11,7 +11,15 @@ from dataclasses import dataclass
 from wattio import _core, clock
 from wattio.clock import Instant
 from wattio.errors import InputError
-from wattio.meters.meter import BadReading, Facts, Meter, MeterLost, MeterRefused, Reading
+from wattio.meters.meter import (
+    BadReading,
+    Facts,
+    Meter,
+    MeterAbsent,
+    MeterLost,
+    MeterRefused,
+    Reading,
+)
 from wattio.meters.samples import newest, packed
 from wattio.recording.deadlines import BackOff
 from wattio.recording.journal import Event, EventLog, RecordFile
@@ -49,7 +57,6 @@ class Watched:
         self._tools = tools
         self._meter: Meter | None = None
         self._last = Reading(0, 0, None)
-        self._energy_before_j = 0.0
         self._missed: list[int] = []
         self._disorder = 0
         self._bad: list[str] = []
@@ -74,12 +81,12 @@ class Watched:
             self._keep(self._meter.read())
         except BadReading as error:
             self._bad.append(str(error))
-        except MeterRefused as error:
-            self.tell("refused", str(error))
-            self.close()
-            self._meter = None
-            return False
         except Exception as error:
+            if _is_final(error):
+                self.tell("refused", str(error))
+                self.close()
+                self._meter = None
+                return False
             self._lost = True
             if not self._tools.stopped.is_set():
                 self.tell("lost", _words(error))
@@ -92,7 +99,10 @@ class Watched:
         return self._meter is None
 
     def regain(self) -> bool:
-        """Open a lost meter again, as often as it takes; False when stopped or refused."""
+        """Open a lost meter again, as often as it takes; False when stopped or refused.
+
+        A counter begins anew: what it counted meanwhile is not known, and not made up.
+        """
         lost = self._tools.now()
         if lost.monotonic_ns - self._back_ns > STEADY_S * 1e9:
             self._back_off = BackOff(0.1, 2.0)
@@ -100,15 +110,13 @@ class Watched:
             self.close()
             if self._tools.stopped.wait(self._back_off.next_s()):
                 return False
-            self._energy_before_j += self._last.energy_j or 0.0
-            self._last = self._last._replace(energy_j=None)
             try:
                 self.open()
-            except MeterRefused as error:
+            except Exception as error:
+                if not _is_final(error):
+                    continue  # It was told that it is lost.
                 self.tell("refused", str(error))
                 return False
-            except Exception:  # noqa: S112 (it was told that it is lost)
-                continue
             self._back_ns = self._tools.now().monotonic_ns
             gone_s = (self._back_ns - lost.monotonic_ns) / 1e9
             self._lost = self._silent = False
@@ -183,12 +191,13 @@ class Watched:
         if reading[1] <= self._last[1]:
             self._disorder += 1
             return
-        if self._energy_before_j and reading.energy_j is not None:
-            counted_j = reading.energy_j + self._energy_before_j
-            self.file.add(packed(reading._replace(energy_j=counted_j)))
-        else:
-            self.file.add(packed(reading))
+        self.file.add(packed(reading))
         self._last = reading
+
+
+def _is_final(error: Exception) -> bool:
+    """Whether a meter is not asked again; one that is absent now may be back."""
+    return isinstance(error, MeterRefused) and not isinstance(error, MeterAbsent)
 
 
 def _words(error: Exception) -> str:

@@ -26,7 +26,7 @@ from wattio.kinds.measurement.told import Told
 from wattio.kinds.measurement.verdicts import WITNESS, Watched
 from wattio.meters.meter import Facts
 from wattio.peak import file as peak_file
-from wattio.recording import Samples
+from wattio.recording import Event, Samples
 from wattio.results.runs import Metrics, Phase, Verdict
 from wattio.workloads import KINDS
 from wattio.workloads.workload import Operation
@@ -98,10 +98,14 @@ class View:
     """What was recorded in a session, or in a part of it, with what is known of its meters."""
 
     def __init__(
-        self, meters: Mapping[str, Facts], recorded: Mapping[str, Samples], book: Rulebook
+        self,
+        meters: Mapping[str, Facts],
+        recorded: Mapping[str, Samples],
+        book: Rulebook,
+        events: Sequence[Event] = (),
     ) -> None:
-        """Put both together. Raises ResultError where nothing is known of one of the meters."""
-        self.watched = [_watched(entry, meters, recorded) for entry in book.study.meter]
+        """Put all together. Raises ResultError where nothing is known of one of the meters."""
+        self.watched = [_watched(entry, meters, recorded, events) for entry in book.study.meter]
         witness = next((meter for meter in self.watched if meter.facts.estimate), None)
         if witness is None and WITNESS in meters and WITNESS in recorded:
             witness = Watched.of(WITNESS_ENTRY, meters[WITNESS], recorded[WITNESS])
@@ -140,13 +144,17 @@ def derive(record: Record, results: Results, view: View, book: Rulebook) -> Deri
 
 
 def _watched(
-    entry: MeterEntry, meters: Mapping[str, Facts], recorded: Mapping[str, Samples]
+    entry: MeterEntry,
+    meters: Mapping[str, Facts],
+    recorded: Mapping[str, Samples],
+    events: Sequence[Event],
 ) -> Watched:
     """A meter of the study with its samples: none where it said nothing in the whole session."""
     label = entry.shown
     if label not in meters:
         raise ResultError(f"nothing is known of meter {label}")
-    return Watched.of(entry, meters[label], recorded.get(label) or Samples.of([]))
+    own = [event for event in events if event.label == label]
+    return Watched.of(entry, meters[label], recorded.get(label) or Samples.of([]), own)
 
 
 def _capacity(record: Record, found: Metrics) -> Metrics:

@@ -186,7 +186,7 @@ def derived(
             if record.session != session:
                 continue
             # The facts are the same for all iterations of a session.
-            view = view or View(record.meters, recorded, book)
+            view = view or View(record.meters, recorded, book, folder.events(session))
             results = derive.read_results(folder.raw(record.identity), record)
             yield item, derive.derive(record, results, view, book)
 
@@ -304,7 +304,8 @@ class _Session:
         until_ns = now().monotonic_ns
         recorded = {label: recorder.read(label, ns, until_ns) for label, ns in since_ns.items()}
         results = derive.read_results(self.folder.raw(record.identity), record)
-        return derive.derive(record, results, View(record.meters, recorded, book), book)
+        view = View(record.meters, recorded, book, recorder.events())
+        return derive.derive(record, results, view, book)
 
     def _catch_up(self, record: Record, recorder: Recorder) -> None:
         """Wait for a sample beyond the end, so that the last phase's energy is bounded by two."""

@@ -192,9 +192,12 @@ def without(found: Metrics, meter: Watched) -> Metrics:
 
 
 def energy_j(span: Span, meter: Watched) -> float | None:
-    """What a meter says of the energy of a span: counted where it counts, else integrated."""
+    """What a meter says of the energy of a span: counted where it counts, else integrated.
+
+    A counter that was lost meanwhile did not tell all of it: its mean powers are integrated.
+    """
     start_s, end_s = bounds(span)
-    if meter.facts.counts_energy:
+    if meter.facts.counts_energy and not meter.lost_s(span):
         counted = power.energy_counted(meter.time_s, meter.samples.energy_j, start_s, end_s)
         if counted is not None:
             return counted

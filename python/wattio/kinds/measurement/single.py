@@ -81,12 +81,13 @@ def metered(
     return result, found
 
 
-def _of(label: str, events: Sequence[Event]) -> tuple[str, ...]:
-    return tuple(f"{event.kind}: {event.text}" for event in events if event.label == label)
+def _of(label: str, events: Sequence[Event]) -> list[Event]:
+    return [event for event in events if event.label == label]
 
 
-def _energy(span: Span, facts: Facts, samples: Samples, troubles: tuple[str, ...]) -> Energy:
+def _energy(span: Span, facts: Facts, samples: Samples, events: Sequence[Event]) -> Energy:
     entry = MeterEntry(name=f"{facts.name.partition(':')[0]}:", covers=["host"])
-    energy_j = metrics.energy_j(span, Watched.of(entry, facts, samples))
+    troubles = tuple(f"{event.kind}: {event.text}" for event in events)
+    energy_j = metrics.energy_j(span, Watched.of(entry, facts, samples, events))
     power_w = energy_j / span.seconds if energy_j is not None and span.seconds > 0 else None
     return Energy(facts, energy_j, power_w, troubles)
