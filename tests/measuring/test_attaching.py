@@ -65,6 +65,13 @@ def test_a_total_takes_the_place_of_the_studys_own(folder: MeasurementFolder) ->
     assert recompute.compare(folder).differences == []
 
 
+def test_the_witness_is_not_overwritten(folder: MeasurementFolder) -> None:
+    """`--label witness` took the place of the estimate that shows whether a meter froze."""
+    code, _, err = attach(folder, scope(folder), "--label", "witness")
+    assert code == 2
+    assert 'has a meter "witness" already; give another --label' in err
+
+
 @pytest.mark.slow
 def test_it_stands_beside_where_nothing_else_is_asked(folder: MeasurementFolder) -> None:
     assert attach(folder, scope(folder))[0] == 0

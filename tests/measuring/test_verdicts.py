@@ -140,7 +140,19 @@ def test_a_meter_that_says_nothing_at_all() -> None:
 
 def test_a_phase_shorter_than_the_meters_period_is_no_gap() -> None:
     meter = made.watched(made.samples(EVERY_SECOND, busy))
-    assert kinds(judged(meter, ("write", 10.2, 10.7))) == {"WARN LOW_N"}
+    assert kinds(judged(meter, ("write", 10.2, 10.7))) == {"WARN NO_ENERGY", "WARN LOW_N"}
+
+
+def test_a_phase_without_a_sample_has_no_energy_unless_joules_are_counted() -> None:
+    """Power was interpolated through phases shorter than the period: 11.6 MiB/J of no sample."""
+    span = made.span("write", 10.2, 10.7)
+    sampled = made.watched(made.samples(EVERY_SECOND, busy))
+    assert metrics.energy_j(span, sampled) is None
+    assert metrics.energy_j(made.span("write", 10.2, 11.2), sampled) is not None
+    counted = made.samples(EVERY_SECOND, busy, 50.0 * EVERY_SECOND)
+    counter = made.watched(counted, counts_energy=True)
+    assert metrics.energy_j(span, counter) == pytest.approx(25.0)
+    assert kinds(judged(counter, ("write", 10.2, 10.7))) == {"WARN LOW_N"}
 
 
 def test_a_counter_that_stands_still_is_frozen() -> None:

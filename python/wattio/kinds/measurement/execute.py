@@ -90,6 +90,15 @@ def lacking(plan: MeasurementPlan, scratch: Path) -> list[str]:
     return list(found)
 
 
+def lacking_without_scale(plan: MeasurementPlan, scratch: Path) -> list[str]:
+    """What else the study would lack without its scale, which may leave out just that."""
+    if plan.asked.scale is None:
+        return []
+    there = set(lacking(plan, scratch))
+    whole = planning.make(plan.source, replace(plan.asked, scale=None))
+    return [text for text in lacking(whole, scratch) if text not in there]
+
+
 def _looks(plan: MeasurementPlan, scratch: Path) -> Iterator[Callable[[], object]]:
     for knob in plan.study.knob:
         for value in knob.values:

@@ -194,13 +194,16 @@ def without(found: Metrics, meter: Watched) -> Metrics:
 def energy_j(span: Span, meter: Watched) -> float | None:
     """What a meter says of the energy of a span: counted where it counts, else integrated.
 
-    A counter that was lost meanwhile did not tell all of it: its mean powers are integrated.
+    A counter that was lost meanwhile did not tell all of it: its mean powers are integrated. None
+    where power is sampled, and not once within the span: that would be a guess.
     """
     start_s, end_s = bounds(span)
     if meter.facts.counts_energy and not meter.lost_s(span):
         counted = power.energy_counted(meter.time_s, meter.samples.energy_j, start_s, end_s)
         if counted is not None:
             return counted
+    elif not meter.has_known(span):
+        return None
     return power.energy_between(meter.time_s, meter.samples.power_w, start_s, end_s)
 
 

@@ -220,21 +220,29 @@ def _scaled(source: Document, changes: Mapping[str, Any], scale: str) -> dict[st
         if isinstance(tables, list):
             content[part] = tables
         elif part in ("study", "rules"):
-            content[part] = {**content.get(part, {}), **tables}
+            content[part] = {**content.get(part, {}), **_table(source, place, tables)}
         elif part in ("workload", "system"):
             names = [entry["name"] for entry in content[part]]
-            for name, keys in tables.items():
+            for name, given in _table(source, place, tables).items():
                 if name not in names:
                     raise source.error(
                         (*place, name), f"no {part} is called so; " + nearest(name, names)
                     )
+                keys = _table(source, (*place, name), given)
+                changed = _table(source, (*place, name, "options"), keys.get("options", {}))
                 entry = content[part][names.index(name)]
-                options = {**entry.get("options", {}), **keys.get("options", {})}
-                entry |= {**keys, "options": options}
+                entry |= {**keys, "options": {**entry.get("options", {}), **changed}}
         else:
             known = ("study", "rules", "system", "workload")
             raise source.error(place, "cannot be scaled; " + nearest(part, known))
     return content
+
+
+def _table(source: Document, place: Place, value: object) -> dict[str, Any]:
+    """What has to be a table of a scale. Raises InputError."""
+    if not isinstance(value, dict):
+        raise source.error(place, f"is {value!r}, and must be a table")
+    return value
 
 
 def _check_names(study: MeasurementStudy, source: Document) -> None:

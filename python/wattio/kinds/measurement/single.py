@@ -87,7 +87,10 @@ def _of(label: str, events: Sequence[Event]) -> list[Event]:
 
 def _energy(span: Span, facts: Facts, samples: Samples, events: Sequence[Event]) -> Energy:
     entry = MeterEntry(name=f"{facts.name.partition(':')[0]}:", covers=["host"])
-    troubles = tuple(f"{event.kind}: {event.text}" for event in events)
-    energy_j = metrics.energy_j(span, Watched.of(entry, facts, samples, events))
+    watched = Watched.of(entry, facts, samples, events)
+    troubles = [f"{event.kind}: {event.text}" for event in events]
+    if not facts.counts_energy and not watched.has_known(span):
+        troubles.append(f"it has no sample within {span.seconds:.3g} s")
+    energy_j = metrics.energy_j(span, watched)
     power_w = energy_j / span.seconds if energy_j is not None and span.seconds > 0 else None
-    return Energy(facts, energy_j, power_w, troubles)
+    return Energy(facts, energy_j, power_w, tuple(troubles))

@@ -99,6 +99,11 @@ class Watched:
             known |= ~np.isnan(self.samples.energy_j)
         return self.time_s[known]
 
+    def has_known(self, span: Span) -> bool:
+        """Whether it had a value within a span."""
+        start_s, end_s = bounds(span)
+        return bool(((self.known_s >= start_s) & (self.known_s <= end_s)).any())
+
     def lost_s(self, span: Span) -> list[float]:
         """How long it was lost within a span, each time."""
         begin_s, finish_s = bounds(span)
@@ -169,6 +174,9 @@ def _of_phase(span: Span, meter: Watched, rules: Rules) -> Iterator[Verdict]:
     if missing * span.seconds / interval_s > 1.5 and missing > rules.missing_share_max:
         text = f"MISSING: {where} lacks {100 * missing:.1f} % of its samples"
         yield Verdict("INVALID", text)
+    if count == 0 and not meter.facts.counts_energy:
+        text = f"NO_ENERGY: {where} has no sample within {span.seconds:.3g} s"
+        yield Verdict("WARN", f"{text}; its energy would be made up, and is left out")
     jump_s = power.clock_jump(meter.samples.utc_ns, meter.samples.monotonic_ns)
     if jump_s > rules.clock_jump:
         yield Verdict("INVALID", f"CLOCK: {where}: the wall clock jumped by {jump_s:.3g} s")
