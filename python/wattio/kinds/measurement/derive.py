@@ -17,7 +17,7 @@ from wattio.clock import Span
 from wattio.errors import ResultError
 from wattio.files import document
 from wattio.files.document import Document
-from wattio.kinds.measurement import metrics, told, verdicts
+from wattio.kinds.measurement import frequencies, metrics, told, verdicts
 from wattio.kinds.measurement.folder import MeasurementFolder
 from wattio.kinds.measurement.plan import IDLE
 from wattio.kinds.measurement.record import Record
@@ -75,6 +75,7 @@ class Results:
     operations: tuple[Operation, ...] = ()
     trouble: str | None = None
     told: Mapping[str, Sequence[Told]] = field(default_factory=dict)  # by step
+    frequencies: Mapping[str, Sequence[Told]] = field(default_factory=dict)  # the same
 
 
 def read_results(folder: Path, record: Record) -> Results:
@@ -84,6 +85,7 @@ def read_results(folder: Path, record: Record) -> Results:
     found: list[Operation] = []
     try:
         answers = {step: told.read(folder, step) for step in record.steps}
+        looks = {step: told.read(folder, step, frequencies.KIND) for step in record.steps}
         if record.module is not None:
             module = import_module(f"wattio.workloads.{KINDS[record.module]}")
             for step in record.steps:
@@ -91,7 +93,7 @@ def read_results(folder: Path, record: Record) -> Results:
     except ResultError as error:
         # Where the folder lies now is no part of the verdict.
         return Results(trouble=str(error).replace(f"{folder}/", ""))
-    return Results(tuple(found), told=answers)
+    return Results(tuple(found), told=answers, frequencies=looks)
 
 
 class View:
@@ -127,6 +129,7 @@ def derive(record: Record, results: Results, view: View, book: Rulebook) -> Deri
         account = record.accounts.get(phase.step) if alone else None
         answers = results.told.get(phase.step, ()) if alone else ()
         values = metrics.of_phase(phase.span, own, meters, book.study, book.peak, account, answers)
+        values |= frequencies.of_phase(phase.span, results.frequencies.get(phase.step, ()))
         for meter, stills in pairs:
             told = verdicts.of_meter(phase.span, meter, stills, book.study.rules)
             if meter.entry.role == "beside" and not verdicts.is_valid(told):

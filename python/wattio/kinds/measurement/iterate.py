@@ -13,7 +13,7 @@ from typing import Any
 
 from wattio.clock import Span, now
 from wattio.errors import Cancelled, WorkloadFailed
-from wattio.kinds.measurement import others, told
+from wattio.kinds.measurement import frequencies, others, told
 from wattio.kinds.measurement.folder import MeasurementFolder
 from wattio.kinds.measurement.others import Others
 from wattio.kinds.measurement.plan import BEFORE, IDLE, MeasurementPlan, Measuring
@@ -51,9 +51,15 @@ class Served:
         after_s = self.processor_time_s()
         accounts[step] = Account(after_s - before_s, Span(step, began, now()).seconds)
 
-    def telling(self, step: str, raw: Path) -> contextlib.AbstractContextManager[None]:
-        """Keep what the servers say of themselves meanwhile, where they do."""
-        return told.kept(self.status, self.status_period_s, raw, step)
+    @contextlib.contextmanager
+    def telling(self, step: str, raw: Path) -> Iterator[None]:
+        """Keep what servers say of themselves meanwhile, and cpufreq of cores, where they do."""
+        look = frequencies.asking()
+        with (
+            told.kept(self.status, self.status_period_s, raw, step),
+            told.kept(look, frequencies.LOOK_S, raw, step, frequencies.KIND),
+        ):
+            yield
 
 
 @dataclass(frozen=True)
@@ -132,6 +138,9 @@ def _record(
         except WorkloadFailed as error:
             failure = str(error)
         phases, doubts, dropped = steps.phases, steps.doubts, steps.dropped
+        for phase in phases:
+            looks = told.read(raw, phase.step, frequencies.KIND)
+            doubts += frequencies.doubts(phase.span, looks, iteration.cell.knobs)
         taken = steps.others
         accounts = steps.accounts
     return Record(
