@@ -28,10 +28,15 @@ class Knob:
     text: Callable[[Value, int], str]
 
 
-def _kilohertz(value: Value, _: int) -> str:
+def hertz(value: Value) -> float:
+    """A frequency of a study. Raises ValueError, InputError."""
     if not isinstance(value, str):
         raise ValueError(f'{value!r} has no unit; write it as text, for example "2.4 GHz"')
-    return str(round(parse_quantity(value, "frequency") / 1e3))
+    return parse_quantity(value, "frequency")
+
+
+def _kilohertz(value: Value, _: int) -> str:
+    return str(round(hertz(value) / 1e3))
 
 
 def _online(value: Value, place: int) -> str:

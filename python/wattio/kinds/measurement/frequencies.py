@@ -14,10 +14,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from wattio._core import parse_quantity
 from wattio.clock import Span
 from wattio.kinds.measurement.told import Told
-from wattio.knobs.knobs import Value
+from wattio.knobs.knobs import Value, hertz
 from wattio.results.runs import Metrics
 
 KIND = "frequency"
@@ -54,13 +53,13 @@ def _told(root: Path, source: str) -> list[int]:
 def of_phase(span: Span, looks: Sequence[Told]) -> Metrics:
     """Mean over cores and time of the looks within a phase, the least and the most; or nothing."""
     within = range(span.start.monotonic_ns, span.end.monotonic_ns + 1)
-    hertz = [value for look in looks if look.at.monotonic_ns in within for value in _hertz(look)]
-    if not hertz:
+    values = [value for look in looks if look.at.monotonic_ns in within for value in _hertz(look)]
+    if not values:
         return {}
     return {
-        "cpu_frequency_hz_mean": (math.fsum(hertz) / len(hertz), "Hz"),
-        "cpu_frequency_hz_min": (min(hertz), "Hz"),
-        "cpu_frequency_hz_max": (max(hertz), "Hz"),
+        "cpu_frequency_hz_mean": (math.fsum(values) / len(values), "Hz"),
+        "cpu_frequency_hz_min": (min(values), "Hz"),
+        "cpu_frequency_hz_max": (max(values), "Hz"),
     }
 
 
@@ -75,7 +74,7 @@ def doubts(span: Span, looks: Sequence[Told], knobs: Mapping[str, Value]) -> Ite
     ):
         if name not in knobs:
             continue
-        asked, ran = parse_quantity(str(knobs[name]), "frequency"), found[key][0]
+        asked, ran = hertz(knobs[name]), found[key][0]
         off = ran / asked - 1
         if off > OFF_MAX or (off < -OFF_MAX and not capped):
             up_to = "up to " if capped else ""

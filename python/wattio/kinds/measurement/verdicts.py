@@ -92,12 +92,17 @@ class Watched:
         return replace(self, samples=Samples(*columns), time_s=self.time_s[first:last])
 
     @property
-    def known_s(self) -> NDArray[np.float64]:
-        """When it had a value: a row without power, or count, is no sample of either."""
+    def known(self) -> NDArray[np.bool_]:
+        """Which samples have a value: a row without power, or count, is no sample of either."""
         known = ~np.isnan(self.samples.power_w)
         if self.facts.counts_energy:
             known |= ~np.isnan(self.samples.energy_j)
-        return self.time_s[known]
+        return known
+
+    @property
+    def known_s(self) -> NDArray[np.float64]:
+        """When it had a value."""
+        return self.time_s[self.known]
 
     def has_known(self, span: Span) -> bool:
         """Whether it had a value within a span."""
