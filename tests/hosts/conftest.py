@@ -13,7 +13,7 @@ from wattio.hosts.host import Access, Host
 _SSH = """#!/bin/sh
 while [ "$1" != "--" ]; do shift; done
 shift 2
-exec /bin/sh -c "$*"
+exec /bin/sh -c "exec $*"
 """
 
 MakeHost = Callable[..., Host]

@@ -118,6 +118,3 @@ def test_what_is_missing_or_fails_is_told(tmp_path: Path) -> None:
         command.Work(command.Options(run=["./none.sh"]), tmp_path).probe()
     with pytest.raises(WorkloadFailed, match=r"exit code 1\): no luck"):
         work(tmp_path, "raise SystemExit('no luck')").run("run", context(tmp_path))
-    far = Context((Place(tmp_path, "far"),), tmp_path)
-    with pytest.raises(WorkloadFailed, match="a client is on far"):
-        work(tmp_path, "").run("run", far)

@@ -59,7 +59,7 @@ def run(
         plan, _ = start.plan()
         with output.busy("looking what is there"):
             lacking = execute.lacking(plan, place)
-            whole = execute.lacking_without_scale(plan, place)
+            whole = execute.lacking_without_scale(plan, place, lacking)
         return show_plan(plan, lacking, whole, as_json)
     folder, plan = start.begin(lambda made: execute.probe(made, place))
     carry_out(folder, plan, scratch)

@@ -35,6 +35,7 @@ PHASES = "WATTIO_PHASES"
 FOLDERS = ("/run/wattio-nodes", "/tmp/wattio-nodes-{uid}")  # noqa: S108 (its owner is checked)
 OUTPUT_BYTES_MAX = 256 << 20
 LINE_BYTES_MAX = 4096
+TELLS = 9  # where programs tell their phases: some shells know numbers of one digit only
 
 # A program waits until it is written down, and for its time.
 GATE = 'IFS= read -r _ || exit 125; exec "$@" </dev/null'
@@ -226,7 +227,8 @@ class Program:
         if request.get("phases"):
             self.pipe, mouth = os.pipe()
             os.set_blocking(self.pipe, False)
-            environment[PHASES] = str(mouth)
+            os.dup2(mouth, TELLS)
+            environment[PHASES] = str(TELLS)
         self.out = open(os.path.join(folder, ".out"), "w+b")  # noqa: SIM115 (read at its end)
         self.err = open(os.path.join(folder, ".err"), "w+b")  # noqa: SIM115
         try:
@@ -237,12 +239,13 @@ class Program:
                 stderr=self.err,
                 cwd=request.get("folder") or folder,
                 env=environment,
-                pass_fds=[] if mouth is None else [mouth],
+                pass_fds=[] if mouth is None else [TELLS],
                 start_new_session=True,
             )
         finally:
             if mouth is not None:
                 os.close(mouth)
+                hold_place()
 
     def release(self) -> None:
         """Let it go."""
@@ -317,6 +320,14 @@ class Program:
                 with open(path, "rb") as file:
                     found[os.path.basename(path)] = base64.b64encode(file.read()).decode()
         return found
+
+
+def hold_place() -> None:
+    """Nothing else gets the number by which programs tell their phases."""
+    nothing = os.open(os.devnull, os.O_WRONLY)
+    if nothing != TELLS:
+        os.dup2(nothing, TELLS)
+        os.close(nothing)
 
 
 def select_now(number: int) -> bool:
@@ -564,6 +575,7 @@ def first_line() -> dict[str, Any]:
 
 def main() -> None:
     """The whole life of an agent."""
+    hold_place()
     told = first_line()
     try:
         agent = Agent(told["name"], told["lease_s"], told["token"])

@@ -3,6 +3,7 @@
 KINDS = {
     "local": "local",
     "moosefs": "moosefs",
+    "mounted": "mounted",
     "nbd": "nbd",
 }
 """Module of each kind of system, by the name that a study file gives it."""

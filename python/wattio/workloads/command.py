@@ -2,14 +2,16 @@
 
 A program that tells no phases is one phase from its start to its end. It finds in its environment
 WATTIO_FOLDER (the client's folder, which is also where it runs), WATTIO_CLIENT (from 0),
-WATTIO_CLIENTS, WATTIO_STUDY (the study's folder) and WATTIO_PHASES (see `phases`).
+WATTIO_CLIENTS, WATTIO_STUDY (the study's folder; not on other hosts) and WATTIO_PHASES (see
+`phases`). A program beside the study goes along to other hosts, by itself.
 """
 
 from __future__ import annotations
 
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -23,12 +25,16 @@ from wattio.workloads import invocation, processes
 from wattio.workloads.invocation import ProgramRun
 from wattio.workloads.phases import VARIABLE, Listener, Outcome, Phase, parse, recall
 from wattio.workloads.processes import Program
-from wattio.workloads.workload import Context, Operation
+from wattio.workloads.workload import LOCAL, Context, Operation
 
 STEP = "run"
+
+_OWN = 'exec "$WATTIO_WORK/$0" "$@"'
 OVERLAP_LEAST = 0.9
 
-_LOCAL = "localhost"
+AT_HOSTS: Mapping[str, str] = {}
+"""What is run may come along."""
+
 _MIB = 1 << 20
 
 Words = Annotated[list[str], Field(min_length=1)]
@@ -98,34 +104,49 @@ class Work:
         return str(self._base / word) if "/" in word else word
 
     def _start(self, words: Sequence[str], name: str, context: Context) -> list[processes.Ended]:
-        programs = []
         with ExitStack() as listeners:
-            for number, place in enumerate(context.places):
-                if place.host != _LOCAL:
-                    raise WorkloadFailed(
-                        f"command runs on this machine only, and a client is on {place.host}: let"
-                        " the program go there, by ssh or mpirun"
-                    )
-                file = context.raw / f"{name}-{number}.phases"
-                listener = listeners.enter_context(Listener(file))
-                environment = {
-                    VARIABLE: str(listener.write_fd),
-                    "WATTIO_FOLDER": str(place.folder.resolve()),
-                    "WATTIO_CLIENT": str(number),
-                    "WATTIO_CLIENTS": str(context.clients),
-                    "WATTIO_STUDY": str(self._base),
-                }
-                programs.append(
-                    Program(
-                        (self._program(words[0]), *words[1:]),
-                        context.raw / f"{name}-{number}.out",
-                        context.raw / f"{name}-{number}.err",
-                        folder=place.folder,
-                        environment=environment,
-                        pass_fds=(listener.write_fd,),
-                    )
-                )
-            return processes.run_all(programs, context.cancelled)
+            programs = [
+                self._of_client(number, words, name, context, listeners)
+                for number in range(context.clients)
+            ]
+            return processes.run_all(programs, context.cancelled, hosts=context.hosts)
+
+    def _of_client(
+        self, number: int, words: Sequence[str], name: str, context: Context, listeners: ExitStack
+    ) -> Program:
+        """A client's program; on another host one of the study's own goes along."""
+        place = context.places[number]
+        file = context.raw / f"{name}-{number}.phases"
+        program = Program(
+            (self._program(words[0]), *words[1:]),
+            context.raw / f"{name}-{number}.out",
+            context.raw / f"{name}-{number}.err",
+            folder=place.folder,
+            environment={
+                "WATTIO_FOLDER": str(place.folder),
+                "WATTIO_CLIENT": str(number),
+                "WATTIO_CLIENTS": str(context.clients),
+            },
+        )
+        if place.host != LOCAL:
+            program = replace(program, host=place.host, phases=file)
+            if "/" not in words[0] or Path(words[0]).is_absolute():
+                return program
+            own = Path(program.arguments[0])
+            try:
+                files = {own.name: own.read_bytes()}
+            except OSError as error:
+                raise WorkloadFailed(f"{own}: cannot be read: {error.strerror}") from error
+            start = ("/bin/sh", "-c", _OWN, own.name)
+            return replace(program, arguments=(*start, *words[1:]), files=files)
+        listener = listeners.enter_context(Listener(file))
+        environment = {
+            **program.environment,
+            VARIABLE: str(listener.write_fd),
+            "WATTIO_FOLDER": str(place.folder.resolve()),
+            "WATTIO_STUDY": str(self._base),
+        }
+        return replace(program, environment=environment, pass_fds=(listener.write_fd,))
 
 
 def results(raw: Path) -> list[Operation]:

@@ -110,13 +110,20 @@ class Listener:
             return b""
 
 
-def _write(file: BinaryIO, lines: Sequence[bytes]) -> None:
-    at = clock.now()
+def _write(file: BinaryIO, lines: Sequence[bytes], at: Instant | None = None) -> None:
+    at = at or clock.now()
     for line in lines:
         text = line[:LINE_BYTES_MOST].decode(errors="replace")
         told = {"utc_ns": at.utc_ns, "monotonic_ns": at.monotonic_ns, "line": text}
         file.write(json.dumps(told).encode() + b"\n")
     file.flush()
+
+
+def keep(file: Path, lines: Sequence[tuple[Instant, str]]) -> None:
+    """Leave lines that were heard elsewhere, as a listener does."""
+    with file.open("wb") as out:
+        for at, line in lines:
+            _write(out, [line.encode()], at)
 
 
 def recall(file: Path) -> list[TimedLine]:
