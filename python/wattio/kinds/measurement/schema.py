@@ -103,7 +103,7 @@ class Rules(Strict):
     samples_min: int = Field(default=60, ge=2)  # LOW_N: a phase has fewer samples of power
     # GAP: a meter said nothing for more of its intervals.
     gap_intervals: float = Field(default=2.0, ge=1)
-    # MISSING: a larger share of a phase's samples is missing.
+    # MISSING: a larger share of a phase's samples is missing. LOST: a counter was lost for more.
     missing_share_max: float = Field(default=0.01, ge=0, lt=1)
     # FROZEN: a meter showed one value for so many of its periods while the load changed.
     frozen_periods: int = Field(default=20, ge=2)
