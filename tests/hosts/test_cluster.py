@@ -196,7 +196,7 @@ def test_a_study_of_four_clients_over_ssh(nodes: Cluster, tmp_path: Path) -> Non
     folder = MeasurementFolder(result(tmp_path))
     for item in folder.iterations():
         assert item.usable, item.verdicts
-        clients = item.run.settings.get("clients")
+        clients = int(item.run.settings.get("clients") or 0)
         if item.run.subject == "fio":
             assert item.by_phase["read"]["bytes"][0] == clients * (4 << 20)
             record = folder.record(item.identity)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import json
 import os
 import signal
 import time
@@ -11,6 +12,7 @@ from importlib import resources
 from pathlib import Path
 
 import pytest
+from wattio.cli import main
 from wattio.errors import HostLost, HostRefused
 from wattio.hosts.host import Host
 
@@ -233,3 +235,24 @@ def _opens(host: Host) -> bool:
         host.close()
         return False
     return True
+
+
+def code_of(*words: str) -> object:
+    with pytest.raises(SystemExit) as left:
+        main(list(words))
+    return left.value.code
+
+
+def test_the_doctor_looks_at_hosts(local_ssh: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    name = f"d{os.getpid()}x"
+    assert code_of("doctor", "--hosts", f"{name}[1-2]", "--json") == 0
+    found = json.loads(capsys.readouterr().out)["hosts"]
+    assert [one["name"] for one in found] == [f"{name}1", f"{name}2"]
+    assert all(one["facts"]["cores"] > 0 for one in found)
+    assert all(abs(one["clock_off_s"]) <= one["clock_error_s"] for one in found)
+    local_ssh.write_text("#!/bin/sh\nprintf 'no \\033[2J route\\n' >&2\nexit 255\n")
+    assert code_of("doctor", "--hosts", name) == 1
+    shown = capsys.readouterr().out
+    assert "route" in shown
+    assert "\033[2J" not in shown
+    assert code_of("doctor", "--hosts", "-oProxyCommand=x") == 2

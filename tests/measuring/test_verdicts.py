@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from wattio.clock import Instant, Span
-from wattio.kinds.measurement import metrics, verdicts
+from wattio.kinds.measurement import verdicts
 from wattio.kinds.measurement.schema import Rules
 from wattio.kinds.measurement.verdicts import Watched
 from wattio.recording import Event
@@ -95,13 +95,22 @@ def test_a_counter_that_was_lost_does_not_know_all_joules() -> None:
         meter = Watched.of(*known, [lost(49.5), lost(52.0)])
         assert meter.holes == ((49.0, 55.0),)
         span = made.span("write", 10.0, 130.0)
-        assert metrics.energy_j(span, meter) == pytest.approx(12_000)
+        assert meter.energy_j(span) == pytest.approx(12_000)
         found = judged(meter, ("write", 10.0, 130.0), ("read", 131.0, 195.0))
         assert [v.reason for v in found if "LOST" in v.reason and v.verdict == "INVALID"] == [
             "LOST: write: pdu was lost once, for 6 s;"
             " what it counted meanwhile, 5 % of the phase, is not known"
         ]
         assert not [v for v in found if "read" in v.reason]
+
+
+def test_a_count_that_falls_is_a_loss_that_nobody_told_of() -> None:
+    """A recorded counter that was set back has no events; what it counted is not known either."""
+    counted = 100.0 * np.where(EVERY_SECOND < 50, EVERY_SECOND, EVERY_SECOND - 50)
+    meter = made.watched(made.samples(EVERY_SECOND, busy, counted), counts_energy=True)
+    assert meter.holes == ((49.0, 50.0),)
+    assert kinds(judged(meter, ("write", 10.0, 80.0))) == {"INVALID LOST"}
+    assert kinds(judged(meter, ("write", 51.0, 151.0))) == {"VALID"}
 
 
 def test_a_short_loss_is_told_and_judged_by_its_share() -> None:
@@ -147,11 +156,11 @@ def test_a_phase_without_a_sample_has_no_energy_unless_joules_are_counted() -> N
     """Power was interpolated through phases shorter than the period: 11.6 MiB/J of no sample."""
     span = made.span("write", 10.2, 10.7)
     sampled = made.watched(made.samples(EVERY_SECOND, busy))
-    assert metrics.energy_j(span, sampled) is None
-    assert metrics.energy_j(made.span("write", 10.2, 11.2), sampled) is not None
+    assert sampled.energy_j(span) is None
+    assert sampled.energy_j(made.span("write", 10.2, 11.2)) is not None
     counted = made.samples(EVERY_SECOND, busy, 50.0 * EVERY_SECOND)
     counter = made.watched(counted, counts_energy=True)
-    assert metrics.energy_j(span, counter) == pytest.approx(25.0)
+    assert counter.energy_j(span) == pytest.approx(25.0)
     assert kinds(judged(counter, ("write", 10.2, 10.7))) == {"WARN LOW_N"}
 
 

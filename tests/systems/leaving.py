@@ -1,6 +1,6 @@
-"""A run that is killed: brings a MooseFS up, says so, and waits for its end.
+"""A run that is killed: brings a file system up, says so, and waits for its end.
 
-Arguments: the options as JSON, the scratch folder.
+Arguments: the module of the system, its options as JSON, the scratch folder.
 """
 
 from __future__ import annotations
@@ -8,13 +8,15 @@ from __future__ import annotations
 import json
 import signal
 import sys
+from importlib import import_module
 from pathlib import Path
-
-from wattio.systems.moosefs import Options, Storage
 
 
 def main() -> None:
-    storage = Storage(Options.model_validate(json.loads(sys.argv[1])), Path(sys.argv[2]))
+    module = import_module(f"wattio.systems.{sys.argv[1]}")
+    storage = module.Storage(
+        module.Options.model_validate(json.loads(sys.argv[2])), Path(sys.argv[3])
+    )
     storage.deploy()
     storage.start()
     storage.mount(2)

@@ -15,6 +15,7 @@ from wattio.errors import SystemFailed
 from wattio.systems import mounts, networks, servers
 from wattio.systems.moosefs import Options, Storage
 from wattio.systems.networks import Loopback, Namespaces
+from wattio.systems.nodes import Here
 from wattio.workloads import mpi_io, mpi_meta
 from wattio.workloads.workload import Context, Workload
 
@@ -79,11 +80,8 @@ def test_it_comes_up_serves_two_clients_and_goes(
 
 def copies(storage: Storage, path: Path) -> int:
     """The goal of a file, as MooseFS's own tool tells it."""
-    enter = storage._network.enter(4)  # the node of the first client of two chunk servers
-    done = subprocess.run(
-        [*enter, "mfsgetgoal", str(path)], capture_output=True, check=True, text=True
-    )
-    return int(done.stdout.rsplit(":", 1)[1])
+    client = storage._network.node(4)  # of the first client of two chunk servers
+    return int(client.call("goal", "mfsgetgoal", str(path)).rsplit(":", 1)[1])
 
 
 def check_facts(storage: Storage, network: str) -> None:
@@ -102,7 +100,13 @@ def test_what_a_killed_run_left_is_removed(
 ) -> None:
     need(*PROGRAMS, namespaces=network == "namespaces")
     options = {"network": network, "chunk_servers": 1}
-    arguments = [sys.executable, str(HERE / "leaving.py"), json.dumps(options), str(tmp_path)]
+    arguments = [
+        sys.executable,
+        str(HERE / "leaving.py"),
+        "moosefs",
+        json.dumps(options),
+        str(tmp_path),
+    ]
     storage = Storage(Options.model_validate(options), tmp_path)
     try:
         with subprocess.Popen(arguments, stdout=subprocess.PIPE) as run:
@@ -172,7 +176,8 @@ def test_a_server_that_does_not_start_says_why(need: Callable[..., None], tmp_pa
 def received(network: Namespaces | None, seconds: float) -> int:
     """Bytes that go from a second node to a first one, or over plain loopback."""
     address = network.address(1) if network else "127.0.0.1"
-    inside = [network.enter(1), network.enter(2)] if network else [(), ()]
+    nodes = [network.node(1), network.node(2)] if network else [Here(), Here()]
+    inside = [node.enter for node in nodes if isinstance(node, Here)]
     program = (sys.executable, str(HERE / "transfer.py"))
     serve = [*inside[0], *program, "serve", address]
     with subprocess.Popen(serve, stdout=subprocess.PIPE, text=True) as server:

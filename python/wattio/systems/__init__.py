@@ -1,6 +1,8 @@
 """Storage systems under test: one module for each, all of the shape that `system` describes."""
 
 KINDS = {
+    "cephfs": "cephfs",
+    "glusterfs": "glusterfs",
     "local": "local",
     "moosefs": "moosefs",
     "mounted": "mounted",

@@ -9,7 +9,8 @@ import shutil
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import IO
 
@@ -41,10 +42,10 @@ def call(part: str, *arguments: str, timeout_s: float = TIMEOUT_S) -> str:
         except OSError as error:
             raise SystemFailed(f"{part}: {arguments[0]} cannot be started: {error}") from error
         except subprocess.TimeoutExpired as error:
-            words = f"did not end within {timeout_s:g} s: {_tail(_all(said))}"
+            words = f"did not end within {timeout_s:g} s: {last_words(_all(said))}"
             raise SystemFailed(f"{part}: {arguments[0]} {words}") from error
         if code != 0:
-            words = f"failed (exit code {code}): {_tail(_all(said))}"
+            words = f"failed (exit code {code}): {last_words(_all(said))}"
             raise SystemFailed(f"{part}: {arguments[0]} {words}")
         return _all(said)
 
@@ -92,7 +93,15 @@ def _all(said: IO[bytes]) -> str:
     return said.read().decode(errors="replace")
 
 
-def _tail(text: str) -> str:
+def together(calls: Sequence[Callable[[], object]]) -> None:
+    """Make calls side by side, each of which waits for a program; the first complaint is raised."""
+    with ThreadPoolExecutor(max_workers=8) as pool:
+        for call_made in [pool.submit(one) for one in calls]:
+            call_made.result()
+
+
+def last_words(text: str, count: int = _TAIL_LINES) -> str:
+    """The last lines of what a program said, in one."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    words = " / ".join(lines[-_TAIL_LINES:])
+    words = " / ".join(lines[-count:])
     return "".join(c if c.isprintable() else " " for c in words) or "it said nothing"

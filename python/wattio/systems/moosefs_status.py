@@ -54,6 +54,21 @@ def master(text: str) -> dict[str, str]:
     }
 
 
+def pending_deletion(text: str) -> int | None:
+    """Chunks without a file that are still there, of `mfscli -SIN`; None where it does not say.
+
+    What lies in the trash has its file still: servers have nothing to do with it yet.
+    """
+    classes = ("chunkclass pending deletion", "chunkclass to be removed")
+    found = [
+        _count(fields[1])
+        for fields in _lines(text, "all chunks matrix")
+        if len(fields) == 2 and fields[0] in classes
+    ]
+    known = [count for count in found if count is not None]
+    return sum(known) if known else None
+
+
 def _lines(text: str, section: str) -> list[list[str]]:
     found = []
     for line in text.splitlines():

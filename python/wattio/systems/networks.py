@@ -1,9 +1,10 @@
 """Networks for servers and clients that share one machine.
 
-A network knows nodes by number. On the loopback device all nodes have one address and differ by
-port. With namespaces each node has an address and a leg of limited rate to a bridge, so that the
-machine behaves like a small cluster. What belongs to a run bears its mark in the kernel itself (the
-label of the address, the names of namespaces and links): nothing can be lost by a killed run.
+A network knows nodes by number, and gives each out to be worked at (`nodes.Node`). On the loopback
+device all nodes have one address and differ by port. With namespaces each node has an address and a
+leg of limited rate to a bridge, so that the machine behaves like a small cluster. What belongs to a
+run bears its mark in the kernel itself (the label of the address, the names of namespaces and
+links): nothing can be lost by a killed run.
 """
 
 from __future__ import annotations
@@ -11,12 +12,13 @@ from __future__ import annotations
 import ipaddress
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
 from wattio.errors import SystemFailed
 from wattio.systems.commands import answer, call
+from wattio.systems.nodes import Here, Node
 
 NAMESPACES = Path("/run/netns")
 NODES_MAX = 250
@@ -51,6 +53,12 @@ def parse_subnet(text: str) -> ipaddress.IPv4Network:
 class Network(Protocol):
     """Where servers and clients meet. Everything may be called again."""
 
+    programs: Mapping[str, str]
+    """What making it needs, and the packages that have it."""
+
+    def machines(self) -> Sequence[Node]:
+        """A node of each machine, outside of what the network makes: known before it is up."""
+
     def up(self) -> None:
         """Make it. Raises SystemFailed."""
 
@@ -66,8 +74,8 @@ class Network(Protocol):
     def address(self, node: int) -> str:
         """A node's address."""
 
-    def enter(self, node: int) -> tuple[str, ...]:
-        """What to write before a command so that it runs in a node."""
+    def node(self, node: int) -> Node:
+        """Where a node's commands run, and its files and processes are."""
 
     def down(self) -> None:
         """Remove it, also what a dead run of the same mark has left."""
@@ -78,6 +86,8 @@ class Loopback:
 
     Some servers refuse 127.0.0.1, and two runs want addresses of their own.
     """
+
+    programs: Mapping[str, str] = {"ip": "iproute2"}
 
     def __init__(self, mark: str, subnet: str | None) -> None:
         """The mark tells runs apart: at most six letters and digits."""
@@ -133,9 +143,13 @@ class Loopback:
         """The one address."""
         return str(self.subnet()[1])
 
-    def enter(self, node: int) -> tuple[str, ...]:
-        """Nothing: all run where everything else does."""
-        return ()
+    def machines(self) -> Sequence[Node]:
+        """This one."""
+        return (Here(),)
+
+    def node(self, node: int) -> Node:
+        """All run where everything else does."""
+        return Here()
 
     def down(self) -> None:
         """Remove the address."""
@@ -145,6 +159,8 @@ class Loopback:
 
 class Namespaces:
     """A namespace for each node, with a leg of limited rate to a bridge."""
+
+    programs: Mapping[str, str] = {"ip": "iproute2", "tc": "iproute2", "nsenter": "util-linux"}
 
     def __init__(self, mark: str, subnet: str | None, rate_bit_s: float) -> None:
         """The mark tells runs apart: at most six letters and digits."""
@@ -200,9 +216,13 @@ class Namespaces:
         """Each node has its own."""
         return str(self._subnet[node])
 
-    def enter(self, node: int) -> tuple[str, ...]:
+    def machines(self) -> Sequence[Node]:
+        """This one."""
+        return (Here(),)
+
+    def node(self, node: int) -> Node:
         """Only the network is the node's: `ip netns exec` would hide what is mounted later."""
-        return ("nsenter", f"--net={NAMESPACES / self.name(node)}")
+        return Here(("nsenter", f"--net={NAMESPACES / self.name(node)}"))
 
     def down(self) -> None:
         """Remove every leg and namespace of this mark, and the bridge."""

@@ -10,7 +10,7 @@ out `unmount`, `stop`, `clean`, each of which may be called again, and after a h
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Literal, Protocol, runtime_checkable
 
 from wattio.hosts.hosts import Hosts
 from wattio.workloads.workload import Place
@@ -70,6 +70,29 @@ class Accounts(Protocol):
 
     def processor_time_s(self) -> float:
         """User and system time of its servers since they were started. Raises SystemFailed."""
+
+
+@runtime_checkable
+class Deletes(Protocol):
+    """A system whose servers go on deleting after they have said that something is deleted."""
+
+    @property
+    def deletes(self) -> Literal["charged", "waited"]:
+        """Whether what is left when a step has ended belongs to its last phase, or to none."""
+
+    def deletes_left(self) -> int | None:
+        """How much of what was deleted is still there; None where nobody says."""
+
+    def unsettled(self) -> int | None:
+        """The same, with all else that servers do by themselves, such as healing."""
+
+
+@runtime_checkable
+class Falls(Protocol):
+    """A system of several servers, one of which may end while others go on."""
+
+    def abandon(self) -> None:
+        """Have what works on its mounts fail, where it would wait for ever."""
 
 
 @runtime_checkable

@@ -90,7 +90,7 @@ class Storage:
         """STEP 6: mount it for each client; all places show the same files.
 
         A client of its own is a process of its own, with its own cache, and where there are
-        namespaces its own network (`Network.enter`). What is mounted already stays.
+        namespaces its own network (`Network.node`). What is mounted already stays.
         """
         self._points = [self._mounts / str(number) for number in range(1, clients + 1)]
         for number, point in enumerate(self._points, start=1):

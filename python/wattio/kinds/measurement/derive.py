@@ -121,6 +121,7 @@ def derive(record: Record, results: Results, view: View, book: Rulebook) -> Deri
     judged = verdicts.of_record(record, results.operations, book.study.rules)
     pairs = list(zip(view.watched, view.stills, strict=True))
     steps = [phase.step for phase in record.phases]
+    last = {phase.step: phase for phase in record.phases}
     for phase in record.phases:
         own = [result for result in results.operations if result.phase == phase.span.name]
         meters = [meter.around(phase.span) for meter in view.watched]
@@ -128,7 +129,12 @@ def derive(record: Record, results: Results, view: View, book: Rulebook) -> Deri
         alone = steps.count(phase.step) == 1
         account = record.accounts.get(phase.step) if alone else None
         answers = results.told.get(phase.step, ()) if alone else ()
-        values = metrics.of_phase(phase.span, own, meters, book.study, book.peak, account, answers)
+        # Deletes that go on after a step are charged to its last phase, where they are.
+        after = record.deletes.get(phase.step) if phase is last[phase.step] else None
+        charged_s = None if after is None else after.charged_s
+        values = metrics.of_phase(
+            phase.span, own, meters, book.study, book.peak, account, answers, charged_s
+        )
         values |= frequencies.of_phase(phase.span, results.frequencies.get(phase.step, ()))
         for meter, stills in pairs:
             told = verdicts.of_meter(phase.span, meter, stills, book.study.rules)

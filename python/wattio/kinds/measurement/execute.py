@@ -38,7 +38,7 @@ from wattio.meters.meter import Facts, MeterLost
 from wattio.recording import Recorder, Source
 from wattio.results.runs import Recorded, Verdict
 from wattio.systems import KINDS as SYSTEMS
-from wattio.systems.system import Accounts, System, Tells
+from wattio.systems.system import Accounts, Deletes, Falls, System, Tells
 
 _CATCH_UP_S = 10.0
 """How long to wait for the meters' samples after an iteration; a meter that is lost sends none."""
@@ -259,8 +259,7 @@ class _Session:
                 with self._served(system, clients, hosts) as (storage, served):
                     self._warm_up(own, served, session)
                     for item in own:
-                        self._make_sure(storage, hosts)
-                        self._iterate(item, served, session, holder, recorder, book)
+                        self._iterate(item, served, session, holder, recorder, book, storage)
 
     def _holder(self, stack: contextlib.ExitStack) -> Holder | None:
         """What holds the knobs, where there are any or a killed run has left some changed."""
@@ -294,6 +293,9 @@ class _Session:
                     account,
                     None if tells is None else tells.status,
                     0.0 if tells is None else tells.status_period_s,
+                    storage.verify_mount if isinstance(storage, Falls) else None,
+                    storage.abandon if isinstance(storage, Falls) else None,
+                    storage if isinstance(storage, Deletes) else None,
                 ),
             )
         finally:
@@ -332,10 +334,12 @@ class _Session:
         holder: Holder | None,
         recorder: Recorder,
         book: Rulebook,
+        storage: System,
     ) -> None:
         """Measure an iteration, again while it turns out INVALID and may be repeated."""
         iteration = first
         while True:
+            self._make_sure(storage, session.hosts)
             self.watch.begun(iteration)
             if holder is not None:
                 _turn(holder, iteration)

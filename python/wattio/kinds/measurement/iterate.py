@@ -12,15 +12,16 @@ from pathlib import Path
 from typing import Any
 
 from wattio.clock import Span, now
-from wattio.errors import Cancelled, WorkloadFailed
+from wattio.errors import Cancelled, SystemFailed, WorkloadFailed
 from wattio.hosts.clocks import Drift
 from wattio.hosts.hosts import Hosts
-from wattio.kinds.measurement import elsewhere, frequencies, others, told
+from wattio.kinds.measurement import elsewhere, frequencies, others, settling, told
 from wattio.kinds.measurement.folder import MeasurementFolder
 from wattio.kinds.measurement.others import Others
 from wattio.kinds.measurement.plan import BEFORE, IDLE, MeasurementPlan, Measuring
-from wattio.kinds.measurement.record import Account, Phase, Record, on_disk
+from wattio.kinds.measurement.record import Account, Deletes, Phase, Record, on_disk
 from wattio.meters.meter import Facts
+from wattio.systems.system import Deletes as Deleting
 from wattio.workloads.workload import Context, Place, Workload
 
 _DROP_CACHES = Path("/proc/sys/vm/drop_caches")
@@ -32,7 +33,9 @@ class Served:
     """A system that is up: where its clients work, what it says of itself, and its processes.
 
     `processor_time_s` tells what its servers took since they were started, where that is known;
-    `status` how they stand, asked so often while a step runs, beside its ends.
+    `status` how they stand, asked so often while a step runs, beside its ends. `check` raises
+    SystemFailed where one of them has gone, `abandon` has what works on them fail; `deleting` says
+    what they still have to do for others.
     """
 
     places: Sequence[Place]
@@ -41,6 +44,13 @@ class Served:
     processor_time_s: Callable[[], float] | None = None
     status: told.Ask | None = None
     status_period_s: float = 0.0
+    check: Callable[[], None] | None = None
+    abandon: Callable[[], None] | None = None
+    deleting: Deleting | None = None
+
+    def watching(self) -> contextlib.AbstractContextManager[None]:
+        """Have what runs meanwhile fail, where it would wait for servers that have gone."""
+        return settling.watched(self.processes, self.abandon)
 
     @contextlib.contextmanager
     def accounted(self, step: str, accounts: dict[str, Account]) -> Iterator[None]:
@@ -126,7 +136,12 @@ def _record(
     phases: list[Phase] = []
     accounts: dict[str, Account] = {}
     drifts: dict[str, Drift] = {}
+    deletes: dict[str, Deletes] = {}
     failure, module, dropped = None, None, False
+    if served.deleting is not None:
+        _, doubt = settling.wait(served.deleting.unsettled, session.cancelled)
+        doubts += [] if doubt is None else [doubt]
+        start = now()
     if iteration.cell is None:
         watched = _watched(IDLE, served, taken)
         # Outside of the account: to answer takes time of the server.
@@ -145,11 +160,12 @@ def _record(
             drifts = {name: Drift(before[name], after[name]) for name in before}
         except WorkloadFailed as error:
             failure = str(error)
-        phases, doubts, dropped = steps.phases, steps.doubts, steps.dropped
+        phases, dropped = steps.phases, steps.dropped
+        doubts += [doubt for doubt in steps.doubts if doubt not in doubts]
+        taken, deletes = steps.others, steps.deletes
         for phase in phases:
             looks = told.read(raw, phase.step, frequencies.KIND)
             doubts += frequencies.doubts(phase.span, looks, iteration.cell.knobs)
-        taken = steps.others
         accounts = steps.accounts
     return Record(
         identity=iteration.identity,
@@ -168,6 +184,7 @@ def _record(
         failure=failure,
         hosts=drifts,
         accounts=accounts,
+        deletes=deletes,
     )
 
 
@@ -207,6 +224,7 @@ class _Steps:
         self.others: dict[str, Others] = {}
         self.dropped = False
         self.accounts: dict[str, Account] = {}
+        self.deletes: dict[str, Deletes] = {}
         self._work = work
         self._served = served
         self._places = tuple(served.places[:clients])
@@ -223,17 +241,49 @@ class _Steps:
                 if self._head.drop_caches:
                     self.dropped = self._drop_caches()
                 _wait(self._cancelled, self._head.settle)
-                with (
-                    self._served.telling(step, self._raw),
-                    _watched(step, self._served, self.others),
-                    self._served.accounted(step, self.accounts),
-                ):
-                    spans = self._work.run(step, context)
+                try:
+                    with (
+                        self._served.telling(step, self._raw),
+                        _watched(step, self._served, self.others),
+                        self._served.accounted(step, self.accounts),
+                        self._served.watching(),
+                    ):
+                        spans = self._work.run(step, context)
+                finally:
+                    # A server that has gone is why a step failed, and a reason not to trust one.
+                    self._check(step)
                 self.phases += [Phase(step, span) for span in spans]
+                self._settle(step)
         finally:
             self._work.clean(self._context(_PREPARING))
             with contextlib.suppress(OSError):
                 (self._raw / _PREPARING).rmdir()  # Most workloads leave nothing there.
+
+    def _check(self, step: str) -> None:
+        if self._served.check is None or self._cancelled.is_set():
+            return
+        try:
+            self._served.check()
+        except SystemFailed as error:
+            raise WorkloadFailed(f"{step}: {error}") from error
+
+    def _settle(self, step: str) -> None:
+        """Wait for deletes that the step has caused; they belong to its last phase, or to none."""
+        deleting = self._served.deleting
+        if deleting is None or not self.phases:
+            return
+        last = self.phases[-1]
+        seconds, doubt = settling.wait(deleting.deletes_left, self._cancelled)
+        if doubt is not None and doubt not in self.doubts:
+            self.doubts.append(doubt)
+        if not seconds:
+            return
+        charged_s = None
+        if deleting.deletes == "charged":
+            end = now()
+            charged_s = (end.monotonic_ns - last.span.end.monotonic_ns) / 1e9
+            self.phases[-1] = Phase(step, Span(last.span.name, last.span.start, end))
+        self.deletes[step] = Deletes(seconds, charged_s)
 
     def _context(self, step: str) -> Context:
         raw = self._raw / step

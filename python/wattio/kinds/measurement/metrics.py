@@ -34,9 +34,16 @@ def of_phase(
     peak: Peak | None,
     account: Account | None = None,
     told: Sequence[Told] = (),
+    deletes_s: float | None = None,
 ) -> Metrics:
-    """Every metric of one phase. What cannot be known is absent."""
+    """Every metric of one phase. What cannot be known is absent.
+
+    `deletes_s` is what the end of the span belongs to deletes of the servers. Rates are of the
+    time before; what they are divided by is energy of all of it.
+    """
     found: Metrics = {"seconds": (span.seconds, "s")}
+    if deletes_s is not None:
+        found["deletes_s"] = (deletes_s, "s")
     found |= of_operations(operations)
     if len(operations) > 1:
         for operation in operations:
@@ -102,7 +109,7 @@ def _power_metrics(
 ) -> Metrics:
     """Energy and power over the totals, their efficiency, and each meter's energy by itself."""
     found: Metrics = {}
-    energies = {meter.entry.shown: energy_j(span, meter) for meter in watched}
+    energies = {meter.entry.shown: meter.energy_j(span) for meter in watched}
     for meter in watched:
         value = energies[meter.entry.shown]
         if value is not None:
@@ -136,16 +143,18 @@ def _efficiencies(
     }
     if mean_w <= 0:
         return found
+    # The work's share of the span: rates are told for that, and the rest costs energy, too.
+    worked = 1.0 - amounts.get("deletes_s", (0.0, "s"))[0] / span.seconds
     for weight in weights:
         unit = "J s" if weight == 1 else f"J s^{weight}"
         product = efficiency.energy_delay_product(total_j, span.seconds, weight)
         found[f"edp_w{weight}{suffix}"] = (product, unit)
     if "throughput_mib_s" in amounts:
         throughput = amounts["throughput_mib_s"][0]
-        found[f"mib_per_joule{suffix}"] = (throughput / mean_w, "MiB/J")
+        found[f"mib_per_joule{suffix}"] = (throughput * worked / mean_w, "MiB/J")
         found[f"mib_s_per_joule{suffix}"] = (throughput / total_j, "MiB/s/J")
     if "iops" in amounts:
-        iops = amounts["iops"][0]
+        iops = amounts["iops"][0] * worked
         found[f"iops_per_watt{suffix}"] = (efficiency.iops_per_watt(iops, mean_w), "1/J")
         if iops > 0:
             found[f"energy_j_per_io{suffix}"] = (mean_w / iops, "J")
@@ -189,22 +198,6 @@ def without(found: Metrics, meter: Watched) -> Metrics:
     """Metrics of a phase without a single meter's own energy."""
     own = f"{meter.entry.shown}."
     return {name: value for name, value in found.items() if not name.startswith(own)}
-
-
-def energy_j(span: Span, meter: Watched) -> float | None:
-    """What a meter says of the energy of a span: counted where it counts, else integrated.
-
-    A counter that was lost meanwhile did not tell all of it: its mean powers are integrated. None
-    where power is sampled, and not once within the span: that would be a guess.
-    """
-    start_s, end_s = bounds(span)
-    if meter.facts.counts_energy and not meter.lost_s(span):
-        counted = power.energy_counted(meter.time_s, meter.samples.energy_j, start_s, end_s)
-        if counted is not None:
-            return counted
-    elif not meter.has_known(span):
-        return None
-    return power.energy_between(meter.time_s, meter.samples.power_w, start_s, end_s)
 
 
 def _named(name: str, estimated: bool) -> str:

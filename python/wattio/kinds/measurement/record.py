@@ -35,6 +35,17 @@ class Account:
 
 
 @dataclass(frozen=True)
+class Deletes:
+    """How long servers still deleted after a step.
+
+    `charged_s` is what its last phase is longer for it, None where it is not.
+    """
+
+    seconds: float
+    charged_s: float | None = None
+
+
+@dataclass(frozen=True)
 class Record:
     """An iteration as it went: when, on what, with which meters; results are not in it.
 
@@ -43,7 +54,7 @@ class Record:
     doubtful while it ran; `others` the processor time that others took of this machine during each
     step, where the kernel tells it; `failure` why it did not end as it should; `hosts` how far the
     clocks of other machines were off before and after; `accounts` what the servers took during each
-    step, where the system can tell.
+    step, where the system can tell; `deletes` what servers still had to delete after steps.
     """
 
     identity: str
@@ -62,6 +73,7 @@ class Record:
     failure: str | None = None
     hosts: Mapping[str, Drift] = field(default_factory=dict)
     accounts: Mapping[str, Account] = field(default_factory=dict)
+    deletes: Mapping[str, Deletes] = field(default_factory=dict)
 
     @property
     def steps(self) -> list[str]:
@@ -110,6 +122,7 @@ def read(folder: Path) -> Record:
             hosts={name: _drift(ends) for name, ends in content.get("hosts", {}).items()},
             # Before servers told what they took there were none.
             accounts={key: Account(**own) for key, own in content.get("accounts", {}).items()},
+            deletes={key: Deletes(**own) for key, own in content.get("deletes", {}).items()},
         )
     except OSError as error:
         raise ResultError(f"{path}: cannot be read: {error.strerror}") from error

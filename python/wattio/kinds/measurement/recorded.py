@@ -148,7 +148,7 @@ def _between_samples(span: Span, watched: Sequence[Watched]) -> Span:
 
 
 def _amount(span: Span, meter: Watched) -> Amount:
-    energy_j = metrics.energy_j(span, meter)
+    energy_j = meter.energy_j(span)
     power_w = metrics.total_power_w(span, [meter])[1]
     start_s, end_s = verdicts.bounds(span)
     missing = power.missing_share(meter.known_s, start_s, end_s, meter.interval_s)

@@ -10,7 +10,6 @@ from typing import Any, TypeVar
 
 from wattio.clock import Span
 from wattio.errors import InputError
-from wattio.kinds.measurement import metrics
 from wattio.kinds.measurement.schema import MeterEntry
 from wattio.kinds.measurement.verdicts import Watched
 from wattio.meters import parquet
@@ -89,8 +88,8 @@ def _energy(span: Span, facts: Facts, samples: Samples, events: Sequence[Event])
     entry = MeterEntry(name=f"{facts.name.partition(':')[0]}:", covers=["host"])
     watched = Watched.of(entry, facts, samples, events)
     troubles = [f"{event.kind}: {event.text}" for event in events]
-    if not facts.counts_energy and not watched.has_known(span):
+    energy_j = watched.energy_j(span)
+    if energy_j is None:
         troubles.append(f"it has no sample within {span.seconds:.3g} s")
-    energy_j = metrics.energy_j(span, watched)
     power_w = energy_j / span.seconds if energy_j is not None and span.seconds > 0 else None
     return Energy(facts, energy_j, power_w, tuple(troubles))

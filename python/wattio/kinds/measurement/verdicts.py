@@ -33,7 +33,7 @@ COARSE_SHARE = 0.01
 """The largest share of a phase's energy that one step of its counter may be."""
 
 Hole = tuple[float, float]
-"""When a meter was lost: from its last sample before to its first one after, on its own time."""
+"""When a meter was lost, or its counter began anew: its last sample before, its first after."""
 
 _ENDS = ("lost", "refused", "ended")
 """Events after which a meter says nothing until it is back."""
@@ -71,7 +71,15 @@ class Watched:
                 start_s = float(known_s[after - 1]) if after else -math.inf
                 end_s = float(known_s[after]) if after < known_s.size else math.inf
                 holes[start_s, end_s] = None
-        return replace(found, holes=tuple(holes))
+        holes |= dict.fromkeys(found.falls())
+        return replace(found, holes=tuple(sorted(holes)))
+
+    def falls(self) -> list[Hole]:
+        """Where a count fell: the counter began anew, whoever recorded it."""
+        counted = ~np.isnan(self.samples.energy_j)
+        time_s, energy_j = self.time_s[counted], self.samples.energy_j[counted]
+        at = np.flatnonzero(np.diff(energy_j) < 0) if self.facts.counts_energy else ()
+        return [(float(time_s[place]), float(time_s[place + 1])) for place in at]
 
     @property
     def interval_s(self) -> float:
@@ -108,6 +116,21 @@ class Watched:
         """Whether it had a value within a span."""
         start_s, end_s = bounds(span)
         return bool(((self.known_s >= start_s) & (self.known_s <= end_s)).any())
+
+    def energy_j(self, span: Span) -> float | None:
+        """What it says of the energy of a span: counted where it counts, else integrated.
+
+        A counter that was lost meanwhile did not tell all of it: its mean powers are integrated.
+        None where that would be a guess: the span holds no sample.
+        """
+        ends_s = bounds(span)
+        if self.facts.counts_energy and not self.lost_s(span):
+            counted_j = power.energy_counted(self.time_s, self.samples.energy_j, *ends_s)
+            if counted_j is not None:
+                return counted_j
+        if not self.has_known(span):
+            return None
+        return power.energy_between(self.time_s, self.samples.power_w, *ends_s)
 
     def lost_s(self, span: Span) -> list[float]:
         """How long it was lost within a span, each time."""
@@ -187,7 +210,7 @@ def _of_phase(span: Span, meter: Watched, rules: Rules) -> Iterator[Verdict]:
     if missing * span.seconds / interval_s > 1.5 and missing > rules.missing_share_max:
         text = f"MISSING: {where} lacks {100 * missing:.1f} % of its samples"
         yield Verdict("INVALID", text)
-    if count == 0 and not meter.facts.counts_energy:
+    if count == 0 and meter.energy_j(span) is None:
         text = f"NO_ENERGY: {where} has no sample within {span.seconds:.3g} s"
         yield Verdict("WARN", f"{text}; its energy would be made up, and is left out")
     jump_s = power.clock_jump(meter.samples.utc_ns, meter.samples.monotonic_ns)

@@ -1,0 +1,343 @@
+"""What file systems of servers and clients share: options, nodes, mounts, and their end.
+
+Everything lies below the scratch folder (data in `data`, if folders are given), and what cannot lie
+there bears its mark, so that two can run side by side and what a killed run has left is found.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Literal
+
+from pydantic import AfterValidator, Field, model_validator
+
+from wattio.errors import HostError, SystemFailed
+from wattio.files.document import Strict
+from wattio.systems import commands
+from wattio.systems.commands import remove_if_empty, wait_until
+from wattio.systems.mounts import Mount
+from wattio.systems.networks import (
+    NODES_MAX,
+    Loopback,
+    Namespaces,
+    Network,
+    parse_rate,
+    parse_subnet,
+)
+from wattio.systems.nodes import Node
+from wattio.workloads.workload import Place
+
+READY_S = 60.0
+"""How long servers may take to serve, and a mount to show their space."""
+
+STOP_S = 40.0
+"""How long servers may take to end by themselves; MooseFS takes 8 to 9 s."""
+
+
+_LOG_LINES = 2
+"""How much of a log is told; its lines are long."""
+
+
+def _subnet(text: str) -> str:
+    return str(parse_subnet(text))
+
+
+def _rate(text: str) -> str:
+    parse_rate(text)
+    return text
+
+
+class ClusterOptions(Strict):
+    """What all of them take: network, folders for data, mounts, and who pays for deletes."""
+
+    # All on loopback addresses, or each in a namespace of its own.
+    network: Literal["loopback", "namespaces"] = "loopback"
+    # A free one of 10.77.x.0/24 on loopback, 10.79.0.0/24 between namespaces.
+    subnet: Annotated[str, AfterValidator(_subnet)] | None = None
+    # Rate of each namespace's leg to the bridge, in each direction.
+    leg: Annotated[str, AfterValidator(_rate)] = "1 Gbit/s"
+    # One folder for each data server, on the disks to be measured; below scratch if none.
+    data: list[str] = Field(default_factory=list)
+    # Further options of the mounts.
+    mount_options: list[str] = Field(default_factory=list)
+    # Deletes that servers still do when a step has ended: part of its last phase, or of none.
+    deletes: Literal["charged", "waited"] = "charged"
+
+    @property
+    def data_servers(self) -> int:
+        """How many servers keep data."""
+        raise NotImplementedError
+
+    @model_validator(mode="after")
+    def _data_agrees(self) -> ClusterOptions:
+        if self.data and len(self.data) != self.data_servers:
+            raise ValueError(f"data: {len(self.data)} folders for {self.data_servers} servers")
+        for folder in self.data:
+            if not Path(folder).is_absolute():
+                raise ValueError(f'data: "{folder}" must be absolute, as in "/disk1/data"')
+        if len(set(self.data)) != len(self.data):
+            raise ValueError("data: each server needs a folder of its own")
+        return self
+
+
+@dataclass(frozen=True)
+class Daemon:
+    """A server: as messages name it, its node and program, and a folder that it alone names.
+
+    `log` is the file of its last words, where it keeps one.
+    """
+
+    part: str
+    node: int
+    program: str
+    folder: Path
+    log: Path | None = None
+
+
+class Cluster(ABC):
+    """A file system of servers and clients, below a scratch folder."""
+
+    name: ClassVar[str]
+    title: ClassVar[str]
+    programs: ClassVar[Mapping[str, str]]
+    file_systems: ClassVar[Collection[str]]  # how kernels name the type of such a mount
+    servers: ClassVar[Collection[str]]
+    mounter: ClassVar[str]  # the program of a client's mount
+
+    def __init__(self, options: ClusterOptions, scratch: Path, managers: int) -> None:
+        """Nothing is made before `deploy`. Nodes: managers, data servers, clients."""
+        self._shared = options
+        self._managers = managers
+        self._root = scratch.resolve() / self.name
+        mark = hashlib.sha256(str(self._root).encode()).hexdigest()[:6]
+        self._mounts = self._root / "clients"
+        own = [Path(folder).resolve() / f"wattio-{mark}" for folder in options.data]
+        self._data = own or [self._root / f"data{number}" for number in self._numbers()]
+        loopback = Loopback(mark, options.subnet)
+        namespaces = Namespaces(mark, options.subnet, parse_rate(options.leg))
+        # A run before this one may have had the other.
+        self._networks: tuple[Network, ...] = (loopback, namespaces)
+        self._network = self._networks[options.network == "namespaces"]
+        self._points: list[Path] = []
+
+    @abstractmethod
+    def _configure(self) -> None:
+        """Write what the servers are started with; their nodes are there."""
+
+    @abstractmethod
+    def start(self) -> None:
+        """Start the servers; wait until they serve. Raises SystemFailed with their last words."""
+
+    @abstractmethod
+    def _daemons(self) -> Sequence[Daemon]:
+        """All servers that have to run."""
+
+    @abstractmethod
+    def _mount(self, number: int, node: Node, point: Path) -> None:
+        """Mount it for a client, whose node and folder are there."""
+
+    @abstractmethod
+    def _source(self) -> str:
+        """What the source of a mount of it begins with: it tells it from others of its type."""
+
+    @abstractmethod
+    def _facts(self) -> Mapping[str, Any]:
+        """What `describe` tells beside options, network and disks."""
+
+    @abstractmethod
+    def deletes_left(self) -> int | None:
+        """How much of what was deleted servers have still to remove; None if they do not say."""
+
+    def unsettled(self) -> int | None:
+        """Deletes, and what else servers do by themselves."""
+        return self.deletes_left()
+
+    @property
+    def deletes(self) -> Literal["charged", "waited"]:
+        """Who pays for deletes that are still under way when a step has ended."""
+        return self._shared.deletes
+
+    def probe(self) -> None:
+        """Raise HostError where root, FUSE or a package is missing."""
+        for machine in self._network.machines():
+            machine.need({**self.programs, **self._network.programs})
+        for folder in self._shared.data:
+            if not Path(folder).is_dir():
+                raise HostError(f"{folder}: is not a folder; data were to be kept there")
+
+    def deploy(self) -> None:
+        """Make network and configuration; what a dead run has left is removed first."""
+        self.clean()
+        self._network.up()
+        for number in range(1, self._managers + 1):
+            self._network.add(number)
+        for number, data in zip(self._numbers(), self._data, strict=True):
+            self._network.add(self._data_node(number))
+            self._network.node(self._data_node(number)).folder(data)
+        self._configure()
+
+    def _numbers(self) -> range:
+        return range(1, self._shared.data_servers + 1)
+
+    def _data_node(self, number: int) -> int:
+        return self._managers + number
+
+    def _client_node(self, number: int) -> int:
+        return self._managers + self._shared.data_servers + number
+
+    def _client(self, number: int) -> Node:
+        return self._network.node(self._client_node(number))
+
+    def _begin(self, daemons: Mapping[Daemon, Sequence[str]]) -> None:
+        """Start servers that do not run, side by side, each by a command that leaves it behind."""
+        left = [daemon for daemon in daemons if not self._runs(daemon)]
+
+        def start(daemon: Daemon) -> None:
+            self._network.node(daemon.node).call(daemon.part, *daemons[daemon])
+
+        commands.together([partial(start, daemon) for daemon in left])
+
+    def _runs(self, daemon: Daemon) -> bool:
+        return bool(self._network.node(daemon.node).running([daemon.program], daemon.folder))
+
+    def mount(self, clients: int) -> Sequence[Place]:
+        """Mount it for each client, by a process (and, with namespaces, in a network) of its own.
+
+        All see the same files.
+        """
+        most = NODES_MAX - self._client_node(0)
+        if clients > most:
+            raise SystemFailed(f"at most {most} clients find an address")
+        self._points = [self._mounts / str(number) for number in range(1, clients + 1)]
+        for number, point in enumerate(self._points, start=1):
+            if self._mounted(number, point):
+                continue
+            self._network.add(self._client_node(number))
+            node = self._client(number)
+            node.folder(point)
+            self._mount(number, node, point)
+            if not wait_until(lambda: self._serves(number, point), READY_S):  # noqa: B023
+                self._check_daemons()
+                raise SystemFailed(
+                    f"client {number}: {point} shows no space after {READY_S:g} s: "
+                    + commands.last_words(node.tail(self._client_log(number)))
+                )
+        return [Place(point) for point in self._points]
+
+    def _client_log(self, number: int) -> Path:
+        return self._root / f"client{number}" / "mount.log"
+
+    def _serves(self, number: int, point: Path) -> bool:
+        return self._mounted(number, point) and bool(_blocks(self._client(number), point))
+
+    def _mounted(self, number: int, point: Path) -> bool:
+        """Whether the last thing that was mounted on a folder is this file system."""
+        found = [mount for mount in self._client(number).mounts(point) if mount.point == point]
+        return bool(found) and self._is_own(found[0])
+
+    def _is_own(self, mount: Mount) -> bool:
+        return mount.file_system in self.file_systems and mount.source.startswith(self._source())
+
+    def verify_mount(self) -> None:
+        """Raise SystemFailed where a server has gone, or a client's folder is no mount with space.
+
+        The server first: it is why mounts do not answer.
+        """
+        if not self._points:
+            raise SystemFailed(f"{self.title} is not mounted")
+        self._check_daemons()
+        for number, point in enumerate(self._points, start=1):
+            node = self._client(number)
+            if not self._mounted(number, point):
+                raise SystemFailed(f"client {number}: {self.title} is not mounted on {point}")
+            if not node.running([self.mounter], point):
+                words = commands.last_words(node.tail(self._client_log(number)), _LOG_LINES)
+                raise SystemFailed(f"client {number}: {self.mounter} has ended: {words}")
+            if not _blocks(self._client(number), point):
+                raise SystemFailed(f"client {number}: {point} does not answer, or has no space")
+
+    def _check_daemons(self) -> None:
+        for daemon in self._daemons():
+            if not self._runs(daemon):
+                told = self._network.node(daemon.node).tail(daemon.log) if daemon.log else ""
+                words = (
+                    commands.last_words(told, _LOG_LINES)
+                    if daemon.log
+                    else "the system's log may say why"
+                )
+                raise SystemFailed(f"{daemon.part}: {daemon.program} has ended: {words}")
+
+    def describe(self) -> dict[str, Any]:
+        """Versions, servers, replication, network, and the disks below."""
+        nodes = [self._network.node(self._data_node(number)) for number in self._numbers()]
+        below = [node.disk(data) for node, data in zip(nodes, self._data, strict=True)]
+        # Servers that share a disk do not add to the capacity.
+        disks = {str(one.get("device", one.get("mount_point"))): one for one in below}
+        facts = {
+            **self._shared.model_dump(mode="json", exclude={"data", "subnet"}),
+            "file_system": next(iter(self.file_systems)),
+            "subnet": str(self._network.subnet()),
+            "disks": list(disks.values()),
+            "raw_capacity_bytes": sum(one["raw_capacity_bytes"] for one in disks.values()),
+            **self._facts(),
+        }
+        if self._shared.network == "loopback":
+            del facts["leg"]
+        return {key: value for key, value in facts.items() if value is not None}
+
+    def processes(self) -> list[int]:
+        """Servers and mounts."""
+        found: set[int] = set()
+        for machine in self._network.machines():
+            for folder in (self._root, *self._data):
+                found.update(machine.running(self._programs(), folder))
+        return sorted(found)
+
+    def _programs(self) -> tuple[str, ...]:
+        return (*self.servers, self.mounter)
+
+    def unmount(self) -> None:
+        """Take every client's mount and network away, also those of a run that died."""
+        numbers = [int(path.name) for path in self._mounts.glob("[0-9]*")]
+        for machine in self._network.machines():
+            machine.take_away(self._mounts)
+            machine.end([self.mounter], self._mounts, STOP_S)
+        for number in numbers:
+            self._network.remove(self._client_node(number))
+        self._points = []
+
+    def stop(self) -> None:
+        """Stop the servers: ask, wait, and only then kill."""
+        for machine in self._network.machines():
+            machine.end(self.servers, self._root, STOP_S)
+
+    def abandon(self) -> None:
+        """Kill the mounts: what works on them gets errors, where it would wait for ever."""
+        for machine in self._network.machines():
+            machine.end([self.mounter], self._mounts, 0.0)
+
+    def clean(self) -> None:
+        """Remove servers, mounts, network and files, whatever of them there is."""
+        machines = self._network.machines()
+        for machine in machines:
+            machine.take_away(self._mounts)
+            for folder in (self._root, *self._data):
+                machine.end(self._programs(), folder, grace_s=0.0)
+        for network in self._networks:
+            network.down()
+        for machine in machines:
+            for folder in (self._root, *self._data):
+                machine.remove(folder)
+        remove_if_empty(self._root.parent)
+        self._points = []
+
+
+def _blocks(node: Node, point: Path) -> int:
+    """Size of a mount, asked by a program of its own: a mount whose servers died never answers."""
+    text = node.answer("stat", "--file-system", "--format=%b", str(point))
+    return int(text) if text is not None and text.isdigit() else 0
