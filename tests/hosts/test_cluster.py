@@ -208,6 +208,36 @@ def test_a_study_of_four_clients_over_ssh(nodes: Cluster, tmp_path: Path) -> Non
     assert agents(nodes) == []
 
 
+MPI = """
+[[workload]]
+name = "posix"
+kind = "mpi_io"
+options = { total = "8 MiB", transfer = "1 MiB" }
+
+[[workload]]
+name = "directory"
+kind = "mpi_meta"
+options = { items = 16 }
+"""
+
+
+def test_ranks_are_on_the_hosts(nodes: Cluster, tmp_path: Path) -> None:
+    path = write_study(tmp_path, nodes, repetitions=1)
+    text = path.read_text()
+    begin, end = text.index("[[workload]]"), text.index("[[meter]]")
+    path.write_text(text[:begin] + MPI + text[end:])
+    code, _, err = ended(wattio("run", path, folder=tmp_path))
+    assert code == 0, err
+    folder = MeasurementFolder(result(tmp_path))
+    found = {
+        (item.run.subject, item.run.settings.get("clients")): item for item in folder.iterations()
+    }
+    for clients in (1, 4):
+        assert found["posix", clients].by_phase["write"]["bytes"][0] == 8 << 20
+        assert found["directory", clients].usable
+    assert list((tmp_path / "mount").iterdir()) == []
+
+
 def test_a_study_over_ssh_that_is_killed_loses_nothing_and_leaves_nothing(
     nodes: Cluster, tmp_path: Path
 ) -> None:

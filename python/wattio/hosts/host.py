@@ -56,11 +56,12 @@ class Access:
 
     def command(self, name: str) -> tuple[str, ...]:
         """The command that reaches a host; what is to run there comes behind it."""
-        return ("ssh", *self.ssh, *_SSH, "--", name)
+        return (*self.reach, "--", name)
 
-    def agent_of_launchers(self) -> str:
+    @property
+    def reach(self) -> tuple[str, ...]:
         """The same for launchers of MPI, which put the host behind it themselves."""
-        return shlex.join(("ssh", *self.ssh, *_SSH))
+        return ("ssh", *self.ssh, *_SSH)
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -36,6 +36,7 @@ AT_HOSTS: Mapping[str, str] = {}
 """What is run may come along."""
 
 _MIB = 1 << 20
+_NS = 1e9
 
 Words = Annotated[list[str], Field(min_length=1)]
 
@@ -91,7 +92,7 @@ class Work:
         ended = self._start(self._options.run, step, context)
         ran = invocation.keep(context.raw, step, ended)
         try:
-            return [phase.span for phase, _ in _shared(context.raw, ran)]
+            return [one.phase.span for one in _shared(context.raw, ran)]
         except ResultError as error:
             raise WorkloadFailed(f"{Path(self._options.run[0]).name}: {error}") from error
 
@@ -152,14 +153,27 @@ class Work:
 def results(raw: Path) -> list[Operation]:
     """The results of all phases, summed over clients. Raises ResultError."""
     found = []
-    for phase, doubts in _shared(raw, invocation.recall(raw)):
-        for outcome in phase.outcomes or (Outcome(phase.span.name),):
-            found.append(_operation(phase.span, outcome, doubts))
+    for one in _shared(raw, invocation.recall(raw)):
+        for outcome in one.phase.outcomes or (Outcome(one.phase.span.name),):
+            found.append(_operation(one, outcome))
     return found
 
 
-def _operation(span: Span, outcome: Outcome, doubts: tuple[str, ...]) -> Operation:
-    seconds = span.seconds if span.seconds > 0 else None
+@dataclass(frozen=True)
+class _Shared:
+    """A phase as the clients shared it; `seconds` are those from the first begin to the last end.
+
+    In these they did what they tell: their amounts are over all of that time.
+    """
+
+    phase: Phase
+    seconds: float
+    doubts: tuple[str, ...]
+
+
+def _operation(shared: _Shared, outcome: Outcome) -> Operation:
+    span, doubts = shared.phase.span, shared.doubts
+    seconds = shared.seconds if shared.seconds > 0 else None
     moved, operations = outcome.bytes, outcome.operations
     return Operation(
         operation=outcome.operation,
@@ -176,7 +190,7 @@ def _operation(span: Span, outcome: Outcome, doubts: tuple[str, ...]) -> Operati
     )
 
 
-def _shared(raw: Path, ran: invocation.Invocation) -> list[tuple[Phase, tuple[str, ...]]]:
+def _shared(raw: Path, ran: invocation.Invocation) -> list[_Shared]:
     """Each phase with what the clients share of it, and what is doubtful. Raises ResultError."""
     clients = [_phases(raw, ran.step, program) for program in ran.programs]
     names = [phase.span.name for phase in clients[0]]
@@ -193,7 +207,7 @@ def _phases(raw: Path, step: str, program: ProgramRun) -> list[Phase]:
     return found or [Phase(Span(step, program.start, program.end), ())]
 
 
-def _common(phases: Sequence[Phase]) -> tuple[Phase, tuple[str, ...]]:
+def _common(phases: Sequence[Phase]) -> _Shared:
     """From the latest begin to the earliest end; where there is none, the whole."""
     starts = sorted((phase.span.start for phase in phases), key=_monotonic)
     ends = sorted((phase.span.end for phase in phases), key=_monotonic)
@@ -209,7 +223,8 @@ def _common(phases: Sequence[Phase]) -> tuple[Phase, tuple[str, ...]]:
     if shared_ns == 0:
         start, end = starts[0], ends[-1]
     span = Span(phases[0].span.name, start, end)
-    return Phase(span, _summed([phase.outcomes for phase in phases])), doubts
+    phase = Phase(span, _summed([phase.outcomes for phase in phases]))
+    return _Shared(phase, whole_ns / _NS, doubts)
 
 
 def _summed(clients: Sequence[Sequence[Outcome]]) -> tuple[Outcome, ...]:

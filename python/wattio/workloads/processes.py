@@ -50,7 +50,8 @@ class Program:
     and what fits the pattern `bring` comes back beside `out`; lines by which it tells its phases go
     to `phases`.
     `watch` is asked again and again, with the program's process number, whether anything is wrong
-    with it: where it says what, the program is killed with all that it started.
+    with it: where it says what, the program is killed with all that it started. `out_fd` takes the
+    standard output in place of `out`, which then is for whoever reads there to write.
     """
 
     arguments: tuple[str, ...]
@@ -64,6 +65,7 @@ class Program:
     files: Mapping[str, bytes] = field(default_factory=dict)
     bring: str | None = None
     phases: Path | None = None
+    out_fd: int | None = None
 
     @property
     def name(self) -> str:
@@ -198,7 +200,7 @@ class _Child:
             self._process = subprocess.Popen(
                 program.arguments,
                 stdin=subprocess.DEVNULL,
-                stdout=out,
+                stdout=out if program.out_fd is None else program.out_fd,
                 stderr=err,
                 cwd=program.folder,
                 env=environment,

@@ -105,7 +105,8 @@ class Operation:
     all clients together. `phase` names the span of the step that the operation filled. `doubts`
     says in words what is known to be doubtful about it, `uncounted` what else the step moved that
     is in none of its amounts, such as a ramp, `shares` what else a workload tells, by the names of
-    metrics, as shares of 1. Times are nanoseconds since 1970, UTC.
+    metrics, as shares of 1. Operations that ran `in_turn` had their `seconds` to themselves, one
+    after another; others filled their phase side by side. Times are nanoseconds since 1970, UTC.
     """
 
     operation: str
@@ -121,10 +122,14 @@ class Operation:
     doubts: tuple[str, ...] = ()
     uncounted: str | None = None
     shares: Mapping[str, float] = field(default_factory=dict)
+    in_turn: bool = False
 
     def as_dict(self) -> dict[str, Any]:
         """As plain data, without what is not known."""
-        return {key: value for key, value in asdict(self).items() if value not in (None, {}, ())}
+        told = asdict(self).items()
+        return {
+            key: value for key, value in told if value not in (None, {}, ()) and value is not False
+        }
 
 
 class Workload(Protocol):
