@@ -34,6 +34,7 @@ def root(tmp_path: Path) -> Path:
         policy = made / POLICIES / f"policy{core}"
         policy.mkdir(parents=True)
         (policy / "scaling_max_freq").write_text("3600000\n")
+        (policy / "scaling_min_freq").write_text("800000\n")
         folder = made / "sys/devices/system/cpu" / f"cpu{core}"
         folder.mkdir()
         if core:
@@ -51,6 +52,35 @@ def test_a_frequency_goes_to_every_policy_in_kilohertz(root: Path) -> None:
     assert len(found) == 12
     assert set(found.values()) == {"1200000"}
     assert ADDRESS in found
+
+
+def test_a_pinned_frequency_goes_to_both_limits(root: Path, tmp_path: Path) -> None:
+    """Only the highest was capped; the document that the study follows has pinned both."""
+    limits = [root / POLICIES / f"policy0/scaling_{end}_freq" for end in ("min", "max")]
+
+    def pinned(value: str) -> tuple[dict[str, str], list[str]]:
+        put = knobs.assignments("cpu.frequency_pinned", value, root)
+        names = [address.rpartition("/")[2] for address in put][:2]
+        return put, names
+
+    with Holder(tmp_path / "state/snapshot.json", root) as holder:
+        for value, khz, first in (
+            ("1.2 GHz", "1200000", "scaling_min_freq"),
+            ("2.4 GHz", "2400000", "scaling_max_freq"),  # Above the upper limit that is there,
+            ("0.4 GHz", "400000", "scaling_min_freq"),  # or below both.
+        ):
+            put, names = pinned(value)
+            assert len(put) == 24
+            assert names[0] == first
+            holder.put(put)
+            assert [file.read_text().strip() for file in limits] == [khz, khz]
+    assert [file.read_text().strip() for file in limits] == ["800000", "3600000"]
+
+
+def test_a_policy_without_a_lower_limit_cannot_be_pinned(root: Path) -> None:
+    (root / POLICIES / "policy3/scaling_min_freq").unlink()
+    with pytest.raises(HostError, match=r"no .*policy3/scaling_min_freq"):
+        knobs.assignments("cpu.frequency_pinned", "1.2 GHz", root)
 
 
 @pytest.mark.parametrize("count", [1, 2, 7, 12])

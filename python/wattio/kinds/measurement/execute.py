@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Callable, Container, Iterator, Mapping
+from collections.abc import Callable, Collection, Container, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from importlib import import_module
@@ -105,6 +105,16 @@ def lacking(plan: MeasurementPlan, scratch: Path) -> list[str]:
     except (HostLost, HostRefused) as error:
         found[str(error)] = None
     return list(found)
+
+
+def lacking_without_scale(
+    plan: MeasurementPlan, scratch: Path, there: Collection[str]
+) -> list[str]:
+    """What the study would lack, beside what is `there`, without a scale that may leave it out."""
+    if plan.asked.scale is None:
+        return []
+    whole = planning.make(plan.source, replace(plan.asked, scale=None))
+    return [text for text in lacking(whole, scratch) if text not in there]
 
 
 def _looks(
@@ -209,7 +219,7 @@ def derived(
             if record.session != session:
                 continue
             # The facts are the same for all iterations of a session.
-            view = view or View(record.meters, recorded, book)
+            view = view or View(record.meters, recorded, book, folder.events(session))
             results = derive.read_results(folder.raw(record.identity), record)
             yield item, derive.derive(record, results, view, book)
 
@@ -357,7 +367,8 @@ class _Session:
         until_ns = now().monotonic_ns
         recorded = {label: recorder.read(label, ns, until_ns) for label, ns in since_ns.items()}
         results = derive.read_results(self.folder.raw(record.identity), record)
-        return derive.derive(record, results, View(record.meters, recorded, book), book)
+        view = View(record.meters, recorded, book, recorder.events())
+        return derive.derive(record, results, view, book)
 
     def _catch_up(self, record: Record, recorder: Recorder) -> None:
         """Wait for a sample beyond the end, so that the last phase's energy is bounded by two."""

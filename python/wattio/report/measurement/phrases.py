@@ -28,6 +28,8 @@ MEANINGS = {
     "UNREADABLE": "what a program left cannot be read",
     "NO_SAMPLES": "a meter said nothing at all during a phase",
     "GAP": "a meter said nothing for too long",
+    "LOST": "a meter was lost; what a counter counted meanwhile is not known",
+    "NO_ENERGY": "a phase holds no sample of a meter, and has no figure of its energy",
     "MISSING": "too many samples of a meter are missing",
     "FROZEN": "a meter showed an old value",
     "CLOCK": "the wall clock was set while something was measured",
