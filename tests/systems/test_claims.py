@@ -171,11 +171,21 @@ def test_what_cannot_be_removed_is_told_and_tried_again(folder: Path, tmp_path: 
 
 def test_files_that_are_no_claims_are_left(folder: Path, tmp_path: Path) -> None:
     folder.mkdir()
-    texts = ["", "{", "[]", '{"pid": "x"}', json.dumps({"pid": 1, "scratch": 3, "module": "local"})]
+    root = {"pid": 1, "result": "/r", "module": "local", "options": {}, "scratch": "/"}
+    texts = [
+        json.dumps(root),
+        "",
+        "{",
+        "[]",
+        '{"pid": "x"}',
+        json.dumps({"pid": 1, "scratch": 3, "module": "local"}),
+    ]
     for number, text in enumerate(texts):
         (folder / f"{number}.json").write_text(text)
+    (folder / ".0123456789abcdef").write_text("of one that was killed while it wrote")
     assert claims.left(remove=True) == []
     assert len(list(folder.glob("*.json"))) == len(texts)
+    assert [path.name for path in folder.glob(".*")] == [".lock"]
 
 
 def test_where_no_claim_can_be_kept_that_is_told(

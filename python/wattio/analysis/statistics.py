@@ -6,7 +6,6 @@ import math
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import combinations
 
 import numpy as np
 from numpy.typing import NDArray
@@ -183,19 +182,16 @@ def holm(p_values: Sequence[float]) -> list[float]:
     return found
 
 
-def pairs_apart(
-    samples: Sequence[Sequence[float]], *, paired: bool = False
-) -> dict[tuple[int, int], float]:
-    """The p values of the ratio tests of all pairs, corrected together; those that are known.
+def chosen_p(
+    first: Sequence[float], second: Sequence[float], among: int, *, paired: bool = False
+) -> float | None:
+    """The p value of the ratio test of two that were chosen among so many by what they show.
 
-    Keys are the places of both, the lower one first.
+    Corrected for all pairs that there are (Bonferroni), so that of equal ones any two are called
+    different in at most one of twenty cases at 0.05. None where nothing is known of the noise.
     """
-    found = {
-        (one, other): tested.p
-        for one, other in combinations(range(len(samples)), 2)
-        if (tested := ratio_test(samples[one], samples[other], paired=paired)) is not None
-    }
-    return dict(zip(found, holm([*found.values()]), strict=True))
+    tested = ratio_test(first, second, paired=paired)
+    return None if tested is None else min(1.0, tested.p * math.comb(among, 2))
 
 
 def _t(freedom: float, confidence: float) -> float:

@@ -1,14 +1,14 @@
 """What won and by how much: conditions of equal work against a reference, with intervals.
 
 A winner is named only where its ratio to every other condition is not 1: by t tests of all pairs
-whose p values are corrected together (Holm), as it is chosen after they were all looked at.
+whose p values are corrected for their number, as it is chosen after they were all looked at.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -66,11 +66,6 @@ class Contest:
     def _test(self, one: Condition, other: Condition) -> RatioTest | None:
         return statistics.ratio_test(other.values, one.values, paired=self.paired)
 
-    @cached_property
-    def _p(self) -> dict[tuple[int, int], float]:
-        """The p values of all pairs of `ranked`, corrected together."""
-        return statistics.pairs_apart([one.values for one in self.ranked()], paired=self.paired)
-
     def ranked(self) -> list[Condition]:
         """Those that may win, the best first."""
         able = [one for one in self.conditions if one.sound and one.competes]
@@ -80,7 +75,10 @@ class Contest:
     def leaders(self) -> list[Condition]:
         """The best and all that cannot be told apart from it; none where noise is not known."""
         ranked = self.ranked()
-        p = [self._p.get((0, at)) for at in range(1, len(ranked))]
+        p = [
+            statistics.chosen_p(ranked[0].values, one.values, len(ranked), paired=self.paired)
+            for one in ranked[1:]
+        ]
         known = [value for value in p if value is not None]
         if not known or len(known) < len(p):
             return []
@@ -124,7 +122,7 @@ class Contest:
         """How large a difference from the best would have been seen."""
         best = self.ranked()[0]
         tests = [tested for one in level if (tested := self._test(one, best)) is not None]
-        size = max(tested.seen_from(LEVEL / len(self._p)) for tested in tests)
+        size = max(tested.seen_from(LEVEL / math.comb(len(self.ranked()), 2)) for tested in tests)
         counts = sorted({len(one.values) for one in (best, *level)})
         many = f"With {' or '.join(map(str, counts))} {self.of} each"
         if size >= 1:
@@ -153,8 +151,8 @@ def drawn(contests: Sequence[Contest], estimated: bool = False) -> Drawn | None:
     )
     kinds = dict.fromkeys("the paired" if one.paired else "Welch's" for one in contests)
     text += f" there are repetitions ({' or '.join(kinds)} t of the ratio's logarithm); left of the"
-    text += " line is less. A winner is told where p of its pairs, corrected for all pairs (Holm),"
-    text += f" is below {LEVEL:g}.{kind}"
+    text += " line is less. A winner is told where p of its pairs, corrected for all pairs"
+    text += f" (Bonferroni), is below {LEVEL:g}.{kind}"
     if any(len(one.conditions) > SHOWN_MAX for one in contests):
         text += f" The best {SHOWN_MAX} of each are drawn."
     alternative = "Dots with error bars: every condition relative to the reference, ranked."

@@ -31,6 +31,7 @@ MARK = "WATTIO_CLAIM"
 
 _GRACE_S = 5.0
 _LOCK = ".lock"
+_NAME_BYTES = 8
 
 
 def place() -> Path:
@@ -143,7 +144,7 @@ def held(result: Path, module: str, options: Mapping[str, Any], scratch: Path) -
 
     Where claims cannot be kept, `trouble` says so: a killed run is not found again then.
     """
-    name = secrets.token_hex(8)
+    name = secrets.token_hex(_NAME_BYTES)
     claim = Claim(name, os.getpid(), result.resolve(), module, options, scratch.resolve())
     kept = Held()
     before = os.environ.get(MARK)
@@ -224,6 +225,8 @@ def left(*, remove: bool) -> list[Left]:
     if not folder.is_dir():
         return []
     with _alone(folder), contextlib.ExitStack() as stack:
+        for partial in folder.glob(f".{'?' * 2 * _NAME_BYTES}"):
+            partial.unlink(missing_ok=True)  # Its maker was killed before anything was up.
         every = list(_all(folder))
         dead = [(claim, stack.enter_context(file)) for claim, file in every if file is not None]
         alive = [claim for claim, file in every if file is None]
@@ -277,10 +280,14 @@ def _all(folder: Path) -> Iterator[tuple[Claim, IO[str] | None]]:
 
 
 def _read(name: str, file: IO[str]) -> Claim | None:
-    """A claim; None where it is not one of ours."""
+    """A claim; None where it is not one of ours: what it names is removed."""
     try:
         told = json.load(file)
-        parts = told["module"], told["options"], Path(told["scratch"])
-        return Claim(name, int(told["pid"]), Path(told["result"]), *parts)
+        paths = Path(told["result"]), Path(told["scratch"])
+        claim = Claim(name, int(told["pid"]), paths[0], told["module"], told["options"], paths[1])
+        own = os.fstat(file.fileno()).st_uid == os.geteuid()
     except (ValueError, TypeError, KeyError, OSError, RecursionError):
         return None
+    sane = isinstance(claim.module, str) and isinstance(claim.options, dict)
+    below = claim.scratch.is_absolute() and claim.scratch != Path("/")
+    return claim if own and sane and below else None

@@ -103,7 +103,7 @@ def _best(phase: PhasePart, found: Measured) -> str:
 def _against(phase: PhasePart, ranked: Sequence[Estimate], second: Row) -> str:
     """How sure the first place is, with regard to all that it was chosen from."""
     behind = f"{phase.names.of(second.run)} with {number(ranked[1].mean)}"
-    p = statistics.pairs_apart([value.values for value in ranked]).get((0, 1))
+    p = statistics.chosen_p(ranked[0].values, ranked[1].values, len(ranked))
     if p is None:
         return f"before {behind} (one repetition does not tell how much of that is noise)"
     return f"{'clearly before' if p < LEVEL else 'level within noise with'} {behind}"
@@ -146,8 +146,8 @@ def _level(among: Sequence[Row]) -> bool:
         (value for row in among if (value := row.get("energy_j")) is not None),
         key=lambda value: value.mean,
     )
-    p = statistics.pairs_apart([value.values for value in found])
-    return p.get((0, len(found) - 1), 0.0) >= LEVEL
+    p = statistics.chosen_p(found[0].values, found[-1].values, len(found))
+    return p is not None and p >= LEVEL
 
 
 def _first(pair: tuple[float, Row]) -> float:
