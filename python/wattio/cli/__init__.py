@@ -39,6 +39,7 @@ _COMMANDS = {
     "meter": ("meter:app", "Power meters: list, read, record, check and serve them."),
     "trace": ("trace:app", "Look into block traces, convert and record them."),
     "hpcio": ("hpcio:app", "Output of parallel simulations: run, inspect, assemble, calibrate."),
+    "clean": ("clean:app", "Remove what killed measurements have left on this host."),
     "doctor": ("doctor:app", "Show what this machine offers wattio, and what it lacks."),
     "completion": ("completion:app", "Print what lets a shell complete this command's words."),
 }
