@@ -185,7 +185,7 @@ class Storage(Cluster):
             ],
         }
 
-    def deletes_left(self) -> int | None:
+    def _deletes_left(self) -> int | None:
         """Files that are deleted and whose objects are still there."""
         return told.deletes_left(self._ask("tell", "mds.metadata", "perf", "dump"))
 
