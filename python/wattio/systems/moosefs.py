@@ -118,7 +118,7 @@ class Storage(Cluster):
         }
 
     def _deletes_left(self) -> int | None:
-        """Files that are deleted, the trash is not meant, and chunks of such that are there."""
+        """Chunks whose files have left the trash, and clients, and that no loop has removed yet."""
         return deletes_left(self._status("IN"))
 
 

@@ -55,19 +55,17 @@ def master(text: str) -> dict[str, str]:
 
 
 def deletes_left(text: str) -> int | None:
-    """Files that are deleted and chunks without a file that are still there, of `mfscli -SIN`.
+    """Chunks without a file that are still there, of `mfscli -SIN`; None where it does not say.
 
-    Files are sustained while a client holds on to them. What lies in the trash is a file still:
-    servers have nothing to do with it yet. None where it does not say.
+    What lies in the trash, or is sustained for a client that holds on to it, is a file still:
+    servers have nothing to do with it yet. Clients hold on to what they had open for ten minutes.
     """
-    chunks = {
-        fields[0].rstrip(":"): _count(fields[1])
-        for fields in _lines(text, "all chunks matrix")
-        if len(fields) == 2
-    }
-    sustained = _count(master(text).get("sustained files", ""))
     classes = ("chunkclass pending deletion", "chunkclass to be removed")
-    found = [sustained, *(chunks.get(name) for name in classes)]
+    found = [
+        _count(fields[1])
+        for fields in _lines(text, "all chunks matrix")
+        if len(fields) == 2 and fields[0].rstrip(":") in classes
+    ]
     known = [count for count in found if count is not None]
     return sum(known) if known else None
 
