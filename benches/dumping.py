@@ -46,9 +46,17 @@ def ranks(count: int, **task: Any) -> dict[str, list[float]]:  # noqa: ANN401 (J
     launcher = mpi_launch.launcher(mpi_launch.RankOptions())
     if launcher is None:
         raise BenchError("dumps: there is no mpirun")
-    line = [launcher, "-np", str(count), "--oversubscribe", "--bind-to", "none", sys.executable]
+    line = [
+        launcher.path,
+        "-np",
+        str(count),
+        "--oversubscribe",
+        "--bind-to",
+        "none",
+        sys.executable,
+    ]
     done = subprocess.run(
-        [*line, "-m", "mpi4py", str(_PROGRAM), json.dumps(task)],
+        [*line, sys.executable, "-m", "mpi4py", str(_PROGRAM), json.dumps(task)],
         env={**os.environ, **_ENVIRONMENT},
         capture_output=True,
         text=True,

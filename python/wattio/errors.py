@@ -17,6 +17,8 @@ __all__ = [
     "Cancelled",
     "DumpFailed",
     "HostError",
+    "HostLost",
+    "HostRefused",
     "InputError",
     "ResultError",
     "SystemFailed",
@@ -46,6 +48,14 @@ class WorkloadFailed(WattioError):  # noqa: N818 (what happened, not a fault of 
 
 class SystemFailed(WattioError):  # noqa: N818
     """A storage system under test did not start, mount or stop: which part, with its last words."""
+
+
+class HostLost(WorkloadFailed, SystemFailed):
+    """A host that takes part in a measurement cannot be reached (any more): which, and why."""
+
+
+class HostRefused(WorkloadFailed, SystemFailed):
+    """A host that takes part cannot do what it was asked to: which, and why."""
 
 
 class DumpFailed(WattioError):  # noqa: N818

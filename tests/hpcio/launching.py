@@ -11,7 +11,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from wattio.workloads import mpi_launch, mpirun
+from wattio.workloads import mpi_launch
+from wattio.workloads.launchers import Job, openmpi
 
 from hpcio.waiting import HANGS_S, until
 
@@ -31,10 +32,7 @@ def environment() -> dict[str, str]:
         **os.environ,
         "PRTE_MCA_prte_local_tmpdir_base": tempfile.mkdtemp(dir=_FOLDERS.name),
         "PYTHONPATH": str(PROGRAM.parents[1]),
-        **mpirun._ENVIRONMENT,
-        **mpi_launch._ENVIRONMENT,
-        **mpi_launch._ONE_HOST,
-        **mpi_launch._ROOT,
+        **openmpi.environment(Job(1, Path(), yields=True, as_root=True)),
     }
 
 
@@ -42,7 +40,15 @@ def command(ranks: int, task: dict[str, Any], program: Path = PROGRAM) -> list[s
     """The launcher's command line for so many ranks of a program."""
     launcher = mpi_launch.launcher(mpi_launch.RankOptions())
     assert launcher is not None
-    line = [launcher, "-np", str(ranks), "--oversubscribe", "--bind-to", "none", sys.executable]
+    line = [
+        launcher.path,
+        "-np",
+        str(ranks),
+        "--oversubscribe",
+        "--bind-to",
+        "none",
+        sys.executable,
+    ]
     return [*line, "-m", "mpi4py", str(program), json.dumps(task)]
 
 

@@ -58,7 +58,7 @@ def line(program: str, ranks: int, *arguments: object) -> list[str]:
     """The command line of a program in so many ranks."""
     launcher = mpi_launch.launcher(mpi_launch.RankOptions())
     assert launcher is not None
-    start = [launcher, "-np", str(ranks), "--oversubscribe", "--bind-to", "none"]
+    start = [launcher.path, "-np", str(ranks), "--oversubscribe", "--bind-to", "none"]
     return [*start, program, *map(str, arguments)]
 
 

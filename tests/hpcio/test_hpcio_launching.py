@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from wattio.workloads import mpi_launch
+from wattio.workloads.launchers import Job, openmpi
 
 from hpcio.launching import comes, environment
 from hpcio.waiting import HANGS_S
@@ -24,7 +25,7 @@ exec "$@"
 def start(left_in: Path, environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
     launcher = mpi_launch.launcher(mpi_launch.RankOptions())
     assert launcher is not None
-    line = ["sh", "-c", LEAVING, "sh", str(left_in), launcher, "-np", "1", "true"]
+    line = ["sh", "-c", LEAVING, "sh", str(left_in), launcher.path, "-np", "1", "true"]
     return subprocess.run(
         line, env=environment, capture_output=True, text=True, timeout=HANGS_S, check=False
     )
@@ -35,7 +36,11 @@ def test_a_launcher_starts_where_one_of_its_number_was_killed(tmp_path: Path) ->
 
     Those of wattio's own runs are started once more: the first one has removed what was left.
     """
-    shared = {**os.environ, **mpi_launch._ROOT, "TMPDIR": str(tmp_path)}
+    shared = {
+        **os.environ,
+        **openmpi.environment(Job(1, tmp_path, as_root=True)),
+        "TMPDIR": str(tmp_path),
+    }
     refused = start(tmp_path, shared)
     assert refused.returncode != 0
     assert mpi_launch.says_not_started(refused.stderr)

@@ -165,6 +165,64 @@ def test_several_operations_of_a_phase_add_up_and_stand_by_themselves() -> None:
     assert "latency_us_mean" not in found
 
 
+def rated(name: str, count: int, iops: float, **more: object) -> Operation:
+    return Operation(name, "remove", count / iops, operations=count, iops=iops, **more)  # type: ignore[arg-type]
+
+
+def test_a_rate_over_operations_in_turn_is_what_they_did_over_all_of_their_time() -> None:
+    """mdtest removes directories, then files, then the tree; their rates were added up.
+
+    214, 347 and 1431 a second came out as 1992, which nothing had ever done in a second.
+    """
+    names = {"directory_removal": (500, 214.0), "file_removal": (500, 347.0)}
+    turns = [rated(name, *one, in_turn=True) for name, one in names.items()]
+    turns.append(rated("tree_removal", 1, 1431.0, in_turn=True))
+    seconds = 500 / 214 + 500 / 347 + 1 / 1431
+    phase = made.span("remove", 10.0, 10.0 + seconds)
+    found = metrics.of_phase(phase, turns, [pdu()], study(), None)
+    assert found["iops"][0] == pytest.approx(1001 / seconds)
+    assert round(found["iops"][0]) == 265
+    assert found["tree_removal.iops"] == (1431.0, "1/s")
+    assert found["energy_j_per_io"][0] == pytest.approx(found["energy_j"][0] / 1001)
+    assert found["iops_per_watt"][0] == pytest.approx(1001 / found["energy_j"][0])
+    # One whose time nobody knows: there is no rate over all of them.
+    untold = replace(turns[0], seconds=None, operations=None)
+    assert "iops" not in metrics.of_operations([untold, *turns[1:]])
+
+
+def test_a_repeated_operation_is_one_of_its_name() -> None:
+    """Of three writes in one step the last alone was told, and their throughput was the sum."""
+    writes = [replace(written(seconds), in_turn=True) for seconds in (2.0, 3.0, 5.0)]
+    peak = Peak("one", (Part("disk", {Quantity("throughput_mib_s", "write"): Rate(400.0)}),))
+    phase = made.span("write", 10.0, 20.0)
+    found = metrics.of_phase(phase, writes, [pdu()], study(), peak)
+    assert found["throughput_mib_s"] == found["write.throughput_mib_s"] == (300.0, "MiB/s")
+    assert found["iops"][0] == pytest.approx(75.0)
+    assert found["peak_share"][0] == pytest.approx(0.75)
+
+
+def test_what_ends_early_beside_others_adds_no_more_than_it_did() -> None:
+    """Two operations side by side, of 20 s and of 10 s: their sum is over 20 s."""
+    both = [written(20.0), replace(written(10.0), operation="read")]
+    found = metrics.of_operations(both)
+    assert found["throughput_mib_s"][0] == pytest.approx(2000 / 20)
+    assert found["iops"][0] == pytest.approx(500 / 20)
+    untimed = [replace(one, seconds=None, bytes=None) for one in both]
+    assert metrics.of_operations(untimed)["throughput_mib_s"][0] == pytest.approx(150)
+
+
+def test_no_more_was_moved_in_a_phase_than_there_was() -> None:
+    """IOR wrote for 0.12 s of 0.87 s, and its rate was taken for the whole: 6.9 MiB/J for 0.96."""
+    phase = made.span("write", 10.0, 10.87)
+    short = written(0.12, mib=53.0)
+    found = metrics.of_phase(phase, [short], [pdu()], study(), None)
+    assert found["throughput_mib_s"][0] == pytest.approx(53 / 0.12)
+    assert found["mib_per_joule"][0] == pytest.approx(53 / found["energy_j"][0])
+    # Clients' own times may be longer than what they share: there the rate is the phase's.
+    longer = metrics.of_phase(phase, [written(2.0)], [pdu()], study(), None)
+    assert longer["mib_per_joule"][0] == pytest.approx(500 / longer["power_w_mean"][0])
+
+
 @pytest.mark.parametrize("each_us", [7.5, 120.0])
 def test_what_servers_took_is_over_all_operations_of_the_step(each_us: float) -> None:
     account = Account(cpu_s=500 * each_us / 1e6, seconds=4.0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 
@@ -74,6 +75,27 @@ def test_several_clients_are_summed(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("begin_s", "seconds", "rate_mib_s"), [(0, 10.0, 2.0), (5, 15.0, 20 / 15), (30, 40.0, 0.5)]
+)
+def test_amounts_of_clients_are_over_the_time_of_all_of_them(
+    tmp_path: Path, begin_s: int, seconds: float, rate_mib_s: float
+) -> None:
+    """10 MiB of each client in 10 s, of which they shared 5: that was told as 4 MiB/s."""
+    where = context(tmp_path, clients=2)
+    work(tmp_path, TELLS).run("run", where)
+    for number, start_s in enumerate((0, begin_s)):
+        lines = (("begin x", 0), (f"result x bytes={10 << 20} operations=10", 9), ("end x", 10))
+        stamped = (((100 + start_s + after_s) * 10**9, line) for line, after_s in lines)
+        rows = ({"utc_ns": at, "monotonic_ns": at, "line": line} for at, line in stamped)
+        text = "".join(f"{json.dumps(row)}\n" for row in rows)
+        (where.raw / f"run-{number}.phases").write_text(text)
+    (found,) = command.results(where.raw)
+    assert found.seconds == seconds
+    assert found.throughput_mib_s == pytest.approx(rate_mib_s)
+    assert found.iops == pytest.approx(20 / seconds)
+
+
 def test_clients_that_tell_other_phases_are_refused(tmp_path: Path) -> None:
     code = (
         "import os\nfd = int(os.environ['WATTIO_PHASES'])\n"
@@ -118,6 +140,3 @@ def test_what_is_missing_or_fails_is_told(tmp_path: Path) -> None:
         command.Work(command.Options(run=["./none.sh"]), tmp_path).probe()
     with pytest.raises(WorkloadFailed, match=r"exit code 1\): no luck"):
         work(tmp_path, "raise SystemExit('no luck')").run("run", context(tmp_path))
-    far = Context((Place(tmp_path, "far"),), tmp_path)
-    with pytest.raises(WorkloadFailed, match="a client is on far"):
-        work(tmp_path, "").run("run", far)

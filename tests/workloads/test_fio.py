@@ -206,7 +206,7 @@ class TestReal:
         raw.mkdir()
         with listening(tmp_path / "s", serving(bytes(8 * MIB), answers=0)) as uri:
             where = Context((Place(tmp_path, uri=uri),), raw)
-            fio.make_folders(where)
+            where.make_folders(fio.FOLDER)
             with pytest.raises(WorkloadFailed, match="fio waits for a server that has gone"):
                 work(tmp_path, OF_DEVICE | {"runtime": "1 s", "time_based": True}).run(
                     "read", where

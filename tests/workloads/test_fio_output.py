@@ -63,6 +63,17 @@ def test_clients_share_the_time_from_the_latest_start_to_the_earliest_end() -> N
     assert window.end_utc_ns - window.start_utc_ns == 11_000_000_000
 
 
+def test_clients_that_ran_one_after_another_are_over_all_of_that_time() -> None:
+    """Their bytes were over the seconds of one of them: twice as much as ever was at a time."""
+    clients = [
+        parse(output(job(start_ms=END_MS + start_ms, read=direction(10, 1 << 20, 10_000))))
+        for start_ms in (0, 10_000)
+    ]
+    (one,) = operations(clients)
+    assert (one.seconds, one.bytes, one.throughput_mib_s) == (20.0, 20 << 20, 1.0)
+    assert one.iops == 1.0
+
+
 def test_seconds_of_a_group_are_those_of_the_longest_job() -> None:
     jobs = [job(read=direction(100, 1 << 20, ms)) for ms in (10_000, 20_000)]
     one = operations([parse(output(*jobs))])[0]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import threading
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 from wattio.errors import HostError, ResultError, WorkloadFailed
-from wattio.workloads import mpi_io, mpi_launch, mpi_meta, mpi_report
+from wattio.workloads import mpi_io, mpi_launch, mpi_meta, mpi_report, mpirun
+from wattio.workloads.launchers import openmpi
+from wattio.workloads.mpi_find import Found
 from wattio.workloads.mpi_launch import RankOptions
 from wattio.workloads.ranks import REPORT, VERSION
 from wattio.workloads.ranks.pattern import DataMismatch, Pattern
@@ -126,12 +129,19 @@ def test_no_text_breaks_the_reader(text: str) -> None:
         mpi_report.parse(text)
 
 
+OPEN_MPI = Found("/x/mpirun", "mpirun (Open MPI) 4.1.4", openmpi)
+
+
+def line_of(options: RankOptions, places: list[Place], found: Found = OPEN_MPI) -> tuple[str, ...]:
+    return mpi_launch.arguments(options, found, Context(tuple(places), Path("/raw")), "io", "{}")[0]
+
+
 def test_ranks_are_counted_host_by_host() -> None:
     places = [Place(Path(f"/m{n}"), host) for n, host in enumerate(["b", "a", "b"])]
-    ordered = mpi_launch.by_host(places)
+    ordered = mpirun.by_host(places)
     assert [str(place.folder) for place in ordered] == ["/m0", "/m2", "/m1"]
     options = RankOptions(ranks_per_client=2, options=["--mca", "btl", "tcp,self"])
-    found = mpi_launch.arguments(options, "/x/mpirun", ordered, "io", "{}")
+    found = line_of(options, ordered)
     assert found[:5] == ("/x/mpirun", "-np", "6", "--oversubscribe", "--bind-to")
     assert found[found.index("--host") + 1] == "b:4,a:2"
     assert found.index("--mca") < found.index("mpi4py")
@@ -139,8 +149,51 @@ def test_ranks_are_counted_host_by_host() -> None:
 
 
 def test_on_this_host_no_host_is_named() -> None:
-    options = RankOptions()
-    assert "--host" not in mpi_launch.arguments(options, "mpirun", [Place(Path("/a"))], "io", "")
+    assert "--host" not in line_of(RankOptions(), [Place(Path("/a"))])
+
+
+def test_the_ranks_load_the_library_of_their_launcher(tmp_path: Path) -> None:
+    """mpi4py loads the one beside its Python: each rank of another launcher would be alone."""
+    for name in ("bin/mpirun", "lib/libmpi.so.40", "lib/libmpi.so.12"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).touch()
+    site = Found(str(tmp_path / "bin/mpirun"), "mpirun (Open MPI) 4.1.4", openmpi)
+    here = Context((Place(Path("/a")),), tmp_path)
+    away = replace(here, places=(Place(Path("/a"), "one"), Place(Path("/a"), "two")))
+    line, variables = mpi_launch.arguments(RankOptions(), site, here, "io", "{}")
+    assert variables["MPI4PY_LIBMPI"] == f"{tmp_path}/lib/libmpi.so.40:libmpi.so.40"
+    assert "-x" not in line
+    line, _ = mpi_launch.arguments(RankOptions(), site, away, "io", "{}")
+    assert line[line.index("-x") + 1] == "MPI4PY_LIBMPI"
+    beside = Found(f"{Path(sys.executable).parent}/mpirun", "Open MPI", openmpi)
+    assert "MPI4PY_LIBMPI" not in mpi_launch.arguments(RankOptions(), beside, here, "io", "{}")[1]
+
+
+def test_between_hosts_the_sites_launcher_is_taken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """That of the Python environment was, whatever the site had; it knows no site's network."""
+    for folder in ("environment", "site"):
+        (tmp_path / folder).mkdir()
+        script = tmp_path / folder / "mpirun"
+        script.write_text("#!/bin/sh\necho 'mpirun (Open MPI) 4.1.4'\n")
+        script.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "environment/python"))
+    monkeypatch.setenv("PATH", f"{tmp_path}/environment:{tmp_path}/site:/usr/bin")
+
+    def taken(host: str = "localhost", **options: str) -> str | None:
+        launcher = RankOptions.model_validate(options)
+        found = mpi_launch.launcher(launcher, [Place(tmp_path, host)])
+        return None if found is None else found.path.removeprefix(f"{tmp_path}/")
+
+    assert taken() == "environment/mpirun"
+    monkeypatch.setenv("PATH", f"{tmp_path}/site:{tmp_path}/environment:/usr/bin")
+    assert taken("far") == "site/mpirun"
+    assert taken() == "environment/mpirun"
+    (tmp_path / "environment/mpirun").unlink()
+    assert taken() == "site/mpirun"
+    assert taken(mpirun=str(tmp_path / "site/mpirun")) == "site/mpirun"
+    assert taken(mpirun="none") is None
 
 
 def test_a_missing_launcher_is_told() -> None:
@@ -153,9 +206,11 @@ def test_another_python_runs_the_ranks(tmp_path: Path) -> None:
     other.symlink_to(sys.executable)
     options = RankOptions(python=str(other))
     assert mpi_launch.describe(RankOptions(python=sys.executable))["mpi4py_version"]
-    assert str(other) in mpi_launch.arguments(options, "mpirun", [], "io", "{}")
+    assert str(other) in line_of(options, [])
     (tmp_path / "mpirun").touch()
-    assert mpi_launch.launcher(options) == str(tmp_path / "mpirun")
+    found = mpi_launch.launcher(options)
+    assert found is not None
+    assert found.path == str(tmp_path / "mpirun")
 
 
 @pytest.mark.parametrize("python", ["/no/such/python", "/bin/true", "/bin/echo"])
@@ -224,7 +279,8 @@ def test_a_launcher_that_has_started_no_rank_is_started_once_more(
 ) -> None:
     """Where it fails by its own doing, and not when others have a reason."""
     script, started = tmp_path / "mpirun", tmp_path / "started"
-    script.write_text(f'#!/bin/sh\necho >> {started}\necho "{said}" >&2\nexit 213\n')
+    version = '[ "$1" != --version ] || exit 0'
+    script.write_text(f'#!/bin/sh\n{version}\necho >> {started}\necho "{said}" >&2\nexit 213\n')
     script.chmod(0o755)
     context = Context((Place(tmp_path),), tmp_path, threading.Event())
     with pytest.raises(WorkloadFailed, match=said.splitlines()[-1]):

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -166,7 +167,8 @@ def test_the_whole_group_ends_with_a_study_that_is_killed(tmp_path: Path) -> Non
 def test_an_invocation_is_kept_and_read_again(tmp_path: Path) -> None:
     programs = [python("print(1)", tmp_path, name) for name in ("a", "b")]
     ended = run_all(programs, _never())
-    kept = invocation.keep(tmp_path, "read", ended, ["localhost", "far"], size=3)
+    ended[1] = replace(ended[1], program=replace(ended[1].program, host="far"))
+    kept = invocation.keep(tmp_path, "read", ended, size=3)
     read = invocation.recall(tmp_path)
     assert read == kept
     assert [one.host for one in read.programs] == ["localhost", "far"]

@@ -130,7 +130,10 @@ def deaf(tmp_path: Path) -> RankOptions:
     if found is None or shutil.which("sh") is None:
         pytest.skip("mpirun is not installed")
     script = tmp_path / "mpirun"
-    script.write_text(f'#!/bin/sh\ntrap "" TERM\n{found} "$@"\nsleep {HANGS_S}\n')
+    script.write_text(
+        f'#!/bin/sh\n[ "$1" != --version ] || exec {found.path} --version\n'
+        f'trap "" TERM\n{found.path} "$@"\nsleep {HANGS_S}\n'
+    )
     script.chmod(0o755)
     return RankOptions(mpirun=str(script))
 

@@ -128,6 +128,27 @@ pub struct Service {
     thread: Option<JoinHandle<()>>,
 }
 
+/// Sockets that are open before there is anything to be shown: what comes meanwhile waits.
+pub struct Opened<P: Program> {
+    // Dropped first: the thread then ends.
+    begin: oneshot::Sender<app_state::AppState<P>>,
+    service: Service,
+}
+
+impl<P: Program> Opened<P> {
+    /// Serves from a thread of its own.
+    #[must_use]
+    pub fn serve(
+        self,
+        status: watch::Receiver<Arc<P::Status>>,
+        requests: mpsc::Sender<ServiceRequest<P>>,
+    ) -> Service {
+        // If the thread is gone, it has panicked and said so.
+        let _ = self.begin.send(app_state::AppState::new(status, requests));
+        self.service
+    }
+}
+
 impl Service {
     /// Opens the sockets and serves from a thread of its own.
     ///
@@ -138,18 +159,26 @@ impl Service {
         status: watch::Receiver<Arc<P::Status>>,
         requests: mpsc::Sender<ServiceRequest<P>>,
     ) -> Result<Self, ServiceError> {
+        Ok(Self::open(settings)?.serve(status, requests))
+    }
+
+    /// Opens the sockets.
+    ///
+    /// # Errors
+    /// When one cannot be opened; then nothing is left behind.
+    pub fn open<P: Program>(settings: ServiceSettings) -> Result<Opened<P>, ServiceError> {
         let (stop, stopped) = oneshot::channel();
+        let (begin, begun) = oneshot::channel();
         let (opened, open) = mpsc::sync_channel(1);
         let thread = std::thread::Builder::new()
             .name(format!("{}-service", P::NAME))
-            .spawn(move || {
-                run(&settings, app_state::AppState::new(status, requests), stopped, &opened)
-            })
+            .spawn(move || run::<P>(&settings, begun, stopped, &opened))
             .map_err(ServiceError::Thread)?;
         let http_address = open.recv().map_err(|_| {
             ServiceError::Thread(std::io::Error::other("it ended before it was ready"))
         })??;
-        Ok(Self { http_address, stop: Some(stop), thread: Some(thread) })
+        let service = Self { http_address, stop: Some(stop), thread: Some(thread) };
+        Ok(Opened { begin, service })
     }
 
     /// The address of page and metrics.
@@ -169,11 +198,11 @@ impl Drop for Service {
     }
 }
 
-/// The thread: opens the sockets, reports that, and serves until told to stop. Dropping the runtime
+/// The thread: opens the sockets, reports that, and serves from the beginning until told to stop. Dropping the runtime
 /// ends every connection.
 fn run<P: Program>(
     settings: &ServiceSettings,
-    state: app_state::AppState<P>,
+    begun: oneshot::Receiver<app_state::AppState<P>>,
     stopped: oneshot::Receiver<()>,
     opened: &mpsc::SyncSender<Result<Option<SocketAddr>, ServiceError>>,
 ) {
@@ -189,6 +218,8 @@ fn run<P: Program>(
         let address = listeners.page.as_ref().map(|(_, address)| *address);
         let _socket_file = listeners.control.as_ref().map(|control| control.file());
         let _ = opened.send(Ok(address));
+        // An error means that there will be nothing to serve.
+        let Ok(state) = begun.await else { return };
         tokio::spawn(state.clone().remember());
         if let Some((listener, _)) = listeners.page {
             tokio::spawn(http::serve(listener, http::router(&state, &settings.host_names)));

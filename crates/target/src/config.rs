@@ -4,10 +4,11 @@ mod law;
 
 pub use law::{PolicyConfig, PowerConfig, SOCKET, ServiceConfig};
 
+use crate::listening::Address;
 use crate::plant::{Layout, LayoutError};
 use crate::reactor::Idle;
 use crate::run::LawSettings;
-use crate::server::{Address, Settings, Volume};
+use crate::server::{Settings, Volume};
 use crate::tls::Files;
 use crate::volume::{DEVICE_DEPTH, Pace, VolumeMemory};
 use serde::{Deserialize, Deserializer};

@@ -2,7 +2,7 @@
 
 use crate::plant::{Governed, Reactors};
 use crate::shown::{Answer, Request, Shown};
-use crate::status::{Status, each_volume_once};
+use crate::status::{ReactorStatus, each_volume_once};
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 use wattio_control::check_tolerance;
@@ -37,7 +37,7 @@ pub struct Governing<R> {
     /// Time that reactors were on, added up over them.
     pub(crate) reactors_on_s: f64,
     /// What only the reactors know, as of the last time that they were asked.
-    pub(crate) learned: Option<Status>,
+    pub(crate) learned: Vec<ReactorStatus>,
     journal: Option<Journal>,
     /// Events that were not logged yet.
     untold: Vec<EventRow>,
@@ -75,7 +75,7 @@ impl<R: Reactors> Governing<R> {
             own: Overhead::new(),
             ledger,
             reactors_on_s: 0.0,
-            learned: None,
+            learned: Vec::new(),
             journal,
             untold: Vec::new(),
             failure: None,
@@ -103,16 +103,15 @@ impl<R: Reactors> Governing<R> {
 
     /// Takes in what the reactors say of themselves; of one that did not answer it keeps what that
     /// said before.
-    pub fn learn(&mut self, mut status: Status) {
-        let before = self.learned.take().map(|before| before.reactors).unwrap_or_default();
-        for reactor in before {
-            if status.reactors.iter().all(|told| told.number != reactor.number) {
-                status.reactors.push(reactor);
+    pub fn learn(&mut self, mut reactors: Vec<ReactorStatus>) {
+        for before in std::mem::take(&mut self.learned) {
+            if reactors.iter().all(|told| told.number != before.number) {
+                reactors.push(before);
             }
         }
-        each_volume_once(&mut status.reactors);
-        status.reactors.sort_by_key(|reactor| reactor.number);
-        self.learned = Some(status);
+        each_volume_once(&mut reactors);
+        reactors.sort_by_key(|reactor| reactor.number);
+        self.learned = reactors;
     }
 
     /// One look at the reactors and its bookkeeping.

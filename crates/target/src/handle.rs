@@ -1,7 +1,7 @@
 //! What may be asked of reactors that run, and ordered, from any thread.
 
 use crate::reactor::{Halt, Loads, Moves, Order, Published, Shared};
-use crate::status::{Status, each_volume_once};
+use crate::status::{ReactorStatus, each_volume_once};
 use crate::volume::Rates;
 use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
@@ -17,36 +17,30 @@ const LOADS_MAX: Duration = Duration::from_millis(200);
 #[derive(Clone, Debug)]
 pub struct Handle {
     shared: Arc<Shared>,
-    began: Instant,
 }
 
 impl Handle {
-    /// Of reactors that began then.
-    pub(crate) const fn new(shared: Arc<Shared>, began: Instant) -> Self {
-        Self { shared, began }
+    pub(crate) const fn new(shared: Arc<Shared>) -> Self {
+        Self { shared }
     }
 
     /// Asks all reactors how they stand. One that does not answer is left out.
     #[must_use]
-    pub fn status(&self) -> Status {
+    pub fn status(&self) -> Vec<ReactorStatus> {
         self.status_within(ANSWER_MAX)
     }
 
     /// The same for whoever governs the target, and waits no longer than that allows.
     #[must_use]
-    pub fn status_soon(&self) -> Status {
+    pub fn status_soon(&self) -> Vec<ReactorStatus> {
         self.status_within(LOADS_MAX)
     }
 
-    fn status_within(&self, most: Duration) -> Status {
+    fn status_within(&self, most: Duration) -> Vec<ReactorStatus> {
         let mut reactors = self.ask(most, Order::Status);
         reactors.sort_by_key(|reactor| reactor.number);
         each_volume_once(&mut reactors);
-        Status {
-            version: env!("CARGO_PKG_VERSION").to_owned(),
-            uptime_s: self.began.elapsed().as_secs_f64(),
-            reactors,
-        }
+        reactors
     }
 
     /// Begins a tour of the scrub through a volume, or through all; the names of those.

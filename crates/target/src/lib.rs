@@ -14,6 +14,7 @@ pub mod device;
 pub mod governing;
 pub mod handle;
 pub mod latency;
+pub mod listening;
 pub mod log;
 pub mod manager;
 pub mod messages;

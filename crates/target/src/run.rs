@@ -2,6 +2,7 @@
 
 use crate::governing::{Governing, Named};
 use crate::handle::Handle;
+use crate::listening::Listening;
 use crate::log::{Priority, log};
 use crate::manager::LiveReactors;
 use crate::plant::{Governed, Layout, TargetPlant};
@@ -72,14 +73,17 @@ pub fn run(options: &Options, passed: Vec<Listener>) -> Result<()> {
     let clock = HostClock::start();
     // Before there are threads, which would have signals end the process.
     let inbox = Inbox::open()?;
+    // What cannot be opened is said before a volume is touched.
+    let service = Service::open::<WattioTarget>(options.service.clone())?;
+    let listening = Listening::open(&options.server.listen, passed)?;
     let journal = start_journal(options, &clock)?;
-    let server = Server::start_on(&options.server, passed)?;
+    let server = Server::start_on(&options.server, listening)?;
     let handle = server.handle();
     let mut governing = govern(options, handle.clone(), journal, &clock)?;
     governing.learn(handle.status());
     let (status, seen) = watch::channel(Arc::new(governing.shown(&clock)));
     let (requests, requested) = channel();
-    let service = Service::start(options.service.clone(), seen, requests)?;
+    let service = service.serve(seen, requests);
     if let Some(address) = service.http_address() {
         log(Priority::Info, &format!("page and metrics on http://{address}/"));
     }

@@ -1,24 +1,21 @@
 //! The target as a whole: opens volumes and sockets, starts reactors, and stops them.
 
-use crate::device::{Device, DeviceError, PATIENCE, RETRY};
+use crate::device::{Device, DeviceError};
 use crate::handle::Handle;
+use crate::listening::{Address, ListenError, Listening, SocketFile};
 use crate::log::{Priority, log};
 use crate::normal::Offer;
 use crate::open::{Opened, open_volume};
 use crate::reactor::link::{self, Link};
-use crate::reactor::{Halt, Idle, Listener, Owned, Parts, Reactor, Shared};
-use crate::status::Status;
+use crate::reactor::{Halt, Idle, Owned, Parts, Reactor, Shared};
+use crate::status::ReactorStatus;
 use crate::tls::{Files, Identity, TlsError};
 use crate::volume::{Pace, VolumeMemory};
 use std::io;
-use std::net::{SocketAddr, TcpListener};
-use std::os::unix::fs::FileTypeExt;
-use std::os::unix::net::{UnixListener, UnixStream};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
 use std::thread::JoinHandle;
-use std::time::Instant;
 use thiserror::Error;
 use wattio_nbd::{Export, Exports, FastZero};
 use wattio_ring::Doorbell;
@@ -41,32 +38,9 @@ pub enum ServerError {
     /// A device beside a volume's is neither new nor of the volume.
     #[error("{}: holds something that is not of the volume; clear it to have it filled", .0.display())]
     Foreign(PathBuf),
-    /// A socket cannot be opened.
-    #[error("cannot listen on {address}: {error}")]
-    Listen {
-        /// Which one.
-        address: String,
-        /// Why.
-        error: io::Error,
-    },
-    /// There is no socket of systemd's.
-    #[error(
-        "listen: \"systemd\" has no socket: the target was not started by a socket unit; start \
-         that too, as with `systemctl start wattio-target.socket`, or name an address"
-    )]
-    NotPassed,
-    /// Nobody would accept what comes by sockets of systemd's.
-    #[error(
-        "listen: systemd passed {0} sockets and \"systemd\" is not in the list: add it, or disable \
-         the socket unit"
-    )]
-    Unasked(usize),
-    /// Another process listens there.
-    #[error("cannot listen on {}: another process does", .0.display())]
-    Answered(PathBuf),
-    /// Something that is not a socket is in its place.
-    #[error("cannot listen on {}: it is there and is not a socket", .0.display())]
-    NoSocket(PathBuf),
+    /// Nobody can connect.
+    #[error(transparent)]
+    Listen(#[from] ListenError),
     /// What is exported makes no sense.
     #[error(transparent)]
     Export(#[from] wattio_nbd::ExportError),
@@ -81,17 +55,6 @@ pub enum ServerError {
         /// Why.
         error: io::Error,
     },
-}
-
-/// Where connections come from.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Address {
-    /// A UNIX socket.
-    Unix(PathBuf),
-    /// TCP.
-    Tcp(SocketAddr),
-    /// The sockets that systemd passes to the service that they start.
-    Systemd,
 }
 
 /// Something that is served.
@@ -131,9 +94,8 @@ pub struct Settings {
 pub struct Server {
     shared: Arc<Shared>,
     threads: Vec<JoinHandle<io::Result<()>>>,
-    /// Sockets whose files are removed at the end.
-    sockets: Vec<SocketFile>,
-    began: Instant,
+    /// Of sockets; removed at the end.
+    files: Vec<SocketFile>,
 }
 
 impl Server {
@@ -142,19 +104,14 @@ impl Server {
     /// # Errors
     /// What could not be opened, and why.
     pub fn start(settings: &Settings) -> Result<Self, ServerError> {
-        Self::start_on(settings, Vec::new())
+        Self::start_on(settings, Listening::open(&settings.listen, Vec::new())?)
     }
 
-    /// The same, with the sockets that [`crate::activation`] found.
+    /// The same on sockets that are open: what comes meanwhile waits.
     ///
     /// # Errors
     /// What could not be opened, and why.
-    pub fn start_on(settings: &Settings, passed: Vec<Listener>) -> Result<Self, ServerError> {
-        match (passed.len(), settings.listen.contains(&Address::Systemd)) {
-            (0, true) => return Err(ServerError::NotPassed),
-            (count @ 1.., false) => return Err(ServerError::Unasked(count)),
-            _ => {}
-        }
+    pub fn start_on(settings: &Settings, listening: Listening) -> Result<Self, ServerError> {
         let count = settings.reactors.max(1);
         let (mut exports, mut reactors) = (Vec::new(), Vec::new());
         let mut owned: Vec<Vec<Owned>> = (0..count).map(|_| Vec::new()).collect();
@@ -182,12 +139,9 @@ impl Server {
             tls: tls.map(|(files, _)| Identity::read(files)).transpose()?,
             is_tls_required: tls.is_some_and(|&(_, is_required)| is_required),
         };
-        let (mut listeners, mut sockets) = (passed, Vec::new());
-        for address in &settings.listen {
-            listeners.extend(listen(address, &mut sockets)?);
-        }
+        let Listening { sockets: mut listeners, files } = listening;
         let shared = Arc::new(Shared::new(count));
-        let mut server = Self { shared, threads: Vec::new(), sockets, began: Instant::now() };
+        let mut server = Self { shared, threads: Vec::new(), files };
         let parts = owned.into_iter().enumerate().map(|(number, volumes)| Parts {
             number,
             offer: offer.clone(),
@@ -248,14 +202,14 @@ impl Server {
 
     /// Asks all reactors how they stand. One that does not answer is left out.
     #[must_use]
-    pub fn status(&self) -> Status {
+    pub fn status(&self) -> Vec<ReactorStatus> {
         self.handle().status()
     }
 
     /// What others may ask and order meanwhile.
     #[must_use]
     pub fn handle(&self) -> Handle {
-        Handle::new(Arc::clone(&self.shared), self.began)
+        Handle::new(Arc::clone(&self.shared))
     }
 
     /// Waits until it has stopped.
@@ -268,7 +222,7 @@ impl Server {
             let ended = thread.join().unwrap_or_else(|_| Err(io::Error::other("it has panicked")));
             result = result.and(ended.map_err(|error| ServerError::Reactor { reactor, error }));
         }
-        self.sockets.clear();
+        self.files.clear();
         result
     }
 }
@@ -322,61 +276,4 @@ fn offered(volume: &Volume, size_bytes: u64, can_cache: bool) -> Export {
         can_cache,
         ..Export::new(&volume.export, size_bytes)
     }
-}
-
-/// The socket of an address; none for those that were passed.
-fn listen(address: &Address, files: &mut Vec<SocketFile>) -> Result<Option<Listener>, ServerError> {
-    match address {
-        Address::Systemd => Ok(None),
-        Address::Tcp(tcp) => {
-            let failed = |error| ServerError::Listen { address: tcp.to_string(), error };
-            let socket = TcpListener::bind(tcp).map_err(failed)?;
-            Ok(Some(Listener { socket: socket.into(), is_tcp: true }))
-        }
-        Address::Unix(path) => {
-            let (socket, file) = listen_unix(path)?;
-            files.push(file);
-            Ok(Some(Listener { socket: socket.into(), is_tcp: false }))
-        }
-    }
-}
-
-/// A socket's file, removed at the end.
-#[derive(Debug)]
-pub struct SocketFile(PathBuf);
-
-impl Drop for SocketFile {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_file(&self.0);
-    }
-}
-
-/// Listens on a UNIX socket, in the place of one that nobody listens on any more.
-///
-/// # Errors
-/// When somebody does, or something else is there.
-pub fn listen_unix(path: &Path) -> Result<(UnixListener, SocketFile), ServerError> {
-    let failed = |error| ServerError::Listen { address: path.display().to_string(), error };
-    match std::fs::symlink_metadata(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-        Err(error) => return Err(failed(error)),
-        Ok(file) if !file.file_type().is_socket() => {
-            return Err(ServerError::NoSocket(path.to_owned()));
-        }
-        Ok(_) => {
-            let until = Instant::now() + PATIENCE;
-            loop {
-                match UnixStream::connect(path) {
-                    Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => break,
-                    Err(error) => return Err(failed(error)),
-                    // Perhaps the kernel still closes the socket of a process that was killed.
-                    Ok(_) if Instant::now() < until => std::thread::sleep(RETRY),
-                    Ok(_) => return Err(ServerError::Answered(path.to_owned())),
-                }
-            }
-            std::fs::remove_file(path).map_err(failed)?;
-        }
-    }
-    let listener = UnixListener::bind(path).map_err(failed)?;
-    Ok((listener, SocketFile(path.to_owned())))
 }

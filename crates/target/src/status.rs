@@ -189,17 +189,6 @@ pub(crate) fn each_volume_once(reactors: &mut [ReactorStatus]) {
     }
 }
 
-/// The whole target.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Status {
-    /// The version of the program.
-    pub version: String,
-    /// Seconds since it began to serve.
-    pub uptime_s: f64,
-    /// Its reactors.
-    pub reactors: Vec<ReactorStatus>,
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

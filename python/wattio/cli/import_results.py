@@ -68,7 +68,7 @@ def fio(file: Path, /, *, as_json: AsJson = False) -> int:
 
 @app.command
 def ior(file: Path, /, *, zone: str = "UTC", as_json: AsJson = False) -> int:
-    """Read an output of IOR, 3.x or 4.x: JSON or text.
+    """Read an output of IOR, 2.10 to 4.x: JSON, text, or the CSV of 4.x.
 
     Parameters
     ----------

@@ -5,6 +5,7 @@ KINDS = {
     "glusterfs": "glusterfs",
     "local": "local",
     "moosefs": "moosefs",
+    "mounted": "mounted",
     "nbd": "nbd",
 }
 """Module of each kind of system, by the name that a study file gives it."""

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Literal, Protocol, runtime_checkable
 
+from wattio.hosts.hosts import Hosts
 from wattio.workloads.workload import Place
 
 
@@ -53,6 +54,14 @@ class System(Protocol):
 
     def clean(self) -> None:
         """Remove what `deploy` and the clients made."""
+
+
+@runtime_checkable
+class TakesHosts(Protocol):
+    """A system whose clients are on other machines, and perhaps its servers."""
+
+    def take(self, hosts: Hosts, clients: Sequence[str], servers: Sequence[str]) -> None:
+        """Which hosts there are, by name; told before anything else is asked of it."""
 
 
 @runtime_checkable

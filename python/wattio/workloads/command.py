@@ -2,14 +2,16 @@
 
 A program that tells no phases is one phase from its start to its end. It finds in its environment
 WATTIO_FOLDER (the client's folder, which is also where it runs), WATTIO_CLIENT (from 0),
-WATTIO_CLIENTS, WATTIO_STUDY (the study's folder) and WATTIO_PHASES (see `phases`).
+WATTIO_CLIENTS, WATTIO_STUDY (the study's folder; not on other hosts) and WATTIO_PHASES (see
+`phases`). A program beside the study goes along to other hosts, by itself.
 """
 
 from __future__ import annotations
 
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -23,13 +25,18 @@ from wattio.workloads import invocation, processes
 from wattio.workloads.invocation import ProgramRun
 from wattio.workloads.phases import VARIABLE, Listener, Outcome, Phase, parse, recall
 from wattio.workloads.processes import Program
-from wattio.workloads.workload import Context, Operation
+from wattio.workloads.workload import LOCAL, Context, Operation
 
 STEP = "run"
+
+_OWN = 'exec "$WATTIO_WORK/$0" "$@"'
 OVERLAP_LEAST = 0.9
 
-_LOCAL = "localhost"
+AT_HOSTS: Mapping[str, str] = {}
+"""What is run may come along."""
+
 _MIB = 1 << 20
+_NS = 1e9
 
 Words = Annotated[list[str], Field(min_length=1)]
 
@@ -85,7 +92,7 @@ class Work:
         ended = self._start(self._options.run, step, context)
         ran = invocation.keep(context.raw, step, ended)
         try:
-            return [phase.span for phase, _ in _shared(context.raw, ran)]
+            return [one.phase.span for one in _shared(context.raw, ran)]
         except ResultError as error:
             raise WorkloadFailed(f"{Path(self._options.run[0]).name}: {error}") from error
 
@@ -98,47 +105,75 @@ class Work:
         return str(self._base / word) if "/" in word else word
 
     def _start(self, words: Sequence[str], name: str, context: Context) -> list[processes.Ended]:
-        programs = []
         with ExitStack() as listeners:
-            for number, place in enumerate(context.places):
-                if place.host != _LOCAL:
-                    raise WorkloadFailed(
-                        f"command runs on this machine only, and a client is on {place.host}: let"
-                        " the program go there, by ssh or mpirun"
-                    )
-                file = context.raw / f"{name}-{number}.phases"
-                listener = listeners.enter_context(Listener(file))
-                environment = {
-                    VARIABLE: str(listener.write_fd),
-                    "WATTIO_FOLDER": str(place.folder.resolve()),
-                    "WATTIO_CLIENT": str(number),
-                    "WATTIO_CLIENTS": str(context.clients),
-                    "WATTIO_STUDY": str(self._base),
-                }
-                programs.append(
-                    Program(
-                        (self._program(words[0]), *words[1:]),
-                        context.raw / f"{name}-{number}.out",
-                        context.raw / f"{name}-{number}.err",
-                        folder=place.folder,
-                        environment=environment,
-                        pass_fds=(listener.write_fd,),
-                    )
-                )
-            return processes.run_all(programs, context.cancelled)
+            programs = [
+                self._of_client(number, words, name, context, listeners)
+                for number in range(context.clients)
+            ]
+            return processes.run_all(programs, context.cancelled, hosts=context.hosts)
+
+    def _of_client(
+        self, number: int, words: Sequence[str], name: str, context: Context, listeners: ExitStack
+    ) -> Program:
+        """A client's program; on another host one of the study's own goes along."""
+        place = context.places[number]
+        file = context.raw / f"{name}-{number}.phases"
+        program = Program(
+            (self._program(words[0]), *words[1:]),
+            context.raw / f"{name}-{number}.out",
+            context.raw / f"{name}-{number}.err",
+            folder=place.folder,
+            environment={
+                "WATTIO_FOLDER": str(place.folder),
+                "WATTIO_CLIENT": str(number),
+                "WATTIO_CLIENTS": str(context.clients),
+            },
+        )
+        if place.host != LOCAL:
+            program = replace(program, host=place.host, phases=file)
+            if "/" not in words[0] or Path(words[0]).is_absolute():
+                return program
+            own = Path(program.arguments[0])
+            try:
+                files = {own.name: own.read_bytes()}
+            except OSError as error:
+                raise WorkloadFailed(f"{own}: cannot be read: {error.strerror}") from error
+            start = ("/bin/sh", "-c", _OWN, own.name)
+            return replace(program, arguments=(*start, *words[1:]), files=files)
+        listener = listeners.enter_context(Listener(file))
+        environment = {
+            **program.environment,
+            VARIABLE: str(listener.write_fd),
+            "WATTIO_FOLDER": str(place.folder.resolve()),
+            "WATTIO_STUDY": str(self._base),
+        }
+        return replace(program, environment=environment, pass_fds=(listener.write_fd,))
 
 
 def results(raw: Path) -> list[Operation]:
     """The results of all phases, summed over clients. Raises ResultError."""
     found = []
-    for phase, doubts in _shared(raw, invocation.recall(raw)):
-        for outcome in phase.outcomes or (Outcome(phase.span.name),):
-            found.append(_operation(phase.span, outcome, doubts))
+    for one in _shared(raw, invocation.recall(raw)):
+        for outcome in one.phase.outcomes or (Outcome(one.phase.span.name),):
+            found.append(_operation(one, outcome))
     return found
 
 
-def _operation(span: Span, outcome: Outcome, doubts: tuple[str, ...]) -> Operation:
-    seconds = span.seconds if span.seconds > 0 else None
+@dataclass(frozen=True)
+class _Shared:
+    """A phase as the clients shared it; `seconds` are those from the first begin to the last end.
+
+    In these they did what they tell: their amounts are over all of that time.
+    """
+
+    phase: Phase
+    seconds: float
+    doubts: tuple[str, ...]
+
+
+def _operation(shared: _Shared, outcome: Outcome) -> Operation:
+    span, doubts = shared.phase.span, shared.doubts
+    seconds = shared.seconds if shared.seconds > 0 else None
     moved, operations = outcome.bytes, outcome.operations
     return Operation(
         operation=outcome.operation,
@@ -155,7 +190,7 @@ def _operation(span: Span, outcome: Outcome, doubts: tuple[str, ...]) -> Operati
     )
 
 
-def _shared(raw: Path, ran: invocation.Invocation) -> list[tuple[Phase, tuple[str, ...]]]:
+def _shared(raw: Path, ran: invocation.Invocation) -> list[_Shared]:
     """Each phase with what the clients share of it, and what is doubtful. Raises ResultError."""
     clients = [_phases(raw, ran.step, program) for program in ran.programs]
     names = [phase.span.name for phase in clients[0]]
@@ -172,7 +207,7 @@ def _phases(raw: Path, step: str, program: ProgramRun) -> list[Phase]:
     return found or [Phase(Span(step, program.start, program.end), ())]
 
 
-def _common(phases: Sequence[Phase]) -> tuple[Phase, tuple[str, ...]]:
+def _common(phases: Sequence[Phase]) -> _Shared:
     """From the latest begin to the earliest end; where there is none, the whole."""
     starts = sorted((phase.span.start for phase in phases), key=_monotonic)
     ends = sorted((phase.span.end for phase in phases), key=_monotonic)
@@ -188,7 +223,8 @@ def _common(phases: Sequence[Phase]) -> tuple[Phase, tuple[str, ...]]:
     if shared_ns == 0:
         start, end = starts[0], ends[-1]
     span = Span(phases[0].span.name, start, end)
-    return Phase(span, _summed([phase.outcomes for phase in phases])), doubts
+    phase = Phase(span, _summed([phase.outcomes for phase in phases]))
+    return _Shared(phase, whole_ns / _NS, doubts)
 
 
 def _summed(clients: Sequence[Sequence[Outcome]]) -> tuple[Outcome, ...]:

@@ -1,8 +1,9 @@
 """fio: any job file, or jobs written into the study; one invocation for each step.
 
-Each client runs a fio of its own in a folder of its own, side by side. Clients on other hosts are
-reached through `fio --server` there, by one `fio --client`. Files that are read are laid out in
-`prepare`, where nothing is measured.
+Each client runs a fio of its own in a folder of its own, side by side; those on other hosts are
+begun at one moment. (`fio --client` would need a server on each host, of the same version, and
+begins when each has the job.) Files that are read are laid out in `prepare`, where nothing is
+measured.
 
 On a system that serves a block device over NBD all jobs have `ioengine = "nbd"`; the part of the
 device that they work on is written in full in `prepare`, whatever they do.
@@ -11,7 +12,6 @@ device that they work on is written in full in `prepare`, whatever they do.
 from __future__ import annotations
 
 import re
-import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -27,12 +27,12 @@ from wattio.workloads import fio_job, fio_output, invocation, processes
 from wattio.workloads.fio_job import Group, Section
 from wattio.workloads.nbd_client import Connection, NbdError, Watch
 from wattio.workloads.processes import Program
-from wattio.workloads.workload import Context, Operation, Place
+from wattio.workloads.workload import LOCAL, Context, Operation, Place
 
 HINT = "apt install fio"
 MAJOR_LEAST = 3
 FOLDER = "wattio-fio"
-LOCAL = "localhost"
+AT_HOSTS = {"fio": "fio"}
 NBD = "nbd"
 """fio's engine for block devices over NBD."""
 
@@ -185,7 +185,7 @@ class Work:
 
     def prepare(self, context: Context) -> None:
         """Lay out the files that are read before anything has written them."""
-        make_folders(context)
+        context.make_folders(FOLDER)
         if self._of_nbd():
             self._fill_devices(context)
             return
@@ -243,8 +243,7 @@ class Work:
     ) -> list[Span]:
         """Run a group whose settings depend on the client's folder. Raises WorkloadFailed."""
         ended = self.run_group(group, context, context.raw, settings)
-        hosts = [place.host for place in context.places]
-        ran = invocation.keep(context.raw, step, ended, hosts)
+        ran = invocation.keep(context.raw, step, ended)
         try:
             window = fio_output.window_of(_outputs(context.raw, ran))
         except ResultError as error:
@@ -254,10 +253,8 @@ class Work:
         return [_within(ran.whole(), window.start_utc_ns, window.end_utc_ns)]
 
     def clean(self, context: Context) -> None:
-        """Remove the clients' files; those of other hosts stay where fio's server put them."""
-        for place in context.places:
-            if place.host == LOCAL:
-                shutil.rmtree(place.folder / FOLDER, ignore_errors=True)
+        """Remove the clients' files."""
+        context.remove_folders(FOLDER)
 
     def run_group(
         self,
@@ -267,7 +264,7 @@ class Work:
         settings: Callable[[Path], dict[str, str]],
     ) -> list[processes.Ended]:
         """Run a group in all clients, each with settings for its folder. Raises WorkloadFailed."""
-        jobs = []
+        programs = []
         for number, place in enumerate(context.places):
             _check_engines(group, place)
             own = settings(_folder(place))
@@ -277,32 +274,10 @@ class Work:
                 own = own | {"ioengine": NBD, "uri": place.uri, "thread": "1"}
             if "write_lat_log" in own:
                 own = own | {"write_lat_log": f"{own['write_lat_log']}-{number}"}
-            job = raw / f"client-{number}.fio"
-            job.write_text(group.text(_folder(place), own), encoding="utf-8")
-            jobs.append(job.name)
-        if all(place.host == LOCAL for place in context.places):
-            # fio 3.33 waits for ever, and busily, for a server of NBD that has gone.
-            programs = [
-                replace(
-                    _program((job,), raw, f"client-{n}"),
-                    watch=None if place.uri is None else Watch(place.uri),
-                )
-                for n, (job, place) in enumerate(zip(jobs, context.places, strict=True))
-            ]
-        else:
-            pairs = [
-                (f"--client={place.host}", job)
-                for place, job in zip(context.places, jobs, strict=True)
-            ]
-            programs = [_program(tuple(word for pair in pairs for word in pair), raw, "clients")]
-        return processes.run_all(programs, context.cancelled)
-
-
-def make_folders(context: Context) -> None:
-    """Make the folders that clients on this machine work in."""
-    for place in context.places:
-        if place.host == LOCAL:
-            (place.folder / FOLDER).mkdir(parents=True, exist_ok=True)
+            text = group.text(_folder(place), own)
+            (raw / f"client-{number}.fio").write_text(text, encoding="utf-8")
+            programs.append(_program(number, text, place, raw))
+        return processes.run_all(programs, context.cancelled, hosts=context.hosts)
 
 
 def results(raw: Path) -> list[Operation]:
@@ -360,9 +335,17 @@ def _outputs(raw: Path, ran: invocation.Invocation) -> list[fio_output.Output]:
     return found
 
 
-def _program(arguments: tuple[str, ...], raw: Path, name: str) -> Program:
-    head = (processes.find("fio", HINT), "--output-format=json+", "--eta=never")
-    return Program((*head, *arguments), raw / f"{name}.json", raw / f"{name}.err", folder=raw)
+def _program(number: int, job: str, place: Place, raw: Path) -> Program:
+    """A client's fio, where the client is."""
+    name = f"client-{number}"
+    words = ("--output-format=json+", "--eta=never", f"{name}.fio")
+    out, err = raw / f"{name}.json", raw / f"{name}.err"
+    if place.host != LOCAL:
+        files = {f"{name}.fio": job.encode()}
+        return Program(("fio", *words), out, err, host=place.host, files=files, bring="*.log*")
+    # fio 3.33 waits for ever, and busily, for a server of NBD that has gone.
+    watch = None if place.uri is None else Watch(place.uri)
+    return Program((processes.find("fio", HINT), *words), out, err, folder=raw, watch=watch)
 
 
 def _folder(place: Place) -> Path:

@@ -73,11 +73,15 @@ class Output:
 
 @dataclass(frozen=True)
 class Window:
-    """What the jobs of all clients have in common; nanoseconds since 1970, UTC."""
+    """What the jobs of all clients have in common; nanoseconds since 1970, UTC.
+
+    Where they ran `apart` it is all of the time, from the first start to the last end.
+    """
 
     start_utc_ns: int
     end_utc_ns: int
     doubts: tuple[str, ...]
+    apart: bool = False
 
 
 def parse(output: str) -> Output:
@@ -149,20 +153,22 @@ def _common(spans: Sequence[tuple[int, int]], told: bool) -> Window:
             f"jobs or clients ran together for {100 * share:.0f} % of the time only"
             f" ({100 * OVERLAP_LEAST:.0f} % wanted)"
         )
-    if end <= start:
+    if apart := end <= start:
         start, end = first, last
     if not told and whole_ms < SHORT_MS:
         doubts.append(
             "this version of fio does not say when a job began: the window is known to 0.1 s only,"
             " which matters for a job this short"
         )
-    return Window(start * _NS_OF_MS, end * _NS_OF_MS, tuple(doubts))
+    return Window(start * _NS_OF_MS, end * _NS_OF_MS, tuple(doubts), apart)
 
 
 def _operation(
     direction: str, phase: str, moved: Sequence[DirectionTotals], window: Window | None
 ) -> Operation:
     seconds = max(one.runtime_ms for one in moved) / 1e3
+    if window is not None and window.apart:
+        seconds = max(seconds, (window.end_utc_ns - window.start_utc_ns) / 1e9)
     total = sum(one.bytes for one in moved)
     operations = sum(one.operations for one in moved)
     latency, doubts = latency_us([one.latency for one in moved])

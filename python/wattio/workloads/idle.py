@@ -5,6 +5,7 @@ Clients of a block device are connected to it, and ask nothing.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from wattio.workloads.workload import Context, Operation
 
 STEP = "idle"
 FILE = "idle.json"
+AT_HOSTS: Mapping[str, str] = {}
 
 
 class Options(Strict):

@@ -10,12 +10,16 @@ from wattio.workloads.workload import Operation
 
 @dataclass(frozen=True)
 class Imported:
-    """Results of one file; `notes` hold for all of them, `doubts` of an operation for it alone."""
+    """Results of one file; `notes` hold for all of them, `doubts` of an operation for it alone.
+
+    `ranks` is how many there were, where it is told and the tool has any.
+    """
 
     tool: str
     version: str
     operations: tuple[Operation, ...]
     notes: tuple[str, ...] = ()
+    ranks: int | None = None
 
     def as_dict(self) -> dict[str, Any]:
         """As plain data."""

@@ -17,6 +17,7 @@ from wattio.clock import Instant, Span
 from wattio.errors import ResultError
 from wattio.files.document import Strict
 from wattio.workloads.processes import Ended
+from wattio.workloads.workload import LOCAL
 
 FILE = "invocation.json"
 
@@ -67,24 +68,22 @@ def _monotonic(moment: Instant) -> int:
     return moment.monotonic_ns
 
 
-def keep(
-    raw: Path, step: str, ended: Sequence[Ended], hosts: Sequence[str] = (), **facts: object
-) -> Invocation:
-    """Write down what ran; `hosts` are the programs' clients, this machine where not told."""
+def keep(raw: Path, step: str, ended: Sequence[Ended], **facts: object) -> Invocation:
+    """Write down what ran."""
     told = Invocation(
         step=step,
         programs=[
             ProgramRun(
                 arguments=list(one.program.arguments),
                 out=one.program.out.name,
-                host=hosts[number] if number < len(hosts) else "localhost",
+                host=one.program.host or LOCAL,
                 code=one.code,
                 start_utc_ns=one.start.utc_ns,
                 start_monotonic_ns=one.start.monotonic_ns,
                 end_utc_ns=one.end.utc_ns,
                 end_monotonic_ns=one.end.monotonic_ns,
             )
-            for number, one in enumerate(ended)
+            for one in ended
         ],
         facts=facts,
     )

@@ -1,27 +1,39 @@
 """IOR, where it is installed: write and read, each an invocation of its own.
 
-So each phase has stamps of ours, finer than IOR's whole seconds, and power can be told apart. Files
-are kept between the two (`-k`), and each rank reads what another wrote (`-C`).
+IOR prints a row when an access has ended. The moment at which it comes, less the seconds in it, is
+when the phase began: finer than IOR's own stamps of whole seconds. Files are kept between the two
+(`-k`), and each rank reads what another wrote (`-C`).
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
+import re
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Literal
 
-from pydantic import Field
+from pydantic import Field, TypeAdapter, ValidationError, field_validator
 
-from wattio.clock import Span
-from wattio.errors import WorkloadFailed
+from wattio.clock import Instant, Span
 from wattio.files.document import Strict
 from wattio.files.quantity import Bytes, Size
 from wattio.workloads import invocation, ior_output, mpirun
-from wattio.workloads.mpirun import LauncherOptions
+from wattio.workloads.mpirun import LauncherOptions, Told
+from wattio.workloads.phases import TimedLine
 from wattio.workloads.workload import Context, Operation
+
+AT_HOSTS: Mapping[str, str] = {}
+"""The launcher says what is missing there."""
 
 _STEPS = {"write": "-w", "read": "-r"}
 _GUESS_BYTES_PER_S = 100e6
+
+_PERCENT = re.compile(r"(\d{1,2}|100) ?%")
+# What IOR's own options have, for which it took these itself before.
+_SHORT = re.compile(r"(\d{1,12})([kmgt])", re.IGNORECASE)
+_SIZE: TypeAdapter[float] = TypeAdapter(Size)
+_ROW = re.compile(r'"totalTime":\s*([0-9.]{1,30})')
+_READY = '"Results"'
 
 
 class Options(Strict):
@@ -34,10 +46,29 @@ class Options(Strict):
     file_per_process: bool = True  # -F: each rank has a file of its own
     shift: bool = True  # -C: ranks read what the next node has written
     fsync: bool = True  # -e: written data counts when it is on the disk
-    # -M: held by IOR, as "75%" or "2g", so that less is left for caches.
-    memory_per_node: str | None = Field(default=None, pattern=r"^[0-9]+[kmgt%]?$")
+    # Held by IOR on each node, as "75%" or "2 GiB", so that less is left for caches.
+    memory_per_node: str | None = None
     extra: list[str] = Field(default_factory=list)  # go to IOR as they are
     launcher: LauncherOptions = LauncherOptions()
+
+    @field_validator("memory_per_node")
+    @classmethod
+    def _memory(cls, told: str | None) -> str | None:
+        if told is not None and _PERCENT.fullmatch(told) is None:
+            _memory_bytes(told)
+        return told
+
+
+def _memory_bytes(told: str) -> int:
+    """A size, also as IOR writes it ("2g" is 2 GiB). Raises ValueError with what is allowed."""
+    short = _SHORT.fullmatch(told)
+    try:
+        return round(_SIZE.validate_python(f"{short[1]} {short[2].upper()}iB" if short else told))
+    except ValidationError:
+        raise ValueError(
+            f'"{told}" is no memory of a node; allowed: a share such as "75%", or a size such as'
+            ' "2 GiB" or "256 MiB"'
+        ) from None
 
 
 class Work(mpirun.Benchmark):
@@ -65,15 +96,15 @@ class Work(mpirun.Benchmark):
         """Both steps at 100 MB/s over all clients."""
         return len(_STEPS) * self.bytes_needed(clients) / _GUESS_BYTES_PER_S
 
-    def run(self, step: str, context: Context) -> list[Span]:
-        """Run one step; the phase is IOR's whole run. Raises WorkloadFailed."""
-        target = self._target(context) / "data"
-        span = self._run(step, [_STEPS[step], "-o", str(target)], context)
-        output = (context.raw / "output.txt").read_text(encoding="utf-8", errors="replace")
-        if "ERROR" in output:
-            words = next(line.strip() for line in output.split("\n") if "ERROR" in line)
-            raise WorkloadFailed(f"ior: {words}")
-        return [span]
+    def _of_step(self, step: str, context: Context) -> list[str]:
+        # -M takes a share only: IOR reads "2g" as 2 %. By the task it takes bytes.
+        held: list[str] = []
+        memory = self._options.memory_per_node
+        if memory is not None and _PERCENT.fullmatch(memory) is None:
+            ranks = mpirun.job(self._launcher, context)
+            on_first = next(iter(ranks.hosts.values()), ranks.ranks)
+            held = ["-O", f"memoryPerTask={_memory_bytes(memory) // on_first}"]
+        return [*held, _STEPS[step], "-o", str(self._target(context) / "data")]
 
     def _arguments(self) -> list[str]:
         options = self._options
@@ -81,17 +112,39 @@ class Work(mpirun.Benchmark):
         found += ["-b", f"{round(options.block)}", "-s", f"{options.segments}", "-i", "1", "-k"]
         flags = {"-F": options.file_per_process, "-C": options.shift, "-e": options.fsync}
         found += [flag for flag, wanted in flags.items() if wanted]
-        if options.memory_per_node is not None:
-            found += ["-M", options.memory_per_node]
+        memory = options.memory_per_node
+        if memory is not None and _PERCENT.fullmatch(memory) is not None:
+            found += ["-M", memory.replace(" ", "")]
         return [*found, *options.extra, "-O", "summaryFormat=JSON"]
+
+    @staticmethod
+    def failure(output: str) -> str | None:
+        """IOR's own words for what went wrong."""
+        return ior_output.failure(output)
+
+    @staticmethod
+    def read(raw: Path) -> Told:
+        """What IOR said of a step. Raises ResultError."""
+        ran = invocation.recall(raw)
+        told = ior_output.parse(invocation.text_of(raw, ran.programs[0]), zone=None)
+        ready, rows = _rows(mpirun.heard(raw))
+        own = None
+        if rows and len(rows) == len(told.operations):
+            own = Span(ran.step, mpirun.before(*rows[0]), rows[-1][0])
+        span, doubt = mpirun.phase(ran.span(), ready, own, told.operations)
+        return Told(span, mpirun.placed(told.operations, span, doubt), told.ranks)
+
+
+def _rows(lines: Sequence[TimedLine]) -> tuple[Instant | None, list[tuple[Instant, float]]]:
+    """When IOR was about to begin; when each row of its results came, and the seconds in it."""
+    ready = next((one.at for one in lines if _READY in one.line), None)
+    found = [(one.at, match[1]) for one in lines if (match := _ROW.search(one.line))]
+    try:
+        return ready, [(at, float(seconds)) for at, seconds in found]
+    except ValueError:
+        return ready, []
 
 
 def results(raw: Path) -> list[Operation]:
     """The results of a step. Raises ResultError."""
-    ran = invocation.recall(raw)
-    span = ran.span()
-    told = ior_output.parse(invocation.text_of(raw, ran.programs[0]))
-    return [
-        replace(one, phase=ran.step, start_utc_ns=span.start.utc_ns, end_utc_ns=span.end.utc_ns)
-        for one in told.operations
-    ]
+    return list(Work.read(raw).operations)

@@ -1,21 +1,18 @@
-"""What IOR prints: JSON (lists of lists in 3.x, flat in 4.x) and the text tables.
+"""What IOR prints: its JSON, its CSV (4.x) and the text tables, from 2.10 on.
 
-Both become tests with rows, one row for each access of each iteration, and these become results.
-IOR's JSON is often not quite JSON; text may stand around it.
+All become tests with rows, one row for each access of each iteration, and these become results.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime, tzinfo
-from typing import Any
 
 from wattio.errors import ResultError
-from wattio.workloads import ior_text
+from wattio.workloads import ior_json, ior_text
 from wattio.workloads.imported import Imported
-from wattio.workloads.ior_text import Report, Row, Run, positive
-from wattio.workloads.tolerant_json import count, entries, number, objects, table, text
+from wattio.workloads.ior_text import Row, Run
 from wattio.workloads.workload import Operation
 
 POPULATION = (
@@ -28,26 +25,49 @@ _STAMP = "%a %b %d %H:%M:%S %Y"
 _NS = 1_000_000_000
 _BYTES_MOST = 1 << 63
 
+_STAMP_S = 1.0
+"""Each of IOR's stamps is cut to whole seconds."""
 
-def parse(output: str, zone: tzinfo = UTC) -> Imported:
-    """Read an output of IOR, JSON or text; its stamps are of `zone`. Raises ResultError."""
-    told = next((one for one in objects(output) if "tests" in one), None)
-    found = _from_json(told) if told is not None else ior_text.read(output)
+# A line of JSON begins with a quotation mark, and may hold a path of any name; so may the command.
+_FAILED = re.compile(
+    r"^(?![ \t]*\")(?!.*command line)(?:.*[\s\[{,])?(?P<words>(?:ior )?ERROR(?::| in\b).*"
+    r"|WARNING: incorrect data on .*)$",
+    re.MULTILINE | re.IGNORECASE,
+)
+_SHORT = "Using actual aggregate bytes moved"
+
+
+def failure(output: str) -> str | None:
+    """IOR's own words for what went wrong in a run, whatever its exit code and its rows say."""
+    found = _FAILED.search(output)
+    return found["words"].strip() if found else None
+
+
+def parse(output: str, zone: tzinfo | None = UTC) -> Imported:
+    """Read an output of IOR in any form; its stamps are of `zone`, or not looked at.
+
+    Raises ResultError.
+    """
+    if (failed := failure(output)) is not None:
+        raise ResultError(f"is of a run of IOR that failed: {failed}")
+    found = ior_json.read(output) if ior_json.is_json(output) else ior_text.read(output)
     if not any(run.rows for run in found.runs):
-        raise ResultError("holds no results of IOR: neither its JSON nor its table")
+        raise ResultError("holds no results of IOR: neither its JSON, its CSV (4.x) nor its table")
     rows = sum(len(run.rows) for run in found.runs)
     window = None
-    if rows == 1:
+    if rows == 1 and zone is not None:
         window = (_utc_ns(found.began, zone), _utc_ns(found.finished, zone))
+    short = _SHORT in output
     operations = [
-        _operation(run, row, iteration, window, len(found.runs) > 1)
+        _operation(run, row, iteration, window, len(found.runs) > 1, short)
         for run in found.runs
         for row, iteration in zip(run.rows, _iterations(run.rows), strict=True)
     ]
-    notes = [STAMPS]
+    notes = [STAMPS] if zone is not None else []
     if any(iteration > 0 for run in found.runs for iteration in _iterations(run.rows)):
         notes.append(POPULATION)
-    return Imported("ior", found.version, tuple(operations), tuple(notes))
+    ranks = found.runs[0].tasks
+    return Imported("ior", found.version, tuple(operations), tuple(notes), ranks)
 
 
 def _iterations(rows: Sequence[Row]) -> list[int]:
@@ -66,12 +86,13 @@ def _operation(
     iteration: int,
     window: tuple[int | None, int | None] | None,
     several: bool,
+    short: bool,
 ) -> Operation:
     phase = f"test {run.number} {row.access}" if several else row.access
     if any(number > 0 for number in _iterations(run.rows)):
         phase += f" {iteration + 1}"
     moves = row.access in ("write", "read")
-    total = _bytes(run, row) if moves else None
+    total = _bytes(run, row) if moves and not short else None
     transfer = round(row.transfer_kib * _KIB) if row.transfer_kib else 0
     operations = total // transfer if total is not None and transfer else None
     iops = row.iops
@@ -79,6 +100,19 @@ def _operation(
         # IOR's own leaves out the time of opening and closing, which its throughput counts.
         iops = operations / row.seconds
     start, end = window or (None, None)
+    if start is not None and (end is None or end < start):
+        end = None
+    doubts = _doubts(run, row)
+    if short and moves and not run.stonewall:
+        doubts.append(
+            "IOR moved another amount than it was asked to, and counts that: see its warnings"
+        )
+    if start is not None and end is not None and row.seconds is not None:
+        within_s = (end - start) / _NS + _STAMP_S
+        doubts.append(
+            f"its stamps are whole seconds, of the whole run: its {row.seconds:.3g} s lie somewhere"
+            f" within {within_s:.3g} s"
+        )
     return Operation(
         operation=row.access,
         phase=phase,
@@ -88,23 +122,23 @@ def _operation(
         throughput_mib_s=row.mib_s,
         iops=iops,
         start_utc_ns=start,
-        end_utc_ns=end if start is not None and end is not None and end >= start else None,
-        doubts=_doubts(run, row),
+        end_utc_ns=end,
+        doubts=tuple(doubts),
     )
 
 
 def _bytes(run: Run, row: Row) -> int | None:
     """What all tasks moved; None where IOR stopped at a time and does not say how far it came."""
-    if run.stonewall or None in (run.tasks, run.segments, row.block_kib):
+    if run.stonewall:
         return None
-    assert run.tasks is not None
-    assert run.segments is not None
-    assert row.block_kib is not None
+    if run.tasks is None or run.segments is None or row.block_kib is None:
+        # Older versions tell the sum, a whole number of some unit.
+        return None if run.aggregate_bytes is None else run.aggregate_bytes * row.repetitions
     moved = round(row.block_kib * _KIB) * run.segments * run.tasks
     return moved if moved < _BYTES_MOST else None
 
 
-def _doubts(run: Run, row: Row) -> tuple[str, ...]:
+def _doubts(run: Run, row: Row) -> list[str]:
     doubts = []
     accesses = {one.access for one in run.rows}
     if row.access == "read" and "write" in accesses:
@@ -118,7 +152,7 @@ def _doubts(run: Run, row: Row) -> tuple[str, ...]:
         doubts.append("written without -e (fsync): part of it may have stayed in memory")
     if run.stonewall and row.access in ("write", "read"):
         doubts.append("a stonewall was set: IOR does not tell how much was moved")
-    return tuple(doubts)
+    return doubts
 
 
 def _utc_ns(stamp: str | None, zone: tzinfo) -> int | None:
@@ -129,51 +163,3 @@ def _utc_ns(stamp: str | None, zone: tzinfo) -> int | None:
         return round(moment.timestamp()) * _NS
     except (ValueError, OverflowError):
         return None
-
-
-def _from_json(told: Mapping[str, Any]) -> Report:
-    runs = [_run(table(one)) for one in entries(told.get("tests"))]
-    return Report(
-        text(told.get("Version"), "unknown"),
-        text(told.get("Began")) or None,
-        text(told.get("Finished")) or None,
-        runs,
-    )
-
-
-def _run(told: Mapping[str, Any]) -> Run:
-    parameters, options = table(told.get("Parameters")), table(told.get("Options"))
-    shifts = [count(parameters.get(key)) for key in ("reorderTasks", "reorderTasksRandom")]
-    synced = count(parameters.get("fsync"))
-    return Run(
-        number=count(told.get("TestID")) or 0,
-        tasks=count(options.get("tasks")),
-        nodes=count(options.get("nodes")),
-        segments=count(parameters.get("segmentCount")),
-        shifted=any(shifts) if None not in shifts else None,
-        synced=bool(synced) if synced is not None else None,
-        stonewall=bool(count(parameters.get("deadlineForStonewall"))),
-        rows=[row for one in _flat(told.get("Results")) if (row := _row(one)) is not None],
-    )
-
-
-def _flat(results: object) -> list[Mapping[str, Any]]:
-    """The rows of all iterations, whichever layout they are in."""
-    rows: list[Mapping[str, Any]] = []
-    for one in entries(results):
-        rows += [table(inner) for inner in one] if isinstance(one, list) else [table(one)]
-    return rows
-
-
-def _row(told: Mapping[str, Any]) -> Row | None:
-    access = text(told.get("access"))
-    if not re.fullmatch(r"[a-z]{1,20}", access):
-        return None
-    return Row(
-        access,
-        seconds=positive(number(told.get("totalTime"))),
-        mib_s=positive(number(told.get("bwMiB"))),
-        iops=positive(number(told.get("iops"))),
-        block_kib=positive(number(told.get("blockKiB"))),
-        transfer_kib=positive(number(told.get("xferKiB"))),
-    )

@@ -1,11 +1,12 @@
 """mdtest, where it is installed: create, stat, read and remove, each an invocation of its own.
 
-Tasks are shifted between the phases (`-N`), so that no client answers from its own cache.
+Tasks are shifted between the phases (`-N`), so that no client answers from its own cache. The phase
+is from the line in which mdtest tells how much it will make to that above its results.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Mapping
 from pathlib import Path
 
 from pydantic import Field
@@ -14,8 +15,11 @@ from wattio.clock import Span
 from wattio.files.document import Strict
 from wattio.files.quantity import Bytes
 from wattio.workloads import invocation, mdtest_output, mpirun
-from wattio.workloads.mpirun import LauncherOptions
+from wattio.workloads.mpirun import LauncherOptions, Told
 from wattio.workloads.workload import Context, Operation
+
+AT_HOSTS: Mapping[str, str] = {}
+"""The launcher says what is missing there."""
 
 _STEPS = {"create": "-C", "stat": "-T", "read": "-E", "remove": "-r"}
 _GUESS_PER_S = 1000.0
@@ -57,9 +61,8 @@ class Work(mpirun.Benchmark):
         ranks = clients * self._launcher.ranks_per_client
         return len(self.steps()) * self._options.items * ranks / _GUESS_PER_S
 
-    def run(self, step: str, context: Context) -> list[Span]:
-        """Run one step; the phase is mdtest's whole run. Raises WorkloadFailed."""
-        return [self._run(step, [_STEPS[step], "-d", str(self._target(context))], context)]
+    def _of_step(self, step: str, context: Context) -> list[str]:
+        return [_STEPS[step], "-d", str(self._target(context))]
 
     def _arguments(self) -> list[str]:
         options = self._options
@@ -71,13 +74,24 @@ class Work(mpirun.Benchmark):
         found += [flag for flag, wanted in flags.items() if wanted]
         return [*found, *options.extra]
 
+    @staticmethod
+    def failure(output: str) -> str | None:
+        """mdtest's own words for what went wrong."""
+        return mdtest_output.failure(output)
+
+    @staticmethod
+    def read(raw: Path) -> Told:
+        """What mdtest said of a step. Raises ResultError."""
+        ran = invocation.recall(raw)
+        told = mdtest_output.parse(invocation.text_of(raw, ran.programs[0]))
+        lines = mpirun.heard(raw)
+        ready = next((one.at for one in lines if mdtest_output.begins(one.line)), None)
+        done = next((one.at for one in lines if mdtest_output.ends(one.line)), None)
+        own = Span(ran.step, ready, done) if ready is not None and done is not None else None
+        span, doubt = mpirun.phase(ran.span(), ready, own, told.operations)
+        return Told(span, mpirun.placed(told.operations, span, doubt), told.ranks)
+
 
 def results(raw: Path) -> list[Operation]:
     """The results of a step. Raises ResultError."""
-    ran = invocation.recall(raw)
-    span = ran.span()
-    told = mdtest_output.parse(invocation.text_of(raw, ran.programs[0]))
-    return [
-        replace(one, phase=ran.step, start_utc_ns=span.start.utc_ns, end_utc_ns=span.end.utc_ns)
-        for one in told.operations
-    ]
+    return list(Work.read(raw).operations)

@@ -13,6 +13,7 @@ client. Data are a seeded pattern and verified; what is wrong is a failure of th
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 
@@ -28,6 +29,9 @@ from wattio.workloads.ranks import SECTOR_BYTES
 from wattio.workloads.workload import Context, Operation
 
 FOLDER = "wattio-mpi-io"
+AT_HOSTS: Mapping[str, str] = {}
+"""Ranks are started by the launcher, which says what is missing there."""
+
 STEPS = ("write", "read")
 
 _DIRECT_BYTES = 4096
@@ -135,7 +139,7 @@ class Work:
 
     def clean(self, context: Context) -> None:
         """Remove the files."""
-        mpi_launch.remove(FOLDER, "io", self._options.launcher, context)
+        context.remove_folders(FOLDER)
 
 
 def results(raw: Path) -> list[Operation]:

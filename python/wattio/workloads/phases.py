@@ -16,6 +16,7 @@ import re
 import select
 import threading
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO
@@ -66,9 +67,10 @@ class Listener:
     `write_fd` is for the program. Leaving waits for nobody: what was written by then is read.
     """
 
-    def __init__(self, file: Path) -> None:
-        """Lines go to `file` as JSON, one object for each."""
+    def __init__(self, file: Path, copy: Path | None = None) -> None:
+        """Lines go to `file` as JSON, one object for each, and untouched to `copy`."""
         self._file = file
+        self._copy = copy
         self._read_fd, self.write_fd = os.pipe()
         self._stop_read_fd, self._stop_write_fd = os.pipe()
         os.set_blocking(self._read_fd, False)
@@ -88,7 +90,9 @@ class Listener:
         os.close(self._stop_read_fd)
 
     def _listen(self) -> None:
-        with self._file.open("wb") as file:
+        with ExitStack() as files:
+            file = files.enter_context(self._file.open("wb"))
+            copy = None if self._copy is None else files.enter_context(self._copy.open("wb"))
             rest = b""
             stopped = False
             while not stopped:
@@ -96,6 +100,9 @@ class Listener:
                 # After the stop one more read gets what is there; who writes on is not waited for.
                 stopped = self._stop_read_fd in ready
                 while chunk := self._chunk():
+                    if copy is not None:
+                        copy.write(chunk)
+                        copy.flush()
                     *lines, rest = (rest + chunk).split(b"\n")
                     _write(file, lines)
                     if len(rest) > LINE_BYTES_MOST:
@@ -110,13 +117,20 @@ class Listener:
             return b""
 
 
-def _write(file: BinaryIO, lines: Sequence[bytes]) -> None:
-    at = clock.now()
+def _write(file: BinaryIO, lines: Sequence[bytes], at: Instant | None = None) -> None:
+    at = at or clock.now()
     for line in lines:
         text = line[:LINE_BYTES_MOST].decode(errors="replace")
         told = {"utc_ns": at.utc_ns, "monotonic_ns": at.monotonic_ns, "line": text}
         file.write(json.dumps(told).encode() + b"\n")
     file.flush()
+
+
+def keep(file: Path, lines: Sequence[tuple[Instant, str]]) -> None:
+    """Leave lines that were heard elsewhere, as a listener does."""
+    with file.open("wb") as out:
+        for at, line in lines:
+            _write(out, [line.encode()], at)
 
 
 def recall(file: Path) -> list[TimedLine]:

@@ -6,6 +6,8 @@ them are ended with everything that they started.
 
 from __future__ import annotations
 
+import base64
+import contextlib
 import logging
 import os
 import shlex
@@ -22,11 +24,16 @@ from pathlib import Path
 from wattio import clock
 from wattio.clock import Instant
 from wattio.errors import Cancelled, HostError, WorkloadFailed
+from wattio.hosts.host import Host, Ran
+from wattio.hosts.hosts import Hosts
+from wattio.workloads import phases
 
 GRACE_S = 5.0
 """How long a program may take to end by itself once it was asked to."""
 
 _LOOK_S = 0.05
+_LEAD_S = 0.2
+_LEAD_EACH_S = 0.01
 _TAIL_BYTES = 4096
 _TAIL_LINES = 5
 
@@ -39,8 +46,12 @@ class Program:
     """What to run: arguments (the first is the program), files for its output, its folder.
 
     `environment` is added to this process's own. `pass_fds` are file descriptors that it inherits.
+    On another `host` it works in a folder of its own if none is given. That gets `files` before,
+    and what fits the pattern `bring` comes back beside `out`; lines by which it tells its phases go
+    to `phases`.
     `watch` is asked again and again, with the program's process number, whether anything is wrong
-    with it: where it says what, the program is killed with all that it started.
+    with it: where it says what, the program is killed with all that it started. `out_fd` takes the
+    standard output in place of `out`, which then is for whoever reads there to write.
     """
 
     arguments: tuple[str, ...]
@@ -50,11 +61,17 @@ class Program:
     environment: Mapping[str, str] = field(default_factory=dict)
     pass_fds: tuple[int, ...] = ()
     watch: Callable[[int], str | None] | None = None
+    host: str | None = None
+    files: Mapping[str, bytes] = field(default_factory=dict)
+    bring: str | None = None
+    phases: Path | None = None
+    out_fd: int | None = None
 
     @property
     def name(self) -> str:
-        """The program's name without its folder."""
-        return Path(self.arguments[0]).name
+        """The program's name without its folder, and where it runs."""
+        name = Path(self.arguments[0]).name
+        return name if self.host is None else f"{name} on {self.host}"
 
 
 @dataclass(frozen=True)
@@ -73,16 +90,24 @@ def run_all(
     *,
     success: Sequence[int] = (0,),
     grace_s: float = GRACE_S,
+    hosts: Hosts | None = None,
 ) -> list[Ended]:
     """Run programs side by side; return when all have ended, with what became of each.
 
-    Raises WorkloadFailed for the first that could not be started or ended with a code that is not
-    one of `success`, or with which its watch found something wrong, and Cancelled when `cancelled`
-    was set; nothing runs any more then.
+    Those on other hosts begin at one moment, which all are told before. Raises WorkloadFailed for
+    the first that could not be started or ended with a code that is not one of `success`, or with
+    which its watch found something wrong, and Cancelled when `cancelled` was set; nothing runs any
+    more then.
     """
     with _Running(grace_s) as running:
+        away = sum(program.host is not None for program in programs)
+        at_ns = time.monotonic_ns() + round(1e9 * (_LEAD_S + away * _LEAD_EACH_S))
         for program in programs:
-            running.start(program)
+            if program.host is None:
+                running.start(program)
+            else:
+                assert hosts is not None, "a program for a host that nobody has named"
+                running.start_at(program, hosts[program.host], at_ns)
         while not running.all_ended():
             running.wait(_LOOK_S)
             running.raise_failed(success)
@@ -175,7 +200,7 @@ class _Child:
             self._process = subprocess.Popen(
                 program.arguments,
                 stdin=subprocess.DEVNULL,
-                stdout=out,
+                stdout=out if program.out_fd is None else program.out_fd,
                 stderr=err,
                 cwd=program.folder,
                 env=environment,
@@ -230,12 +255,72 @@ class _Child:
         return Ended(self.program, self._process.returncode, self.start, self.end)
 
 
+class _Away:
+    """One program on another host; a thread waits for its end, and keeps what it left."""
+
+    def __init__(self, program: Program, host: Host, at_ns: int) -> None:
+        self.program = program
+        files = {name: base64.b64encode(data).decode() for name, data in program.files.items()}
+        self._running = host.begin(
+            program.arguments,
+            at_monotonic_ns=host.offset.there_ns(at_ns),
+            environment=dict(program.environment),
+            folder=None if program.folder is None else str(program.folder),
+            files=files,
+            bring=program.bring,
+            phases=program.phases is not None,
+        )
+        self.ended = threading.Event()
+        self._ran: Ran | None = None
+        self._failure: WorkloadFailed | None = None
+        self._watcher = threading.Thread(target=self._watch, daemon=True)
+        self._watcher.start()
+
+    def _watch(self) -> None:
+        try:
+            ran = self._running.wait()
+            self.program.out.write_bytes(ran.out)
+            self.program.err.write_bytes(ran.err)
+            for name, data in ran.files.items():
+                (self.program.out.parent / name).write_bytes(data)
+            if self.program.phases is not None:
+                phases.keep(self.program.phases, ran.lines)
+            self._ran = ran
+        except WorkloadFailed as error:
+            self._failure = error
+        except OSError as error:
+            self._failure = WorkloadFailed(f"{self.program.name}: {error}")
+        self.ended.set()
+
+    def wrong(self) -> str | None:
+        return None
+
+    def terminate(self) -> None:
+        self._signal(signal.SIGTERM)
+
+    def kill(self) -> None:
+        self._signal(signal.SIGKILL)
+        self._watcher.join()
+
+    def _signal(self, number: signal.Signals) -> None:
+        if not self.ended.is_set():
+            # A host that is lost has a guard, which ends it.
+            with contextlib.suppress(WorkloadFailed):
+                self._running.signal(number)
+
+    def result(self) -> Ended:
+        if self._failure is not None:
+            raise self._failure
+        assert self._ran is not None
+        return Ended(self.program, self._ran.code, self._ran.start, self._ran.end)
+
+
 class _Running:
     """Programs that run side by side; none is left when the `with` block is."""
 
     def __init__(self, grace_s: float) -> None:
         self._grace_s = grace_s
-        self._children: list[_Child] = []
+        self._children: list[_Child | _Away] = []
 
     def __enter__(self) -> _Running:
         return self
@@ -254,6 +339,10 @@ class _Running:
             self._children.append(_Child(program))
         except OSError as error:
             raise WorkloadFailed(f"{program.name} cannot be started: {error}") from error
+
+    def start_at(self, program: Program, host: Host, at_ns: int) -> None:
+        _log.debug("runs on %s: %s", host.name, shlex.join(program.arguments))
+        self._children.append(_Away(program, host, at_ns))
 
     def all_ended(self) -> bool:
         return all(child.ended.is_set() for child in self._children)

@@ -27,7 +27,7 @@ from wattio.workloads import fio, invocation, processes, training_schedule
 from wattio.workloads.processes import Program
 from wattio.workloads.training_reader import Report, Task
 from wattio.workloads.training_schedule import MODELS, MOST_SHARE, Model
-from wattio.workloads.workload import Context, Operation, Place
+from wattio.workloads.workload import LOCAL, Context, Operation, Place
 
 STEP = "train"
 UTILISATION = "accelerator_utilisation"
@@ -120,7 +120,7 @@ class Work:
         """Train in all clients side by side. Raises WorkloadFailed."""
         programs = []
         for number, place in enumerate(context.places):
-            if place.host != fio.LOCAL:
+            if place.host != LOCAL:
                 raise WorkloadFailed(f"training runs on this machine only, not on {place.host}")
             task = self._task(number, place).model_dump_json()
             arguments = (sys.executable, "-m", _PROGRAM, task)

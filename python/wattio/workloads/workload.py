@@ -11,17 +11,31 @@ A module of this package is one workload; it offers
                                                             # Work(options, base), where base is
                                                             # the folder of the study file
     def results(raw: Path) -> list[Operation]               # from raw files; raises ResultError
+    AT_HOSTS: Mapping[str, str]                             # programs that each client's host needs
+                                                            # and their packages; without it the
+                                                            # workload runs on this machine only
 """
 
 from __future__ import annotations
 
+import contextlib
+import shutil
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
 from wattio.clock import Span
+from wattio.errors import HostLost, HostRefused
+from wattio.hosts.host import Host
+from wattio.hosts.hosts import Hosts
+
+LOCAL = "localhost"
+"""The host of places on this machine."""
+
+REMOVED_S = 600.0
+"""How long a host may take to remove what a workload left."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +46,7 @@ class Place:
     """
 
     folder: Path
-    host: str = "localhost"
+    host: str = LOCAL
     uri: str | None = None
 
 
@@ -40,18 +54,47 @@ class Place:
 class Context:
     """What a step works with: the clients' places, the folder for raw files, and a way to stop.
 
-    `raw` is the step's own folder and exists. Everything slow looks at `cancelled` now and then
-    and raises `errors.Cancelled` when it is set, after its programs have ended.
+    `raw` is the step's own folder and exists. `hosts` are those that places may be on. Everything
+    slow looks at `cancelled` now and then and raises `errors.Cancelled` when it is set, after its
+    programs have ended.
     """
 
     places: tuple[Place, ...]
     raw: Path
     cancelled: threading.Event = field(default_factory=threading.Event)
+    hosts: Hosts | None = None
 
     @property
     def clients(self) -> int:
         """How many clients there are."""
         return len(self.places)
+
+    @property
+    def here(self) -> list[Place]:
+        """The places on this machine."""
+        return [place for place in self.places if place.host == LOCAL]
+
+    def make_folders(self, name: str) -> None:
+        """Make a folder of the clients in each of their places. Raises HostLost, HostRefused."""
+        for place in self.here:
+            (place.folder / name).mkdir(parents=True, exist_ok=True)
+        for host, place in self._elsewhere():
+            host.ask("folder", path=str(place.folder / name))
+
+    def remove_folders(self, name: str) -> None:
+        """Remove it with all in it; a host that is lost keeps its own."""
+        for place in self.here:
+            shutil.rmtree(place.folder / name, ignore_errors=True)
+        for host, place in self._elsewhere():
+            with contextlib.suppress(HostLost, HostRefused):
+                words = ("rm", "-rf", "--one-file-system", "--", str(place.folder / name))
+                host.run(words, timeout_s=REMOVED_S)
+
+    def _elsewhere(self) -> Iterator[tuple[Host, Place]]:
+        for place in self.places:
+            if place.host != LOCAL:
+                assert self.hosts is not None, "a place on a host that nobody has named"
+                yield self.hosts[place.host], place
 
 
 @dataclass(frozen=True)
@@ -62,7 +105,8 @@ class Operation:
     all clients together. `phase` names the span of the step that the operation filled. `doubts`
     says in words what is known to be doubtful about it, `uncounted` what else the step moved that
     is in none of its amounts, such as a ramp, `shares` what else a workload tells, by the names of
-    metrics, as shares of 1. Times are nanoseconds since 1970, UTC.
+    metrics, as shares of 1. Operations that ran `in_turn` had their `seconds` to themselves, one
+    after another; others filled their phase side by side. Times are nanoseconds since 1970, UTC.
     """
 
     operation: str
@@ -78,10 +122,14 @@ class Operation:
     doubts: tuple[str, ...] = ()
     uncounted: str | None = None
     shares: Mapping[str, float] = field(default_factory=dict)
+    in_turn: bool = False
 
     def as_dict(self) -> dict[str, Any]:
         """As plain data, without what is not known."""
-        return {key: value for key, value in asdict(self).items() if value not in (None, {}, ())}
+        told = asdict(self).items()
+        return {
+            key: value for key, value in told if value not in (None, {}, ()) and value is not False
+        }
 
 
 class Workload(Protocol):

@@ -208,3 +208,34 @@ fn of_volume(volume: &VolumeStatus) -> String {
     }
     text
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What a target says of itself may come from whoever made its volumes.
+    #[test]
+    fn nothing_reaches_the_terminal_raw() {
+        let raw = || "\u{1b}[2J\nname\u{7f}".to_owned();
+        let volume = VolumeStatus {
+            export: raw(),
+            devices: vec![raw(), raw()],
+            failure: Some(raw()),
+            ..VolumeStatus::default()
+        };
+        let shown = Shown {
+            version: raw(),
+            name: raw(),
+            policy: raw(),
+            state: Some(raw()),
+            reason: raw(),
+            forced: Some(raw()),
+            reactors: vec![ReactorStatus { volumes: vec![volume], ..ReactorStatus::default() }],
+            ..Shown::default()
+        };
+        let page = page(&shown);
+        assert!(page.chars().all(|one| one == '\n' || !one.is_control()), "{page:?}");
+        assert_eq!(page.lines().count(), 6, "{page}");
+        assert_eq!(page.matches("name").count(), 10, "{page}");
+    }
+}

@@ -13,10 +13,11 @@ use wattio_host::facts;
 use wattio_service::ServiceSettings;
 use wattio_target::activation;
 use wattio_target::config::{IdleConfig, REACTORS_MAX, ServiceConfig};
+use wattio_target::listening::{Address, ListenError};
 use wattio_target::plant::Layout;
 use wattio_target::reactor::Idle;
 use wattio_target::run::{self, LawSettings, Options};
-use wattio_target::server::{Address, ServerError, Settings, Volume};
+use wattio_target::server::{Settings, Volume};
 use wattio_target::volume::{DEVICE_DEPTH, Pace, VolumeMemory};
 use wattio_volume::OpenOptions;
 
@@ -184,7 +185,7 @@ impl Serve {
 /// Whether what was asked for does not fit, however often it is tried.
 fn is_bad_input(error: &anyhow::Error) -> bool {
     let sockets =
-        |error: &ServerError| matches!(error, ServerError::NotPassed | ServerError::Unasked(_));
+        |error: &ListenError| matches!(error, ListenError::NotPassed | ListenError::Unasked(_));
     error.is::<SettingError>() || error.downcast_ref().is_some_and(sockets)
 }
 

@@ -202,11 +202,10 @@ fn what_a_reactor_said_stands_until_it_says_something_else() {
         volumes: (0..volumes).map(|_| volume()).collect(),
         ..ReactorStatus::default()
     };
-    let status = |reactors| Status { version: String::new(), uptime_s: 1.0, reactors };
-    governing.learn(status(vec![reactor(0, 1, 1), reactor(1, 1, 0)]));
-    governing.learn(status(vec![reactor(1, 2, 0)]));
-    assert_eq!(governing.learned.as_ref().unwrap().reactors, [reactor(0, 1, 1), reactor(1, 2, 0)]);
+    governing.learn(vec![reactor(0, 1, 1), reactor(1, 1, 0)]);
+    governing.learn(vec![reactor(1, 2, 0)]);
+    assert_eq!(governing.learned, [reactor(0, 1, 1), reactor(1, 2, 0)]);
     // The volume has moved since.
-    governing.learn(status(vec![reactor(1, 3, 1)]));
-    assert_eq!(governing.learned.unwrap().reactors, [reactor(0, 1, 0), reactor(1, 3, 1)]);
+    governing.learn(vec![reactor(1, 3, 1)]);
+    assert_eq!(governing.learned, [reactor(0, 1, 0), reactor(1, 3, 1)]);
 }

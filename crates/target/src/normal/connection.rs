@@ -4,6 +4,7 @@ use super::input::{Input, Payload};
 use super::output::{Cost, Output, Sending};
 use crate::tls::{Identity, Layer};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
 use wattio_nbd::{Command, Handshake, Header, Next, Refusal, Session, Verdict};
 use wattio_pages::Recycler;
 use wattio_ring::Handle;
@@ -86,6 +87,8 @@ pub(super) struct Connection {
     pub(super) socket: Handle,
     pub(super) generation: u32,
     pub(super) stage: Stage,
+    /// When it came.
+    pub(super) since: Instant,
     pub(super) input: Input,
     pub(super) tls: Option<Layer>,
     /// Whether the end of TLS was told.
@@ -121,6 +124,7 @@ impl Connection {
             socket,
             generation,
             stage: Stage::Handshake(Box::new(handshake)),
+            since: Instant::now(),
             input: Input::new(),
             tls: None,
             is_tls_closed: false,

@@ -124,10 +124,11 @@ impl Normal {
             connection.ending = Ending::Finish;
         }
         let negotiates = matches!(connection.stage, Stage::Handshake(_));
+        let left = HANDSHAKE_MAX.saturating_sub(connection.since.elapsed());
         let index = self.connections.insert(*connection);
         if negotiates {
             let token = Token::Deadline { connection: index, generation: self.generation };
-            ring.timeout(token.pack(), HANDSHAKE_MAX);
+            ring.timeout(token.pack(), left);
         }
         self.advance(index, memory);
         self.list(index);

@@ -285,7 +285,7 @@ impl<R: Reactors> Governing<R> {
             groups: self.groups_shown(),
             reactors_active: setting.active().len(),
             reactors_total: all.active().len(),
-            reactors: self.learned.as_ref().map_or_else(Vec::new, |told| told.reactors.clone()),
+            reactors: self.learned.clone(),
             background: self.background_shown(),
             power: self.ledger.status(None),
             counts: self.counts(),

@@ -10,7 +10,7 @@ const HALF: usize = SIZE as usize / 2;
 const LOOKS: usize = 20_000;
 
 fn volume(target: &Target) -> VolumeStatus {
-    target.server.as_ref().unwrap().status().reactors[0].volumes[0].clone()
+    target.server.as_ref().unwrap().status()[0].volumes[0].clone()
 }
 
 /// Writes in random order over half of the volume, until its segments have been used many times.

@@ -19,8 +19,9 @@ use std::time::Duration;
 use tempfile::TempDir;
 use wattio_nbd::Errno;
 use wattio_target::create::{Plan, make};
+use wattio_target::listening::Address;
 use wattio_target::reactor::Idle;
-use wattio_target::server::{Address, Server, Settings, Volume};
+use wattio_target::server::{Server, Settings, Volume};
 use wattio_target::volume::{Pace, VolumeMemory};
 use wattio_volume::OpenOptions;
 
@@ -339,7 +340,7 @@ fn a_client_that_reads_nothing_is_not_waited_for() {
     assert!(asked < 100_000, "the target reads without end");
     assert_eq!(target.client().write_at(0, &[1; 4096], FUA).unwrap(), 0);
     let status = target.server.as_ref().unwrap().status();
-    assert!(status.reactors[0].lane.read_bytes <= 80 * MIB, "{status:?}");
+    assert!(status[0].lane.read_bytes <= 80 * MIB, "{status:?}");
 }
 
 #[test]
@@ -348,7 +349,7 @@ fn what_was_cached_is_read_without_the_device_and_never_out_of_date() {
     let mut client = target.client();
     let counts = || {
         let status = target.server.as_ref().unwrap().status();
-        let volume = &status.reactors[0].volumes[0];
+        let volume = &status[0].volumes[0];
         (volume.cache_hit_blocks, volume.cache_miss_blocks)
     };
     let bytes = pattern(5, 1 << 20);
@@ -388,10 +389,25 @@ fn exports_are_apart_and_a_read_only_one_is() {
     assert!(none.is_err());
 }
 
+/// A port that was taken was noticed after the volumes had been opened and recovered.
+#[test]
+fn sockets_are_opened_before_volumes() {
+    let Some(mut target) = Target::start(1) else { return };
+    target.stop();
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap();
+    let mut settings = Settings { listen: vec![Address::Tcp(address)], ..target.settings.clone() };
+    settings.volumes[0].devices = vec![target.folder.path().join("nothing")];
+    let refused = Server::start(&settings).unwrap_err().to_string();
+    assert!(refused.starts_with(&format!("cannot listen on {address}")), "{refused}");
+}
+
 #[test]
 fn a_volume_in_use_is_not_served_twice() {
     let Some(target) = Target::start(1) else { return };
-    let refused = Server::start(&target.settings).unwrap_err().to_string();
+    let elsewhere = target.folder.path().join("elsewhere");
+    let settings = Settings { listen: vec![Address::Unix(elsewhere)], ..target.settings.clone() };
+    let refused = Server::start(&settings).unwrap_err().to_string();
     assert!(refused.ends_with("in use by another process"), "{refused}");
     let path = &target.settings.volumes[0].devices[0];
     let forced = Plan {

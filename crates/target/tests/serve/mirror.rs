@@ -18,8 +18,7 @@ fn a_mirror_lives_through_a_device() {
     std::fs::write(&devices[0], rotten).unwrap();
     target.server = Some(Server::start(&target.settings).unwrap());
     assert!(target.client().read_at(0, 2 << 20) == bytes);
-    let counts =
-        |target: &Target| target.server.as_ref().unwrap().status().reactors[0].volumes[0].clone();
+    let counts = |target: &Target| target.server.as_ref().unwrap().status()[0].volumes[0].clone();
     assert!(counts(&target).repaired_blocks > 0, "{:?}", counts(&target));
     drop(target.server.take());
     std::fs::remove_file(&devices[0]).unwrap();

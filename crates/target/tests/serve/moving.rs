@@ -141,7 +141,7 @@ fn moves_at_random(mut target: Target, names: &[&str]) {
             moved += shuffle(&handle, &mut random);
             // Metrics of a volume that two reactors tell of are refused, all of them.
             let status = handle.status();
-            let volumes = status.reactors.iter().flat_map(|reactor| &reactor.volumes);
+            let volumes = status.iter().flat_map(|reactor| &reactor.volumes);
             let told: Vec<&str> = volumes.map(|volume| volume.export.as_str()).collect();
             assert!(names.iter().all(|name| told.iter().filter(|one| one == &name).count() < 2));
         }
@@ -149,7 +149,7 @@ fn moves_at_random(mut target: Target, names: &[&str]) {
     });
     assert!(moved > 20, "{moved} moves of the volume");
     let status = target.server.as_ref().unwrap().status();
-    assert!(status.reactors.iter().all(|reactor| reactor.in_flight == 0), "{status:?}");
+    assert!(status.iter().all(|reactor| reactor.in_flight == 0), "{status:?}");
     shuffle(&handle, &mut Seeded::seed_from_u64(8));
     target.restart();
     let last = pattern(ROUNDS as u64 - 1, 100);

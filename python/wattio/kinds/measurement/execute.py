@@ -12,8 +12,17 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from wattio.clock import now
-from wattio.errors import HostError, InputError, ResultError, SystemFailed, WattioError
-from wattio.kinds.measurement import derive, iterate, space
+from wattio.errors import (
+    HostError,
+    HostLost,
+    HostRefused,
+    InputError,
+    ResultError,
+    SystemFailed,
+    WattioError,
+)
+from wattio.hosts.hosts import Hosts
+from wattio.kinds.measurement import derive, elsewhere, iterate, space
 from wattio.kinds.measurement import plan as planning
 from wattio.kinds.measurement.derive import WITNESS_NAME, Derived, Rulebook, View
 from wattio.kinds.measurement.folder import MeasurementFolder
@@ -75,30 +84,44 @@ def probe(plan: MeasurementPlan, scratch: Path) -> None:
 
     Raises HostError with what is missing, MeterRefused and MeterLost with a meter's own words.
     """
-    for look in _looks(plan, scratch):
-        look()
+    try:
+        with elsewhere.connected(plan) as hosts:
+            for look in _looks(plan, scratch, hosts):
+                look()
+    except (HostLost, HostRefused) as error:
+        raise HostError(str(error)) from error
 
 
 def lacking(plan: MeasurementPlan, scratch: Path) -> list[str]:
     """All that `probe` would refuse, in words; the same only once."""
     found: dict[str, None] = {}
-    for look in _looks(plan, scratch):
-        try:
-            look()
-        except (HostError, InputError, WattioError) as error:
-            found[str(error)] = None
+    try:
+        with elsewhere.connected(plan) as hosts:
+            for look in _looks(plan, scratch, hosts):
+                try:
+                    look()
+                except (HostError, InputError, WattioError) as error:
+                    found[str(error)] = None
+    except (HostLost, HostRefused) as error:
+        found[str(error)] = None
     return list(found)
 
 
-def _looks(plan: MeasurementPlan, scratch: Path) -> Iterator[Callable[[], object]]:
+def _looks(
+    plan: MeasurementPlan, scratch: Path, hosts: Hosts | None
+) -> Iterator[Callable[[], object]]:
     for knob in plan.study.knob:
         for value in knob.values:
             yield partial(knobs.assignments, knob.name, value)
     for entry in plan.study.workload:
-        yield plan.work(entry).probe
+        if hosts is None or not elsewhere.runs_there(entry.module):
+            yield plan.work(entry).probe
+    if hosts is not None:
+        yield from elsewhere.looks(plan, hosts)
     for system in plan.study.system:
-        yield _storage(system, Path("/nonexistent")).probe
-    yield partial(_room, plan, scratch)
+        yield partial(_probe, system, plan, hosts)
+    if hosts is None:
+        yield partial(_room, plan, scratch)
     for source in _sources(plan):
         yield partial(_reading, source.name)
 
@@ -201,19 +224,29 @@ class _Session:
     watch: Watch
 
     def run(self, left: list[Measuring]) -> None:
-        """Measure what is left, stretch by stretch."""
+        """Measure what is left, stretch by stretch. Raises HostLost, which says how to go on."""
+        try:
+            self._run(left)
+        except HostLost as error:
+            raise HostLost(
+                f"{error}; what was measured until then is kept in {self.folder.path}; go on with:"
+                f" wattio run --resume {self.folder.path}"
+            ) from error
+
+    def _run(self, left: list[Measuring]) -> None:
         name, recording = self.folder.new_session()
         book = Rulebook(self.plan.study, self.plan.peak)
         with contextlib.ExitStack() as stack:
             holder = self._holder(stack)
             recorder = stack.enter_context(Recorder(_sources(self.plan), recording))
+            hosts = stack.enter_context(elsewhere.connected(self.plan))
             facts = recorder.start()
-            session = Session(name, _named(facts, self.plan), threading.Event())
+            session = Session(name, _named(facts, self.plan), threading.Event(), hosts)
             systems = {entry.name: entry for entry in self.plan.study.system}
             for own in self.plan.stretches(left):
                 system = systems[own[0].run.system]
                 clients = max((item.cell.clients for item in own if item.cell), default=1)
-                with self._served(system, clients) as (storage, served):
+                with self._served(system, clients, hosts) as (storage, served):
                     self._warm_up(own, served, session)
                     for item in own:
                         self._iterate(item, served, session, holder, recorder, book, storage)
@@ -228,9 +261,11 @@ class _Session:
         return stack.enter_context(Holder())
 
     @contextlib.contextmanager
-    def _served(self, entry: SystemEntry, clients: int) -> Iterator[tuple[System, Served]]:
+    def _served(
+        self, entry: SystemEntry, clients: int, hosts: Hosts | None
+    ) -> Iterator[tuple[System, Served]]:
         """A system that is up and mounted; taken down again on every way out."""
-        storage = _storage(entry, self.scratch / entry.name)
+        storage = _storage(entry, self.scratch / entry.name, self.plan, hosts)
         self.watch.said(f"bringing up {entry.name}")
         try:
             storage.deploy()
@@ -243,7 +278,7 @@ class _Session:
                 storage,
                 Served(
                     places,
-                    storage.describe(),
+                    storage.describe() | _facts(hosts),
                     storage.processes(),
                     account,
                     None if tells is None else tells.status,
@@ -256,6 +291,20 @@ class _Session:
         finally:
             self.watch.said(f"taking down {entry.name}")
             _take_down(storage)
+
+    def _make_sure(self, storage: System, hosts: Hosts | None) -> None:
+        """Have hosts back that were lost, or go on without them; the system is mounted there."""
+        entry = self.plan.study.hosts
+        while True:
+            away = elsewhere.rejoin(hosts, "stop" if entry is None else entry.lost)
+            for said in away.values():
+                self.watch.said(f"goes on without {said}")
+            try:
+                return storage.verify_mount()
+            except HostLost:
+                # It was lost just now.
+                if hosts is None or all(host.is_open for host in hosts):
+                    raise
 
     def _warm_up(self, own: list[Measuring], served: Served, session: Session) -> None:
         """Run each workload as often as the study says, by as many clients as it has at most."""
@@ -280,7 +329,7 @@ class _Session:
         """Measure an iteration, again while it turns out INVALID and may be repeated."""
         iteration = first
         while True:
-            storage.verify_mount()
+            self._make_sure(storage, session.hosts)
             self.watch.begun(iteration)
             if holder is not None:
                 _turn(holder, iteration)
@@ -360,10 +409,21 @@ def _turn(holder: Holder, iteration: Measuring) -> None:
         holder.put(knobs.assignments(name, value))
 
 
-def _storage(entry: SystemEntry, scratch: Path) -> System:
+def _storage(
+    entry: SystemEntry, scratch: Path, plan: MeasurementPlan, hosts: Hosts | None
+) -> System:
     module = import_module(f"wattio.systems.{SYSTEMS[entry.module]}")
     storage: System = module.Storage(module.Options.model_validate(entry.options), scratch)
-    return storage
+    return elsewhere.give(storage, entry.name, plan, hosts)
+
+
+def _probe(entry: SystemEntry, plan: MeasurementPlan, hosts: Hosts | None) -> None:
+    _storage(entry, Path("/nonexistent"), plan, hosts).probe()
+
+
+def _facts(hosts: Hosts | None) -> dict[str, Any]:
+    """What hosts told of themselves, for results."""
+    return {} if hosts is None else {"hosts": {host.name: dict(host.facts) for host in hosts}}
 
 
 def _take_down(storage: System) -> None:

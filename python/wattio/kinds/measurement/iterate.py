@@ -13,7 +13,9 @@ from typing import Any
 
 from wattio.clock import Span, now
 from wattio.errors import Cancelled, SystemFailed, WorkloadFailed
-from wattio.kinds.measurement import others, settling, told
+from wattio.hosts.clocks import Drift
+from wattio.hosts.hosts import Hosts
+from wattio.kinds.measurement import elsewhere, others, settling, told
 from wattio.kinds.measurement.folder import MeasurementFolder
 from wattio.kinds.measurement.others import Others
 from wattio.kinds.measurement.plan import BEFORE, IDLE, MeasurementPlan, Measuring
@@ -73,6 +75,7 @@ class Session:
     name: str
     meters: Mapping[str, Facts]
     cancelled: threading.Event
+    hosts: Hosts | None = None
 
 
 def run(
@@ -126,6 +129,7 @@ def _record(
     taken: dict[str, Others] = {}
     phases: list[Phase] = []
     accounts: dict[str, Account] = {}
+    drifts: dict[str, Drift] = {}
     deletes: dict[str, Deletes] = {}
     failure, module, dropped = None, None, False
     if served.deleting is not None:
@@ -142,8 +146,12 @@ def _record(
         work = plan.work(iteration.cell.workload)
         facts = work.describe()
         steps = _Steps(work, iteration.cell.clients, served, raw, plan, session)
+        places = served.places[: iteration.cell.clients]
         try:
+            before = elsewhere.clocks(session.hosts, places)
             steps.run_all()
+            after = elsewhere.clocks(session.hosts, places)
+            drifts = {name: Drift(before[name], after[name]) for name in before}
         except WorkloadFailed as error:
             failure = str(error)
         phases, dropped = steps.phases, steps.dropped
@@ -165,6 +173,7 @@ def _record(
         doubts=tuple(doubts),
         others=taken,
         failure=failure,
+        hosts=drifts,
         accounts=accounts,
         deletes=deletes,
     )
@@ -213,6 +222,7 @@ class _Steps:
         self._raw = raw
         self._head = plan.study.study
         self._cancelled = session.cancelled
+        self._hosts = session.hosts
 
     def run_all(self) -> None:
         try:
@@ -279,15 +289,18 @@ class _Steps:
     def _context(self, step: str) -> Context:
         raw = self._raw / step
         raw.mkdir(exist_ok=True)
-        return Context(self._places, raw, self._cancelled)
+        return Context(self._places, raw, self._cancelled, self._hosts)
 
     def _drop_caches(self) -> bool:
-        """Write back and forget what this host's page cache holds; a doubt where it may not."""
+        """Write back and forget what page caches hold, here and there; a doubt where it may not."""
         os.sync()
         try:
             _DROP_CACHES.write_text("3\n")
+            why = elsewhere.drop_caches(self._hosts, self._places)
         except OSError as error:
-            doubt = f"caches were not dropped before phases: {error.strerror}; root may"
+            why = error.strerror
+        if why is not None:
+            doubt = f"caches were not dropped before phases: {why}; root may"
             if doubt not in self.doubts:
                 self.doubts.append(doubt)
             return False

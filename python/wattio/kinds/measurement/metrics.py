@@ -25,6 +25,8 @@ from wattio.workloads.workload import Operation
 
 Series = NDArray[np.float64]
 
+_MIB = 1 << 20
+
 
 def of_phase(
     span: Span,
@@ -46,9 +48,8 @@ def of_phase(
         found["deletes_s"] = (deletes_s, "s")
     found |= of_operations(operations)
     if len(operations) > 1:
-        for operation in operations:
-            own = of_operations([operation])
-            found |= {f"{operation.operation}.{name}": value for name, value in own.items()}
+        for name, own in _by_name(operations).items():
+            found |= {f"{name}.{key}": value for key, value in of_operations(own).items()}
     if peak is not None:
         found |= _shares_of_peak(operations, peak)
     if account is not None:
@@ -59,22 +60,54 @@ def of_phase(
 
 
 def of_operations(operations: Sequence[Operation]) -> Metrics:
-    """Amounts and rates of operations that filled one phase together: their sums.
+    """Amounts and rates of the operations of one phase.
 
+    A rate is what all of them did over the time of all of them: that of the longest where they
+    filled the phase side by side, the sum where they ran in turn. Of these it is absent where one
+    does not tell its time; side by side, rates without times are summed.
     Latencies and shares are those of a single operation; those of several cannot be added up.
     """
     found: Metrics = {}
-    for name, unit in (("bytes", "B"), ("operations", "1"), ("throughput_mib_s", "MiB/s")):
+    for name, unit in (("bytes", "B"), ("operations", "1")):
         values = [value for op in operations if (value := getattr(op, name)) is not None]
         if values:
             found[name] = (float(sum(values)), unit)
-    rates = [op.iops for op in operations if op.iops is not None]
-    if rates:
-        found["iops"] = (float(sum(rates)), "1/s")
+    for name, unit, rate in (
+        ("throughput_mib_s", "MiB/s", _rate(operations, "throughput_mib_s", "bytes", _MIB)),
+        ("iops", "1/s", _rate(operations, "iops", "operations", 1)),
+    ):
+        if rate is not None:
+            found[name] = (rate, unit)
     if len(operations) == 1:
         for name, value in operations[0].latency_us.items():
             found[f"latency_us_{name}"] = (float(value), "us")
         found |= {name: (float(value), "1") for name, value in operations[0].shares.items()}
+    return found
+
+
+def _rate(operations: Sequence[Operation], rate: str, amount: str, unit: int) -> float | None:
+    """A rate over all operations that have one; `unit` is how much of the amount it counts as 1."""
+    having = [op for op in operations if getattr(op, rate) is not None]
+    if len(having) < 2:
+        return float(getattr(having[0], rate)) if having else None
+    in_turn = all(op.in_turn for op in having)
+    parts: list[tuple[float, float]] = []
+    for op in having:
+        seconds, own, rated = op.seconds, getattr(op, amount), float(getattr(op, rate))
+        if seconds is None and own is not None and rated > 0:
+            seconds = own / unit / rated
+        if seconds is None:
+            return None if in_turn else float(sum(getattr(op, rate) for op in having))
+        parts.append((rated * seconds, seconds))
+    total_s = (sum if in_turn else max)(seconds for _, seconds in parts)
+    return sum(done for done, _ in parts) / total_s if total_s > 0 else None
+
+
+def _by_name(operations: Sequence[Operation]) -> dict[str, list[Operation]]:
+    """Operations of each name: a tool may have repeated them."""
+    found: dict[str, list[Operation]] = {}
+    for op in operations:
+        found.setdefault(op.operation, []).append(op)
     return found
 
 
@@ -96,11 +129,17 @@ def of_servers(account: Account, operations: Sequence[Operation]) -> Metrics:
 def _shares_of_peak(operations: Sequence[Operation], peak: Peak) -> Metrics:
     """Each operation against the theoretical peak of its direction."""
     found: Metrics = {}
-    for op in operations:
-        share = peak.share(op.operation, throughput_mib_s=op.throughput_mib_s, iops=op.iops)
+    by_name = _by_name(operations)
+    for name, own in by_name.items():
+        rates = of_operations(own)
+        throughput, iops = rates.get("throughput_mib_s"), rates.get("iops")
+        share = peak.share(
+            name,
+            throughput_mib_s=throughput[0] if throughput else None,
+            iops=iops[0] if iops else None,
+        )
         if share is not None:
-            name = "peak_share" if len(operations) == 1 else f"{op.operation}.peak_share"
-            found[name] = (share, "1")
+            found["peak_share" if len(by_name) == 1 else f"{name}.peak_share"] = (share, "1")
     return found
 
 
@@ -144,21 +183,34 @@ def _efficiencies(
     if mean_w <= 0:
         return found
     # The work's share of the span: rates are told for that, and the rest costs energy, too.
-    worked = 1.0 - amounts.get("deletes_s", (0.0, "s"))[0] / span.seconds
+    work_s = span.seconds - amounts.get("deletes_s", (0.0, "s"))[0]
+    worked = work_s / span.seconds
     for weight in weights:
         unit = "J s" if weight == 1 else f"J s^{weight}"
         product = efficiency.energy_delay_product(total_j, span.seconds, weight)
         found[f"edp_w{weight}{suffix}"] = (product, unit)
     if "throughput_mib_s" in amounts:
-        throughput = amounts["throughput_mib_s"][0]
+        throughput = _in_work(amounts, "throughput_mib_s", "bytes", _MIB, work_s)
         found[f"mib_per_joule{suffix}"] = (throughput * worked / mean_w, "MiB/J")
         found[f"mib_s_per_joule{suffix}"] = (throughput / total_j, "MiB/s/J")
     if "iops" in amounts:
-        iops = amounts["iops"][0] * worked
+        iops = _in_work(amounts, "iops", "operations", 1, work_s) * worked
         found[f"iops_per_watt{suffix}"] = (efficiency.iops_per_watt(iops, mean_w), "1/J")
         if iops > 0:
             found[f"energy_j_per_io{suffix}"] = (mean_w / iops, "J")
     return found
+
+
+def _in_work(amounts: Metrics, rate: str, amount: str, unit: int, work_s: float) -> float:
+    """A rate over all of a phase's work, as its energy is.
+
+    No more was done in it than there was: where the tool's own seconds are fewer than those of the
+    work, its rate times these would be more.
+    """
+    value = amounts[rate][0]
+    if amount not in amounts or work_s <= 0:
+        return value
+    return min(value, amounts[amount][0] / unit / work_s)
 
 
 def _spread(span: Span, totals: Sequence[Watched]) -> Metrics:

@@ -11,6 +11,7 @@ from typing import Any
 
 from wattio.clock import Instant, Span
 from wattio.errors import ResultError
+from wattio.hosts.clocks import Drift, Offset
 from wattio.kinds.measurement.others import Others
 from wattio.meters.meter import Facts
 
@@ -51,9 +52,9 @@ class Record:
     `session` is the recording that holds its power samples; `module` the kind of workload that
     can read the raw files of its steps (None for an idle iteration); `doubts` what was seen to be
     doubtful while it ran; `others` the processor time that others took of this machine during each
-    step, where the kernel tells it; `failure` why it did not end as it should; `accounts` what the
-    servers took during each step, where the system can tell; `deletes` what servers still had to
-    delete after steps.
+    step, where the kernel tells it; `failure` why it did not end as it should; `hosts` how far the
+    clocks of other machines were off before and after; `accounts` what the servers took during each
+    step, where the system can tell; `deletes` what servers still had to delete after steps.
     """
 
     identity: str
@@ -70,6 +71,7 @@ class Record:
     doubts: tuple[str, ...] = ()
     others: Mapping[str, Others] = field(default_factory=dict)
     failure: str | None = None
+    hosts: Mapping[str, Drift] = field(default_factory=dict)
     accounts: Mapping[str, Account] = field(default_factory=dict)
     deletes: Mapping[str, Deletes] = field(default_factory=dict)
 
@@ -116,6 +118,8 @@ def read(folder: Path) -> Record:
             doubts=tuple(content["doubts"]),
             others={step: Others(**it) for step, it in content.get("others", {}).items()},
             failure=content["failure"],
+            # Before there were other hosts there were none.
+            hosts={name: _drift(ends) for name, ends in content.get("hosts", {}).items()},
             # Before servers told what they took there were none.
             accounts={key: Account(**own) for key, own in content.get("accounts", {}).items()},
             deletes={key: Deletes(**own) for key, own in content.get("deletes", {}).items()},
@@ -124,6 +128,13 @@ def read(folder: Path) -> Record:
         raise ResultError(f"{path}: cannot be read: {error.strerror}") from error
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise ResultError(f"{path}: is not the record of an iteration: {error!r}") from error
+
+
+def _drift(entry: Mapping[str, Any]) -> Drift:
+    def end(told: Mapping[str, Any]) -> Offset:
+        return Offset(**{**told, "at": Instant(*told["at"])})
+
+    return Drift(end(entry["before"]), end(entry["after"]))
 
 
 def _span(entry: Mapping[str, Any]) -> Span:

@@ -40,6 +40,10 @@
     options = { total = "64 MiB" }    # options that are not named here stay
     # Lists are taken whole: knob = [] below [scale.small] sweeps nothing.
 
+    [hosts]                           # clients and servers on other machines
+    clients = "node[1-4]"
+    servers = "node[5-9]"
+
 Paths are relative to the file.
 """
 
@@ -49,11 +53,13 @@ import copy
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from wattio.files import document
 from wattio.files.document import Document, Place, Strict, nearest
 from wattio.files.quantity import Seconds, SecondsOrZero, Watts
+from wattio.hosts.host import Access
+from wattio.hosts.names import expand
 from wattio.kinds.common import Name
 from wattio.knobs.knobs import Value
 
@@ -102,8 +108,48 @@ class Rules(Strict):
     # FROZEN: a meter showed one value for so many of its periods while the load changed.
     frozen_periods: int = Field(default=20, ge=2)
     clock_jump: Seconds = 0.1  # CLOCK: the wall clock jumped by more
+    # CLOCKS: a host's clock is off this machine's by more, or went another way by more meanwhile.
+    clock_offset: Seconds = 0.05
     # Of the time of all cores: what processes that are not measured may take of it in a step.
     others_share_max: float = Field(default=0.02, ge=0, le=1)
+
+
+def _names(text: str) -> str:
+    expand(text)
+    return text
+
+
+HostNames = Annotated[str, AfterValidator(_names)]
+
+
+class HostsEntry(Strict):
+    """`[hosts]`: the machines that clients, and servers, are on; reached by OpenSSH."""
+
+    # Those of the clients, as in "node[1-4]": the first client is on the first, and so on, and
+    # again from the first where there are more clients.
+    clients: HostNames
+    servers: HostNames | None = None  # for systems that are brought up on hosts of their own
+    # Options of ssh, such as ["-F", "ssh_config"]. Keys of hosts have to be known, and nothing is
+    # asked: no password, no passphrase.
+    ssh: list[str] = Field(default_factory=list)
+    python: str = "python3"  # the Python of the hosts, 3.8 or newer; wattio brings the rest
+    # A host that has heard nothing for so long undoes what was done there.
+    lease: Annotated[Seconds, Field(ge=2, le=3600)] = 20.0
+    # When a host is lost and does not come back: stop, to be resumed; or go on without it, where
+    # what needs it turns out INVALID.
+    lost: Literal["stop", "go on"] = "stop"
+
+    def client_names(self) -> list[str]:
+        """The clients' hosts, one by one."""
+        return expand(self.clients)
+
+    def server_names(self) -> list[str]:
+        """The servers' hosts, one by one."""
+        return expand(self.servers) if self.servers is not None else []
+
+    def access(self) -> Access:
+        """How they are reached."""
+        return Access(tuple(self.ssh), self.python, self.lease)
 
 
 class SystemEntry(Strict):
@@ -179,6 +225,7 @@ class MeasurementStudy(Strict):
     """A study file of kind "measurement"."""
 
     study: Head
+    hosts: HostsEntry | None = None
     system: list[SystemEntry] = Field(min_length=1)
     workload: list[WorkloadEntry] = Field(min_length=1)
     knob: list[KnobEntry] = Field(default_factory=list)
@@ -219,7 +266,7 @@ def _scaled(source: Document, changes: Mapping[str, Any], scale: str) -> dict[st
         place: Place = ("scale", scale, part)
         if isinstance(tables, list):
             content[part] = tables
-        elif part in ("study", "rules"):
+        elif part in ("study", "rules", "hosts"):
             content[part] = {**content.get(part, {}), **tables}
         elif part in ("workload", "system"):
             names = [entry["name"] for entry in content[part]]
@@ -232,7 +279,7 @@ def _scaled(source: Document, changes: Mapping[str, Any], scale: str) -> dict[st
                 options = {**entry.get("options", {}), **keys.get("options", {})}
                 entry |= {**keys, "options": options}
         else:
-            known = ("study", "rules", "system", "workload")
+            known = ("study", "rules", "hosts", "system", "workload")
             raise source.error(place, "cannot be scaled; " + nearest(part, known))
     return content
 

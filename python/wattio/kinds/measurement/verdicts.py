@@ -83,6 +83,14 @@ def of_record(record: Record, operations: Iterable[Operation], rules: Rules) -> 
         if abs(jump_s) > rules.clock_jump:
             text = f"CLOCK: {phase.span.name}: the wall clock jumped by {jump_s:.3g} s"
             found.append(Verdict("INVALID", text))
+    for name, drift in record.hosts.items():
+        off_s, drifted_s = drift.off_s, drift.drifted_s
+        if off_s > rules.clock_offset:
+            text = f"CLOCKS: {name}: its clock is off this machine's by {off_s:.3g} s"
+            found.append(Verdict("INVALID", f"{text}; keep both by NTP"))
+        if drifted_s > rules.clock_offset:
+            text = f"CLOCKS: {name}: its clock went another way than ours by {drifted_s:.3g} s"
+            found.append(Verdict("INVALID", text))
     for step, others in record.others.items():
         if others.share > rules.others_share_max:
             text = f"BUSY: {step}: other processes took {others.core_s:.3g} core-seconds,"

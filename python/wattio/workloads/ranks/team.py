@@ -267,13 +267,10 @@ def end_with(launcher: dict[str, Any]) -> None:
 
 
 def run(work: Callable[[Team], None]) -> None:
-    """Run a rank's program with the task of the command line; that of "remove" is done here."""
+    """Run a rank's program with the task of the command line."""
     team = Team(json.loads(sys.argv[1]))
     end_with(team.task["launcher"])
-    if team.task["program"] == "remove":
-        team.together(lambda: _remove(team.folder) if team.rank == 0 else None)
-    else:
-        team.compare_clocks("before")
-        work(team)
-        team.compare_clocks("after")
+    team.compare_clocks("before")
+    work(team)
+    team.compare_clocks("after")
     team.report()

@@ -1,0 +1,136 @@
+//! The sockets that clients connect to.
+
+use crate::device::{PATIENCE, RETRY};
+use crate::reactor::Listener;
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+use std::os::unix::fs::FileTypeExt;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+use thiserror::Error;
+
+/// Why nobody can connect.
+#[derive(Debug, Error)]
+pub enum ListenError {
+    /// A socket cannot be opened.
+    #[error("cannot listen on {address}: {error}")]
+    Socket {
+        /// Which one.
+        address: String,
+        /// Why.
+        error: io::Error,
+    },
+    /// There is no socket of systemd's.
+    #[error(
+        "listen: \"systemd\" has no socket: the target was not started by a socket unit; start \
+         that too, as with `systemctl start wattio-target.socket`, or name an address"
+    )]
+    NotPassed,
+    /// Nobody would accept what comes by sockets of systemd's.
+    #[error(
+        "listen: systemd passed {0} sockets and \"systemd\" is not in the list: add it, or disable \
+         the socket unit"
+    )]
+    Unasked(usize),
+    /// Another process listens there.
+    #[error("cannot listen on {}: another process does", .0.display())]
+    Answered(PathBuf),
+    /// Something that is not a socket is in its place.
+    #[error("cannot listen on {}: it is there and is not a socket", .0.display())]
+    NoSocket(PathBuf),
+}
+
+/// Where connections come from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Address {
+    /// A UNIX socket.
+    Unix(PathBuf),
+    /// TCP.
+    Tcp(SocketAddr),
+    /// The sockets that systemd passes to the service that they start.
+    Systemd,
+}
+
+/// Sockets that are open.
+#[derive(Debug)]
+pub struct Listening {
+    pub(crate) sockets: Vec<Listener>,
+    pub(crate) files: Vec<SocketFile>,
+}
+
+impl Listening {
+    /// Opens them, beside those that [`crate::activation`] found.
+    ///
+    /// # Errors
+    /// What cannot be opened, or what was passed and is not in the list, or the reverse.
+    pub fn open(addresses: &[Address], passed: Vec<Listener>) -> Result<Self, ListenError> {
+        match (passed.len(), addresses.contains(&Address::Systemd)) {
+            (0, true) => return Err(ListenError::NotPassed),
+            (count @ 1.., false) => return Err(ListenError::Unasked(count)),
+            _ => {}
+        }
+        let mut listening = Self { sockets: passed, files: Vec::new() };
+        for address in addresses {
+            listening.sockets.extend(listen(address, &mut listening.files)?);
+        }
+        Ok(listening)
+    }
+}
+
+/// The socket of an address; none for those that were passed.
+fn listen(address: &Address, files: &mut Vec<SocketFile>) -> Result<Option<Listener>, ListenError> {
+    match address {
+        Address::Systemd => Ok(None),
+        Address::Tcp(tcp) => {
+            let failed = |error| ListenError::Socket { address: tcp.to_string(), error };
+            let socket = TcpListener::bind(tcp).map_err(failed)?;
+            Ok(Some(Listener { socket: socket.into(), is_tcp: true }))
+        }
+        Address::Unix(path) => {
+            let (socket, file) = listen_unix(path)?;
+            files.push(file);
+            Ok(Some(Listener { socket: socket.into(), is_tcp: false }))
+        }
+    }
+}
+
+/// A socket's file, removed at the end.
+#[derive(Debug)]
+pub struct SocketFile(PathBuf);
+
+impl Drop for SocketFile {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+/// Listens on a UNIX socket, in the place of one that nobody listens on any more.
+///
+/// # Errors
+/// When somebody does, or something else is there.
+pub fn listen_unix(path: &Path) -> Result<(UnixListener, SocketFile), ListenError> {
+    let failed = |error| ListenError::Socket { address: path.display().to_string(), error };
+    match std::fs::symlink_metadata(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        Err(error) => return Err(failed(error)),
+        Ok(file) if !file.file_type().is_socket() => {
+            return Err(ListenError::NoSocket(path.to_owned()));
+        }
+        Ok(_) => {
+            let until = Instant::now() + PATIENCE;
+            loop {
+                match UnixStream::connect(path) {
+                    Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => break,
+                    Err(error) => return Err(failed(error)),
+                    // Perhaps the kernel still closes the socket of a process that was killed.
+                    Ok(_) if Instant::now() < until => std::thread::sleep(RETRY),
+                    Ok(_) => return Err(ListenError::Answered(path.to_owned())),
+                }
+            }
+            std::fs::remove_file(path).map_err(failed)?;
+        }
+    }
+    let listener = UnixListener::bind(path).map_err(failed)?;
+    Ok((listener, SocketFile(path.to_owned())))
+}

@@ -1,0 +1,284 @@
+"""Hosts behind real sshds, in namespaces as nodes."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from measuring.test_running import ended, result, wait_for, wattio
+from wattio.errors import HostLost
+from wattio.hosts.host import Access, Host
+from wattio.hosts.hosts import Hosts
+from wattio.kinds.measurement.folder import MeasurementFolder
+from wattio.systems import mounts
+
+from hosts.cluster import SSHD, Cluster, cluster
+
+pytestmark = [
+    pytest.mark.system,
+    pytest.mark.skipif(
+        os.geteuid() != 0 or not Path(SSHD).exists() or shutil.which("fio") is None,
+        reason="needs root, sshd and fio",
+    ),
+]
+
+STUDY = """\
+[study]
+name = "trial"
+kind = "measurement"
+repetitions = {repetitions}
+clients = [1, 4]
+idle_before = "0.2 s"
+idle_after = "0 s"
+settle = "0 s"
+repeat_invalid = 0
+
+[hosts]
+clients = "{names}"
+ssh = ["-F", "{config}"]
+lease = "5 s"
+
+[[system]]
+name = "disk"
+kind = "mounted"
+options = {{ path = "{path}", fs = "{fs}" }}
+
+[[workload]]
+name = "fio"
+[[workload.options.jobs]]
+name = "write"
+rw = "write"
+bs = "64 KiB"
+size = "4 MiB"
+[[workload.options.jobs]]
+name = "read"
+rw = "read"
+bs = "64 KiB"
+size = "4 MiB"
+
+[[workload]]
+name = "own"
+kind = "command"
+options = {{ run = ["./work.sh"], guess = "1 s" }}
+
+[[meter]]
+name = "estimate:assumed"
+covers = ["host"]
+period = "0.1 s"
+"""
+
+WORK = """\
+#!/bin/sh
+echo "begin write" >&$WATTIO_PHASES
+hostname >/dev/null
+sleep 0.3
+echo "end write" >&$WATTIO_PHASES
+echo "result write bytes=1048576" >&$WATTIO_PHASES
+"""
+
+
+@pytest.fixture(scope="module")
+def nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    with cluster(tmp_path_factory.mktemp("cluster"), 4) as made:
+        yield made
+
+
+def access(made: Cluster, lease_s: float = 20.0) -> Access:
+    return Access(("-F", str(made.config)), sys.executable, lease_s)
+
+
+def until(reached: Callable[[], bool], limit_s: float = 60.0) -> bool:
+    deadline = time.monotonic() + limit_s
+    while not reached():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.02)
+    return True
+
+
+def write_study(folder: Path, made: Cluster, repetitions: int = 2) -> Path:
+    (folder / "mount").mkdir()
+    held = mounts.holding((folder / "mount").resolve(), mounts.current())
+    assert held is not None
+    path = folder / "study.toml"
+    text = STUDY.format(
+        repetitions=repetitions,
+        names=f"{made.mark}-[1-4]",
+        config=made.config,
+        path=folder / "mount",
+        fs=held.file_system,
+    )
+    path.write_text(text)
+    (folder / "work.sh").write_text(WORK)
+    (folder / "work.sh").chmod(0o755)
+    return path
+
+
+def agents(made: Cluster) -> list[int]:
+    """What works for us at the nodes."""
+    found = []
+    for number in range(1, len(made.names) + 1):
+        words = ("ip", "netns", "pids", made.namespace(number))
+        done = subprocess.run(words, capture_output=True, check=True)
+        for word in done.stdout.split():
+            try:
+                said = Path(f"/proc/{int(word)}/cmdline").read_bytes()
+            except OSError:
+                continue
+            if said.startswith((b"python", sys.executable.encode())) and b"wattio-agent" in said:
+                found.append(int(word))
+    return found
+
+
+def test_programs_on_all_nodes_begin_at_one_moment(nodes: Cluster) -> None:
+    with Hosts(nodes.names, access(nodes)) as hosts:
+        hosts.each(Host.clock)
+        assert all(abs(host.offset.monotonic_ns) < 10**7 for host in hosts)  # it is one kernel
+        at_ns = time.monotonic_ns() + 10**9
+        running = [
+            host.begin(["hostname"], at_monotonic_ns=host.offset.there_ns(at_ns)) for host in hosts
+        ]
+        starts = [one.wait(20).start.monotonic_ns for one in running]
+    # One kernel: what the offsets get wrong, and how late a process runs that waits.
+    assert max(starts) - min(starts) < 0.5e9
+    assert agents(nodes) == []
+
+
+def test_a_host_with_another_key_is_not_trusted(nodes: Cluster, tmp_path: Path) -> None:
+    config = tmp_path / "config"
+    text = nodes.config.read_text().replace(f"{nodes.folder}/known", str(tmp_path / "none"))
+    config.write_text(text)
+    with pytest.raises(HostLost, match="Host key verification failed"):
+        Host(nodes.names[0], Access(("-F", str(config)))).open()
+
+
+def test_a_network_that_dies_leaves_nothing_at_the_node(nodes: Cluster, tmp_path: Path) -> None:
+    setting = tmp_path / "setting"
+    setting.write_text("slow")
+    host = Host(nodes.names[0], access(nodes, lease_s=2.0))
+    host.open()
+    try:
+        host.ask("hold", settings=[[str(setting), "fast"]])
+        running = host.begin(["sleep", "600"])
+        assert until(lambda: len(agents(nodes)) == 2)  # and its guard
+        nodes.cut(1)
+        assert until(lambda: agents(nodes) == [])
+        assert setting.read_text() == "slow"
+        with pytest.raises(HostLost):
+            running.wait(60)
+    finally:
+        nodes.mend(1)
+        host.close()
+    again = Host(nodes.names[0], access(nodes))
+    assert until(lambda: not _fails(again))
+    again.close()
+
+
+def _fails(host: Host) -> bool:
+    try:
+        host.open()
+    except HostLost:
+        return True
+    return False
+
+
+def test_a_study_of_four_clients_over_ssh(nodes: Cluster, tmp_path: Path) -> None:
+    path = write_study(tmp_path, nodes)
+    code, _, err = ended(wattio("run", path, folder=tmp_path))
+    assert code == 0, err
+    folder = MeasurementFolder(result(tmp_path))
+    for item in folder.iterations():
+        assert item.usable, item.verdicts
+        clients = int(item.run.settings.get("clients") or 0)
+        if item.run.subject == "fio":
+            assert item.by_phase["read"]["bytes"][0] == clients * (4 << 20)
+            record = folder.record(item.identity)
+            assert len(record.hosts) == clients
+            assert record.caches_dropped
+        if item.run.subject == "own":
+            assert item.by_phase["write"]["bytes"][0] == clients << 20
+    assert list((tmp_path / "mount").iterdir()) == []
+    assert agents(nodes) == []
+
+
+MPI = """
+[[workload]]
+name = "posix"
+kind = "mpi_io"
+options = { total = "8 MiB", transfer = "1 MiB" }
+
+[[workload]]
+name = "directory"
+kind = "mpi_meta"
+options = { items = 16 }
+"""
+
+
+def test_ranks_are_on_the_hosts(nodes: Cluster, tmp_path: Path) -> None:
+    path = write_study(tmp_path, nodes, repetitions=1)
+    text = path.read_text()
+    begin, end = text.index("[[workload]]"), text.index("[[meter]]")
+    path.write_text(text[:begin] + MPI + text[end:])
+    code, _, err = ended(wattio("run", path, folder=tmp_path))
+    assert code == 0, err
+    folder = MeasurementFolder(result(tmp_path))
+    found = {
+        (item.run.subject, item.run.settings.get("clients")): item for item in folder.iterations()
+    }
+    for clients in (1, 4):
+        assert found["posix", clients].by_phase["write"]["bytes"][0] == 8 << 20
+        assert found["directory", clients].usable
+    assert list((tmp_path / "mount").iterdir()) == []
+
+
+def test_a_study_over_ssh_that_is_killed_loses_nothing_and_leaves_nothing(
+    nodes: Cluster, tmp_path: Path
+) -> None:
+    path = write_study(tmp_path, nodes, repetitions=3)
+    process = wattio("run", path, folder=tmp_path)
+    kept = 0
+    for wanted in (2, 5, 8):
+        folder = wait_for(tmp_path, wanted, process)
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        assert until(lambda: agents(nodes) == [])
+        assert len(folder.iterations()) >= max(wanted, kept)
+        kept = len(folder.iterations())
+        process = wattio("run", "--resume", folder.path, folder=tmp_path)
+    code, _, err = ended(process)
+    assert code == 0, err
+    assert all(item.usable for item in MeasurementFolder(result(tmp_path)).iterations())
+    assert list((tmp_path / "mount").iterdir()) == []
+
+
+def test_a_node_that_is_lost_spoils_what_needs_it_and_the_rest_goes_on(
+    nodes: Cluster, tmp_path: Path
+) -> None:
+    path = write_study(tmp_path, nodes)
+    text = path.read_text().replace('lease = "5 s"', 'lease = "5 s"\nlost = "go on"')
+    path.write_text(text)
+    process = wattio("run", path, folder=tmp_path)
+    wait_for(tmp_path, 1, process)
+    nodes.cut(4)
+    try:
+        code, _, err = ended(process)
+    finally:
+        nodes.mend(4)
+    assert code == 1, err
+    folder = MeasurementFolder(result(tmp_path))
+    one = [item for item in folder.iterations() if item.run.settings.get("clients") == 1]
+    four = [item for item in folder.iterations() if item.run.settings.get("clients") == 4]
+    assert len(one) == 4
+    assert all(item.usable for item in one)
+    lost = [item for item in four if not item.usable]
+    assert lost
+    for item in lost:
+        assert any(nodes.names[3] in verdict.reason for verdict in item.verdicts), item.verdicts
+    assert until(lambda: agents(nodes) == [])
