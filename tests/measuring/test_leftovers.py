@@ -117,7 +117,7 @@ def test_what_a_killed_campaign_left_is_gone_and_another_goes_on(tmp_path: Path,
             ended(one)
         left = there(tmp_path / "killed")
         assert {"mfsmaster", "mfschunkserver", "mfsmount", "sleep"} <= left["processes"]
-        assert left["mounts"] <= set(moosefs.FILE_SYSTEMS)
+        assert left["mounts"] <= set(moosefs.Storage.file_systems)
         assert left["mounts"]
         assert set(there(tmp_path / "image")) == {"processes", "mounts", "loops"}
         namespaces = set(NAMESPACES.glob("*")) - spaces

@@ -26,6 +26,8 @@ _PROGRAMS = {
     "ipmitool": "power readings from a BMC (meters ipmi: and ipmi://)",
     "mpirun": "workloads of MPI ranks, where the extra hpc is not installed",
     "mfsmount": "the system moosefs",
+    "glusterd": "the system glusterfs",
+    "ceph-fuse": "the system cephfs",
     "psql": "recording a trace of PostgreSQL",
     "perf": "reading the processor's energy counters a second way",
     "cargo": "building wattio from source",

@@ -4,9 +4,9 @@
     name = "cephfs"
     options = { osds = 4, copies = 2, placement_groups = 64, network = "namespaces" }
 
-The defaults are the thesis's, section 5.1: two copies on different nodes of which one is written
-before a write returns, 64 placement groups for each pool. OSDs keep their data by BlueStore in a
-file of their folder.
+The defaults are the thesis's, section 5.1: two copies on different nodes of which one has to be
+there, 64 placement groups for each pool. OSDs keep their data by BlueStore in a file of their
+folder.
 """
 
 from __future__ import annotations
@@ -185,7 +185,7 @@ class Storage(Cluster):
             ],
         }
 
-    def deletes_left(self) -> int | None:
+    def _deletes_left(self) -> int | None:
         """Files that are deleted and whose objects are still there."""
         return told.deletes_left(self._ask("tell", "mds.metadata", "perf", "dump"))
 

@@ -36,17 +36,21 @@ class Options(ClusterOptions):
     """OSDs, replication and placement of a CephFS: those of the thesis, section 5.1."""
 
     osds: int = Field(default=2, ge=1, le=OSDS_MAX)  # each a server's with a disk, on this host
-    # Copies of each object, and how many have to be written before a write returns.
+    # Copies of each object.
     copies: int = Field(default=2, ge=1, le=9)
+    # How many of them have to be there for writes to go on.
     copies_min: int = Field(default=1, ge=1, le=9)
-    # Of the pool of data, and of that of metadata; powers of two do best.
+    # Of the pool of data; powers of two do best.
     placement_groups: int = Field(default=64, ge=1, le=4096)
+    # Of the pool of metadata.
     metadata_placement_groups: int = Field(default=64, ge=1, le=4096)
     # The file that each OSD keeps everything in; it takes room only for what is written.
     size: Size = 16 * 2.0**30
-    # What an OSD tries to keep to, and the caches of monitor and metadata server.
+    # What an OSD tries to keep to.
     osd_memory: Size = 1.5 * 2.0**30
+    # The same for the monitor.
     monitor_memory: Size = 2.0 * 2.0**30
+    # The cache of the metadata server.
     metadata_memory: Size = 1.0 * 2.0**30
     # Further settings of all servers and clients, such as { osd_op_num_shards = "2" }.
     settings: dict[str, str] = Field(default_factory=dict)

@@ -39,6 +39,8 @@ STOP_S = 40.0
 """How long servers may take to end by themselves; MooseFS takes 8 to 9 s."""
 
 
+_DROP_CACHES = Path("/proc/sys/vm/drop_caches")
+
 _LOG_LINES = 2
 """How much of a log is told; its lines are long."""
 
@@ -150,12 +152,29 @@ class Cluster(ABC):
         """What `describe` tells beside options, network and disks."""
 
     @abstractmethod
-    def deletes_left(self) -> int | None:
+    def _deletes_left(self) -> int | None:
         """How much of what was deleted servers have still to remove; None if they do not say."""
+
+    def _heals_left(self) -> int:
+        """What else servers still do by themselves."""
+        return 0
+
+    def deletes_left(self) -> int | None:
+        """How much of what was deleted is still there; None if servers do not say.
+
+        A deleted file stays while a client holds on to it, and its kernel does so by having its
+        name in a cache. Where something is left, names that nobody uses are forgotten.
+        """
+        left = self._deletes_left()
+        if left:
+            for machine in self._network.machines():
+                machine.write(_DROP_CACHES, "2\n")
+        return left
 
     def unsettled(self) -> int | None:
         """Deletes, and what else servers do by themselves."""
-        return self.deletes_left()
+        left = self.deletes_left()
+        return None if left is None else left + self._heals_left()
 
     @property
     def deletes(self) -> Literal["charged", "waited"]:

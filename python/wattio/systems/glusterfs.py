@@ -147,13 +147,11 @@ class Storage(Cluster):
             "stripe_bytes": self._options.stripe_bytes,
         }
 
-    def deletes_left(self) -> int | None:
-        """Entries that bricks still have to remove."""
+    def _deletes_left(self) -> int | None:
         return self._entries(_DELETED)
 
-    def unsettled(self) -> int | None:
-        """The same, and entries that the self-heal daemon may have to heal."""
-        return self._entries((*_DELETED, *_HEALED))
+    def _heals_left(self) -> int:
+        return self._entries(_HEALED)
 
     def _entries(self, parts: Sequence[str]) -> int:
         left = 0

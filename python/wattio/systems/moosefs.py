@@ -29,8 +29,8 @@ from wattio.systems.moosefs_status import (
     SEPARATOR,
     ChunkServer,
     chunk_servers,
+    deletes_left,
     master,
-    pending_deletion,
 )
 from wattio.systems.nodes import Node
 from wattio.workloads.workload import Place
@@ -117,9 +117,9 @@ class Storage(Cluster):
             "servers": [f"{one.address}:{one.port}" for one in self._registered()],
         }
 
-    def deletes_left(self) -> int | None:
-        """Chunks whose files have gone, the trash too, and that no chunk loop has removed yet."""
-        return pending_deletion(self._status("IN"))
+    def _deletes_left(self) -> int | None:
+        """Chunks whose files have left the trash, and clients, and that no loop has removed yet."""
+        return deletes_left(self._status("IN"))
 
 
 def _command(daemon: Daemon) -> tuple[str, ...]:

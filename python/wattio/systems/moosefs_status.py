@@ -54,16 +54,17 @@ def master(text: str) -> dict[str, str]:
     }
 
 
-def pending_deletion(text: str) -> int | None:
+def deletes_left(text: str) -> int | None:
     """Chunks without a file that are still there, of `mfscli -SIN`; None where it does not say.
 
-    What lies in the trash has its file still: servers have nothing to do with it yet.
+    What lies in the trash, or is sustained for a client that holds on to it, is a file still:
+    servers have nothing to do with it yet. Clients hold on to what they had open for ten minutes.
     """
     classes = ("chunkclass pending deletion", "chunkclass to be removed")
     found = [
         _count(fields[1])
         for fields in _lines(text, "all chunks matrix")
-        if len(fields) == 2 and fields[0] in classes
+        if len(fields) == 2 and fields[0].rstrip(":") in classes
     ]
     known = [count for count in found if count is not None]
     return sum(known) if known else None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Callable, Collection, Container, Iterator, Mapping
+from collections.abc import Callable, Collection, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -20,7 +20,7 @@ from wattio.errors import (
     WattioError,
 )
 from wattio.hosts.hosts import Hosts
-from wattio.kinds.measurement import derive, elsewhere, iterate, leftovers, space
+from wattio.kinds.measurement import content, derive, elsewhere, iterate, leftovers, space
 from wattio.kinds.measurement import plan as planning
 from wattio.kinds.measurement.derive import WITNESS_NAME, Derived, Rulebook, View
 from wattio.kinds.measurement.folder import MeasurementFolder
@@ -37,6 +37,7 @@ from wattio.recording import Recorder, Source
 from wattio.results.runs import Recorded, Verdict
 from wattio.systems import claims
 from wattio.systems.system import Accounts, Deletes, Falls, System, Tells
+from wattio.workloads.workload import Place
 
 _CATCH_UP_S = 10.0
 """How long to wait for the meters' samples after an iteration; a meter that is lost sends none."""
@@ -285,6 +286,9 @@ class _Session:
                 storage.verify_mount()
                 account = storage.processor_time_s if isinstance(storage, Accounts) else None
                 tells = storage if isinstance(storage, Tells) else None
+                falls = storage if isinstance(storage, Falls) else None
+                if falls is not None:
+                    content.write(places)
                 yield (
                     storage,
                     Served(
@@ -294,8 +298,8 @@ class _Session:
                         account,
                         None if tells is None else tells.status,
                         0.0 if tells is None else tells.status_period_s,
-                        storage.verify_mount if isinstance(storage, Falls) else None,
-                        storage.abandon if isinstance(storage, Falls) else None,
+                        partial(_check, storage, places) if falls else None,
+                        None if falls is None else falls.abandon,
                         storage if isinstance(storage, Deletes) else None,
                     ),
                 )
@@ -436,6 +440,12 @@ def _probe(entry: SystemEntry, plan: MeasurementPlan, hosts: Hosts | None) -> No
 def _facts(hosts: Hosts | None) -> dict[str, Any]:
     """What hosts told of themselves, for results."""
     return {} if hosts is None else {"hosts": {host.name: dict(host.facts) for host in hosts}}
+
+
+def _check(storage: System, places: Sequence[Place]) -> None:
+    """Raise SystemFailed where servers or mounts have gone, or what was written is another."""
+    storage.verify_mount()
+    content.check(places)
 
 
 def _sources(plan: MeasurementPlan) -> list[Source]:

@@ -236,6 +236,7 @@ class _Steps:
     def run_all(self) -> None:
         try:
             self._work.prepare(self._context(_PREPARING))
+            self._settle_before()
             for step in self._work.steps():
                 context = self._context(step)
                 if self._head.drop_caches:
@@ -267,6 +268,16 @@ class _Steps:
         except SystemFailed as error:
             raise WorkloadFailed(f"{step}: {error}") from error
 
+    def _settle_before(self) -> None:
+        """Wait for what was deleted to make room for the steps; it belongs to none of them."""
+        if self._served.deleting is not None:
+            _, doubt = settling.wait(self._served.deleting.unsettled, self._cancelled)
+            self._doubt(doubt)
+
+    def _doubt(self, text: str | None) -> None:
+        if text is not None and text not in self.doubts:
+            self.doubts.append(text)
+
     def _settle(self, step: str) -> None:
         """Wait for deletes that the step has caused; they belong to its last phase, or to none."""
         deleting = self._served.deleting
@@ -274,8 +285,7 @@ class _Steps:
             return
         last = self.phases[-1]
         seconds, doubt = settling.wait(deleting.deletes_left, self._cancelled)
-        if doubt is not None and doubt not in self.doubts:
-            self.doubts.append(doubt)
+        self._doubt(doubt)
         if not seconds:
             return
         charged_s = None

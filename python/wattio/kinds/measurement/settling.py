@@ -29,19 +29,17 @@ def wait(
 
     No time where nothing was left at the first look. Raises Cancelled.
     """
-    began = now()
+    began_ns = now().monotonic_ns
+    waited_s = 0.0
     count = _count(left)
     while count:
-        waited_s = (now().monotonic_ns - began.monotonic_ns) / 1e9
         if waited_s >= limit_s:
             return waited_s, f"servers still had {count} deletes to do after {limit_s:g} s"
         if cancelled.wait(_POLL_S):
             raise Cancelled("stopped")
-        again = _count(left)
-        if again == 0:
-            return (now().monotonic_ns - began.monotonic_ns) / 1e9, None
-        count = again
-    return 0.0, "servers did not say whether they still delete" if count is None else None
+        count = _count(left)
+        waited_s = (now().monotonic_ns - began_ns) / 1e9
+    return waited_s, "servers did not say whether they still delete" if count is None else None
 
 
 def _count(left: Callable[[], int | None]) -> int | None:
