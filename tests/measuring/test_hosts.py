@@ -22,7 +22,7 @@ idle_before = "0.2 s"
 idle_after = "0 s"
 settle = "0 s"
 drop_caches = false
-repeat_invalid = 0
+repeat_invalid = 1
 
 [hosts]
 clients = "{name}[1-2]"
