@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+import threading
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from wattio.clock import Instant
-from wattio.errors import ResultError
+from wattio.errors import ResultError, WorkloadFailed
 from wattio.workloads.phases import LINE_BYTES_MOST, Listener, Phase, TimedLine, parse, recall
 
 
@@ -109,3 +110,19 @@ def test_no_file_of_lines_breaks_it(
         recall(file)
     except ResultError:
         return
+
+
+@pytest.mark.parametrize("copy", ["/dev/full", "/no/such/folder/copy"])
+def test_a_program_goes_on_where_its_words_cannot_be_kept(tmp_path: Path, copy: str) -> None:
+    """A disk that was full ended the reader, and left the program to a pipe that nobody read."""
+    listener = Listener(tmp_path / "lines", copy=Path(copy)).__enter__()
+    said = threading.Thread(
+        target=lambda: os.writev(listener.write_fd, [b"x" * 4095 + b"\n"] * 100), daemon=True
+    )
+    said.start()
+    said.join(timeout=5)
+    assert not said.is_alive()
+    with pytest.raises(WorkloadFailed, match="what a program says cannot be kept: No s"):
+        listener.__exit__(None, None, None)
+    with pytest.raises(KeyError), Listener(tmp_path / "lines", copy=Path(copy)):
+        raise KeyError("what went wrong before is told")

@@ -23,7 +23,7 @@ from typing import BinaryIO
 
 from wattio import clock
 from wattio.clock import Instant, Span
-from wattio.errors import ResultError
+from wattio.errors import ResultError, WorkloadFailed
 
 VARIABLE = "WATTIO_PHASES"
 LINE_BYTES_MOST = 4096
@@ -64,7 +64,8 @@ class Phase:
 class Listener:
     """Reads a pipe into a file, line by line, in a thread; use it with `with`.
 
-    `write_fd` is for the program. Leaving waits for nobody: what was written by then is read.
+    `write_fd` is for the program. Leaving waits for nobody: what was written by then is read. Where
+    it cannot be kept, the program goes on, and leaving raises WorkloadFailed.
     """
 
     def __init__(self, file: Path, copy: Path | None = None) -> None:
@@ -75,28 +76,45 @@ class Listener:
         self._stop_read_fd, self._stop_write_fd = os.pipe()
         os.set_blocking(self._read_fd, False)
         self._thread = threading.Thread(target=self._listen, daemon=True)
+        self._trouble: OSError | None = None
 
     def __enter__(self) -> Listener:
         """Begin to read."""
         self._thread.start()
         return self
 
-    def __exit__(self, *_: object) -> None:
-        """Read what is there, and end."""
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        """Read what is there, and end. Raises WorkloadFailed, unless something else did before."""
         os.close(self.write_fd)
         os.close(self._stop_write_fd)
         self._thread.join()
         os.close(self._read_fd)
         os.close(self._stop_read_fd)
+        if self._trouble is not None and kind is None:
+            what = self._trouble.strerror
+            raise WorkloadFailed(f"{self._file.parent}: what a program says cannot be kept: {what}")
 
     def _listen(self) -> None:
+        try:
+            self._keep()
+        except OSError as error:
+            self._trouble = error
+            # A pipe that nobody reads would stop the program for ever.
+            while self._stop_read_fd not in self._ready():
+                while self._chunk():
+                    pass
+
+    def _ready(self) -> list[int]:
+        return select.select([self._read_fd, self._stop_read_fd], [], [])[0]
+
+    def _keep(self) -> None:
         with ExitStack() as files:
             file = files.enter_context(self._file.open("wb"))
             copy = None if self._copy is None else files.enter_context(self._copy.open("wb"))
             rest = b""
             stopped = False
             while not stopped:
-                ready, _, _ = select.select([self._read_fd, self._stop_read_fd], [], [])
+                ready = self._ready()
                 # After the stop one more read gets what is there; who writes on is not waited for.
                 stopped = self._stop_read_fd in ready
                 while chunk := self._chunk():
