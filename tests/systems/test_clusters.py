@@ -187,7 +187,7 @@ def check_deletes(storage: Cluster, folder: Path) -> None:
         (folder / str(number)).write_bytes(b"x" * 1024)
     for path in list(folder.iterdir()):
         path.unlink()
-    # One of CephFS stayed for ever: where nothing else was asked, no journal was written back.
+    # Directories go by another way than files.
     (folder / "one" / "below").mkdir(parents=True)
     shutil.rmtree(folder / "one")
     assert storage.deletes_left()
