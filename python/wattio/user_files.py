@@ -76,6 +76,8 @@ def _measurement(source: Document) -> str:
     from wattio.kinds.measurement import plan, space
 
     planned = plan.make(source)
+    for scale in planned.study.scale:
+        plan.make(source, plan.Asked(scale))
     for short in space.shortages(planned):
         raise source.error(("workload", short.index), short.text)
     for index, entry in enumerate(planned.study.workload):

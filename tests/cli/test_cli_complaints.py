@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from rich.table import Table
 from wattio import cli
 from wattio.cli import output
-from wattio.cli.complaints import joined
+from wattio.cli.complaints import answer, joined
 from wattio.cli.printable import printable
 from wattio.errors import ResultError, storage_reason
 
@@ -214,3 +214,29 @@ def test_a_nul_in_a_file_is_named_by_its_key(
     path.write_text('[study]\nname = "a"\n[[load]]\nname = "x"\ntrace = "a\\u0000b"\n')
     assert called("check", str(path)) == 2
     assert f"{path}:5: load[1].trace: holds the character NUL" in capsys.readouterr().err
+
+
+def test_the_reader_of_the_output_may_leave() -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-c", "from wattio.cli import main; main()", "simulate", "--help"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    assert process.stdout is not None
+    process.stdout.close()
+    assert process.stderr is not None
+    assert process.stderr.read() == b""
+    process.stderr.close()
+    assert process.wait() == 1
+
+
+def test_a_broken_pipe_to_a_child_is_not_taken_for_a_reader_that_left(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A killed child was answered with exit code 1 and no word, as `wattio ... | head` is."""
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    assert answer(BrokenPipeError(errno.EPIPE, "Broken pipe")) == 1
+    told = capsys.readouterr().err
+    assert "failed by a fault of its own: BrokenPipeError" in told
+    assert told.count("\n") == 1
+    assert storage_reason(BrokenPipeError()) is None

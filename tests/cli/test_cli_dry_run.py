@@ -113,6 +113,21 @@ def test_what_a_measurement_lacks_is_said_with_its_plan(
     assert len(json.loads(capsys.readouterr().out)["lacking"]) >= 2
 
 
+def test_what_a_scale_leaves_out_and_the_host_lacks_is_said(
+    place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A small trial passed; that the study's frequencies need cpufreq came out on the day."""
+    study = measured(place, "1 MiB", 'path = "/nonexistent"')
+    with Path(study).open("a") as file:
+        file.write('[scale.small]\nsystem = [{ name = "here", kind = "local" }]\n')
+    assert called("run", study, "--scale", "small", "--dry-run") == 0
+    assert "lacking without --scale: /nonexistent: is not" in capsys.readouterr().err
+    assert called("run", study, "--scale", "small", "--dry-run", "--json") == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["lacking"] == []
+    assert len(told["lacking_without_scale"]) == 1
+
+
 def test_jobs_are_for_simulations(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert called("run", measured(place, "1 MiB"), "--jobs", "3", "--dry-run") == 2
     assert "--jobs is for studies of kind simulation or fleet" in capsys.readouterr().err

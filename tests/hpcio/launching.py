@@ -25,14 +25,13 @@ _FOLDERS = tempfile.TemporaryDirectory(prefix="wattio-mpi-", ignore_cleanup_erro
 def environment() -> dict[str, str]:
     """What a launcher needs on one small machine, as any user; another one's is another.
 
-    Each has a folder of its own. In the one of all, /tmp, a launcher does not start where one of
-    the same process number has been killed, and tests kill many (`mpi_launch.says_not_started`).
+    Each has a folder of its own, as tests kill many.
     """
     return {
         **os.environ,
-        "PRTE_MCA_prte_local_tmpdir_base": tempfile.mkdtemp(dir=_FOLDERS.name),
         "PYTHONPATH": str(PROGRAM.parents[1]),
         **openmpi.environment(Job(1, Path(), yields=True, as_root=True)),
+        **openmpi.keeps_in(Path(tempfile.mkdtemp(dir=_FOLDERS.name))),
     }
 
 

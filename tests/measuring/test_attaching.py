@@ -65,6 +65,30 @@ def test_a_total_takes_the_place_of_the_studys_own(folder: MeasurementFolder) ->
     assert recompute.compare(folder).differences == []
 
 
+def test_the_witness_is_not_overwritten(folder: MeasurementFolder) -> None:
+    """`--label witness` took the place of the estimate that shows whether a meter froze."""
+    code, _, err = attach(folder, scope(folder), "--label", "witness")
+    assert code == 2
+    assert 'has a meter "witness" already; give another --label' in err
+
+
+def test_counts_of_watt_hours_join_as_joules(folder: MeasurementFolder) -> None:
+    """A file of energy only was refused."""
+    rows = scope(folder).read_text().splitlines()[1:]
+    first_s = float(rows[0].partition(",")[0])
+    path = folder.path / "counts.csv"
+    counts = [
+        f"{stamp},{WATTS * (float(stamp) - first_s) / 3600:.9f}"
+        for stamp, _, _ in (row.partition(",") for row in rows)
+    ]
+    path.write_text("\n".join(["time,energy_wh", *counts]))
+    code, _, err = attach(folder, path, "--total")
+    assert code == 0, err
+    for item in folder.iterations():
+        own = item.by_phase["idle" if item.run.subject == "idle" else "write"]
+        assert own["energy_j"][0] == pytest.approx(WATTS * own["seconds"][0], rel=1e-4)
+
+
 @pytest.mark.slow
 def test_it_stands_beside_where_nothing_else_is_asked(folder: MeasurementFolder) -> None:
     assert attach(folder, scope(folder))[0] == 0

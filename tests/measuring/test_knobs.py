@@ -2,18 +2,66 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 import time
 from pathlib import Path
 
 import pytest
-from wattio.errors import HostError, InputError
+from wattio.errors import HostError, InputError, WattioError
 from wattio.knobs import knobs
 from wattio.knobs.holder import Holder
 
 POLICIES = "sys/devices/system/cpu/cpufreq"
 ADDRESS = f"file:/{POLICIES}/policy0/scaling_max_freq"
+
+LOST = """
+import sys
+from functools import partial
+from pathlib import Path
+from wattio.cli import main
+from wattio.kinds.measurement import execute
+from wattio.knobs import holder, knobs
+root = Path(sys.argv[1])
+class Told(holder.Holder):
+    def __enter__(self):
+        super().__enter__()
+        Path("holder.pid").write_text(str(self._process.pid))
+        return self
+execute.Holder = partial(Told, root / "snapshot.json", root)
+knobs.assignments = partial(knobs.assignments, root=root)
+main(["run", "study.toml", "--no-report"])
+"""
+"""A study whose knobs are those of a made-up host, and whose holder its workload knows."""
+
+STUDY = """
+[study]
+name = "trial"
+kind = "measurement"
+repetitions = 2
+idle_before = "0 s"
+idle_after = "0 s"
+settle = "0 s"
+drop_caches = false
+
+[[system]]
+name = "local"
+
+[[workload]]
+name = "kills"
+kind = "command"
+options = { run = ["./work.sh"], guess = "1 s" }
+
+[[knob]]
+name = "cpu.frequency"
+values = ["0.8 GHz", "1.2 GHz"]
+
+[[meter]]
+name = "estimate:assumed"
+covers = ["host"]
+period = "0.2 s"
+"""
 
 KILLED = """
 import sys, time
@@ -34,6 +82,7 @@ def root(tmp_path: Path) -> Path:
         policy = made / POLICIES / f"policy{core}"
         policy.mkdir(parents=True)
         (policy / "scaling_max_freq").write_text("3600000\n")
+        (policy / "scaling_min_freq").write_text("800000\n")
         folder = made / "sys/devices/system/cpu" / f"cpu{core}"
         folder.mkdir()
         if core:
@@ -51,6 +100,35 @@ def test_a_frequency_goes_to_every_policy_in_kilohertz(root: Path) -> None:
     assert len(found) == 12
     assert set(found.values()) == {"1200000"}
     assert ADDRESS in found
+
+
+def test_a_pinned_frequency_goes_to_both_limits(root: Path, tmp_path: Path) -> None:
+    """Only the highest was capped; the document that the study follows has pinned both."""
+    limits = [root / POLICIES / f"policy0/scaling_{end}_freq" for end in ("min", "max")]
+
+    def pinned(value: str) -> tuple[dict[str, str], list[str]]:
+        put = knobs.assignments("cpu.frequency_pinned", value, root)
+        names = [address.rpartition("/")[2] for address in put][:2]
+        return put, names
+
+    with Holder(tmp_path / "state/snapshot.json", root) as holder:
+        for value, khz, first in (
+            ("1.2 GHz", "1200000", "scaling_min_freq"),
+            ("2.4 GHz", "2400000", "scaling_max_freq"),  # Above the upper limit that is there,
+            ("0.4 GHz", "400000", "scaling_min_freq"),  # or below both.
+        ):
+            put, names = pinned(value)
+            assert len(put) == 24
+            assert names[0] == first
+            holder.put(put)
+            assert [file.read_text().strip() for file in limits] == [khz, khz]
+    assert [file.read_text().strip() for file in limits] == ["800000", "3600000"]
+
+
+def test_a_policy_without_a_lower_limit_cannot_be_pinned(root: Path) -> None:
+    (root / POLICIES / "policy3/scaling_min_freq").unlink()
+    with pytest.raises(HostError, match=r"no .*policy3/scaling_min_freq"):
+        knobs.assignments("cpu.frequency_pinned", "1.2 GHz", root)
 
 
 @pytest.mark.parametrize("count", [1, 2, 7, 12])
@@ -141,6 +219,70 @@ def test_a_place_that_is_not_there_is_told_and_the_rest_put_back(
         holder.put({ADDRESS: "800000"})
         with pytest.raises(HostError, match="policy99"):
             holder.put({f"file:/{POLICIES}/policy99/scaling_max_freq": "1"})
+    assert frequency(root) == "3600000"
+
+
+@pytest.mark.parametrize("asked", [True, False])
+def test_a_killed_holder_is_told_and_what_it_changed_is_put_back(
+    root: Path, tmp_path: Path, asked: bool
+) -> None:
+    """The pipe to a killed holder was taken for the reader of the output, who had left.
+
+    `wattio` ended with exit code 1 and without a word, and the frequency stayed as it was; where
+    nothing was asked of the holder any more, even with exit code 0.
+    """
+    snapshot = tmp_path / "state/snapshot.json"
+    told = r"ended by others \(signal 9\); what it had changed has been put back"
+    with pytest.raises(HostError, match=told), Holder(snapshot, root) as holder:  # noqa: PT012
+        holder.put({ADDRESS: "800000"})
+        process = holder._process
+        assert process is not None
+        process.kill()
+        process.wait()
+        if asked:
+            holder.put({ADDRESS: "1200000"})
+    assert frequency(root) == "3600000"
+    assert not snapshot.exists()
+
+
+def test_what_went_wrong_first_is_told_beside_a_killed_holder(root: Path, tmp_path: Path) -> None:
+    told = r"^the meter is lost; besides, the process that held the knobs .* has been put back$"
+    with (  # noqa: PT012
+        pytest.raises(HostError, match=told),
+        Holder(tmp_path / "snapshot.json", root) as holder,
+    ):
+        assert holder._process is not None
+        holder._process.kill()
+        raise WattioError("the meter is lost")
+
+
+def test_an_answer_that_nobody_waited_for_is_no_complaint(root: Path, tmp_path: Path) -> None:
+    """A Ctrl-C between question and answer left two answers, which were read as one."""
+    with Holder(tmp_path / "snapshot.json", root) as holder:
+        process = holder._process
+        assert process is not None
+        assert process.stdin is not None
+        process.stdin.write(json.dumps({ADDRESS: "800000"}) + "\n")
+    assert frequency(root) == "3600000"
+
+
+def test_a_study_whose_holder_is_killed_says_so(root: Path, tmp_path: Path) -> None:
+    (tmp_path / "study.toml").write_text(STUDY)
+    (tmp_path / "work.sh").write_text(f"#!/bin/sh\nkill -9 $(cat {tmp_path}/holder.pid)\n")
+    (tmp_path / "work.sh").chmod(0o755)
+    done = subprocess.run(
+        [sys.executable, "-c", LOST, str(root)],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 2, done.stderr
+    last = done.stderr.splitlines()[-1]
+    assert last.startswith("wattio: the process that held the knobs was ended by others (signal 9)")
+    assert "has been put back; 1 of 4 iterations are kept in" in last
+    assert "go on with: wattio run --resume" in last
     assert frequency(root) == "3600000"
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from wattio import clock
-from wattio.clock import Span
+from wattio.clock import Instant, Span
 from wattio.errors import InputError
 from wattio.kinds.measurement.single import SAMPLES, Energy, metered
 from wattio.meters import parquet
@@ -57,9 +57,21 @@ def test_energy_of_a_known_power(tmp_path: Path, sensor: str) -> None:
 
 
 def test_meters_are_shown_side_by_side(tmp_path: Path, sensor: str) -> None:
-    _, found = metered([sensor, "estimate:assumed"], tmp_path, work)
+    # An estimate says something every half second.
+    _, found = metered([sensor, "estimate:assumed"], tmp_path, lambda: work(1.1))
     assert [one.facts.estimate for one in found] == [False, True]
     assert "estimated_energy_j" in found[1].as_dict(1)
+
+
+def test_a_span_without_a_sample_has_no_energy(tmp_path: Path, sensor: str) -> None:
+    def instant() -> tuple[None, Span]:
+        work()
+        at = clock.now()
+        return None, Span("run", at, Instant(at.utc_ns + 10, at.monotonic_ns + 10))
+
+    _, [found] = metered([sensor], tmp_path, instant)
+    assert found.energy_j is None
+    assert found.troubles == ("it has no sample within 1e-08 s",)
 
 
 def test_without_meters_nothing_is_recorded(tmp_path: Path) -> None:

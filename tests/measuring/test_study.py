@@ -10,6 +10,8 @@ from wattio.files.document import Document
 from wattio.kinds.measurement import plan, schema
 from wattio.kinds.measurement.folder import MeasurementFolder
 from wattio.kinds.measurement.plan import Asked
+from wattio.simulator.native import NativeSimulator
+from wattio.user_files import check_file
 
 STUDY = """\
 [study]
@@ -202,6 +204,44 @@ def test_a_meter_asked_for_takes_the_place_of_the_totals() -> None:
     roles = [(meter.shown, meter.role, meter.covers) for meter in made.study.meter]
     assert roles[0] == ("rapl", "total", ["server", "switch"])
     assert [role for _, role, _ in roles[1:]] == ["beside", "beside"]
+
+
+@pytest.mark.parametrize(
+    "scale",
+    [
+        "study = 3",
+        'system = "x"',
+        "rules = true",
+        "workload.wait = 3",
+        "workload.wait.options = 3",
+        "system.here = []",
+    ],
+)
+def test_a_scale_of_wrong_types_is_refused(scale: str, tmp_path: Path) -> None:
+    """Each ended in a traceback, and `wattio check` passed it."""
+    head, _, _ = STUDY.partition("[scale")
+    source = given(f"{head}[scale.small]\n{scale}\n")
+    with pytest.raises(InputError, match=r"study.toml:\d+: scale.small.*must be a table"):
+        schema.from_document(source, "small")
+    (tmp_path / "study.toml").write_text(source.text)
+    with pytest.raises(InputError, match="must be a table"):
+        check_file(tmp_path / "study.toml", NativeSimulator())
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        'options = { duration = "1 s\\u0000" }',
+        'kind = "fio"\noptions = { jobs = [{ name = "a\\u0000", rw = "read" }] }',
+    ],
+)
+def test_a_name_with_a_nul_is_refused(line: str) -> None:
+    text = STUDY.replace('kind = "idle"\noptions = { duration = "10 s" }', line)
+    with pytest.raises(InputError, match="holds the character NUL"):
+        given(text)
+    for name in ("csv:power\\u0000.csv", "estimate:\\u0000"):
+        with pytest.raises(InputError, match="holds the character NUL"):
+            given(STUDY.replace("csv:power.csv", name))
 
 
 def test_an_unknown_scale_is_refused() -> None:

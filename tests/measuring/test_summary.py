@@ -4,7 +4,7 @@ import pytest
 from wattio.kinds.measurement import compare
 from wattio.kinds.measurement.summary import normalised_edp
 from wattio.results import summary
-from wattio.results.compare import sentence
+from wattio.results.compare import method, sentence
 from wattio.results.runs import Metrics, Recorded, Run, Verdict
 
 VALID, WARN, INVALID = Verdict("VALID", ""), Verdict("WARN", "LOW_N"), Verdict("INVALID", "GAP")
@@ -48,7 +48,8 @@ def test_invalid_iterations_are_counted_and_never_averaged() -> None:
     assert energy.mean == 105.0
     assert energy.deviation == pytest.approx(50**0.5)
     assert energy.interval is not None
-    assert 100 <= energy.interval.low <= energy.interval.high <= 110
+    # Student's t of one degree of freedom: 12.7 standard errors of 5 J.
+    assert (energy.interval.low, energy.interval.high) == pytest.approx((41.469, 168.531))
 
 
 def test_the_last_attempt_counts() -> None:
@@ -99,9 +100,14 @@ def test_a_difference_beyond_noise_is_said_in_words() -> None:
     energy = next(ratio for ratio in found if ratio.metric == "energy_j")
     assert energy.ratio == pytest.approx(2.0)
     assert energy.beyond_noise
-    few = " 3 repetitions are few: intervals over them are too narrow."
-    assert sentence([energy]) == "Beyond noise: energy 100.0 % higher (worse)." + few
-    same = compare.of_rows(left, rows_of([100.5, 99.5, 100]))
-    assert sentence(same) == "Nothing differs beyond noise." + few
+    assert sentence([energy]) == "Beyond noise: energy 100.0 % higher (worse)."
+    same = [one for one in compare.of_rows(left, rows_of([100.5, 99.5, 100]))]
+    told = "Nothing differs beyond noise. With 3 runs each, a difference of"
+    assert sentence(same).startswith(told)
+    assert sentence(same).endswith(" would have been seen in 80 % of cases.")
+    assert method(same).startswith("Welch's t test of the logarithm of the ratio of means, over")
+    assert f"corrected for {len(same)} metrics by Holm's method, beyond noise below 0.05" in method(
+        same
+    )
     single = compare.of_rows(rows_of([100.0]), right)
     assert sentence(single).startswith("One repetition on a side says nothing")

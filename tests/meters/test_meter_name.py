@@ -69,6 +69,15 @@ def test_spans_of_time_have_a_unit_and_are_above_zero(text: str) -> None:
         parse(f"ipmi:?period={text}").seconds("period", 1.0)
 
 
+@pytest.mark.parametrize(
+    "name", ["csv:a\0b", "rapl:?root=%00", "snmp://a%00@h/x", "ipmi://u:p%00@h", "csv:a?%00=x"]
+)
+def test_a_nul_is_refused_however_it_is_written(name: str) -> None:
+    """Decoded, it reached the system's calls: `ValueError: embedded null byte`, and a traceback."""
+    with pytest.raises(InputError, match="holds the character NUL"):
+        parse(name)
+
+
 def test_an_unknown_key_is_said_with_the_nearest() -> None:
     with pytest.raises(InputError, match=r'"rot".*did you mean "root"'):
         parse("rapl:?rot=/").allow(["root"])

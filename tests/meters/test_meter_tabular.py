@@ -13,7 +13,7 @@ from wattio import clock
 from wattio.errors import InputError
 from wattio.meters import columns, open_meter, parquet, tabular
 from wattio.meters.columns import ColumnNames
-from wattio.meters.meter import MeterLost, MeterRefused, Reading
+from wattio.meters.meter import BadReading, MeterLost, MeterRefused, Reading
 from wattio.recording import Samples
 
 T0 = 1_767_225_600  # 2026-01-01T00:00:00Z
@@ -146,6 +146,79 @@ def test_a_followed_file_gives_the_last_line_and_then_each_new_one(tmp_path: Pat
     with pytest.raises(MeterLost, match="was cut or replaced"):
         meter.read()
     meter.close()
+
+
+@pytest.mark.parametrize("bad", ["{t},x5", "{t}", "now,1", "{t},1e12", '{t},"1,234"'])
+def test_a_bad_line_is_one_bad_sample(tmp_path: Path, bad: str) -> None:
+    """A line that could not be read lost a followed meter for the session.
+
+    It was opened again and again, and read the same line at the file's end each time.
+    """
+    log = tmp_path / "log.csv"
+    now_ns = clock.now().utc_ns
+    log.write_text(f"time,power\n{now_ns},1\n{bad.format(t=now_ns + 1)}\n")
+    meter = open_meter(f"csv:{log}")
+    assert meter.read().power_w == 1.0
+    with log.open("a") as file:
+        file.write(f"{bad.format(t=now_ns + 2)}\n{now_ns + 3},4\n")
+    with pytest.raises(BadReading, match=r"log\.csv"):
+        meter.read()
+    assert meter.read().power_w == 4.0
+    with pytest.raises(InputError, match=r"log\.csv:3: "):
+        tabular.load(f"csv:{log}")
+
+
+def test_a_bad_line_of_a_replay_is_one_bad_sample(tmp_path: Path) -> None:
+    log = tmp_path / "log.csv"
+    rows = [f"{T0 + n},{n}" for n in range(150)]
+    rows[120] = f"{T0 + 120},-1"
+    log.write_text("time,power\n" + "\n".join(rows))
+    meter = open_meter(f"csv:{log}?replay=fast")
+    assert [meter.read().power_w for _ in range(120)] == list(range(120))
+    with pytest.raises(BadReading, match=r"log\.csv:122: "):
+        meter.read()
+    assert [meter.read().power_w for _ in range(29)] == list(range(121, 150))
+    for _ in range(2):
+        with pytest.raises(MeterRefused, match="has ended"):
+            meter.read()
+
+
+@pytest.mark.parametrize("word", ["inf", "-inf", "Infinity", "OVL", "--"])
+def test_what_is_beyond_a_meters_range_is_a_sample_without_a_value(
+    tmp_path: Path, word: str
+) -> None:
+    assert loaded(tmp_path, f"time,power\n{T0},{word}\n") == [(T0 * 10**9, None)]
+
+
+@pytest.mark.parametrize(
+    ("row", "query", "power_w"),
+    [
+        ('{t},"45,2"', "", 45.2),
+        ('{t},"1,234,567"', "", 1_234_567.0),
+        ('{t},"1,234.5"', "", 1234.5),
+        ('{t},"1,234"', "?decimal=,", 1.234),
+        ('{t},"1,234"', "?decimal=.", 1234.0),
+        ("{t};1,234", "", 1.234),
+        ("{t};1,234", "?decimal=.", 1234.0),
+    ],
+)
+def test_what_commas_in_numbers_part_is_a_stated_rule(
+    tmp_path: Path, row: str, query: str, power_w: float
+) -> None:
+    """1,234 W in quotes was taken for 1.234 W, whatever the logger meant."""
+    header = "time;power" if ";" in row else "time,power"
+    text = f"{header}\n{row.format(t=T0)}\n"
+    ((_, found_w),) = loaded(tmp_path, text, query)
+    assert found_w == pytest.approx(power_w)
+
+
+def test_a_comma_that_may_be_either_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r'log.csv:2: "1,234" may be 1.234 or 1234; say .decimal'):
+        loaded(tmp_path, f'time,power\n{T0},"1,234"\n')
+    with pytest.raises(InputError, match=r'"45,2" is no number whose commas part thousands'):
+        loaded(tmp_path, f'time,power\n{T0},"45,2"\n', "?decimal=.")
+    with pytest.raises(InputError, match=r'decimal "x" is not known; allowed: . or ,'):
+        loaded(tmp_path, f"time,power\n{T0},1\n", "?decimal=x")
 
 
 def test_a_long_file_is_not_read_from_its_beginning(tmp_path: Path) -> None:

@@ -127,6 +127,30 @@ def test_a_lost_meter_is_opened_again_and_the_gap_told(tmp_path: Path, rate_hz: 
         assert recorder.read_all("node").power_w[-1] == 46.0
 
 
+@pytest.mark.parametrize("rate_hz", [20.0, 500.0])
+def test_a_kernel_meter_that_is_gone_for_a_moment_is_opened_again(
+    tmp_path: Path, rate_hz: float
+) -> None:
+    """A driver was loaded anew within 0.1 s; the meter had refused, for the rest of the session."""
+    folder = sensor(tmp_path / "root").parent
+    source = Source("node", f"hwmon:chip/power1?root={tmp_path}/root", rate_hz)
+    with Recorder([source], tmp_path / "out") as recorder:
+        recorder.start()
+
+        def told() -> list[str]:
+            return [event.kind for event in recorder.events()]
+
+        folder.rename(tmp_path / "away")
+        eventually(lambda: "lost" in told())
+        # It is tried at least once while it is away: after 0.1 s for the first time.
+        gone_s = time.monotonic()
+        eventually(lambda: time.monotonic() - gone_s > 0.3)
+        (tmp_path / "away").rename(folder)
+        eventually(lambda: "back" in told())
+        assert "refused" not in told()
+        assert recorder.caught_up("node", time.monotonic_ns() + 50_000_000, 30.0)
+
+
 def test_the_process_ends_with_the_one_that_started_it(tmp_path: Path) -> None:
     sensor(tmp_path / "root")
     script = f"""

@@ -10,7 +10,7 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 from wattio.clock import Instant
-from wattio.meters.meter import Facts, MeterLost, MeterRefused, Reading
+from wattio.meters.meter import BadReading, Facts, MeterAbsent, MeterLost, MeterRefused, Reading
 from wattio.meters.samples import read_file
 from wattio.recording import journal, loops
 from wattio.recording.deadlines import BackOff, ClockWatch, Deadlines
@@ -94,7 +94,8 @@ def test_readings_are_kept_and_those_out_of_order_told(tmp_path: Path) -> None:
     assert events(tmp_path) == [("disorder", "1 readings older than the one before were left out")]
 
 
-def test_a_lost_meter_is_opened_again_and_its_energy_goes_on(tmp_path: Path) -> None:
+def test_a_lost_meter_is_opened_again_and_its_counter_begins_anew(tmp_path: Path) -> None:
+    """Its count was added to that of before: the joules in between were lost without a word."""
     scripts: Iterator[Iterator[Reading | Exception]] = iter(
         [
             iter([Reading(1, 1, 1.0, 0.0), Reading(2, 2, 1.0, 7.0), MeterLost("no answer")]),
@@ -108,8 +109,28 @@ def test_a_lost_meter_is_opened_again_and_its_energy_goes_on(tmp_path: Path) -> 
     assert not one.sample()
     assert one.regain()
     assert one.sample()
-    assert [reading.energy_j for reading in kept(tmp_path)] == [0.0, 7.0, 7.0, 9.0]
+    assert [reading.energy_j for reading in kept(tmp_path)] == [0.0, 7.0, 0.0, 2.0]
     assert [kind for kind, _ in events(tmp_path)] == ["lost", "back"]
+
+
+def test_a_bad_reading_is_missing_and_the_meter_stays_open(tmp_path: Path) -> None:
+    """One value that could not be true closed a meter and opened it anew."""
+    bad = [BadReading("says -1 W"), BadReading("says -2 W")]
+    script: list[Reading | Exception] = [Reading(1, 1, 1.0), *bad, Reading(4, 4, 4.0)]
+    opened: list[str] = []
+
+    def open_meter(name: str) -> Scripted:
+        opened.append(name)
+        return Scripted(iter(script))
+
+    one = watched(tmp_path, open_meter)
+    one.open()
+    assert all(one.sample() for _ in range(3))
+    one.report(Instant(0, 0))
+    one.report(Instant(0, 0))
+    assert [reading.power_w for reading in kept(tmp_path)] == [1.0, 4.0]
+    assert events(tmp_path) == [("bad", "2 readings could not be used: says -2 W")]
+    assert len(opened) == 1
 
 
 def test_a_fault_in_a_meter_counts_as_lost(tmp_path: Path) -> None:
@@ -127,6 +148,27 @@ def test_who_refuses_is_not_asked_again(tmp_path: Path) -> None:
     loops.run(0.0001, [one], stopped)
     assert one.refused
     assert events(tmp_path) == [("refused", "wrong password")]
+
+
+def test_a_meter_that_is_not_there_for_a_moment_is_not_given_up(tmp_path: Path) -> None:
+    """A fault of 0.1 s, in which a kernel meter could not be opened, cost the rest of a session."""
+    tried: list[str] = []
+
+    def open_meter(name: str) -> Scripted:
+        tried.append(name)
+        if len(tried) in (2, 3):
+            raise MeterAbsent("no such meter")
+        absent = MeterAbsent("it has no object")
+        first: list[Reading | Exception] = [Reading(1, 1, 1.0), absent]
+        return Scripted(iter(first if len(tried) == 1 else [Reading(9, 9, 9.0)]))
+
+    one = watched(tmp_path, open_meter)
+    one.open()
+    assert not one.sample()
+    assert not one.refused
+    assert one.regain()
+    assert [reading.power_w for reading in kept(tmp_path)] == [1.0, 9.0]
+    assert [kind for kind, _ in events(tmp_path)] == ["lost", "back"]
 
 
 def test_a_reading_that_takes_long_is_told_once_and_when_it_is_over(tmp_path: Path) -> None:

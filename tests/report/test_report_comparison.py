@@ -51,7 +51,14 @@ def test_one_page_of_two_runs(
     assert "better, beyond noise" in plain
     assert plain.count(str(result)) == 2
     _, out, _ = run(["compare", *sides, "--json"], capsys)
-    ratios = {one["metric"]: one for one in json.loads(out)["compared"][0]["ratios"]}
+    (group,) = json.loads(out)["compared"]
+    ratios = {one["metric"]: one for one in group["ratios"]}
+    assert "paired t test" in group["test"]
+    assert (group["level"], group["correction"], group["tests"]) == (0.05, "Holm", len(ratios))
+    assert "paired t test of the logarithm of the ratio of means, over 2 pairs of seeds" in plain
+    for one in ratios.values():
+        assert one["beyond_noise"] == (one["p_holm"] < 0.05)
+        assert one["p_holm"] >= one["p_alone"]
     with (tmp_path / "compared-ratios.csv").open(newline="") as file:
         rows = list(csv.DictReader(file))
     assert {row["metric"] for row in rows} == set(ratios)
@@ -59,6 +66,7 @@ def test_one_page_of_two_runs(
         expected = ratios[row["metric"]]
         assert float(row["ratio"]) == expected["ratio"]
         assert [float(row["low"]), float(row["high"])] == expected["interval"]
+        assert float(row["p_holm"]) == expected["p_holm"]
 
 
 @pytest.mark.usefixtures("undrawn")

@@ -369,7 +369,7 @@ def test_samples_keep_absent_values_and_histograms(tmp_path: Path) -> None:
 def test_compare_draws_seeds_where_there_are_several(whole: SimulationFolder) -> None:
     sides = [side(whole, f"steady/{name}") for name in ("native", "PACER")]
     found = {ratio.metric: ratio for ratio in compare(sides[0], sides[1], ratios)}
-    assert found["power_w_mean"].drawn == "2 pairs of seeds"
+    assert found["power_w_mean"].test.endswith("over 2 pairs of seeds")
     power = found["power_w_mean"]
     assert power.ratio == pytest.approx(power.second.mean / power.first.mean)
     assert found["latency_us_mean"].ratio == pytest.approx(1.1, abs=1e-3)
@@ -385,7 +385,7 @@ def test_compare_draws_windows_where_there_is_one_run(study: Path, tmp_path: Pat
     found = {ratio.metric: ratio for ratio in compare(sides[0], sides[1], ratios)}
     power = found["power_w_mean"].interval
     assert power is not None
-    assert found["power_w_mean"].drawn == "blocks of windows, one run each"
+    assert found["power_w_mean"].test == "bootstrap of moving blocks of windows, one run each"
     assert power.low < power.estimate < power.high < 1
 
 

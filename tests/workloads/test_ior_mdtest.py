@@ -13,6 +13,8 @@ from wattio.errors import HostError, WorkloadFailed
 from wattio.workloads import invocation, ior, mdtest, mpirun
 from wattio.workloads.workload import Context, Operation, Place
 
+from workloads.hosts_fake import shared_hosts
+
 DATA = Path(__file__).parents[1] / "data" / "outputs"
 
 FAKE_MPIRUN = """\
@@ -68,7 +70,8 @@ def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def context(base: Path, *hosts: str, raw: str = "raw") -> Context:
     (base / "shared").mkdir(exist_ok=True)
     (base / raw).mkdir()
-    return Context(tuple(Place(base / "shared", host) for host in hosts), base / raw)
+    places = tuple(Place(base / "shared", host) for host in hosts)
+    return Context(places, base / raw, hosts=shared_hosts())
 
 
 def test_ior_writes_and_reads_apart(tmp_path: Path, programs: Path) -> None:

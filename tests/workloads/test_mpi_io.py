@@ -18,6 +18,8 @@ from wattio.workloads import mpi_io, mpi_launch, mpi_report
 from wattio.workloads.mpi_io import FOLDER, Options, Work, results
 from wattio.workloads.workload import Context, Operation, Place
 
+from workloads.hosts_fake import shared_hosts
+
 MIB = 1 << 20
 
 
@@ -192,9 +194,10 @@ def test_facts_are_plain_data() -> None:
     assert work().steps() == mpi_io.STEPS
 
 
-def test_clients_on_named_hosts_are_cleaned_by_ranks(tmp_path: Path) -> None:
+def test_clients_on_named_hosts_are_cleaned_up(tmp_path: Path) -> None:
     subject = work(total="1 MiB")
-    context = Context((Place(tmp_path, socket.gethostname()),) * 2, tmp_path)
+    places = (Place(tmp_path, socket.gethostname()),) * 2
+    context = Context(places, tmp_path, hosts=shared_hosts())
     subject.prepare(context)
     subject.run("write", context)
     assert results(tmp_path)[0].bytes == MIB

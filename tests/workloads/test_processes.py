@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from wattio.errors import Cancelled, HostError, ResultError, WorkloadFailed
-from wattio.workloads import invocation
+from wattio.workloads import invocation, processes
 from wattio.workloads.processes import Program, find, first_line, last_words, run_all
 
 DEADLINE_S = 20.0
@@ -202,3 +202,27 @@ def test_any_last_words_are_one_printable_line(
     path = tmp_path_factory.getbasetemp() / "words"
     path.write_bytes(content)
     assert last_words(path).isprintable()
+
+
+def test_a_program_without_its_guard_is_not_left_running(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where others had killed the guard, the program went on with nobody to end it."""
+
+    def killed() -> subprocess.Popen[bytes]:
+        guard = processes_guard()
+        guard.kill()
+        guard.wait()
+        return guard
+
+    processes_guard = processes.guard
+    monkeypatch.setattr(processes, "guard", killed)
+    code = (
+        f"import os\nopen({str(tmp_path / 'pid')!r}, 'w').write(f'{{os.getpid()}}\\n')\n{ENDLESS}"
+    )
+    with pytest.raises(
+        WorkloadFailed, match=r"the process that would end it with this one is gone"
+    ):
+        run_all([python(code, tmp_path)], threading.Event())
+    pid = tmp_path / "pid"
+    assert not pid.exists() or gone(int(pid.read_text()))

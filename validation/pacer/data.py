@@ -1,7 +1,7 @@
 """What the comparison with the PACER document reads from a result folder of `studies/pacer`.
 
-Ratios are formed seed by seed against the native twin and averaged over the seeds, with a bootstrap
-interval; what was not run is None and never a crash.
+Ratios are formed seed by seed against the native twin and averaged over the seeds, with an interval
+by Student's t; what was not run is None and never a crash.
 """
 
 from __future__ import annotations
@@ -193,8 +193,10 @@ def together(*columns: BySeed) -> list[tuple[float, ...]]:
 
 
 def interval(values: list[float]) -> Interval | None:
-    """Mean with a 95 % bootstrap interval, the same each time; None for no value."""
-    return statistics.bootstrap_mean(values, seed=1) if values else None
+    """Mean with a 95 % interval by Student's t, of no width for one value; None for no value."""
+    if not values:
+        return None
+    return statistics.mean_interval(values) or Interval(values[0], values[0], values[0], 0.95)
 
 
 def _value(metrics: Metrics, value: str | Value) -> float | None:

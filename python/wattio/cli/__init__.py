@@ -24,6 +24,7 @@ _COMMANDS = {
     "run": ("run:app", "Run a study; its results go into a folder of their own."),
     "new": ("new:app", "Start a study or a server description of your own from an example."),
     "attach": ("attach:app", "Join recorded power samples to a measurement afterwards."),
+    "energy": ("energy:app", "Tell the energy of phases by recorded power, without a study."),
     "report": ("report:app", "Make the report of a result folder: one HTML page, SVG and CSV."),
     "compare": ("compare:app", "Compare two results, or two runs: ratios with intervals."),
     "check": ("check:app", "Check study, server, policy, profile and wattiod files."),
@@ -38,6 +39,7 @@ _COMMANDS = {
     "meter": ("meter:app", "Power meters: list, read, record, check and serve them."),
     "trace": ("trace:app", "Look into block traces, convert and record them."),
     "hpcio": ("hpcio:app", "Output of parallel simulations: run, inspect, assemble, calibrate."),
+    "clean": ("clean:app", "Remove what killed measurements have left on this host."),
     "doctor": ("doctor:app", "Show what this machine offers wattio, and what it lacks."),
     "completion": ("completion:app", "Print what lets a shell complete this command's words."),
 }

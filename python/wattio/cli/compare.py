@@ -1,4 +1,4 @@
-"""`wattio compare`: two results, or two runs, as ratios with confidence intervals."""
+"""`wattio compare`: two results, or two runs, as ratios with intervals, tested together."""
 
 from __future__ import annotations
 
@@ -43,7 +43,11 @@ def compare(
     html: Path | None = None,
     as_json: Annotated[bool, Parameter("--json", negative="")] = False,
 ) -> int:
-    """Compare two results metric by metric: second over first, with a 95 % interval.
+    """Compare two results metric by metric: second over first, and what of it is beyond noise.
+
+    Repetitions are compared by Welch's t test of the logarithm of the ratio of means, simulated
+    seeds by the paired one, each with its 95 % interval. The p values of all metrics of a phase are
+    corrected together (Holm); a difference is beyond noise where p is below 0.05 then.
 
     Runs of the same load and policy are compared; name one run on each side to compare any two.
 
@@ -88,9 +92,9 @@ def compare(
     console = output.console()
     for group in found:
         console.print(_table(group))
-        console.print(
-            f"{comparing.sentence(group)} (95 % intervals from {group[0].drawn})\n", highlight=False
-        )
+        console.print(f"{comparing.sentence(group)} ({comparing.method(group)})\n", highlight=False)
+    if several := comparing.several(len(found)):
+        console.print(several, highlight=False)
     if page:
         console.print(f"page: {page}", markup=False, highlight=False, soft_wrap=True)
     return 0
@@ -100,29 +104,39 @@ def _table(group: list[Ratio]) -> Table:
     one, other = group[0].first_run, group[0].second_run
     title = one if one == other else f"{other} against {one}"
     phase = f": {group[0].phase}" if group[0].phase else ""
+    from wattio.results.compare import ends, p_value, share
+
     table = Table(title=title + phase, title_justify="left", box=None)
     table.add_column("metric")
-    for column in ("first", "n", "second", "n", "unit", "ratio", "95 % interval"):
+    for column in ("first", "n", "second", "n", "unit", "ratio", "95 % interval", "p", "seen from"):
         table.add_column(column, justify="right")
     for item in group:
         metric = f"{item.metric} (estimated)" if item.estimated else item.metric
         sides = [(output.number(side.mean), str(side.n)) for side in (item.first, item.second)]
-        interval = output.ABSENT
-        if item.interval is not None:
-            interval = f"{item.interval.low:.4f} to {item.interval.high:.4f}"
-        table.add_row(metric, *sides[0], *sides[1], item.unit, f"{item.ratio:.4f}", interval)
+        size = item.detectable_share
+        told = [
+            f"{item.ratio:.4f}",
+            ends(item.interval, output.ABSENT),
+            p_value(item.p, output.ABSENT),
+        ]
+        told.append(output.ABSENT if size is None else share(size))
+        table.add_row(metric, *sides[0], *sides[1], item.unit, *told)
     return table
 
 
 def _json(group: list[Ratio]) -> dict[str, object]:
-    from wattio.results.compare import sentence
+    from wattio.results.compare import LEVEL, POWER, sentence
 
     return {
         "first": group[0].first_run,
         "second": group[0].second_run,
         "phase": group[0].phase or None,
         "says": sentence(group),
-        "drawn": group[0].drawn,
+        "test": group[0].test,
+        "tests": max(item.tests for item in group),
+        "level": LEVEL,
+        "correction": "Holm",
+        "power": POWER,
         "ratios": [
             {
                 "metric": item.metric,
@@ -133,6 +147,10 @@ def _json(group: list[Ratio]) -> dict[str, object]:
                 "n": [item.first.n, item.second.n],
                 "ratio": item.ratio,
                 "interval": item.interval and [item.interval.low, item.interval.high],
+                "p_alone": item.p_alone,
+                "p_holm": item.p,
+                "beyond_noise": item.beyond_noise,
+                "detectable_share": item.detectable_share,
             }
             for item in group
         ],

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
+import select
 import sys
 import tempfile
 import traceback
@@ -66,7 +68,7 @@ def answer(error: Exception) -> int:
         return complain(str(error) or "stopped", EXIT_STOPPED)
     if isinstance(error, WattioError | HostError | InputError):
         return complain(str(error), EXIT_BAD_INPUT)
-    if isinstance(error, BrokenPipeError):
+    if isinstance(error, BrokenPipeError) and _reader_has_left():
         # Whoever read our output has left (`wattio ... | head`); the interpreter would complain
         # about the same thing once more when it flushes.
         sys.stderr.close()
@@ -75,6 +77,16 @@ def answer(error: Exception) -> int:
         # A full disk, a folder that others closed: a file of ours, and nothing to trace.
         return complain(reason, EXIT_BAD_INPUT)
     return complain(_unforeseen(error), EXIT_PROBLEM)
+
+
+def _reader_has_left() -> bool:
+    """Whether nobody reads our output any more: a broken pipe may also be one to a child."""
+    look = select.poll()
+    for stream in (sys.stdout, sys.stderr):
+        # Without a stream, or a file behind it, nobody can have left.
+        with contextlib.suppress(AttributeError, OSError, ValueError):
+            look.register(stream.fileno(), 0)
+    return any(state & select.POLLERR for _, state in look.poll(0))
 
 
 def complain(message: str, code: int) -> int:

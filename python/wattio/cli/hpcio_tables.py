@@ -134,11 +134,11 @@ def _rows(report: Report, energies: list[Energy]) -> Iterator[tuple[str, str]]:
 
 def _energy_row(energy: Energy, dumps: int) -> tuple[str, str]:
     kind = "energy, ESTIMATE" if energy.facts.estimate else "energy"
+    troubles = "".join(f"; {text}" for text in energy.troubles)
     if energy.energy_j is None:
-        return kind, f"unknown by {energy.facts.name}"
+        return kind, f"unknown by {energy.facts.name}{troubles}"
     each = f", {output.number(energy.energy_j / dumps)} J a dump" if dumps else ""
     power = f" ({output.number(energy.power_w_mean)} W)"
-    troubles = "".join(f"; {text}" for text in energy.troubles)
     return kind, f"{output.number(energy.energy_j)} J{power}{each}, {energy.facts.name}{troubles}"
 
 

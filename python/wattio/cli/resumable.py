@@ -6,7 +6,7 @@ import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from wattio.errors import Cancelled, InputError, ResultError, WattioError, storage_reason
+from wattio.errors import Cancelled, HostError, InputError, ResultError, WattioError, storage_reason
 from wattio.results.folder import ResultFolder
 
 
@@ -16,8 +16,8 @@ def resumable(
 ) -> Iterator[None]:
     """Say how to go on, on Ctrl-C and where a disk is full or a folder was taken away.
 
-    `left` counts what is not kept of `total`. Raises Cancelled, or ResultError with what the file
-    system said; every other error passes.
+    `left` counts what is not kept of `total`. Raises Cancelled, ResultError with what the file
+    system said, HostError with what the host lacks; every other error passes.
     """
     try:
         yield
@@ -26,6 +26,11 @@ def resumable(
         raise Cancelled(f"stopped; {kept}; go on with: wattio run --resume {folder.path}") from None
     except InputError:
         raise
+    except HostError as error:
+        kept = _kept(folder, total, left, noun)
+        raise HostError(
+            f"{error}; {kept}; go on with: wattio run --resume {folder.path}"
+        ) from error
     except (WattioError, OSError, sqlite3.Error) as error:
         reason = storage_reason(error)
         if reason is None:

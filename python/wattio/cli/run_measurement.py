@@ -59,7 +59,8 @@ def run(
         plan, _ = start.plan()
         with output.busy("looking what is there"):
             lacking = execute.lacking(plan, place)
-        return show_plan(plan, lacking, as_json)
+            whole = execute.lacking_without_scale(plan, place, lacking)
+        return show_plan(plan, lacking, whole, as_json)
     folder, plan = start.begin(lambda made: execute.probe(made, place))
     carry_out(folder, plan, scratch)
     return show(folder, plan, report, as_json)
@@ -159,8 +160,11 @@ def _worst(verdicts: list[Verdict]) -> str:
     return min((verdict.verdict for verdict in verdicts), key=order.index)
 
 
-def show_plan(plan: MeasurementPlan, lacking: list[str], as_json: bool) -> int:
-    """Print what would be run, how long it may take, and what it lacks; 1 where it lacks any."""
+def show_plan(plan: MeasurementPlan, lacking: list[str], whole: list[str], as_json: bool) -> int:
+    """Print what would be run, how long it may take, and what it lacks; 1 where it lacks any.
+
+    What it would lack without its scale (`whole`) is told, too.
+    """
     seconds = {item.identity: seconds_of(plan, item) for item in plan.iterations}
     total_s = sum(seconds.values())
     if as_json:
@@ -176,7 +180,7 @@ def show_plan(plan: MeasurementPlan, lacking: list[str], as_json: bool) -> int:
             for item in plan.iterations
         ]
         told = {"study": plan.name, "seconds_guess": total_s, "lacking": lacking}
-        output.print_json(told | {"iterations": entries})
+        output.print_json(told | {"lacking_without_scale": whole, "iterations": entries})
         return 1 if lacking else 0
     table = Table(box=None)
     for column in ("", "run", "repetition", "about s"):
@@ -192,8 +196,10 @@ def show_plan(plan: MeasurementPlan, lacking: list[str], as_json: bool) -> int:
         f"{len(plan.iterations)} iterations, about {total_s / 60:.1f} min, bringing up not counted"
     )
     console.print(text, highlight=False)
-    for what in lacking:
-        output.messages().print(f"lacking: {what}", highlight=False, soft_wrap=True)
+    lines = [f"lacking: {what}" for what in lacking]
+    lines += [f"lacking without --scale: {what}" for what in whole]
+    for line in lines:
+        output.messages().print(line, highlight=False, soft_wrap=True)
     return 1 if lacking else 0
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import contextlib
 import json
+import os
 import shlex
 import signal
 import subprocess
@@ -119,6 +120,8 @@ class Host:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
+                # Marks of what runs here are none of its: it outlives that.
+                env={key: value for key, value in os.environ.items() if key[:7] != "WATTIO_"},
                 # Ctrl-C is for us: the agent undoes things when we are done.
                 start_new_session=True,
             )

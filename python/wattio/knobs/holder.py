@@ -2,11 +2,12 @@
 
 Whatever ends the measuring process, a `kill -9` included, closes the pipe between the two; the
 holder then restores every old value. Should the holder itself be killed, the snapshot on disk
-remains, and the next one restores from it.
+remains, and another one is started to restore from it; the next study's would, too.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -18,10 +19,14 @@ from types import TracebackType
 from typing import Any, Self
 
 from wattio import _core
-from wattio.errors import HostError
+from wattio.errors import HostError, WattioError
 
 SNAPSHOT = Path("/var/lib/wattio/knobs/snapshot.json")
 """Where old values lie while knobs are held: one place for all, so that any next study mends."""
+
+
+class _GoneError(HostError):
+    """The holder does not answer any more."""
 
 
 class Holder:
@@ -47,22 +52,59 @@ class Holder:
             # A terminal's Ctrl-C is for us; the holder ends when we do.
             start_new_session=True,
         )
-        self._answer()
+        try:
+            self._answer()
+        except HostError:
+            self._end()
+            raise
         return self
 
     def __exit__(
-        self, _: type[BaseException] | None, __: BaseException | None, ___: TracebackType | None
+        self, _: type[BaseException] | None, error: BaseException | None, __: TracebackType | None
     ) -> None:
-        """Put everything back. Raises HostError for what cannot be, with the command that does."""
+        """Put everything back, also where the holder was killed.
+
+        Raises HostError for what cannot be put back, with the command that does, and where the
+        holder was killed: who had the knobs in between is not known.
+        """
         process = self._process
         if process is None:
             return
-        self._process = None
-        if process.stdin is not None and process.stdout is not None:
-            process.stdin.close()
-            last = process.stdout.read()
-            process.wait()
+        last = self._end()
+        if process.returncode == 0 and last:
             _raise(last)
+            return
+        text = self._put_back(process.returncode)
+        if isinstance(error, WattioError | HostError) and not isinstance(error, _GoneError):
+            text = f"{error}; besides, {text}"
+        raise HostError(text)
+
+    def _end(self) -> str:
+        """Let the holder put everything back and end; its last words, none if it was killed."""
+        process, self._process = self._process, None
+        assert process is not None
+        assert process.stdin is not None
+        assert process.stdout is not None
+        with contextlib.suppress(BrokenPipeError):
+            # What it was asked last may still wait to be written, and nobody reads it.
+            process.stdin.close()
+        with process.stdout:
+            words = process.stdout.read().splitlines()
+        process.wait()
+        return words[-1] if words else ""
+
+    def _put_back(self, code: int) -> str:
+        """Restore from the snapshot what a killed holder left; what became of it, in words."""
+        how = f"signal {-code}" if code < 0 else f"exit code {code}"
+        text = f"the process that held the knobs was ended by others ({how})"
+        try:
+            with Holder(self._snapshot, self._root):
+                return f"{text}; what it had changed has been put back"
+        except HostError as error:
+            return f"{text}; {self._left()} ({error})"
+
+    def _left(self) -> str:
+        return f"old values lie in {self._snapshot}, and the next study with knobs puts them back"
 
     def put(self, assignments: Mapping[str, str]) -> None:
         """Write values by address; old ones are saved first. Raises HostError."""
@@ -87,10 +129,7 @@ class Holder:
         process = self._process
         line = process.stdout.readline() if process and process.stdout else ""
         if not line:
-            raise HostError(
-                "the process that holds the knobs is gone; old values lie in"
-                f" {self._snapshot}, and the next study with knobs puts them back"
-            )
+            raise _GoneError(f"the process that holds the knobs is gone; {self._left()}")
         _raise(line)
 
 

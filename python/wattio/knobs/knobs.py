@@ -28,10 +28,15 @@ class Knob:
     text: Callable[[Value, int], str]
 
 
-def _kilohertz(value: Value, _: int) -> str:
+def hertz(value: Value) -> float:
+    """A frequency of a study. Raises ValueError, InputError."""
     if not isinstance(value, str):
         raise ValueError(f'{value!r} has no unit; write it as text, for example "2.4 GHz"')
-    return str(round(parse_quantity(value, "frequency") / 1e3))
+    return parse_quantity(value, "frequency")
+
+
+def _kilohertz(value: Value, _: int) -> str:
+    return str(round(hertz(value) / 1e3))
 
 
 def _online(value: Value, place: int) -> str:
@@ -57,9 +62,13 @@ def _microseconds(value: Value, _: int) -> str:
 
 
 _CPU = "sys/devices/system/cpu"
+_HIGHEST, _LOWEST = "scaling_max_freq", "scaling_min_freq"
+_PINNED = "cpu.frequency_pinned"
 
 KNOBS = {
-    "cpu.frequency": Knob(f"{_CPU}/cpufreq/policy*/scaling_max_freq", "cpufreq", _kilohertz),
+    # A cap, below which the kernel goes on choosing; or that frequency and no other.
+    "cpu.frequency": Knob(f"{_CPU}/cpufreq/policy*/{_HIGHEST}", "cpufreq", _kilohertz),
+    _PINNED: Knob(f"{_CPU}/cpufreq/policy*/{_HIGHEST}", "cpufreq", _kilohertz),
     "cpu.cores": Knob(f"{_CPU}/cpu[1-9]*/online", "hot-plug of cores", _online),
     "nvme.latency_tolerance_us": Knob(
         "sys/class/nvme/nvme*/power/pm_qos_latency_tolerance_us", "NVMe drives", _microseconds
@@ -89,7 +98,11 @@ def check(name: str, values: list[Value]) -> None:
 
 
 def assignments(name: str, value: Value, root: Path = Path("/")) -> dict[str, str]:
-    """What to write where, by address, for one value. Raises HostError where nothing is there."""
+    """What to write where, by address and in this order. Raises HostError where nothing is there.
+
+    A pinned frequency is written to both limits so that the lower one never passes the upper: the
+    kernel would move the other along.
+    """
     knob = KNOBS[name]
     # Names end in numbers: policy10 comes after policy9.
     files = sorted(root.glob(knob.files), key=lambda path: (len(str(path)), str(path)))
@@ -97,5 +110,21 @@ def assignments(name: str, value: Value, root: Path = Path("/")) -> dict[str, st
         raise HostError(f"{name}: this host has no {knob.need} (no /{knob.files})")
     if name == "cpu.cores" and isinstance(value, int) and value > len(files) + 1:
         raise HostError(f"{name}: {value} of {len(files) + 1} cores cannot be on")
-    places = (f"file:/{path.relative_to(root)}" for path in files)
-    return {place: knob.text(value, index) for index, place in enumerate(places)}
+    found = {}
+    for index, path in enumerate(files):
+        text = knob.text(value, index)
+        for file in _both(path, int(text)) if name == _PINNED else (path,):
+            found[f"file:/{file.relative_to(root)}"] = text
+    return found
+
+
+def _both(highest: Path, khz: int) -> tuple[Path, Path]:
+    """The upper and the lower limit of a policy, the first to be written first. HostError."""
+    lowest = highest.with_name(_LOWEST)
+    try:
+        raised = khz > int(highest.read_text())
+    except (OSError, ValueError) as error:
+        raise HostError(f"{highest}: cannot be read: {error}") from None
+    if not lowest.exists():
+        raise HostError(f"{_PINNED}: there is no {lowest}")
+    return (highest, lowest) if raised else (lowest, highest)

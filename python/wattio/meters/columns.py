@@ -11,18 +11,31 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, tzinfo
 from typing import NamedTuple
+from zoneinfo import ZoneInfo
 
 POWER_NAMES = ("power", "watts", "watt", "w", "p", "power_w")
 VOLTS_NAMES = ("volts", "volt", "voltage", "v", "u", "vrms")
 AMPERES_NAMES = ("amperes", "amps", "amp", "ampere", "current", "a", "i", "arms")
 TIME_NAMES = ("utc_ns", "timestamp", "time", "datetime", "date time", "ts", "t", "utc", "seconds")
-ENERGY_NAMES = ("energy_j", "joules", "energy")
+ENERGY_NAMES = (
+    *("energy_j", "joules", "joule", "j", "energy", "energy_wh", "energy_kwh"),
+    *("wh", "kwh", "watt-hours", "watthours", "watt hours"),
+)
 METER_NAMES = ("meter",)
 
 UNITS = {"W": 1.0, "mW": 1e-3, "uW": 1e-6, "kW": 1e3}
 """Units of power, in watts."""
+
+ENERGY_UNITS = {
+    **{"J": 1.0, "mJ": 1e-3, "uJ": 1e-6, "kJ": 1e3, "MJ": 1e6},
+    **{"Wh": 3600.0, "mWh": 3.6, "kWh": 3.6e6, "MWh": 3.6e9},
+}
+"""Units of energy, in joules."""
+
+_NAMED = {"kwh": "kWh", "wh": "Wh", "watt-hours": "Wh", "watthours": "Wh", "watt hours": "Wh"}
+"""Units of columns whose names end so."""
 
 DELIMITERS = ";\t,|"
 _COMMENT = ("#", "%", "//")
@@ -33,7 +46,10 @@ _FIRST_S = 1e8  # 1973: smaller numbers count from a start of their own.
 
 
 class Layout(NamedTuple):
-    """How a file is written, and the places of what is read; `scale` makes watts of its power."""
+    """How a file is written, and the places of what is read.
+
+    `scale` makes watts of its power, `energy_scale` joules of its counts.
+    """
 
     delimiter: str
     time: int
@@ -43,6 +59,7 @@ class Layout(NamedTuple):
     energy: int | None
     meter: int | None
     scale: float
+    energy_scale: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -54,16 +71,21 @@ class ColumnNames:
     volts: str | None = None
     amperes: str | None = None
     unit: str | None = None
+    energy: str | None = None
 
 
 class Row(NamedTuple):
-    """What a line says: seconds since 1970, or since the file's own start; watts; joules."""
+    """What a line says: ns since 1970, or since the file's own start; watts; joules counted so far.
+
+    `mark` is what the program that wrote it called that time.
+    """
 
     time_ns: int
     absolute: bool
     power_w: float | None
     energy_j: float | None
     meter: str | None = None
+    mark: str | None = None
 
 
 def is_comment(line: str) -> bool:
@@ -88,7 +110,7 @@ def find_layout(header: str, wanted: ColumnNames) -> Layout:
     header = header.lstrip("\ufeff")
     delimiter = max(DELIMITERS, key=header.count)
     if not header.count(delimiter):
-        raise ValueError("the header has one column; time and power are needed")
+        raise ValueError("the header has one column; time, and power or energy, are needed")
     names = split(header, delimiter)
     bare = [_UNIT.sub("", name).strip().lower() for name in names]
 
@@ -111,28 +133,45 @@ def find_layout(header: str, wanted: ColumnNames) -> Layout:
     there = ", ".join(names)
     if time is None:
         raise ValueError(f"no column of time; name it with ?time=; there are {there}")
-    if power is None and (volts is None or amperes is None):
+    energy = place(wanted.energy, ENERGY_NAMES)
+    if energy is None and power is None and (volts is None or amperes is None):
         raise ValueError(
-            f"no column of power; name it with ?power=, or ?volts= and ?amperes=; there are {there}"
+            "no column of power; name it with ?power=, ?energy=, or ?volts= and ?amperes=;"
+            f" there are {there}"
         )
-    scale = 1.0 if power is None else _scale(names[power], wanted.unit)
-    energy, meter = place(None, ENERGY_NAMES), place(None, METER_NAMES)
-    return Layout(delimiter, time, power, volts, amperes, energy, meter, scale)
+    # The unit that is given is that of the power, where there is any.
+    alone = power is None and energy is not None
+    scale = 1.0 if power is None else _scale(names[power], wanted.unit, UNITS)
+    given = wanted.unit if alone else None
+    energy_scale = 1.0 if energy is None else _scale(names[energy], given, ENERGY_UNITS)
+    meter = place(None, METER_NAMES)
+    return Layout(delimiter, time, power, volts, amperes, energy, meter, scale, energy_scale)
 
 
-def _scale(column: str, unit: str | None) -> float:
-    """Watts for one of a column's numbers, by the unit given, or behind the column's name."""
+def power_columns(header: str) -> list[str]:
+    """Names of the columns that have a unit of power behind them."""
+    names = split(header.lstrip("\ufeff"), max(DELIMITERS, key=header.count))
+    return [name for name in names if (unit := _UNIT.search(name)) and unit[1] in UNITS]
+
+
+def _scale(column: str, unit: str | None, units: Mapping[str, float]) -> float:
+    """Watts, or joules, for one of a column's numbers, by the unit given, or by its name."""
     if unit is None:
         behind = _UNIT.search(column)
-        unit = behind[1] if behind else None
-        return UNITS.get(unit, 1.0) if unit else 1.0
-    if unit not in UNITS:
-        raise ValueError(f'unit "{unit}" is not known; allowed: {", ".join(UNITS)}')
-    return UNITS[unit]
+        word = column.strip().lower().rpartition("_")[2]
+        unit = behind[1] if behind else _NAMED.get(word)
+        return units.get(unit, 1.0) if unit else 1.0
+    if unit not in units:
+        raise ValueError(f'unit "{unit}" is not known; allowed: {", ".join(units)}')
+    return units[unit]
 
 
-def parse_row(line: str, layout: Layout) -> Row:
-    """What a line of data says. Raises ValueError that says which field is wrong."""
+def parse_row(line: str, layout: Layout, decimal: str | None = None, zone: tzinfo = UTC) -> Row:
+    """What a line of data says. Raises ValueError that says which field is wrong.
+
+    `decimal` is what stands before decimals; where nobody said, what `point` takes it for.
+    """
+    commas_part = layout.delimiter == ","
     fields = split(line, layout.delimiter)
 
     def field(place: int) -> str:
@@ -142,9 +181,9 @@ def parse_row(line: str, layout: Layout) -> Row:
 
     def value(place: int | None) -> float | None:
         text = "" if place is None else field(place)
-        return None if text.lower() in _ABSENT else number(text)
+        return None if text.lower() in _ABSENT else number(point(text, decimal, commas_part))
 
-    time_ns, absolute = parse_time(field(layout.time))
+    time_ns, absolute = parse_time(point(field(layout.time), decimal, commas_part), zone)
     power_w = value(layout.power)
     volts, amperes = value(layout.volts), value(layout.amperes)
     if power_w is not None:
@@ -153,11 +192,47 @@ def parse_row(line: str, layout: Layout) -> Row:
         power_w = volts * amperes
     if power_w is not None and not math.isfinite(power_w):
         raise ValueError(f"a power of {power_w} W cannot be true")
+    energy = value(layout.energy)
+    energy_j = None if energy is None else energy * layout.energy_scale
+    if energy_j is not None and not math.isfinite(energy_j):
+        raise ValueError(f"an energy of {energy_j} J cannot be true")
     meter = None if layout.meter is None else field(layout.meter)
-    return Row(time_ns, absolute, power_w, value(layout.energy), meter)
+    return Row(time_ns, absolute, power_w, energy_j, meter)
 
 
-_ABSENT = frozenset({"", "-", "nan", "null", "none", "n/a", "na"})
+_INFINITE = (f"{sign}{word}" for sign in ("", "-", "+") for word in ("inf", "infinity"))
+_ABSENT = frozenset(
+    ("", "-", "--", "nan", "null", "none", "n/a", "na", "ovl", "o.l", "overflow", *_INFINITE)
+)
+"""What loggers write where there is no value: nothing measured, or beyond the range."""
+
+_GROUPED = re.compile(r"[+-]?[1-9]\d{0,2}(,\d{3})+(\.\d*)?")
+
+
+def point(text: str, decimal: str | None, commas_part: bool) -> str:
+    """A number with a point before its decimals; what is no number as it is. Raises ValueError.
+
+    With `decimal="."` commas part thousands, and with "," they stand before decimals. Where nobody
+    said they stand before decimals, too, unless several of them, or a point behind, show that they
+    part thousands. In a file whose fields are parted by commas (`commas_part`), "1,234" may be
+    either, and is refused.
+    """
+    grouped = _GROUPED.fullmatch(text) is not None
+    if "," not in text or not (grouped or _NUMBER.fullmatch(text)):
+        return text
+    if grouped and decimal is None:
+        if text.count(",") > 1 or "." in text:
+            decimal = "."
+        elif commas_part:
+            either = f"{text.replace(',', '.')} or {text.replace(',', '')}"
+            raise ValueError(
+                f'"{text}" may be {either}; say ?decimal=, or ?decimal=. with the name'
+            )
+    if decimal != ".":
+        return text.replace(",", ".")
+    if not grouped:
+        raise ValueError(f'"{text[:40]}" is no number whose commas part thousands')
+    return text.replace(",", "")
 
 
 def number(text: str) -> float:
@@ -167,11 +242,24 @@ def number(text: str) -> float:
     return float(text.replace(",", "."))
 
 
-def parse_time(text: str) -> tuple[int, bool]:
+def parse_zone(text: str) -> tzinfo:
+    """A zone of time by its distance from UTC (+02:00) or its name (Europe/Berlin). ValueError."""
+    try:
+        return datetime.strptime(text, "%z").tzinfo or UTC
+    except ValueError:
+        pass
+    try:
+        return ZoneInfo(text)
+    except (ValueError, OSError, KeyError):
+        hint = "write a distance from UTC such as +02:00, or a name such as Europe/Berlin"
+        raise ValueError(f'zone "{text[:40]}" is not known; {hint}') from None
+
+
+def parse_time(text: str, zone: tzinfo = UTC) -> tuple[int, bool]:
     """Nanoseconds of a time, and whether they count from 1970. Raises ValueError.
 
-    ISO 8601 (UTC where no zone stands), or a number: seconds, ms, us or ns since 1970 by its size,
-    seconds since a start of its own below 1973.
+    ISO 8601 (in `zone` where none stands), or a number: seconds, ms, us or ns since 1970 by its
+    size, seconds since a start of its own below 1973.
     """
     if _NUMBER.fullmatch(text):
         return _number_ns(text.replace(",", "."))
@@ -180,7 +268,7 @@ def parse_time(text: str) -> tuple[int, bool]:
     except ValueError:
         raise ValueError(f'"{text[:40]}" is no time: neither ISO 8601 nor a number') from None
     if moment.tzinfo is None:
-        moment = moment.replace(tzinfo=UTC)
+        moment = moment.replace(tzinfo=zone)
     try:
         since = moment - datetime(1970, 1, 1, tzinfo=UTC)
     except OverflowError:
@@ -215,4 +303,4 @@ def _checked(time_ns: int) -> int:
 
 def wanted_of(query: Mapping[str, str]) -> ColumnNames:
     """The columns that a name's query gives."""
-    return ColumnNames(*(query.get(key) for key in ("time", "power", "volts", "amperes", "unit")))
+    return ColumnNames(*map(query.get, ("time", "power", "volts", "amperes", "unit", "energy")))

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from wattio import _core, clock
 from wattio.errors import HostError
-from wattio.meters.meter import Facts, FoundMeter, MeterLost, MeterRefused, Reading
+from wattio.meters.meter import Facts, FoundMeter, MeterAbsent, MeterLost, Reading
 from wattio.meters.sample import HOST_POWER_W_MAX, midway, plausible
 
 
@@ -14,12 +14,12 @@ class KernelMeter:
     """An open meter of this host, by the name that the native module knows it by."""
 
     def __init__(self, core_name: str, root: Path, facts: Facts) -> None:
-        """Open it. Raises MeterRefused where there is none, or it may not be read."""
+        """Open it. Raises MeterAbsent where there is none, or it may not be read."""
         self._facts = facts
         try:
             self._core: _core.PowerMeter | None = _core.PowerMeter(core_name, str(root))
         except HostError as error:
-            raise MeterRefused(str(error)) from None
+            raise MeterAbsent(str(error)) from None
         self._energy_j = 0.0
 
     @property

@@ -22,7 +22,7 @@ from wattio.errors import needed
 from wattio.files import document
 from wattio.files.document import Strict
 from wattio.files.quantity import Seconds
-from wattio.meters.meter import Facts, FoundMeter, MeterLost, MeterRefused, Reading
+from wattio.meters.meter import Facts, FoundMeter, MeterAbsent, MeterLost, MeterRefused, Reading
 from wattio.meters.name import Name, parse
 from wattio.meters.sample import plausible
 
@@ -213,8 +213,8 @@ def _opened(parts: Name, table: Table) -> serial.Serial:
             parts.path, table.baud, timeout=_WAIT_S, write_timeout=_ANSWER_S, rtscts=table.handshake
         )
     except PermissionError as error:
-        raise MeterRefused(f"{parts.shown}: may not be opened: {error}") from None
+        raise MeterAbsent(f"{parts.shown}: may not be opened: {error}") from None
     except (OSError, ValueError, termios.error) as error:
         if getattr(error, "errno", None) == 13:
-            raise MeterRefused(f"{parts.shown}: may not be opened: {error}") from None
+            raise MeterAbsent(f"{parts.shown}: may not be opened: {error}") from None
         raise MeterLost(f"{parts.shown}: cannot be opened: {error}") from None

@@ -21,8 +21,16 @@ class MeterRefused(WattioError):  # noqa: N818 (what happened, not a fault of ou
     """The meter answers, but will not serve: wrong password, no such sensor. Stop and say so."""
 
 
+class MeterAbsent(MeterRefused):
+    """There is no such meter now, or it may not be opened: one that was there may come back."""
+
+
 class MeterLost(WattioError):  # noqa: N818
     """The meter does not answer, or what it says cannot be true. Try again; the gap is recorded."""
+
+
+class BadReading(MeterLost):
+    """One reading cannot be used: it is missing, and the meter goes on without being opened."""
 
 
 class Reading(NamedTuple):

@@ -78,6 +78,8 @@ def parse(name: str) -> Name:
     user = unquote(parts.username) if parts.username is not None else None
     password = unquote(parts.password) if parts.password is not None else None
     path = parts.path.removeprefix("/") if parts.netloc else parts.path
+    if any("\0" in part for part in (name, user or "", password or "", *query, *query.values())):
+        raise InputError(f'meter "{shown}": holds the character NUL')
     return Name(shown, user, password, parts.hostname, port, path, query)
 
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from wattio import clock
 from wattio.errors import HostError, storage_reason
 from wattio.meters import ptd_dialogue
-from wattio.meters.meter import Meter, MeterLost, MeterRefused, Reading
+from wattio.meters.meter import BadReading, Meter, MeterLost, MeterRefused, Reading
 from wattio.meters.ptd_dialogue import Conversation, Sample
 
 CLIENTS_MAX = 16
@@ -52,6 +52,8 @@ class Feed:
             except MeterRefused as error:
                 self.trouble = str(error)
                 return
+            except BadReading as error:
+                self.trouble = str(error)
             except MeterLost as error:
                 self.trouble = str(error)
                 self._regain()

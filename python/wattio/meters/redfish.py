@@ -17,7 +17,15 @@ from typing import NamedTuple
 
 from wattio.meters import credentials, redfish_client
 from wattio.meters.credentials import credentials_of
-from wattio.meters.meter import Facts, FoundMeter, Meter, MeterLost, MeterRefused, Reading
+from wattio.meters.meter import (
+    Facts,
+    FoundMeter,
+    Meter,
+    MeterAbsent,
+    MeterLost,
+    MeterRefused,
+    Reading,
+)
 from wattio.meters.name import Name, parse
 from wattio.meters.redfish_client import Client, MissingResource, Peer, trust_of
 from wattio.meters.redfish_documents import (
@@ -74,7 +82,7 @@ class RedfishMeter:
         try:
             document, at = self._client.get_stamped(path)
         except MissingResource:
-            raise MeterRefused(f"{name}: {path} is not there any more") from None
+            raise MeterAbsent(f"{name}: {path} is not there any more") from None
         power_w = power_w_of(kind, document)
         if power_w is None:
             raise MeterLost(f"{name}: {path} tells no power now")

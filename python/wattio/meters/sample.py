@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, field
 
 from wattio.clock import Instant
-from wattio.meters.meter import MeterLost
+from wattio.meters.meter import BadReading, MeterLost
 
 POWER_W_MAX = 10e6
 """The most that anything is believed to draw: the feed of a large machine room."""
@@ -23,9 +23,9 @@ def midway(before: Instant, after: Instant) -> Instant:
 
 
 def plausible(power_w: float, meter: str, most_w: float = POWER_W_MAX) -> float:
-    """A power that can be true, in watts. Raises MeterLost for what cannot."""
+    """A power that can be true, in watts. Raises BadReading for what cannot."""
     if not math.isfinite(power_w) or not 0 <= power_w <= most_w:
-        raise MeterLost(
+        raise BadReading(
             f"{meter}: says {power_w:.6g} W, which cannot be true (0 to {most_w:.0f} W)"
         )
     return power_w

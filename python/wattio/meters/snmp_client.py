@@ -13,7 +13,7 @@ from wattio.clock import Instant
 from wattio.errors import needed
 from wattio.meters.credentials import Credentials
 from wattio.meters.guard import Guard
-from wattio.meters.meter import MeterLost, MeterRefused
+from wattio.meters.meter import MeterAbsent, MeterLost, MeterRefused
 from wattio.meters.sample import midway
 
 AUTHENTICATIONS = {
@@ -223,7 +223,7 @@ def _count(meter: str, oid: str, value: Any) -> Count:  # noqa: ANN401 (pysnmp h
     """A value as a number. Raises MeterRefused where there is none."""
     kind = type(value).__name__
     if kind in ("NoSuchObject", "NoSuchInstance", "EndOfMibView", "Null"):
-        raise MeterRefused(f"{meter}: it has no object {oid}")
+        raise MeterAbsent(f"{meter}: it has no object {oid}")
     if kind == "OctetString":
         return Count(number_of(bytes(value), f"{meter}: {oid}"), 0)
     if kind not in _RANGES:

@@ -4,8 +4,9 @@ A file that another program still writes is followed: each new line is a reading
 own stamps. `?replay=fast` gives what is there at once, `?replay=real` at the pace at which it was
 recorded, under stamps of now. `load` reads a whole file, to be merged with a result afterwards.
 
-Columns are found by the names that loggers use; `?time=ts&power=W&unit=mW` or `?volts=CH1&
-amperes=CH2` name them. A time is ISO 8601 (UTC where no zone stands), or seconds, ms, us, ns since
+Columns are found by the names that loggers use; `?time=ts&power=W&unit=mW`, `?energy=count&unit=Wh`
+or `?volts=CH1&amperes=CH2` name them. A log of samples by PTDaemon (MLPerf's spl.txt) is read, too.
+A time is ISO 8601 (UTC where no zone stands, or that of `?zone=`), or seconds, ms, us, ns since
 1970, or seconds since `?start=2026-01-31T12:00:00Z`. A file of several meters, as wattio writes it,
 needs `?meter=LABEL`.
 """
@@ -16,7 +17,7 @@ import os
 import statistics
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import islice, pairwise
 from pathlib import Path
 from typing import BinaryIO
@@ -26,18 +27,40 @@ from wattio.clock import Instant
 from wattio.errors import InputError, ResultError
 from wattio.meters import parquet
 from wattio.meters.columns import Row
-from wattio.meters.lines import Lines
-from wattio.meters.meter import Facts, FoundMeter, Meter, MeterLost, MeterRefused, Reading
+from wattio.meters.lines import BadRow, Lines
+from wattio.meters.meter import (
+    BadReading,
+    Facts,
+    FoundMeter,
+    Meter,
+    MeterLost,
+    MeterRefused,
+    Reading,
+)
 from wattio.meters.name import Name, parse
-from wattio.meters.sample import plausible
+from wattio.meters.sample import POWER_W_MAX
 from wattio.meters.samples import Samples
 
 SCHEME = "csv"
 FORM = (
-    "csv:FILE or parquet:FILE, with ?time=, power= or volts= and amperes=, unit=, start=, replay="
+    "csv:FILE or parquet:FILE, with ?time=, power= or energy= or volts= and amperes=, unit=,"
+    " decimal=, zone=, start=, replay="
 )
 
-_KEYS = ("time", "power", "volts", "amperes", "unit", "start", "replay", "timeout", "meter")
+_KEYS = (
+    "time",
+    "power",
+    "volts",
+    "amperes",
+    "energy",
+    "unit",
+    "decimal",
+    "zone",
+    "start",
+    "replay",
+    "timeout",
+    "meter",
+)
 _REPLAYS = ("fast", "real")
 _POLL_S = 0.02
 _TIMEOUT_S = 10.0
@@ -50,8 +73,8 @@ def find() -> list[FoundMeter]:
 
 def open_meter(name: str) -> Meter:
     """Open a file to be followed or replayed. Raises InputError, which names file and line."""
-    parts = _parts(name)
-    replay = parts.query.get("replay", "fast" if _is_parquet(name) else None)
+    parts = named(name)
+    replay = parts.query.get("replay", "fast" if is_parquet(name) else None)
     if replay is None:
         return FollowedFile(parts)
     return Replayed(parts, _readings(parts, name), real=replay == "real")
@@ -63,14 +86,16 @@ def load(name: str) -> Samples:
     `name` is that of a meter. Where the file has no monotonic stamps they are put there by today's
     offset of the clocks.
     """
-    return Samples.of(sorted(_readings(_parts(name), name)))
+    return Samples.of(sorted(_readings(named(name), name)))
 
 
-def _is_parquet(name: str) -> bool:
+def is_parquet(name: str) -> bool:
+    """Whether a name is that of a file which wattio wrote."""
     return name.startswith("parquet:")
 
 
-def _parts(name: str) -> Name:
+def named(name: str) -> Name:
+    """The parts of a file's name. Raises InputError."""
     from wattio.files.document import nearest
 
     parts = parse(name)
@@ -84,7 +109,7 @@ def _parts(name: str) -> Name:
 
 
 def _readings(parts: Name, name: str) -> Iterator[Reading]:
-    return _parquet_readings(parts) if _is_parquet(name) else _csv_readings(parts)
+    return _parquet_readings(parts) if is_parquet(name) else _CsvReadings(parts)
 
 
 class FollowedFile:
@@ -95,15 +120,17 @@ class FollowedFile:
         self._parts = parts
         self._timeout_s = parts.seconds("timeout", _TIMEOUT_S)
         self._closed = threading.Event()
-        self._offset = clock.now()
-        self._file = _opened(parts)
+        self._readings = Conversion(clock.now())
+        self._file = opened(parts)
         try:
             self._lines = Lines(parts, self._file)
             self._first = self._lines.last_row()
         except InputError:
             self._file.close()
             raise
-        self._facts = _facts(parts, f"lines added to {parts.path}", _period_s(parts))
+        times_ns, counts = _first_rows(parts)
+        what = f"lines added to {parts.path}"
+        self._facts = facts_of(parts, what, typical_period_s(times_ns), counts=counts)
 
     @property
     def facts(self) -> Facts:
@@ -111,17 +138,22 @@ class FollowedFile:
         return self._facts
 
     def read(self) -> Reading:
-        """The next line that is added; first the last one, where it is new. Raises MeterLost."""
+        """The next line that is added; first the last one, where it is new.
+
+        Raises BadReading for a line that cannot be read or believed, MeterLost.
+        """
         row, self._first = self._first, None
         if row is not None and clock.now().utc_ns - row.time_ns < self._timeout_s * 1e9:
-            return self._reading(row)
+            return self._readings.of(row)
         deadline_s = time.monotonic() + self._timeout_s
         while not self._closed.is_set():
             try:
                 row = self._lines.next_row()
                 if row is not None:
-                    return self._reading(row)
+                    return self._readings.of(row)
                 self._look_for_cut()
+            except BadRow as error:
+                raise BadReading(str(error)) from None
             except (OSError, ValueError) as error:
                 raise MeterLost(str(error)) from None
             if time.monotonic() > deadline_s:
@@ -133,9 +165,6 @@ class FollowedFile:
         """Let go of the file."""
         self._closed.set()
         self._file.close()
-
-    def _reading(self, row: Row) -> Reading:
-        return _reading(row, self._offset, self._parts)
 
     def _look_for_cut(self) -> None:
         """Raise MeterLost where the file was cut, or another one has its name."""
@@ -152,9 +181,10 @@ class Replayed:
         first = list(islice(readings, 100))
         if not first:
             raise parts.error("the file has no sample")
-        gaps = [(b.utc_ns - a.utc_ns) / 1e9 for a, b in pairwise(first)]
-        period_s = statistics.median(gaps) if gaps else 1.0
-        self._facts = _facts(parts, f"samples of {parts.path}, replayed", max(period_s, 1e-6))
+        period_s = typical_period_s([reading.utc_ns for reading in first])
+        what = f"samples of {parts.path}, replayed"
+        counts = any(reading.energy_j is not None for reading in first)
+        self._facts = facts_of(parts, what, period_s, counts=counts)
         self._parts = parts
         self._first = first
         self._rest = readings
@@ -169,7 +199,7 @@ class Replayed:
         return self._facts
 
     def read(self) -> Reading:
-        """The next sample. Raises MeterRefused at the end, MeterLost for what cannot be read."""
+        """The next sample. Raises MeterRefused at the end, BadReading for what cannot be read."""
         reading = self._next()
         if not self._real:
             return reading
@@ -193,31 +223,49 @@ class Replayed:
         try:
             found = next(self._rest, None)
         except InputError as error:
-            raise MeterLost(str(error)) from None
+            raise BadReading(str(error)) from None
         if found is None:
             raise MeterRefused(f"{self._parts.shown}: the recording has ended")
         return found
 
 
-def _csv_readings(parts: Name) -> Iterator[Reading]:
-    offset = clock.now()
-    with _opened(parts) as file:
-        lines = Lines(parts, file)
-        while True:
-            row = lines.next_row()
-            if row is None:
-                lines.finish()
-                row = lines.next_row()
-            if row is None:
-                return
-            try:
-                yield _reading(row, offset, parts)
-            except MeterLost as error:
-                raise lines.error(str(error)) from None
+class _CsvReadings:
+    """Rows of a text file as readings; one that cannot be used raises InputError, and is over."""
+
+    def __init__(self, parts: Name) -> None:
+        self._readings = Conversion(clock.now())
+        self._file = opened(parts)
+        self._lines = Lines(parts, self._file)
+
+    def __iter__(self) -> Iterator[Reading]:
+        return self
+
+    def __next__(self) -> Reading:
+        if self._file.closed:
+            raise StopIteration
+        row = self._lines.next_row()
+        if row is None:
+            self._lines.finish()
+            row = self._lines.next_row()
+        if row is None:
+            self._file.close()
+            raise StopIteration
+        return self._readings.of(row)
 
 
 def _parquet_readings(parts: Name) -> Iterator[Reading]:
-    """Rows of a file that wattio wrote."""
+    """Rows of a meter in a file that wattio wrote."""
+    recorded = parquet_meters(parts)
+    if len(recorded) > 1:
+        raise parts.error(
+            f"holds {len(recorded)} meters; name one of {', '.join(recorded)} with ?meter="
+        )
+    for samples in recorded.values():
+        yield from samples.readings()
+
+
+def parquet_meters(parts: Name) -> dict[str, Samples]:
+    """What a file that wattio wrote holds, or the one meter of it that the name asks for."""
     from wattio.files.document import nearest
 
     path = Path(parts.path)
@@ -228,25 +276,41 @@ def _parquet_readings(parts: Name) -> Iterator[Reading]:
     except ResultError as error:
         raise InputError(str(error)) from None
     label = parts.query.get("meter")
-    if label is None and len(recorded) == 1:
-        label = next(iter(recorded))
     if label is None:
-        raise parts.error(
-            f"holds {len(recorded)} meters; name one of {', '.join(recorded)} with ?meter="
-        )
+        return recorded
     if label not in recorded:
         raise parts.error(f'holds no meter "{label}"; {nearest(label, list(recorded))}')
-    yield from recorded[label].readings()
+    return {label: recorded[label]}
 
 
-def _reading(row: Row, offset: Instant, parts: Name) -> Reading:
-    monotonic_ns = row.time_ns - offset.utc_ns + offset.monotonic_ns
-    if row.power_w is not None:
-        plausible(row.power_w, parts.path)
-    return Reading(row.time_ns, monotonic_ns, row.power_w, row.energy_j)
+class Conversion:
+    """Rows of one meter as readings: by an offset of the clocks, and with the power of counts."""
+
+    def __init__(self, offset: Instant) -> None:
+        """`offset` is one moment on both clocks."""
+        self._to_monotonic_ns = offset.monotonic_ns - offset.utc_ns
+        self._counted: tuple[int, float] | None = None
+
+    def of(self, row: Row) -> Reading:
+        """The next row; counts without power have their mean since the row before."""
+        power_w = row.power_w
+        if row.energy_j is not None:
+            if power_w is None and self._counted is not None:
+                power_w = _mean_w(*self._counted, row.time_ns, row.energy_j)
+            self._counted = row.time_ns, row.energy_j
+        return Reading(row.time_ns, row.time_ns + self._to_monotonic_ns, power_w, row.energy_j)
 
 
-def _opened(parts: Name) -> BinaryIO:
+def _mean_w(old_ns: int, old_j: float, new_ns: int, new_j: float) -> float | None:
+    """Mean power between two counts, as meters that count tell it; None where they fell."""
+    seconds, grown_j = (new_ns - old_ns) / 1e9, new_j - old_j
+    if seconds <= 0 or not 0 <= grown_j <= POWER_W_MAX * seconds:
+        return None
+    return grown_j / seconds
+
+
+def opened(parts: Name) -> BinaryIO:
+    """The file of a name. Raises InputError."""
     try:
         return Path(parts.path).open("rb")
     except OSError as error:
@@ -257,22 +321,26 @@ def _same(inode: int, file: BinaryIO) -> bool:
     return os.fstat(file.fileno()).st_ino == inode
 
 
-def _period_s(parts: Name) -> float:
-    """The median step between the first rows; a second where there are too few."""
-    with _opened(parts) as file:
-        lines = Lines(parts, file)
-        rows: list[int] = []
-        while len(rows) < 100 and (row := lines.next_row()) is not None:
-            rows.append(row.time_ns)
-    steps = [(b - a) / 1e9 for a, b in pairwise(rows)]
+def _first_rows(parts: Name) -> tuple[list[int], bool]:
+    """Times of the first rows, and whether energy is counted in them."""
+    with opened(parts) as file:
+        rows = list(islice(Lines(parts, file).readable_rows(), 100))
+    return [row.time_ns for row in rows], any(row.energy_j is not None for row in rows)
+
+
+def typical_period_s(times_ns: Sequence[int]) -> float:
+    """The median step between samples; a second where there are too few."""
+    steps = [(b - a) / 1e9 for a, b in pairwise(times_ns)]
     return max(statistics.median(steps), 1e-6) if steps else 1.0
 
 
-def _facts(parts: Name, what: str, period_s: float) -> Facts:
+def facts_of(parts: Name, what: str, period_s: float, *, counts: bool) -> Facts:
+    """Facts of a file."""
     return Facts(
         name=parts.shown,
         what=what,
         period_s=period_s,
         accuracy_class="that of the meter which it was recorded from",
         streams=True,
+        counts_energy=counts,
     )

@@ -31,9 +31,9 @@ class Event:
 
     Kinds are "lost" (it does not answer, or what it says cannot be true), "back" (it answers
     again), "refused" (it will not serve; it is not asked again), "silent" (a reading takes long),
-    "missed" (readings that were due and were not taken in time), "disorder" (readings older than
-    the one before, which are left out), "clock" (the wall clock was set) and "ended" (the sampling
-    process is gone).
+    "missed" (readings that were due and were not taken in time), "bad" (readings that cannot be
+    used; the meter goes on), "disorder" (readings older than the one before, which are left out),
+    "clock" (the wall clock was set) and "ended" (the sampling process is gone).
     """
 
     label: str

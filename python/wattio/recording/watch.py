@@ -11,7 +11,15 @@ from dataclasses import dataclass
 from wattio import _core, clock
 from wattio.clock import Instant
 from wattio.errors import InputError
-from wattio.meters.meter import Facts, Meter, MeterLost, MeterRefused, Reading
+from wattio.meters.meter import (
+    BadReading,
+    Facts,
+    Meter,
+    MeterAbsent,
+    MeterLost,
+    MeterRefused,
+    Reading,
+)
 from wattio.meters.samples import newest, packed
 from wattio.recording.deadlines import BackOff
 from wattio.recording.journal import Event, EventLog, RecordFile
@@ -49,9 +57,9 @@ class Watched:
         self._tools = tools
         self._meter: Meter | None = None
         self._last = Reading(0, 0, None)
-        self._energy_before_j = 0.0
         self._missed: list[int] = []
         self._disorder = 0
+        self._bad: list[str] = []
         self._told_ns = 0
         self._silent = False
         self._lost = False
@@ -71,12 +79,14 @@ class Watched:
         assert self._meter is not None
         try:
             self._keep(self._meter.read())
-        except MeterRefused as error:
-            self.tell("refused", str(error))
-            self.close()
-            self._meter = None
-            return False
+        except BadReading as error:
+            self._bad.append(str(error))
         except Exception as error:
+            if _is_final(error):
+                self.tell("refused", str(error))
+                self.close()
+                self._meter = None
+                return False
             self._lost = True
             if not self._tools.stopped.is_set():
                 self.tell("lost", _words(error))
@@ -89,7 +99,10 @@ class Watched:
         return self._meter is None
 
     def regain(self) -> bool:
-        """Open a lost meter again, as often as it takes; False when stopped or refused."""
+        """Open a lost meter again, as often as it takes; False when stopped or refused.
+
+        A counter begins anew: what it counted meanwhile is not known, and not made up.
+        """
         lost = self._tools.now()
         if lost.monotonic_ns - self._back_ns > STEADY_S * 1e9:
             self._back_off = BackOff(0.1, 2.0)
@@ -97,15 +110,13 @@ class Watched:
             self.close()
             if self._tools.stopped.wait(self._back_off.next_s()):
                 return False
-            self._energy_before_j += self._last.energy_j or 0.0
-            self._last = self._last._replace(energy_j=None)
             try:
                 self.open()
-            except MeterRefused as error:
+            except Exception as error:
+                if not _is_final(error):
+                    continue  # It was told that it is lost.
                 self.tell("refused", str(error))
                 return False
-            except Exception:  # noqa: S112 (it was told that it is lost)
-                continue
             self._back_ns = self._tools.now().monotonic_ns
             gone_s = (self._back_ns - lost.monotonic_ns) / 1e9
             self._lost = self._silent = False
@@ -151,12 +162,17 @@ class Watched:
         self._silent = silent
 
     def report(self, now: Instant) -> None:
-        """Tell of readings that were missed or came in disorder since the last time."""
+        """Tell of readings that were missed, bad or in disorder since the last time."""
         self._told_ns = now.monotonic_ns
         if self._missed:
             count = len(self._missed)
             self.tell("missed", f"{sum(self._missed[:count])} readings were not taken in time")
             del self._missed[:count]
+        if self._bad:
+            count = len(self._bad)
+            words = "one reading" if count == 1 else f"{count} readings"
+            self.tell("bad", f"{words} could not be used: {self._bad[count - 1]}")
+            del self._bad[:count]
         if self._disorder:
             count, self._disorder = self._disorder, 0
             self.tell("disorder", f"{count} readings older than the one before were left out")
@@ -175,12 +191,13 @@ class Watched:
         if reading[1] <= self._last[1]:
             self._disorder += 1
             return
-        if self._energy_before_j and reading.energy_j is not None:
-            counted_j = reading.energy_j + self._energy_before_j
-            self.file.add(packed(reading._replace(energy_j=counted_j)))
-        else:
-            self.file.add(packed(reading))
+        self.file.add(packed(reading))
         self._last = reading
+
+
+def _is_final(error: Exception) -> bool:
+    """Whether a meter is not asked again; one that is absent now may be back."""
+    return isinstance(error, MeterRefused) and not isinstance(error, MeterAbsent)
 
 
 def _words(error: Exception) -> str:

@@ -13,7 +13,19 @@ from wattio.report import dots
 from wattio.report.drawing import Drawn, Table
 from wattio.report.page import Block, Cell, Cells, Page, Section, Text, gallery, grid, write
 from wattio.report.phrases import DASH, number, quantity
-from wattio.results.compare import HIGHER_IS_BETTER, NAMES, Ratio, Side, sentence
+from wattio.results.compare import (
+    HIGHER_IS_BETTER,
+    LEVEL,
+    NAMES,
+    Ratio,
+    Side,
+    ends,
+    method,
+    p_value,
+    sentence,
+    several,
+    share,
+)
 
 DRAWN_MAX = 12
 """Most pairs of runs that are drawn; all of them have a table."""
@@ -40,9 +52,11 @@ def make(file: Path, first: Side, second: Side, groups: Groups) -> Path:
     left = len(groups) - len(told)
     more = [Text(f"{left} more pairs are below.", "note")] if left > 0 else []
     note = (
-        "Ratios are second over first, with 95 % intervals. An interval without 1 is beyond noise."
+        "Ratios are second over first. A difference is beyond noise where p, corrected for all"
+        f" metrics of its table by Holm's method, is below {LEVEL:g}; 95 % intervals are of each"
+        f" metric alone, and may leave 1 out where p is not below. {several(len(groups))}"
     )
-    lead: list[Block] = [*told, *more, Text(note, "note")]
+    lead: list[Block] = [*told, *more, Text(note.strip(), "note")]
     drawn = gallery([_figure(groups[:DRAWN_MAX])], f"{file.stem}-")
     names = [f"{side.folder.path.parent.name} {side.folder.name}" for side in (first, second)]
     page = Page(
@@ -67,24 +81,30 @@ def _title(group: Sequence[Ratio]) -> str:
 
 
 def _section(group: Sequence[Ratio]) -> Section:
-    columns: Cells = ["metric", ("first", "n"), ("second", "n"), "ratio", "95 % interval", "is"]
+    columns: Cells = [
+        *("metric", ("first", "n"), ("second", "n"), "ratio", "95 % interval"),
+        *(("p", "corrected"), ("would be seen", "from"), "is"),
+    ]
     rows: list[Cells] = []
     for item in group:
         name = NAMES.get(item.metric, item.metric)
-        interval = DASH
-        if item.interval is not None:
-            interval = f"{item.interval.low:.4f} to {item.interval.high:.4f}"
         sides = [
             (quantity(side.mean, item.unit), f"n = {side.n}") for side in (item.first, item.second)
         ]
         kind = _KINDS[_kind(item)][0]
         look = "broken" if kind.startswith("worse") else ""
         label = (name, "estimated" if item.estimated else item.metric)
-        rows.append([label, *sides, f"{item.ratio:.4f}", interval, Cell(kind, look=look)])
-    drawn = f"Intervals from {group[0].drawn}."
+        size = item.detectable_share
+        values = [f"{item.ratio:.4f}", ends(item.interval, DASH), p_value(item.p, DASH)]
+        seen = DASH if size is None else share(size)
+        rows.append([label, *sides, *values, seen, Cell(kind, look=look)])
     return Section(
         _title(group),
-        [Text(sentence(group)), grid(_title(group), columns, rows), Text(drawn, "note")],
+        [
+            Text(sentence(group)),
+            grid(_title(group), columns, rows),
+            Text(f"{method(group)}.", "note"),
+        ],
     )
 
 
@@ -105,17 +125,19 @@ def _figure(groups: Groups) -> Drawn:
         for at, (label, *_) in enumerate(_KINDS)
     ]
     image, narrow = dots.images(panels, handles, columns=4, share_x=True)
-    text = "Each metric of the second side over the first, with its 95 % interval; the line is 1,"
-    text += " where nothing differs."
+    text = (
+        "Each metric of the second side over the first, with its 95 % interval alone; the line is"
+    )
+    text += " 1, where nothing differs. The colour is that of p, corrected for all metrics."
     alternative = "Dots with error bars: the ratio of each metric, second over first."
     title, table = "Second over first", _table(groups)
     return Drawn("ratios", title, text, alternative, image, table, narrow=narrow)
 
 
 def _dot(item: Ratio) -> dots.Dot:
-    ends = (item.interval.low, item.interval.high) if item.interval else None
+    low_high = (item.interval.low, item.interval.high) if item.interval else None
     name = NAMES.get(item.metric, item.metric)
-    return dots.Dot(name, item.ratio, number(item.ratio), _look(_kind(item)), ends)
+    return dots.Dot(name, item.ratio, number(item.ratio), _look(_kind(item)), low_high)
 
 
 def _look(kind: int) -> dict[str, Any]:
@@ -150,10 +172,20 @@ def _facts(side: Side) -> dict[str, str]:
 
 def _table(groups: Groups) -> Table:
     head = ["first_run", "second_run", "phase", "metric", "unit", "estimated", "first", "first_n"]
-    table: Table = [[*head, "second", "second_n", "ratio", "low", "high"]]
+    table: Table = [[*head, "second", "second_n", "ratio", "low", "high", "p_alone", "p_holm"]]
+    table[0] += ["tests", "detectable_share", "test"]
     for item in (item for group in groups for item in group):
-        ends = (item.interval.low, item.interval.high) if item.interval else ("", "")
+        low_high = (item.interval.low, item.interval.high) if item.interval else ("", "")
+        told = [item.p_alone, item.p, item.tests, item.detectable_share, item.test]
         row = [item.first_run, item.second_run, item.phase, item.metric, item.unit]
         values = [item.first.mean, item.first.n, item.second.mean, item.second.n, item.ratio]
-        table.append([*row, str(item.estimated).lower(), *values, *ends])
+        table.append(
+            [
+                *row,
+                str(item.estimated).lower(),
+                *values,
+                *low_high,
+                *("" if one is None else one for one in told),
+            ]
+        )
     return table

@@ -1,10 +1,12 @@
 """What won and by how much: conditions of equal work against a reference, with intervals.
 
-A winner is named only where the interval of its ratio to every other condition excludes 1.
+A winner is named only where its ratio to every other condition is not 1: by t tests of all pairs
+whose p values are corrected for their number, as it is chosen after they were all looked at.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -13,7 +15,7 @@ import numpy as np
 from matplotlib.lines import Line2D
 
 from wattio.analysis import statistics
-from wattio.analysis.statistics import Interval
+from wattio.analysis.statistics import Interval, RatioTest
 from wattio.report import dots
 from wattio.report.drawing import Drawn, Table
 from wattio.report.phrases import bracketed, percent, times
@@ -21,10 +23,8 @@ from wattio.report.phrases import bracketed, percent, times
 SHOWN_MAX = 60
 """Most conditions in one figure; all of them are in its CSV file."""
 
-FEW = 5
-"""Fewer repetitions than this give intervals that are too narrow, and are said to be few."""
-
-SEED = 1
+LEVEL = 0.05
+"""Two are apart where the corrected p value is below this."""
 
 
 @dataclass(frozen=True)
@@ -46,8 +46,8 @@ class Contest:
     """Conditions that did the same work; the reference is the first.
 
     `quantity` is what is compared, in words; `paired` says that values of the same place belong
-    to the same seed or server, `of` what the values are drawn from; `beside` what those are that do
-    not compete.
+    to the same seed or server, `of` what the values are of; `beside` what those are that do not
+    compete.
     """
 
     name: str
@@ -60,7 +60,11 @@ class Contest:
 
     def ratio(self, one: Condition, other: Condition) -> Interval | None:
         """Mean of one over the mean of the other, with a 95 % interval; None for one value each."""
-        return statistics.bootstrap_ratio(other.values, one.values, SEED, paired=self.paired)
+        tested = self._test(one, other)
+        return None if tested is None else tested.interval()
+
+    def _test(self, one: Condition, other: Condition) -> RatioTest | None:
+        return statistics.ratio_test(other.values, one.values, paired=self.paired)
 
     def ranked(self) -> list[Condition]:
         """Those that may win, the best first."""
@@ -71,9 +75,15 @@ class Contest:
     def leaders(self) -> list[Condition]:
         """The best and all that cannot be told apart from it; none where noise is not known."""
         ranked = self.ranked()
-        if len(ranked) < 2 or any(self.ratio(ranked[0], one) is None for one in ranked[1:]):
+        p = [
+            statistics.chosen_p(ranked[0].values, one.values, len(ranked), paired=self.paired)
+            for one in ranked[1:]
+        ]
+        known = [value for value in p if value is not None]
+        if not known or len(known) < len(p):
             return []
-        return [ranked[0], *(one for one in ranked[1:] if not self._apart(ranked[0], one))]
+        near = [one for one, value in zip(ranked[1:], known, strict=True) if value >= LEVEL]
+        return [ranked[0], *near]
 
     def sentence(self) -> str:
         """The winner and by how much, or that there is none."""
@@ -92,13 +102,13 @@ class Contest:
             if rivals[0] is not reference:
                 also = "" if best is reference else " and"
                 text += f",{also} {self._by(best, rivals[0])} {rivals[0].name}, the next"
-            return f"{text}.{self._few()}"
+            return f"{text}."
         names = ", ".join(one.name for one in [best, *level][:4])
         names += f" and {len(level) - 3} more" if len(level) > 3 else ""
         if len(level) == len(rivals):
-            return f"{self.name}: no winner; {names} cannot be told apart.{self._few()}"
+            return f"{self.name}: no winner; {names} cannot be told apart.{self._seen(level)}"
         text = f"{self.name}: no single winner: {names} lead, and cannot be told apart."
-        return f"{text}{self._few()}"
+        return f"{text}{self._seen(level)}"
 
     def _by(self, one: Condition, other: Condition) -> str:
         """By how much one is better than the other, with its interval."""
@@ -108,14 +118,16 @@ class Contest:
         change = f"{percent(abs(ratio - 1), 1)} {'more' if ratio > 1 else 'less'}"
         return f"{change}{ends} than"
 
-    def _apart(self, one: Condition, other: Condition) -> bool:
-        interval = self.ratio(one, other)
-        return interval is not None and not interval.low <= 1 <= interval.high
-
-    def _few(self) -> str:
-        least = min(len(one.values) for one in self.conditions)
-        text = f" {least} {self.of} are few: intervals over them are too narrow."
-        return text if least < FEW else ""
+    def _seen(self, level: Sequence[Condition]) -> str:
+        """How large a difference from the best would have been seen."""
+        best = self.ranked()[0]
+        tests = [tested for one in level if (tested := self._test(one, best)) is not None]
+        size = max(tested.seen_from(LEVEL / math.comb(len(self.ranked()), 2)) for tested in tests)
+        counts = sorted({len(one.values) for one in (best, *level)})
+        many = f"With {' or '.join(map(str, counts))} {self.of} each"
+        if size >= 1:
+            return f" {many}, only a difference of more than double would have been seen."
+        return f" {many}, a difference of {percent(size, 1)} would have been seen in 80 % of cases."
 
 
 def drawn(contests: Sequence[Contest], estimated: bool = False) -> Drawn | None:
@@ -134,8 +146,13 @@ def drawn(contests: Sequence[Contest], estimated: bool = False) -> Drawn | None:
     ]
     image, narrow = dots.images(panels, _handles(contests), columns=2)
     kind = " ESTIMATE." if estimated else ""
-    text = "Each mean over the mean of the reference, which is 1, with 95 % bootstrap intervals"
-    text += f" where there are repetitions; left of the line is less.{kind}"
+    text = (
+        "Each mean over the mean of the reference, which is 1, with its 95 % interval alone where"
+    )
+    kinds = dict.fromkeys("the paired" if one.paired else "Welch's" for one in contests)
+    text += f" there are repetitions ({' or '.join(kinds)} t of the ratio's logarithm); left of the"
+    text += " line is less. A winner is told where p of its pairs, corrected for all pairs"
+    text += f" (Bonferroni), is below {LEVEL:g}.{kind}"
     if any(len(one.conditions) > SHOWN_MAX for one in contests):
         text += f" The best {SHOWN_MAX} of each are drawn."
     alternative = "Dots with error bars: every condition relative to the reference, ranked."

@@ -1,14 +1,20 @@
-"""Comparison of two results: ratios, metric by metric, with intervals where noise is known."""
+"""Comparison of two results: ratios, metric by metric, and what of them is beyond noise.
+
+Every metric of one phase of a pair of runs is tested against a ratio of 1. These tests are one
+family: their p values are corrected together (Holm), so that a phase in which nothing differs is
+said to differ in at most one of twenty comparisons, however many metrics it has.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import accumulate
 from pathlib import Path
 from typing import Protocol
 
-from wattio.analysis.statistics import Interval
+from wattio.analysis.statistics import Interval, RatioTest, holm, ratio_test
 from wattio.errors import InputError
 from wattio.files.document import nearest
 from wattio.results.folder import ResultFolder
@@ -38,8 +44,14 @@ HIGHER_IS_BETTER = (
     "background_rate_mean",
 )
 
-FEW = 5
-"""Fewer repetitions than this give intervals that are too narrow, and are said to be few."""
+LEVEL = 0.05
+"""A difference is beyond noise where its corrected p value is below this."""
+
+POWER = 0.8
+"""In which share of comparisons a difference would be seen that is said to be seen."""
+
+_TOLD_MAX = 10
+"""A difference of this many times that would not be seen is not told to the per cent."""
 
 
 @dataclass(frozen=True)
@@ -81,7 +93,10 @@ def side(folder: ResultFolder, run: str | None) -> Side:
 class Ratio:
     """One metric of one phase on both sides, and second over first.
 
-    `interval` is None if nothing is known of the noise; `drawn` tells what was drawn for it.
+    `interval` and `p_alone` are of this metric alone, `p` is corrected for all of its phase; they
+    are None if nothing is known of the noise. A difference of `detectable_share` (0.05 is 5 %)
+    would have been seen; None where that is not known. `test` names the test, `tests` says how many
+    metrics p is corrected for.
     """
 
     first_run: str
@@ -93,13 +108,53 @@ class Ratio:
     second: Estimate
     ratio: float
     interval: Interval | None
-    drawn: str
+    p_alone: float | None
+    test: str
+    tested: RatioTest | None = None
     estimated: bool = False
+    p: float | None = None
+    tests: int = 0
+
+    @cached_property
+    def detectable_share(self) -> float | None:
+        """How large a difference would have been seen; by the strictest of Holm's levels."""
+        if self.tested is None or not self.tests:
+            return None
+        return self.tested.seen_from(LEVEL / self.tests, POWER)
 
     @property
     def beyond_noise(self) -> bool:
-        """Whether the interval excludes that nothing differs."""
-        return self.interval is not None and not self.interval.low <= 1 <= self.interval.high
+        """Whether it differs, at LEVEL, with regard to the other metrics."""
+        return self.p is not None and self.p < LEVEL
+
+
+def of_means(
+    names: tuple[str, str, str, str],
+    first: Estimate,
+    second: Estimate,
+    over: str,
+    *,
+    paired: bool = False,
+    estimated: bool = False,
+) -> Ratio:
+    """A metric of both sides, tested over what `over` names; `names` are runs, phase, metric."""
+    tested = ratio_test(first.values, second.values, paired=paired)
+    interval, p = (None, None) if tested is None else (tested.interval(), tested.p)
+    kind = "paired" if paired else "Welch's"
+    test = f"{kind} t test of the logarithm of the ratio of means, over {over}"
+    ratio = second.mean / first.mean
+    values = first.unit, first, second, ratio
+    return Ratio(*names, *values, interval, p, test, tested, estimated)
+
+
+def corrected(family: Sequence[Ratio]) -> list[Ratio]:
+    """The ratios of one phase of a pair of runs with their p values corrected together."""
+    alone = [one.p_alone for one in family if one.p_alone is not None]
+    p_values = iter(holm(alone))
+    return [
+        one if one.p_alone is None else replace(one, p=next(p_values), tests=len(alone))
+        for one in family
+    ]
 
 
 class Compares(Protocol):
@@ -145,23 +200,76 @@ def by_phase(found: Sequence[Ratio]) -> list[list[Ratio]]:
 
 
 def sentence(ratios: Sequence[Ratio]) -> str:
-    """What differs beyond noise in one phase of a pair of runs, as a reader would say it."""
-    least = min(part.n for ratio in ratios for part in (ratio.first, ratio.second))
-    few = f" {least} repetitions are few: intervals over them are too narrow."
-    return _sentence(ratios) + (few if 1 < least < FEW else "")
+    """What differs beyond noise in one phase of a pair of runs, as a reader would say it.
 
-
-def _sentence(ratios: Sequence[Ratio]) -> str:
-    if all(ratio.interval is None for ratio in ratios):
+    Of what is within noise, how large a difference would have been seen.
+    """
+    if all(ratio.p is None for ratio in ratios):
         return "One repetition on a side says nothing about noise: repeat to know what differs."
-    told = [ratio for ratio in ratios if ratio.beyond_noise]
-    if not told:
-        return "Nothing differs beyond noise."
     parts = []
-    for ratio in told:
-        change = 100 * (ratio.ratio - 1)
-        better = (change > 0) == (ratio.metric in HIGHER_IS_BETTER)
-        word = NAMES[ratio.metric] + (" (estimated)" if ratio.estimated else "")
-        judged = "better" if better else "worse"
-        parts.append(f"{word} {abs(change):.1f} % {'higher' if change > 0 else 'lower'} ({judged})")
-    return "Beyond noise: " + ", ".join(parts) + "."
+    for ratio in ratios:
+        if ratio.beyond_noise:
+            change = 100 * (ratio.ratio - 1)
+            better = (change > 0) == (ratio.metric in HIGHER_IS_BETTER)
+            size = f"{abs(change):.1f} % {'higher' if change > 0 else 'lower'}"
+            parts.append(f"{_word(ratio)} {size} ({'better' if better else 'worse'})")
+    told = f"Beyond noise: {', '.join(parts)}." if parts else "Nothing differs beyond noise."
+    return told + _detectable([ratio for ratio in ratios if not ratio.beyond_noise])
+
+
+def _detectable(within: Sequence[Ratio]) -> str:
+    """From what size on differences would have been seen among metrics within noise."""
+    sizes = sorted(
+        ((size, _word(ratio)) for ratio in within if (size := ratio.detectable_share)),
+        key=lambda pair: pair[0],
+    )
+    if not sizes:
+        return ""
+    counts = sorted({part.n for ratio in within for part in (ratio.first, ratio.second)})
+    runs = " or ".join(map(str, counts)) + " runs"
+    told = [f"{share(size)} ({word})" for size, word in dict.fromkeys((sizes[0], sizes[-1]))]
+    text = f" With {runs} each, a difference of {' to '.join(told)} would have been seen"
+    return f"{text} in {100 * POWER:.0f} % of cases."
+
+
+def share(size: float) -> str:
+    """A difference that would be seen, in words."""
+    return f"{100 * size:.2g} %" if size < _TOLD_MAX else f"{_TOLD_MAX} times or more"
+
+
+def _word(ratio: Ratio) -> str:
+    return NAMES[ratio.metric] + (" (estimated)" if ratio.estimated else "")
+
+
+def method(ratios: Sequence[Ratio]) -> str:
+    """The test of one phase of a pair of runs: its name, its level, and its correction."""
+    tests = max(ratio.tests for ratio in ratios)
+    if not tests:
+        return "no test: one repetition on a side"
+    text = f"{ratios[0].test}; p corrected for {tests} metrics by Holm's method, beyond noise"
+    return f"{text} below {LEVEL:g}; 95 % intervals are of each metric alone"
+
+
+def several(groups: int) -> str:
+    """What to expect of so many comparisons, each held to LEVEL by itself; nothing of one."""
+    if groups < 2:
+        return ""
+    text = f"Each of these {groups} comparisons is held to {LEVEL:g} by itself: if nothing differed"
+    return f"{text}, up to {LEVEL * groups:.2g} of them would still be said to."
+
+
+def ends(interval: Interval | None, absent: str) -> str:
+    """An interval of a ratio, in words; a text where there is none."""
+    if interval is None:
+        return absent
+    low, high = (
+        f"{end:.4f}" if end < 1e3 else f"{end:.3g}" for end in (interval.low, interval.high)
+    )
+    return f"{low} to {high}"
+
+
+def p_value(value: float | None, absent: str) -> str:
+    """A p value in words."""
+    if value is None:
+        return absent
+    return f"{value:.2g}" if value >= 1e-4 else "< 0.0001"

@@ -13,9 +13,6 @@ from wattio.analysis import statistics
 from wattio.analysis.statistics import Interval
 from wattio.results.runs import WHOLE, Metrics, Recorded, Run
 
-SEED = 1
-"""Seed of every bootstrap: the same result always shows the same interval."""
-
 RATIO = "relative_"
 """How the name of a metric begins that is a ratio to another run of the same load."""
 
@@ -28,7 +25,10 @@ EQUAL_WORK = 1e-6
 
 @dataclass(frozen=True)
 class Estimate:
-    """A metric over iterations. `deviation` and `interval` need two of them."""
+    """A metric over iterations. `deviation` and `interval` need two of them.
+
+    The interval is Student's t interval of the mean, 95 %; of a geometric mean, of the logarithms.
+    """
 
     unit: str
     values: tuple[float, ...]
@@ -126,16 +126,15 @@ def estimates(parts: Sequence[Metrics]) -> dict[str, Estimate]:
     for name in sorted({name for part in parts for name in part}):
         values = tuple(part[name][0] for part in parts if name in part)
         unit = next(part[name][1] for part in parts if name in part)
-        interval = statistics.bootstrap_mean(values, seed=SEED) if len(values) > 1 else None
         deviation = statistics.sample_deviation(values)
-        found[name] = Estimate(unit, values, _mean(name, values), deviation, interval)
+        if name.startswith(RATIO) and all(value > 0 for value in values):
+            mean = statistics.geometric_mean(values)
+            interval = statistics.geometric_interval(values)
+        else:
+            mean = sum(values) / len(values)
+            interval = statistics.mean_interval(values)
+        found[name] = Estimate(unit, values, mean, deviation, interval)
     return found
-
-
-def _mean(name: str, values: Sequence[float]) -> float:
-    if name.startswith(RATIO) and all(value > 0 for value in values):
-        return statistics.geometric_mean(values)
-    return sum(values) / len(values)
 
 
 def _by_run(iterations: Sequence[Recorded]) -> dict[str, list[Recorded]]:

@@ -68,6 +68,16 @@ def disk_facts(disk: Path) -> dict[str, Any]:
     return facts
 
 
+def loops_below(folder: Path, sys_root: Path = Path("/sys")) -> list[str]:
+    """Loop devices (`/dev/loop0`) whose file lies below a folder, or lay there until removed."""
+    found = []
+    for backing in sorted((sys_root / "block").glob("loop*/loop/backing_file")):
+        file = _text(backing).removesuffix(" (deleted)")
+        if file and Path(file).is_relative_to(folder):
+            found.append(f"/dev/{backing.parent.parent.name}")
+    return found
+
+
 def chosen(schedulers: str) -> str | None:
     """The scheduler in use of a list such as `[none] mq-deadline`; None where none is marked."""
     found = re.search(r"\[([^\[\]]+)\]", schedulers)

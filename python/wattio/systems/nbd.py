@@ -218,9 +218,10 @@ class Storage:
 
     def _guarded(self, group: int) -> None:
         assert self._guard is not None
-        assert self._guard.stdin is not None
-        self._guard.stdin.write(b"%d\n" % group)
-        self._guard.stdin.flush()
+        try:
+            processes.put_under(self._guard, group)
+        except ProcessLookupError as error:
+            raise SystemFailed(f"{self._options.server} is not served: {error}") from error
 
     def _failed(self, what: str) -> SystemFailed:
         return SystemFailed(f"{self._options.server} {what}: {processes.last_words(self._log)}")

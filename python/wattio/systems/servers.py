@@ -1,7 +1,7 @@
 """Servers that run in the background: found by the folder that they belong to, and ended.
 
-They are found in /proc by their arguments and working folder, and not by a note of their numbers:
-that holds for those of a run that was killed, too.
+They are found in /proc by their arguments and working folder, or by their environment, and not by a
+note of their numbers: that holds for those of a run that was killed, too.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 import signal
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from pathlib import Path
 
 from wattio.errors import SystemFailed
@@ -19,41 +19,88 @@ KILLED_S = 20.0
 """How long a killed process may take to go: it may wait for a disk."""
 
 
+Is = Callable[[Path], bool]
+"""Whether a process, as a folder of /proc, is one that is looked for."""
+
+
 def running(names: Collection[str], folder: Path) -> list[int]:
     """Processes of such program names whose arguments or working folder lie in a folder."""
-    found = []
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit() and _is_one(entry, names, folder):
-            found.append(int(entry.name))
-    return sorted(found)
+    return _found(lambda entry: _is_one(entry, names, folder))
 
 
 def end(names: Collection[str], folder: Path, grace_s: float) -> None:
     """Ask them to end, kill those that do not within `grace_s`. Raises SystemFailed."""
+    _end(lambda entry: _is_one(entry, names, folder), f"of {folder}", grace_s)
+
+
+def marked(variable: str, value: str) -> list[int]:
+    """Processes that were started with a variable in their environment; not those above this."""
+    return _found(_bears(variable, value))
+
+
+def end_marked(variable: str, value: str, grace_s: float) -> None:
+    """End them, as `end` does. Raises SystemFailed."""
+    _end(_bears(variable, value), f"with {variable}={value}", grace_s)
+
+
+def _found(is_one: Is) -> list[int]:
+    entries = (entry for entry in Path("/proc").iterdir() if entry.name.isdigit())
+    return sorted(int(entry.name) for entry in entries if is_one(entry))
+
+
+def _end(is_one: Is, what: str, grace_s: float) -> None:
     if grace_s > 0:
-        _signal_all(names, folder, signal.SIGTERM)
-        if wait_until(lambda: not running(names, folder), grace_s):
+        _signal_all(is_one, signal.SIGTERM)
+        if wait_until(lambda: not _found(is_one), grace_s):
             return
-    _signal_all(names, folder, signal.SIGKILL)
-    if not wait_until(lambda: not running(names, folder), KILLED_S):
-        left = ", ".join(str(pid) for pid in running(names, folder))
-        raise SystemFailed(f"processes {left} of {folder} do not end")
+    _signal_all(is_one, signal.SIGKILL)
+    if not wait_until(lambda: not _found(is_one), KILLED_S):
+        raise SystemFailed(f"processes {', '.join(map(str, _found(is_one)))} {what} do not end")
 
 
-def _signal_all(names: Collection[str], folder: Path, number: signal.Signals) -> None:
-    for pid in running(names, folder):
+def _signal_all(is_one: Is, number: signal.Signals) -> None:
+    for pid in _found(is_one):
         try:
             handle = os.pidfd_open(pid)
         except ProcessLookupError:
             continue
         try:
             # The number may have become somebody else's in between; the handle cannot.
-            if _is_one(Path(f"/proc/{pid}"), names, folder):
+            if is_one(Path(f"/proc/{pid}")):
                 signal.pidfd_send_signal(handle, number)
         except ProcessLookupError:
             pass
         finally:
             os.close(handle)
+
+
+def _bears(variable: str, value: str) -> Is:
+    above = _above()
+    wanted = f"{variable}={value}".encode()
+
+    def is_one(entry: Path) -> bool:
+        try:
+            environment = (entry / "environ").read_bytes()
+        except OSError:
+            return False
+        # A dead process has no environment any more.
+        return int(entry.name) not in above and wanted in environment.split(b"\0")
+
+    return is_one
+
+
+def _above() -> set[int]:
+    """This process and those above it."""
+    found: set[int] = set()
+    pid = os.getpid()
+    while pid and pid not in found:
+        found.add(pid)
+        try:
+            stat = Path(f"/proc/{pid}/stat").read_text(errors="replace")
+        except OSError:
+            break
+        pid = int(stat.rpartition(")")[2].split()[1])
+    return found
 
 
 def _is_one(entry: Path, names: Collection[str], folder: Path) -> bool:

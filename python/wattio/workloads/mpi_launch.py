@@ -25,7 +25,7 @@ from wattio.workloads.launchers import LOCAL
 from wattio.workloads.mpi_find import Found
 from wattio.workloads.mpi_report import Report
 from wattio.workloads.mpirun import LauncherOptions
-from wattio.workloads.processes import Ended, Program
+from wattio.workloads.processes import Program
 from wattio.workloads.rank_watch import RankWatch
 from wattio.workloads.ranks import boot
 from wattio.workloads.workload import Context, Operation, Place
@@ -180,32 +180,19 @@ def launch(
         "launcher": {"pid": os.getpid(), "boot": boot()},
     }
     line, environment = arguments(options, found, context, module, json.dumps(whole))
-    program = Program(line, context.raw / OUTPUT, context.raw / ERRORS, environment=environment)
-
-    def attempt() -> list[Ended]:
-        watch = RankWatch(_program(options, module), len(places) * options.ranks_per_client)
-        here = all(place.host == LOCAL for place in places)
-        with closing(watch):
-            watched = replace(program, watch=watch if here else None)
-            return processes.run_all([watched], context.cancelled)
-
-    try:
-        ended = attempt()
-    except WorkloadFailed:
-        if not says_not_started(processes.text(program.err)):
-            raise
-        ended = attempt()
+    watch = RankWatch(_program(options, module), len(places) * options.ranks_per_client)
+    here = all(place.host == LOCAL for place in places)
+    with closing(watch), mpirun.folder_of_its_own() as own:
+        program = Program(
+            line,
+            context.raw / OUTPUT,
+            context.raw / ERRORS,
+            environment={**environment, **(found.kind.keeps_in(own) if here else {})},
+            watch=watch if here else None,
+        )
+        ended = processes.run_all([program], context.cancelled)
     invocation.keep(context.raw, step, ended, task=whole)
     return program
-
-
-def says_not_started(errors: str) -> bool:
-    """Whether a launcher's errors say that it ended before it had started any rank.
-
-    Open MPI's names a folder in /tmp after its process number, and leaves it there when it is
-    killed. The next one that gets the same number says this, removes the folder and ends.
-    """
-    return "PMIx server's listener thread failed to start" in errors
 
 
 def _launch(

@@ -10,9 +10,11 @@ import os
 import shutil
 import socket
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from pydantic import Field
@@ -67,6 +69,13 @@ def job(launcher: LauncherOptions, context: Context) -> Job:
         here=socket.gethostname().partition(".")[0],
         as_root=os.geteuid() == 0,
     )
+
+
+@contextmanager
+def folder_of_its_own() -> Iterator[Path]:
+    """For files of one launcher, until it has ended."""
+    with TemporaryDirectory(prefix="wattio-mpi-", ignore_cleanup_errors=True) as folder:
+        yield Path(folder)
 
 
 def shared_folder(context: Context, program: str) -> Path:
@@ -264,12 +273,15 @@ class Benchmark(ABC):
             raise WorkloadFailed(str(error)) from error
         asked = job(self._launcher, context)
         out = context.raw / OUTPUT
-        with phases.Listener(context.raw / LINES, copy=out) as listener:
+        with phases.Listener(context.raw / LINES, copy=out) as listener, folder_of_its_own() as own:
             program = Program(
                 (found.path, *found.kind.arguments(asked), *words),
                 out,
                 context.raw / ERRORS,
-                environment=found.kind.environment(asked),
+                environment={
+                    **found.kind.environment(asked),
+                    **({} if asked.hosts else found.kind.keeps_in(own)),
+                },
                 out_fd=listener.write_fd,
             )
             ended = processes.run_all([program], context.cancelled)

@@ -183,6 +183,16 @@ def guard() -> subprocess.Popen[bytes]:
     )
 
 
+def put_under(guard: subprocess.Popen[bytes], group: int) -> None:
+    """Tell a guard its group. Raises ProcessLookupError where others have ended the guard."""
+    assert guard.stdin is not None
+    try:
+        guard.stdin.write(b"%d\n" % group)
+        guard.stdin.flush()
+    except BrokenPipeError as error:
+        raise ProcessLookupError("the process that would end it with this one is gone") from error
+
+
 class _Child:
     """One running program; a thread of its own notes the moment of its end."""
 
@@ -207,9 +217,9 @@ class _Child:
                 pass_fds=program.pass_fds,
                 start_new_session=True,
             )
-            assert self._guard.stdin is not None
-            self._guard.stdin.write(b"%d\n" % self._process.pid)
-            self._guard.stdin.flush()
+            unneeded.callback(self._process.wait)
+            unneeded.callback(self._signal, signal.SIGKILL)
+            put_under(self._guard, self._process.pid)
             unneeded.pop_all()
         self.end: Instant | None = None
         self.ended = threading.Event()

@@ -205,6 +205,12 @@ def sweep(parent: Path, root: Path, remove: Callable[[Path], None]) -> None:
             _try_remove(folder, remove)
 
 
+def sweep_dead() -> None:
+    """Remove groups of processes that are gone, where this process may make groups at all."""
+    with contextlib.suppress(HostError):
+        sweep(find().parent, Path("/"), Path.rmdir)
+
+
 @contextlib.contextmanager
 def _guarded(folder: Path) -> Iterator[None]:
     """While entered, groups are removed soon after this process is killed."""

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from wattio import _core
 from wattio.analysis import statistics
+from wattio.analysis.statistics import Interval
 from wattio.errors import ResultError
 from wattio.kinds.fleet import placing
 from wattio.kinds.fleet.folder import Columns, FleetFolder
@@ -87,42 +88,39 @@ def derive(folder: FleetFolder, runs: Mapping[str, Run]) -> dict[str, Metrics]:
     members = folder.inputs()["members"]
     tables = {label: folder.columns(label) for label in runs}
     native = next(tables[label] for label, run in runs.items() if run.policy == REFERENCE)
-    seed = study.study.seed
     found = {}
     for label, columns in tables.items():
-        metrics = _power(columns, native, study, seed)
+        metrics = _power(columns, native, study)
         metrics |= _bound(columns, native, study)
         metrics |= _placing(columns, native, members, study)
         found[label] = metrics
     return found
 
 
-def _power(columns: Columns, native: Columns, study: FleetStudy, seed: int) -> Metrics:
+def _power(columns: Columns, native: Columns, study: FleetStudy) -> Metrics:
     power_w, native_w = columns["power_w_mean"], native["power_w_mean"]
     count = len(power_w)
-
-    def share(weights: Values) -> float:
-        return 1 - float(weights @ power_w) / float(weights @ native_w)
-
-    weights = statistics.independent_weights(count, seed)
-    total = statistics.bootstrap(lambda w: float(w @ power_w), weights, count)
-    saving = statistics.bootstrap(share, statistics.independent_weights(count, seed), count)
+    mean_w = float(power_w.mean())
+    mean = statistics.mean_interval(power_w.tolist()) or Interval(mean_w, mean_w, mean_w, 0.95)
+    tested = statistics.ratio_test(native_w.tolist(), power_w.tolist(), paired=True)
+    ratio = float(power_w.sum()) / float(native_w.sum())
+    of_native = tested.interval() if tested else Interval(ratio, ratio, ratio, 0.95)
     saved_w = float((native_w - power_w).sum())
     hours = study.study.duration / 3600
     price = study.price.factors
-    year, saved = price.year(total.estimate), price.year(saved_w)
+    year, saved = price.year(count * mean_w), price.year(saved_w)
     found: Metrics = {
         "servers": (count, "1"),
-        "power_w_fleet": (total.estimate, "W"),
-        "power_w_fleet_low": (total.low, "W"),
-        "power_w_fleet_high": (total.high, "W"),
+        "power_w_fleet": (count * mean_w, "W"),
+        "power_w_fleet_low": (count * mean.low, "W"),
+        "power_w_fleet_high": (count * mean.high, "W"),
         "energy_kwh": (float(columns["energy_j"].sum()) / 3.6e6, "kWh"),
         "energy_kwh_year": (year.kwh, "kWh"),
         "cost_eur_year": (year.eur, "EUR"),
         "co2_t_year": (year.co2_t, "t"),
-        "saving_share": (saving.estimate, "1"),
-        "saving_share_low": (saving.low, "1"),
-        "saving_share_high": (saving.high, "1"),
+        "saving_share": (1 - of_native.estimate, "1"),
+        "saving_share_low": (1 - of_native.high, "1"),
+        "saving_share_high": (1 - of_native.low, "1"),
         "saving_w": (saved_w, "W"),
         "saving_kwh": (saved_w * hours / 1000, "kWh"),
         "saving_kwh_year": (saved.kwh, "kWh"),

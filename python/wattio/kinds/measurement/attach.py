@@ -17,6 +17,7 @@ from wattio.kinds.measurement import execute
 from wattio.kinds.measurement.derive import Rulebook
 from wattio.kinds.measurement.folder import MeasurementFolder
 from wattio.kinds.measurement.schema import MeterEntry
+from wattio.kinds.measurement.verdicts import WITNESS
 from wattio.meters import open_meter, parquet, tabular
 from wattio.meters.samples import COLUMNS
 from wattio.recording import Samples
@@ -41,8 +42,10 @@ def attach(folder: MeasurementFolder, entry: MeterEntry, in_place_of_totals: boo
 
 
 def _attach(folder: MeasurementFolder, entry: MeterEntry, in_place_of_totals: bool) -> int:
-    # One that joined before may join again: what a kill left half-done is mended so.
+    # One that joined before may join again: what a kill left half-done is mended so. The witness is
+    # among the samples without being a meter of the study.
     known = {_label(meter) for meter in folder.resolved()["meter"]} - folder.attached().keys()
+    known.add(WITNESS)
     if entry.shown in known:
         raise InputError(f'the result has a meter "{entry.shown}" already; give another --label')
     samples = tabular.load(entry.name)

@@ -1,14 +1,13 @@
 """How two measured runs are compared, phase by phase, over their repetitions.
 
-Repetitions of different sides are independent of each other, so each side is drawn by itself.
+Repetitions of different sides are independent of each other, and either side may vary more.
 """
 
 from __future__ import annotations
 
-from wattio.analysis import statistics
-from wattio.results.compare import Ratio, Side
+from wattio.results.compare import Ratio, Side, corrected, of_means
 from wattio.results.runs import Recorded
-from wattio.results.summary import SEED, Row, equal_work, rows
+from wattio.results.summary import Row, equal_work, rows
 
 METRICS = (
     "seconds",
@@ -46,8 +45,5 @@ def of_rows(left: Row, right: Row) -> list[Ratio]:
             continue  # Of unequal work, it says nothing.
         estimated = left.is_estimated(name) or right.is_estimated(name)
         names = (left.run.name, right.run.name, left.phase, name)
-        ratio = second.mean / first.mean
-        interval = statistics.bootstrap_ratio(first.values, second.values, SEED)
-        drawn = "repetitions of each side"
-        found.append(Ratio(*names, first.unit, first, second, ratio, interval, drawn, estimated))
-    return found
+        found.append(of_means(names, first, second, "repetitions", estimated=estimated))
+    return corrected(found)

@@ -17,7 +17,7 @@ from wattio.clock import Span
 from wattio.errors import ResultError
 from wattio.files import document
 from wattio.files.document import Document
-from wattio.kinds.measurement import metrics, told, verdicts
+from wattio.kinds.measurement import frequencies, metrics, told, verdicts
 from wattio.kinds.measurement.folder import MeasurementFolder
 from wattio.kinds.measurement.plan import IDLE
 from wattio.kinds.measurement.record import Record
@@ -26,7 +26,7 @@ from wattio.kinds.measurement.told import Told
 from wattio.kinds.measurement.verdicts import WITNESS, Watched
 from wattio.meters.meter import Facts
 from wattio.peak import file as peak_file
-from wattio.recording import Samples
+from wattio.recording import Event, Samples
 from wattio.results.runs import Metrics, Phase, Verdict
 from wattio.workloads import KINDS
 from wattio.workloads.workload import Operation
@@ -75,6 +75,7 @@ class Results:
     operations: tuple[Operation, ...] = ()
     trouble: str | None = None
     told: Mapping[str, Sequence[Told]] = field(default_factory=dict)  # by step
+    frequencies: Mapping[str, Sequence[Told]] = field(default_factory=dict)  # the same
 
 
 def read_results(folder: Path, record: Record) -> Results:
@@ -84,6 +85,7 @@ def read_results(folder: Path, record: Record) -> Results:
     found: list[Operation] = []
     try:
         answers = {step: told.read(folder, step) for step in record.steps}
+        looks = {step: told.read(folder, step, frequencies.KIND) for step in record.steps}
         if record.module is not None:
             module = import_module(f"wattio.workloads.{KINDS[record.module]}")
             for step in record.steps:
@@ -91,17 +93,21 @@ def read_results(folder: Path, record: Record) -> Results:
     except ResultError as error:
         # Where the folder lies now is no part of the verdict.
         return Results(trouble=str(error).replace(f"{folder}/", ""))
-    return Results(tuple(found), told=answers)
+    return Results(tuple(found), told=answers, frequencies=looks)
 
 
 class View:
     """What was recorded in a session, or in a part of it, with what is known of its meters."""
 
     def __init__(
-        self, meters: Mapping[str, Facts], recorded: Mapping[str, Samples], book: Rulebook
+        self,
+        meters: Mapping[str, Facts],
+        recorded: Mapping[str, Samples],
+        book: Rulebook,
+        events: Sequence[Event] = (),
     ) -> None:
-        """Put both together. Raises ResultError where nothing is known of one of the meters."""
-        self.watched = [_watched(entry, meters, recorded) for entry in book.study.meter]
+        """Put all together. Raises ResultError where nothing is known of one of the meters."""
+        self.watched = [_watched(entry, meters, recorded, events) for entry in book.study.meter]
         witness = next((meter for meter in self.watched if meter.facts.estimate), None)
         if witness is None and WITNESS in meters and WITNESS in recorded:
             witness = Watched.of(WITNESS_ENTRY, meters[WITNESS], recorded[WITNESS])
@@ -129,6 +135,7 @@ def derive(record: Record, results: Results, view: View, book: Rulebook) -> Deri
         values = metrics.of_phase(
             phase.span, own, meters, book.study, book.peak, account, answers, charged_s
         )
+        values |= frequencies.of_phase(phase.span, results.frequencies.get(phase.step, ()))
         for meter, stills in pairs:
             told = verdicts.of_meter(phase.span, meter, stills, book.study.rules)
             if meter.entry.role == "beside" and not verdicts.is_valid(told):
@@ -146,13 +153,17 @@ def derive(record: Record, results: Results, view: View, book: Rulebook) -> Deri
 
 
 def _watched(
-    entry: MeterEntry, meters: Mapping[str, Facts], recorded: Mapping[str, Samples]
+    entry: MeterEntry,
+    meters: Mapping[str, Facts],
+    recorded: Mapping[str, Samples],
+    events: Sequence[Event],
 ) -> Watched:
     """A meter of the study with its samples: none where it said nothing in the whole session."""
     label = entry.shown
     if label not in meters:
         raise ResultError(f"nothing is known of meter {label}")
-    return Watched.of(entry, meters[label], recorded.get(label) or Samples.of([]))
+    own = [event for event in events if event.label == label]
+    return Watched.of(entry, meters[label], recorded.get(label) or Samples.of([]), own)
 
 
 def _capacity(record: Record, found: Metrics) -> Metrics:

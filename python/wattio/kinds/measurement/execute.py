@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from importlib import import_module
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -18,11 +17,10 @@ from wattio.errors import (
     HostRefused,
     InputError,
     ResultError,
-    SystemFailed,
     WattioError,
 )
 from wattio.hosts.hosts import Hosts
-from wattio.kinds.measurement import content, derive, elsewhere, iterate, space
+from wattio.kinds.measurement import content, derive, elsewhere, iterate, leftovers, space
 from wattio.kinds.measurement import plan as planning
 from wattio.kinds.measurement.derive import WITNESS_NAME, Derived, Rulebook, View
 from wattio.kinds.measurement.folder import MeasurementFolder
@@ -32,12 +30,12 @@ from wattio.kinds.measurement.record import Record
 from wattio.kinds.measurement.schema import SystemEntry
 from wattio.kinds.measurement.verdicts import WITNESS, is_valid
 from wattio.knobs import knobs
-from wattio.knobs.holder import SNAPSHOT, Holder
+from wattio.knobs.holder import Holder
 from wattio.meters import open_meter
 from wattio.meters.meter import Facts, MeterLost
 from wattio.recording import Recorder, Source
 from wattio.results.runs import Recorded, Verdict
-from wattio.systems import KINDS as SYSTEMS
+from wattio.systems import claims
 from wattio.systems.system import Accounts, Deletes, Falls, System, Tells
 from wattio.workloads.workload import Place
 
@@ -108,6 +106,16 @@ def lacking(plan: MeasurementPlan, scratch: Path) -> list[str]:
     return list(found)
 
 
+def lacking_without_scale(
+    plan: MeasurementPlan, scratch: Path, there: Collection[str]
+) -> list[str]:
+    """What the study would lack, beside what is `there`, without a scale that may leave it out."""
+    if plan.asked.scale is None:
+        return []
+    whole = planning.make(plan.source, replace(plan.asked, scale=None))
+    return [text for text in lacking(whole, scratch) if text not in there]
+
+
 def _looks(
     plan: MeasurementPlan, scratch: Path, hosts: Hosts | None
 ) -> Iterator[Callable[[], object]]:
@@ -144,6 +152,8 @@ def execute(plan: MeasurementPlan, folder: MeasurementFolder, scratch: Path, wat
     ResultError where another process is at work in the folder.
     """
     with folder.alone():
+        for text in leftovers.removed():
+            watch.said(f"left by a killed run: {text}")
         settle_up(folder)
         while left := remaining(plan, folder):
             if folder.attached():
@@ -210,7 +220,7 @@ def derived(
             if record.session != session:
                 continue
             # The facts are the same for all iterations of a session.
-            view = view or View(record.meters, recorded, book)
+            view = view or View(record.meters, recorded, book, folder.events(session))
             results = derive.read_results(folder.raw(record.identity), record)
             yield item, derive.derive(record, results, view, book)
 
@@ -254,10 +264,7 @@ class _Session:
 
     def _holder(self, stack: contextlib.ExitStack) -> Holder | None:
         """What holds the knobs, where there are any or a killed run has left some changed."""
-        left_over = False
-        with contextlib.suppress(PermissionError):
-            left_over = SNAPSHOT.exists()
-        if not self.plan.study.knob and not left_over:
+        if not self.plan.study.knob and not leftovers.knobs_changed():
             return None
         return stack.enter_context(Holder())
 
@@ -266,35 +273,40 @@ class _Session:
         self, entry: SystemEntry, clients: int, hosts: Hosts | None
     ) -> Iterator[tuple[System, Served]]:
         """A system that is up and mounted; taken down again on every way out."""
-        storage = _storage(entry, self.scratch / entry.name, self.plan, hosts)
+        scratch = self.scratch / entry.name
+        storage = _storage(entry, scratch, self.plan, hosts)
         self.watch.said(f"bringing up {entry.name}")
-        try:
-            storage.deploy()
-            storage.start()
-            places = storage.mount(clients)
-            storage.verify_mount()
-            account = storage.processor_time_s if isinstance(storage, Accounts) else None
-            tells = storage if isinstance(storage, Tells) else None
-            falls = storage if isinstance(storage, Falls) else None
-            if falls is not None:
-                content.write(places)
-            yield (
-                storage,
-                Served(
-                    places,
-                    storage.describe() | _facts(hosts),
-                    storage.processes(),
-                    account,
-                    None if tells is None else tells.status,
-                    0.0 if tells is None else tells.status_period_s,
-                    partial(_check, storage, places) if falls else None,
-                    None if falls is None else falls.abandon,
-                    storage if isinstance(storage, Deletes) else None,
-                ),
-            )
-        finally:
-            self.watch.said(f"taking down {entry.name}")
-            _take_down(storage)
+        with claims.held(self.folder.path, entry.module, entry.options, scratch) as claim:
+            if claim.trouble:
+                self.watch.said(f"{claim.trouble}; what a kill leaves would not be found again")
+            try:
+                storage.deploy()
+                storage.start()
+                places = storage.mount(clients)
+                storage.verify_mount()
+                account = storage.processor_time_s if isinstance(storage, Accounts) else None
+                tells = storage if isinstance(storage, Tells) else None
+                falls = storage if isinstance(storage, Falls) else None
+                if falls is not None:
+                    content.write(places)
+                yield (
+                    storage,
+                    Served(
+                        places,
+                        storage.describe() | _facts(hosts),
+                        storage.processes(),
+                        account,
+                        None if tells is None else tells.status,
+                        0.0 if tells is None else tells.status_period_s,
+                        partial(_check, storage, places) if falls else None,
+                        None if falls is None else falls.abandon,
+                        storage if isinstance(storage, Deletes) else None,
+                    ),
+                )
+            finally:
+                self.watch.said(f"taking down {entry.name}")
+                claims.take_down(storage)
+                claim.over = True
 
     def _make_sure(self, storage: System, hosts: Hosts | None) -> None:
         """Have hosts back that were lost, or go on without them; the system is mounted there."""
@@ -361,7 +373,8 @@ class _Session:
         until_ns = now().monotonic_ns
         recorded = {label: recorder.read(label, ns, until_ns) for label, ns in since_ns.items()}
         results = derive.read_results(self.folder.raw(record.identity), record)
-        return derive.derive(record, results, View(record.meters, recorded, book), book)
+        view = View(record.meters, recorded, book, recorder.events())
+        return derive.derive(record, results, view, book)
 
     def _catch_up(self, record: Record, recorder: Recorder) -> None:
         """Wait for a sample beyond the end, so that the last phase's energy is bounded by two."""
@@ -416,8 +429,7 @@ def _turn(holder: Holder, iteration: Measuring) -> None:
 def _storage(
     entry: SystemEntry, scratch: Path, plan: MeasurementPlan, hosts: Hosts | None
 ) -> System:
-    module = import_module(f"wattio.systems.{SYSTEMS[entry.module]}")
-    storage: System = module.Storage(module.Options.model_validate(entry.options), scratch)
+    storage = claims.storage(entry.module, entry.options, scratch)
     return elsewhere.give(storage, entry.name, plan, hosts)
 
 
@@ -434,18 +446,6 @@ def _check(storage: System, places: Sequence[Place]) -> None:
     """Raise SystemFailed where servers or mounts have gone, or what was written is another."""
     storage.verify_mount()
     content.check(places)
-
-
-def _take_down(storage: System) -> None:
-    """Every step that takes a system down, whatever the others do; then the first complaint."""
-    complaints: list[WattioError] = []
-    for step in (storage.unmount, storage.stop, storage.clean):
-        try:
-            step()
-        except WattioError as error:
-            complaints.append(error)
-    if complaints:
-        raise SystemFailed("; ".join(map(str, complaints)))
 
 
 def _sources(plan: MeasurementPlan) -> list[Source]:

@@ -15,7 +15,7 @@ from wattio.clock import Span, now
 from wattio.errors import Cancelled, SystemFailed, WorkloadFailed
 from wattio.hosts.clocks import Drift
 from wattio.hosts.hosts import Hosts
-from wattio.kinds.measurement import elsewhere, others, settling, told
+from wattio.kinds.measurement import elsewhere, frequencies, others, settling, told
 from wattio.kinds.measurement.folder import MeasurementFolder
 from wattio.kinds.measurement.others import Others
 from wattio.kinds.measurement.plan import BEFORE, IDLE, MeasurementPlan, Measuring
@@ -63,9 +63,15 @@ class Served:
         after_s = self.processor_time_s()
         accounts[step] = Account(after_s - before_s, Span(step, began, now()).seconds)
 
-    def telling(self, step: str, raw: Path) -> contextlib.AbstractContextManager[None]:
-        """Keep what the servers say of themselves meanwhile, where they do."""
-        return told.kept(self.status, self.status_period_s, raw, step)
+    @contextlib.contextmanager
+    def telling(self, step: str, raw: Path) -> Iterator[None]:
+        """Keep what servers say of themselves meanwhile, and cpufreq of cores, where they do."""
+        look = frequencies.asking()
+        with (
+            told.kept(self.status, self.status_period_s, raw, step),
+            told.kept(look, frequencies.LOOK_S, raw, step, frequencies.KIND),
+        ):
+            yield
 
 
 @dataclass(frozen=True)
@@ -157,6 +163,9 @@ def _record(
         phases, dropped = steps.phases, steps.dropped
         doubts += [doubt for doubt in steps.doubts if doubt not in doubts]
         taken, deletes = steps.others, steps.deletes
+        for phase in phases:
+            looks = told.read(raw, phase.step, frequencies.KIND)
+            doubts += frequencies.doubts(phase.span, looks, iteration.cell.knobs)
         accounts = steps.accounts
     return Record(
         identity=iteration.identity,

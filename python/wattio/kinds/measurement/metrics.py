@@ -148,7 +148,7 @@ def _power_metrics(
 ) -> Metrics:
     """Energy and power over the totals, their efficiency, and each meter's energy by itself."""
     found: Metrics = {}
-    energies = {meter.entry.shown: energy_j(span, meter) for meter in watched}
+    energies = {meter.entry.shown: meter.energy_j(span) for meter in watched}
     for meter in watched:
         value = energies[meter.entry.shown]
         if value is not None:
@@ -250,16 +250,6 @@ def without(found: Metrics, meter: Watched) -> Metrics:
     """Metrics of a phase without a single meter's own energy."""
     own = f"{meter.entry.shown}."
     return {name: value for name, value in found.items() if not name.startswith(own)}
-
-
-def energy_j(span: Span, meter: Watched) -> float | None:
-    """What a meter says of the energy of a span: counted where it counts, else integrated."""
-    start_s, end_s = bounds(span)
-    if meter.facts.counts_energy:
-        counted = power.energy_counted(meter.time_s, meter.samples.energy_j, start_s, end_s)
-        if counted is not None:
-            return counted
-    return power.energy_between(meter.time_s, meter.samples.power_w, start_s, end_s)
 
 
 def _named(name: str, estimated: bool) -> str:

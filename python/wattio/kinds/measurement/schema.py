@@ -103,7 +103,7 @@ class Rules(Strict):
     samples_min: int = Field(default=60, ge=2)  # LOW_N: a phase has fewer samples of power
     # GAP: a meter said nothing for more of its intervals.
     gap_intervals: float = Field(default=2.0, ge=1)
-    # MISSING: a larger share of a phase's samples is missing.
+    # MISSING: a larger share of a phase's samples is missing. LOST: a counter was lost for more.
     missing_share_max: float = Field(default=0.01, ge=0, lt=1)
     # FROZEN: a meter showed one value for so many of its periods while the load changed.
     frozen_periods: int = Field(default=20, ge=2)
@@ -267,21 +267,29 @@ def _scaled(source: Document, changes: Mapping[str, Any], scale: str) -> dict[st
         if isinstance(tables, list):
             content[part] = tables
         elif part in ("study", "rules", "hosts"):
-            content[part] = {**content.get(part, {}), **tables}
+            content[part] = {**content.get(part, {}), **_table(source, place, tables)}
         elif part in ("workload", "system"):
             names = [entry["name"] for entry in content[part]]
-            for name, keys in tables.items():
+            for name, given in _table(source, place, tables).items():
                 if name not in names:
                     raise source.error(
                         (*place, name), f"no {part} is called so; " + nearest(name, names)
                     )
+                keys = _table(source, (*place, name), given)
+                changed = _table(source, (*place, name, "options"), keys.get("options", {}))
                 entry = content[part][names.index(name)]
-                options = {**entry.get("options", {}), **keys.get("options", {})}
-                entry |= {**keys, "options": options}
+                entry |= {**keys, "options": {**entry.get("options", {}), **changed}}
         else:
             known = ("study", "rules", "hosts", "system", "workload")
             raise source.error(place, "cannot be scaled; " + nearest(part, known))
     return content
+
+
+def _table(source: Document, place: Place, value: object) -> dict[str, Any]:
+    """What has to be a table of a scale. Raises InputError."""
+    if not isinstance(value, dict):
+        raise source.error(place, f"is {value!r}, and must be a table")
+    return value
 
 
 def _check_names(study: MeasurementStudy, source: Document) -> None:

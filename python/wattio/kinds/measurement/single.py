@@ -10,7 +10,6 @@ from typing import Any, TypeVar
 
 from wattio.clock import Span
 from wattio.errors import InputError
-from wattio.kinds.measurement import metrics
 from wattio.kinds.measurement.schema import MeterEntry
 from wattio.kinds.measurement.verdicts import Watched
 from wattio.meters import parquet
@@ -81,12 +80,16 @@ def metered(
     return result, found
 
 
-def _of(label: str, events: Sequence[Event]) -> tuple[str, ...]:
-    return tuple(f"{event.kind}: {event.text}" for event in events if event.label == label)
+def _of(label: str, events: Sequence[Event]) -> list[Event]:
+    return [event for event in events if event.label == label]
 
 
-def _energy(span: Span, facts: Facts, samples: Samples, troubles: tuple[str, ...]) -> Energy:
+def _energy(span: Span, facts: Facts, samples: Samples, events: Sequence[Event]) -> Energy:
     entry = MeterEntry(name=f"{facts.name.partition(':')[0]}:", covers=["host"])
-    energy_j = metrics.energy_j(span, Watched.of(entry, facts, samples))
+    watched = Watched.of(entry, facts, samples, events)
+    troubles = [f"{event.kind}: {event.text}" for event in events]
+    energy_j = watched.energy_j(span)
+    if energy_j is None:
+        troubles.append(f"it has no sample within {span.seconds:.3g} s")
     power_w = energy_j / span.seconds if energy_j is not None and span.seconds > 0 else None
-    return Energy(facts, energy_j, power_w, troubles)
+    return Energy(facts, energy_j, power_w, tuple(troubles))

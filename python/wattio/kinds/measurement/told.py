@@ -18,6 +18,9 @@ from typing import Any
 from wattio.clock import Instant, now
 from wattio.errors import ResultError, SystemFailed
 
+STATUS = "status"
+"""What a system says; others keep what they ask for under a kind of their own."""
+
 Ask = Callable[[], Mapping[str, Any] | None]
 
 
@@ -30,7 +33,9 @@ class Told:
 
 
 @contextlib.contextmanager
-def kept(ask: Ask | None, period_s: float, folder: Path, step: str) -> Iterator[None]:
+def kept(
+    ask: Ask | None, period_s: float, folder: Path, step: str, kind: str = STATUS
+) -> Iterator[None]:
     """Ask before and after what is done, and each `period_s` meanwhile; keep all answers.
 
     Nothing is kept where nobody answers. Raises SystemFailed where the first or last answer fails.
@@ -39,7 +44,7 @@ def kept(ask: Ask | None, period_s: float, folder: Path, step: str) -> Iterator[
     if ask is None or first is None:
         yield
         return
-    with _place(folder, step).open("w", encoding="utf-8") as file:
+    with _place(folder, step, kind).open("w", encoding="utf-8") as file:
 
         def keep(content: Mapping[str, Any]) -> None:
             line = {"at": list(now()), **content}
@@ -80,9 +85,9 @@ def _meanwhile(do: Callable[[], None], period_s: float) -> Iterator[None]:
         thread.join()
 
 
-def read(folder: Path, step: str) -> tuple[Told, ...]:
+def read(folder: Path, step: str, kind: str = STATUS) -> tuple[Told, ...]:
     """The answers of a step, in order; none where nobody was asked. Raises ResultError."""
-    path = _place(folder, step)
+    path = _place(folder, step, kind)
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
     except FileNotFoundError:
@@ -104,5 +109,5 @@ def read(folder: Path, step: str) -> tuple[Told, ...]:
     return tuple(found)
 
 
-def _place(folder: Path, step: str) -> Path:
-    return folder / f"{step}.status.jsonl"
+def _place(folder: Path, step: str, kind: str) -> Path:
+    return folder / f"{step}.{kind}.jsonl"

@@ -6,8 +6,9 @@ those of the EEHPC, MLPerf and Emerald methodologies where they say one.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +19,7 @@ from wattio.kinds.measurement.record import Record
 from wattio.kinds.measurement.schema import MeterEntry, Rules
 from wattio.meters.meter import Facts
 from wattio.meters.samples import COLUMNS
-from wattio.recording import Samples
+from wattio.recording import Event, Samples
 from wattio.results.runs import Verdict
 from wattio.workloads.workload import Operation
 
@@ -31,6 +32,12 @@ STEP_UNKNOWN_W = 1.0
 COARSE_SHARE = 0.01
 """The largest share of a phase's energy that one step of its counter may be."""
 
+Hole = tuple[float, float]
+"""When a meter was lost, or its counter began anew: its last sample before, its first after."""
+
+_ENDS = ("lost", "refused", "ended")
+"""Events after which a meter says nothing until it is back."""
+
 Still = tuple[float, float, str]
 """A stretch over which a meter was frozen: its first and last sample, and how it shows."""
 
@@ -39,19 +46,40 @@ Still = tuple[float, float, str]
 class Watched:
     """A meter with what was recorded of it.
 
-    `time_s` is the monotonic clock less the meter's lag, in seconds.
+    `time_s` is the monotonic clock less the meter's lag, in seconds; `holes` are when it was lost.
     """
 
     entry: MeterEntry
     facts: Facts
     samples: Samples
     time_s: NDArray[np.float64]
+    holes: tuple[Hole, ...] = ()
 
     @classmethod
-    def of(cls, entry: MeterEntry, facts: Facts, samples: Samples) -> Watched:
-        """Put samples on the time of the power that they tell of."""
+    def of(
+        cls, entry: MeterEntry, facts: Facts, samples: Samples, events: Iterable[Event] = ()
+    ) -> Watched:
+        """Put samples, and what happened to the meter, on the time of the power they tell of."""
         lag_s = facts.lag_s if entry.lag is None else entry.lag
-        return cls(entry, facts, samples, samples.monotonic_ns / 1e9 - lag_s)
+        found = cls(entry, facts, samples, samples.monotonic_ns / 1e9 - lag_s)
+        known_s = found.known_s
+        holes: dict[Hole, None] = {}
+        for event in events:
+            if event.kind in _ENDS:
+                at_s = event.at.monotonic_ns / 1e9 - lag_s
+                after = int(np.searchsorted(known_s, at_s, side="right"))
+                start_s = float(known_s[after - 1]) if after else -math.inf
+                end_s = float(known_s[after]) if after < known_s.size else math.inf
+                holes[start_s, end_s] = None
+        holes |= dict.fromkeys(found.falls())
+        return replace(found, holes=tuple(sorted(holes)))
+
+    def falls(self) -> list[Hole]:
+        """Where a count fell: the counter began anew, whoever recorded it."""
+        counted = ~np.isnan(self.samples.energy_j)
+        time_s, energy_j = self.time_s[counted], self.samples.energy_j[counted]
+        at = np.flatnonzero(np.diff(energy_j) < 0) if self.facts.counts_energy else ()
+        return [(float(time_s[place]), float(time_s[place + 1])) for place in at]
 
     @property
     def interval_s(self) -> float:
@@ -69,7 +97,49 @@ class Watched:
         first = max(int(np.searchsorted(self.time_s, start_s, side="right")) - 1, 0)
         last = int(np.searchsorted(self.time_s, end_s, side="left")) + 1
         columns = (getattr(self.samples, name)[first:last] for name in COLUMNS)
-        return Watched(self.entry, self.facts, Samples(*columns), self.time_s[first:last])
+        return replace(self, samples=Samples(*columns), time_s=self.time_s[first:last])
+
+    @property
+    def known(self) -> NDArray[np.bool_]:
+        """Which samples have a value: a row without power, or count, is no sample of either."""
+        known = ~np.isnan(self.samples.power_w)
+        if self.facts.counts_energy:
+            known |= ~np.isnan(self.samples.energy_j)
+        return known
+
+    @property
+    def known_s(self) -> NDArray[np.float64]:
+        """When it had a value."""
+        return self.time_s[self.known]
+
+    def has_known(self, span: Span) -> bool:
+        """Whether it had a value within a span."""
+        start_s, end_s = bounds(span)
+        return bool(((self.known_s >= start_s) & (self.known_s <= end_s)).any())
+
+    def energy_j(self, span: Span) -> float | None:
+        """What it says of the energy of a span: counted where it counts, else integrated.
+
+        A counter that was lost meanwhile did not tell all of it: its mean powers are integrated.
+        None where that would be a guess: the span holds no sample.
+        """
+        ends_s = bounds(span)
+        if self.facts.counts_energy and not self.lost_s(span):
+            counted_j = power.energy_counted(self.time_s, self.samples.energy_j, *ends_s)
+            if counted_j is not None:
+                return counted_j
+        if not self.has_known(span):
+            return None
+        return power.energy_between(self.time_s, self.samples.power_w, *ends_s)
+
+    def lost_s(self, span: Span) -> list[float]:
+        """How long it was lost within a span, each time."""
+        begin_s, finish_s = bounds(span)
+        return [
+            min(end_s, finish_s) - max(start_s, begin_s)
+            for start_s, end_s in self.holes
+            if start_s < finish_s and end_s > begin_s
+        ]
 
 
 def of_record(record: Record, operations: Iterable[Operation], rules: Rules) -> list[Verdict]:
@@ -110,6 +180,7 @@ def of_meter(span: Span, meter: Watched, stills: Iterable[Still], rules: Rules) 
     near = meter.around(span)
     return [
         *_of_phase(span, near, rules),
+        *_lost(span, meter, rules),
         *_frozen(span, meter, stills),
         *_coarse(span, near),
     ]
@@ -123,7 +194,7 @@ def is_valid(verdicts: Iterable[Verdict]) -> bool:
 def _of_phase(span: Span, meter: Watched, rules: Rules) -> Iterator[Verdict]:
     """What is wrong with one meter's samples within one phase."""
     start_s, end_s = bounds(span)
-    time_s, label, interval_s = meter.time_s, meter.entry.shown, meter.interval_s
+    time_s, label, interval_s = meter.known_s, meter.entry.shown, meter.interval_s
     inside = (time_s >= start_s) & (time_s <= end_s)
     count = int(np.count_nonzero(inside))
     where = f"{span.name}: {label}"
@@ -139,12 +210,33 @@ def _of_phase(span: Span, meter: Watched, rules: Rules) -> Iterator[Verdict]:
     if missing * span.seconds / interval_s > 1.5 and missing > rules.missing_share_max:
         text = f"MISSING: {where} lacks {100 * missing:.1f} % of its samples"
         yield Verdict("INVALID", text)
+    if count == 0 and meter.energy_j(span) is None:
+        text = f"NO_ENERGY: {where} has no sample within {span.seconds:.3g} s"
+        yield Verdict("WARN", f"{text}; its energy would be made up, and is left out")
     jump_s = power.clock_jump(meter.samples.utc_ns, meter.samples.monotonic_ns)
     if jump_s > rules.clock_jump:
         yield Verdict("INVALID", f"CLOCK: {where}: the wall clock jumped by {jump_s:.3g} s")
     if count < rules.samples_min or count < int(span.seconds):
         text = f"LOW_N: {where} has {count} samples in {span.seconds:.3g} s"
         yield Verdict("WARN", f"{text}; wanted are {rules.samples_min}, and one a second")
+
+
+def _lost(span: Span, meter: Watched, rules: Rules) -> Iterator[Verdict]:
+    """A meter that was lost and came back: what a counter counted meanwhile is not known.
+
+    Where power is sampled, the gap and what is missing are judged by themselves.
+    """
+    parts_s = meter.lost_s(span)
+    if not parts_s:
+        return
+    times = "once" if len(parts_s) == 1 else f"{len(parts_s)} times"
+    share = sum(parts_s) / span.seconds if span.seconds > 0 else 1.0
+    text = f"LOST: {span.name}: {meter.entry.shown} was lost {times}, for {sum(parts_s):.3g} s"
+    if not meter.facts.counts_energy:
+        yield Verdict("WARN", text)
+        return
+    text = f"{text}; what it counted meanwhile, {100 * share:.2g} % of the phase, is not known"
+    yield Verdict("INVALID" if share > rules.missing_share_max else "WARN", text)
 
 
 def _coarse(span: Span, meter: Watched) -> Iterator[Verdict]:

@@ -1,6 +1,6 @@
 """How two simulated runs are compared.
 
-If both sides have several seeds or repetitions in common, whole iterations are drawn, in pairs. If
+If both sides have several seeds or repetitions in common, whole iterations are tested in pairs. If
 there is one run each, stretches of its latency windows are drawn (moving blocks), which says how
 steady the ratio is along the run, but nothing about other seeds.
 """
@@ -17,10 +17,10 @@ from wattio.analysis import statistics
 from wattio.analysis.histogram import WindowHistograms
 from wattio.analysis.statistics import Interval
 from wattio.kinds.simulation.folder import SimulationFolder
-from wattio.results.compare import Ratio, Side
+from wattio.results.compare import Ratio, Side, corrected, of_means
 from wattio.results.runs import WHOLE, Recorded
 from wattio.results.states import PERCENTILES
-from wattio.results.summary import SEED, estimates
+from wattio.results.summary import Estimate, estimates
 from wattio.simulator.simulation import Outcome
 
 METRICS = (
@@ -40,6 +40,9 @@ STRETCHES = 1200
 RESAMPLES = 1000
 """Draws for each interval."""
 
+SEED = 1
+"""Seed of every bootstrap: the same results always show the same interval."""
+
 
 def ratios(first: Side, left: list[Recorded], second: Side, right: list[Recorded]) -> list[Ratio]:
     """Every metric that both runs have."""
@@ -51,49 +54,42 @@ def ratios(first: Side, left: list[Recorded], second: Side, right: list[Recorded
     key_left, key_right = (common * 2) if common else (min(ours), min(theirs))
     one, other = ours[key_left], theirs[key_right]
     parts = _windows(first, one), _windows(second, other)
-    return [
-        _ratio(name, [one], [other], _over_windows(name, *parts), "blocks of windows, one run each")
-        for name in METRICS
-        if name in one.metrics and name in other.metrics
-    ]
+    found = []
+    for name in METRICS:
+        values = _estimates(name, [one], [other])
+        if values is None:
+            continue
+        interval, p = _over_windows(name, *parts)
+        ratio = values[1].mean / values[0].mean
+        interval = Interval(ratio, interval.low, interval.high, interval.confidence)
+        names = one.run.name, other.run.name, WHOLE, name
+        test = "bootstrap of moving blocks of windows, one run each"
+        found.append(Ratio(*names, values[0].unit, *values, ratio, interval, p, test))
+    return corrected(found)
 
 
 def _over_all_pairs(pairs: list[tuple[Recorded, Recorded]]) -> list[Ratio]:
     left, right = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
-    drawn = f"{len(pairs)} pairs of seeds"
-    return [
-        _ratio(name, left, right, _over_pairs(name, pairs), drawn)
-        for name in METRICS
-        if all(name in item.metrics for item in [*left, *right])
-    ]
+    found = []
+    for name in METRICS:
+        values = _estimates(name, left, right)
+        if values is not None:
+            names = left[0].run.name, right[0].run.name, WHOLE, name
+            found.append(of_means(names, *values, f"{len(pairs)} pairs of seeds", paired=True))
+    return corrected(found)
 
 
-def _ratio(
-    metric: str,
-    left: Sequence[Recorded],
-    right: Sequence[Recorded],
-    interval: Interval,
-    drawn: str,
-) -> Ratio:
+def _estimates(
+    metric: str, left: Sequence[Recorded], right: Sequence[Recorded]
+) -> tuple[Estimate, Estimate] | None:
+    """A metric of both sides; None where it is not everywhere, or there is nothing to divide by."""
+    if not all(metric in item.metrics for item in [*left, *right]):
+        return None
     first, second = (
         estimates([{metric: item.metrics[metric]} for item in items])[metric]
         for items in (left, right)
     )
-    ratio = second.mean / first.mean if first.mean else math.nan
-    interval = Interval(ratio, interval.low, interval.high, interval.confidence)
-    names = left[0].run.name, right[0].run.name
-    return Ratio(*names, WHOLE, metric, first.unit, first, second, ratio, interval, drawn)
-
-
-def _over_pairs(metric: str, pairs: list[tuple[Recorded, Recorded]]) -> Interval:
-    values = np.array([[item.metrics[metric][0] for item in pair] for pair in pairs])
-
-    def ratio(weights: NDArray[np.float64]) -> float:
-        first, second = weights @ values
-        return float(second / first) if first else math.nan
-
-    weights = statistics.independent_weights(len(pairs), SEED, RESAMPLES)
-    return statistics.bootstrap(ratio, weights, len(pairs))
+    return (first, second) if first.mean else None
 
 
 def _windows(side: Side, item: Recorded) -> _Windows:
@@ -156,7 +152,7 @@ class _Windows:
         return top / bottom if bottom else float("nan")
 
 
-def _over_windows(metric: str, left: _Windows, right: _Windows) -> Interval:
+def _over_windows(metric: str, left: _Windows, right: _Windows) -> tuple[Interval, float]:
     def ratio(weights: NDArray[np.float64]) -> float:
         first = left.value(metric, weights[: left.size])
         second = right.value(metric, weights[left.size :])

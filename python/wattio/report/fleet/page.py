@@ -60,8 +60,9 @@ def make(path: Path, target: Path) -> Path:
     note = (
         "Every number here is calculated: each server is run as a fluid, by rates and queueing"
         f" formulas, under the very law that would govern it, for {whole(days)}"
-        f" day{'s' * (days != 1)} from a {head.first_day.capitalize()} on. Intervals are bootstraps"
-        " over the servers (95 %): how much another fleet drawn in the same way would differ. They"
+        f" day{'s' * (days != 1)} from a {head.first_day.capitalize()} on. Intervals (95 %)"
+        " are Student's t over the servers, of a saving the paired t of the logarithm of the ratio"
+        " to native: how much another fleet drawn in the same way would differ. They"
         " hold nothing of what the descriptions of the servers or the loads may have wrong."
     )
     small = [head.description] if head.description else []

@@ -18,7 +18,7 @@ from wattio.report.measurement import background, servers
 from wattio.report.measurement.gather import Measured, PhasePart
 from wattio.report.page import Block, Cells, Heading, Section, Text, as_data, gallery, grid
 from wattio.report.phrases import DASH, latency, number, percent, times
-from wattio.results.summary import SEED, Row
+from wattio.results.summary import Row
 
 TARGET = "wattio-target"
 FULL_SPEED = "native"
@@ -119,9 +119,10 @@ def section(found: Measured) -> list[Section]:
         title = f"{one.subject}: {one.phase.name}"
         blocks += [Heading(title), _table(one, found), *_background(one, found)]
     text = "Means over usable iterations; latency to full speed is the ratio of the mean latencies,"
-    text += " with a 95 % bootstrap interval. Processor time is that of the server alone. Windows"
-    text += " are those that the bound was held against; full speed is held against none. The mean"
-    text += " latency within the target decides a window, that of the table is the client's."
+    text += " with a 95 % interval (Welch's t of its logarithm). Processor time is that of the"
+    text += " server alone. Windows are those that the bound was held against; full speed is held"
+    text += " against none. The mean latency within the target decides a window, that of the table"
+    text += " is the client's."
     blocks.append(Text(text, "note"))
     if any(row.get(name) for one in every for row in one.rows for name in _POWER):
         text = (
@@ -299,7 +300,8 @@ def _slower(row: Row, twin: Row | None) -> Pair:
     own, full = latencies_us(row), () if twin is None else latencies_us(twin)
     if twin is None or row is twin or not own or not full:
         return (times(1.0) if row is twin and own else DASH), ""
-    ends = statistics.bootstrap_ratio(full, own, SEED)
+    tested = statistics.ratio_test(full, own)
+    ends = tested.interval() if tested else None
     ratio = (math.fsum(own) / len(own)) / (math.fsum(full) / len(full))
     return times(ratio), f"{times(ends.low)} to {times(ends.high)}" if ends else ""
 

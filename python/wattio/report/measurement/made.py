@@ -86,8 +86,9 @@ def _entries(found: Measured) -> list[tuple[str, str]]:
         ),
         (
             "Statistics",
-            "means and sample deviations over repetitions; intervals are 95 % bootstrap intervals"
-            " of the mean",
+            "means and sample deviations over repetitions; intervals are 95 % intervals of the"
+            " mean by Student's t; ratios are tested by Welch's t test of their logarithm, and"
+            " differ where p, corrected for all pairs (Bonferroni), is below 0.05",
         ),
         ("Software", f"wattio {machine['wattio']}{commit}, Python {machine['python']}{libraries}"),
         (

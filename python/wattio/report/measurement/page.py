@@ -109,7 +109,7 @@ def _workload(part: WorkloadPart, seen: Seen, found: Measured) -> Section:
         text += " taken off. "
     text += "Small figures under a meter are its share of the total; those beside the total are no"
     blocks.append(Text(f"{text} part of it.", "note"))
-    blocks.append(Text(as_data("table.csv", "As data, with bootstrap intervals"), "note"))
+    blocks.append(Text(as_data("table.csv", "As data, with 95 % intervals (Student's t)"), "note"))
     return Section(part.name, blocks, phrases.axis_text(part))
 
 

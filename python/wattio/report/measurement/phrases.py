@@ -7,8 +7,10 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from wattio.analysis import statistics
 from wattio.report.measurement.gather import CLIENTS, Measured, PhasePart, WorkloadPart
 from wattio.report.phrases import number
+from wattio.report.ranking import LEVEL
 from wattio.results.summary import Estimate, Row
 
 WORKLOADS_TOLD = 6
@@ -28,6 +30,8 @@ MEANINGS = {
     "UNREADABLE": "what a program left cannot be read",
     "NO_SAMPLES": "a meter said nothing at all during a phase",
     "GAP": "a meter said nothing for too long",
+    "LOST": "a meter was lost; what a counter counted meanwhile is not known",
+    "NO_ENERGY": "a phase holds no sample of a meter, and has no figure of its energy",
     "MISSING": "too many samples of a meter are missing",
     "FROZEN": "a meter showed an old value",
     "CLOCK": "the wall clock was set while something was measured",
@@ -95,39 +99,38 @@ def _best(phase: PhasePart, found: Measured) -> str:
     if len(ranked) == 1:
         return f"{phase.name} does {figure}"
     text = f"{phase.name} does the most for a joule on {phase.names.of(row.run)}, {figure}"
-    return f"{text}, {_against(phase, value, *ranked[1])}"
+    return f"{text}, {_against(phase, [other for _, other in ranked], ranked[1][0])}"
 
 
-def _against(phase: PhasePart, value: Estimate, second: Row, other: Estimate) -> str:
-    """How sure the first place is."""
-    behind = f"{phase.names.of(second.run)} with {number(other.mean)}"
-    if value.n < 2 or other.n < 2:
+def _against(phase: PhasePart, ranked: Sequence[Estimate], second: Row) -> str:
+    """How sure the first place is, with regard to all that it was chosen from."""
+    behind = f"{phase.names.of(second.run)} with {number(ranked[1].mean)}"
+    p = statistics.chosen_p(ranked[0].values, ranked[1].values, len(ranked))
+    if p is None:
         return f"before {behind} (one repetition does not tell how much of that is noise)"
-    if value.interval and other.interval and value.interval.low <= other.interval.high:
-        return f"level within noise with {behind}"
-    return f"clearly before {behind}"
+    return f"{'clearly before' if p < LEVEL else 'level within noise with'} {behind}"
 
 
 def _least_energy(phase: PhasePart, found: Measured) -> str:
     """Energy for the same work: the least and the most of each comparison."""
     pairs = [
-        _ends(comparison.rows)
+        (*_ends(comparison.rows), _level(comparison.rows))
         for comparison in phase.comparisons
         if all(has_samples(row, found) for row in comparison.rows)
     ]
     if not pairs:
         return ""
     begin = f"The same work in {phase.name} takes the least energy on"
-    winners = {phase.names.of(least.run, without=CLIENTS) for (_, least), _ in pairs}
+    winners = {phase.names.of(least.run, without=CLIENTS) for (_, least), *_ in pairs}
     if len(pairs) > 1 and len(winners) == 1:
-        ratios = sorted({f"{most[0] / least[0]:.2f}" for least, most in pairs}, key=float)
+        ratios = sorted({f"{most[0] / least[0]:.2f}" for least, most, _ in pairs}, key=float)
         text = f"{begin} {winners.pop()} with any number of clients{estimate(found)}; the most is"
         return f"{text} {' to '.join(dict.fromkeys((ratios[0], ratios[-1])))} times that."
     texts = []
-    for least, most in pairs:
+    for least, most, level in pairs:
         unit = f"J{', ESTIMATE' * found.estimated}"
         text = f"{phase.names.of(least[1].run)} ({number(least[0])} {unit}; the most:"
-        noise = ", within noise" if _level(least[1], most[1]) else ""
+        noise = ", within noise" if level else ""
         times = f"{most[0] / least[0]:.2f}\N{MULTIPLICATION SIGN}"
         texts.append(f"{text} {phase.names.of(most[1].run)}, {times} that{noise})")
     return f"{begin} {'; '.join(texts)}."
@@ -139,12 +142,14 @@ def _ends(among: Sequence[Row]) -> tuple[tuple[float, Row], tuple[float, Row]]:
     return min(energies, key=_first), max(energies, key=_first)
 
 
-def _level(least: Row, most: Row) -> bool:
-    """Whether the intervals of two energies touch."""
-    one, other = least.get("energy_j"), most.get("energy_j")
-    if one is None or other is None or one.interval is None or other.interval is None:
-        return False
-    return one.interval.high >= other.interval.low
+def _level(among: Sequence[Row]) -> bool:
+    """Whether the most energy among rows of equal work may be the least but for noise."""
+    found = sorted(
+        (value for row in among if (value := row.get("energy_j")) is not None),
+        key=lambda value: value.mean,
+    )
+    p = statistics.chosen_p(found[0].values, found[-1].values, len(found))
+    return p is not None and p >= LEVEL
 
 
 def _first(pair: tuple[float, Row]) -> float:

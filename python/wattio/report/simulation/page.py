@@ -205,7 +205,7 @@ def _note(part: LoadPart) -> str:
     text += " in brackets is none: it was had by breaking the bound, or by leaving such work"
     text += f" undone. {PRICE.stated}"
     if any(curve.row.used > 1 for curve in part.curves):
-        text += " Small figures under a saving are its 95 % bootstrap interval over seeds."
+        text += " Small figures under a saving are its 95 % interval (Student's t) over seeds."
     return text
 
 

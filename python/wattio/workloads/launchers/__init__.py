@@ -6,6 +6,7 @@
     def serves(libraries)            # whether a program with these libraries is one for it
     def arguments(job)               # the words before the program's own
     def environment(job)             # variables that it reads
+    def keeps_in(folder)             # variables that have it keep its own files in a folder
 
 The study's own options come last, and what they set is left to them.
 """
@@ -74,3 +75,6 @@ class Launcher(Protocol):
 
     def environment(self, job: Job) -> dict[str, str]:
         """Variables that it, or its MPI, reads."""
+
+    def keeps_in(self, folder: Path) -> dict[str, str]:
+        """Variables that have it keep files of its own in a folder."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from pathlib import Path
 
 from wattio.workloads.launchers import Job
 
@@ -35,3 +36,8 @@ def environment(job: Job) -> dict[str, str]:
         return {}
     more = shlex.join(job.reach[1:])
     return {"HYDRA_LAUNCHER": job.reach[0], "HYDRA_LAUNCHER_EXTRA_ARGS": more}
+
+
+def keeps_in(folder: Path) -> dict[str, str]:
+    """None."""
+    return {}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from pathlib import Path
 
 from wattio.workloads.launchers import Job
 
@@ -44,6 +45,18 @@ def environment(job: Job) -> dict[str, str]:
         **(_YIELDS if job.yields else {}),
         **(_ONE_HOST if job.yields and len(job.hosts) < 2 else {}),
         **(_ROOT if job.as_root else {}),
+    }
+
+
+def keeps_in(folder: Path) -> dict[str, str]:
+    """In the words of 4, and of 5.
+
+    Its folder in /tmp has its process number, and stays when it is killed: a later one of the same
+    number would not start. Not between hosts, where it would be passed on to.
+    """
+    return {
+        "OMPI_MCA_orte_local_tmpdir_base": str(folder),
+        "PRTE_MCA_prte_local_tmpdir_base": str(folder),
     }
 
 

@@ -6,6 +6,8 @@ them otherwise.
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from wattio.workloads.launchers import Job
 
 NAME = "srun"
@@ -44,3 +46,8 @@ def environment(job: Job) -> dict[str, str]:
     lines = [f"{host}\n" for host, ranks in job.hosts.items() for _ in range(ranks)]
     file.write_text("".join(lines), encoding="utf-8")
     return {"SLURM_HOSTFILE": str(file)}
+
+
+def keeps_in(folder: Path) -> dict[str, str]:
+    """None."""
+    return {}

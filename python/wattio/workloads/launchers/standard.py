@@ -6,6 +6,8 @@ options then.
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from wattio.errors import WorkloadFailed
 from wattio.workloads.launchers import Job
 
@@ -35,5 +37,10 @@ def arguments(job: Job) -> list[str]:
 
 
 def environment(job: Job) -> dict[str, str]:
+    """None."""
+    return {}
+
+
+def keeps_in(folder: Path) -> dict[str, str]:
     """None."""
     return {}

@@ -1,0 +1,199 @@
+"""`wattio energy`: the energy of phases by power that was recorded, without a study."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from cyclopts import App, Parameter
+from rich.table import Table
+
+from wattio.cli import output
+from wattio.errors import InputError
+
+if TYPE_CHECKING:
+    from wattio.kinds.measurement.recorded import Evaluated
+    from wattio.meters.channels import Channel
+
+app = App(
+    name="energy",
+    help_format="markdown",
+    help_epilogue="""**Examples**
+
+```
+wattio energy power.csv --phases phases.csv
+wattio energy power/spl.txt --phases run_1/mlperf_log_detail.txt
+wattio energy spl.txt                     # its own marks are the phases
+wattio energy "csv:pdu.csv?power=outlet1&unit=kW" "csv:counter.csv?energy=E&unit=Wh" --json
+wattio energy power.parquet --phases phases.csv --ends samples
+```
+
+A file of phases has the columns phase, start and end. Exit code 1 where a phase is INVALID, 2 where
+a file cannot be used.""",
+)
+
+_SCHEMES = ("csv", "parquet")
+
+
+@app.default
+def energy(
+    *power: str,
+    phases: Path | None = None,
+    ends: Literal["interpolated", "samples"] = "interpolated",
+    phases_zone: str = "+00:00",
+    as_json: Annotated[bool, Parameter("--json", negative="")] = False,
+) -> int:
+    """Tell energy, power, coverage and verdict of phases, by channel and in total.
+
+    Power in watts is integrated; counts of joules or watt-hours are subtracted. The rules are those
+    of studies, as `docs/measuring.md` has them.
+
+    Parameters
+    ----------
+    power
+        Recorded power: a text file, a log of samples of PTDaemon (MLPerf's spl.txt), or .parquet as
+        wattio writes it; or `csv:FILE?...` with columns and units as `docs/meters.md` describes.
+        Every meter in a file is a channel; the total is the sum of all channels.
+    phases
+        When the phases were: a text file with columns phase, start, end; or MLPerf's
+        mlperf_log_detail.txt with power_begin and power_end. Without it, the marks in the power, or
+        all of its time.
+    ends
+        What a phase ends with: its own times, with the power there interpolated; or its first and
+        its last sample, as the methodology of the EEHPC working group has it.
+    phases_zone
+        Zone of times in the file of phases that have none, such as +02:00. That of times in the
+        power is given with its name: `csv:spl.txt?zone=%2B02:00`.
+    as_json
+        Print one JSON object.
+    """
+    from wattio.kinds.measurement import phase_file, recorded
+    from wattio.meters.columns import parse_zone
+
+    if not power:
+        raise InputError("wattio energy needs a file of recorded power")
+    try:
+        zone = parse_zone(phases_zone)
+    except ValueError as error:
+        raise InputError(f"--phases-zone: {error}") from None
+    channels, bad = _channels(power)
+    asked = phase_file.read(phases, zone) if phases else recorded.phases_within(channels)
+    found = recorded.evaluate(channels, asked, ends)
+    if as_json:
+        absolute = next(iter(channels.values())).absolute
+        told = [_as_json(one, absolute) for one in found]
+        output.print_json({"ends": ends, "phases": told, "unreadable_lines": bad})
+    else:
+        _show(found, bad)
+    return 1 if any(one.verdict == "INVALID" for one in found) else 0
+
+
+def _channels(given: tuple[str, ...]) -> tuple[dict[str, Channel], list[str]]:
+    """All channels of all files, by labels of their own; lines that cannot be read."""
+    from wattio.meters import channels as files
+
+    found: dict[str, Channel] = {}
+    bad: list[str] = []
+    for name in (expanded for text in given for expanded in _names(text)):
+        own, unreadable = files.channels(name)
+        bad += unreadable
+        stem = _stem(name)
+        for label, channel in own.items():
+            known = label or stem
+            if known in found and label:
+                known = f"{stem}/{known}"
+            if known in found:
+                raise InputError(f'channel "{known}" is there twice; name each file once')
+            found[known] = channel
+    return found, bad
+
+
+def _names(text: str) -> list[str]:
+    """A meter's name for each column of power of a file that has several, or else for the file."""
+    from wattio.meters import columns
+
+    if text.partition(":")[0] in _SCHEMES and not Path(text).exists():
+        return [text]
+    if text.endswith(".parquet"):
+        return [f"parquet:{text}"]
+    try:
+        with Path(text).open(encoding="utf-8", errors="replace") as file:
+            header = next((line for line in file if not columns.is_comment(line)), "")
+    except (OSError, ValueError) as error:
+        raise InputError(f"{text}: cannot be read: {getattr(error, 'strerror', error)}") from None
+    several = columns.power_columns(header)
+    if len(several) < 2:
+        return [f"csv:{text}"]
+    from urllib.parse import quote
+
+    return [f"csv:{text}?power={quote(name)}" for name in several]
+
+
+def _stem(name: str) -> str:
+    """What a channel is called that has no name of its own: its column, or its file."""
+    from wattio.meters.name import parse
+
+    parts = parse(name)
+    asked = parts.query.get("power") or parts.query.get("energy")
+    return asked or Path(parts.path).stem
+
+
+def _as_json(one: Evaluated, absolute: bool) -> dict[str, Any]:
+    start, end = one.span.start.utc_ns, one.span.end.utc_ns
+    return {
+        "phase": one.span.name,
+        "start": _stamp(start) if absolute else start / 1e9,
+        "end": _stamp(end) if absolute else end / 1e9,
+        "seconds": one.span.seconds,
+        "channels": {label: asdict(amount) for label, amount in one.channels.items()},
+        "total": asdict(one.total),
+        "verdict": one.verdict,
+        "reasons": [verdict.reason for verdict in one.verdicts if verdict.reason],
+    }
+
+
+def _stamp(utc_ns: int) -> str:
+    seconds, rest_ns = divmod(utc_ns, 1_000_000_000)
+    moment = datetime.fromtimestamp(seconds, UTC)
+    return f"{moment:%Y-%m-%dT%H:%M:%S}.{rest_ns:09}Z"
+
+
+def _show(found: list[Evaluated], bad: list[str]) -> None:
+    table = Table(box=None)
+    for column in ("phase", "channel", "s", "J", "W", "least", "most", "samples", "there", ""):
+        table.add_column(column, justify="left" if column in ("phase", "channel", "") else "right")
+    for one in found:
+        rows = dict(one.channels)
+        if len(rows) != 1:
+            rows["total"] = one.total
+        for label, amount in rows.items():
+            numbers = (
+                amount.energy_j,
+                amount.power_w_mean,
+                amount.power_w_min,
+                amount.power_w_max,
+            )
+            worst = one.verdict if label == next(reversed(rows)) else ""
+            table.add_row(
+                one.span.name,
+                label,
+                output.number(one.span.seconds),
+                *map(output.number, numbers),
+                str(amount.samples),
+                output.share(amount.coverage),
+                worst,
+            )
+    screen = output.console()
+    screen.print(table)
+    for one in found:
+        for verdict in one.verdicts:
+            if verdict.reason:
+                text = f"{verdict.verdict}: {verdict.reason}"
+                screen.print(text, markup=False, highlight=False, soft_wrap=True)
+    if bad:
+        text = f"wattio: {len(bad)} lines could not be read, the first: {bad[0]}"
+        if len(bad) == 1:
+            text = f"wattio: one line could not be read: {bad[0]}"
+        output.messages().print(text, markup=False, highlight=False, soft_wrap=True)

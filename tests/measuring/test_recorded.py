@@ -1,0 +1,240 @@
+"""Recorded power without a study: energies that are known, on phases from files."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from wattio.cli import main
+from wattio.errors import InputError
+from wattio.kinds.measurement import phase_file, recorded
+from wattio.kinds.measurement.phase_file import Phase
+from wattio.kinds.measurement.recorded import Ends
+from wattio.meters.channels import Channel
+from wattio.meters.meter import Facts
+from wattio.meters.samples import Samples
+
+from measuring import made
+
+T0 = 1_767_225_600  # 2026-01-01T00:00:00Z
+SECOND = 10**9
+
+
+def channel(power_w: Any, times_s: np.ndarray, energy_j: np.ndarray | None = None) -> Channel:  # noqa: ANN401
+    found = made.samples(times_s, power_w, energy_j)
+    facts = Facts("csv:x", "made up", 1.0, counts_energy=energy_j is not None)
+    return Channel(facts, Samples(found.utc_ns, found.utc_ns, *_values(found)))
+
+
+def _values(samples: Samples) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    return samples.power_w, samples.energy_j, samples.mark
+
+
+def phase(name: str, start_s: float, end_s: float) -> Phase:
+    return Phase(name, made.UTC_NS + round(start_s * 1e9), made.UTC_NS + round(end_s * 1e9))
+
+
+TIMES = np.arange(0.0, 200.0)
+
+
+@given(st.floats(0, 100), st.floats(0.001, 99), st.floats(0, 3))
+def test_a_ramp_has_the_energy_of_its_closed_form(
+    start_s: float, length_s: float, slope: float
+) -> None:
+    end_s = start_s + max(length_s, 1.01)
+    ramp = channel(lambda t: 50 + slope * t, TIMES)
+    counted = channel(lambda t: np.nan * t, TIMES, 30.0 * TIMES)
+    (found,) = recorded.evaluate({"a": ramp, "b": counted}, [phase("x", start_s, min(end_s, 199))])
+    seconds = found.span.seconds
+    energy_j = seconds * (50 + slope * (2 * start_s + seconds) / 2)
+    assert found.channels["a"].energy_j == pytest.approx(energy_j, rel=1e-6)
+    assert found.channels["b"].energy_j == pytest.approx(30 * seconds, rel=1e-6)
+    assert found.total.energy_j == pytest.approx(energy_j + 30 * seconds, rel=1e-6)
+    assert found.total.power_w_mean == pytest.approx(energy_j / seconds + 30, rel=1e-6)
+
+
+@pytest.mark.parametrize(("ends", "seconds"), [("interpolated", 100.0), ("samples", 99.0)])
+def test_a_phase_may_end_with_its_samples(ends: Ends, seconds: float) -> None:
+    ramp = channel(lambda t: 50 + t, TIMES)
+    (found,) = recorded.evaluate({"a": ramp}, [phase("x", 10.3, 110.3)], ends)
+    assert found.span.seconds == pytest.approx(seconds)
+    start_s = 10.3 if ends == "interpolated" else 11.0
+    expected_j = seconds * (50 + start_s + seconds / 2)
+    assert found.total.energy_j == pytest.approx(expected_j)
+    assert found.verdict == "VALID"
+    # The mean of the samples themselves is MLPerf's, whatever the ends are.
+    assert found.total.power_w_samples_mean == pytest.approx(50 + np.arange(11, 111).mean())
+
+
+def test_what_is_not_there_is_judged_as_in_a_study() -> None:
+    holed = channel(lambda t: np.where((t > 20) & (t < 90), np.nan, 50.0), TIMES)
+    phases = [phase("holed", 10, 110), phase("short", 5.2, 5.7), phase("late", 150, 300)]
+    found = recorded.evaluate({"a": holed}, phases)
+    assert [one.verdict for one in found] == ["INVALID"] * 3
+    assert found[0].total.coverage == pytest.approx(0.32)
+    reasons = [{verdict.reason.partition(":")[0] for verdict in one.verdicts} for one in found]
+    assert {"GAP", "MISSING"} <= reasons[0]
+    assert "NO_ENERGY" in reasons[1]
+    assert "GAP" in reasons[2]
+    assert found[1].total.energy_j is None
+    assert found[1].total.coverage is None
+
+
+def test_one_channel_without_energy_leaves_no_total() -> None:
+    both = {"a": channel(lambda t: 0 * t + 5, TIMES), "b": channel(lambda t: np.nan * t, TIMES)}
+    (found,) = recorded.evaluate(both, [phase("x", 10, 110)])
+    assert found.channels["a"].energy_j == pytest.approx(500)
+    assert found.total.energy_j is None
+    assert found.verdict == "INVALID"
+
+
+def test_clocks_that_do_not_go_together_are_refused() -> None:
+    one = {"a": channel(lambda t: t, TIMES)}
+    with pytest.raises(InputError, match=r"some from a start of their own; give it with"):
+        recorded.evaluate(one, [Phase("x", 0, 5 * SECOND, absolute=False)])
+
+
+def test_without_phases_it_is_the_time_that_all_have() -> None:
+    both = {"a": channel(lambda t: t, TIMES), "b": channel(lambda t: t, TIMES + 50)}
+    assert recorded.phases_within(both) == [phase("whole", 50, 199)]
+    apart = {"a": channel(lambda t: t, TIMES), "b": channel(lambda t: t, TIMES + 500)}
+    with pytest.raises(InputError, match="no time in common"):
+        recorded.phases_within(apart)
+
+
+def read(tmp_path: Path, text: str) -> list[Phase]:
+    path = tmp_path / "phases"
+    path.write_text(text)
+    return phase_file.read(path, UTC)
+
+
+def test_phases_of_a_table(tmp_path: Path) -> None:
+    text = (
+        f"# made by hand\nName;Begin;End\nwrite;2026-01-01T00:00:01Z;{T0 + 2}\nread;{T0};{T0}.5\n"
+    )
+    assert read(tmp_path, text) == [
+        Phase("write", (T0 + 1) * SECOND, (T0 + 2) * SECOND),
+        Phase("read", T0 * SECOND, T0 * SECOND + SECOND // 2),
+    ]
+    assert read(tmp_path, "start,end\n1,2.5\n") == [
+        Phase("phase 1", SECOND, 5 * SECOND // 2, absolute=False)
+    ]
+
+
+def test_phases_of_mlperfs_log(tmp_path: Path) -> None:
+    text = (
+        ':::MLLOG {"key": "power_begin", "value": "01-01-2026 00:00:01.500", "time_ms": 1}\n'
+        ':::MLLOG {"key": "result", "value": 5}\n'
+        ':::MLLOG {"key": "power_end", "value": "01-01-2026 00:00:03.500"}\n'
+    )
+    start_ns = T0 * SECOND + 3 * SECOND // 2
+    assert read(tmp_path, text) == [Phase("power", start_ns, start_ns + 2 * SECOND)]
+    assert [one.name for one in read(tmp_path, text + text)] == ["power", "power 2"]
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("", "the header needs columns start and end"),
+        ("phase,begin\nx,1\n", "phases:1: the header needs columns start and end.*phase, begin"),
+        ("start,end\n", "has no phase"),
+        ("start,end\n2,1\n", 'phases:2: phase "phase 1" ends before it starts'),
+        ("start,end\n2\n", "phases:2: has 1 fields, needs 2"),
+        ("start,end\n2,soon\n", 'phases:2: "soon" is no time'),
+        (f"start,end\n2,{T0}\n", "phases:2: one of its times counts from 1970"),
+        ("phase,start,end\nx,1,2\nx,2,3\n", 'phases:3: phase "x" is there twice'),
+        ("power_end 01-01-2026 00:00:01.5\n", "phases:1: power_end comes before a power_begin"),
+        ("power_begin 01-01-2026 00:00:01.5\n", "a power_begin has no power_end"),
+        ("power_begin 31-31-2026 00:00:01.5\n", 'phases:1: "31-31-2026 00:00:01.5" is no time'),
+    ],
+)
+def test_what_is_wrong_with_phases_is_said(tmp_path: Path, text: str, says: str) -> None:
+    with pytest.raises(InputError, match=says):
+        read(tmp_path, text)
+
+
+@given(text=st.text(max_size=200))
+def test_no_text_breaks_phases(text: str, tmp_path_factory: pytest.TempPathFactory) -> None:
+    path = tmp_path_factory.mktemp("any") / "phases"
+    for start in ("", "start,end\n1,", "power_begin "):
+        path.write_text(start + text, encoding="utf-8", errors="replace")
+        try:
+            phase_file.read(path, UTC)
+        except InputError:
+            continue
+
+
+@pytest.fixture
+def logged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A table of two outlets, one of watt-hours, and phases, all from a start of their own."""
+    monkeypatch.chdir(tmp_path)
+    outlets = [f"{n};{50 + n % 3};0,1" for n in range(200)]
+    (tmp_path / "pdu.csv").write_text("\n".join(["t;one [W];two [kW]", *outlets]))
+    counts = [f"{n},{n / 10}" for n in range(200)]
+    (tmp_path / "wh.csv").write_text("\n".join(["time,Energy [Wh]", *counts]))
+    (tmp_path / "phases.csv").write_text("phase,start,end\nwrite,10,130\nlate,150,300\n")
+    return tmp_path
+
+
+def called(*words: str) -> int:
+    with pytest.raises(SystemExit) as ended:
+        main(["energy", *words])
+    return int(ended.value.code or 0)
+
+
+def test_the_command_tells_channels_and_their_total(
+    logged: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert called("pdu.csv", "wh.csv", "--phases", "phases.csv", "--json") == 1
+    told = json.loads(capsys.readouterr().out)
+    write, late = told["phases"]
+    assert (write["phase"], write["verdict"], late["verdict"]) == ("write", "VALID", "INVALID")
+    energies = {label: own["energy_j"] for label, own in write["channels"].items()}
+    assert energies == {
+        "one [W]": pytest.approx(120 * 51, rel=1e-3),
+        "two [kW]": pytest.approx(12_000),
+        "wh": pytest.approx(12 * 3600),
+    }
+    assert write["total"]["energy_j"] == pytest.approx(sum(energies.values()))
+    assert late["total"]["coverage"] == pytest.approx(50 / 150)
+    assert called("pdu.csv", "wh.csv", "--phases", "phases.csv") == 1
+    text = capsys.readouterr().out
+    assert "INVALID: GAP: late: wh says nothing for 101 s" in text
+    assert "total" in text
+
+
+def test_a_line_that_cannot_be_read_is_told(
+    logged: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with (logged / "wh.csv").open("a") as file:
+        file.write("\nx,y\n")
+    assert called("wh.csv") == 0
+    found = capsys.readouterr()
+    assert 'one line could not be read: wh.csv:202: "x" is no time' in found.err
+    assert "whole" in found.out
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        ((), "needs a file of recorded power"),
+        (("nope.csv",), "nope.csv: cannot be read: No such file"),
+        (("phases.csv",), "no column of time"),
+        (("wh.csv", "wh.csv"), 'channel "wh" is there twice'),
+        (("wh.csv", "--phases", "nope.csv"), "nope.csv: cannot be read"),
+        (("wh.csv", "--phases-zone", "Mars"), '--phases-zone: zone "Mars" is not known'),
+        (("csv:wh.csv?zone=Mars",), 'zone "Mars" is not known'),
+        (("wh.csv", "--ends", "none"), "none"),
+    ],
+)
+def test_what_cannot_be_used_is_said(
+    logged: Path, capsys: pytest.CaptureFixture[str], words: tuple[str, ...], says: str
+) -> None:
+    assert called(*words) == 2
+    assert says in capsys.readouterr().err
