@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -14,7 +15,7 @@ from typing import Any
 
 import pytest
 from wattio.errors import SystemFailed
-from wattio.systems import cephfs, glusterfs, mounts, servers
+from wattio.systems import cephfs, glusterfs, mounts, nfs_ganesha, servers
 from wattio.systems.cluster import Cluster
 from wattio.systems.commands import wait_until
 from wattio.systems.networks import Loopback, Namespaces
@@ -186,6 +187,9 @@ def check_deletes(storage: Cluster, folder: Path) -> None:
         (folder / str(number)).write_bytes(b"x" * 1024)
     for path in list(folder.iterdir()):
         path.unlink()
+    # Directories go by another way than files.
+    (folder / "one" / "below").mkdir(parents=True)
+    shutil.rmtree(folder / "one")
     assert storage.deletes_left()
     assert wait_until(lambda: storage.unsettled() == 0, 60.0)
 
@@ -238,3 +242,32 @@ def test_two_run_side_by_side(need: Callable[..., None], tmp_path: Path) -> None
             storage.clean()
     for storage, name in zip(both, ("a", "b"), strict=True):
         assert leftovers(storage, tmp_path / name) == []
+
+
+def test_a_server_of_nfs_serves_and_goes(need: Callable[..., None], tmp_path: Path) -> None:
+    """By a client that needs no kernel: many kernels of test machines have none for NFS."""
+    need("ganesha.nfsd", "nfs-cp", "nfs-cat", namespaces=True)
+    options = nfs_ganesha.Options(network="namespaces")
+    storage = nfs_ganesha.Storage(options, tmp_path)
+    try:
+        storage.deploy()
+        storage.start()
+        storage.start()
+        storage._network.add(storage._client_node(1))
+        client = storage._client(1)
+        place = f"nfs://{storage._network.address(1)}{nfs_ganesha.EXPORT}/file?version=4"
+        (tmp_path / "sent").write_text("over the network")
+        client.call("client 1", "nfs-cp", str(tmp_path / "sent"), place)
+        assert client.call("client 1", "nfs-cat", place) == "over the network"
+        assert (storage._data[0] / "file").read_text() == "over the network"
+        assert storage.describe()["server_version"] is not None
+        daemon = storage._daemons()[0]
+        [pid] = servers.running([daemon.program], daemon.folder)
+        os.kill(pid, signal.SIGKILL)
+        assert wait_until(lambda: not servers.running([daemon.program], daemon.folder), 10.0)
+        with pytest.raises(SystemFailed, match=r"^server: ganesha\.nfsd has ended: .*nfs-ganesha"):
+            storage._check_daemons()
+    finally:
+        storage.clean()
+    (tmp_path / "sent").unlink()
+    assert leftovers(storage, tmp_path) == []

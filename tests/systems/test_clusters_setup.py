@@ -13,12 +13,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
+from wattio.errors import HostError
 from wattio.systems import (
     cephfs_setup,
     cephfs_status,
     glusterfs_setup,
     glusterfs_status,
     moosefs_status,
+    nfs_ganesha,
     private,
 )
 from wattio.systems.cephfs import Storage as CephFS
@@ -209,3 +211,23 @@ def test_a_command_sees_its_own_folders_and_nobody_else_does(tmp_path: Path) -> 
     assert (own / str(place)[1:] / "mine").exists()
     missing = private.privately(own, (str(tmp_path / "none"),), ("echo", "goes on"))
     assert subprocess.run(missing, capture_output=True, text=True, check=True).stdout == "goes on\n"
+
+
+def test_a_server_of_nfs_is_told_whom_it_serves() -> None:
+    text = nfs_ganesha.configuration("10.5.6.1", Path("/disk 1"), Path("/scratch/recovery"))
+    assert "Bind_addr = 10.5.6.1;" in text
+    assert 'Path = "/disk 1";' in text
+    assert text.count("{") == text.count("}") == 4
+    with pytest.raises(ValidationError, match="data: 2 folders for 1 servers"):
+        nfs_ganesha.Options(data=["/a", "/b"])
+
+
+def test_nfs_is_not_mounted_by_a_kernel_that_has_none(tmp_path: Path) -> None:
+    """What is missing is said before anything is started, not as a mount that failed."""
+    if os.geteuid() != 0:
+        pytest.skip("needs root")
+    storage = nfs_ganesha.Storage(nfs_ganesha.Options(), tmp_path)
+    if "nfs4" in Path("/proc/filesystems").read_text().split():
+        pytest.skip("this kernel has a client for NFS 4")
+    with pytest.raises(HostError, match=r"missing: |no client for NFS 4 \(modprobe nfsv4\)"):
+        storage.probe()

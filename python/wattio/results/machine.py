@@ -28,6 +28,7 @@ _PROGRAMS = {
     "mfsmount": "the system moosefs",
     "glusterd": "the system glusterfs",
     "ceph-fuse": "the system cephfs",
+    "ganesha.nfsd": "the system nfs_ganesha",
     "psql": "recording a trace of PostgreSQL",
     "perf": "reading the processor's energy counters a second way",
     "cargo": "building wattio from source",

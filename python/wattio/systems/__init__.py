@@ -7,6 +7,7 @@ KINDS = {
     "moosefs": "moosefs",
     "mounted": "mounted",
     "nbd": "nbd",
+    "nfs_ganesha": "nfs_ganesha",
 }
 """Module of each kind of system, by the name that a study file gives it."""
 

@@ -29,6 +29,7 @@ from wattio.systems.nodes import Node
 __all__ = ["Options", "Storage"]
 
 _ASKED_S = 20.0
+_METADATA = "mds.metadata"
 
 
 class Storage(Cluster):
@@ -187,7 +188,15 @@ class Storage(Cluster):
 
     def _deletes_left(self) -> int | None:
         """Files that are deleted and whose objects are still there."""
-        return told.deletes_left(self._ask("tell", "mds.metadata", "perf", "dump"))
+        return told.deletes_left(self._ask("tell", _METADATA, "perf", "dump"))
+
+    def _release(self) -> None:
+        """Also have the metadata server write its journal back.
+
+        A deleted directory stays until then, for ever where nothing else is asked of the server.
+        """
+        super()._release()
+        self._ask("tell", _METADATA, "flush", "journal")
 
 
 def _number(osd: Daemon) -> str:

@@ -109,7 +109,7 @@ class Cluster(ABC):
     programs: ClassVar[Mapping[str, str]]
     file_systems: ClassVar[Collection[str]]  # how kernels name the type of such a mount
     servers: ClassVar[Collection[str]]
-    mounter: ClassVar[str]  # the program of a client's mount
+    mounter: ClassVar[str | None]  # the program of a client's mount; None where it is the kernel
 
     def __init__(self, options: ClusterOptions, scratch: Path, managers: int) -> None:
         """Nothing is made before `deploy`. Nodes: managers, data servers, clients."""
@@ -167,9 +167,13 @@ class Cluster(ABC):
         """
         left = self._deletes_left()
         if left:
-            for machine in self._network.machines():
-                machine.write(_DROP_CACHES, "2\n")
+            self._release()
         return left
+
+    def _release(self) -> None:
+        """Have clients let go of deleted files, which they would do at some time."""
+        for machine in self._network.machines():
+            machine.write(_DROP_CACHES, "2\n")
 
     def unsettled(self) -> int | None:
         """Deletes, and what else servers do by themselves."""
@@ -184,7 +188,8 @@ class Cluster(ABC):
     def probe(self) -> None:
         """Raise HostError where root, FUSE or a package is missing."""
         for machine in self._network.machines():
-            machine.need({**self.programs, **self._network.programs})
+            fuse = self.mounter is not None
+            machine.need({**self.programs, **self._network.programs}, fuse=fuse)
         for folder in self._shared.data:
             if not Path(folder).is_dir():
                 raise HostError(f"{folder}: is not a folder; data were to be kept there")
@@ -274,7 +279,7 @@ class Cluster(ABC):
             node = self._client(number)
             if not self._mounted(number, point):
                 raise SystemFailed(f"client {number}: {self.title} is not mounted on {point}")
-            if not node.running([self.mounter], point):
+            if self.mounter is not None and not node.running([self.mounter], point):
                 words = commands.last_words(node.tail(self._client_log(number)), _LOG_LINES)
                 raise SystemFailed(f"client {number}: {self.mounter} has ended: {words}")
             if not _blocks(self._client(number), point):
@@ -318,14 +323,17 @@ class Cluster(ABC):
         return sorted(found)
 
     def _programs(self) -> tuple[str, ...]:
-        return (*self.servers, self.mounter)
+        return (*self.servers, *self._mounters())
+
+    def _mounters(self) -> tuple[str, ...]:
+        return () if self.mounter is None else (self.mounter,)
 
     def unmount(self) -> None:
         """Take every client's mount and network away, also those of a run that died."""
         numbers = [int(path.name) for path in self._mounts.glob("[0-9]*")]
         for machine in self._network.machines():
             machine.take_away(self._mounts)
-            machine.end([self.mounter], self._mounts, STOP_S)
+            machine.end(self._mounters(), self._mounts, STOP_S)
         for number in numbers:
             self._network.remove(self._client_node(number))
         self._points = []
@@ -338,7 +346,7 @@ class Cluster(ABC):
     def abandon(self) -> None:
         """Kill the mounts: what works on them gets errors, where it would wait for ever."""
         for machine in self._network.machines():
-            machine.end([self.mounter], self._mounts, 0.0)
+            machine.end(self._mounters(), self._mounts, 0.0)
 
     def clean(self) -> None:
         """Remove servers, mounts, network and files, whatever of them there is."""

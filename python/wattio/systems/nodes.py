@@ -32,7 +32,7 @@ _TAIL_BYTES = 8192
 class Node(Protocol):
     """A place for servers and clients. Paths are those of its machine."""
 
-    def need(self, programs: Mapping[str, str]) -> None:
+    def need(self, programs: Mapping[str, str], *, fuse: bool = True) -> None:
         """Raise HostError: a program that is missing and its package, no root, or no FUSE."""
 
     def call(self, part: str, *arguments: str, timeout_s: float = TIMEOUT_S) -> str:
@@ -78,12 +78,12 @@ class Here:
 
     enter: tuple[str, ...] = ()
 
-    def need(self, programs: Mapping[str, str]) -> None:
+    def need(self, programs: Mapping[str, str], *, fuse: bool = True) -> None:
         """Raise HostError where something is missing to serve and to mount."""
         commands.need(programs)
         if os.geteuid() != 0:
             raise HostError("file systems are mounted, and their network made, by root only")
-        if not FUSE.exists():
+        if fuse and not FUSE.exists():
             raise HostError(f"{FUSE} is missing: this kernel has no FUSE (modprobe fuse)")
 
     def call(self, part: str, *arguments: str, timeout_s: float = TIMEOUT_S) -> str:
