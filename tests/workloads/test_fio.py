@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
-import socket
-import subprocess
 import threading
-import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
+from hosts.conftest import local_ssh as local_ssh
 from pydantic import ValidationError
 from wattio import clock
 from wattio.errors import Cancelled, InputError, ResultError, WorkloadFailed
+from wattio.hosts.host import Access
+from wattio.hosts.hosts import Hosts
 from wattio.workloads import fio, invocation
 from wattio.workloads.workload import Context, Place
 
@@ -255,49 +256,19 @@ class TestReal:
         with pytest.raises(Cancelled):
             moving.run("read", where)
 
-    def test_clients_behind_servers(self, tmp_path: Path, servers: list[str]) -> None:
+    def test_clients_on_hosts(self, tmp_path: Path, local_ssh: Path) -> None:
         moving = work(tmp_path, WRITE, READ)
-        places = []
-        for number, host in enumerate(servers):
-            (tmp_path / str(number)).mkdir()
-            places.append(Place(tmp_path / str(number), host))
-        raw = tmp_path / "raw"
-        raw.mkdir()
-        span = moving.run("write", Context(tuple(places), raw))[0]
-        assert 0 < span.seconds < 60
-        assert [one.bytes for one in fio.results(raw)] == [16 * MIB]
-        for place in places:
-            files = list(place.folder.glob("*data.0.0"))  # a server puts its name before it
-            assert [one.stat().st_size for one in files] == [8 * MIB]
-
-
-@pytest.fixture
-def servers(tmp_path: Path) -> Iterator[list[str]]:
-    """Two of fio's servers on this machine, as clients name them."""
-    running, names = [], []
-    try:
-        for _ in range(2):
-            with socket.socket() as free:
-                free.bind(("127.0.0.1", 0))
-                port = free.getsockname()[1]
-            command = ("fio", f"--server=127.0.0.1,{port}")
-            running.append(subprocess.Popen(command, stdout=subprocess.DEVNULL, cwd=tmp_path))
-            names.append(f"127.0.0.1,{port}")
-            wait_for_port(port)
-        yield names
-    finally:
-        for one in running:
-            one.terminate()
-            one.wait()
-
-
-def wait_for_port(port: int) -> None:
-    deadline = time.monotonic() + 20.0
-    while True:
-        try:
-            socket.create_connection(("127.0.0.1", port), timeout=1.0).close()
-        except OSError:
-            assert time.monotonic() < deadline, f"nothing serves port {port}"
-            threading.Event().wait(0.05)
-        else:
-            return
+        names = [f"f{os.getpid()}x{number}" for number in (1, 2)]
+        places = tuple(Place(tmp_path / name, name) for name in names)
+        (tmp_path / "raw").mkdir()
+        with Hosts(names, Access()) as hosts:
+            context = Context(places, tmp_path / "raw", hosts=hosts)
+            moving.prepare(context)
+            span = moving.run("write", context)[0]
+            assert 0 < span.seconds < 60
+            (written,) = fio.results(context.raw)
+            assert written.bytes == 16 * MIB
+            for place in places:
+                assert (place.folder / fio.FOLDER / "data.0.0").stat().st_size == 8 * MIB
+            moving.clean(context)
+            assert not any((place.folder / fio.FOLDER).exists() for place in places)
