@@ -349,7 +349,8 @@ def _program(number: int, job: str, place: Place, raw: Path) -> Program:
 
 
 def _folder(place: Place) -> Path:
-    return (place.folder / FOLDER).resolve() if place.host == LOCAL else place.folder
+    folder = place.folder / FOLDER
+    return folder.resolve() if place.host == LOCAL else folder
 
 
 def _within(whole: Span, start_utc_ns: int, end_utc_ns: int) -> Span:
