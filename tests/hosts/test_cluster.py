@@ -208,6 +208,44 @@ def test_a_study_of_four_clients_over_ssh(nodes: Cluster, tmp_path: Path) -> Non
     assert agents(nodes) == []
 
 
+SYSTEMS = """
+[[system]]
+name = "moosefs"
+options = { chunk_servers = 2, goal = 2, trash_time = "0 s" }
+
+[[system]]
+name = "glusterfs"
+options = { bricks = 2, volume = "replica", copies = 2 }
+"""
+
+
+def test_file_systems_are_brought_up_on_hosts(nodes: Cluster, tmp_path: Path) -> None:
+    """Servers on two nodes, clients on the other two; nothing of it is on this machine."""
+    path = write_study(tmp_path, nodes, repetitions=1)
+    text = path.read_text()
+    begin, end = text.index("[[system]]"), text.index("[[workload]]")
+    text = text[:begin] + SYSTEMS + text[end:]
+    clients, servers = f"{nodes.mark}-[1-2]", f"{nodes.mark}-[3-4]"
+    text = text.replace(
+        f'clients = "{nodes.mark}-[1-4]"', f'clients = "{clients}"\nservers = "{servers}"'
+    )
+    path.write_text(text.replace("clients = [1, 4]", "clients = [2]"))
+    code, _, err = ended(wattio("run", path, folder=tmp_path))
+    assert code == 0, err
+    folder = MeasurementFolder(result(tmp_path))
+    for item in folder.iterations():
+        assert item.usable, item.verdicts
+        if item.run.subject == "fio":
+            assert item.by_phase["read"]["bytes"][0] == 2 * (4 << 20)
+            assert folder.record(item.identity).system["network"] == "hosts"
+    assert {item.run.system for item in folder.iterations()} == {"moosefs", "glusterfs"}
+    assert agents(nodes) == []
+    assert not list(Path("/var/tmp").glob("wattio-??????"))
+    for program in ("mfsmaster", "mfschunkserver", "mfsmount", "glusterd", "glusterfs"):
+        found = subprocess.run(("pgrep", "-x", program), capture_output=True, check=False)
+        assert not found.stdout, program
+
+
 MPI = """
 [[workload]]
 name = "posix"

@@ -396,7 +396,8 @@ class Agent:
         os.makedirs(os.path.dirname(path), exist_ok=True)
         with open(path, "wb") as file:
             file.write(base64.b64decode(request["data"]))
-        os.chmod(path, request.get("mode", 0o644))
+        if request["mode"] is not None:
+            os.chmod(path, request["mode"])
 
     def read(self, request: dict[str, Any]) -> str | None:
         """The end of a file; None where there is none."""
@@ -408,18 +409,18 @@ class Agent:
         except FileNotFoundError:
             return None
 
-    def processes(self, request: dict[str, Any]) -> list[tuple[int, int, list[str]]]:
-        """Number, start, and arguments of every process."""
+    def processes(self, request: dict[str, Any]) -> list[tuple[int, int, str, str]]:
+        """Number, start, command line and working folder of every process."""
         found = []
         for name in os.listdir("/proc"):
             if name.isdigit():
                 with contextlib.suppress(OSError):
                     with open(f"/proc/{name}/cmdline", "rb") as file:
-                        words = file.read().rstrip(b"\0").split(b"\0")
+                        words = os.fsdecode(file.read())
+                    place = os.readlink(f"/proc/{name}/cwd")
                     begun = started(int(name))
                     if begun is not None:
-                        texts = [word.decode("utf-8", "replace") for word in words]
-                        found.append((int(name), begun, texts))
+                        found.append((int(name), begun, words, place))
         return found
 
     def signal(self, request: dict[str, Any]) -> None:

@@ -185,8 +185,8 @@ class Host:
         """Run a program to its end; after `timeout_s` it is killed."""
         return self.begin(arguments, timeout_s=timeout_s, **details).wait(timeout_s + ANSWER_S)
 
-    def write(self, path: Path, content: bytes, mode: int = 0o644) -> None:
-        """Write a file, and make its folder where it is missing."""
+    def write(self, path: Path, content: bytes, mode: int | None = 0o644) -> None:
+        """Write a file, and make its folder where it is missing; None leaves its mode."""
         data = base64.b64encode(content).decode()
         self.ask("write", path=str(path), data=data, mode=mode)
 

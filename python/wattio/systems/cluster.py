@@ -18,6 +18,7 @@ from pydantic import AfterValidator, Field, model_validator
 
 from wattio.errors import HostError, SystemFailed
 from wattio.files.document import Strict
+from wattio.hosts.hosts import Hosts
 from wattio.systems import commands
 from wattio.systems.commands import remove_if_empty, wait_until
 from wattio.systems.mounts import Mount
@@ -30,6 +31,7 @@ from wattio.systems.networks import (
     parse_subnet,
 )
 from wattio.systems.nodes import Node
+from wattio.systems.there import OnHosts
 from wattio.workloads.workload import Place
 
 READY_S = 60.0
@@ -38,6 +40,8 @@ READY_S = 60.0
 STOP_S = 40.0
 """How long servers may take to end by themselves; MooseFS takes 8 to 9 s."""
 
+
+_ON_HOSTS = Path("/var/tmp")  # noqa: S108 (a folder of root's, made by the agent)
 
 _DROP_CACHES = Path("/proc/sys/vm/drop_caches")
 
@@ -117,6 +121,7 @@ class Cluster(ABC):
         self._managers = managers
         self._root = scratch.resolve() / self.name
         mark = hashlib.sha256(str(self._root).encode()).hexdigest()[:6]
+        self._mark = mark
         self._mounts = self._root / "clients"
         own = [Path(folder).resolve() / f"wattio-{mark}" for folder in options.data]
         self._data = own or [self._root / f"data{number}" for number in self._numbers()]
@@ -124,8 +129,27 @@ class Cluster(ABC):
         namespaces = Namespaces(mark, options.subnet, parse_rate(options.leg))
         # A run before this one may have had the other.
         self._networks: tuple[Network, ...] = (loopback, namespaces)
-        self._network = self._networks[options.network == "namespaces"]
+        self._network: Network = self._networks[options.network == "namespaces"]
         self._points: list[Path] = []
+        self._hosts: OnHosts | None = None
+
+    def take(self, hosts: Hosts, clients: Sequence[str], servers: Sequence[str]) -> None:
+        """Servers and clients are on these hosts. Raises HostError where none are for servers.
+
+        Everything lies below a folder of theirs, as paths of this machine mean nothing there.
+        """
+        if not servers:
+            raise HostError(
+                f"{self.title} is brought up on hosts of its own, and the study names none: servers"
+                ' = "node[5-9]" below [hosts]'
+            )
+        self._root = _ON_HOSTS / f"wattio-{self._mark}" / self.name
+        self._mounts = self._root / "clients"
+        if not self._shared.data:
+            self._data = [self._root / f"data{number}" for number in self._numbers()]
+        self._hosts = OnHosts(hosts, servers, clients, self._client_node(1), self._root.parent)
+        self._network = self._hosts
+        self._networks = (self._hosts,)
 
     @abstractmethod
     def _configure(self) -> None:
@@ -190,9 +214,15 @@ class Cluster(ABC):
         for machine in self._network.machines():
             fuse = self.mounter is not None
             machine.need({**self.programs, **self._network.programs}, fuse=fuse)
-        for folder in self._shared.data:
-            if not Path(folder).is_dir():
-                raise HostError(f"{folder}: is not a folder; data were to be kept there")
+        for number, folder in enumerate(self._shared.data, start=1):
+            if self._hosts is not None:
+                at = f"{self._hosts.name(self._data_node(number))}: "
+                node = self._network.node(self._data_node(number))
+                there = node.answer("stat", folder) is not None
+            else:
+                at, there = "", Path(folder).is_dir()
+            if not there:
+                raise HostError(f"{at}{folder}: is not a folder; data were to be kept there")
 
     def deploy(self) -> None:
         """Make network and configuration; what a dead run has left is removed first."""
@@ -251,7 +281,10 @@ class Cluster(ABC):
                     f"client {number}: {point} shows no space after {READY_S:g} s: "
                     + commands.last_words(node.tail(self._client_log(number)))
                 )
-        return [Place(point) for point in self._points]
+        if self._hosts is None:
+            return [Place(point) for point in self._points]
+        names = [self._hosts.name(self._client_node(at)) for at in range(1, clients + 1)]
+        return [Place(point, name) for point, name in zip(self._points, names, strict=True)]
 
     def _client_log(self, number: int) -> Path:
         return self._root / f"client{number}" / "mount.log"
@@ -310,12 +343,16 @@ class Cluster(ABC):
             "raw_capacity_bytes": sum(one["raw_capacity_bytes"] for one in disks.values()),
             **self._facts(),
         }
-        if self._shared.network == "loopback":
+        if self._hosts is not None:
+            facts["network"] = "hosts"
+        if facts["network"] != "namespaces":
             del facts["leg"]
         return {key: value for key, value in facts.items() if value is not None}
 
     def processes(self) -> list[int]:
-        """Servers and mounts."""
+        """Servers and mounts, of this machine."""
+        if self._hosts is not None:
+            return []
         found: set[int] = set()
         for machine in self._network.machines():
             for folder in (self._root, *self._data):
@@ -360,7 +397,8 @@ class Cluster(ABC):
         for machine in machines:
             for folder in (self._root, *self._data):
                 machine.remove(folder)
-        remove_if_empty(self._root.parent)
+        if self._hosts is None:
+            remove_if_empty(self._root.parent)
         self._points = []
 
 

@@ -54,13 +54,13 @@ class Storage(Cluster):
         super().__init__(options, scratch, managers=0)
         self._options = options
 
-    def _pool(self) -> range:
+    def _pool(self) -> list[int]:
         """Numbers of the bricks whose nodes have a glusterd."""
-        return self._numbers() if self._options.network == "namespaces" else range(1, 2)
+        return list(dict.fromkeys(map(self._network.first_at, self._numbers())))
 
     def _folder(self, number: int) -> Path:
         """Where the glusterd of a brick keeps its files."""
-        return self._root / f"server{number if number in self._pool() else 1}"
+        return self._root / f"server{self._network.first_at(number)}"
 
     def _brick(self, number: int) -> Path:
         return self._data[number - 1] / "brick"

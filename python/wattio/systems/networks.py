@@ -74,6 +74,9 @@ class Network(Protocol):
     def address(self, node: int) -> str:
         """A node's address."""
 
+    def first_at(self, node: int) -> int:
+        """The first of the nodes that share its address."""
+
     def node(self, node: int) -> Node:
         """Where a node's commands run, and its files and processes are."""
 
@@ -147,6 +150,10 @@ class Loopback:
         """This one."""
         return (Here(),)
 
+    def first_at(self, node: int) -> int:
+        """All share one."""
+        return 1
+
     def node(self, node: int) -> Node:
         """All run where everything else does."""
         return Here()
@@ -219,6 +226,10 @@ class Namespaces:
     def machines(self) -> Sequence[Node]:
         """This one."""
         return (Here(),)
+
+    def first_at(self, node: int) -> int:
+        """None is shared."""
+        return node
 
     def node(self, node: int) -> Node:
         """Only the network is the node's: `ip netns exec` would hide what is mounted later."""

@@ -25,8 +25,8 @@ from wattio.systems.mounts import Mount
 
 FUSE = Path("/dev/fuse")
 
-_ASKED_S = 10.0
-_TAIL_BYTES = 8192
+ASKED_S = 10.0
+TAIL_BYTES = 8192
 
 
 class Node(Protocol):
@@ -41,7 +41,7 @@ class Node(Protocol):
         Raises SystemFailed with the part's name and its last words.
         """
 
-    def answer(self, *arguments: str, timeout_s: float = _ASKED_S) -> str | None:
+    def answer(self, *arguments: str, timeout_s: float = ASKED_S) -> str | None:
         """What a program says; None where it fails, is missing or says nothing."""
 
     def folder(self, path: Path) -> None:
@@ -90,7 +90,7 @@ class Here:
         """Run a program in the node's network."""
         return commands.call(part, *self.enter, *arguments, timeout_s=timeout_s)
 
-    def answer(self, *arguments: str, timeout_s: float = _ASKED_S) -> str | None:
+    def answer(self, *arguments: str, timeout_s: float = ASKED_S) -> str | None:
         """Ask a program in the node's network."""
         return commands.answer(*self.enter, *arguments, timeout_s=timeout_s)
 
@@ -107,7 +107,7 @@ class Here:
         """The end of a file."""
         try:
             with path.open("rb") as file:
-                file.seek(max(0, os.fstat(file.fileno()).st_size - _TAIL_BYTES))
+                file.seek(max(0, os.fstat(file.fileno()).st_size - TAIL_BYTES))
                 return file.read().decode(errors="replace")
         except OSError:
             return ""

@@ -110,8 +110,13 @@ def _is_one(entry: Path, names: Collection[str], folder: Path) -> bool:
         dead = (entry / "stat").read_bytes().rpartition(b")")[2].split()[0] in (b"Z", b"X")
     except OSError:
         return False
+    return not dead and belongs(command, place, names, folder)
+
+
+def belongs(command: bytes, place: Path, names: Collection[str], folder: Path) -> bool:
+    """Whether a process with such arguments and working folder is of a name, and of a folder."""
     program = re.split(rb"[\0 ]", command, maxsplit=1)[0].decode(errors="replace")
-    if dead or Path(program).name not in names:
+    if Path(program).name not in names:
         return False
     return place.is_relative_to(folder) or mentions(command, folder)
 

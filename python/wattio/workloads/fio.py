@@ -185,7 +185,6 @@ class Work:
 
     def prepare(self, context: Context) -> None:
         """Lay out the files that are read before anything has written them."""
-        context.make_folders(FOLDER)
         if self._of_nbd():
             self._fill_devices(context)
             return
@@ -267,14 +266,16 @@ class Work:
         programs = []
         for number, place in enumerate(context.places):
             _check_engines(group, place)
-            own = settings(_folder(place))
+            folder = folder_of(place, number, context.clients)
+            context.make_folder(place, folder)
+            own = settings(folder)
             if place.uri is not None:
                 # fio knows an engine's options only after the engine.
                 # Jobs are threads: processes would have sessions of their own, and outlive it.
                 own = own | {"ioengine": NBD, "uri": place.uri, "thread": "1"}
             if "write_lat_log" in own:
                 own = own | {"write_lat_log": f"{own['write_lat_log']}-{number}"}
-            text = group.text(_folder(place), own)
+            text = group.text(folder, own)
             (raw / f"client-{number}.fio").write_text(text, encoding="utf-8")
             programs.append(_program(number, text, place, raw))
         return processes.run_all(programs, context.cancelled, hosts=context.hosts)
@@ -348,8 +349,9 @@ def _program(number: int, job: str, place: Place, raw: Path) -> Program:
     return Program((processes.find("fio", HINT), *words), out, err, folder=raw, watch=watch)
 
 
-def _folder(place: Place) -> Path:
-    folder = place.folder / FOLDER
+def folder_of(place: Place, number: int, clients: int) -> Path:
+    """The folder of a client's files: those of one file system may see each other's."""
+    folder = place.folder / FOLDER / (f"client-{number}" if clients > 1 else "")
     return folder.resolve() if place.host == LOCAL else folder
 
 

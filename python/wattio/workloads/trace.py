@@ -96,7 +96,6 @@ class Work:
         lines_of_job = ("rw=write", "bs=1m", f"size={size}", f"filename={_FILE}", "end_fsync=1")
         raw = context.raw / "layout"
         raw.mkdir(exist_ok=True)
-        context.make_folders(fio.FOLDER)
         layout = Group("layout", (Section("layout", lines_of_job),))
         self._fio.run_group(layout, context, raw, lambda _: {})
 

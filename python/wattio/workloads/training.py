@@ -122,7 +122,8 @@ class Work:
         for number, place in enumerate(context.places):
             if place.host != LOCAL:
                 raise WorkloadFailed(f"training runs on this machine only, not on {place.host}")
-            task = self._task(number, place).model_dump_json()
+            folder = fio.folder_of(place, number, context.clients)
+            task = self._task(number, place, folder).model_dump_json()
             arguments = (sys.executable, "-m", _PROGRAM, task)
             out, err = (context.raw / f"client-{number}.{end}" for end in ("json", "err"))
             programs.append(Program(arguments, out, err, folder=context.raw))
@@ -131,9 +132,9 @@ class Work:
         ran = invocation.keep(context.raw, step, ended, computation_s=computation_s)
         return [ran.span()]
 
-    def _task(self, number: int, place: Place) -> Task:
+    def _task(self, number: int, place: Place, folder: Path) -> Task:
         options = self._options
-        file = place.folder.resolve() / fio.FOLDER / "data.0.0"
+        file = folder / "data.0.0"
         return Task(
             uri=place.uri,
             file=None if place.uri is not None else str(file),

@@ -21,7 +21,7 @@ from __future__ import annotations
 import contextlib
 import shutil
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
@@ -69,32 +69,31 @@ class Context:
         """How many clients there are."""
         return len(self.places)
 
-    @property
-    def here(self) -> list[Place]:
-        """The places on this machine."""
-        return [place for place in self.places if place.host == LOCAL]
-
     def make_folders(self, name: str) -> None:
         """Make a folder of the clients in each of their places. Raises HostLost, HostRefused."""
-        for place in self.here:
-            (place.folder / name).mkdir(parents=True, exist_ok=True)
-        for host, place in self._elsewhere():
-            host.ask("folder", path=str(place.folder / name))
+        for place in self.places:
+            self.make_folder(place, place.folder / name)
+
+    def make_folder(self, place: Place, path: Path) -> None:
+        """Make a folder where a client is. Raises HostLost, HostRefused."""
+        if place.host == LOCAL:
+            path.mkdir(parents=True, exist_ok=True)
+        else:
+            self._host(place).ask("folder", path=str(path))
 
     def remove_folders(self, name: str) -> None:
         """Remove it with all in it; a host that is lost keeps its own."""
-        for place in self.here:
-            shutil.rmtree(place.folder / name, ignore_errors=True)
-        for host, place in self._elsewhere():
+        for place in self.places:
+            if place.host == LOCAL:
+                shutil.rmtree(place.folder / name, ignore_errors=True)
+                continue
             with contextlib.suppress(HostLost, HostRefused):
                 words = ("rm", "-rf", "--one-file-system", "--", str(place.folder / name))
-                host.run(words, timeout_s=REMOVED_S)
+                self._host(place).run(words, timeout_s=REMOVED_S)
 
-    def _elsewhere(self) -> Iterator[tuple[Host, Place]]:
-        for place in self.places:
-            if place.host != LOCAL:
-                assert self.hosts is not None, "a place on a host that nobody has named"
-                yield self.hosts[place.host], place
+    def _host(self, place: Place) -> Host:
+        assert self.hosts is not None, "a place on a host that nobody has named"
+        return self.hosts[place.host]
 
 
 @dataclass(frozen=True)

@@ -9,9 +9,11 @@ from __future__ import annotations
 import os
 import random
 from collections.abc import Sequence
+from pathlib import Path
 
 from wattio.errors import SystemFailed
-from wattio.workloads.workload import Place
+from wattio.hosts.hosts import Hosts
+from wattio.workloads.workload import LOCAL, Place
 
 NAME = ".wattio-content"
 
@@ -19,9 +21,11 @@ _BYTES = 1 << 20
 _SEED = 14
 
 
-def write(places: Sequence[Place]) -> None:
+def write(places: Sequence[Place], hosts: Hosts | None = None) -> None:
     """Write the file, and wait until it is there for others. Raises SystemFailed."""
     path = places[0].folder / NAME
+    if hosts is not None and places[0].host != LOCAL:
+        return hosts[places[0].host].write(path, _content(), mode=None)
     try:
         with path.open("wb") as file:
             file.write(_content())
@@ -31,18 +35,25 @@ def write(places: Sequence[Place]) -> None:
         raise SystemFailed(f"client 1: {path}: cannot be written: {error.strerror}") from error
 
 
-def check(places: Sequence[Place]) -> None:
+def check(places: Sequence[Place], hosts: Hosts | None = None) -> None:
     """Read it at the last client. Raises SystemFailed where it is not what was written."""
     path, who = places[-1].folder / NAME, f"client {len(places)}"
+    if hosts is not None and places[-1].host != LOCAL:
+        found = hosts[places[-1].host].read(path)
+    else:
+        found = _read(path, who)
+    if found != _content():
+        raise SystemFailed(f"{who}: {path}: is not what was written before anything was measured")
+
+
+def _read(path: Path, who: str) -> bytes:
     try:
         with path.open("rb") as file:
             # What the kernel still has of it proves nothing.
             os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
-            found = file.read()
+            return file.read()
     except OSError as error:
         raise SystemFailed(f"{who}: {path}: cannot be read: {error.strerror}") from error
-    if found != _content():
-        raise SystemFailed(f"{who}: {path}: is not what was written before anything was measured")
 
 
 def _content() -> bytes:

@@ -288,7 +288,7 @@ class _Session:
                 tells = storage if isinstance(storage, Tells) else None
                 falls = storage if isinstance(storage, Falls) else None
                 if falls is not None:
-                    content.write(places)
+                    content.write(places, hosts)
                 yield (
                     storage,
                     Served(
@@ -298,7 +298,7 @@ class _Session:
                         account,
                         None if tells is None else tells.status,
                         0.0 if tells is None else tells.status_period_s,
-                        partial(_check, storage, places) if falls else None,
+                        partial(_check, storage, places, hosts) if falls else None,
                         None if falls is None else falls.abandon,
                         storage if isinstance(storage, Deletes) else None,
                     ),
@@ -442,10 +442,10 @@ def _facts(hosts: Hosts | None) -> dict[str, Any]:
     return {} if hosts is None else {"hosts": {host.name: dict(host.facts) for host in hosts}}
 
 
-def _check(storage: System, places: Sequence[Place]) -> None:
+def _check(storage: System, places: Sequence[Place], hosts: Hosts | None) -> None:
     """Raise SystemFailed where servers or mounts have gone, or what was written is another."""
     storage.verify_mount()
-    content.check(places)
+    content.check(places, hosts)
 
 
 def _sources(plan: MeasurementPlan) -> list[Source]:
