@@ -216,6 +216,10 @@ options = { chunk_servers = 2, goal = 2, trash_time = "0 s" }
 [[system]]
 name = "glusterfs"
 options = { bricks = 2, volume = "replica", copies = 2 }
+
+[[system]]
+name = "cephfs"
+options = { osds = 2 }
 """
 
 
@@ -238,10 +242,10 @@ def test_file_systems_are_brought_up_on_hosts(nodes: Cluster, tmp_path: Path) ->
         if item.run.subject == "fio":
             assert item.by_phase["read"]["bytes"][0] == 2 * (4 << 20)
             assert folder.record(item.identity).system["network"] == "hosts"
-    assert {item.run.system for item in folder.iterations()} == {"moosefs", "glusterfs"}
+    assert {item.run.system for item in folder.iterations()} == {"moosefs", "glusterfs", "cephfs"}
     assert agents(nodes) == []
     assert not list(Path("/var/tmp").glob("wattio-??????"))
-    for program in ("mfsmaster", "mfschunkserver", "mfsmount", "glusterd", "glusterfs"):
+    for program in ("mfsmaster", "mfschunkserver", "mfsmount", "glusterd", "glusterfs", "ceph-osd", "ceph-fuse"):
         found = subprocess.run(("pgrep", "-x", program), capture_output=True, check=False)
         assert not found.stdout, program
 

@@ -47,7 +47,8 @@ class There:
 
     def call(self, part: str, *arguments: str, timeout_s: float = TIMEOUT_S) -> str:
         """Run a program there; what it leaves in the background stays until the end."""
-        ran = self.host.run(arguments, timeout_s=timeout_s, keeps=True)
+        # A server keeps the folder that it was started in, and may ask for it.
+        ran = self.host.run(arguments, timeout_s=timeout_s, keeps=True, folder="/")
         where = f"{part} on {self.host.name}: {arguments[0]}"
         if ran.is_late:
             raise SystemFailed(f"{where} did not end within {timeout_s:g} s: {ran.last_words()}")
