@@ -245,7 +245,11 @@ def test_file_systems_are_brought_up_on_hosts(nodes: Cluster, tmp_path: Path) ->
     assert {item.run.system for item in folder.iterations()} == {"moosefs", "glusterfs", "cephfs"}
     assert agents(nodes) == []
     assert not list(Path("/var/tmp").glob("wattio-??????"))
-    for program in ("mfsmaster", "mfschunkserver", "mfsmount", "glusterd", "glusterfs", "ceph-osd", "ceph-fuse"):
+    servers_and_mounts = (
+        *("mfsmaster", "mfschunkserver", "mfsmount"),
+        *("glusterd", "glusterfs", "ceph-osd", "ceph-fuse"),
+    )
+    for program in servers_and_mounts:
         found = subprocess.run(("pgrep", "-x", program), capture_output=True, check=False)
         assert not found.stdout, program
 
