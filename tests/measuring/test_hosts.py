@@ -82,6 +82,9 @@ def test_clients_are_on_hosts_and_their_clocks_are_kept(study: Path) -> None:
             clients = item.run.settings["clients"]
             assert item.by_phase["write"]["bytes"][0] == 2097152 * clients
     assert list((study.parent / "mount").iterdir()) == []
+    page = (folder.path / "report" / "index.html").read_text()
+    names = list(own[0].system["hosts"])
+    assert f"{names[0]}, {names[1]}: {own[0].system['hosts'][names[0]]['cores']} cores" in page
 
 
 def test_a_host_that_is_lost_stops_the_study_and_it_goes_on_later(

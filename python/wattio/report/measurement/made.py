@@ -120,6 +120,9 @@ def _facts(facts: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Facts as name and text."""
     found = []
     for key, value in facts.items():
+        if key == "hosts" and isinstance(value, dict):
+            found.append((key, _hosts(value)))
+            continue
         plain = isinstance(value, str | int | float)
         text = str(value) if plain else json.dumps(value, ensure_ascii=False, default=str)
         if (
@@ -130,3 +133,13 @@ def _facts(facts: Mapping[str, Any]) -> list[tuple[str, str]]:
             text = f"{value:,.0f} ({_gib(value)})"
         found.append((key.replace("_", " "), text))
     return found
+
+
+def _hosts(hosts: Mapping[str, Any]) -> str:
+    """Other machines that took part, those that are alike together."""
+    alike: dict[str, list[str]] = {}
+    for name, facts in hosts.items():
+        told = facts if isinstance(facts, dict) else {}
+        what = f"{told.get('cores')} cores, {_gib(told.get('memory_bytes'))} memory"
+        alike.setdefault(f"{what}, {told.get('kernel')}", []).append(name)
+    return "; ".join(f"{', '.join(names)}: {what}" for what, names in alike.items())
