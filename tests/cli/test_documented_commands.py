@@ -192,7 +192,8 @@ def is_run(words: list[str]) -> bool:
     placeholder = any(re.search(r"^[A-Z]{3,}$|\.\.\.", word) for word in words)
     known = any(tuple(words[: len(one)]) == one for one in HARMLESS)
     whole = words == ["doctor"] or not is_name(words)
-    return known and whole and not placeholder and "--profile" not in words
+    # The reader's hosts are not here.
+    return known and whole and not placeholder and not {"--profile", "--hosts"} & set(words)
 
 
 RUN = sorted({one for _, one in SHOWN if one[:7] == "wattio " and is_run(words_of(one)[1:])})

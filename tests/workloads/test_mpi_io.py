@@ -203,3 +203,11 @@ def test_clients_on_named_hosts_are_cleaned_up(tmp_path: Path) -> None:
     assert results(tmp_path)[0].bytes == MIB
     subject.clean(context)
     assert not (tmp_path / FOLDER).exists()
+
+
+def test_nothing_is_made_or_removed_to_see_that_places_are_one(tmp_path: Path) -> None:
+    """A token was removed before each step: servers that remove later did so in its phase."""
+    subject = work()
+    step(subject, "write", tmp_path, 2)
+    step(subject, "read", tmp_path, 2)
+    assert (tmp_path / FOLDER).stat().st_mtime < 10**9

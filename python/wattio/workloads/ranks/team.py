@@ -25,6 +25,8 @@ from mpi4py import MPI
 from wattio import clock
 from wattio.workloads.ranks import REPORT, VERSION, boot
 
+_SIGNS_FROM_S = 500_000_000
+_SIGN_DIGITS = 7
 _LOOK_S = 0.001
 _PINGS = 20
 _PERCENTILES = {"p50": 50.0, "p95": 95.0, "p99": 99.0}
@@ -73,8 +75,12 @@ class Team:
         return (self.rank + (self.per_client if wanted else 0)) % self.size
 
     def gather_at_folder(self, fresh: bool) -> None:
-        """See that all places show one and the same folder; `fresh`: an empty one."""
-        token = f".{self.task['token']}"
+        """See that all places show one and the same folder; `fresh`: an empty one.
+
+        By a time that the first rank gives it. A file would have to be removed again, and servers
+        that remove later would do so in the phase that follows.
+        """
+        sign_s = _SIGNS_FROM_S + int(self.task["token"][:_SIGN_DIGITS], 16)
 
         def make() -> None:
             if self.rank != 0:
@@ -82,11 +88,11 @@ class Team:
             if fresh:
                 _remove(self.folder)
             self.folder.mkdir(parents=True, exist_ok=True)
-            (self.folder / token).touch()
+            os.utime(self.folder, (sign_s, sign_s))
 
         def look() -> None:
             deadline = time.monotonic() + self.task["seen_s"]
-            while not (self.folder / token).exists():
+            while _modified_s(self.folder) != sign_s:
                 if time.monotonic() > deadline:
                     raise Failed(
                         f"client {self.client + 1} does not see in {self.folder} what the first one"
@@ -96,7 +102,6 @@ class Team:
 
         self.together(make)
         self.together(look)
-        self.together(lambda: (self.folder / token).unlink() if self.rank == 0 else None)
 
     def together(self, work: Callable[[], None]) -> bool:
         """Do something on all ranks, unless one has failed; whether it went well on all."""
@@ -231,6 +236,14 @@ def _memory(field_name: str) -> int:
         if name == field_name:
             return int(rest.split()[0]) * 1024
     raise Failed(f"/proc/meminfo has no {field_name}")
+
+
+def _modified_s(folder: Path) -> int | None:
+    """When a folder was changed, in whole seconds, which every file system keeps."""
+    try:
+        return int(folder.stat().st_mtime)
+    except FileNotFoundError:
+        return None
 
 
 def _remove(folder: Path) -> None:
