@@ -102,12 +102,14 @@ def test_a_command_that_is_shown_is_taken(where: str, command: str) -> None:
 
 
 def meter_is_one(name: str, where: str) -> None:
+    from wattio.hosts.names import expand_within
     from wattio.meters.name import parse
     from wattio.meters.snmp_profile import target_of
 
     assert kind_of(name), where
     if name.startswith("snmp:"):
-        assert target_of(parse(name)), where
+        for one in expand_within(name) if "[" in name else [name]:
+            assert target_of(parse(one)), where
 
 
 def test_commands_are_found() -> None:

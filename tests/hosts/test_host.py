@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from wattio.cli import main
 from wattio.errors import HostLost, HostRefused
+from wattio.hosts import agent
 from wattio.hosts.host import Host
 
 from hosts.conftest import MakeHost
@@ -141,6 +142,28 @@ def test_settings_come_back_at_the_end(make_host: MakeHost, tmp_path: Path) -> N
     foreign.write_text("theirs")
     host.close()
     assert (setting.read_text(), foreign.read_text()) == ("slow", "theirs")
+
+
+def test_a_kill_between_writing_down_and_writing_leaves_no_setting(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only the newest value was taken for ours, and the one before stayed."""
+    setting = tmp_path / "setting"
+    setting.write_text("slow")
+    subject = agent.Agent.__new__(agent.Agent)
+    subject.ledger = agent.Ledger(str(tmp_path / "ledger"), "a mark that nothing bears")
+    subject.hold({"settings": [[str(setting), "fast"]]})
+
+    def killed(path: str, text: str) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(agent, "write_text", killed)
+        with pytest.raises(KeyboardInterrupt):
+            subject.hold({"settings": [[str(setting), "faster"]]})
+    assert setting.read_text() == "fast"
+    assert agent.undo(str(tmp_path / "ledger")) == [f"{setting}, slow again"]
+    assert setting.read_text() == "slow"
 
 
 DAEMON = "setsid sleep 600 >/dev/null 2>&1 </dev/null & echo $!"

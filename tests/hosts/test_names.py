@@ -34,6 +34,28 @@ def test_no_text_breaks_it(text: str) -> None:
     assert all(not name.startswith("-") for name in found)
 
 
+def test_a_range_within_a_text_is_written_out() -> None:
+    name = "snmp://public@[::1]/apc-rpdu2?outlet=[1-2,10]"
+    found = [f"snmp://public@[::1]/apc-rpdu2?outlet={number}" for number in (1, 2, 10)]
+    assert names.expand_within(name) == found
+    assert names.expand_within("x[08-10]y") == ["x08y", "x09y", "x10y"]
+
+
+@pytest.mark.parametrize("text", ["outlet=3", "a[1-2]b[1-2]", "a[2-1]", "a[1-99999999]", "a[]"])
+def test_a_text_without_one_range_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match=r"range|hosts|write them|names"):
+        names.expand_within(text)
+
+
+@given(st.text(alphabet="[]0123456789-,/ab", max_size=30))
+def test_no_text_with_ranges_breaks_it(text: str) -> None:
+    try:
+        found = names.expand_within(text)
+    except ValueError:
+        return
+    assert 0 < len(found) <= names.NAMES_MAX
+
+
 @given(st.sets(st.integers(0, 300), min_size=1))
 def test_folding_and_writing_out_are_inverse(numbers: set[int]) -> None:
     given_names = [f"n{number}" for number in numbers]

@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import json
+import re
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -204,6 +207,85 @@ def test_a_meter_asked_for_takes_the_place_of_the_totals() -> None:
     roles = [(meter.shown, meter.role, meter.covers) for meter in made.study.meter]
     assert roles[0] == ("rapl", "total", ["server", "switch"])
     assert [role for _, role, _ in roles[1:]] == ["beside", "beside"]
+
+
+PDU = "snmp://public@pdu/apc-rpdu2?outlet=[1-3]"
+EACH = f"""
+[[meter]]
+name = "{PDU}"
+each = "node[1-3]"
+"""
+
+
+def test_each_device_has_a_meter_of_its_own() -> None:
+    head, mark, scale = STUDY.partition("[scale")
+    made = plan.make(given(head + EACH + mark + scale))
+    own = [meter for meter in made.study.meter if meter.name.startswith("snmp")]
+    assert [(one.shown, one.covers) for one in own] == [
+        (f"node{number}", [f"node{number}"]) for number in (1, 2, 3)
+    ]
+    assert [one.name[-1] for one in own] == ["1", "2", "3"]
+    apart = "".join(
+        f'[[meter]]\nname = "{one.name}"\nlabel = "{one.shown}"\ncovers = ["{one.shown}"]\n'
+        for one in own
+    )
+    # Written one by one they are the same study.
+    again = plan.make(given(head + apart + mark + scale))
+    assert [item.identity for item in again.iterations] == [
+        item.identity for item in made.iterations
+    ]
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "message"),
+    [
+        ("[1-3]", "[1-4]", "3 devices, and 4 names of meters"),
+        ("[1-3]", "=3", 'has no ranges; write one, as in "[1-9]"'),
+        ('each = "node[1-3]"', 'each = "node[1-3]"\ncovers = ["a"]', "covers and label are left"),
+        ('each = "node[1-3]"', "", "names no device whose power it tells"),
+        ('"node[1-3]"', '"node[3-1]"', "write them as"),
+    ],
+)
+def test_meters_of_each_device_that_do_not_agree_are_refused(
+    before: str, after: str, message: str
+) -> None:
+    head, mark, scale = STUDY.partition("[scale")
+    changed_text = EACH.replace(before, after, 1)
+    with pytest.raises(InputError, match=f"study.toml:.*{re.escape(message)}"):
+        plan.make(given(head + changed_text + mark + scale))
+
+
+def test_hosts_and_their_meters_can_be_asked_for() -> None:
+    asked = Asked("small", PDU, "n[1-3]", "n[1-2]", "n3", ("-F", "x"))
+    made = plan.make(given(STUDY), asked)
+    assert made.study.hosts is not None
+    assert made.study.hosts.client_names() == ["n1", "n2"]
+    assert made.study.hosts.server_names() == ["n3"]
+    assert made.study.hosts.ssh == ["-F", "x"]
+    totals = [meter for meter in made.study.meter if meter.role == "total"]
+    assert [meter.covers for meter in totals] == [["n1"], ["n2"], ["n3"]]
+    assert Asked.of_inputs(json.loads(json.dumps(made.inputs))) == asked
+    elsewhere = plan.make(given(STUDY), replace(asked, servers="n4"))
+    assert not {item.identity for item in made.iterations} & {
+        item.identity for item in elsewhere.iterations
+    }
+    assert Asked.of_inputs({"scale": None, "meter": None}) == Asked()
+
+
+@pytest.mark.parametrize(
+    ("asked", "message"),
+    [
+        (Asked(servers="n1"), "--hosts: names no hosts for the clients"),
+        (Asked(clients="n[1-"), "--hosts, --servers, --ssh: clients: "),
+        (Asked(each="n1"), "--each goes with --meter"),
+        (Asked(meter="rapl:", each="n1"), "--meter, --each: "),
+        (Asked(meter=PDU, each="n[1-2]"), "2 devices, and 3 names of meters"),
+        (Asked(meter=PDU, each="pdu,n1,n2"), '"pdu" is the label of another meter'),
+    ],
+)
+def test_hosts_and_meters_that_do_not_agree_are_refused(asked: Asked, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        plan.make(given(STUDY), asked)
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from pathlib import Path
 from typing import Annotated
 
@@ -11,6 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from wattio.cli import EXIT_PROBLEM, output
+from wattio.cli.host_options import ssh_words
 from wattio.cli.printable import printable
 from wattio.errors import InputError
 from wattio.hosts.examine import Examined, examine
@@ -59,7 +59,7 @@ def doctor(
         Print one JSON object instead of a table.
     """
     if hosts is not None:
-        return _of_hosts(hosts, Access(_words(ssh), python), as_json)
+        return _of_hosts(hosts, Access(ssh_words(ssh), python), as_json)
     if not root.is_dir():
         raise InputError(f"--root: {root} is no folder; name one with /proc, /sys and /dev in it")
     findings = machine.examine(root)
@@ -75,13 +75,6 @@ def doctor(
         table.add_row(mark, finding.name, finding.detail, finding.needed_for)
     output.console().print(table)
     return 0
-
-
-def _words(ssh: str) -> tuple[str, ...]:
-    try:
-        return tuple(shlex.split(ssh))
-    except ValueError as error:
-        raise InputError(f"--ssh: {error}") from None
 
 
 def _of_hosts(text: str, access: Access, as_json: bool) -> int:

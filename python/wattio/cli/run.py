@@ -9,6 +9,7 @@ from cyclopts import App, Parameter
 
 from wattio import shipped
 from wattio.cli import output
+from wattio.cli.host_options import ssh_words
 from wattio.cli.run_start import jobs_of
 from wattio.errors import InputError
 from wattio.files import document
@@ -30,6 +31,8 @@ wattio run quickstart --json
 wattio run foresight --traces /data/traces
 wattio run arm-cluster --scale small --dry-run
 wattio run arm-cluster --scale small
+wattio run arm-cluster --hosts "node[1-4]" --servers "node[5-9]" \\
+               --meter "snmp://public@pdu/apc-rpdu2?outlet=[1-9]" --each "node[1-9]"
 wattio run fleet
 ```
 
@@ -48,6 +51,10 @@ def run(
     traces: Path | None = None,
     scale: str | None = None,
     meter: str | None = None,
+    each: str | None = None,
+    hosts: str | None = None,
+    servers: str | None = None,
+    ssh: str | None = None,
     dry_run: Annotated[bool, Parameter(negative="")] = False,
     scratch: Path | None = None,
     report: bool = True,
@@ -81,6 +88,15 @@ def run(
     meter
         Power meter in place of the study's totals, which are then shown beside it. `wattio meter
         list` shows some. Several meters, and what each covers, are written into the study.
+    each
+        Devices of which each has such a meter, as in "node[1-9]"; the meter's name has as many
+        numbers in brackets, as in "snmp://public@pdu/apc-rpdu2?outlet=[1-9]".
+    hosts
+        Hosts of a measurement's clients ("node[1-4]"), in place of the study's; by ssh.
+    servers
+        Hosts of its servers, for systems that are brought up there.
+    ssh
+        Options of ssh for these, such as "-F ssh_config".
     dry_run
         Print the plan, how long it may take, and what a measurement lacks on this host; nothing
         is kept. Exit code 1 where something is lacking.
@@ -96,13 +112,16 @@ def run(
     if traces is not None:
         source = _with_traces(source, traces)
     kind = _kind(source, resume)
-    _refuse_others(kind, jobs=jobs, engine=engine, scale=scale, meter=meter, scratch=scratch)
+    measured = {"meter": meter, "each": each, "hosts": hosts, "servers": servers, "ssh": ssh}
+    _refuse_others(kind, jobs=jobs, engine=engine, scale=scale, scratch=scratch, **measured)
     begin = (source, resume, results)
     show: dict[str, Any] = {"dry_run": dry_run, "report": report, "as_json": as_json}
     if kind == "measurement":
         from wattio.cli import run_measurement
+        from wattio.kinds.measurement.plan import Asked
 
-        return run_measurement.run(run_measurement.start(*begin, scale, meter), scratch, **show)
+        asked = Asked(scale, meter, each, hosts, servers, None if ssh is None else ssh_words(ssh))
+        return run_measurement.run(run_measurement.start(*begin, asked), scratch, **show)
     if kind == "fleet":
         from wattio.cli import run_fleet
 
@@ -116,8 +135,10 @@ _OPTIONS = {
     "jobs": ("simulation", "fleet"),
     "engine": ("simulation", "fleet"),
     "scale": ("measurement", "fleet"),
-    "meter": ("measurement",),
-    "scratch": ("measurement",),
+    **dict.fromkeys(
+        ("meter", "each", "hosts", "servers", "ssh", "scratch"),
+        ("measurement",),
+    ),
 }
 """Options that only some kinds of studies take."""
 

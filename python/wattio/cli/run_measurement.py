@@ -6,6 +6,7 @@ import contextlib
 import signal
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ from wattio.files.document import Document
 from wattio.kinds.measurement import execute
 from wattio.kinds.measurement import plan as planning
 from wattio.kinds.measurement.folder import MeasurementFolder
-from wattio.kinds.measurement.plan import BEFORE, MeasurementPlan, Measuring
+from wattio.kinds.measurement.plan import BEFORE, Asked, MeasurementPlan, Measuring
 from wattio.results import summary
 from wattio.results.runs import Recorded, Verdict
 from wattio.results.summary import Row
@@ -34,16 +35,17 @@ def start(
     source: Document | None,
     resume: Path | None,
     results: Path,
-    scale: str | None,
-    meter: str | None,
+    asked: Asked,
 ) -> Measurement:
     """A measurement to begin or to go on with."""
-    asked = planning.Asked(scale, planning.located_name(meter, Path.cwd()) if meter else None)
+    if asked.meter is not None:
+        asked = replace(asked, meter=planning.located_name(asked.meter, Path.cwd()))
 
     def refuse(folder: MeasurementFolder) -> None:
-        if asked not in (planning.Asked(), planning.Asked.of_inputs(folder.inputs())):
+        if asked not in (Asked(), Asked.of_inputs(folder.inputs())):
             raise InputError(
-                f"{folder.path} was begun with another --scale or --meter; leave it out"
+                f"{folder.path} was begun with other options of scale, meters or hosts; leave them"
+                " out"
             )
 
     make = (lambda given: planning.make(given, asked)), execute.resume

@@ -99,6 +99,15 @@ def write_text(path: str, text: str) -> None:
         os.close(number)
 
 
+def put_back(path: str, old: str, ours: list[str]) -> bool:
+    """Give a setting its old value; not where somebody else changed it. Whether it was ours."""
+    found = read_text(path)
+    if found not in ours or found == old:
+        return False
+    write_text(path, old)
+    return True
+
+
 class Ledger:
     """What has to be undone here, on disk before it is done."""
 
@@ -150,8 +159,7 @@ def undo(path: str) -> list[str]:
         time.sleep(0.02)
     for setting, old, ours in reversed(content["settings"]):
         with contextlib.suppress(OSError):
-            if read_text(setting) == ours and ours != old:
-                write_text(setting, old)
+            if put_back(setting, old, ours):
                 done.append(f"{setting}, {old} again")
     for folder in reversed(content["folders"]):
         for point in mounts_below(folder):
@@ -432,23 +440,23 @@ class Agent:
 
     def hold(self, request: dict[str, Any]) -> None:
         """Change settings; what they were is written down before, and put back at the end."""
+        held = {known[0]: known[2] for known in self.ledger.content["settings"]}
         for path, value in request["settings"]:
             old = read_text(path)
-            if any(known[0] == path for known in self.ledger.content["settings"]):
-                for known in self.ledger.content["settings"]:
-                    if known[0] == path:
-                        known[2] = value
+            if path not in held:
+                held[path] = [value]
+                self.ledger.note("settings", [path, old, held[path]])
+            elif value not in held[path]:
+                # Until it is written the one before is there, and ours as well.
+                held[path].append(value)
                 self.ledger.write()
-            else:
-                self.ledger.note("settings", [path, old, value])
             write_text(path, value)
             if read_text(path) != value:
                 raise Refused(f"{path}: is {read_text(path)} after {value} was written")
 
     def let_go(self, request: dict[str, Any]) -> None:
         for path, old, ours in reversed(self.ledger.content["settings"]):
-            if read_text(path) == ours and ours != old:
-                write_text(path, old)
+            put_back(path, old, ours)
         self.ledger.content["settings"] = []
         self.ledger.write()
 

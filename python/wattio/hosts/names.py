@@ -12,6 +12,7 @@ NAMES_MAX = 4096
 _TEXT = re.compile(r"[A-Za-z0-9._,\[\]/-]{1,1000}")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,252}")
 _LONG = re.compile(r"[0-9]{7}")
+_RANGE = re.compile(r"\[[0-9][0-9,/-]{0,200}\]")
 _FORM = 'write them as "node[1-4],gateway"'
 
 
@@ -35,6 +36,16 @@ def expand(text: str) -> list[str]:
         if not _NAME.fullmatch(name):
             raise ValueError(f'"{name}" is no name of a host: {_FORM}')
     return names
+
+
+def expand_within(text: str) -> list[str]:
+    """A text once for each number of its one range: `outlet=[1-3]` as three. Raises ValueError."""
+    ranges = list(_RANGE.finditer(text))
+    if len(ranges) != 1:
+        raise ValueError(f'"{text}" has {len(ranges) or "no"} ranges; write one, as in "[1-9]"')
+    (found,) = ranges
+    numbers = [name.removeprefix("n") for name in expand(f"n{found[0]}")]
+    return [text[: found.start()] + number + text[found.end() :] for number in numbers]
 
 
 def fold(names: list[str]) -> str:

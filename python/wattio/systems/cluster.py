@@ -12,7 +12,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
@@ -133,7 +133,7 @@ class Cluster(ABC):
         self._points: list[Path] = []
         self._hosts: OnHosts | None = None
 
-    def take(self, hosts: Hosts, clients: Sequence[str], servers: Sequence[str]) -> None:
+    def take(self, hosts: Hosts, clients: Sequence[str], servers: Sequence[str]) -> Self:
         """Servers and clients are on these hosts. Raises HostError where none are for servers.
 
         Everything lies below a folder of theirs, as paths of this machine mean nothing there.
@@ -150,6 +150,7 @@ class Cluster(ABC):
         self._hosts = OnHosts(hosts, servers, clients, self._client_node(1), self._root.parent)
         self._network = self._hosts
         self._networks = (self._hosts,)
+        return self
 
     @abstractmethod
     def _configure(self) -> None:

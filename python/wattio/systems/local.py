@@ -8,6 +8,8 @@
 
 Without options it is a folder of the scratch folder's own file system. All clients work in one and
 the same folder. A folder on a file system that others have mounted is measured in the same way.
+
+Where clients are on hosts, all of them work on the first one, in a folder of `path` or /var/tmp.
 """
 
 from __future__ import annotations
@@ -25,9 +27,13 @@ from pydantic import Field, model_validator
 from wattio.errors import HostError, SystemFailed
 from wattio.files.document import Strict
 from wattio.files.quantity import Size
-from wattio.systems import devices, mounts
+from wattio.hosts.hosts import Hosts
+from wattio.systems import devices, mounted, mounts
 from wattio.systems.commands import answer, call, need, remove_if_empty
+from wattio.systems.system import System
 from wattio.workloads.workload import Place
+
+_ON_HOSTS = "/var/tmp"  # noqa: S108 (a folder of our own in it)
 
 LABEL = "wattio"
 """Label of the file systems that are made here; a device that bears it may be formatted again."""
@@ -93,6 +99,17 @@ class Storage:
             return stat.S_ISBLK(self._device.stat().st_mode)
         except OSError:
             return False
+
+    def take(self, hosts: Hosts, clients: Sequence[str], servers: Sequence[str]) -> System:
+        """All clients work on the first host. Raises HostError for a device to be formatted."""
+        if self._options.formats:
+            raise HostError(
+                "devices are formatted on this machine only, and clients are on hosts; mount one"
+                " there, and name its folder: path"
+            )
+        folder = self._options.path or _ON_HOSTS
+        there = mounted.Options(path=folder, fs=self._options.fs, shared=False)
+        return mounted.Storage(there, self._scratch).take(hosts, clients[:1], ())
 
     def probe(self) -> None:
         """Raise HostError where the folder, the device, a program or root's rights are missing."""

@@ -16,7 +16,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 from uuid import uuid4
 
 from pydantic import Field, field_validator
@@ -60,9 +60,10 @@ class Storage:
         self._clients: Sequence[str] = ()
         self._places: list[Place] = []
 
-    def take(self, hosts: Hosts, clients: Sequence[str], servers: Sequence[str]) -> None:
+    def take(self, hosts: Hosts, clients: Sequence[str], servers: Sequence[str]) -> Self:
         """Clients are on these hosts; servers are none of ours."""
         self._hosts, self._clients = hosts, clients
+        return self
 
     def probe(self) -> None:
         """Raise HostError where a host does not have it mounted."""
@@ -97,12 +98,17 @@ class Storage:
     def mount(self, clients: int) -> Sequence[Place]:
         """Make the folder that all clients work in."""
         hosts = self._named()
-        hosts.each(lambda host: host.ask("folder", path=str(self._work)), self._clients)
+        hosts.each(self._make_folder, self._clients)
         names = self._clients
         self._places = [Place(self._work, names[at % len(names)]) for at in range(clients)]
         if self._options.shared:
             self._see_the_same(hosts)
         return self._places
+
+    def _make_folder(self, host: Host) -> None:
+        """Make the work folder; what one host has made for all goes when that host is lost."""
+        is_own = not self._options.shared or host.name == self._clients[0]
+        host.ask("folder", path=str(self._work), owned=is_own)
 
     def _see_the_same(self, hosts: Hosts) -> None:
         """Raise SystemFailed where a host does not see what another one has written."""
@@ -119,6 +125,9 @@ class Storage:
         """Raise SystemFailed where a host that answers has it mounted no more."""
         there = [name for name in self._clients if self._named()[name].is_open]
         self._named().each(self._mount_of, there)
+        if self._places:
+            # Of a host that was lost and is back it may have been removed.
+            self._named().each(self._make_folder, there)
 
     def describe(self) -> dict[str, Any]:
         """What each host shows of the mount, and its space."""

@@ -60,8 +60,11 @@ class System(Protocol):
 class TakesHosts(Protocol):
     """A system whose clients are on other machines, and perhaps its servers."""
 
-    def take(self, hosts: Hosts, clients: Sequence[str], servers: Sequence[str]) -> None:
-        """Which hosts there are, by name; told before anything else is asked of it."""
+    def take(self, hosts: Hosts, clients: Sequence[str], servers: Sequence[str]) -> System:
+        """Told first: which hosts there are, by name. The system to use there, mostly itself.
+
+        Raises HostError where it cannot be brought up on these.
+        """
 
 
 @runtime_checkable

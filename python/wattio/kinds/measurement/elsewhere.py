@@ -41,8 +41,7 @@ def give(storage: System, name: str, plan: MeasurementPlan, hosts: Hosts | None)
             f"system {name}: is brought up on this machine only, and clients are on hosts; mount it"
             ' there, and take kind "mounted"'
         )
-    storage.take(hosts, entry.client_names(), entry.server_names())
-    return storage
+    return storage.take(hosts, entry.client_names(), entry.server_names())
 
 
 def looks(plan: MeasurementPlan, hosts: Hosts) -> Iterator[Callable[[], object]]:

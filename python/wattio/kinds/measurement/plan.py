@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
@@ -19,6 +19,7 @@ from wattio.files import document
 from wattio.files.document import Document, nearest
 from wattio.kinds.measurement.schema import (
     KIND,
+    HostsEntry,
     MeasurementStudy,
     MeterEntry,
     SystemEntry,
@@ -81,15 +82,27 @@ class Measuring(Iteration[Cell | None]):
 
 @dataclass(frozen=True)
 class Asked:
-    """What changes a study from outside: a scale of its own, a meter in place of its totals."""
+    """What changes a study from outside: a scale of its own, other meters, other hosts."""
 
     scale: str | None = None
-    meter: str | None = None
+    meter: str | None = None  # in place of the totals
+    each: str | None = None  # the devices of which each has such a meter
+    clients: str | None = None  # hosts of the clients
+    servers: str | None = None
+    ssh: tuple[str, ...] | None = None  # options of ssh
 
     @classmethod
     def of_inputs(cls, inputs: Mapping[str, Any]) -> Asked:
-        """As a result folder keeps it."""
-        return cls(inputs["scale"], inputs["meter"])
+        """As a result folder keeps it; older ones know less."""
+        ssh = inputs.get("ssh")
+        return cls(
+            inputs["scale"],
+            inputs["meter"],
+            inputs.get("each"),
+            inputs.get("clients"),
+            inputs.get("servers"),
+            None if ssh is None else tuple(ssh),
+        )
 
 
 @dataclass(frozen=True)
@@ -125,8 +138,8 @@ class MeasurementPlan(Plan):
 
     @property
     def inputs(self) -> dict[str, Any]:
-        """The scale, the meter asked for, and the text of the file of the theoretical peak."""
-        return {"scale": self.asked.scale, "meter": self.asked.meter, "peak": self.peak_text}
+        """What was asked for, and the text of the file of the theoretical peak."""
+        return {**asdict(self.asked), "peak": self.peak_text}
 
     @property
     def runs(self) -> list[Run]:
@@ -164,7 +177,8 @@ def make(source: Document, asked: Asked = Asked()) -> MeasurementPlan:
     Nothing of the host is looked at but the files that the study names.
     """
     base = source.path.resolve().parent
-    study = with_meter(located(from_document(source, asked.scale), base), asked.meter)
+    study = with_hosts(from_document(source, asked.scale), asked)
+    study = with_meter(located(study, base), asked.meter, asked.each)
     _check_parts(study, source, base)
     peak = _peak(study, source, base)
     identities = _Identities(study, base)
@@ -226,21 +240,58 @@ def located_name(name: str, base: Path) -> str:
     return f"{scheme}:{base / path}{mark}{query}"
 
 
-def with_meter(study: MeasurementStudy, name: str | None) -> MeasurementStudy:
+def with_hosts(study: MeasurementStudy, asked: Asked) -> MeasurementStudy:
+    """The study with its clients, and servers, on the hosts that were asked for. InputError."""
+    given: dict[str, Any] = {"clients": asked.clients, "servers": asked.servers}
+    given["ssh"] = None if asked.ssh is None else list(asked.ssh)
+    given = {key: value for key, value in given.items() if value is not None}
+    if not given:
+        return study
+    if study.hosts is None and asked.clients is None:
+        raise InputError("--hosts: names no hosts for the clients, and the study has none")
+    own = {} if study.hosts is None else study.hosts.model_dump(exclude_unset=True)
+    entry = document.check(HostsEntry, own | given, "--hosts, --servers, --ssh")
+    return study.model_copy(update={"hosts": entry})
+
+
+def with_meter(
+    study: MeasurementStudy, name: str | None, each: str | None = None
+) -> MeasurementStudy:
     """The study with a meter in place of its totals, which are shown beside it from then on.
 
-    It covers what they covered. Raises InputError for what is no meter's name.
+    It covers what they covered; or there is one for each of the devices `each`. Raises InputError
+    for what is no meter's name.
     """
     if name is None:
+        if each is not None:
+            raise InputError(
+                "--each goes with --meter, whose name has a number for each in brackets"
+            )
         return study
+    taken = {meter.shown for meter in study.meter}
+    added = _added(study, name, each, taken)
+    for meter in added:
+        kind_of(meter.name)
+        if meter.shown in taken:
+            raise InputError(f'--each: "{meter.shown}" is the label of another meter of the study')
+    beside = [meter.model_copy(update={"role": "beside"}) for meter in study.meter]
+    return study.model_copy(update={"meter": [*added, *beside]})
+
+
+def _added(
+    study: MeasurementStudy, name: str, each: str | None, taken: Collection[str]
+) -> list[MeterEntry]:
+    if each is not None:
+        try:
+            # Both texts are looked at as they are written out.
+            return MeterEntry.model_construct(name=name, each=each).apart()
+        except ValueError as error:
+            raise InputError(f"--meter, --each: {error}") from None
     kind_of(name)
     covered = [device for meter in study.meter if meter.role == "total" for device in meter.covers]
     label = name.partition(":")[0]
-    if label in {meter.shown for meter in study.meter}:
-        label = f"{label}-total"
-    added = MeterEntry(name=name, label=label, covers=covered)
-    beside = [meter.model_copy(update={"role": "beside"}) for meter in study.meter]
-    return study.model_copy(update={"meter": [added, *beside]})
+    label = f"{label}-total" if label in taken else label
+    return [MeterEntry(name=name, label=label, covers=covered)]
 
 
 def make_work(entry: WorkloadEntry, base: Path) -> Workload:
@@ -337,7 +388,8 @@ class _Identities:
 
     def __init__(self, study: MeasurementStudy, base: Path) -> None:
         head = study.study.model_dump(include={"settle", "drop_caches", "seed"})
-        meters = [meter.model_dump(mode="json") for meter in study.meter]
+        # Which devices stood together in the study decides nothing.
+        meters = [meter.model_dump(mode="json", exclude={"each"}) for meter in study.meter]
         # A model decides the energy: what its file says counts, not where it lies.
         for meter in meters:
             scheme, _, path = meter["name"].partition(":")
@@ -346,6 +398,9 @@ class _Identities:
         self._base = base
         self._seed = study.study.seed
         self._shared = {"study": head, "meters": meters, "wattio": version("wattio")}
+        if study.hosts is not None:
+            named = study.hosts.client_names(), study.hosts.server_names()
+            self._shared["hosts"] = named
 
     def iteration(self, run: Run, repetition: int, cell: Cell | None) -> Measuring:
         """The first attempt at a repetition of a run."""

@@ -50,6 +50,7 @@ Paths are relative to the file.
 from __future__ import annotations
 
 import copy
+import re
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal
 
@@ -59,7 +60,7 @@ from wattio.files import document
 from wattio.files.document import Document, Place, Strict, nearest
 from wattio.files.quantity import Seconds, SecondsOrZero, Watts
 from wattio.hosts.host import Access
-from wattio.hosts.names import expand
+from wattio.hosts.names import expand, expand_within
 from wattio.kinds.common import Name
 from wattio.knobs.knobs import Value
 
@@ -192,13 +193,21 @@ class KnobEntry(Strict):
     values: list[Value] = Field(min_length=1, max_length=1000)
 
 
+def label_of(device: str) -> str:
+    """The label of a meter that is a device's own: its name as far as a label takes it."""
+    return re.sub("[^A-Za-z0-9_-]", "-", device)[:32]
+
+
 class MeterEntry(Strict):
     """`[[meter]]`: a power meter by its URL-shaped name, and the devices it covers."""
 
     # A URL-shaped name, as `wattio meter list` shows it.
     name: Annotated[str, Field(pattern=r"^[a-z0-9]+:")]
     label: Label | None = None  # what results and reports call it; its kind where nothing is given
-    covers: list[Name] = Field(min_length=1)  # devices whose power it tells
+    covers: list[Name] = Field(default_factory=list)  # devices whose power it tells
+    # One meter for each of these devices, as in "node[1-9]"; the name has as many numbers in
+    # brackets, as in "snmp://public@pdu/apc-rpdu2?outlet=[1-9]". In place of `covers` and `label`.
+    each: HostNames | None = None
     # The energy of a phase is the sum over the totals; others are shown beside it.
     role: Literal["total", "beside"] = "total"
     # How often it is read; as often as it has something new where nothing is given.
@@ -211,6 +220,31 @@ class MeterEntry(Strict):
     def shown(self) -> str:
         """Its label, or its kind where it has none."""
         return self.label or self.name.partition(":")[0]
+
+    @model_validator(mode="after")
+    def _one_or_each(self) -> MeterEntry:
+        if self.each is None:
+            if not self.covers:
+                raise ValueError("covers: names no device whose power it tells")
+            return self
+        if self.covers or self.label is not None:
+            raise ValueError("each: names the devices, and covers and label are left out")
+        self.apart()
+        return self
+
+    def apart(self) -> list[MeterEntry]:
+        """The meters that it stands for: itself, or one for each device. Raises ValueError."""
+        if self.each is None:
+            return [self]
+        devices, names = expand(self.each), expand_within(self.name)
+        if len(devices) != len(names):
+            raise ValueError(f"each: {len(devices)} devices, and {len(names)} names of meters")
+        return [
+            self.model_copy(
+                update={"name": name, "label": label_of(device), "covers": [device], "each": None}
+            )
+            for name, device in zip(names, devices, strict=True)
+        ]
 
 
 class SubtractEntry(Strict):
@@ -251,6 +285,8 @@ def from_document(source: Document, scale: str | None = None) -> MeasurementStud
             raise source.error(("scale",), f'has no scale "{scale}"; allowed: {known}')
         changed = Document(source.path, source.text, _scaled(source, study.scale[scale], scale))
         study = document.validate(MeasurementStudy, changed)
+    meters = [one for entry in study.meter for one in entry.apart()]
+    study = study.model_copy(update={"meter": meters})
     _check_names(study, source)
     _check_topology(study, source)
     return study
