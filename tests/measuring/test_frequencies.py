@@ -10,6 +10,7 @@ from wattio.kinds.measurement import derive, frequencies, told
 from wattio.kinds.measurement.derive import Rulebook, View
 from wattio.kinds.measurement.record import Phase
 from wattio.kinds.measurement.told import Told
+from wattio.knobs.texts import here
 
 from measuring import made
 from measuring.test_metrics import study
@@ -33,11 +34,11 @@ def looked(*times: tuple[float, list[int]]) -> list[Told]:
 def test_each_core_counts_and_what_a_core_really_ran_at_comes_first(tmp_path: Path) -> None:
     policy(tmp_path, 0, "0 1", scaling_cur_freq=800_000)
     policy(tmp_path, 2, "2", scaling_cur_freq=3_600_000)
-    look = frequencies.asking(tmp_path)
+    look = frequencies.asking(here(tmp_path))
     assert look is not None
     assert look() == {"source": "scaling_cur_freq", "khz": [800_000, 800_000, 3_600_000]}
     (tmp_path / POLICIES / "policy2/cpuinfo_avg_freq").write_text("3400000\n")
-    look = frequencies.asking(tmp_path)
+    look = frequencies.asking(here(tmp_path))
     assert look is not None
     assert look() == {"source": "cpuinfo_avg_freq", "khz": [3_400_000]}
     # Cores that are switched off meanwhile tell nothing, and end nothing.
@@ -46,7 +47,7 @@ def test_each_core_counts_and_what_a_core_really_ran_at_comes_first(tmp_path: Pa
 
 
 def test_a_host_without_cpufreq_is_not_asked(tmp_path: Path) -> None:
-    look = frequencies.asking(tmp_path)
+    look = frequencies.asking(here(tmp_path))
     assert look is None
     with told.kept(look, 0.0, tmp_path, "step", frequencies.KIND):
         pass

@@ -13,6 +13,7 @@ from wattio.clock import Instant
 from wattio.kinds.measurement import others, record, verdicts
 from wattio.kinds.measurement.others import Look, Others
 from wattio.kinds.measurement.schema import Rules
+from wattio.knobs.texts import here
 from wattio.results.runs import Verdict
 
 from measuring import made
@@ -48,7 +49,7 @@ class Machine:
             ticks = f"{own - own // 2} {own // 2} {waited} 0"
             text = f"{pid} (a) (b c) S {parent} 1 1 0 -1 {flags} 0 0 0 0 {ticks} 20 0 1 0 {pid * 7}"
             (proc / str(pid) / "stat").write_text(f"{text} 0 0\n")
-        found = others.look(servers, self.root, HERE)
+        found = others.look(here(self.root), (HERE, *servers))
         assert found is not None
         return replace(found, at=Instant(0, round(at_s * 1e9)))
 
@@ -135,14 +136,14 @@ def test_more_of_ours_than_the_machine_was_busy_is_nothing_of_others(machine: Ma
 def test_what_the_kernel_does_not_tell_is_absent(machine: Machine, text: str) -> None:
     before = machine.look(0.0)
     (machine.root / "proc/stat").write_text(text)
-    assert others.look((), machine.root, HERE) is None
+    assert others.look(here(machine.root), [HERE]) is None
     assert others.between(before, None) is None
 
 
 def test_this_machine_is_read_and_a_child_is_ours() -> None:
-    before = others.look()
+    before = others.look(here(), [os.getpid()])
     subprocess.run(["sh", "-c", "i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done"], check=True)
-    after = others.look()
+    after = others.look(here(), [os.getpid()])
     assert before is not None
     assert after is not None
     assert after.ours > before.ours

@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from wattio.cli import EXIT_PROBLEM, output
-from wattio.cli.host_options import ssh_words
+from wattio.cli.host_options import SshWords, ssh_words
 from wattio.cli.printable import printable
 from wattio.errors import InputError
 from wattio.hosts.examine import Examined, examine
@@ -27,6 +27,7 @@ app = App(
 wattio doctor
 wattio doctor --json
 wattio doctor --hosts "node[1-4]"
+wattio doctor --hosts "node[1-4]" --ssh "-F cluster.ssh"
 ```""",
 )
 
@@ -36,7 +37,7 @@ def doctor(
     *,
     root: Path = Path("/"),
     hosts: str | None = None,
-    ssh: str = "",
+    ssh: SshWords = "",
     python: str = "python3",
     as_json: Annotated[bool, Parameter("--json", negative="")] = False,
 ) -> int:

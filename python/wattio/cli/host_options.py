@@ -3,8 +3,14 @@
 from __future__ import annotations
 
 import shlex
+from typing import Annotated
+
+from cyclopts import Parameter
 
 from wattio.errors import InputError
+
+SshWords = Annotated[str, Parameter(allow_leading_hyphen=True)]
+"""Options of ssh in one text, which begins as an option does."""
 
 
 def ssh_words(text: str) -> tuple[str, ...]:

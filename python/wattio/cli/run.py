@@ -9,7 +9,7 @@ from cyclopts import App, Parameter
 
 from wattio import shipped
 from wattio.cli import output
-from wattio.cli.host_options import ssh_words
+from wattio.cli.host_options import SshWords, ssh_words
 from wattio.cli.run_start import jobs_of
 from wattio.errors import InputError
 from wattio.files import document
@@ -54,7 +54,7 @@ def run(
     each: str | None = None,
     hosts: str | None = None,
     servers: str | None = None,
-    ssh: str | None = None,
+    ssh: SshWords | None = None,
     dry_run: Annotated[bool, Parameter(negative="")] = False,
     scratch: Path | None = None,
     report: bool = True,

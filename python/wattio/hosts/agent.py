@@ -417,6 +417,19 @@ class Agent:
         except FileNotFoundError:
             return None
 
+    def texts(self, request: dict[str, Any]) -> dict[str, str]:
+        """The text of each file that a pattern below the root matches, by its path there."""
+        found = {}
+        for pattern in request["patterns"]:
+            for path in glob.glob("/" + pattern):
+                with contextlib.suppress(OSError), open(path, "rb") as file:
+                    found[path[1:]] = os.fsdecode(file.read())
+        return found
+
+    def ours(self, request: dict[str, Any]) -> list[int]:
+        """Processes that a run has here: this one, and all that bear one of its marks."""
+        return [os.getpid()] + [pid for mark in request["marks"] for pid in marked(mark)]
+
     def processes(self, request: dict[str, Any]) -> list[tuple[int, int, str, str]]:
         """Number, start, command line and working folder of every process."""
         found = []

@@ -196,6 +196,11 @@ class Host:
         found = self.ask("read", path=str(path), **details)
         return None if found is None else base64.b64decode(found)
 
+    def texts(self, patterns: Sequence[str]) -> Mapping[str, str]:
+        """The text of each file that a pattern below its root matches, by its path there."""
+        found: Mapping[str, str] = self.ask("texts", patterns=list(patterns))
+        return found
+
     def _request(self, what: str, details: Mapping[str, object]) -> tuple[int, Future[Any]]:
         future: Future[Any] = Future()
         with self._lock:

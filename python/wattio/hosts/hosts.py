@@ -61,6 +61,19 @@ class Hosts:
             futures = [pool.submit(work, host) for host in chosen]
         return {host.name: one.result() for host, one in zip(chosen, futures, strict=True)}
 
+    def answers(
+        self, work: Callable[[Host], T], names: Sequence[str] | None = None
+    ) -> dict[str, T]:
+        """Ask all of them, or some; the answers of those that have one."""
+
+        def tried(host: Host) -> tuple[T] | None:
+            try:
+                return (work(host),) if host.is_open else None
+            except (HostLost, HostRefused):
+                return None
+
+        return {name: one[0] for name, one in self.each(tried, names).items() if one is not None}
+
     def complaints(self, work: Callable[[Host], object]) -> Mapping[str, str]:
         """Do something with all of them; what those said that could not, by name."""
 

@@ -7,13 +7,14 @@ out, after a kill by the next run.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from wattio._core import HostError, parse_quantity
 from wattio.errors import InputError
 from wattio.files.document import nearest
+from wattio.knobs.texts import Texts, here
 
 Value = float | int | str
 """What a knob is set to."""
@@ -98,14 +99,23 @@ def check(name: str, values: list[Value]) -> None:
 
 
 def assignments(name: str, value: Value, root: Path = Path("/")) -> dict[str, str]:
-    """What to write where, by address and in this order. Raises HostError where nothing is there.
+    """What to write where on this machine, by address and in this order. Raises HostError."""
+    found = settings(name, value, here(root))
+    return {f"file:/{path}": text for path, text in found.items()}
+
+
+def settings(name: str, value: Value, texts: Texts) -> dict[str, str]:
+    """What to write where, by path below the root and in this order.
 
     A pinned frequency is written to both limits so that the lower one never passes the upper: the
-    kernel would move the other along.
+    kernel would move the other along. Raises HostError where nothing is there.
     """
     knob = KNOBS[name]
+    lower = [knob.files.replace(_HIGHEST, _LOWEST)] if name == _PINNED else []
+    there = texts([knob.files, *lower])
     # Names end in numbers: policy10 comes after policy9.
-    files = sorted(root.glob(knob.files), key=lambda path: (len(str(path)), str(path)))
+    order = sorted(there, key=lambda path: (len(path), path))
+    files = [path for path in order if not (lower and path.endswith(_LOWEST))]
     if not files:
         raise HostError(f"{name}: this host has no {knob.need} (no /{knob.files})")
     if name == "cpu.cores" and isinstance(value, int) and value > len(files) + 1:
@@ -113,18 +123,18 @@ def assignments(name: str, value: Value, root: Path = Path("/")) -> dict[str, st
     found = {}
     for index, path in enumerate(files):
         text = knob.text(value, index)
-        for file in _both(path, int(text)) if name == _PINNED else (path,):
-            found[f"file:/{file.relative_to(root)}"] = text
+        for file in _both(path, int(text), there) if name == _PINNED else (path,):
+            found[file] = text
     return found
 
 
-def _both(highest: Path, khz: int) -> tuple[Path, Path]:
+def _both(highest: str, khz: int, there: Mapping[str, str]) -> tuple[str, str]:
     """The upper and the lower limit of a policy, the first to be written first. HostError."""
-    lowest = highest.with_name(_LOWEST)
+    lowest = highest.replace(_HIGHEST, _LOWEST)
     try:
-        raised = khz > int(highest.read_text())
-    except (OSError, ValueError) as error:
-        raise HostError(f"{highest}: cannot be read: {error}") from None
-    if not lowest.exists():
-        raise HostError(f"{_PINNED}: there is no {lowest}")
+        raised = khz > int(there[highest])
+    except ValueError:
+        raise HostError(f"/{highest}: says no frequency: {there[highest].strip()!r}") from None
+    if lowest not in there:
+        raise HostError(f"{_PINNED}: there is no /{lowest}, or it cannot be read")
     return (highest, lowest) if raised else (lowest, highest)

@@ -1,21 +1,31 @@
-"""The hosts of a study: connected for as long as it measures, and looked at before."""
+"""The hosts of a study: connected for as long as it measures, looked at and set."""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import os
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import partial
 from importlib import import_module
+from pathlib import Path
 
+from wattio.clock import Span
 from wattio.errors import HostError, HostLost, HostRefused
 from wattio.hosts.clocks import Offset
 from wattio.hosts.host import Host
 from wattio.hosts.hosts import Hosts
+from wattio.kinds.measurement import frequencies, others
 from wattio.kinds.measurement.plan import MeasurementPlan
+from wattio.kinds.measurement.schema import KnobEntry
+from wattio.kinds.measurement.told import Told
+from wattio.knobs import knobs
+from wattio.knobs.knobs import Value
+from wattio.knobs.texts import here
 from wattio.systems.system import System, TakesHosts
 from wattio.workloads import KINDS
 from wattio.workloads.workload import LOCAL, Place
 
+_BOOT = Path("/proc/sys/kernel/random/boot_id")
 _DROPPED_S = 300.0
 _DROP = "sync && echo 3 > /proc/sys/vm/drop_caches"
 
@@ -46,6 +56,10 @@ def give(storage: System, name: str, plan: MeasurementPlan, hosts: Hosts | None)
 
 def looks(plan: MeasurementPlan, hosts: Hosts) -> Iterator[Callable[[], object]]:
     """What to look at before anything is begun; each raises HostError with what is missing."""
+    for knob in plan.study.knob:
+        for name in _where(plan, knob):
+            for value in knob.values:
+                yield partial(_settings, hosts[name], knob.name, value)
     for entry in plan.study.workload:
         module = import_module(f"wattio.workloads.{KINDS[entry.module]}")
         needed: Mapping[str, str] | None = getattr(module, "AT_HOSTS", None)
@@ -59,6 +73,19 @@ def runs_there(kind: str) -> bool:
     """Whether a workload's programs are looked for on the clients' hosts, not on this machine."""
     module = import_module(f"wattio.workloads.{KINDS[kind]}")
     return bool(getattr(module, "AT_HOSTS", None))
+
+
+def _where(plan: MeasurementPlan, knob: KnobEntry) -> list[str]:
+    return [] if plan.study.hosts is None else plan.study.hosts.knob_names(knob)
+
+
+def _settings(host: Host, name: str, value: Value) -> list[tuple[str, str]]:
+    """What to write where at a host for a value of a knob. Raises HostError, HostLost."""
+    try:
+        found = knobs.settings(name, value, host.texts)
+    except HostError as error:
+        raise HostError(f"{host.name}: {error}") from None
+    return [(f"/{path}", text) for path, text in found.items()]
 
 
 def _refuse(name: str, kind: str) -> None:
@@ -86,6 +113,83 @@ def _need(hosts: Hosts, names: Sequence[str], needed: Mapping[str, str]) -> None
         shown = "; ".join(f"{name}: {', '.join(one)}" for name, one in missing.items())
         packages = " ".join(sorted({needed[one] for names in missing.values() for one in names}))
         raise HostError(f"missing on hosts: {shown}; on Debian: apt install {packages}")
+
+
+def turn(plan: MeasurementPlan, hosts: Hosts | None, values: Mapping[str, Value]) -> None:
+    """Set knobs on the hosts that they are for; without values all is as it was.
+
+    A host that is lost, now or before, is left out: what needs it turns out INVALID. Raises
+    HostError where a host does not take a value.
+    """
+    if hosts is None:
+        return
+    for knob in plan.study.knob:
+
+        def of(host: Host, knob: KnobEntry = knob) -> None:
+            if not values:
+                host.ask("let_go")
+                return
+            found = _settings(host, knob.name, values[knob.name])
+            host.ask("hold", settings=found)
+
+        there = [name for name in _where(plan, knob) if hosts[name].is_open]
+        try:
+            hosts.each(of, there)
+        except HostRefused as error:
+            raise HostError(f"{knob.name}: {error}") from error
+        except HostLost:
+            continue
+
+
+def turns_here(plan: MeasurementPlan, name: str) -> bool:
+    """Whether a knob is set on this machine."""
+    (knob,) = (entry for entry in plan.study.knob if entry.name == name)
+    return not _where(plan, knob)
+
+
+def doubts_of(
+    plan: MeasurementPlan, span: Span, looks: Sequence[Told], values: Mapping[str, Value]
+) -> Iterator[str]:
+    """Where cores ran at another frequency than a knob asked for, on the machines it is set on."""
+    for knob in plan.study.knob:
+        asked = {name: value for name, value in values.items() if name == knob.name}
+        for host in _where(plan, knob) or ("",):
+            yield from frequencies.doubts(span, looks, asked, host)
+
+
+def frequency_look(hosts: Hosts | None) -> frequencies.Look | None:
+    """What looks at the frequencies of this machine and of hosts that tell them."""
+
+    def of(host: Host) -> frequencies.Look | None:
+        return frequencies.asking(host.texts) if host.facts["has_cpufreq"] else None
+
+    there = {} if hosts is None else hosts.answers(of)
+    found = {name: look for name, look in there.items() if look is not None}
+    return frequencies.together(frequencies.asking(here()), found)
+
+
+def busy(hosts: Hosts | None, servers: Collection[int]) -> dict[str, others.Look]:
+    """What ran so far on this machine (no name) and on each host; one look at each kernel.
+
+    Nodes that share a kernel are one machine, and what a run has on any of them is its own.
+    """
+    ours = {os.getpid(), *servers}
+    kernels: dict[str, list[Host]] = {}
+    for host in hosts or ():
+        kernels.setdefault(host.facts["boot"], []).append(host)
+    same = kernels.pop(_BOOT.read_text().strip(), [])
+    found: dict[str, others.Look | None] = {}
+    if hosts is not None:
+        marks = {
+            own[0].name: [host.mark for host in own] for own in [*kernels.values(), same] if own
+        }
+        running = hosts.answers(lambda host: host.ask("ours", marks=marks[host.name]), list(marks))
+        ours |= {pid for host in same for pid in running.pop(host.name, ())}
+        found = hosts.answers(
+            lambda host: others.look(host.texts, running[host.name]), list(running)
+        )
+    found[""] = others.look(here(), ours)
+    return {name: one for name, one in found.items() if one is not None}
 
 
 def clocks(hosts: Hosts | None, places: Sequence[Place]) -> dict[str, Offset]:

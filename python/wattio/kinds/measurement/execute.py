@@ -120,8 +120,9 @@ def _looks(
     plan: MeasurementPlan, scratch: Path, hosts: Hosts | None
 ) -> Iterator[Callable[[], object]]:
     for knob in plan.study.knob:
-        for value in knob.values:
-            yield partial(knobs.assignments, knob.name, value)
+        if elsewhere.turns_here(plan, knob.name):
+            for value in knob.values:
+                yield partial(knobs.assignments, knob.name, value)
     for entry in plan.study.workload:
         if hosts is None or not elsewhere.runs_there(entry.module):
             yield plan.work(entry).probe
@@ -264,7 +265,8 @@ class _Session:
 
     def _holder(self, stack: contextlib.ExitStack) -> Holder | None:
         """What holds the knobs, where there are any or a killed run has left some changed."""
-        if not self.plan.study.knob and not leftovers.knobs_changed():
+        own = [knob for knob in self.plan.study.knob if elsewhere.turns_here(self.plan, knob.name)]
+        if not own and not leftovers.knobs_changed():
             return None
         return stack.enter_context(Holder())
 
@@ -347,8 +349,7 @@ class _Session:
         while True:
             self._make_sure(storage, session.hosts)
             self.watch.begun(iteration)
-            if holder is not None:
-                _turn(holder, iteration)
+            self._turn(iteration, holder, session.hosts)
             record = iterate.run(iteration, self.plan, served, session, self.folder)
             self._catch_up(record, recorder)
             found = self._derive(record, recorder, book)
@@ -358,6 +359,18 @@ class _Session:
             if is_valid(found.verdicts) or not again:
                 return
             iteration = self.plan.again(iteration)
+
+    def _turn(self, iteration: Measuring, holder: Holder | None, hosts: Hosts | None) -> None:
+        """Set the knobs of an iteration, here and on hosts; an idle one finds them as they were."""
+        values = {} if iteration.cell is None else iteration.cell.knobs
+        elsewhere.turn(self.plan, hosts, values)
+        if holder is None:
+            return
+        if iteration.cell is None:
+            holder.restore()
+        for name, value in values.items():
+            if elsewhere.turns_here(self.plan, name):
+                holder.put(knobs.assignments(name, value))
 
     def _derive(self, record: Record, recorder: Recorder, book: Rulebook) -> Derived:
         """Metrics and verdicts so far: what was recorded shortly before, and since.
@@ -415,15 +428,6 @@ class _Session:
         )
         with self.folder.catalog() as catalog:
             catalog.add(recorded, found.phases, "measurement")
-
-
-def _turn(holder: Holder, iteration: Measuring) -> None:
-    """Set the knobs of an iteration; an idle one finds them as they were."""
-    if iteration.cell is None:
-        holder.restore()
-        return
-    for name, value in iteration.cell.knobs.items():
-        holder.put(knobs.assignments(name, value))
 
 
 def _storage(

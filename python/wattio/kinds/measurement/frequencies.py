@@ -1,7 +1,8 @@
-"""Frequencies that the cores of this machine ran at during a step, as cpufreq told them.
+"""Frequencies that the cores of machines ran at during a step, as cpufreq told them.
 
 `raw/<identity>/<step>.frequency.jsonl` has a line for each look, in the form of `told`: `{"source":
-FILE, "khz": [one for each core that is on]}`. The file is `cpuinfo_avg_freq`, what a core really
+FILE, "khz": [one for each core that is on], "hosts": {NAME: {"source", "khz"}}}`, the first two of
+this machine. The file is `cpuinfo_avg_freq`, what a core really
 ran at lately by its own counters (APERF and MPERF on x86), where the kernel has it, else
 `scaling_cur_freq`: much the same on x86, and what was last asked for elsewhere (Documentation/
 admin-guide/pm/cpufreq.rst of Linux).
@@ -11,12 +12,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from pathlib import Path
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any
 
 from wattio.clock import Span
 from wattio.kinds.measurement.told import Told
 from wattio.knobs.knobs import Value, hertz
+from wattio.knobs.texts import Texts
 from wattio.results.runs import Metrics
 
 KIND = "frequency"
@@ -25,35 +28,69 @@ LOOK_S = 0.5
 OFF_MAX = 0.05
 """By a larger share another frequency than the asked one is a doubt."""
 
-_POLICIES = "sys/devices/system/cpu/cpufreq"
+_POLICY = "sys/devices/system/cpu/cpufreq/policy[0-9]*"
 _SOURCES = ("cpuinfo_avg_freq", "scaling_cur_freq")
+_HERE = ""
+
+Look = Callable[[], Mapping[str, Any]]
 
 
-def asking(root: Path = Path("/")) -> Callable[[], Mapping[str, Any]] | None:
-    """What looks at the frequencies; None on a host without cpufreq."""
+def asking(texts: Texts) -> Look | None:
+    """What looks at the frequencies of a machine; None of one without cpufreq."""
     for source in _SOURCES:
-        if _told(root, source):
-            return lambda: {"source": source, "khz": _told(root, source)}
+        if _told(texts, source):
+            return partial(_look, texts, source)
     return None
 
 
-def _told(root: Path, source: str) -> list[int]:
+def together(here: Look | None, there: Mapping[str, Look]) -> Look | None:
+    """One look at this machine and at hosts; those that do not answer are left out of it."""
+    if not there:
+        return here
+
+    def look() -> Mapping[str, Any]:
+        with ThreadPoolExecutor(len(there)) as pool:
+            asked = {name: pool.submit(one) for name, one in there.items()}
+        found = {name: it.result() for name, it in asked.items() if it.exception() is None}
+        return {**(here() if here is not None else {}), "hosts": found}
+
+    return look
+
+
+def _look(texts: Texts, source: str) -> Mapping[str, Any]:
+    return {"source": source, "khz": _told(texts, source)}
+
+
+def _told(texts: Texts, source: str) -> list[int]:
     """Frequencies in kHz, one for each core of each policy that tells."""
+    there = texts([f"{_POLICY}/{name}" for name in (source, "affected_cpus")])
     found = []
-    for policy in sorted((root / _POLICIES).glob("policy[0-9]*")):
+    for path in sorted(path for path in there if path.endswith(source)):
         try:
-            khz = int((policy / source).read_text("ascii"))
-            cores = len((policy / "affected_cpus").read_text("ascii").split())
-        except (OSError, ValueError):
+            khz = int(there[path])
+        except ValueError:
             continue
-        found += [khz] * cores
+        cores = there.get(path.replace(source, "affected_cpus"), "").split()
+        found += [khz] * len(cores)
     return found
 
 
 def of_phase(span: Span, looks: Sequence[Told]) -> Metrics:
-    """Mean over cores and time of the looks within a phase, the least and the most; or nothing."""
+    """Mean over cores and time of the looks within a phase, the least and the most.
+
+    Of this machine, and with a host's name before of each that told; or nothing.
+    """
+    found: Metrics = {}
+    for host in dict.fromkeys([_HERE, *(name for look in looks for name in _hosts(look))]):
+        for name, value in _of_host(span, looks, host).items():
+            found[f"{host}.{name}" if host else name] = value
+    return found
+
+
+def _of_host(span: Span, looks: Sequence[Told], host: str) -> Metrics:
     within = range(span.start.monotonic_ns, span.end.monotonic_ns + 1)
-    values = [value for look in looks if look.at.monotonic_ns in within for value in _hertz(look)]
+    inside = [look for look in looks if look.at.monotonic_ns in within]
+    values = [value for look in inside for value in _hertz(look, host)]
     if not values:
         return {}
     return {
@@ -63,9 +100,11 @@ def of_phase(span: Span, looks: Sequence[Told]) -> Metrics:
     }
 
 
-def doubts(span: Span, looks: Sequence[Told], knobs: Mapping[str, Value]) -> Iterator[str]:
-    """Where the cores ran at another frequency than a knob asked for."""
-    found = of_phase(span, looks)
+def doubts(
+    span: Span, looks: Sequence[Told], knobs: Mapping[str, Value], host: str = _HERE
+) -> Iterator[str]:
+    """Where cores, of this machine or of a host, ran at another frequency than a knob asked for."""
+    found = _of_host(span, looks, host)
     if not found:
         return
     for name, key, capped in (
@@ -78,12 +117,19 @@ def doubts(span: Span, looks: Sequence[Told], knobs: Mapping[str, Value]) -> Ite
         off = ran / asked - 1
         if off > OFF_MAX or (off < -OFF_MAX and not capped):
             up_to = "up to " if capped else ""
-            text = f"{span.name}: cores ran at {up_to}{ran / 1e9:.3g} GHz"
+            whose = f"cores of {host}" if host else "cores"
+            text = f"{span.name}: {whose} ran at {up_to}{ran / 1e9:.3g} GHz"
             yield f"{text}, and {name} is {knobs[name]}"
 
 
-def _hertz(look: Told) -> Iterator[float]:
-    values = look.status.get("khz")
+def _hosts(look: Told) -> Sequence[str]:
+    found = look.status.get("hosts")
+    return list(found) if isinstance(found, dict) else []
+
+
+def _hertz(look: Told, host: str) -> Iterator[float]:
+    status = look.status["hosts"].get(host) if host and _hosts(look) else look.status
+    values = status.get("khz") if isinstance(status, dict) else None
     for value in values if isinstance(values, list) else []:
         if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
             yield 1e3 * value

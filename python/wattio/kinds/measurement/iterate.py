@@ -64,9 +64,9 @@ class Served:
         accounts[step] = Account(after_s - before_s, Span(step, began, now()).seconds)
 
     @contextlib.contextmanager
-    def telling(self, step: str, raw: Path) -> Iterator[None]:
+    def telling(self, step: str, raw: Path, hosts: Hosts | None) -> Iterator[None]:
         """Keep what servers say of themselves meanwhile, and cpufreq of cores, where they do."""
-        look = frequencies.asking()
+        look = elsewhere.frequency_look(hosts)
         with (
             told.kept(self.status, self.status_period_s, raw, step),
             told.kept(look, frequencies.LOOK_S, raw, step, frequencies.KIND),
@@ -132,7 +132,7 @@ def _record(
     start = now()
     facts: dict[str, Any] = {}
     doubts: list[str] = []
-    taken: dict[str, Others] = {}
+    taken: dict[str, dict[str, Others]] = {}
     phases: list[Phase] = []
     accounts: dict[str, Account] = {}
     drifts: dict[str, Drift] = {}
@@ -143,9 +143,10 @@ def _record(
         doubts += [] if doubt is None else [doubt]
         start = now()
     if iteration.cell is None:
-        watched = _watched(IDLE, served, taken)
+        watched = _watched(IDLE, served, session.hosts, taken)
         # Outside of the account: to answer takes time of the server.
-        with served.telling(IDLE, raw), watched, served.accounted(IDLE, accounts):
+        telling = served.telling(IDLE, raw, session.hosts)
+        with telling, watched, served.accounted(IDLE, accounts):
             phases = [_idle(iteration, plan, session)]
     else:
         module = iteration.cell.workload.module
@@ -165,7 +166,7 @@ def _record(
         taken, deletes = steps.others, steps.deletes
         for phase in phases:
             looks = told.read(raw, phase.step, frequencies.KIND)
-            doubts += frequencies.doubts(phase.span, looks, iteration.cell.knobs)
+            doubts += elsewhere.doubts_of(plan, phase.span, looks, iteration.cell.knobs)
         accounts = steps.accounts
     return Record(
         identity=iteration.identity,
@@ -180,7 +181,8 @@ def _record(
         workload=facts,
         caches_dropped=dropped,
         doubts=tuple(doubts),
-        others=taken,
+        others=taken.pop("", {}),
+        others_at=taken,
         failure=failure,
         hosts=drifts,
         accounts=accounts,
@@ -198,13 +200,16 @@ def _idle(iteration: Measuring, plan: MeasurementPlan, session: Session) -> Phas
 
 
 @contextlib.contextmanager
-def _watched(step: str, served: Served, found: dict[str, Others]) -> Iterator[None]:
-    """Note what others take of this machine's processors while a step runs to its end."""
-    before = others.look(served.processes)
+def _watched(
+    step: str, served: Served, hosts: Hosts | None, found: dict[str, dict[str, Others]]
+) -> Iterator[None]:
+    """Note what others take of the machines' processors while a step runs to its end."""
+    before = elsewhere.busy(hosts, served.processes)
     yield
-    taken = others.between(before, others.look(served.processes))
-    if taken is not None:
-        found[step] = taken
+    for name, after in elsewhere.busy(hosts, served.processes).items():
+        taken = others.between(before.get(name), after)
+        if taken is not None:
+            found.setdefault(name, {})[step] = taken
 
 
 class _Steps:
@@ -221,7 +226,7 @@ class _Steps:
     ) -> None:
         self.phases: list[Phase] = []
         self.doubts: list[str] = []
-        self.others: dict[str, Others] = {}
+        self.others: dict[str, dict[str, Others]] = {}
         self.dropped = False
         self.accounts: dict[str, Account] = {}
         self.deletes: dict[str, Deletes] = {}
@@ -244,8 +249,8 @@ class _Steps:
                 _wait(self._cancelled, self._head.settle)
                 try:
                     with (
-                        self._served.telling(step, self._raw),
-                        _watched(step, self._served, self.others),
+                        self._served.telling(step, self._raw, self._hosts),
+                        _watched(step, self._served, self._hosts, self.others),
                         self._served.accounted(step, self.accounts),
                         self._served.watching(),
                     ):

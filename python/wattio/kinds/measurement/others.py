@@ -1,4 +1,4 @@
-"""Processor time that others took of this machine while a step of an iteration ran.
+"""Processor time that others took of a machine while a step of an iteration ran.
 
 It is what the machine was busy for (/proc/stat) less what is ours: this process and all that it
 started (the workload, samplers, holders of knobs), the servers and mounts of the system, and the
@@ -9,19 +9,20 @@ are counted in clock ticks, and the kernel may sample them; small differences ar
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import NamedTuple
 
 from wattio.clock import Instant, now
+from wattio.knobs.texts import Texts
 
+_STAT = "proc/stat"
 _KERNEL_THREAD = 0x00200000  # PF_KTHREAD of include/linux/sched.h
 
 
 @dataclass(frozen=True)
 class Others:
-    """Core-seconds of others within a span of this machine's cores."""
+    """Core-seconds of others within a span of a machine's cores."""
 
     core_s: float
     cores: int
@@ -54,20 +55,19 @@ class Look:
     kernel: Mapping[tuple[int, int], int]
 
 
-def look(
-    servers: Collection[int] = (), root: Path = Path("/"), here: int | None = None
-) -> Look | None:
-    """Look at the processes below `root`/proc; None where the kernel does not tell them.
+def look(texts: Texts, heads: Collection[int]) -> Look | None:
+    """Look at the processes of a machine; None where its kernel does not tell them.
 
-    `servers` are ours beside process `here` (this one), each with all that it has started.
+    Those of the numbers `heads` are ours, each with all that it has started.
     """
+    there = texts([_STAT, "proc/[0-9]*/stat"])
+    at = now()
     try:
-        busy, cores = _busy((root / "proc/stat").read_text("ascii"))
-        at = now()
-        processes = list(_processes(root / "proc"))
-    except (OSError, ValueError):
+        busy, cores = _busy(there[_STAT])
+        processes = [_process(path, text) for path, text in there.items() if path != _STAT]
+    except (KeyError, IndexError, ValueError):
         return None
-    ours = _families(processes, {here or os.getpid(), *servers})
+    ours = _families(processes, set(heads))
     kernel = {one.identity: one.own for one in processes if one.of_kernel}
     return Look(at, cores, busy, sum(one.own + one.waited for one in ours), kernel)
 
@@ -93,22 +93,18 @@ def _busy(text: str) -> tuple[int, int]:
     return user + nice + system, len(lines) - 1
 
 
-def _processes(proc: Path) -> Iterator[_Process]:
-    for path in proc.glob("[0-9]*/stat"):
-        try:
-            text = path.read_bytes()
-        except OSError:  # It has ended.
-            continue
-        # The program's name may hold blanks and brackets; the fields of proc(5) from the third on.
-        fields = text.rpartition(b")")[2].split()
-        user, system, of_children, system_of_children = map(int, fields[11:15])
-        yield _Process(
-            identity=(int(path.parent.name), int(fields[19])),
-            parent=int(fields[1]),
-            of_kernel=bool(int(fields[6]) & _KERNEL_THREAD),
-            own=user + system,
-            waited=of_children + system_of_children,
-        )
+def _process(path: str, text: str) -> _Process:
+    """A process from its proc/<number>/stat. Raises ValueError."""
+    # The program's name may hold blanks and brackets; the fields of proc(5) from the third on.
+    fields = text.rpartition(")")[2].split()
+    user, system, of_children, system_of_children = map(int, fields[11:15])
+    return _Process(
+        identity=(int(path.split("/")[1]), int(fields[19])),
+        parent=int(fields[1]),
+        of_kernel=bool(int(fields[6]) & _KERNEL_THREAD),
+        own=user + system,
+        waited=of_children + system_of_children,
+    )
 
 
 def _families(processes: Collection[_Process], heads: set[int]) -> list[_Process]:

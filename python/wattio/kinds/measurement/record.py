@@ -52,9 +52,10 @@ class Record:
     `session` is the recording that holds its power samples; `module` the kind of workload that
     can read the raw files of its steps (None for an idle iteration); `doubts` what was seen to be
     doubtful while it ran; `others` the processor time that others took of this machine during each
-    step, where the kernel tells it; `failure` why it did not end as it should; `hosts` how far the
-    clocks of other machines were off before and after; `accounts` what the servers took during each
-    step, where the system can tell; `deletes` what servers still had to delete after steps.
+    step, where the kernel tells it, `others_at` the same of hosts, by their names; `failure` why it
+    did not end as it should; `hosts` how far the clocks of other machines were off before and
+    after; `accounts` what the servers took during each step, where the system can tell; `deletes`
+    what servers still had to delete after steps.
     """
 
     identity: str
@@ -70,6 +71,7 @@ class Record:
     caches_dropped: bool = False
     doubts: tuple[str, ...] = ()
     others: Mapping[str, Others] = field(default_factory=dict)
+    others_at: Mapping[str, Mapping[str, Others]] = field(default_factory=dict)
     failure: str | None = None
     hosts: Mapping[str, Drift] = field(default_factory=dict)
     accounts: Mapping[str, Account] = field(default_factory=dict)
@@ -116,7 +118,8 @@ def read(folder: Path) -> Record:
             workload=content["workload"],
             caches_dropped=content["caches_dropped"],
             doubts=tuple(content["doubts"]),
-            others={step: Others(**it) for step, it in content.get("others", {}).items()},
+            others=_others(content.get("others", {})),
+            others_at={name: _others(it) for name, it in content.get("others_at", {}).items()},
             failure=content["failure"],
             # Before there were other hosts there were none.
             hosts={name: _drift(ends) for name, ends in content.get("hosts", {}).items()},
@@ -128,6 +131,10 @@ def read(folder: Path) -> Record:
         raise ResultError(f"{path}: cannot be read: {error.strerror}") from error
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise ResultError(f"{path}: is not the record of an iteration: {error!r}") from error
+
+
+def _others(entries: Mapping[str, Any]) -> dict[str, Others]:
+    return {step: Others(**entry) for step, entry in entries.items()}
 
 
 def _drift(entry: Mapping[str, Any]) -> Drift:

@@ -148,6 +148,13 @@ class HostsEntry(Strict):
         """The servers' hosts, one by one."""
         return expand(self.servers) if self.servers is not None else []
 
+    def knob_names(self, entry: KnobEntry) -> list[str]:
+        """The hosts that a knob is set on; none where it is set on this machine."""
+        if entry.on == "here":
+            return []
+        wanted = entry.on or ("servers" if self.servers is not None else "clients")
+        return self.server_names() if wanted == "servers" else self.client_names()
+
     def access(self) -> Access:
         """How they are reached."""
         return Access(tuple(self.ssh), self.python, self.lease)
@@ -191,6 +198,9 @@ class KnobEntry(Strict):
     name: str  # such as `cpu.frequency`
     # Each is set for iterations of its own.
     values: list[Value] = Field(min_length=1, max_length=1000)
+    # Where: on this machine ("here"), or on hosts. Where there are hosts: on the servers, or where
+    # none are named on the clients, if nothing is given.
+    on: Literal["here", "clients", "servers"] | None = None
 
 
 def label_of(device: str) -> str:
@@ -289,6 +299,7 @@ def from_document(source: Document, scale: str | None = None) -> MeasurementStud
     study = study.model_copy(update={"meter": meters})
     _check_names(study, source)
     _check_topology(study, source)
+    _check_knobs(study, source)
     return study
 
 
@@ -347,6 +358,17 @@ def _check_names(study: MeasurementStudy, source: Document) -> None:
             if name not in lists["system"]:
                 message = f'no system is called "{name}"; ' + nearest(name, lists["system"])
                 raise source.error(("workload", index, "systems"), message)
+
+
+def _check_knobs(study: MeasurementStudy, source: Document) -> None:
+    """Knobs on hosts have some."""
+    for index, entry in enumerate(study.knob):
+        there = entry.on in (None, "here") or (
+            study.hosts is not None and (entry.on == "clients" or study.hosts.servers is not None)
+        )
+        if not there:
+            message = f"is for the hosts of {entry.on}, and [hosts] names none"
+            raise source.error(("knob", index, "on"), message)
 
 
 def _check_topology(study: MeasurementStudy, source: Document) -> None:

@@ -161,11 +161,12 @@ def of_record(record: Record, operations: Iterable[Operation], rules: Rules) -> 
         if drifted_s > rules.clock_offset:
             text = f"CLOCKS: {name}: its clock went another way than ours by {drifted_s:.3g} s"
             found.append(Verdict("INVALID", text))
-    for step, others in record.others.items():
-        if others.share > rules.others_share_max:
-            text = f"BUSY: {step}: other processes took {others.core_s:.3g} core-seconds,"
-            text = f"{text} {100 * others.share:.2g} % of this machine's {others.cores} cores"
-            found.append(Verdict("WARN", text))
+    for name, by_step in {"this machine": record.others, **record.others_at}.items():
+        for step, others in by_step.items():
+            if others.share > rules.others_share_max:
+                text = f"BUSY: {step}: other processes took {others.core_s:.3g} core-seconds,"
+                text = f"{text} {100 * others.share:.2g} % of {name}'s {others.cores} cores"
+                found.append(Verdict("WARN", text))
     found += [Verdict("WARN", f"DOUBT: {text}") for text in record.doubts]
     found += [
         Verdict("WARN", f"DOUBT: {operation.phase}: {operation.operation}: {text}")

@@ -52,10 +52,11 @@ def keeps_in(folder: Path) -> dict[str, str]:
     """In the words of 4, and of 5.
 
     Its folder in /tmp has its process number, and stays when it is killed: a later one of the same
-    number would not start. Not between hosts, where it would be passed on to.
+    number would not start. Not between hosts, where it would be passed on to. The launcher of 4
+    tells ranks its folder as this parameter, and they refuse one for local nodes beside it.
     """
     return {
-        "OMPI_MCA_orte_local_tmpdir_base": str(folder),
+        "OMPI_MCA_orte_tmpdir_base": str(folder),
         "PRTE_MCA_prte_local_tmpdir_base": str(folder),
     }
 

@@ -1,0 +1,233 @@
+"""A study on nodes in namespaces, over ssh, with an SNMP outlet for each, killed at random.
+
+    cd tests && python -m hosts.campaign --kills 20
+
+brings up nodes, runs the small `arm-cluster` on them, kills it at random moments, resumes it each
+time, and tells whether anything was lost, was left behind, or was charged the wrong joules.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from meters.pdu import Load, Pdu, served_pdu
+from wattio.kinds.measurement.folder import MeasurementFolder
+from wattio.systems import claims, mounts
+
+from hosts.cluster import Cluster, cluster
+
+PERIOD_S = 0.5
+CLIENTS, SERVERS = 4, 5
+_LEFT_S = 60.0
+_OF_OURS = ("wattio-agent", "/var/tmp/wattio-", "wattio.recording", "wattio.knobs")
+
+
+def outlets(count: int) -> list[Load]:
+    """For each node a power of its own: up and down by a fifth, in a time of its own, for hours."""
+    loads = []
+    for number in range(count):
+        power_w, half_s = 40.0 + 10.0 * number, 5.0 + number
+        knots = ((at * half_s, power_w * (1.2 if at % 2 else 1.0)) for at in range(4000))
+        loads.append(Load(tuple(knots)))
+    return loads
+
+
+@dataclass(frozen=True)
+class Bed:
+    """Nodes and their PDU."""
+
+    nodes: Cluster
+    pdu: Pdu
+    clients: int
+
+    @property
+    def options(self) -> list[str]:
+        """What takes `wattio run` there."""
+        mark, count = self.nodes.mark, len(self.nodes.names)
+        meter = self.pdu.name("raritan-px2").partition("?")[0]
+        return [
+            *("--hosts", f"{mark}-[1-{self.clients}]"),
+            *("--servers", f"{mark}-[{self.clients + 1}-{count}]"),
+            *("--ssh", f"-F {self.nodes.config}"),
+            *("--meter", f"{meter}?outlet=[1-{count}]&period={PERIOD_S}+s"),
+            *("--each", f"{mark}-[1-{count}]"),
+        ]
+
+
+@contextlib.contextmanager
+def bed(folder: Path, clients: int = CLIENTS, servers: int = SERVERS) -> Iterator[Bed]:
+    """Nodes with an sshd and an outlet each; nothing is left of them."""
+    (folder / "pdu").mkdir(parents=True)
+    with (
+        cluster(folder / "nodes", clients + servers) as nodes,
+        served_pdu(folder / "pdu", outlets(clients + servers)) as pdu,
+    ):
+        yield Bed(nodes, pdu, clients)
+
+
+def left_behind(made: Cluster) -> list[str]:
+    """What of a run is still there: processes, mounts and folders at the nodes and here."""
+    found = []
+    spaces = {made.namespace(number) for number in range(1, len(made.names) + 1)}
+    at_nodes: set[int] = set()
+    for space in spaces:
+        done = subprocess.run(("ip", "netns", "pids", space), capture_output=True, check=True)
+        at_nodes |= {int(word) for word in done.stdout.split()}
+    for pid in at_nodes:
+        with contextlib.suppress(OSError):
+            said = Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode("latin-1")
+            if "sshd" not in said.split(" ")[0]:
+                found.append(f"process {pid} at a node: {said[:100]}")
+    found += [f"a mount: {one.point}" for one in mounts.current() if "/wattio-" in str(one.point)]
+    found += [f"a folder: {path}" for path in Path("/var/tmp").glob("wattio-*")]
+    return found
+
+
+def clean_within(made: Cluster, limit_s: float = _LEFT_S) -> list[str]:
+    """What is left behind, once there is nothing or so much time has passed."""
+    deadline = time.monotonic() + limit_s
+    while (found := left_behind(made)) and time.monotonic() < deadline:
+        time.sleep(0.2)
+    return found
+
+
+def energies_off(folder: MeasurementFolder, made: Bed) -> list[str]:
+    """Phases whose joules at a node are not those of its outlet, by more than two samples'."""
+    found = []
+    places = {name: place for place, name in enumerate(made.nodes.names, start=1)}
+    for item in folder.iterations():
+        if not item.usable:
+            continue
+        for phase in folder.record(item.identity).phases:
+            span = phase.span
+            for name, outlet in places.items():
+                told = item.by_phase.get(span.name, {}).get(f"energy_j[{name}]")
+                if told is None:
+                    continue
+                true_j = made.pdu.energy_j(span.start.monotonic_ns, span.end.monotonic_ns, outlet)
+                swing_w = 0.2 * (40.0 + 10.0 * (outlet - 1))
+                if abs(told[0] - true_j) > 0.005 * true_j + 2 * 2 * PERIOD_S * swing_w:
+                    found.append(
+                        f"{item.run.name} {span.name}, {name}: {told[0]:.1f} J of {true_j:.1f}"
+                    )
+    return found
+
+
+@dataclass
+class Killing:
+    """A study that is run, killed at random moments, and resumed."""
+
+    made: Bed
+    words: Sequence[str]
+    folder: Path
+    draw: random.Random
+    say: Callable[[str], None]
+
+    def _start(self, words: Sequence[str]) -> subprocess.Popen[bytes]:
+        return subprocess.Popen(
+            [sys.executable, "-m", "wattio.cli", "run", *words, "--no-report"],
+            cwd=self.folder,
+            stdout=subprocess.DEVNULL,
+            stderr=(self.folder / "run.log").open("ab"),
+        )
+
+    def _result(self) -> Path | None:
+        found = sorted((self.folder / "results").glob("*/*/machine.json"))
+        return found[0].parent if found else None
+
+    def run(self, kills: int, spread_s: float) -> list[str]:
+        """Kill and resume; complaints of what was lost or left. The study is done then."""
+        complaints: list[str] = []
+        known: dict[str, object] = {}
+        process = self._start(self.words)
+        for number in range(1, kills + 1):
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(self.draw.uniform(0.5, spread_s))
+            if process.poll() is not None:
+                break
+            process.send_signal(signal.SIGKILL)
+            process.wait()
+            left = clean_within(self.made.nodes)
+            place = self._result()
+            kept = {} if place is None else _kept(place)
+            lost = [name for name, value in known.items() if kept.get(name) != value]
+            complaints += [f"kill {number}: left behind: {one}" for one in left]
+            complaints += [f"kill {number}: lost or changed: {one}" for one in lost]
+            known = kept
+            self.say(
+                f"kill {number}: {len(kept)} iterations kept, {len(left)} left, {len(lost)} lost"
+            )
+            process = self._start(["--resume", str(place)] if place else self.words)
+        code = process.wait()
+        if code not in (0, 1):
+            complaints.append(f"it ended with exit code {code}")
+        complaints += [f"left behind at the end: {one}" for one in clean_within(self.made.nodes)]
+        complaints += [
+            f"a claim is left: {one}" for one in claims.left(remove=False) if not one.runs
+        ]
+        return complaints
+
+    @property
+    def result(self) -> MeasurementFolder:
+        """What was measured."""
+        place = self._result()
+        assert place is not None
+        return MeasurementFolder(place)
+
+
+def _kept(place: Path) -> dict[str, object]:
+    """Of each iteration that is kept, what nothing may change later: when it ran, its phases."""
+    folder = MeasurementFolder(place)
+    found: dict[str, object] = {}
+    for item in folder.iterations():
+        record = folder.record(item.identity)
+        found[item.identity] = (record.start, tuple(phase.span for phase in record.phases))
+    return found
+
+
+def main() -> int:
+    """Run the campaign; 1 where something was lost, left or wrong."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--kills", type=int, default=20)
+    parser.add_argument("--spread-s", type=float, default=120.0)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--study", default="arm-cluster")
+    parser.add_argument("--folder", type=Path)
+    given = parser.parse_args()
+    if os.geteuid() != 0:
+        parser.error("needs root, for namespaces and file systems")
+    folder = given.folder or Path(tempfile.mkdtemp(prefix="campaign-"))
+    folder.mkdir(exist_ok=True)
+    begun_s = time.monotonic()
+
+    def say(text: str) -> None:
+        sys.stdout.write(f"{time.monotonic() - begun_s:7.1f} s  {text}\n")
+        sys.stdout.flush()
+
+    with bed(folder / "bed") as made:
+        words = [given.study, "--scale", "small", *made.options]
+        say(f"wattio run {' '.join(words)}")
+        work = Killing(made, words, folder, random.Random(given.seed), say)
+        complaints = work.run(given.kills, given.spread_s)
+        complaints += energies_off(work.result, made)
+        items = work.result.iterations()
+    usable = sum(item.usable for item in items)
+    say(f"{usable} of {len(items)} iterations usable, in {work.result.path}")
+    for complaint in complaints:
+        say(complaint)
+    return 1 if complaints else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
