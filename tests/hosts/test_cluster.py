@@ -17,7 +17,7 @@ from wattio.errors import HostLost
 from wattio.hosts.host import Access, Host
 from wattio.hosts.hosts import Hosts
 from wattio.kinds.measurement.folder import MeasurementFolder
-from wattio.systems import mounts
+from wattio.systems import claims, mounts
 
 from hosts.cluster import SSHD, Cluster, cluster
 
@@ -244,10 +244,13 @@ def test_file_systems_are_brought_up_on_hosts(nodes: Cluster, tmp_path: Path) ->
             assert folder.record(item.identity).system["network"] == "hosts"
     assert {item.run.system for item in folder.iterations()} == {"moosefs", "glusterfs", "cephfs"}
     assert agents(nodes) == []
-    assert not list(Path("/var/tmp").glob("wattio-??????"))
-    # Other tests have servers of their own at the same time.
-    found = subprocess.run(("pgrep", "-af", "/var/tmp/wattio-"), capture_output=True, check=False)
-    assert not found.stdout
+    # Other tests have files and servers of their own at the same time.
+    for system in ("moosefs", "glusterfs", "cephfs"):
+        storage = claims.storage(system, {}, folder.path / "scratch" / system)
+        place = Path("/var/tmp") / f"wattio-{storage._mark}"  # type: ignore[attr-defined]
+        assert not place.exists()
+        found = subprocess.run(("pgrep", "-af", str(place)), capture_output=True, check=False)
+        assert not found.stdout
 
 
 MPI = """
