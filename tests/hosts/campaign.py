@@ -30,15 +30,14 @@ from hosts.cluster import Cluster, cluster
 PERIOD_S = 0.5
 CLIENTS, SERVERS = 4, 5
 _LEFT_S = 60.0
-_OF_OURS = ("wattio-agent", "/var/tmp/wattio-", "wattio.recording", "wattio.knobs")
 
 
 def outlets(count: int) -> list[Load]:
-    """For each node a power of its own: up and down by a fifth, in a time of its own, for hours."""
+    """For each node a power of its own, up and down by a fifth in its own time, for an hour."""
     loads = []
     for number in range(count):
-        power_w, half_s = 40.0 + 10.0 * number, 5.0 + number
-        knots = ((at * half_s, power_w * (1.2 if at % 2 else 1.0)) for at in range(4000))
+        power_w, half_s = 40.0 + 10.0 * number, 90.0 + 7.0 * number
+        knots = ((at * half_s, power_w * (1.2 if at % 2 else 1.0)) for at in range(40))
         loads.append(Load(tuple(knots)))
     return loads
 
@@ -76,28 +75,40 @@ def bed(folder: Path, clients: int = CLIENTS, servers: int = SERVERS) -> Iterato
         yield Bed(nodes, pdu, clients)
 
 
-def left_behind(made: Cluster) -> list[str]:
-    """What of a run is still there: processes, mounts and folders at the nodes and here."""
-    found = []
-    spaces = {made.namespace(number) for number in range(1, len(made.names) + 1)}
-    at_nodes: set[int] = set()
-    for space in spaces:
-        done = subprocess.run(("ip", "netns", "pids", space), capture_output=True, check=True)
-        at_nodes |= {int(word) for word in done.stdout.split()}
-    for pid in at_nodes:
-        with contextlib.suppress(OSError):
-            said = Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode("latin-1")
-            if "sshd" not in said.split(" ")[0]:
-                found.append(f"process {pid} at a node: {said[:100]}")
-    found += [f"a mount: {one.point}" for one in mounts.current() if "/wattio-" in str(one.point)]
-    found += [f"a folder: {path}" for path in Path("/var/tmp").glob("wattio-*")]
+def places_of(result: Path | None) -> set[str]:
+    """Names of the folders in /var/tmp that a result's systems have at hosts."""
+    found: set[str] = set()
+    for entry in () if result is None else MeasurementFolder(result).resolved()["system"]:
+        scratch = (result or Path()) / "scratch" / entry["name"]
+        storage = claims.storage(entry.get("kind") or entry["name"], {}, scratch)
+        mark = getattr(storage, "_mark", None)
+        work = getattr(storage, "_work", Path())
+        found.add(work.name if mark is None else f"wattio-{mark}")
     return found
 
 
-def clean_within(made: Cluster, limit_s: float = _LEFT_S) -> list[str]:
+def left_behind(made: Cluster, result: Path | None) -> list[str]:
+    """What of a run is still there: processes, mounts and folders at the nodes and here."""
+    found = []
+    for number in range(1, len(made.names) + 1):
+        words = ("ip", "netns", "pids", made.namespace(number))
+        done = subprocess.run(words, capture_output=True, check=True)
+        for pid in done.stdout.split():
+            with contextlib.suppress(OSError):
+                said = Path(f"/proc/{int(pid)}/cmdline").read_bytes().replace(b"\0", b" ")
+                if b"sshd" not in said.partition(b" ")[0]:
+                    found.append(f"process {int(pid)} at node {number}: {said[:100]!r}")
+    places = places_of(result)
+    points = [str(mount.point) for mount in mounts.current()]
+    found += [f"a mount: {one}" for one in points if any(f"/{name}/" in one for name in places)]
+    there = {path.name for path in Path("/var/tmp").glob("wattio-*")}
+    return found + [f"a folder: {name}" for name in sorted(there & places)]
+
+
+def clean_within(made: Cluster, result: Path | None, limit_s: float = _LEFT_S) -> list[str]:
     """What is left behind, once there is nothing or so much time has passed."""
     deadline = time.monotonic() + limit_s
-    while (found := left_behind(made)) and time.monotonic() < deadline:
+    while (found := left_behind(made, result)) and time.monotonic() < deadline:
         time.sleep(0.2)
     return found
 
@@ -112,7 +123,7 @@ def energies_off(folder: MeasurementFolder, made: Bed) -> list[str]:
         for phase in folder.record(item.identity).phases:
             span = phase.span
             for name, outlet in places.items():
-                told = item.by_phase.get(span.name, {}).get(f"energy_j[{name}]")
+                told = item.by_phase.get(span.name, {}).get(f"{name}.energy_j")
                 if told is None:
                     continue
                 true_j = made.pdu.energy_j(span.start.monotonic_ns, span.end.monotonic_ns, outlet)
@@ -158,8 +169,8 @@ class Killing:
                 break
             process.send_signal(signal.SIGKILL)
             process.wait()
-            left = clean_within(self.made.nodes)
             place = self._result()
+            left = clean_within(self.made.nodes, place)
             kept = {} if place is None else _kept(place)
             lost = [name for name, value in known.items() if kept.get(name) != value]
             complaints += [f"kill {number}: left behind: {one}" for one in left]
@@ -172,7 +183,8 @@ class Killing:
         code = process.wait()
         if code not in (0, 1):
             complaints.append(f"it ended with exit code {code}")
-        complaints += [f"left behind at the end: {one}" for one in clean_within(self.made.nodes)]
+        left = clean_within(self.made.nodes, self._result())
+        complaints += [f"left behind at the end: {one}" for one in left]
         complaints += [
             f"a claim is left: {one}" for one in claims.left(remove=False) if not one.runs
         ]
