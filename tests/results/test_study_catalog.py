@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -54,6 +55,24 @@ def test_what_is_read_is_of_one_moment(
     assert 1 <= len(found) < len(added)
     assert found == [ended(item.repetition) for item in found]
     assert {item.identity for item in found} < writer.done()
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "usable"),
+    [
+        ([], True),
+        ([Verdict("VALID", "x")], True),
+        ([Verdict("WARN", "x"), Verdict("WARN", "y")], True),
+        ([Verdict("WARN", "x"), Verdict("INVALID", "y")], False),
+    ],
+)
+def test_what_is_usable_is_told_without_reading_all(
+    writer: Catalog, verdicts: list[Verdict], usable: bool
+) -> None:
+    item = replace(ended(1), verdicts=tuple(verdicts))
+    writer.add(item, [], "measurement")
+    assert writer.usable() == {"iteration0": ended(0).usable, item.identity: usable}
+    assert item.usable is usable
 
 
 def test_closing_leaves_the_log_to_one_who_still_reads(tmp_path: Path, writer: Catalog) -> None:

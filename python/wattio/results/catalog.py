@@ -123,6 +123,14 @@ class Catalog:
         """Identities of the iterations that are there."""
         return {row[0] for row in self._connection.execute("SELECT iteration FROM iterations")}
 
+    def usable(self) -> dict[str, bool]:
+        """Of the iterations that are there, by identity, whether means may be taken over them."""
+        rows = self._connection.execute(
+            "SELECT iteration, coalesce(max(verdict = 'INVALID'), 0) FROM iterations"
+            " LEFT JOIN verdicts USING (iteration) GROUP BY iteration"
+        )
+        return {key: not invalid for key, invalid in rows}
+
     def iterations(self) -> list[Recorded]:
         """Every iteration, in the order of the study's runs, then by seed and repetition."""
         with _transaction(self._connection, "BEGIN"):

@@ -181,6 +181,11 @@ class ResultFolder:
         """Open the catalog; the caller closes it."""
         return Catalog(self.path / "catalog.sqlite")
 
+    def usable(self) -> dict[str, bool]:
+        """Of the iterations that are done, by identity, whether means may be taken over them."""
+        with self.catalog() as catalog:
+            return catalog.usable()
+
     def iterations(self) -> list[Recorded]:
         """Every iteration that is done."""
         with self.catalog() as catalog:

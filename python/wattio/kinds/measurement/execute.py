@@ -65,12 +65,12 @@ def resume(folder: MeasurementFolder) -> MeasurementPlan:
 
 def remaining(plan: MeasurementPlan, folder: MeasurementFolder) -> list[Measuring]:
     """What is left: iterations that are not there, and next attempts at those that are INVALID."""
-    done = {item.identity: item for item in folder.iterations()}
+    usable = folder.usable()
     found = []
     for iteration in plan.iterations:
         attempt = iteration
-        while attempt.identity in done:
-            if done[attempt.identity].usable or attempt.attempt >= plan.study.study.repeat_invalid:
+        while attempt.identity in usable:
+            if usable[attempt.identity] or attempt.attempt >= plan.study.study.repeat_invalid:
                 break
             attempt = plan.again(attempt)
         else:
