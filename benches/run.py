@@ -15,6 +15,7 @@ import dumping
 import governing
 import importing
 import mm96
+import nodes
 import plant
 import report_power
 import sampling
@@ -27,6 +28,7 @@ BENCHMARKS: dict[str, Callable[[], Iterator[Line]]] = {
     "dumps": dumping.lines,
     "import": importing.lines,
     "mm96": mm96.lines,
+    "nodes": nodes.lines,
     "plant": plant.lines,
     "recorder": sampling.lines,
     "report": report_power.lines,
