@@ -172,6 +172,23 @@ def test_a_step_whose_server_died_has_failed_though_the_workload_did_not_see_it(
     assert steps.phases == []
 
 
+def test_deletes_that_are_left_are_not_asked_for(tmp_path: Path) -> None:
+    def asked() -> int:
+        raise AssertionError("nobody waits for them")
+
+    deleting = SimpleNamespace(deletes="left", deletes_left=asked, unsettled=asked)
+    served = Served([Place(tmp_path)], {}, [], deleting=deleting)
+    head = SimpleNamespace(drop_caches=False, settle=0.0)
+    plan = SimpleNamespace(study=SimpleNamespace(study=head))
+    work: Any = Dying()
+    steps = iterate._Steps(
+        work, 1, served, tmp_path, cast("Any", plan), Session("1", {}, threading.Event())
+    )
+    steps.run_all()
+    assert steps.deletes == {}
+    assert [phase.span for phase in steps.phases] == [made.span("write", 1.0, 2.0)]
+
+
 @pytest.mark.parametrize(("deletes", "end_s"), [("charged", 0.0), ("waited", 2.0)])
 def test_the_system_says_who_pays_for_deletes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, deletes: str, end_s: float

@@ -209,6 +209,15 @@ def test_a_meter_asked_for_takes_the_place_of_the_totals() -> None:
     assert [role for _, role, _ in roles[1:]] == ["beside", "beside"]
 
 
+def test_systems_have_folders_that_every_program_takes() -> None:
+    """A blank in the name of a system ended ceph-fuse, which knows folders by a shell."""
+    names = ["plain-1.x_y", "64 groups", "64-groups", "a=b, c", "a+b  c"]
+    folders = [schema.SystemEntry(name=name).folder for name in names]
+    assert folders[0] == names[0]
+    assert all(re.fullmatch("[A-Za-z0-9._-]+", folder) for folder in folders)
+    assert len(set(folders)) == len(names)
+
+
 PDU = "snmp://public@pdu/apc-rpdu2?outlet=[1-3]"
 EACH = f"""
 [[meter]]

@@ -309,3 +309,18 @@ def test_reasons_of_warn_are_told_once_each() -> None:
         "WARN in 2 of 3 iterations: LOW_N: 40 windows (day/law)",
         "WARN in 1 of 3 iterations: FEW_IOS: 12 I/Os (day/law)",
     ]
+
+
+def test_each_doubt_is_told_and_not_more_than_some() -> None:
+    """Only the first doubt of an iteration was shown: all of them have one code."""
+    run = Run("day", "small", "law", {}, {})
+
+    def item(key: str, *numbers: int) -> Recorded:
+        doubts = tuple(Verdict("WARN", f"DOUBT: of number {number}") for number in numbers)
+        return Recorded(key, run, 1, 0, 1, doubts, {})
+
+    assert output.remarks([item("a", 1, 2), item("b", 2)]) == [
+        "WARN in 1 of 2 iterations: DOUBT: of number 1 (day/law)",
+        "WARN in 2 of 2 iterations: DOUBT: of number 2 (day/law)",
+    ]
+    assert output.remarks([item("a", *range(20))])[-1] == "(and 8 reasons more)"

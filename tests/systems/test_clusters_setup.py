@@ -17,6 +17,7 @@ from wattio.errors import HostError
 from wattio.systems import (
     cephfs_setup,
     cephfs_status,
+    cluster,
     glusterfs_setup,
     glusterfs_status,
     moosefs_status,
@@ -126,7 +127,7 @@ def test_no_text_breaks_the_readers(text: str) -> None:
         ({"volume": "replica"}, "5 bricks are no multiple of 2"),
         ({"volume": "striped"}, "Input should be 'disperse', 'replica' or 'distribute'"),
         ({"data": ["/a"]}, "data: 1 folders for 5 servers"),
-        ({"deletes": "ignored"}, "Input should be 'charged' or 'waited'"),
+        ({"deletes": "ignored"}, "Input should be 'charged', 'waited' or 'left'"),
     ],
 )
 def test_volumes_that_cannot_be_are_refused(given_options: dict[str, Any], message: str) -> None:
@@ -181,6 +182,17 @@ def test_ceph_is_configured_as_in_the_thesis() -> None:
     assert f"mon memory target = {2 << 30}" in lines
     assert "mon host = [v2:10.5.6.1:3300,v1:10.5.6.1:6789]" in lines
     assert "osd data = /d" in lines
+
+
+@pytest.mark.parametrize("name", ["with blank", "a;b", "it's", "$HOME"])
+def test_cephfs_is_not_mounted_where_a_shell_reads_another_folder(
+    tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`ceph-fuse` ended itself in the middle of an iteration: its remount had failed."""
+    monkeypatch.setattr(cluster.Cluster, "probe", lambda self: None)
+    CephFS(cephfs_setup.Options(), tmp_path / "plain_name-1").probe()
+    with pytest.raises(HostError, match="by a shell"):
+        CephFS(cephfs_setup.Options(), tmp_path / name).probe()
 
 
 def test_osds_of_one_host_are_nodes_of_their_own(tmp_path: Path) -> None:

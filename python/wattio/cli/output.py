@@ -116,17 +116,27 @@ def saved(row: Row, name: str) -> str:
     return share(value) if sound(row) else f"({share(value)})"
 
 
+_REMARKS = 12
+
+
 def remarks(iterations: Sequence[Recorded]) -> list[str]:
-    """Why iterations are WARN: one line for each reason, with how often and an example."""
-    found: dict[str, list[tuple[str, str]]] = {}
-    for item in iterations:
-        for code in item.codes("WARN"):
-            reason = next(v.reason for v in item.verdicts if v.reason.startswith(code))
-            found.setdefault(code, []).append((item.run.name, reason))
-    return [
-        f"WARN in {len(every)} of {len(iterations)} iterations: {every[0][1]} ({every[0][0]})"
-        for every in found.values()
-    ]
+    """Why iterations are WARN: one line for each reason, with how often and an example.
+
+    Doubts are all of one code, and each is told; not more than some of them.
+    """
+    found: dict[str, dict[int, tuple[str, str]]] = {}
+    for number, item in enumerate(iterations):
+        for verdict in item.verdicts:
+            if verdict.verdict == "WARN":
+                code = verdict.reason.partition(":")[0]
+                key = verdict.reason if code == "DOUBT" else code
+                found.setdefault(key, {}).setdefault(number, (item.run.name, verdict.reason))
+    lines = []
+    for every in found.values():
+        name, reason = next(iter(every.values()))
+        lines.append(f"WARN in {len(every)} of {len(iterations)} iterations: {reason} ({name})")
+    left = len(lines) - _REMARKS
+    return lines if left <= 0 else [*lines[:_REMARKS], f"(and {left} reasons more)"]
 
 
 def summary_table(rows: Sequence[Row]) -> Table:

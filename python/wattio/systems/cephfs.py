@@ -11,13 +11,14 @@ folder.
 
 from __future__ import annotations
 
+import re
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from wattio.errors import SystemFailed
+from wattio.errors import HostError, SystemFailed
 from wattio.systems import cephfs_setup as setup
 from wattio.systems import cephfs_status as told
 from wattio.systems import commands
@@ -28,6 +29,7 @@ from wattio.systems.nodes import Node
 
 __all__ = ["Options", "Storage"]
 
+_PLAIN = re.compile(r"[A-Za-z0-9/._+:@%=-]+")
 _ASKED_S = 20.0
 _METADATA = "mds.metadata"
 
@@ -95,6 +97,15 @@ class Storage(Cluster):
         monitor = self._network.address(MONITOR_NODE)
         text = setup.configuration(self._options, self._identity, monitor, own)
         self._network.node(node).write(folder / setup.CONFIGURATION, text)
+
+    def probe(self) -> None:
+        """Raise HostError where something is missing, or a shell reads the folder otherwise."""
+        super().probe()
+        if not _PLAIN.fullmatch(str(self._mounts)):
+            raise HostError(
+                f"{self._mounts}: ceph-fuse tells mount this folder by a shell, and ends itself"
+                " where that reads another one; name a plain one with --scratch"
+            )
 
     def start(self) -> None:
         """Start the servers, make pools and file system; wait until all of them serve."""

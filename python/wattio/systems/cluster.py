@@ -71,8 +71,9 @@ class ClusterOptions(Strict):
     data: list[str] = Field(default_factory=list)
     # Further options of the mounts.
     mount_options: list[str] = Field(default_factory=list)
-    # Deletes that servers still do when a step has ended: part of its last phase, or of none.
-    deletes: Literal["charged", "waited"] = "charged"
+    # Deletes that servers still do when a step has ended: part of its last phase, of none, or left
+    # to run beside what follows, which is doubtful then.
+    deletes: Literal["charged", "waited", "left"] = "charged"
 
     @property
     def data_servers(self) -> int:
@@ -206,7 +207,7 @@ class Cluster(ABC):
         return None if left is None else left + self._heals_left()
 
     @property
-    def deletes(self) -> Literal["charged", "waited"]:
+    def deletes(self) -> Literal["charged", "waited", "left"]:
         """Who pays for deletes that are still under way when a step has ended."""
         return self._shared.deletes
 

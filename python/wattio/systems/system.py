@@ -80,7 +80,7 @@ class Deletes(Protocol):
     """A system whose servers go on deleting after they have said that something is deleted."""
 
     @property
-    def deletes(self) -> Literal["charged", "waited"]:
+    def deletes(self) -> Literal["charged", "waited", "left"]:
         """Whether what is left when a step has ended belongs to its last phase, or to none."""
 
     def deletes_left(self) -> int | None:

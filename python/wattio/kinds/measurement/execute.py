@@ -129,7 +129,7 @@ def _looks(
     if hosts is not None:
         yield from elsewhere.looks(plan, hosts)
     for system in plan.study.system:
-        yield partial(_probe, system, plan, hosts)
+        yield partial(_probe, system, plan, hosts, scratch)
     if hosts is None:
         yield partial(_room, plan, scratch)
     for source in _sources(plan):
@@ -275,7 +275,7 @@ class _Session:
         self, entry: SystemEntry, clients: int, hosts: Hosts | None
     ) -> Iterator[tuple[System, Served]]:
         """A system that is up and mounted; taken down again on every way out."""
-        scratch = self.scratch / entry.name
+        scratch = self.scratch / entry.folder
         storage = _storage(entry, scratch, self.plan, hosts)
         self.watch.said(f"bringing up {entry.name}")
         with claims.held(self.folder.path, entry.module, entry.options, scratch) as claim:
@@ -437,8 +437,8 @@ def _storage(
     return elsewhere.give(storage, entry.name, plan, hosts)
 
 
-def _probe(entry: SystemEntry, plan: MeasurementPlan, hosts: Hosts | None) -> None:
-    _storage(entry, Path("/nonexistent"), plan, hosts).probe()
+def _probe(entry: SystemEntry, plan: MeasurementPlan, hosts: Hosts | None, scratch: Path) -> None:
+    _storage(entry, scratch / entry.folder, plan, hosts).probe()
 
 
 def _facts(hosts: Hosts | None) -> dict[str, Any]:

@@ -26,6 +26,7 @@ from wattio.workloads.workload import Context, Place, Workload
 
 _DROP_CACHES = Path("/proc/sys/vm/drop_caches")
 _PREPARING = "prepare"
+_LEFT = "deletes of servers are not waited for, and run beside later phases"
 
 
 @dataclass(frozen=True)
@@ -47,6 +48,12 @@ class Served:
     check: Callable[[], None] | None = None
     abandon: Callable[[], None] | None = None
     deleting: Deleting | None = None
+
+    @property
+    def awaited(self) -> Deleting | None:
+        """The servers whose deletes are waited for."""
+        it = self.deleting
+        return None if it is None or it.deletes == "left" else it
 
     def watching(self) -> contextlib.AbstractContextManager[None]:
         """Have what runs meanwhile fail, where it would wait for servers that have gone."""
@@ -138,10 +145,12 @@ def _record(
     drifts: dict[str, Drift] = {}
     deletes: dict[str, Deletes] = {}
     failure, module, dropped = None, None, False
-    if served.deleting is not None:
-        _, doubt = settling.wait(served.deleting.unsettled, session.cancelled)
+    if served.awaited is not None:
+        _, doubt = settling.wait(served.awaited.unsettled, session.cancelled)
         doubts += [] if doubt is None else [doubt]
         start = now()
+    elif served.deleting is not None:
+        doubts.append(_LEFT)
     if iteration.cell is None:
         watched = _watched(IDLE, served, session.hosts, taken)
         # Outside of the account: to answer takes time of the server.
@@ -275,8 +284,8 @@ class _Steps:
 
     def _settle_before(self) -> None:
         """Wait for what was deleted to make room for the steps; it belongs to none of them."""
-        if self._served.deleting is not None:
-            _, doubt = settling.wait(self._served.deleting.unsettled, self._cancelled)
+        if self._served.awaited is not None:
+            _, doubt = settling.wait(self._served.awaited.unsettled, self._cancelled)
             self._doubt(doubt)
 
     def _doubt(self, text: str | None) -> None:
@@ -285,7 +294,7 @@ class _Steps:
 
     def _settle(self, step: str) -> None:
         """Wait for deletes that the step has caused; they belong to its last phase, or to none."""
-        deleting = self._served.deleting
+        deleting = self._served.awaited
         if deleting is None or not self.phases:
             return
         last = self.phases[-1]

@@ -50,6 +50,7 @@ Paths are relative to the file.
 from __future__ import annotations
 
 import copy
+import hashlib
 import re
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal
@@ -174,6 +175,13 @@ class SystemEntry(Strict):
     def module(self) -> str:
         """Which kind of system it is."""
         return self.kind or self.name
+
+    @property
+    def folder(self) -> str:
+        """Its name as that of a folder which every program takes, and no other system has."""
+        plain = re.sub("[^A-Za-z0-9._-]", "-", self.name)
+        mark = hashlib.sha256(self.name.encode()).hexdigest()[:6]
+        return plain if plain == self.name else f"{plain}-{mark}"
 
 
 class WorkloadEntry(Strict):
