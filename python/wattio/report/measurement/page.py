@@ -9,6 +9,7 @@ from wattio.report import rendering
 from wattio.report.measurement import (
     course,
     figures,
+    frequency,
     governed,
     made,
     phrases,
@@ -46,6 +47,7 @@ def make(path: Path, target: Path) -> Path:
     every = [row for part in found.workloads for phase in part.phases for row in phase.rows]
     sections = [
         *winners.section(found),
+        *frequency.section(found),
         *governed.section(found),
         *(_workload(part, seen, found) for part in found.workloads),
         *_idle(found),
