@@ -135,10 +135,13 @@ def write(
     failures: Iterable[Break] = (),
     estimate_only: bool = False,
     ran: float | None = None,
+    nodes: int = 0,
 ) -> Path:
     """Make a folder. Attempts with a gap have one in the PDU's samples; failures ran to no end.
 
-    Where `ran` is set, cores ran at this share of the frequency that a condition asks for.
+    Where `ran` is set, cores ran at this share of the frequency that a condition asks for. With
+    `nodes` there are meters `node1` and so on; the first draws the whole power over the number of
+    nodes, the next twice that, and so on.
     """
     results.mkdir(parents=True, exist_ok=True)
     (results / "study.toml").write_text(study, encoding="utf-8")
@@ -148,7 +151,8 @@ def write(
     path = made.path.rename(made.path.with_name(NAME))
     _write_machine(path, plan)
     folder = MeasurementFolder(path)
-    told = _Story(plan, works, set(gaps), set(failures), facts_of(estimate_only=estimate_only))
+    facts = facts_of(estimate_only=estimate_only) if not nodes else facts_of_nodes(nodes)
+    told = _Story(plan, works, set(gaps), set(failures), facts)
     told.tell()
     recorded = told.recorded()
     parquet.write(path / "samples" / "0001.parquet", recorded)
@@ -185,6 +189,25 @@ def facts_of(*, estimate_only: bool) -> dict[str, Facts]:
         return {"model": model}
     pdu = Facts("snmp://pdu/apc-rpdu2?outlet=3", "a PDU", 0.5, 0.1, "1 %")
     return {"pdu": pdu, "model": model}
+
+
+def facts_of_nodes(count: int) -> dict[str, Facts]:
+    return {
+        f"node{number}": Facts(f"snmp://pdu/apc-rpdu2?outlet={number}", "a PDU", 0.5, 0.1, "1 %")
+        for number in range(1, count + 1)
+    }
+
+
+def of_nodes(study: str, count: int) -> str:
+    """The same study with a total for each node instead of its meters."""
+    head, _, rest = study.partition("[[meter]]")
+    meters = "".join(
+        f'[[meter]]\nname = "snmp://public@pdu/apc-rpdu2?outlet={number}"\n'
+        f'label = "node{number}"\ncovers = ["server {number}"]\n'
+        for number in range(1, count + 1)
+    )
+    knobs = rest[rest.index("[[knob]]") :] if "[[knob]]" in rest else ""
+    return head + meters + knobs
 
 
 def _write_machine(path: Path, plan: MeasurementPlan) -> None:
@@ -271,10 +294,12 @@ class _Story:
         found = {}
         for label, facts in self.facts.items():
             times_s = np.arange(90.0, self._at_s + 30, facts.period_s)
-            if label == "pdu":
+            if label in ("pdu", "node1"):
                 for start_s, end_s in self.lost:
                     times_s = times_s[(times_s <= start_s) | (times_s >= end_s)]
             watts = (0.8 if facts.estimate else 1.0) * power_w(times_s)
+            if label.startswith("node"):
+                watts = watts * int(label.removeprefix("node")) / len(self.facts)
             found[label] = samples(times_s, lambda _, watts=watts: watts)  # type: ignore[misc]
         return found
 

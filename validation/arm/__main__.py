@@ -39,6 +39,7 @@ THESIS = Document(
     "Erxleben, bachelor thesis, 2022",
     {
         "introduction": "How many drives fill a network (chapter 1)",
+        "interfaces": "Interfaces (section 2.1)",
         "raid": "RAID (section 2.1)",
         "gluster": "GlusterFS (section 3.3)",
         "moosefs": "MooseFS (section 3.4)",

@@ -106,6 +106,12 @@ def _introduction() -> list[Entry]:
 def _survey() -> list[Entry]:
     per_file = f"{MOOSE}.metadata_bytes_per_file"
     return [
+        *listed(
+            f"{THESIS}.interfaces",
+            "section 2.1",
+            ("fuse_more_context_switches",),
+            "not reproduced here: said of how FUSE is built",
+        ),
         *listed(RAID, "section 2.1", ("raid_5_failures",), "given: the rule of RAID 5"),
         Entry(
             f"{RAID}.raid_5_disks_more_than",

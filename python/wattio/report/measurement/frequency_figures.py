@@ -68,10 +68,7 @@ def _figure(courses: Sequence[Course], found: Measured, columns: int, width: flo
         axis.set_xlabel(f"frequency, {KNOBS[course.knob]} (GHz)")
         if quantity == QUANTITIES[0] or columns == 1:
             axis.set_title(course.phase, fontsize=9.5, loc="left", fontweight="bold")
-    if columns == 1:
-        drawn.legend(handles=_handles(courses), loc="outside upper left")
-    else:
-        drawing.legend(drawn, _handles(courses))
+    drawing.legend(drawn, _handles(courses), width)
     return drawn
 
 

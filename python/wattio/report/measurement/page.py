@@ -12,6 +12,8 @@ from wattio.report.measurement import (
     frequency,
     governed,
     made,
+    node_figures,
+    nodes,
     phrases,
     power,
     servers,
@@ -60,6 +62,8 @@ def make(path: Path, target: Path) -> Path:
     tables_ |= {"verdicts": tables.of_verdicts(found)}
     if len(own := governed.table(found)) > 1:
         tables_["governed"] = own
+    if nodes.of_study(found):
+        tables_["nodes"] = nodes.table(found)
     page = Page(
         study.name,
         f"{study.name} · {found.folder.name}",
@@ -102,6 +106,7 @@ def _workload(part: WorkloadPart, seen: Seen, found: Measured) -> Section:
     drawn = [*figures.of_workload(part, found), power.boxes(part, seen, found)]
     drawn.append(course.of_workload(part.name, seen, found))
     blocks: list[Block] = gallery(drawn, f"{rendering.slug(part.name)}-")
+    blocks += node_figures.of_workload(part, seen, found)
     for phase in part.phases:
         blocks += [Heading(f"{part.name}: {phase.name}"), *tables.of_phase(phase, found)]
     text = "Means over VALID and WARN iterations, ± sample deviation. "
