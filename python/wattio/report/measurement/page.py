@@ -14,6 +14,7 @@ from wattio.report.measurement import (
     made,
     node_figures,
     nodes,
+    overview,
     phrases,
     power,
     servers,
@@ -49,6 +50,7 @@ def make(path: Path, target: Path) -> Path:
     every = [row for part in found.workloads for phase in part.phases for row in phase.rows]
     sections = [
         *winners.section(found),
+        *(glance := overview.section(found)),
         *frequency.section(found),
         *governed.section(found),
         *(_workload(part, seen, found) for part in found.workloads),
@@ -62,6 +64,8 @@ def make(path: Path, target: Path) -> Path:
     tables_ |= {"verdicts": tables.of_verdicts(found)}
     if len(own := governed.table(found)) > 1:
         tables_["governed"] = own
+    if glance:
+        tables_["overview"] = overview.table(found)
     if nodes.of_study(found):
         tables_["nodes"] = nodes.table(found)
     page = Page(
