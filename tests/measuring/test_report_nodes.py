@@ -12,6 +12,8 @@ from wattio.kinds.measurement.schema import MeterEntry
 from wattio.report import make
 from wattio.report.measurement import node_figures, nodes
 from wattio.report.measurement.gather import Measured, gather
+from wattio.report.page import Grid
+from wattio.report.phrases import DASH
 
 from measuring import made_folder
 from measuring.test_report_measured import SMALL, said
@@ -119,6 +121,19 @@ def test_single_nodes_do_not_crowd_the_sum(result: Path, text: str) -> None:
     for name in ("sequential-course", "session-0001"):
         rows = rows_of(result / "report" / f"{name}.csv")
         assert {row["meter"] for row in rows} == {"sum"}
+
+
+def test_estimated_nodes_are_called_so(result: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = gather(result)
+    monkeypatch.setattr(Measured, "is_estimate", lambda _, meter: meter.shown == "node2")
+    known = nodes.of_study(found)
+    assert [node.estimate for node in known] == [False, True, False]
+    run = found.workloads[0].rows[0].run
+    blocks = nodes.of_part(found.workloads[0], [run], found)
+    rows = next(block for block in blocks if isinstance(block, Grid)).rows
+    assert [row[1].small for row in rows] == ["", "ESTIMATE", "", "3, ESTIMATE"]
+    # The second one's energy is looked for as an estimate, which this folder has none of.
+    assert [row[2].text == DASH for row in rows] == [False, True, False, True]
 
 
 def test_many_nodes_are_cut_off_and_their_data_kept(

@@ -80,7 +80,8 @@ def of_part(part: WorkloadPart, runs: Sequence[Run], found: Measured) -> list[Bl
             rows.append([(shown, ""), label, *cells])
         subjects.append(len(rows))
         whole = [_whole(own.get(phase), known) for phase in phases]
-        rows.append([(shown, ""), ("all nodes", f"{len(known)}"), *whole])
+        guess = ", ESTIMATE" if any(node.estimate for node in known) else ""
+        rows.append([(shown, ""), ("all nodes", f"{len(known)}{guess}"), *whole])
     title = f"{part.name}: energy of each node"
     kept = rows[:ROWS_SHOWN]
     at = [place for place in subjects if place < len(kept)]
