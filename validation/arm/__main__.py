@@ -12,7 +12,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from validation.arm import paper, paper_setup, thesis, thesis_setup, thesis_work
+from validation.arm import paper, paper_setup, thesis, thesis_setup, thesis_systems, thesis_work
 from validation.common import numbers, printed
 from validation.common.numbers import About, Document
 from validation.common.printed import Checked
@@ -80,7 +80,7 @@ def rows() -> list[Checked]:
     values = printed.read(PUBLISHED)
     found = [
         entry
-        for part in (paper, paper_setup, thesis, thesis_setup, thesis_work)
+        for part in (paper, paper_setup, thesis, thesis_setup, thesis_systems, thesis_work)
         for entry in part.entries(values)
     ]
     return printed.check(found, values)

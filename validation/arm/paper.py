@@ -230,7 +230,7 @@ def _headline(values: Values) -> list[Entry]:
             "said as about; ours is the mean of Table II's two",
             half=5.0,
         ),
-        Entry(f"{HEADLINE}.edp_gain", "section V", "x", text=_edp_text(values)),
+        Entry(f"{HEADLINE}.edp_gain", "section V", "x", text=_edp_text(values), bound="most"),
     ]
 
 

@@ -38,7 +38,9 @@ def _introduction() -> list[Entry]:
     network = f"{INTRODUCTION}.fast_network_gbit_s"
     own = (f"{PEAK}.gigabyte_samsung_gb_s", f"{PEAK}.gigabyte_intel_gb_s")
     return [
-        *listed(INTRODUCTION, "section I", _GENERAL, GENERAL),
+        *listed(INTRODUCTION, "section I", ("x86_idle_power_w",), GENERAL, "least"),
+        *listed(INTRODUCTION, "section I", _MOST, GENERAL, "most"),
+        *listed(INTRODUCTION, "section I", ("fast_network_gbit_s",), GENERAL),
         Entry(
             f"{drives}[0]",
             "section I",
@@ -61,12 +63,7 @@ def _introduction() -> list[Entry]:
     ]
 
 
-_GENERAL = (
-    "x86_idle_power_w",
-    "arm_maximum_power_w[0]",
-    "arm_maximum_power_w[1]",
-    "fast_network_gbit_s",
-)
+_MOST = ("arm_maximum_power_w[0]", "arm_maximum_power_w[1]")
 
 
 def _benchmark() -> list[Entry]:

@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from wattio.analysis import efficiency
 
-from validation.arm import thesis_setup
+from validation.arm import thesis_systems
 from validation.arm.thesis import MEASURED, POWER, THESIS
 from validation.arm.thesis_setup import CHOSEN, HARDWARE
 from validation.common.named import given, listed, same, unit
-from validation.common.printed import Entry, Values, number
+from validation.common.printed import Bound, Entry, Values, number
 
 WORK, SOURCE, RESULTS = f"{THESIS}.workloads", f"{THESIS}.source", f"{THESIS}.results"
 EXAMPLE, DESIGN = f"{THESIS}.example", f"{THESIS}.design"
 MDTEST, IOR, FIO = f"{THESIS}.mdtest", f"{THESIS}.ior", f"{THESIS}.fio"
 SCRIPT, COLLECTION = f"{THESIS}.script", f"{THESIS}.collection"
 NO_MACHINE = "not reproduced here: it takes their cluster"
-
-_Of = Callable[[str, str, str], Entry]
-"""Makes an entry that is not computed, of a key below the table, where it stands, and why."""
 
 
 def entries(values: Values) -> list[Entry]:
@@ -39,7 +34,7 @@ def entries(values: Values) -> list[Entry]:
 
 def _workloads() -> list[Entry]:
     where = "section 6.1"
-    trials = thesis_setup.TRIALS
+    trials = thesis_systems.TRIALS
     items = f"{MDTEST}.tree_entries"
     return [
         *(
@@ -167,14 +162,16 @@ def _example() -> list[Entry]:
     ]
 
 
+def of(name: str, where: str, text: str, bound: Bound = "") -> Entry:
+    """A result that is not computed: its key below the table, where it stands, and why."""
+    return Entry(f"{RESULTS}.{name}", where, unit(name), text=text, bound=bound)
+
+
 def _results(values: Values) -> list[Entry]:
     used = number(values, f"{THESIS}.tpp_used.baseline_mib_s")
     idle_w = number(values, f"{POWER}.arm_net_idle_power_w")
     reference_w = number(values, f"{POWER}.x86_idle_power_w")
     drawn = f"{NO_MACHINE}; said of a figure"
-
-    def of(name: str, where: str, text: str) -> Entry:
-        return Entry(f"{RESULTS}.{name}", where, unit(name), text=text)
 
     found = []
     for system in ("orangefs", "moosefs", "glusterfs"):
@@ -195,13 +192,16 @@ def _results(values: Values) -> list[Entry]:
             "section 6.4.1",
             "%",
             lambda bricks, redundancy: 100 * redundancy / (bricks - redundancy),
-            (f"{thesis_setup.GLUSTER_SETUP}.bricks", f"{thesis_setup.GLUSTER_SETUP}.redundancy"),
+            (
+                f"{thesis_systems.GLUSTER_SETUP}.bricks",
+                f"{thesis_systems.GLUSTER_SETUP}.redundancy",
+            ),
         ),
     ]
-    return found + _metadata(values, of, reference_w, idle_w) + _energy(values, of, idle_w)
+    return found + _metadata(values, reference_w, idle_w) + _energy(values, idle_w)
 
 
-def _metadata(values: Values, of: _Of, reference_w: float, idle_w: float) -> list[Entry]:
+def _metadata(values: Values, reference_w: float, idle_w: float) -> list[Entry]:
     where, energy = "section 6.4.2", "section 6.5.2"
     peak = number(values, f"{THESIS}.metadata_tpp.arm_read.tpp_iops")
     cached = number(values, f"{RESULTS}.cached_stat_iops")
@@ -236,6 +236,7 @@ def _metadata(values: Values, of: _Of, reference_w: float, idle_w: float) -> lis
             f"{NO_MACHINE}; said of a figure, for most measurements: below. Its peaks of Table 4.2"
             f" over its idle power are {peaks[0]:.2f} (read) and {peaks[1]:.2f} IO/J (write), below"
             " 1, too",
+            "most",
         ),
         *(
             of(
@@ -243,6 +244,7 @@ def _metadata(values: Values, of: _Of, reference_w: float, idle_w: float) -> lis
                 energy,
                 f"{NO_MACHINE}; said of a figure. At the net idle power it takes {rate:.0f}"
                 " creations a second or more",
+                "least" if name == "file" else "",
             )
             for name, rate in rates.items()
         ),
@@ -250,11 +252,12 @@ def _metadata(values: Values, of: _Of, reference_w: float, idle_w: float) -> lis
             "creation_over_stat_energy",
             energy,
             f"{NO_MACHINE}; said of a figure, as up to one order of magnitude",
+            "most",
         ),
     ]
 
 
-def _energy(values: Values, of: _Of, idle_w: float) -> list[Entry]:
+def _energy(values: Values, idle_w: float) -> list[Entry]:
     found = []
     for system in ("glusterfs", "orangefs"):
         seconds = number(values, f"{RESULTS}.compile_{system}_s")

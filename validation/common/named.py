@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from validation.common.printed import Entry, Values
+from validation.common.printed import Bound, Entry, Values
 
 UNITS = {
     "mib_s": "MiB/s",
@@ -92,10 +92,12 @@ def given(
     ]
 
 
-def listed(table: str, where: str, names: Iterable[str], text: str) -> list[Entry]:
+def listed(
+    table: str, where: str, names: Iterable[str], text: str, bound: Bound = ""
+) -> list[Entry]:
     """Entries of numbers of a table that are not computed, by name, for the reason `text`."""
     keys = [f"{table}.{name}" for name in names]
-    return [Entry(key, where, unit(key), text=text) for key in keys]
+    return [Entry(key, where, unit(key), text=text, bound=bound) for key in keys]
 
 
 def same(key: str, where: str, as_in: str, said: str) -> Entry:

@@ -60,6 +60,11 @@ class Group:
         return sorted(found, key=lambda row: row.outcome != "differs")
 
     @property
+    def scattered(self) -> bool:
+        """Whether its numbers stand in several places, so that each has to say where."""
+        return len({row.entry.where for row in self.rows}) > 1
+
+    @property
     def reasons(self) -> dict[str, list[Checked]]:
         """The others, by the reason why they are not computed."""
         found: dict[str, list[Checked]] = {}
