@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from wattio._core import parse_quantity
-from wattio.kinds.measurement.frequencies import OFF_MAX
+from wattio.kinds.measurement.frequencies import CAP, OFF_MAX, PINNED, asked_hz
 from wattio.report.measurement.gather import Measured, PhasePart, WorkloadPart
 from wattio.report.measurement.phrases import has_samples
 from wattio.report.ranking import Condition, Contest
 from wattio.results.summary import Row, equal_work
 
-CAP = "cpu.frequency"
-KNOBS = {"cpu.frequency_pinned": "pinned to", CAP: "at most"}
+KNOBS = {PINNED: "pinned to", CAP: "at most"}
 """Conditions that are frequencies, and how a core stands to them."""
 
 ENERGY, EACH, TIME = "energy", "energy for the work", "time"
@@ -109,9 +107,9 @@ def _course(
     name, size = ("mib_per_joule", GIB_MIB) if moves else ("iops_per_watt", THOUSAND)
     tracks: dict[str, list[Point]] = {}
     for row in rows:
-        asked_hz = parse_quantity(str(row.run.settings[knob]), "frequency")
+        hz = asked_hz(str(row.run.settings[knob]))
         label = phase.names.of(row.run, without=knob)
-        point = Point(asked_hz, knob == CAP, row, _values(row, name, size, found))
+        point = Point(hz, knob == CAP, row, _values(row, name, size, found))
         tracks.setdefault(label, []).append(point)
     ordered = [
         Track(label, tuple(sorted(points, key=lambda point: point.asked_hz)))
