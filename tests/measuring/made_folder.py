@@ -21,6 +21,8 @@ from wattio.kinds.measurement import plan as planning
 from wattio.kinds.measurement.derive import Rulebook, View
 from wattio.kinds.measurement.folder import MeasurementFolder
 from wattio.kinds.measurement.plan import IDLE, MeasurementPlan, Measuring
+from wattio.kinds.measurement.told import Told
+from wattio.knobs.knobs import hertz
 from wattio.meters import parquet
 from wattio.meters.meter import Facts
 from wattio.recording import Event, Samples
@@ -98,6 +100,8 @@ class Work:
 
     Where `timed` is set it lasts so long, and does what it can; else it does its `operations`.
     Where `server_us` is set a server takes so much for each operation; the right one half of it.
+    With `scales`, rate and power follow the frequency of a condition: the rate by its root, power
+    by its cube, so that the least energy lies between the ends.
     """
 
     phase: str
@@ -108,6 +112,7 @@ class Work:
     power_w: float
     timed: float | None = None
     server_us: float | None = None
+    scales: bool = False
 
 
 WORKS: Mapping[str, Sequence[Work]] = {
@@ -129,8 +134,15 @@ def write(
     gaps: Iterable[Break] = (),
     failures: Iterable[Break] = (),
     estimate_only: bool = False,
+    ran: float | None = None,
+    nodes: int = 0,
 ) -> Path:
-    """Make a folder. Attempts with a gap have one in the PDU's samples; failures ran to no end."""
+    """Make a folder. Attempts with a gap have one in the PDU's samples; failures ran to no end.
+
+    Where `ran` is set, cores ran at this share of the frequency that a condition asks for. With
+    `nodes` there are meters `node1` and so on; the first draws the whole power over the number of
+    nodes, the next twice that, and so on.
+    """
     results.mkdir(parents=True, exist_ok=True)
     (results / "study.toml").write_text(study, encoding="utf-8")
     (results / "peak.toml").write_text(PEAK, encoding="utf-8")
@@ -139,7 +151,8 @@ def write(
     path = made.path.rename(made.path.with_name(NAME))
     _write_machine(path, plan)
     folder = MeasurementFolder(path)
-    told = _Story(plan, works, set(gaps), set(failures), facts_of(estimate_only=estimate_only))
+    facts = facts_of(estimate_only=estimate_only) if not nodes else facts_of_nodes(nodes)
+    told = _Story(plan, works, set(gaps), set(failures), facts)
     told.tell()
     recorded = told.recorded()
     parquet.write(path / "samples" / "0001.parquet", recorded)
@@ -150,11 +163,24 @@ def write(
     for iteration, entry, operations in told.entries:
         folder.raw(entry.identity).mkdir()
         entry.write(folder.raw(entry.identity))
-        read = derive.Results(tuple(operations))
+        looks = {} if ran is None else _looks(iteration, entry, ran)
+        read = derive.Results(tuple(operations), frequencies=looks)
         found = derive.derive(entry, read, view, book)
         catalog.add(_recorded(iteration, found), found.phases, "measurement")
     catalog.close()
     return path
+
+
+def _looks(iteration: Measuring, entry: record.Record, ran: float) -> dict[str, list[Told]]:
+    """What the cores ran at in the middle of each step."""
+    if iteration.cell is None:
+        return {}
+    khz = round(ran * _share_of_full_speed(iteration.cell) * FULL_HZ / 1e3)
+    found = {}
+    for phase in entry.phases:
+        middle_ns = (phase.span.start.monotonic_ns + phase.span.end.monotonic_ns) / 2
+        found[phase.step] = [Told(instant(middle_ns / 1e9), {"khz": [khz, khz]})]
+    return found
 
 
 def facts_of(*, estimate_only: bool) -> dict[str, Facts]:
@@ -163,6 +189,25 @@ def facts_of(*, estimate_only: bool) -> dict[str, Facts]:
         return {"model": model}
     pdu = Facts("snmp://pdu/apc-rpdu2?outlet=3", "a PDU", 0.5, 0.1, "1 %")
     return {"pdu": pdu, "model": model}
+
+
+def facts_of_nodes(count: int) -> dict[str, Facts]:
+    return {
+        f"node{number}": Facts(f"snmp://pdu/apc-rpdu2?outlet={number}", "a PDU", 0.5, 0.1, "1 %")
+        for number in range(1, count + 1)
+    }
+
+
+def of_nodes(study: str, count: int) -> str:
+    """The same study with a total for each node instead of its meters."""
+    head, _, rest = study.partition("[[meter]]")
+    meters = "".join(
+        f'[[meter]]\nname = "snmp://public@pdu/apc-rpdu2?outlet={number}"\n'
+        f'label = "node{number}"\ncovers = ["server {number}"]\n'
+        for number in range(1, count + 1)
+    )
+    knobs = rest[rest.index("[[knob]]") :] if "[[knob]]" in rest else ""
+    return head + meters + knobs
 
 
 def _write_machine(path: Path, plan: MeasurementPlan) -> None:
@@ -249,10 +294,12 @@ class _Story:
         found = {}
         for label, facts in self.facts.items():
             times_s = np.arange(90.0, self._at_s + 30, facts.period_s)
-            if label == "pdu":
+            if label in ("pdu", "node1"):
                 for start_s, end_s in self.lost:
                     times_s = times_s[(times_s <= start_s) | (times_s >= end_s)]
             watts = (0.8 if facts.estimate else 1.0) * power_w(times_s)
+            if label.startswith("node"):
+                watts = watts * int(label.removeprefix("node")) / len(self.facts)
             found[label] = samples(times_s, lambda _, watts=watts: watts)  # type: ignore[misc]
         return found
 
@@ -300,11 +347,15 @@ class _Story:
         right = iteration.run.system == "right"
         wobble = 1 + 0.01 * ((7 * iteration.repetition + 3 * clients + 2 * right) % 5 - 2)
         rate = work.rate * (clients**0.6) * (1.15 if right else 1.0) * wobble
+        share = _share_of_full_speed(iteration.cell) if work.scales else 1.0
+        rate *= share**0.5
         done = work.operations * clients
         if work.timed is not None:
             done = round(rate * work.timed)
         seconds = done / rate
         power_w = work.power_w + 4 * clients - (3 if right else 0)
+        if work.scales:
+            power_w += 60.0 * share**3
         phase = self._phase(work.phase, seconds, power_w)
         content: dict[str, Any] = {
             "seconds": seconds,
@@ -323,6 +374,14 @@ class _Story:
         self._at_s = start_s + seconds
         self._steps += [(start_s, power_w), (self._at_s, 60.0)]
         return span(name, start_s, self._at_s)
+
+
+FULL_HZ = 3.6e9
+
+
+def _share_of_full_speed(cell: planning.Cell) -> float:
+    """The frequency that a condition sets, as a share of 3.6 GHz."""
+    return next(hertz(value) / FULL_HZ for name, value in cell.knobs.items() if "freq" in name)
 
 
 def _account(work: Work, iteration: Measuring, done: Operation) -> record.Account:

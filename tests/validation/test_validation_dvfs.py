@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
+from wattio.report import rendering
 
 from validation.common import printed
 from validation.common.printed import Checked
@@ -65,3 +67,20 @@ def test_reasons_carry_the_right_names(rows: dict[str, Checked]) -> None:
     assert "12.42 MiB/J" in rows["dvfs_fio.read.ssd.published_efficiency"].reason
     assert "needs 29.67" in rows["dvfs_fio.write.hdd.published_efficiency"].reason
     assert "ran into it" in rows["dvfs_fio.method.time_limit_s"].reason
+
+
+def test_labels_of_the_drives_do_not_explain_the_difference_in_power(
+    rows: dict[str, Checked],
+) -> None:
+    values = printed.read(command.PUBLISHED)
+    assert entries.rated_power_w(values, "ssd") == pytest.approx(2.5)
+    assert entries.rated_power_w(values, "hdd") == pytest.approx(3.25)
+    reason = rows["dvfs_fio.machine.hdd.current_a"].reason
+    assert "2.0 W (read) and 4.3 W (write)" in reason
+
+
+def test_the_page_has_every_number(tmp_path: Path, rows: dict[str, Checked]) -> None:
+    assert command.main(["--out", str(tmp_path)]) == 0
+    page = (tmp_path / "dvfs-fio.html").read_text(encoding="utf-8")
+    assert not [key for key in rows if f'id="{rendering.slug(key)}"' not in page]
+    assert "4 GHz" in page

@@ -51,11 +51,12 @@ def _table(name: str, peak_name: str, where: str, unit: str, values: Values) -> 
         at = f"{THESIS}.{name}.{row}"
         kinds = tuple(kind for kind in KINDS if f"{at}.{kind}[0]" in values)
         takes = tuple(f"{at}.{kind}[{place}]" for kind in kinds for place in (0, 1))
+        spreads = [f"{at}.{kind}[2]" for kind in kinds if f"{at}.{kind}[2]" in values]
         found += [
-            Entry(key, where, unit, text=MEASURED)
-            if key.endswith("[1]")
-            else Entry(key, where, "units", text="given: an input")
-            for key in takes
+            Entry(key, where, "units", text="given: an input")
+            if key.endswith("[0]")
+            else Entry(key, where, unit, text=MEASURED)
+            for key in (*takes, *spreads)
         ]
         half, why = _printing(name, row)
         found.append(
@@ -65,11 +66,35 @@ def _table(name: str, peak_name: str, where: str, unit: str, values: Values) -> 
                 unit,
                 sums_peak(kinds),
                 takes,
-                why=why,
+                _noise(at, kinds, values),
+                why,
                 half=half,
             )
         )
     return found
+
+
+def _noise(at: str, kinds: tuple[Kind, ...], values: Values) -> str:
+    """The peak's deviation by those of its parts, and whether noise could exchange two of them."""
+    parts = []
+    for kind in kinds:
+        units, rate = (int(number(values, f"{at}.{kind}[0]")), number(values, f"{at}.{kind}[1]"))
+        spread = f"{at}.{kind}[2]"
+        deviation = number(values, spread) if spread in values else None
+        parts.append(Part(kind, {QUANTITY: Rate(rate, deviation)}, per_node=units))
+    found = peak.limit(parts, QUANTITY, "thesis")
+    if found is None:
+        raise ValueError("a peak needs a network or disks")
+    text = f"limited by the {found.limiting[0]}"
+    if found.deviation is not None:
+        text += f", ± {found.deviation:.2f} by the deviations of its units"
+    if found.contested:
+        least, following = sorted(found.totals, key=lambda total: total.mean)[:2]
+        text += (
+            f"; contested: {following.kind} gives {following.mean:.1f} ± {following.deviation:.1f},"
+            f" within the noise of {least.mean:.1f}"
+        )
+    return text
 
 
 def _printing(name: str, row: str) -> tuple[float | None, str]:

@@ -6,9 +6,8 @@ both are spans, and they agree where the spans meet. What does not agree needs a
 
 from __future__ import annotations
 
-import argparse
 import itertools
-import json
+import math
 import sys
 import textwrap
 import tomllib
@@ -17,9 +16,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from validation.common import published
+
+Bound = Literal["", "least", "most"]
 
 UNEXPLAINED = 1
 BRIEF, WIDTH = 20, 110
@@ -46,7 +47,8 @@ class Entry:
     `formula` takes the values of the keys in `takes`, in their order; it rises or falls with each.
     None is an input, or what cannot be computed: `text` says which. `text` is shown always, `why`
     is the reason of a difference, shown where there is one. `half` is the rounding in print where
-    the file's number has more places than the print.
+    the file's number has more places than the print. `bound` says that the print gives what the
+    number is at least ("more than ten times") or at most ("up to 30 times"): ours may lie beyond.
     """
 
     key: str
@@ -57,6 +59,7 @@ class Entry:
     text: str = ""
     why: str = ""
     half: float | None = None
+    bound: Bound = ""
 
 
 @dataclass(frozen=True)
@@ -70,8 +73,8 @@ class Checked:
 
     @property
     def deviation_percent(self) -> float | None:
-        """Of ours from the published value; None where nothing was computed."""
-        if self.ours is None or isinstance(self.value, str):
+        """Of ours from the published value; None where nothing was computed, and for a bound."""
+        if self.ours is None or isinstance(self.value, str) or self.entry.bound:
             return None
         return published.deviation_percent(self.ours, self.value.value)
 
@@ -81,6 +84,8 @@ class Checked:
         if self.ours is None or isinstance(self.value, str):
             return "not computed"
         low, high = self.value.span
+        low = -math.inf if self.entry.bound == "most" else low
+        high = math.inf if self.entry.bound == "least" else high
         return "agrees" if self.span[0] <= high and low <= self.span[1] else "differs"
 
     @property
@@ -107,6 +112,7 @@ class Checked:
             "published": self.value if isinstance(self.value, str) else self.value.value,
             "ours": self.ours,
             "deviation_percent": self.deviation_percent,
+            "bound": self.entry.bound,
             "outcome": self.outcome,
             "reason": self.reason,
         }
@@ -182,22 +188,6 @@ def table(rows: Sequence[Checked]) -> str:
         f" {counts['not computed']} are not computed"
     )
     return "\n".join(lines)
-
-
-def main(package: str, of: str, rows: Sequence[Checked], arguments: list[str] | None) -> int:
-    """Print the check of a document; 1 where something has no reason."""
-    parser = argparse.ArgumentParser(
-        prog=f"python -m {package}",
-        description=f"Compute what {of} publish again from what else they publish.",
-    )
-    parser.add_argument("--json", action="store_true", help="print one JSON object instead")
-    given = parser.parse_args(arguments)
-    if given.json:
-        text = json.dumps({"numbers": [row.as_dict() for row in rows]}, ensure_ascii=False)
-    else:
-        text = table(rows)
-    sys.stdout.write(text + "\n")
-    return judge(rows)
 
 
 def judge(rows: Sequence[Checked]) -> int:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from wattio.analysis import efficiency
 
+from validation.common.named import unit
 from validation.common.printed import Entry, Values, number
 
 SECTION = "dvfs_fio"
 TASK = f"{SECTION}.method"
+MACHINE = f"{SECTION}.machine"
 CUT_SHORT = f"{SECTION}.write.hdd"
 """What ran into the time limit."""
 
@@ -56,9 +58,54 @@ def entries(values: Values) -> list[Entry]:
             ("meter", "", "given: an input"),
         )
     ]
+    found += _machine(values)
     for operation in ("read", "write"):
         found += _of(operation, values)
     found.append(Entry(f"{SECTION}.note.efficiency", "", text="how it is computed, found here"))
+    return found
+
+
+def rated_power_w(values: Values, device: str) -> float:
+    """What a drive draws at most by its label: the voltage times the current."""
+    at = f"{MACHINE}.{device}"
+    return number(values, f"{at}.voltage_v") * number(values, f"{at}.current_a")
+
+
+def _machine(values: Values) -> list[Entry]:
+    """The processor's frequencies, and the drives by their labels."""
+    frequencies = ("frequency_min_hz", "frequency_max_hz", "frequency_without_turbo_hz")
+    texts = {
+        "frequency_max_hz": "given: an input; with turbo, which was off, so not reached",
+    }
+    found = [
+        Entry(f"{MACHINE}.{name}", "section 3", "Hz", text=texts.get(name, "given: an input"))
+        for name in frequencies
+    ]
+    rated_w = {device: rated_power_w(values, device) for device in ("ssd", "hdd")}
+    apart_w = {
+        operation: number(values, f"{SECTION}.{operation}.hdd.power_w")
+        - number(values, f"{SECTION}.{operation}.ssd.power_w")
+        for operation in ("read", "write")
+    }
+    label = (
+        f"given: an input. By voltage and current the SSD draws at most {rated_w['ssd']:.2f} W and"
+        f" the HDD {rated_w['hdd']:.2f} W, {rated_w['hdd'] - rated_w['ssd']:.2f} W apart; the"
+        f" system's power was {apart_w['read']:.1f} W (read) and {apart_w['write']:.1f} W (write)"
+        " apart, so the drives' 5 V are not all of it"
+    )
+    for device, names in (
+        ("ssd", ("capacity_gb", "voltage_v", "current_a")),
+        ("hdd", ("capacity_gb", "voltage_v", "current_a", "rotation_per_min")),
+    ):
+        found += [
+            Entry(
+                f"{MACHINE}.{device}.{name}",
+                "section 3",
+                unit(name),
+                text=label if name in ("voltage_v", "current_a") else "given: an input",
+            )
+            for name in names
+        ]
     return found
 
 

@@ -329,12 +329,13 @@ _TIME_UNITS = (
 )
 
 
-def legend(drawn: Figure, handles: Sequence[Any]) -> None:
-    """A legend above all panels of a figure, in as many columns as there is room for."""
+def legend(drawn: Figure, handles: Sequence[Any], width: float = WIDTH) -> None:
+    """A legend above all panels of a figure, in as many columns as its width in inches allows."""
     if not handles:
         return
     longest = max(len(str(handle.get_label())) for handle in handles)
-    columns = max(1, min(4, _LEGEND_LETTERS // (longest + _HANDLE_LETTERS)))
+    letters = int(_LEGEND_LETTERS * width / WIDTH)
+    columns = max(1, min(4, letters // (longest + _HANDLE_LETTERS)))
     placed: dict[str, Any] = {"loc": "outside upper left", "ncols": columns, "handlelength": 3.0}
     drawn.legend(handles=list(handles), **placed)
 

@@ -28,6 +28,9 @@ LOOK_S = 0.5
 OFF_MAX = 0.05
 """By a larger share another frequency than the asked one is a doubt."""
 
+PINNED, CAP = "cpu.frequency_pinned", "cpu.frequency"
+"""Conditions of a study that are frequencies: what cores run at, and what they run at most at."""
+
 _POLICY = "sys/devices/system/cpu/cpufreq/policy[0-9]*"
 _SOURCES = ("cpuinfo_avg_freq", "scaling_cur_freq")
 _HERE = ""
@@ -100,6 +103,11 @@ def _of_host(span: Span, looks: Sequence[Told], host: str) -> Metrics:
     }
 
 
+def asked_hz(value: Value) -> float:
+    """The frequency in hertz that a condition's value asks for. Raises ValueError, InputError."""
+    return hertz(value)
+
+
 def doubts(
     span: Span, looks: Sequence[Told], knobs: Mapping[str, Value], host: str = _HERE
 ) -> Iterator[str]:
@@ -108,12 +116,12 @@ def doubts(
     if not found:
         return
     for name, key, capped in (
-        ("cpu.frequency_pinned", "cpu_frequency_hz_mean", False),
-        ("cpu.frequency", "cpu_frequency_hz_max", True),
+        (PINNED, "cpu_frequency_hz_mean", False),
+        (CAP, "cpu_frequency_hz_max", True),
     ):
         if name not in knobs:
             continue
-        asked, ran = hertz(knobs[name]), found[key][0]
+        asked, ran = asked_hz(knobs[name]), found[key][0]
         off = ran / asked - 1
         if off > OFF_MAX or (off < -OFF_MAX and not capped):
             up_to = "up to " if capped else ""

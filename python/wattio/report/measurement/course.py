@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, TypeVar
+from typing import Any
 
-import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
@@ -15,23 +13,22 @@ from matplotlib.patches import Patch
 from wattio.kinds.measurement.plan import IDLE
 from wattio.report import drawing
 from wattio.report.drawing import WIDTH, Drawn, Table
-from wattio.report.measurement import power
+from wattio.report.measurement import nodes, power
 from wattio.report.measurement.figures import called, labelled
 from wattio.report.measurement.gather import Measured
 from wattio.report.measurement.power import SESSIONS_MAX, Seen
-from wattio.report.measurement.samples import SUM, Curve, Looked, Series, Stretch
+from wattio.report.measurement.samples import SUM, Looked, Stretch
+from wattio.report.measurement.shading import (
+    IDLE_LOOK,
+    INVALID_LOOK,
+    Moment,
+    broken,
+    gaps_shown,
+    points_text,
+    shade,
+    shade_phases,
+)
 from wattio.results.runs import Recorded
-
-_SHADES = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00")
-_PALE = 0.18
-_HATCHES = ("", "\\\\", "..", "||", "--", "oo")
-_IDLE: dict[str, Any] = {"facecolor": "#e8e8e8", "edgecolor": "#b0b0b0", "hatch": "////"}
-_INVALID: dict[str, Any] = {"facecolor": "#F4C7CE", "edgecolor": "#A40E26", "hatch": "xxxx"}
-_GAP: dict[str, Any] = {"facecolor": "#000000", "alpha": 0.75}
-Moments = TypeVar("Moments", float, Series)
-
-_NARROW = 0.07
-"""A phase narrower than this share of a panel has no room for its name."""
 
 
 def sessions(seen: Seen, found: Measured) -> list[Drawn]:
@@ -66,18 +63,18 @@ def _session(session: str, whole: Stretch, looked: Looked, found: Measured) -> D
     drawn = Figure(figsize=(WIDTH, 3.6), layout="constrained")
     axis = drawn.subplots()
     unit_s, unit = drawing.time_unit(whole[1] - whole[0])
-    at = _Time(whole[0], unit_s)
+    at = Moment(whole[0], unit_s)
     table: Table = [["meter", "time_s", "power_w_min", "power_w_mean", "power_w_max"]]
     lines: list[drawing.Line] = []
     handles = _curves(axis, 0, looked, at, found, table, lines)
     handles += _iterations(axis, session, at, found)
-    handles += _gaps(axis, looked, whole, at)
+    handles += gaps_shown(axis, looked, whole, at)
     drawing.mark_cut(axis)
     axis.set_xlim(0, (whole[1] - whole[0]) / unit_s)
     axis.set_xlabel(f"time since the session's first iteration ({unit})")
     axis.set_ylabel(labelled("power (W)", found))
     drawing.legend(drawn, handles)
-    text = f"Iterations are shaded by workload. {_points(looked, 0)}"
+    text = f"Iterations are shaded by workload. {points_text(looked, 0)}"
     alternative = "Chart of power in watts over a whole session, iterations shaded."
     title = called(f"Power over session {session}", found)
     name = f"session-{session}"
@@ -105,7 +102,7 @@ def _closely(
         image = drawing.svg(drawn)
         labels = [axis.get_xlabel() for axis in axes]
     place, looked = seen.iterations[items[0].identity]
-    text = f"{text} Phases are shaded. {_points(looked, place)}".strip()
+    text = f"{text} Phases are shaded. {points_text(looked, place)}".strip()
     alternative = "Charts of power in watts over single iterations, phases shaded."
     panels = _panels(labels, lines)
     return Drawn(name, called(title, found), text, alternative, image, table, panels)
@@ -131,28 +128,15 @@ def _iteration(
     record = found.records[item.identity]
     start_s, end_s = record.start.monotonic_ns / 1e9, record.end.monotonic_ns / 1e9
     unit_s, unit = drawing.time_unit(end_s - start_s)
-    at = _Time(start_s, unit_s)
+    at = Moment(start_s, unit_s)
     handles = _curves(axis, place, looked, at, found, table, lines)
     low, high = axis.get_ylim()
     axis.set_ylim(low, high + 0.22 * (high - low))
-    for number, phase in enumerate(record.phases):
-        start, end = (at(end.monotonic_ns / 1e9) for end in (phase.span.start, phase.span.end))
-        shade = _IDLE if phase.span.name == IDLE else _shade(number) | {"hatch": ""}
-        axis.axvspan(start, end, linewidth=0, zorder=0.2, **shade)
-        if end - start > _NARROW * (end_s - start_s) / unit_s or len(record.phases) < 4:
-            axis.text(
-                (start + end) / 2,
-                0.96,
-                phase.span.name,
-                transform=axis.get_xaxis_transform(),
-                ha="center",
-                va="top",
-                fontsize=8.5,
-            )
+    shade_phases(axis, record, at)
     if not item.usable:
-        axis.axvspan(0, (end_s - start_s) / unit_s, ymax=0.06, linewidth=0, **_INVALID)
-        handles.append(Patch(label="INVALID", **_INVALID))
-    handles += _gaps(axis, looked, (start_s, end_s), at)
+        axis.axvspan(0, (end_s - start_s) / unit_s, ymax=0.06, linewidth=0, **INVALID_LOOK)
+        handles.append(Patch(label="INVALID", **INVALID_LOOK))
+    handles += gaps_shown(axis, looked, (start_s, end_s), at)
     again = f", attempt {item.attempt + 1}" if item.attempt else ""
     text = f"{item.run.name}, repetition {item.repetition + 1}{again}"
     axis.set_title(text, fontsize=9.5, loc="left", fontweight="bold")
@@ -163,30 +147,19 @@ def _iteration(
     return handles
 
 
-class _Time:
-    """Moments in seconds on the axis of a panel."""
-
-    def __init__(self, start_s: float, unit_s: float) -> None:
-        self._start_s, self._unit_s = start_s, unit_s
-
-    def __call__(self, time_s: Moments) -> Moments:
-        return (time_s - self._start_s) / self._unit_s
-
-    def seconds(self, time_s: Moments) -> Moments:
-        """Since the panel's beginning."""
-        return time_s - self._start_s
-
-
 def _curves(
     axis: Axes,
     place: int,
     looked: Looked,
-    at: _Time,
+    at: Moment,
     found: Measured,
     table: Table,
     lines: list[drawing.Line],
 ) -> list[Any]:
-    """The power of each meter, and the sum where several are totals."""
+    """The power of each meter, and the sum where several are totals.
+
+    Meters of single nodes have a figure of their own, and are left out where others are left.
+    """
     handles: list[Any] = []
     named = [(SUM, "sum of the totals", found.estimated)]
     named += [
@@ -198,6 +171,8 @@ def _curves(
         for entry in found.study.meter
     ]
     known = [one for one in named if (one[0], place) in looked.curves]
+    own = {node.label for node in nodes.of_study(found)}
+    known = [one for one in known if one[0] not in own] or known
     for (label, text, estimate), stroke in zip(
         known, drawing.series_strokes(len(known)), strict=True
     ):
@@ -208,7 +183,7 @@ def _curves(
         style["linewidth"] = 1.2
         if len(curve.time_s) < 80:
             style |= {"marker": stroke.marker, "markersize": 3}
-        time_s, low, mean, high = _broken(curve, looked.gaps.get(label, []))
+        time_s, low, mean, high = broken(curve, looked.gaps.get(label, []))
         axis.plot(at(time_s), mean, **style)
         lines.append((text, style, at(time_s), mean))
         if curve.binned:
@@ -220,20 +195,7 @@ def _curves(
     return handles
 
 
-def _broken(curve: Curve, gaps: Sequence[Stretch]) -> tuple[Any, Any, Any, Any]:
-    """A curve with nothing drawn over gaps."""
-    middles = np.array([(start + end) / 2 for start, end in gaps])
-    places = np.searchsorted(curve.time_s, middles)
-    inner = (places > 0) & (places < len(curve.time_s))
-    places, middles = places[inner], middles[inner]
-    time_s = np.insert(curve.time_s, places, middles)
-    low, mean, high = (
-        np.insert(values, places, np.nan) for values in (curve.low_w, curve.mean_w, curve.high_w)
-    )
-    return time_s, low, mean, high
-
-
-def _iterations(axis: Axes, session: str, at: _Time, found: Measured) -> list[Any]:
+def _iterations(axis: Axes, session: str, at: Moment, found: Measured) -> list[Any]:
     """Iterations of a session, shaded by workload; INVALID ones marked at the foot."""
     handles: dict[str, Any] = {}
     loads = [part.name for part in found.workloads]
@@ -244,42 +206,14 @@ def _iterations(axis: Axes, session: str, at: _Time, found: Measured) -> list[An
         start, end = (at(end.monotonic_ns / 1e9) for end in (record.start, record.end))
         load = item.run.subject
         if load == IDLE:
-            shade, label = _IDLE, "ready-idle"
+            look, label = IDLE_LOOK, "ready-idle"
         else:
-            shade, label = _shade(loads.index(load)), load
-        axis.axvspan(start, end, linewidth=0, zorder=0.2, **shade)
+            look, label = shade(loads.index(load)), load
+        axis.axvspan(start, end, linewidth=0, zorder=0.2, **look)
         # A thin white line keeps neighbours apart.
         axis.axvline(end, color="white", linewidth=0.8)
-        handles.setdefault(label, Patch(label=label, **shade))
+        handles.setdefault(label, Patch(label=label, **look))
         if not item.usable:
-            axis.axvspan(start, end, ymax=0.06, linewidth=0, **_INVALID)
-            handles.setdefault("INVALID", Patch(label="INVALID", **_INVALID))
+            axis.axvspan(start, end, ymax=0.06, linewidth=0, **INVALID_LOOK)
+            handles.setdefault("INVALID", Patch(label="INVALID", **INVALID_LOOK))
     return list(handles.values())
-
-
-def _shade(number: int) -> dict[str, Any]:
-    """The background of a workload or phase: its colour, and a hatch for where there is none."""
-    red, green, blue = to_rgb(_SHADES[number % len(_SHADES)])
-    # Pale, not transparent, which its hatch would be too.
-    pale = tuple(1 - _PALE * (1 - part) for part in (red, green, blue))
-    hatch = _HATCHES[number % len(_HATCHES)]
-    return {"facecolor": pale, "edgecolor": "#b0b0b0", "hatch": hatch}
-
-
-def _gaps(axis: Axes, looked: Looked, stretch: Stretch, at: _Time) -> list[Any]:
-    """Gaps of each meter, as black strips at the foot above those of INVALID."""
-    drawn = False
-    for number, gaps in enumerate(looked.gaps.values()):
-        for start_s, end_s in gaps:
-            if end_s > stretch[0] and start_s < stretch[1]:
-                foot = 0.07 + 0.04 * number
-                start, end = at(max(start_s, stretch[0])), at(min(end_s, stretch[1]))
-                axis.axvspan(start, end, ymin=foot, ymax=foot + 0.03, linewidth=0.8, **_GAP)
-                drawn = True
-    return [Patch(label="no sample", **_GAP)] if drawn else []
-
-
-def _points(looked: Looked, place: int) -> str:
-    binned = any(curve.binned for (_, number), curve in looked.curves.items() if number == place)
-    text = "Each point is the mean over a short time, the band from the least to the most sample."
-    return f"{text if binned else 'Each point is a sample.'} The axis does not begin at zero."

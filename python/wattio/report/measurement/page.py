@@ -9,8 +9,12 @@ from wattio.report import rendering
 from wattio.report.measurement import (
     course,
     figures,
+    frequency,
     governed,
     made,
+    node_figures,
+    nodes,
+    overview,
     phrases,
     power,
     servers,
@@ -46,6 +50,8 @@ def make(path: Path, target: Path) -> Path:
     every = [row for part in found.workloads for phase in part.phases for row in phase.rows]
     sections = [
         *winners.section(found),
+        *(glance := overview.section(found)),
+        *frequency.section(found),
         *governed.section(found),
         *(_workload(part, seen, found) for part in found.workloads),
         *_idle(found),
@@ -58,6 +64,10 @@ def make(path: Path, target: Path) -> Path:
     tables_ |= {"verdicts": tables.of_verdicts(found)}
     if len(own := governed.table(found)) > 1:
         tables_["governed"] = own
+    if glance:
+        tables_["overview"] = overview.table(found)
+    if nodes.of_study(found):
+        tables_["nodes"] = nodes.table(found)
     page = Page(
         study.name,
         f"{study.name} · {found.folder.name}",
@@ -100,6 +110,7 @@ def _workload(part: WorkloadPart, seen: Seen, found: Measured) -> Section:
     drawn = [*figures.of_workload(part, found), power.boxes(part, seen, found)]
     drawn.append(course.of_workload(part.name, seen, found))
     blocks: list[Block] = gallery(drawn, f"{rendering.slug(part.name)}-")
+    blocks += node_figures.of_workload(part, seen, found)
     for phase in part.phases:
         blocks += [Heading(f"{part.name}: {phase.name}"), *tables.of_phase(phase, found)]
     text = "Means over VALID and WARN iterations, ± sample deviation. "

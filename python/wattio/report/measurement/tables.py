@@ -209,7 +209,7 @@ def idle(found: Measured) -> Grid:
         cells: list[Pair] = [(system, ""), *_watts(own), (change, "")]
         names = ["raw_capacity_tb", "capacity_tb_per_watt"]
         names += ["capacity_tb_per_watt_net"] if net else []
-        cells += [(number(_mean(own.values(), name)), "") for name in names]
+        cells += [(number(mean_of(own.values(), name)), "") for name in names]
         rows.append(cells)
     return grid("Ready-idle", columns, rows)
 
@@ -229,8 +229,8 @@ def _watts(own: dict[str, Row]) -> list[Pair]:
     return cells
 
 
-def _mean(own: Iterable[Row], name: str) -> float | None:
-    """The mean of before and after."""
+def mean_of(own: Iterable[Row], name: str) -> float | None:
+    """The mean of a metric over rows that have it, such as before and after; None for none."""
     values = [value.mean for row in own if (value := row.get(name)) is not None]
     return sum(values) / len(values) if values else None
 
