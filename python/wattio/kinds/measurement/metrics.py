@@ -201,6 +201,7 @@ def _efficiencies(
             found[f"energy_j_per_io{suffix}"] = (mean_w / iops, "J")
     if "files_per_s" in amounts:
         files_per_s = _in_work(amounts, "files_per_s", "files", 1, work_s) * worked
+        found[f"files_per_joule{suffix}"] = (files_per_s / mean_w, "1/J")
         if files_per_s > 0:
             found[f"energy_j_per_file{suffix}"] = (mean_w / files_per_s, "J")
     return found
