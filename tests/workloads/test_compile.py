@@ -149,7 +149,10 @@ def test_a_build_that_fails_says_what_the_compiler_said(tmp_path: Path) -> None:
     subject, where = work(tmp_path, archive="bad.gz"), context(tmp_path)
     subject.prepare(where)
     subject.run("copy", where)
-    with pytest.raises(WorkloadFailed, match=r"a\.c:1:\d+: error: .*make: \*\*\* .*a\.o") as failed:
+    with pytest.raises(
+        WorkloadFailed,
+        match=r"^build failed \(exit code 2\): .*a\.c:1:\d+: error: .*make: \*\*\* .*a\.o",
+    ) as failed:
         subject.run("build", where)
     assert str(failed.value).isprintable()
     subject.clean(where)

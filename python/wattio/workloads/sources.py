@@ -82,11 +82,11 @@ def client(task: dict[str, Any], place: Place, context: Context, **more: Any) ->
     """The client's program with its task, where the client is; `more` are fields of a Program."""
     if place.host == LOCAL:
         path = str(Path(__file__).with_name(CLIENT))
-        return Program((sys.executable, "-I", path, json.dumps(task)), **more)
+        return Program((sys.executable, "-I", path, json.dumps(task)), title=task["step"], **more)
     files = {name: program(name) for name in (CLIENT, GENERATOR)}
     python = _host(place, context).access.python
     line = (python, "-I", CLIENT, json.dumps(task))
-    return Program(line, host=place.host, files=files, **more)
+    return Program(line, host=place.host, files=files, title=task["step"], **more)
 
 
 def _host(place: Place, context: Context) -> Host:
