@@ -10,6 +10,7 @@ import re
 import tarfile
 import threading
 import uuid
+import zlib
 from importlib import resources
 from pathlib import Path
 
@@ -122,6 +123,20 @@ def test_the_tree_is_made_once(tmp_path: Path, cache: Path) -> None:
     assert len(list(cache.iterdir())) == 2
 
 
+def test_a_history_is_copied_and_deleted_with_the_tree(tmp_path: Path, cache: Path) -> None:
+    found = all_steps(work(tmp_path, files=10, history="2 MiB"), context(tmp_path))
+    made = source_tree.plan(10, 1)
+    assert found["copy"].files == 10 + 26
+    assert found["copy"].bytes == made.bytes + (2 << 20)
+    (kept,) = cache.iterdir()
+    told = json.loads((kept / "whole.json").read_text())
+    assert told["directories"] == len(made.directories) + 16
+    data = b"".join(
+        path.read_bytes() for path in (kept / "tree" / ".git").rglob("*") if path.is_file()
+    )
+    assert len(zlib.compress(data)) > 0.99 * len(data)
+
+
 @pytest.mark.parametrize("suffix", ["tar", "gz", "bz2", "xz"])
 @pytest.mark.parametrize("top", ["", "project-1.0/"])
 def test_an_archive_is_built_as_it_says(tmp_path: Path, suffix: str, top: str) -> None:
@@ -208,7 +223,9 @@ def test_an_archive_is_looked_at_before_anything_runs(
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"archive": "a.tar", "files": 10}, "either archive or files"),
+        ({"archive": "a.tar", "files": 10}, "either archive, or files"),
+        ({"archive": "a.tar", "history": "1 GiB"}, "either archive, or files"),
+        ({"history": "1 KiB"}, "at least 1048576 B"),
         ({"source_folder": "here"}, "a whole path"),
         ({"files": 9}, "greater than or equal to 10"),
         ({"configure": []}, "at least 1 item"),
@@ -377,3 +394,5 @@ def test_room_and_time_grow_with_files_and_clients(tmp_path: Path) -> None:
     assert compiling.AT_HOSTS.keys() == {"make", "cc"}
     archived(tmp_path / "source.gz", GOOD)
     assert work(tmp_path, archive="source.gz").bytes_needed(1) >= 3 * 4096
+    kept = work(tmp_path, files=100, history="1 GiB")
+    assert kept.bytes_needed(2) - small.bytes_needed(2) > 2 << 30

@@ -24,6 +24,7 @@ from pydantic import Field, model_validator
 from wattio.clock import Instant, Span
 from wattio.errors import ResultError, WorkloadFailed
 from wattio.files.document import Strict
+from wattio.files.quantity import Size
 from wattio.workloads import archive, invocation, processes, source_tree, sources
 from wattio.workloads.phases import VARIABLE, Listener, Outcome, Phase, parse, recall
 from wattio.workloads.processes import Program
@@ -39,6 +40,7 @@ FILES = 1000
 
 _GUESS_FILES_PER_S = (500.0, 1000.0)  # copied, and deleted
 _GUESS_OBJECT_S = 0.2
+_GUESS_BYTES_PER_S = 100e6
 _OBJECTS = source_tree.KINDS.count("c") / len(source_tree.KINDS)
 _BLOCK_BYTES = 4096
 _NS = 1e9
@@ -53,6 +55,8 @@ class Options(Strict):
     # A tar file with the tree, in any compression that Python reads; without it one is generated.
     archive: str | None = None
     files: int | None = Field(default=None, ge=10, le=1_000_000)  # of a generated tree: 1000
+    # What a generated tree has beside its files, as a `.git`: 26 files; none where nothing is said.
+    history: Size | None = None
     seed: int = Field(default=1, ge=0, lt=2**63)  # a generated tree depends on it
     configure: Words | None = None  # runs in the copy before make, as ["make", "defconfig"]
     targets: list[str] = Field(default_factory=list)  # of make, and its variables
@@ -65,8 +69,12 @@ class Options(Strict):
 
     @model_validator(mode="after")
     def _agree(self) -> Options:
-        if self.archive is not None and self.files is not None:
-            raise ValueError("give either archive or files (of a tree that is generated)")
+        if self.archive is not None and (self.files or self.history) is not None:
+            raise ValueError(
+                "give either archive, or files and history of a tree that is generated"
+            )
+        if self.history is not None and self.history < source_tree.HISTORY_LEAST:
+            raise ValueError(f"history: at least {source_tree.HISTORY_LEAST} B, or none")
         if self.source_folder is not None and not Path(self.source_folder).is_absolute():
             raise ValueError('source_folder: give a whole path, as "/var/tmp": it may be of a host')
         return self
@@ -81,7 +89,11 @@ class Work:
         path = None if options.archive is None else base.resolve() / options.archive
         self._contents = None if path is None else archive.look(path)
         if path is None or self._contents is None:
-            self._made = Made(files=options.files or FILES, seed=options.seed)
+            self._made = Made(
+                files=options.files or FILES,
+                seed=options.seed,
+                history=round(options.history or 0),
+            )
         else:
             self._made = Made(archive=path, sha256=self._contents.sha256)
         self._sources: dict[str, Source] = {}
@@ -104,20 +116,27 @@ class Work:
     @property
     def _files(self) -> int:
         """How many there are in the tree."""
-        return self._contents.files if self._contents else self._made.files
+        if self._contents:
+            return self._contents.files
+        return self._made.files + (source_tree.HISTORY_FILES if self._made.history else 0)
 
     def steps(self) -> tuple[str, ...]:
         """Copy, build, delete."""
         return STEPS
 
     def bytes_needed(self, clients: int) -> float:
-        """An estimate: the tree's whole blocks, and as much again for what is built from it."""
+        """An estimate: the tree's whole blocks, and as much again for what is built from it.
+
+        Nothing is built from a history; that of an archive is not known.
+        """
         tree = self._files * (source_tree.MEAN_BYTES + _BLOCK_BYTES / 2)
-        return 2 * clients * (self._contents.block_bytes if self._contents else tree)
+        of_sources = self._contents.block_bytes if self._contents else tree
+        return clients * (2 * of_sources + self._made.history)
 
     def seconds_guess(self, clients: int) -> float:
         """By files, as many clients as long as one; an archive is taken for a generated tree."""
         moving = sum(self._files / rate for rate in _GUESS_FILES_PER_S)
+        moving += clients * self._made.history / _GUESS_BYTES_PER_S
         return moving + self._files * _OBJECTS * _GUESS_OBJECT_S / self._options.jobs
 
     def prepare(self, context: Context) -> None:

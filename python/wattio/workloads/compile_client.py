@@ -92,7 +92,8 @@ def make_tree(task: dict[str, Any], part: str) -> None:
             sys.exit(f"the archive cannot be unpacked: {error}")
         return
     generator = os.path.join(os.path.dirname(os.path.abspath(__file__)), "source_tree.py")
-    run([sys.executable, "-I", generator, part, str(task["files"]), str(task["seed"])])
+    words = [str(task[name]) for name in ("files", "seed", "history")]
+    run([sys.executable, "-I", generator, part, *words])
 
 
 def unpack(parts: list[str], folder: str) -> None:

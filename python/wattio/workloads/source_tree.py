@@ -1,13 +1,14 @@
 """A generated source tree: C that compiles, headers that it includes, text, and a Makefile.
 
-A program of its own, which runs where the client is (folder, number of files, seed): Python 3.8 and
-its own library are all that it needs.
+A program of its own, which runs where the client is (folder, number of files, seed, bytes of a
+history): Python 3.8 and its own library are all that it needs.
 
 The tree has the mean size and the files of a directory of the kernel that the thesis (001,
 chapter 6.1) compiled, less its `.git`: 14.37 KiB, 74,265 files in 4886 directories. It gives no
 distributions; those here are ours. Sizes are log-normal. A directory's parent is drawn in
 proportion to the directories that it has already, plus two (Agrawal et al., A five-year study of
-file-system metadata, FAST 2007).
+file-system metadata, FAST 2007). A history beside it is as that `.git`: 26 files in 16 directories,
+nearly all of it in one, of bytes that cannot be compressed.
 """
 
 from __future__ import annotations
@@ -31,7 +32,11 @@ LEAST_BYTES = 256
 KINDS = "cccchhhttt"
 """Of ten files: C, headers, and text, such as documentation."""
 
+HISTORY_FILES, HISTORY_DIRECTORIES = 26, 16
+HISTORY_LEAST = 1 << 20
+
 _INCLUDES = 6
+_HISTORY_BYTES = 1024  # of each of its files but one
 _BLOCK_BYTES = 1 << 16
 _WORDS = ("the", "file", "is", "read", "by", "its", "node", "and", "held", "until", "written")
 
@@ -209,8 +214,24 @@ def _prose(size: int, draw: random.Random) -> bytes:
     return (block[start:] + block * (size // len(block) + 1))[:size]
 
 
-def generate(folder: str, files: int, seed: int) -> None:
-    """Write a tree into a folder that is not there yet."""
+def history(folder: str, size: int, seed: int) -> None:
+    """Write a history of so many bytes into a folder that is not there yet."""
+    draw = random.Random(f"history {seed}")  # noqa: S311
+    os.mkdir(folder)
+    folders = [folder] + [f"{folder}/d{number:02}" for number in range(1, HISTORY_DIRECTORIES)]
+    for path in folders[1:]:
+        os.mkdir(path)
+    for number in range(HISTORY_FILES):
+        left = _HISTORY_BYTES if number else size - (HISTORY_FILES - 1) * _HISTORY_BYTES
+        with open(f"{folders[number % len(folders)]}/pack{number:02}", "wb") as file:
+            while left > 0:
+                length = min(left, HISTORY_LEAST)
+                file.write(draw.getrandbits(8 * length).to_bytes(length, "little"))
+                left -= length
+
+
+def generate(folder: str, files: int, seed: int, history_bytes: int = 0) -> None:
+    """Write a tree into a folder that is not there yet, with a history if it has bytes."""
     made = plan(files, seed)
     os.mkdir(folder)
     for path in made.directories:
@@ -220,10 +241,12 @@ def generate(folder: str, files: int, seed: int) -> None:
             file.write(content(item, made, seed))
     with open(f"{folder}/Makefile", "wb") as file:
         file.write(made.makefile)
+    if history_bytes:
+        history(f"{folder}/.git", history_bytes, seed)
 
 
 if __name__ == "__main__":
     try:
-        generate(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]))
+        generate(sys.argv[1], *map(int, sys.argv[2:]))
     except OSError as error:
         sys.exit(f"the source tree cannot be written: {error}")

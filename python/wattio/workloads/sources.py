@@ -54,23 +54,21 @@ class Source:
 
 @dataclass(frozen=True)
 class Made:
-    """What a tree is made of: an archive with its digest, or so many files of a seed."""
+    """What a tree is made of: an archive with its digest, or files of a seed with a history."""
 
     archive: Path | None = None
     sha256: str | None = None
     files: int = 0
     seed: int = 0
+    history: int = 0
 
     @property
     def identity(self) -> str:
         """The same for the same tree."""
-        words = [self.sha256] if self.archive else [str(self.files), str(self.seed), *_texts()]
-        return hashlib.sha256("\0".join(map(str, words)).encode()).hexdigest()[:_SHOWN]
-
-
-def _texts() -> list[str]:
-    """The generator: another one makes other trees."""
-    return [program(GENERATOR).decode()]
+        # Another generator makes other trees.
+        generated = (self.files, self.seed, self.history, program(GENERATOR))
+        words = self.sha256 if self.archive else repr(generated)
+        return hashlib.sha256(str(words).encode()).hexdigest()[:_SHOWN]
 
 
 def program(name: str) -> bytes:
@@ -153,7 +151,7 @@ def _look(folder: str, place: Place, context: Context) -> Source | None:
 def _maker(number: int, made: Made, folder: str, place: Place, context: Context) -> Program:
     task: dict[str, Any] = {"step": "keep", "folder": folder}
     if made.archive is None:
-        task |= {"files": made.files, "seed": made.seed}
+        task |= {"files": made.files, "seed": made.seed, "history": made.history}
     elif place.host == LOCAL:
         task |= {"archive": [str(made.archive)]}
     if place.host != LOCAL:
