@@ -283,6 +283,37 @@ def test_ranks_are_on_the_hosts(nodes: Cluster, tmp_path: Path) -> None:
     assert list((tmp_path / "mount").iterdir()) == []
 
 
+COMPILE = """
+[[workload]]
+name = "compile"
+options = { files = 20, jobs = 2, source_folder = "FOLDER" }
+"""
+
+
+def test_a_tree_is_built_on_the_hosts_and_kept_there_no_longer(
+    nodes: Cluster, tmp_path: Path
+) -> None:
+    (tmp_path / "own").mkdir()
+    path = write_study(tmp_path, nodes, repetitions=1)
+    text = path.read_text()
+    begin, end = text.index("[[workload]]"), text.index("[[meter]]")
+    own = COMPILE.replace("FOLDER", str(tmp_path / "own"))
+    path.write_text(text[:begin] + own + text[end:])
+    code, _, err = ended(wattio("run", path, folder=tmp_path))
+    assert code == 0, err
+    folder = MeasurementFolder(result(tmp_path))
+    items = [item for item in folder.iterations() if item.run.subject == "compile"]
+    assert {item.run.settings["clients"] for item in items} == {1, 4}
+    for item in items:
+        clients = item.run.settings["clients"]
+        assert item.usable, item.verdicts
+        assert item.by_phase["copy"]["files"][0] == clients * 20
+        assert item.by_phase["build"]["files"][0] == clients * 16
+        assert item.by_phase["delete"]["files"][0] == clients * 36
+    assert list((tmp_path / "mount").iterdir()) == []
+    assert list((tmp_path / "own").iterdir()) == []
+
+
 def test_a_study_over_ssh_that_is_killed_loses_nothing_and_leaves_nothing(
     nodes: Cluster, tmp_path: Path
 ) -> None:

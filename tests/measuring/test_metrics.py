@@ -165,6 +165,23 @@ def test_several_operations_of_a_phase_add_up_and_stand_by_themselves() -> None:
     assert "latency_us_mean" not in found
 
 
+def test_files_are_over_the_time_of_all_and_cost_joules() -> None:
+    copied = Operation("copy", "copy", 10.0, 50 * MIB, files=200, files_per_s=20.0)
+    phase = made.span("copy", 10.0, 20.0)
+    found = metrics.of_phase(phase, [copied], [pdu()], study(), None)
+    assert found["files"] == (200.0, "1")
+    assert found["files_per_s"] == (20.0, "1/s")
+    assert found["energy_j_per_file"][0] == pytest.approx(found["energy_j"][0] / 200)
+    assert found["files_per_joule"][0] == pytest.approx(200 / found["energy_j"][0])
+    assert {"iops", "operations", "energy_j_per_io"}.isdisjoint(found)
+    # Deletes that went on after it cost energy, too; the rate is of the time before.
+    charged = metrics.of_phase(
+        made.span("copy", 10.0, 30.0), [copied], [pdu()], study(), None, deletes_s=10.0
+    )
+    assert charged["files_per_s"] == (20.0, "1/s")
+    assert charged["energy_j_per_file"][0] == pytest.approx(charged["energy_j"][0] / 200)
+
+
 def rated(name: str, count: int, iops: float, **more: object) -> Operation:
     return Operation(name, "remove", count / iops, operations=count, iops=iops, **more)  # type: ignore[arg-type]
 

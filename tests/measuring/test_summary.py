@@ -78,6 +78,17 @@ def test_products_are_normalised_over_equal_work_only() -> None:
     assert normalised_edp([], 1) == {}
 
 
+@pytest.mark.parametrize(("files", "equal"), [((40, 40), True), ((40, 41), False)])
+def test_equal_files_are_equal_work_whatever_is_in_them(
+    files: tuple[int, int], equal: bool
+) -> None:
+    """A tree that was deleted has no bytes that moved, and objects may hold when they were made."""
+    made = [recorded(run(f"local, {number}"), 0, 30.0, size=100.0 + number) for number in range(2)]
+    for one, count in zip(made, files, strict=True):
+        one.by_phase["write"]["files"] = (float(count), "1")
+    assert summary.equal_work(summary.rows(made)) is equal
+
+
 def rows_of(
     values: list[float], label: str = "local, 1 client", size: float = 100.0
 ) -> summary.Row:

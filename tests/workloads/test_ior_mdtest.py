@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 from pydantic import ValidationError
@@ -314,3 +315,86 @@ def test_memory_is_told_in_a_form_that_ior_takes(
 def test_memory_that_ior_cannot_hold_is_refused(memory: str) -> None:
     with pytest.raises(ValidationError, match='allowed: a share such as "75%", or a size such as'):
         ior.Options.model_validate({"block": "1 MiB", "memory_per_node": memory})
+
+
+def arguments(work: mpirun.Benchmark) -> str:
+    return " ".join(work._arguments())
+
+
+@pytest.mark.parametrize(
+    ("options", "given"),
+    [
+        # The thesis, figure A.6: one shared file by MPI-IO, and a file of each rank by POSIX.
+        (
+            {
+                **{"api": "MPIIO", "block": "36 GiB", "memory_per_node": "85%"},
+                **{"file_per_process": False, "fsync": False},
+            },
+            "-a MPIIO -t 4194304 -b 38654705664 -s 1 -i 1 -k -C -M 85%",
+        ),
+        (
+            {"api": "POSIX", "block": "9 GiB", "memory_per_node": "85%"},
+            "-a POSIX -t 4194304 -b 9663676416 -s 1 -i 1 -k -F -C -e -M 85%",
+        ),
+        (
+            {"block": "8 MiB", "shift": "random", "shift_by": 2, "random_offsets": True},
+            "-a POSIX -t 4194304 -b 8388608 -s 1 -i 1 -k -F -e -Z -z -Q 2",
+        ),
+        (
+            {"api": "MPIIO", "block": "8 MiB", "collective": True, "shift": False},
+            "-a MPIIO -t 4194304 -b 8388608 -s 1 -i 1 -k -F -e -c",
+        ),
+    ],
+)
+def test_ior_is_called_with_what_was_asked_for(
+    tmp_path: Path, options: dict[str, object], given: str
+) -> None:
+    work = ior.Work(ior.Options.model_validate(options), tmp_path)
+    assert arguments(work) == f"{given} -O summaryFormat=JSON"
+
+
+@pytest.mark.parametrize(
+    ("options", "given"),
+    [
+        # The thesis, figure A.5, for one host: the tree, and the large directory (which were two).
+        (
+            {"items_per_directory": 1200, "branches": 2, "depth": 4},
+            "-I 1200 -b 2 -z 4 -i 1 -N 1 -w 1024 -e 1024",
+        ),
+        (
+            {"items": 50000, "branches": 1, "depth": 1},
+            "-n 50000 -b 1 -z 1 -i 1 -N 1 -w 1024 -e 1024",
+        ),
+        (
+            {"items": 10, "bytes": "4 KiB", "read_bytes": "1 KiB", "unique_folders": True},
+            "-n 10 -b 1 -z 0 -i 1 -N 1 -w 4096 -e 1024 -u",
+        ),
+    ],
+)
+def test_mdtest_is_called_with_what_was_asked_for(
+    tmp_path: Path, options: dict[str, object], given: str
+) -> None:
+    work = mdtest.Work(mdtest.Options.model_validate(options), tmp_path)
+    assert arguments(work) == given
+
+
+def test_items_of_a_tree_are_those_of_its_directories() -> None:
+    tree = mdtest.Options(items_per_directory=600, branches=2, depth=4)
+    assert tree.items_of_rank == 600 * (1 + 2 + 4 + 8 + 16)
+
+
+@pytest.mark.parametrize(
+    ("module", "options", "said"),
+    [
+        (ior, {"block": "1 MiB", "collective": True}, 'collective is for api = "MPIIO"'),
+        (ior, {"block": "1 MiB", "shift": False, "shift_by": 2}, "shift_by is for shift"),
+        (mdtest, {}, "either items .* or items_per_directory"),
+        (mdtest, {"items": 1, "items_per_directory": 1}, "either items .* or items_per_directory"),
+        (mdtest, {"items": 1, "read_bytes": "2 KiB"}, "read_bytes: no more than bytes"),
+    ],
+)
+def test_options_that_do_not_agree_are_refused(
+    module: ModuleType, options: dict[str, object], said: str
+) -> None:
+    with pytest.raises(ValidationError, match=said):
+        module.Options.model_validate(options)

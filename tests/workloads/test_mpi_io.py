@@ -211,3 +211,76 @@ def test_nothing_is_made_or_removed_to_see_that_places_are_one(tmp_path: Path) -
     step(subject, "write", tmp_path, 2)
     step(subject, "read", tmp_path, 2)
     assert (tmp_path / FOLDER).stat().st_mtime < 10**9
+
+
+@pytest.mark.parametrize(
+    ("options", "files"),
+    [
+        ({"file_per_process": False}, ["data"]),
+        ({"api": "mpiio", "file_per_process": True}, ["data.000000", "data.000001"]),
+        ({"api": "mpiio", "collective": True, "hints": {"cb_nodes": "1"}}, ["data"]),
+        ({"order": "random", "segments": 2}, ["data.000000", "data.000001"]),
+        ({"api": "mpiio", "collective": True, "order": "random", "shift": "random"}, ["data"]),
+    ],
+)
+def test_each_way_of_access_writes_and_reads_all(
+    tmp_path: Path, options: dict[str, object], files: list[str]
+) -> None:
+    subject = work(**options)
+    for name in subject.steps():
+        _, found = step(subject, name, tmp_path, 2)
+        assert (found.bytes, found.operations) == (4 * MIB, 16)
+    assert sorted(path.name for path in (tmp_path / FOLDER).iterdir()) == files
+    assert sum(path.stat().st_size for path in (tmp_path / FOLDER).iterdir()) == 4 * MIB
+    json.dumps(subject.describe())
+
+
+def test_files_of_all_hold_the_same_whichever_way_they_were_written(tmp_path: Path) -> None:
+    """Of one seed the shared file is one and the same, by POSIX, MPI-IO, and in any order."""
+    ways: list[dict[str, object]] = [
+        {"file_per_process": False},
+        {"api": "mpiio"},
+        {"api": "mpiio", "collective": True, "order": "random"},
+    ]
+    found = set()
+    for number, way in enumerate(ways):
+        root = tmp_path / str(number)
+        root.mkdir()
+        step(work(segments=2, **way), "write", root, 2)
+        found.add((root / FOLDER / "data").read_bytes())
+    assert len(found) == 1
+
+
+def test_ranks_that_move_together_go_to_the_end_where_one_fails(tmp_path: Path) -> None:
+    """A rank that stops would have the others wait for it in the next collective call."""
+    subject = work(api="mpiio", collective=True)
+    step(subject, "write", tmp_path, 2)
+    with (tmp_path / FOLDER / "data").open("r+b") as file:
+        file.seek(3 * MIB + 5)
+        file.write(b"?")
+    message = r"read: rank 0 on .*: wrong data in the part of rank 1 at byte 3145728"
+    with pytest.raises(WorkloadFailed, match=message):
+        subject.run("read", Context((Place(tmp_path),) * 2, tmp_path / "write"))
+    with (tmp_path / FOLDER / "data").open("r+b") as file:
+        file.truncate(3 * MIB)
+    with pytest.raises(WorkloadFailed, match=r"ends at byte"):
+        subject.run("read", Context((Place(tmp_path),) * 2, tmp_path / "write"))
+
+
+def test_hints_that_the_library_took_are_recorded_and_others_told(tmp_path: Path) -> None:
+    hints = {"cb_buffer_size": "1048576", "wattio_hint": "yes"}
+    context, found = step(work(api="mpiio", hints=hints), "write", tmp_path, 2)
+    taken = mpi_report.read(context.raw / "output.txt").facts["hints"]
+    assert taken["cb_buffer_size"] == "1048576"
+    assert "wattio_hint" not in taken
+    told = [doubt for doubt in found.doubts if "hint" in doubt]
+    assert len(told) == 1
+    assert 'the hint wattio_hint = "yes" was not taken' in told[0]
+    assert "does not know it" in told[0]
+
+
+def test_a_shift_by_all_clients_is_none(tmp_path: Path) -> None:
+    subject = work(shift_by=2)
+    step(subject, "write", tmp_path, 2)
+    _, found = step(subject, "read", tmp_path, 2)
+    assert any("what it had made itself" in doubt for doubt in found.doubts)

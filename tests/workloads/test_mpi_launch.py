@@ -238,6 +238,17 @@ def test_the_total_is_split_evenly_and_rounded_to_transfers() -> None:
         ({"block": "6 MiB"}, "block must be a multiple of transfer"),
         ({"total": "1 GiB", "api": "mpiio", "direct": True}, "direct is for"),
         ({"total": "1 GiB", "memory_held": 1.0}, "less than or equal"),
+        ({"total": "1 GiB", "hints": {"cb_nodes": "4"}}, 'hints are for api = "mpiio"'),
+        ({"total": "1 GiB", "collective": True}, 'collective is for api = "mpiio"'),
+        ({"total": "1 GiB", "api": "mpiio", "hints": {"a b": "4"}}, "should match pattern"),
+        (
+            {"total": "1 GiB", "api": "mpiio", "collective": True, "file_per_process": True},
+            "collective is for one file of all ranks",
+        ),
+        ({"total": "1 GiB", "shift": False, "shift_by": 2}, "shift_by is for shift = true"),
+        ({"total": "1 GiB", "shift": "random", "shift_by": 2}, "shift_by is for shift = true"),
+        ({"total": "1 GiB", "shift_by": 0}, "greater than or equal to 1"),
+        ({"total": "1 GiB", "order": "backwards"}, "'sequential' or 'random'"),
     ],
 )
 def test_options_of_io_that_do_not_agree_are_refused(
@@ -260,6 +271,8 @@ def test_items_are_split_evenly_and_rounded() -> None:
     [
         ({"items": 0}, "greater than or equal to 1"),
         ({"items": 1, "kinds": ["file"]}, 'did you mean "files"'),
+        ({"items": 1, "read_bytes": 1025}, "files have 1024 bytes"),
+        ({"items": 1, "shift": False, "shift_by": 2}, "shift_by is for shift = true"),
         ({"items": 1, "shape": "tree", "branch": 100, "depth": 4}, "a tree of more than"),
     ],
 )

@@ -81,3 +81,23 @@ def test_facts_are_plain_data() -> None:
     assert facts["directories"] == 31
     json.dumps(facts)
     assert work(items=600).seconds_guess(2) > 0
+
+
+def test_each_rank_may_have_a_tree_of_its_own(tmp_path: Path) -> None:
+    subject = work(items=8, shape="tree", depth=1, unique_folders=True, read_bytes=100)
+    subject.run(STEP, Context((Place(tmp_path),) * 2, tmp_path))
+    found = {one.operation: one for one in results(tmp_path)}
+    assert {one.operations for one in found.values()} == {8 * 3}
+    assert found["file_creation"].bytes == 8 * 3 * 1024
+    assert found["file_read"].bytes == 8 * 3 * 100
+    folders = {path.name for path in (tmp_path / FOLDER / "items").iterdir()}
+    assert folders == {"rank.000000", "rank.000001"}
+
+
+def test_items_are_looked_at_by_so_many_clients_further(tmp_path: Path) -> None:
+    subject = work(items=8, kinds=["files"], shift_by=2)
+    subject.run(STEP, Context((Place(tmp_path),) * 4, tmp_path))
+    assert not any("made itself" in doubt for one in results(tmp_path) for doubt in one.doubts)
+    subject.run(STEP, Context((Place(tmp_path),) * 2, tmp_path))
+    stat = results(tmp_path)[1]
+    assert any("made itself" in doubt for doubt in stat.doubts)

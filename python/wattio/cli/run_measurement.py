@@ -276,6 +276,8 @@ SMALL_BYTES = 65536
 
 def _work(row: Row) -> tuple[tuple[str, str], tuple[str, str]]:
     """The rate, and the work per joule, that a phase is known by: each a metric and its unit."""
+    if row.get("files_per_s"):
+        return ("files_per_s", "files/s"), ("files_per_joule", "files/J")
     size, count = row.get("bytes"), row.get("operations")
     if size and not (count and size.mean < SMALL_BYTES * count.mean):
         return ("throughput_mib_s", "MiB/s"), ("mib_per_joule", "MiB/J")

@@ -10,7 +10,7 @@ from wattio.errors import HostLost, HostRefused
 from wattio.hosts.host import Access, Host
 from wattio.hosts.hosts import Hosts
 
-PROGRAMS = ("fio", "mpirun", "ior", "mdtest")
+PROGRAMS = ("fio", "make", "cc", "mpirun", "ior", "mdtest")
 """What workloads run on clients' hosts, where they run it."""
 
 OFF_S_MAX = 0.05

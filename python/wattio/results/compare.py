@@ -26,6 +26,8 @@ NAMES = {
     "throughput_mib_s": "throughput",
     "iops": "I/Os per second",
     "iops_mean": "I/Os per second",
+    "files_per_s": "files per second",
+    "files_per_joule": "files per joule",
     "latency_us_mean": "mean latency",
     "latency_us_p99": "99th percentile of latency",
     "latency_us_p999": "p99.9 of latency",
@@ -41,6 +43,7 @@ NAMES = {
 
 HIGHER_IS_BETTER = (
     *("throughput_mib_s", "iops", "iops_mean", "mib_per_joule", "iops_per_watt"),
+    *("files_per_s", "files_per_joule"),
     "background_rate_mean",
 )
 

@@ -19,12 +19,14 @@ from typing import Any
 
 _PROGRAMS = {
     "chromium": "browser tests of the report",
+    "cc": "the workload compile",
     "fio": "the workload fio, and wattio peak",
     "ior": "the workload ior; mpi_io does the same without it",
     "mdtest": "the workload mdtest; mpi_meta does the same without it",
     "iperf3": "the network's part of wattio peak",
     "ipmitool": "power readings from a BMC (meters ipmi: and ipmi://)",
     "mpirun": "workloads of MPI ranks, where the extra hpc is not installed",
+    "make": "the workload compile",
     "mfsmount": "the system moosefs",
     "glusterd": "the system glusterfs",
     "ceph-fuse": "the system cephfs",

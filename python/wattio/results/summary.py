@@ -111,8 +111,11 @@ def last_attempts(iterations: Iterable[Recorded]) -> list[Recorded]:
 
 
 def equal_work(among: Sequence[Row]) -> bool:
-    """Whether every row moved the same bytes, or did the same number of operations."""
-    for name in ("bytes", "operations"):
+    """Whether every row did the same work: as many files, bytes moved, or operations.
+
+    Files count before their bytes: what a build makes may hold times and places.
+    """
+    for name in ("files", "bytes", "operations"):
         amounts = [row.metrics.get(name) for row in among]
         means = [amount.mean for amount in amounts if amount is not None]
         if len(means) == len(among) and max(means) > 0:

@@ -2,6 +2,7 @@
 
 KINDS = {
     "command": "command",
+    "compile": "compile",
     "fio": "fio",
     "hpcio": "hpcio",
     "idle": "idle",

@@ -174,7 +174,7 @@ class _Shared:
 def _operation(shared: _Shared, outcome: Outcome) -> Operation:
     span, doubts = shared.phase.span, shared.doubts
     seconds = shared.seconds if shared.seconds > 0 else None
-    moved, operations = outcome.bytes, outcome.operations
+    moved, operations, files = outcome.bytes, outcome.operations, outcome.files
     return Operation(
         operation=outcome.operation,
         phase=span.name,
@@ -183,6 +183,8 @@ def _operation(shared: _Shared, outcome: Outcome) -> Operation:
         operations=operations,
         throughput_mib_s=moved / _MIB / seconds if seconds and moved is not None else None,
         iops=operations / seconds if seconds and operations is not None else None,
+        files=files,
+        files_per_s=files / seconds if seconds and files is not None else None,
         latency_us=outcome.latency_us,
         start_utc_ns=span.start.utc_ns,
         end_utc_ns=span.end.utc_ns,
@@ -237,7 +239,10 @@ def _summed(clients: Sequence[Sequence[Outcome]]) -> tuple[Outcome, ...]:
             groups.setdefault(one.operation, []).append(one)
     return tuple(
         Outcome(
-            name, _sum([one.bytes for one in members]), _sum([one.operations for one in members])
+            name,
+            _sum([one.bytes for one in members]),
+            _sum([one.operations for one in members]),
+            files=_sum([one.files for one in members]),
         )
         for name, members in groups.items()
     )

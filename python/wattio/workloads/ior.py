@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Literal
 
-from pydantic import Field, TypeAdapter, ValidationError, field_validator
+from pydantic import Field, TypeAdapter, ValidationError, field_validator, model_validator
 
 from wattio.clock import Instant, Span
 from wattio.files.document import Strict
@@ -44,12 +44,24 @@ class Options(Strict):
     block: Size  # -b: what a rank moves at a stretch
     segments: int = Field(default=1, ge=1, le=10**9)  # -s: blocks of each rank
     file_per_process: bool = True  # -F: each rank has a file of its own
-    shift: bool = True  # -C: ranks read what the next node has written
+    collective: bool = False  # -c: MPI-IO's collective calls
+    # -C: ranks read what the next node has written; "random" is -Z.
+    shift: bool | Literal["random"] = True
+    shift_by: int = Field(default=1, ge=1, le=10**6)  # -Q: nodes further; with "random" at least
+    random_offsets: bool = False  # -z: transfers lie in an order drawn
     fsync: bool = True  # -e: written data counts when it is on the disk
     # Held by IOR on each node, as "75%" or "2 GiB", so that less is left for caches.
     memory_per_node: str | None = None
     extra: list[str] = Field(default_factory=list)  # go to IOR as they are
     launcher: LauncherOptions = LauncherOptions()
+
+    @model_validator(mode="after")
+    def _agree(self) -> Options:
+        if self.collective and self.api != "MPIIO":
+            raise ValueError('collective is for api = "MPIIO"')
+        if self.shift_by != 1 and not self.shift:
+            raise ValueError('shift_by is for shift = true or "random"')
+        return self
 
     @field_validator("memory_per_node")
     @classmethod
@@ -110,8 +122,12 @@ class Work(mpirun.Benchmark):
         options = self._options
         found = ["-a", options.api, "-t", f"{round(options.transfer)}"]
         found += ["-b", f"{round(options.block)}", "-s", f"{options.segments}", "-i", "1", "-k"]
-        flags = {"-F": options.file_per_process, "-C": options.shift, "-e": options.fsync}
+        flags = {"-F": options.file_per_process, "-C": options.shift is True, "-e": options.fsync}
+        flags |= {"-Z": options.shift == "random", "-c": options.collective}
+        flags |= {"-z": options.random_offsets}
         found += [flag for flag, wanted in flags.items() if wanted]
+        if options.shift_by != 1:
+            found += ["-Q", f"{options.shift_by}"]
         memory = options.memory_per_node
         if memory is not None and _PERCENT.fullmatch(memory) is not None:
             found += ["-M", memory.replace(" ", "")]

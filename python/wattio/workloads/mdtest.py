@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from wattio.clock import Span
 from wattio.files.document import Strict
@@ -28,16 +28,35 @@ _GUESS_PER_S = 1000.0
 class Options(Strict):
     """`items` files (and directories) for each rank, in a tree of `branches` and `depth`."""
 
-    items: int = Field(ge=1, le=10**9)  # files (and directories) of each rank
+    # -n: files (and directories) of each rank, over all directories of the tree.
+    items: int | None = Field(default=None, ge=1, le=10**9)
+    items_per_directory: int | None = Field(default=None, ge=1, le=10**9)  # -I: in each of them
     branches: int = Field(default=1, ge=1, le=10**6)  # of each directory of the tree
     depth: int = Field(default=0, ge=0, le=64)  # of the tree; 0 is one large directory
-    bytes: Bytes | None = 1024.0  # written to, and read from, each file
+    bytes: Bytes | None = 1024.0  # -w, -e: written to, and read from, each file
+    read_bytes: Bytes | None = None  # -e: read from each file, if not all
     files_only: bool = False  # -F: no directories
     unique_folders: bool = False  # -u: each rank has a tree of its own
     # -N: ranks look at what that many ranks further has made.
     shift: int = Field(default=1, ge=0, le=10**6)
     extra: list[str] = Field(default_factory=list)  # go to mdtest as they are
     launcher: LauncherOptions = LauncherOptions()
+
+    @model_validator(mode="after")
+    def _agree(self) -> Options:
+        if (self.items is None) == (self.items_per_directory is None):
+            raise ValueError("give either items (of each rank) or items_per_directory")
+        if self.read_bytes is not None and (self.bytes is None or self.read_bytes > self.bytes):
+            raise ValueError("read_bytes: no more than bytes can be read from each file")
+        return self
+
+    @property
+    def items_of_rank(self) -> int:
+        """The files (and directories) of each rank."""
+        if self.items is not None:
+            return self.items
+        assert self.items_per_directory is not None
+        return self.items_per_directory * sum(int(self.branches**n) for n in range(self.depth + 1))
 
 
 class Work(mpirun.Benchmark):
@@ -59,17 +78,19 @@ class Work(mpirun.Benchmark):
     def seconds_guess(self, clients: int) -> float:
         """All steps at 1000 operations a second over all clients."""
         ranks = clients * self._launcher.ranks_per_client
-        return len(self.steps()) * self._options.items * ranks / _GUESS_PER_S
+        return len(self.steps()) * self._options.items_of_rank * ranks / _GUESS_PER_S
 
     def _of_step(self, step: str, context: Context) -> list[str]:
         return [_STEPS[step], "-d", str(self._target(context))]
 
     def _arguments(self) -> list[str]:
         options = self._options
-        found = ["-n", f"{options.items}", "-b", f"{options.branches}", "-z", f"{options.depth}"]
+        count = ("-n", options.items) if options.items else ("-I", options.items_per_directory)
+        found = [count[0], f"{count[1]}", "-b", f"{options.branches}", "-z", f"{options.depth}"]
         found += ["-i", "1", "-N", f"{options.shift}"]
         if options.bytes is not None:
-            found += ["-w", f"{round(options.bytes)}", "-e", f"{round(options.bytes)}"]
+            read = options.bytes if options.read_bytes is None else options.read_bytes
+            found += ["-w", f"{round(options.bytes)}", "-e", f"{round(read)}"]
         flags = {"-F": options.files_only, "-u": options.unique_folders}
         found += [flag for flag, wanted in flags.items() if wanted]
         return [*found, *options.extra]

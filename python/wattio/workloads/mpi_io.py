@@ -5,17 +5,18 @@
     kind = "mpi_io"
     options = { api = "posix", total = "36 GiB", transfer = "4 MiB" }
 
-`posix` gives each rank a file of its own, `mpiio` all ranks one file (independent calls of MPI-IO).
-A rank's part is `segments` blocks, moved in order, transfer by transfer; the blocks of a segment
-stand side by side in a shared file. Reading, the ranks of a client take the parts of the next
-client. Data are a seeded pattern and verified; what is wrong is a failure of the workload.
+`posix` gives each rank a file of its own, `mpiio` all ranks one file (independent calls of MPI-IO),
+unless something else is said. A rank's part is `segments` blocks, moved in order, transfer by
+transfer; the blocks of a segment stand side by side in a shared file. Reading, the ranks of a
+client take the parts of the next client. Data are a seeded pattern and verified; what is wrong is a
+failure of the workload.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
@@ -39,6 +40,10 @@ _GUESS_BYTES_PER_S = 100e6
 _MIB = 1 << 20
 
 
+Hint = Annotated[str, Field(pattern=r"^[A-Za-z0-9_.-]{1,36}$")]
+HintValue = Annotated[str, Field(min_length=1, max_length=256)]
+
+
 class Options(Strict):
     """Sizes and ways; `total` is over all clients and split evenly, `block` is one rank's."""
 
@@ -47,8 +52,17 @@ class Options(Strict):
     block: Size | None = None  # of one rank at a stretch
     transfer: Bytes = 4 * _MIB  # of one request
     segments: int = Field(default=1, ge=1, le=1_000_000)  # blocks of each rank, one after the other
-    # Read the parts of the next client, which cannot be in this one's cache.
-    shift: bool = True
+    # A file of each rank, or one of all; posix has files of each where nothing is said, mpiio one.
+    file_per_process: bool | None = None
+    # MPI-IO's collective calls: all ranks move each transfer together.
+    collective: bool = False
+    # MPI-IO's hints, as { cb_nodes = "4" }; which of them the library took is recorded.
+    hints: dict[Hint, HintValue] = Field(default_factory=dict)
+    # Read the parts of the next client, which cannot be in this one's cache; or of one drawn.
+    shift: bool | Literal["random"] = True
+    shift_by: int = Field(default=1, ge=1, le=4096)  # clients further, where not the next one
+    # Whether a rank's transfers go through its part from its beginning, or in an order drawn.
+    order: Literal["sequential", "random"] = "sequential"
     fsync: bool = True  # written data counts when it is on the disk
     # Past the page cache (O_DIRECT).
     direct: bool = False
@@ -69,7 +83,19 @@ class Options(Strict):
             raise ValueError("block must be a multiple of transfer")
         if self.direct and self.api != "posix":
             raise ValueError('direct is for api = "posix": MPI-IO opens files by itself')
+        if self.api != "mpiio" and (self.hints or self.collective):
+            what = "hints are" if self.hints else "collective is"
+            raise ValueError(f'{what} for api = "mpiio": posix has none')
+        if self.collective and self.own_files:
+            raise ValueError("collective is for one file of all ranks: not with file_per_process")
+        if self.shift_by != 1 and self.shift is not True:
+            raise ValueError("shift_by is for shift = true")
         return self
+
+    @property
+    def own_files(self) -> bool:
+        """Whether each rank has a file of its own."""
+        return self.api == "posix" if self.file_per_process is None else self.file_per_process
 
     def block_bytes(self, ranks: int) -> int:
         """The block of each rank: the even share of the total, rounded to whole transfers."""
@@ -101,6 +127,7 @@ class Work:
     def describe(self) -> dict[str, Any]:
         """The options and the launcher."""
         options = self._options.model_dump(mode="json", exclude={"launcher"}, exclude_none=True)
+        options["file_per_process"] = self._options.own_files
         return {**options, **mpi_launch.describe(self._options.launcher)}
 
     def steps(self) -> tuple[str, ...]:
@@ -126,8 +153,12 @@ class Work:
         ranks = self._ranks(context.clients)
         task = {
             **options.model_dump(
-                include={"api", "segments", "shift", "fsync", "direct", "verify", "seed"}
+                include={
+                    *("api", "segments", "shift", "shift_by", "fsync", "direct", "verify"),
+                    *("seed", "collective", "hints", "order"),
+                }
             ),
+            "own_files": options.own_files,
             "program": step,
             "folder": FOLDER,
             "block_bytes": options.block_bytes(ranks),
@@ -156,11 +187,25 @@ def doubts(task: dict[str, Any], report: Report, step: str) -> list[str]:
         found.append(
             f"{asked} B do not divide into whole transfers of all ranks: {moved} B were moved"
         )
+    found += _hint_doubts(task, report)
     if step == "write" and not task.get("fsync") and not task.get("direct"):
         found.append("written without fsync: part of it may have stayed in memory")
     if step == "read" and not task.get("direct"):
         found += _cache_doubts(task, report, moved)
     return found
+
+
+def _hint_doubts(task: dict[str, Any], report: Report) -> list[str]:
+    """Hints that the library did not take, or took otherwise: it may, and says so if asked."""
+    asked, told = task.get("hints"), report.facts.get("hints")
+    if not isinstance(asked, dict) or not isinstance(told, dict):
+        return []
+    return [
+        f'the hint {name} = "{value}" was not taken: {report.mpi} '
+        + (f'has "{told[name]}"' if name in told else "does not know it")
+        for name, value in asked.items()
+        if told.get(name) != value
+    ]
 
 
 def _cache_doubts(task: dict[str, Any], report: Report, moved: int) -> list[str]:

@@ -51,8 +51,12 @@ class Options(Strict):
     kinds: list[str] = Field(default=list(_KINDS), min_length=1)  # what they are
     # Bytes written to each file as it is made, and read.
     file_bytes: int = Field(default=1024, ge=0, le=1 << 20)
+    read_bytes: int | None = Field(default=None, ge=0, le=1 << 20)  # of each file, if not all
+    # A directory or tree of each rank's own, in place of one that all share.
+    unique_folders: bool = False
     # Look at the items of the next client, which cannot be in this one's cache.
     shift: bool = True
+    shift_by: int = Field(default=1, ge=1, le=4096)  # clients further, where not the next one
     # Bring each file to the disks as it is made.
     sync: bool = False
     launcher: RankOptions = RankOptions()
@@ -64,6 +68,10 @@ class Options(Strict):
                 raise ValueError(f'kinds: "{kind}" is not known; ' + nearest(kind, list(_KINDS)))
         if self.directories > DIRECTORIES_MAX:
             raise ValueError(f"a tree of more than {DIRECTORIES_MAX} directories is not made")
+        if self.read_bytes is not None and self.read_bytes > self.file_bytes:
+            raise ValueError(f"read_bytes: files have {self.file_bytes} bytes")
+        if self.shift_by != 1 and not self.shift:
+            raise ValueError("shift_by is for shift = true")
         return self
 
     @property
@@ -102,7 +110,7 @@ class Work:
 
     def describe(self) -> dict[str, Any]:
         """The options and the launcher."""
-        options = self._options.model_dump(mode="json", exclude={"launcher"})
+        options = self._options.model_dump(mode="json", exclude={"launcher"}, exclude_none=True)
         facts = {"directories": self._options.directories, **options}
         return {**facts, **mpi_launch.describe(self._options.launcher)}
 
@@ -124,7 +132,12 @@ class Work:
         """Run all operations; each is a phase, which begins when the one before has ended."""
         options = self._options
         task = {
-            **options.model_dump(include={"branch", "file_bytes", "shift", "sync", "items"}),
+            **options.model_dump(
+                include={
+                    *("branch", "file_bytes", "read_bytes", "unique_folders"),
+                    *("shift", "shift_by", "sync", "items"),
+                }
+            ),
             "program": step,
             "folder": FOLDER,
             "depth": options.tree_depth,

@@ -72,6 +72,7 @@ class Report(Strict):
     mpi: str
     clocks: dict[str, list[Offset]]
     ranks: list[Rank] = Field(min_length=1)
+    facts: dict[str, Any] = Field(default_factory=dict)  # what the first rank tells besides
 
     @property
     def clients(self) -> int:
@@ -189,7 +190,8 @@ def operation(report: Report, window: Window, doubts: Sequence[str]) -> Operatio
 
 def shift_doubts(report: Report, task: Mapping[str, Any]) -> list[str]:
     """What is doubtful where clients look at what lies in the very cache that it came through."""
-    if not task.get("shift") or report.clients == 1:
+    by = task.get("shift_by", 1) if task.get("shift") != "random" else 1
+    if not task.get("shift") or by % report.clients == 0:
         return ["each client looked at what it had made itself: it may come from its cache"]
     folders, hosts = task.get("folders"), {rank.host for rank in report.ranks}
     if isinstance(folders, list) and len(folders) == 1 and len(hosts) < report.clients:

@@ -1,7 +1,7 @@
 """The protocol by which a program tells its phases: lines on a pipe, stamped when they are read.
 
     begin NAME
-    result NAME bytes=1048576 operations=256 operation=read latency_us_p99=120.5
+    result NAME bytes=1048576 operations=256 files=2 operation=read latency_us_p99=120.5
     end NAME
 
 The program finds the number of the pipe's file descriptor in WATTIO_PHASES. Phases may overlap; one
@@ -29,10 +29,12 @@ VARIABLE = "WATTIO_PHASES"
 LINE_BYTES_MOST = 4096
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,63}")
-_COUNTS = ("bytes", "operations")
+_COUNTS = ("bytes", "operations", "files")
 _LATENCY = re.compile(r"latency_us_([a-z0-9]{1,16})")
 _MOST = 2.0**63
-_ALLOWED = "allowed are: begin NAME, end NAME, result NAME bytes=N operations=N operation=WORD"
+_ALLOWED = (
+    "allowed are: begin NAME, end NAME, result NAME bytes=N operations=N files=N operation=WORD"
+)
 
 
 @dataclass(frozen=True)
@@ -51,6 +53,7 @@ class Outcome:
     bytes: int | None = None
     operations: int | None = None
     latency_us: Mapping[str, float] = field(default_factory=dict)
+    files: int | None = None
 
 
 @dataclass(frozen=True)
@@ -218,7 +221,9 @@ def _outcome(name: str, words: Sequence[str]) -> Outcome:
             raise ResultError(
                 f"result {name}: {key[:40]}={value[:40]} is not understood; {_ALLOWED}"
             )
-    return Outcome(operation, counts.get("bytes"), counts.get("operations"), latency)
+    return Outcome(
+        operation, counts.get("bytes"), counts.get("operations"), latency, counts.get("files")
+    )
 
 
 def _settings(words: Sequence[str]) -> Iterator[tuple[str, str]]:

@@ -51,7 +51,8 @@ class Program:
     to `phases`.
     `watch` is asked again and again, with the program's process number, whether anything is wrong
     with it: where it says what, the program is killed with all that it started. `out_fd` takes the
-    standard output in place of `out`, which then is for whoever reads there to write.
+    standard output in place of `out`, which then is for whoever reads there to write. `title` is
+    what it is called where its name says nothing.
     """
 
     arguments: tuple[str, ...]
@@ -66,11 +67,12 @@ class Program:
     bring: str | None = None
     phases: Path | None = None
     out_fd: int | None = None
+    title: str | None = None
 
     @property
     def name(self) -> str:
-        """The program's name without its folder, and where it runs."""
-        name = Path(self.arguments[0]).name
+        """Its title, or else its name without its folder; and where it runs."""
+        name = self.title or Path(self.arguments[0]).name
         return name if self.host is None else f"{name} on {self.host}"
 
 

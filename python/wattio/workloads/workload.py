@@ -100,12 +100,13 @@ class Context:
 class Operation:
     """A normalised result: what one operation of one phase moved or did, and how fast.
 
-    What a tool does not say is None, and nothing is made up. `throughput_mib_s` and `iops` are over
-    all clients together. `phase` names the span of the step that the operation filled. `doubts`
-    says in words what is known to be doubtful about it, `uncounted` what else the step moved that
-    is in none of its amounts, such as a ramp, `shares` what else a workload tells, by the names of
-    metrics, as shares of 1. Operations that ran `in_turn` had their `seconds` to themselves, one
-    after another; others filled their phase side by side. Times are nanoseconds since 1970, UTC.
+    What a tool does not say is None, and nothing is made up. `throughput_mib_s`, `iops` and
+    `files_per_s` are over all clients together; `files` are those that were dealt with as a whole.
+    `phase` names the span of the step that the operation filled. `doubts` says in words what is
+    known to be doubtful about it, `uncounted` what else the step moved that is in none of its
+    amounts, such as a ramp, `shares` what else a workload tells, by the names of metrics, as shares
+    of 1. Operations that ran `in_turn` had their `seconds` to themselves, one after another; others
+    filled their phase side by side. Times are nanoseconds since 1970, UTC.
     """
 
     operation: str
@@ -122,6 +123,8 @@ class Operation:
     uncounted: str | None = None
     shares: Mapping[str, float] = field(default_factory=dict)
     in_turn: bool = False
+    files: int | None = None
+    files_per_s: float | None = None
 
     def as_dict(self) -> dict[str, Any]:
         """As plain data, without what is not known."""

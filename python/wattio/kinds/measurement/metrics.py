@@ -68,13 +68,14 @@ def of_operations(operations: Sequence[Operation]) -> Metrics:
     Latencies and shares are those of a single operation; those of several cannot be added up.
     """
     found: Metrics = {}
-    for name, unit in (("bytes", "B"), ("operations", "1")):
+    for name, unit in (("bytes", "B"), ("operations", "1"), ("files", "1")):
         values = [value for op in operations if (value := getattr(op, name)) is not None]
         if values:
             found[name] = (float(sum(values)), unit)
     for name, unit, rate in (
         ("throughput_mib_s", "MiB/s", _rate(operations, "throughput_mib_s", "bytes", _MIB)),
         ("iops", "1/s", _rate(operations, "iops", "operations", 1)),
+        ("files_per_s", "1/s", _rate(operations, "files_per_s", "files", 1)),
     ):
         if rate is not None:
             found[name] = (rate, unit)
@@ -198,6 +199,11 @@ def _efficiencies(
         found[f"iops_per_watt{suffix}"] = (efficiency.iops_per_watt(iops, mean_w), "1/J")
         if iops > 0:
             found[f"energy_j_per_io{suffix}"] = (mean_w / iops, "J")
+    if "files_per_s" in amounts:
+        files_per_s = _in_work(amounts, "files_per_s", "files", 1, work_s) * worked
+        found[f"files_per_joule{suffix}"] = (files_per_s / mean_w, "1/J")
+        if files_per_s > 0:
+            found[f"energy_j_per_file{suffix}"] = (mean_w / files_per_s, "J")
     return found
 
 

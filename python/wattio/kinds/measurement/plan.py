@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import itertools
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -419,5 +420,13 @@ def _with_files(options: Mapping[str, Any], base: Path) -> dict[str, Any]:
     found = dict(options)
     for key, value in options.items():
         if isinstance(value, str) and value and (base / value).is_file():
-            found[key] = hashlib.sha256((base / value).read_bytes()).hexdigest()
+            status = (base / value).stat()
+            found[key] = _digest(base / value, status.st_size, status.st_mtime_ns)
     return found
+
+
+@functools.lru_cache(maxsize=64)
+def _digest(path: Path, size_bytes: int, modified_ns: int) -> str:
+    """Of a file's content: archives are large, and asked for once for each iteration."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 from typing import Any, Protocol
 
 from mpi4py import MPI
@@ -30,10 +31,10 @@ class _File(Protocol):
 
 
 class _Posix:
-    """A file of one rank, by the system's calls."""
+    """A file of one rank, or of all, by the system's calls; the folder had none before."""
 
     def __init__(self, path: str, write: bool, direct: bool) -> None:
-        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC if write else os.O_RDONLY
+        flags = os.O_WRONLY | os.O_CREAT if write else os.O_RDONLY
         self._path = path
         self._file = os.open(path, flags | (os.O_DIRECT if direct else 0), 0o644)
 
@@ -58,19 +59,38 @@ class _Posix:
 
 
 class _MpiIo:
-    """One file of all ranks, by MPI-IO's independent calls; opening and closing is collective."""
+    """A file of a communicator's ranks, by MPI-IO; opening, syncing and closing is collective.
 
-    def __init__(self, path: str, write: bool, comm: MPI.Intracomm) -> None:
+    Transfers are where `collective` says so: then all ranks have to go through all of them.
+    """
+
+    def __init__(
+        self, path: str, write: bool, comm: MPI.Intracomm, hints: dict[str, str], collective: bool
+    ) -> None:
         mode = MPI.MODE_CREATE | MPI.MODE_WRONLY if write else MPI.MODE_RDONLY
         self._path = path
-        self._file = MPI.File.Open(comm, path, mode)
+        self._collective = collective
+        info = MPI.Info.Create()
+        for name, value in hints.items():
+            info.Set(name, value)
+        self._file = MPI.File.Open(comm, path, mode, info)
+        info.Free()
+
+    def taken(self) -> dict[str, str]:
+        """The hints that the library goes by."""
+        info = self._file.Get_info()
+        found = dict(info.items())
+        info.Free()
+        return found
 
     def write(self, data: memoryview, offset: int) -> None:
-        self._file.Write_at(offset, data)
+        call = self._file.Write_at_all if self._collective else self._file.Write_at
+        call(offset, data)
 
     def read(self, data: memoryview, offset: int) -> None:
         status = MPI.Status()
-        self._file.Read_at(offset, data, status)
+        call = self._file.Read_at_all if self._collective else self._file.Read_at
+        call(offset, data, status)
         got = status.Get_count(MPI.BYTE)
         if got != len(data):
             raise Failed(f"{self._path}: ends at byte {offset + got}")
@@ -85,45 +105,71 @@ class _MpiIo:
 def offsets(task: dict[str, Any], rank: int, ranks: int) -> list[int]:
     """Where the transfers of a rank lie in its file, in their order."""
     block, transfer = task["block_bytes"], task["transfer_bytes"]
-    shared = task["api"] == "mpiio"
-    stride, first = (block * ranks, block * rank) if shared else (block, 0)
-    return [
+    stride, first = (block, 0) if task["own_files"] else (block * ranks, block * rank)
+    found = [
         segment * stride + first + start
         for segment in range(task["segments"])
         for start in range(0, block, transfer)
     ]
+    if task["order"] == "random":
+        random.Random(f"order {task['seed']} {rank}").shuffle(found)  # noqa: S311
+    return found
 
 
 def _open(team: Team, owner: int, write: bool) -> _File:
     task = team.task
-    if task["api"] == "mpiio":
-        return _MpiIo(str(team.folder / "data"), write, team.comm)
-    return _Posix(str(team.folder / f"data.{owner:06}"), write, task["direct"])
+    path = str(team.folder / (f"data.{owner:06}" if task["own_files"] else "data"))
+    if task["api"] != "mpiio":
+        return _Posix(path, write, task["direct"])
+    comm = MPI.COMM_SELF if task["own_files"] else team.comm
+    file = _MpiIo(path, write, comm, task["hints"], task["collective"])
+    team.facts["hints"] = file.taken()
+    return file
 
 
 def _move(team: Team, pattern: Pattern, tally: Tally) -> None:
-    """Write or read all of a rank's part."""
+    """Write or read all of a rank's part.
+
+    Of a file that is closed together each rank goes to the end, whatever happens to it: the others
+    would wait for it for ever. The first that happened is told then.
+    """
     task = team.task
     write = task["program"] == WRITE
-    owner = team.rank if write else team.shifted(task["shift"])
-    number = 0 if task["api"] == "mpiio" else owner
+    owner = team.rank if write else team.looked_at()
+    together = task["api"] == "mpiio" and not task["own_files"]
+    failed: Exception | None = None
     file = _open(team, owner, write)
     try:
         for offset in offsets(task, owner, team.size):
-            if write:
-                data = pattern.right(number, offset)
-                with tally.timed():
-                    file.write(data, offset)
-            else:
-                with tally.timed():
-                    file.read(pattern.buffer, offset)
-                if task["verify"]:
-                    _verify(pattern, number, offset, owner)
-            tally.bytes += task["transfer_bytes"]
-        if write and task["fsync"]:
+            try:
+                _transfer(file, task, pattern, owner, offset, tally)
+            except Exception as error:
+                failed = failed or error
+                if not task["collective"]:
+                    break
+        if write and task["fsync"] and (together or failed is None):
             file.sync()
     finally:
         file.close()
+    if failed is not None:
+        raise failed
+
+
+def _transfer(
+    file: _File, task: dict[str, Any], pattern: Pattern, owner: int, offset: int, tally: Tally
+) -> None:
+    """One request of a rank."""
+    number = owner if task["own_files"] else 0
+    if task["program"] == WRITE:
+        data = pattern.right(number, offset)
+        with tally.timed():
+            file.write(data, offset)
+    else:
+        with tally.timed():
+            file.read(pattern.buffer, offset)
+        if task["verify"]:
+            _verify(pattern, number, offset, owner)
+    tally.bytes += task["transfer_bytes"]
 
 
 def _verify(pattern: Pattern, number: int, offset: int, owner: int) -> None:

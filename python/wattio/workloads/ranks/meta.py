@@ -57,11 +57,12 @@ def _creation(content: bytes, sync: bool) -> Callable[[str], int]:
     return operation
 
 
-def _reading(content: bytes) -> Callable[[str], int]:
+def _reading(content: bytes, all_of_it: bool) -> Callable[[str], int]:
     def operation(path: str) -> int:
         file = os.open(path, os.O_RDONLY)
         try:
-            found = os.read(file, len(content) + 1)
+            # One byte more than it should hold tells of files that are too long.
+            found = os.read(file, len(content) + all_of_it)
         finally:
             os.close(file)
         if found != content:
@@ -76,22 +77,35 @@ def _make(folders: Sequence[Path]) -> None:
         folder.mkdir()
 
 
+def _folders(team: Team, owner: int) -> list[Path]:
+    """The directories that hold a rank's items: its own, or those of all."""
+    task, base = team.task, team.folder / "items"
+    own = base / f"rank.{owner:06}" if task["unique_folders"] else base
+    return tree(own, task["branch"], task["depth"])
+
+
 def _work(team: Team) -> None:
     task = team.task
     team.gather_at_folder(fresh=True)
-    folders = tree(team.folder / "items", task["branch"], task["depth"])
-    team.together(lambda: _make(folders) if team.rank == 0 else None)
-    own = _Items(folders, team.rank, task["items_each"])
+    base = team.folder / "items"
+    team.together(lambda: base.mkdir() if team.rank == 0 else None)
+    if task["unique_folders"]:
+        team.together(lambda: _make(_folders(team, team.rank)))
+    else:
+        team.together(lambda: _make(_folders(team, team.rank)[1:]) if team.rank == 0 else None)
+    own = _Items(_folders(team, team.rank), team.rank, task["items_each"])
     # Another client looks at them, as one would answer from its own cache.
-    others = _Items(folders, team.shifted(task["shift"]), task["items_each"])
+    owner = team.looked_at()
+    others = _Items(_folders(team, owner), owner, task["items_each"])
     content = bytes(byte % 251 for byte in range(task["file_bytes"]))
+    read = content[: task["read_bytes"]]
     phases: dict[str, Callable[[Tally], None]] = {
         "directory_creation": _each(own.directories, _quiet(os.mkdir)),
         "directory_stat": _each(others.directories, _quiet(os.stat)),
         "directory_removal": _each(own.directories, _quiet(os.rmdir)),
         "file_creation": _each(own.files, _creation(content, task["sync"])),
         "file_stat": _each(others.files, _quiet(os.stat)),
-        "file_read": _each(others.files, _reading(content)),
+        "file_read": _each(others.files, _reading(read, read == content)),
         "file_removal": _each(own.files, _quiet(os.unlink)),
     }
     for name in task["phases"]:

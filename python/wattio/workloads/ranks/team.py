@@ -23,7 +23,7 @@ import numpy as np
 from mpi4py import MPI
 
 from wattio import clock
-from wattio.workloads.ranks import REPORT, VERSION, boot
+from wattio.workloads.ranks import REPORT, VERSION, boot, shifts
 
 _SIGNS_FROM_S = 500_000_000
 _SIGN_DIGITS = 7
@@ -68,11 +68,16 @@ class Team:
         self._errors: list[str] = []
         self._phases: list[dict[str, Any]] = []
         self._offsets: dict[str, list[dict[str, float]]] = {}
+        self.facts: dict[str, Any] = {}
         self._held: np.ndarray[Any, Any] | None = None
 
-    def shifted(self, wanted: bool) -> int:
-        """The rank whose work is looked at: this one, or that in its place of the next client."""
-        return (self.rank + (self.per_client if wanted else 0)) % self.size
+    def looked_at(self) -> int:
+        """The rank whose work this one looks at, by the task's `shift`, `shift_by` and `seed`."""
+        task = self.task
+        return shifts.owner(
+            *(self.rank, self.size, self.per_client),
+            *(task["shift"], task.get("shift_by", 1), task.get("seed", 0)),
+        )
 
     def gather_at_folder(self, fresh: bool) -> None:
         """See that all places show one and the same folder; `fresh`: an empty one.
@@ -225,6 +230,7 @@ class Team:
             return
         library = MPI.Get_library_version().split("\0")[0].split(",")[0]
         told = {REPORT: VERSION, "mpi": library, "clocks": self._offsets, "ranks": every}
+        told["facts"] = self.facts
         sys.stdout.write(json.dumps(told) + "\n")
         sys.stdout.flush()
 
