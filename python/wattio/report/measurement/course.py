@@ -25,10 +25,15 @@ from wattio.report.measurement.shading import (
     broken,
     gaps_shown,
     points_text,
+    separate,
     shade,
     shade_phases,
+    shade_strips,
 )
 from wattio.results.runs import Recorded
+
+SHADED_MOST = 500
+"""More iterations of a session are narrower than a line in its figure."""
 
 
 def sessions(seen: Seen, found: Measured) -> list[Drawn]:
@@ -74,7 +79,11 @@ def _session(session: str, whole: Stretch, looked: Looked, found: Measured) -> D
     axis.set_xlabel(f"time since the session's first iteration ({unit})")
     axis.set_ylabel(labelled("power (W)", found))
     drawing.legend(drawn, handles)
-    text = f"Iterations are shaded by workload. {points_text(looked, 0)}"
+    count = len(_of_session(session, found))
+    shaded = "Iterations are shaded by workload."
+    if count > SHADED_MOST:
+        shaded = f"Its {count:,} iterations are too many to be shaded."
+    text = f"{shaded} {points_text(looked, 0)}"
     alternative = "Chart of power in watts over a whole session, iterations shaded."
     title = called(f"Power over session {session}", found)
     name = f"session-{session}"
@@ -197,23 +206,29 @@ def _curves(
 
 def _iterations(axis: Axes, session: str, at: Moment, found: Measured) -> list[Any]:
     """Iterations of a session, shaded by workload; INVALID ones marked at the foot."""
-    handles: dict[str, Any] = {}
+    strips: dict[str, list[Stretch]] = {}
+    looks: dict[str, dict[str, Any]] = {}
     loads = [part.name for part in found.workloads]
-    for item in found.iterations:
+    for item in _of_session(session, found):
         record = found.records[item.identity]
-        if record.session != session:
-            continue
-        start, end = (at(end.monotonic_ns / 1e9) for end in (record.start, record.end))
-        load = item.run.subject
-        if load == IDLE:
-            look, label = IDLE_LOOK, "ready-idle"
-        else:
-            look, label = shade(loads.index(load)), load
-        axis.axvspan(start, end, linewidth=0, zorder=0.2, **look)
-        # A thin white line keeps neighbours apart.
-        axis.axvline(end, color="white", linewidth=0.8)
-        handles.setdefault(label, Patch(label=label, **look))
+        strip = at(record.start.monotonic_ns / 1e9), at(record.end.monotonic_ns / 1e9)
+        idle = item.run.subject == IDLE
+        label = "ready-idle" if idle else item.run.subject
+        looks[label] = IDLE_LOOK if idle else shade(loads.index(label))
+        strips.setdefault(label, []).append(strip)
         if not item.usable:
-            axis.axvspan(start, end, ymax=0.06, linewidth=0, **INVALID_LOOK)
-            handles.setdefault("INVALID", Patch(label="INVALID", **INVALID_LOOK))
-    return list(handles.values())
+            looks["INVALID"] = INVALID_LOOK
+            strips.setdefault("INVALID", []).append(strip)
+    shaded = {key: own for key, own in strips.items() if key != "INVALID"}
+    if sum(map(len, shaded.values())) <= SHADED_MOST:
+        for label, own in shaded.items():
+            shade_strips(axis, own, zorder=0.2, **looks[label])
+        separate(axis, [end for own in shaded.values() for _, end in own])
+    else:
+        looks = {key: look for key, look in looks.items() if key == "INVALID"}
+    shade_strips(axis, strips.get("INVALID", []), top=0.06, zorder=0.9, **INVALID_LOOK)
+    return [Patch(label=label, **look) for label, look in looks.items()]
+
+
+def _of_session(session: str, found: Measured) -> list[Recorded]:
+    return [one for one in found.iterations if found.records[one.identity].session == session]

@@ -25,6 +25,8 @@ UNITS = {
     "iops": "operations per second",
     "mib_per_joule": "MiB/J",
     "iops_per_watt": "operations/J",
+    "files_per_s": "files per second",
+    "files_per_joule": "files/J",
 }
 
 _BAR: dict[str, Any] = {"edgecolor": "#222222", "linewidth": 0.7}

@@ -65,7 +65,10 @@ class PhasePart:
 
     @property
     def rate(self) -> str | None:
-        """The metric of its rate: throughput for large operations, else operations a second."""
+        """The metric of its rate: throughput for large operations, else operations a second.
+
+        Files a second where work is known by files alone.
+        """
         for row in self.rows:
             moved, done = row.get("bytes"), row.get("operations")
             if row.get("throughput_mib_s") is not None and (
@@ -75,14 +78,16 @@ class PhasePart:
                 or moved.mean >= LARGE_BYTES * done.mean
             ):
                 return "throughput_mib_s"
-            if row.get("iops") is not None:
-                return "iops"
+            for name in ("iops", "files_per_s"):
+                if row.get(name) is not None:
+                    return name
         return None
 
     @property
     def efficiency(self) -> str:
         """The metric of its rate for each watt."""
-        return "iops_per_watt" if self.rate == "iops" else "mib_per_joule"
+        named = {"iops": "iops_per_watt", "files_per_s": "files_per_joule"}
+        return named.get(self.rate or "", "mib_per_joule")
 
     def used(self) -> list[Row]:
         """Rows with an iteration that may be used."""

@@ -15,7 +15,7 @@ from wattio.results.summary import Estimate, Row
 SYSTEMS_LEAST = 2
 """With fewer systems the tables of the phases say it all."""
 
-RATES = {"throughput_mib_s": "MiB/s", "iops": "ops/s"}
+RATES = {"throughput_mib_s": "MiB/s", "iops": "ops/s", "files_per_s": "files/s"}
 CAPACITY = "capacity_tb_per_watt"
 WEIGHT = 1
 """The energy-delay product that is shown is E t, as documents 000 and 001 have it."""

@@ -19,7 +19,7 @@ WORKLOADS_TOLD = 6
 PHASES_TOLD = 4
 """Most phases of a workload that the headline speaks of."""
 
-UNITS = {"mib_per_joule": "MiB/J", "iops_per_watt": "ops/J"}
+UNITS = {"mib_per_joule": "MiB/J", "iops_per_watt": "ops/J", "files_per_joule": "files/J"}
 
 MEANINGS = {
     "LOW_N": "a phase holds few power samples; its energy is less certain",

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.collections import LineCollection, PolyCollection
 from matplotlib.colors import to_rgb
 from matplotlib.patches import Patch
 
@@ -60,6 +61,29 @@ def shade_phases(axis: Axes, record: Record, at: Moment, *, named: bool = True) 
                 va="top",
                 fontsize=8.5,
             )
+
+
+def shade_strips(
+    axis: Axes,
+    strips: Sequence[Stretch],
+    top: float = 1.0,
+    **look: Any,  # noqa: ANN401 (matplotlib)
+) -> None:
+    """Shade strips of the x axis, from its foot to a share `top` of the height, all at once.
+
+    One by one, each is held against all that is drawn already.
+    """
+    corners = [((start, 0), (start, top), (end, top), (end, 0)) for start, end in strips]
+    drawn = PolyCollection(corners, transform=axis.get_xaxis_transform(), linewidth=0, **look)
+    axis.add_collection(drawn, autolim=False)
+
+
+def separate(axis: Axes, places: Sequence[float]) -> None:
+    """Keep neighbouring strips apart by thin white lines."""
+    ends = [((place, 0), (place, 1)) for place in places]
+    transform = axis.get_xaxis_transform()
+    lines = LineCollection(ends, transform=transform, color="white", linewidth=0.8, zorder=0.8)
+    axis.add_collection(lines, autolim=False)
 
 
 def shade(number: int) -> dict[str, Any]:

@@ -25,7 +25,11 @@ _SPOKEN = {"p999": "p99.9", "p9999": "p99.99"}
 ROWS_SHOWN = 80
 """Most rows of a table on the page; all of them are in the CSV file."""
 
-_RATES = {"throughput_mib_s": ("throughput", "MiB/s"), "iops": ("operations", "1/s")}
+_RATES = {
+    "throughput_mib_s": ("throughput", "MiB/s"),
+    "iops": ("operations", "1/s"),
+    "files_per_s": ("files", "1/s"),
+}
 
 
 UTILISATION = "accelerator_utilisation"
