@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from wattio.kinds.measurement import execute, recompute
+from wattio.kinds.measurement import execute, recompute, rederive
 from wattio.kinds.measurement.folder import MeasurementFolder
 
 PAUSE_S = 0.02
@@ -153,7 +153,7 @@ def test_raw_files_that_cannot_be_read_make_an_iteration_invalid(tmp_path: Path)
     work = next(item for item in folder.iterations() if item.run.subject == "wait")
     for raw in (folder.raw(work.identity) / "run").iterdir():
         raw.write_text("no such thing")
-    execute.put_derived(folder)
+    rederive.put_derived(folder)
     again = next(item for item in folder.iterations() if item.identity == work.identity)
     assert not again.usable
     assert again.verdicts[0].reason.startswith("UNREADABLE: run/")
@@ -270,7 +270,7 @@ def test_a_record_that_is_lost_is_measured_again(tmp_path: Path) -> None:
     folder = MeasurementFolder(result(tmp_path))
     lost = next(item for item in folder.iterations() if item.run.subject == "wait")
     (folder.raw(lost.identity) / "iteration.json").write_text("")
-    execute.put_derived(folder)
+    rederive.put_derived(folder)
     assert recompute.compare(folder).differences == []
     code, _, err = ended(wattio("run", "--resume", folder.path, "--no-report", folder=tmp_path))
     assert code == 0, err

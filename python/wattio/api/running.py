@@ -90,13 +90,13 @@ def _fleet(source: Document, results: Path, scale: str | None, threads: int, end
 def _measured(
     source: Document, results: Path, scale: str | None, meter: str | None, ended: Ended
 ) -> Path:
-    from wattio.kinds.measurement import execute
+    from wattio.kinds.measurement import execute, looks
     from wattio.kinds.measurement import plan as planning
     from wattio.kinds.measurement.folder import MeasurementFolder
 
     named = None if meter is None else planning.located_name(meter, Path.cwd())
     plan = planning.make(source, planning.Asked(scale, named))
-    execute.probe(plan, results)
+    looks.probe(plan, results)
     folder = MeasurementFolder.create(plan, results, datetime.now(UTC))
     execute.execute(plan, folder, folder.path / "scratch", _Progress(ended))
     return folder.path

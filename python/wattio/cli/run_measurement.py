@@ -20,7 +20,7 @@ from wattio.cli.resumable import resumable
 from wattio.cli.run_start import Start
 from wattio.errors import InputError
 from wattio.files.document import Document
-from wattio.kinds.measurement import execute
+from wattio.kinds.measurement import execute, looks
 from wattio.kinds.measurement import plan as planning
 from wattio.kinds.measurement.folder import MeasurementFolder
 from wattio.kinds.measurement.plan import BEFORE, Asked, MeasurementPlan, Measuring
@@ -60,10 +60,10 @@ def run(
     if dry_run:
         plan, _ = start.plan()
         with output.busy("looking what is there"):
-            lacking = execute.lacking(plan, place)
-            whole = execute.lacking_without_scale(plan, place, lacking)
+            lacking = looks.lacking(plan, place)
+            whole = looks.lacking_without_scale(plan, place, lacking)
         return show_plan(plan, lacking, whole, as_json)
-    folder, plan = start.begin(lambda made: execute.probe(made, place))
+    folder, plan = start.begin(lambda made: looks.probe(made, place))
     carry_out(folder, plan, scratch)
     return show(folder, plan, report, as_json)
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from wattio.errors import InputError, ResultError
 from wattio.files import document, toml_text
-from wattio.kinds.measurement import execute
+from wattio.kinds.measurement import rederive
 from wattio.kinds.measurement.derive import Rulebook
 from wattio.kinds.measurement.folder import MeasurementFolder
 from wattio.kinds.measurement.schema import MeterEntry
@@ -67,7 +67,7 @@ def _attach(folder: MeasurementFolder, entry: MeterEntry, in_place_of_totals: bo
     part_file = folder.path / ".resolved.toml.part"
     part_file.write_text(resolved, encoding="utf-8")
     part_file.replace(folder.path / "resolved.toml")
-    execute.put_derived(folder)
+    rederive.put_derived(folder)
     return count
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Callable, Collection, Container, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -12,28 +12,26 @@ from typing import Any, Protocol
 
 from wattio.clock import now
 from wattio.errors import (
-    HostError,
     HostLost,
-    HostRefused,
-    InputError,
     ResultError,
     WattioError,
 )
 from wattio.hosts.hosts import Hosts
-from wattio.kinds.measurement import content, derive, elsewhere, iterate, leftovers, space
+from wattio.kinds.measurement import content, derive, elsewhere, iterate, leftovers
 from wattio.kinds.measurement import plan as planning
-from wattio.kinds.measurement.derive import WITNESS_NAME, Derived, Rulebook, View
+from wattio.kinds.measurement.derive import Derived, Rulebook, View
 from wattio.kinds.measurement.folder import MeasurementFolder
 from wattio.kinds.measurement.iterate import Served, Session
+from wattio.kinds.measurement.looks import sources, storage_of
 from wattio.kinds.measurement.plan import Asked, MeasurementPlan, Measuring
 from wattio.kinds.measurement.record import Record
+from wattio.kinds.measurement.rederive import settle_up
 from wattio.kinds.measurement.schema import SystemEntry
-from wattio.kinds.measurement.verdicts import WITNESS, is_valid
+from wattio.kinds.measurement.verdicts import is_valid
 from wattio.knobs import knobs
 from wattio.knobs.holder import Holder
-from wattio.meters import open_meter
 from wattio.meters.meter import Facts, MeterLost
-from wattio.recording import Recorder, Source
+from wattio.recording import Recorder
 from wattio.results.runs import Recorded, Verdict
 from wattio.systems import claims
 from wattio.systems.system import Accounts, Deletes, Falls, System, Tells
@@ -78,74 +76,6 @@ def remaining(plan: MeasurementPlan, folder: MeasurementFolder) -> list[Measurin
     return found
 
 
-def probe(plan: MeasurementPlan, scratch: Path) -> None:
-    """Look whether programs, systems, knobs, meters and room are there, before anything is begun.
-
-    Raises HostError with what is missing, MeterRefused and MeterLost with a meter's own words.
-    """
-    try:
-        with elsewhere.connected(plan) as hosts:
-            for look in _looks(plan, scratch, hosts):
-                look()
-    except (HostLost, HostRefused) as error:
-        raise HostError(str(error)) from error
-
-
-def lacking(plan: MeasurementPlan, scratch: Path) -> list[str]:
-    """All that `probe` would refuse, in words; the same only once."""
-    found: dict[str, None] = {}
-    try:
-        with elsewhere.connected(plan) as hosts:
-            for look in _looks(plan, scratch, hosts):
-                try:
-                    look()
-                except (HostError, InputError, WattioError) as error:
-                    found[str(error)] = None
-    except (HostLost, HostRefused) as error:
-        found[str(error)] = None
-    return list(found)
-
-
-def lacking_without_scale(
-    plan: MeasurementPlan, scratch: Path, there: Collection[str]
-) -> list[str]:
-    """What the study would lack, beside what is `there`, without a scale that may leave it out."""
-    if plan.asked.scale is None:
-        return []
-    whole = planning.make(plan.source, replace(plan.asked, scale=None))
-    return [text for text in lacking(whole, scratch) if text not in there]
-
-
-def _looks(
-    plan: MeasurementPlan, scratch: Path, hosts: Hosts | None
-) -> Iterator[Callable[[], object]]:
-    for knob in plan.study.knob:
-        if elsewhere.turns_here(plan, knob.name):
-            for value in knob.values:
-                yield partial(knobs.assignments, knob.name, value)
-    for entry in plan.study.workload:
-        if hosts is None or not elsewhere.runs_there(entry.module):
-            yield plan.work(entry).probe
-    if hosts is not None:
-        yield from elsewhere.looks(plan, hosts)
-    for system in plan.study.system:
-        yield partial(_probe, system, plan, hosts, scratch)
-    if hosts is None:
-        yield partial(_room, plan, scratch)
-    for source in _sources(plan):
-        yield partial(_reading, source.name)
-
-
-def _room(plan: MeasurementPlan, scratch: Path) -> None:
-    for short in space.shortages(plan, scratch):
-        raise HostError(f"workload {plan.study.workload[short.index].name}: {short.text}")
-
-
-def _reading(name: str) -> None:
-    with contextlib.closing(open_meter(name)) as meter:
-        meter.read()
-
-
 def execute(plan: MeasurementPlan, folder: MeasurementFolder, scratch: Path, watch: Watch) -> None:
     """Run what is left of a plan, session by session, until nothing is left to repeat.
 
@@ -176,56 +106,6 @@ def execute(plan: MeasurementPlan, folder: MeasurementFolder, scratch: Path, wat
             settle_up(folder)
 
 
-def settle_up(folder: MeasurementFolder) -> None:
-    """Keep the samples of sessions that have ended, and judge their iterations by all of them."""
-    ended = folder.recordings()
-    if not ended:
-        return
-    for session in ended:
-        folder.keep(session)
-    put_derived(folder, ended)
-    # Not before: a kill until here leaves the recording, and it is settled up the next time.
-    for session in ended:
-        folder.drop_recording(session)
-
-
-def put_derived(folder: MeasurementFolder, sessions: Container[str] | None = None) -> None:
-    """Derive what the catalog holds of iterations again; of all, or of some sessions."""
-    with folder.catalog() as catalog:
-        for item, found in derived(folder, Rulebook.of_folder(folder), sessions):
-            catalog.replace_derived(item.identity, found.verdicts, found.by_phase)
-
-
-def derived(
-    folder: MeasurementFolder, book: Rulebook, sessions: Container[str] | None = None
-) -> Iterator[tuple[Recorded, Derived]]:
-    """Metrics and verdicts of iterations again, from what the folder keeps of them.
-
-    Of those in the given sessions, or of all; one session's samples at a time are in memory. Raises
-    ResultError.
-    """
-    pairs = []
-    for item in folder.iterations():
-        try:
-            pairs.append((item, folder.record(item.identity)))
-        except ResultError as error:
-            # Where the folder lies now is no part of the verdict.
-            why = str(error).replace(f"{folder.raw(item.identity)}/", "")
-            yield item, Derived({}, [Verdict("INVALID", f"UNREADABLE: {why}")], [])
-    for session in sorted({record.session for _, record in pairs}):
-        if sessions is not None and session not in sessions:
-            continue
-        recorded = folder.samples(session)
-        view: View | None = None
-        for item, record in pairs:
-            if record.session != session:
-                continue
-            # The facts are the same for all iterations of a session.
-            view = view or View(record.meters, recorded, book, folder.events(session))
-            results = derive.read_results(folder.raw(record.identity), record)
-            yield item, derive.derive(record, results, view, book)
-
-
 @dataclass
 class _Session:
     """One uninterrupted time of measuring, with one recording."""
@@ -250,7 +130,7 @@ class _Session:
         book = Rulebook(self.plan.study, self.plan.peak)
         with contextlib.ExitStack() as stack:
             holder = self._holder(stack)
-            recorder = stack.enter_context(Recorder(_sources(self.plan), recording))
+            recorder = stack.enter_context(Recorder(sources(self.plan), recording))
             hosts = stack.enter_context(elsewhere.connected(self.plan))
             facts = recorder.start()
             session = Session(name, _named(facts, self.plan), threading.Event(), hosts)
@@ -276,7 +156,7 @@ class _Session:
     ) -> Iterator[tuple[System, Served]]:
         """A system that is up and mounted; taken down again on every way out."""
         scratch = self.scratch / entry.folder
-        storage = _storage(entry, scratch, self.plan, hosts)
+        storage = storage_of(entry, scratch, self.plan, hosts)
         self.watch.said(f"bringing up {entry.name}")
         with claims.held(self.folder.path, entry.module, entry.options, scratch) as claim:
             if claim.trouble:
@@ -430,17 +310,6 @@ class _Session:
             catalog.add(recorded, found.phases, "measurement")
 
 
-def _storage(
-    entry: SystemEntry, scratch: Path, plan: MeasurementPlan, hosts: Hosts | None
-) -> System:
-    storage = claims.storage(entry.module, entry.options, scratch)
-    return elsewhere.give(storage, entry.name, plan, hosts)
-
-
-def _probe(entry: SystemEntry, plan: MeasurementPlan, hosts: Hosts | None, scratch: Path) -> None:
-    _storage(entry, scratch / entry.folder, plan, hosts).probe()
-
-
 def _facts(hosts: Hosts | None) -> dict[str, Any]:
     """What hosts told of themselves, for results."""
     return {} if hosts is None else {"hosts": {host.name: dict(host.facts) for host in hosts}}
@@ -450,19 +319,6 @@ def _check(storage: System, places: Sequence[Place], hosts: Hosts | None) -> Non
     """Raise SystemFailed where servers or mounts have gone, or what was written is another."""
     storage.verify_mount()
     content.check(places, hosts)
-
-
-def _sources(plan: MeasurementPlan) -> list[Source]:
-    """The study's meters, and the witness where none of them is an estimate."""
-    found = [
-        Source(entry.shown, entry.name, None if entry.period is None else 1 / entry.period)
-        for entry in plan.study.meter
-    ]
-    if any(source.label == WITNESS for source in found):
-        raise InputError(f'the label "{WITNESS}" is taken; give that meter another one')
-    if not any(entry.name.startswith("estimate:") for entry in plan.study.meter):
-        found.append(Source(WITNESS, WITNESS_NAME))
-    return found
 
 
 def _named(facts: Mapping[str, Facts], plan: MeasurementPlan) -> dict[str, Facts]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from wattio.kinds.measurement.derive import Rulebook
-from wattio.kinds.measurement.execute import derived
+from wattio.kinds.measurement.rederive import derived
 from wattio.kinds.measurement.folder import MeasurementFolder
 from wattio.results.recompute import Comparison
 

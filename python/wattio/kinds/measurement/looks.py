@@ -1,0 +1,116 @@
+"""What a measurement needs of this machine and of hosts, looked at before anything is begun."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+from wattio.errors import HostError, HostLost, HostRefused, InputError, WattioError
+from wattio.hosts.hosts import Hosts
+from wattio.kinds.measurement import elsewhere, space
+from wattio.kinds.measurement import plan as planning
+from wattio.kinds.measurement.derive import WITNESS_NAME
+from wattio.kinds.measurement.plan import MeasurementPlan
+from wattio.kinds.measurement.schema import SystemEntry
+from wattio.kinds.measurement.verdicts import WITNESS
+from wattio.knobs import knobs
+from wattio.meters import open_meter
+from wattio.recording import Source
+from wattio.systems import claims
+from wattio.systems.system import System
+
+
+def probe(plan: MeasurementPlan, scratch: Path) -> None:
+    """Look whether programs, systems, knobs, meters and room are there, before anything is begun.
+
+    Raises HostError with what is missing, MeterRefused and MeterLost with a meter's own words.
+    """
+    try:
+        with elsewhere.connected(plan) as hosts:
+            for look in _looks(plan, scratch, hosts):
+                look()
+    except (HostLost, HostRefused) as error:
+        raise HostError(str(error)) from error
+
+
+def lacking(plan: MeasurementPlan, scratch: Path) -> list[str]:
+    """All that `probe` would refuse, in words; the same only once."""
+    found: dict[str, None] = {}
+    try:
+        with elsewhere.connected(plan) as hosts:
+            for look in _looks(plan, scratch, hosts):
+                try:
+                    look()
+                except (HostError, InputError, WattioError) as error:
+                    found[str(error)] = None
+    except (HostLost, HostRefused) as error:
+        found[str(error)] = None
+    return list(found)
+
+
+def lacking_without_scale(
+    plan: MeasurementPlan, scratch: Path, there: Collection[str]
+) -> list[str]:
+    """What the study would lack, beside what is `there`, without a scale that may leave it out."""
+    if plan.asked.scale is None:
+        return []
+    whole = planning.make(plan.source, replace(plan.asked, scale=None))
+    return [text for text in lacking(whole, scratch) if text not in there]
+
+
+def _looks(
+    plan: MeasurementPlan, scratch: Path, hosts: Hosts | None
+) -> Iterator[Callable[[], object]]:
+    for knob in plan.study.knob:
+        if elsewhere.turns_here(plan, knob.name):
+            for value in knob.values:
+                yield partial(knobs.assignments, knob.name, value)
+    for entry in plan.study.workload:
+        if hosts is None or not elsewhere.runs_there(entry.module):
+            yield plan.work(entry).probe
+    if hosts is not None:
+        yield from elsewhere.looks(plan, hosts)
+    for system in plan.study.system:
+        yield partial(_probe, system, plan, hosts, scratch)
+    if hosts is None:
+        yield partial(_room, plan, scratch)
+    for source in sources(plan):
+        yield partial(_reading, source.name)
+
+
+def _room(plan: MeasurementPlan, scratch: Path) -> None:
+    for short in space.shortages(plan, scratch):
+        raise HostError(f"workload {plan.study.workload[short.index].name}: {short.text}")
+
+
+def _reading(name: str) -> None:
+    with contextlib.closing(open_meter(name)) as meter:
+        meter.read()
+
+
+def _probe(entry: SystemEntry, plan: MeasurementPlan, hosts: Hosts | None, scratch: Path) -> None:
+    storage_of(entry, scratch / entry.folder, plan, hosts).probe()
+
+
+def storage_of(
+    entry: SystemEntry, scratch: Path, plan: MeasurementPlan, hosts: Hosts | None
+) -> System:
+    """A system of a study, not brought up yet. Raises HostError where hosts do not suit it."""
+    storage = claims.storage(entry.module, entry.options, scratch)
+    return elsewhere.give(storage, entry.name, plan, hosts)
+
+
+def sources(plan: MeasurementPlan) -> list[Source]:
+    """The study's meters, and the witness where none of them is an estimate."""
+    found = [
+        Source(entry.shown, entry.name, None if entry.period is None else 1 / entry.period)
+        for entry in plan.study.meter
+    ]
+    if any(source.label == WITNESS for source in found):
+        raise InputError(f'the label "{WITNESS}" is taken; give that meter another one')
+    if not any(entry.name.startswith("estimate:") for entry in plan.study.meter):
+        found.append(Source(WITNESS, WITNESS_NAME))
+    return found
