@@ -22,7 +22,7 @@ from wattio.kinds.measurement.plan import IDLE
 from wattio.kinds.measurement.platform_file import PlatformEntry
 from wattio.results.compare import Ratio, corrected, of_means, sentence
 from wattio.results.runs import Run
-from wattio.results.summary import Estimate, Row, equal_work, rows
+from wattio.results.summary import Estimate, Row, equal_work, last_attempts, rows
 
 PER_EURO = {
     "mib_s_per_eur": ("throughput_mib_s", "MiB/s/EUR"),
@@ -392,6 +392,8 @@ def _doubts(platforms: Sequence[Platform]) -> tuple[str, ...]:
             found.append(f"{one.name}: no price is known, so nothing is told by euro (price_eur)")
         if not one.folder.complete():
             found.append(f"{one.name}: the campaign is not complete")
+        if told := _warned(one):
+            found.append(told)
         if one.study["study"].get("peak") is None:
             found.append(f"{one.name}: the study names no peak, so there is no share of it")
     found += _of_net(platforms)
@@ -411,6 +413,16 @@ def _doubts(platforms: Sequence[Platform]) -> tuple[str, ...]:
     if any(one.folder.inputs().get("scale") for one in platforms):
         found.append("a campaign of a smaller scale is a trial: it says little of its platform")
     return tuple(found)
+
+
+def _warned(one: Platform) -> str | None:
+    """How many iterations are doubtful, and why."""
+    usable = [item for item in last_attempts(one.folder.iterations()) if item.usable]
+    warned = [item for item in usable if item.codes("WARN")]
+    if not warned:
+        return None
+    codes = sorted({code for item in warned for code in item.codes("WARN")})
+    return f"{one.name}: {len(warned)} of {len(usable)} iterations are WARN: {', '.join(codes)}"
 
 
 def _of_net(platforms: Sequence[Platform]) -> list[str]:
