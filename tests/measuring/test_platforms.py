@@ -124,10 +124,10 @@ def test_power_that_is_an_estimate_on_one_side_is_called_so_in_every_row(
         for line in one.lines:
             assert line.estimated == (line.metric in of_power or "watt" in line.metric), line.metric
     assert called("compare", "--platforms", arm, x86) == 0
-    for line in capsys.readouterr().out.splitlines():
-        if line.split()[:1] and line.split()[0] in of_power:
-            assert "(estimated)" in line
-            assert "est.)" in line
+    for text in capsys.readouterr().out.splitlines():
+        if text.split()[:1] and text.split()[0] in of_power:
+            assert "(estimated)" in text
+            assert "est.)" in text
     assert any("power of x86 is an estimate by a model" in doubt for doubt in found.doubts)
 
 

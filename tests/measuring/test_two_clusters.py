@@ -63,8 +63,8 @@ def test_two_sets_of_namespaces_are_run_and_joined(tmp_path: Path) -> None:
     """The legs differ threefold, and so do the rates; the shares of the legs' peak do not."""
     folders = []
     for side in SIDES:
-        words = ("run", f"two-clusters/{side}.toml", "--scale", "small", "--no-report", "--json")
-        code, out, err = ended(wattio(*words, folder=tmp_path))
+        run = ("run", f"two-clusters/{side}.toml", "--scale", "small", "--no-report", "--json")
+        code, out, err = ended(wattio(*run, folder=tmp_path))
         assert code == 0, err
         folders.append(f"{side}={json.loads(out)['result']}")
     words = ("compare", "--platforms", *folders, "--html", "page.html", "--json")

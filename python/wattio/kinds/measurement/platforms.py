@@ -392,8 +392,7 @@ def _doubts(platforms: Sequence[Platform]) -> tuple[str, ...]:
             found.append(f"{one.name}: no price is known, so nothing is told by euro (price_eur)")
         if not one.folder.complete():
             found.append(f"{one.name}: the campaign is not complete")
-        if told := _warned(one):
-            found.append(told)
+        found += _warned(one)
         if one.study["study"].get("peak") is None:
             found.append(f"{one.name}: the study names no peak, so there is no share of it")
     found += _of_net(platforms)
@@ -415,14 +414,14 @@ def _doubts(platforms: Sequence[Platform]) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _warned(one: Platform) -> str | None:
+def _warned(one: Platform) -> list[str]:
     """How many iterations are doubtful, and why."""
     usable = [item for item in last_attempts(one.folder.iterations()) if item.usable]
     warned = [item for item in usable if item.codes("WARN")]
     if not warned:
-        return None
+        return []
     codes = sorted({code for item in warned for code in item.codes("WARN")})
-    return f"{one.name}: {len(warned)} of {len(usable)} iterations are WARN: {', '.join(codes)}"
+    return [f"{one.name}: {len(warned)} of {len(usable)} iterations are WARN: {', '.join(codes)}"]
 
 
 def _of_net(platforms: Sequence[Platform]) -> list[str]:
