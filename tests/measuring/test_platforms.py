@@ -176,6 +176,14 @@ def test_a_file_of_prices_goes_before_what_studies_say(
     prices.write_text('[[platform]]\nname = "arn"\nprice_eur = 1.0\n')
     assert called("compare", "--platforms", arm, x86, "--platform-file", prices) == 2
     assert '"arn" is none of the platforms' in told_of(capsys.readouterr().err)
+    prices.write_text('[[platform]]\nname = "arm"\n[[platform]]\nname = "arm"\n')
+    assert called("compare", "--platforms", arm, x86, "--platform-file", prices) == 2
+    assert '"arm" is there twice' in told_of(capsys.readouterr().err)
+    assert called("check", prices) == 2
+    capsys.readouterr()
+    prices.write_text('[[platform]]\nname = "arm"\n')
+    assert called("check", prices) == 0
+    assert "platforms to be compared: arm" in told_of(capsys.readouterr().out)
     prices.write_text('[[platform]]\nname = "arm"\nprice_eur = 0.0\n')
     assert called("compare", "--platforms", arm, x86, "--platform-file", prices) == 2
     assert "price_eur" in capsys.readouterr().err

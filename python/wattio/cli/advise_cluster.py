@@ -35,7 +35,7 @@ wattio advise cluster peak.toml --runs results/a/20260102T030405Z-1a2b3c4 \\
 
 docs/advise.md says what the model is, and what it takes for granted."""
 
-_IOPS = re.compile(r"([0-9][0-9_]*(?:\\.[0-9]+)?) ?IO/s")
+_IOPS = re.compile(r"([0-9][0-9_]*(?:\.[0-9]+)?) ?IO/s", re.ASCII)
 
 BEYOND = 1.02
 """From this share of a limit on it is said that something goes beyond it."""

@@ -26,7 +26,7 @@ from pydantic import Field, model_validator
 
 from wattio.analysis.peak import QUANTITIES, Kind, Part, Peak
 from wattio.files import document
-from wattio.files.document import Strict, nearest
+from wattio.files.document import Document, Strict, nearest
 from wattio.files.quantity import Watts
 
 
@@ -78,16 +78,22 @@ class Purchase:
     more_nodes: bool = False
 
 
+def from_document(source: Document) -> PurchasesFile:
+    """The checked content of a file, for whatever cluster. Raises InputError."""
+    found = document.validate(PurchasesFile, source)
+    names = [entry.name for entry in found.purchase]
+    for place, name in enumerate(names):
+        if name in names[:place]:
+            raise source.error(("purchase", place, "name"), f'"{name}" is there twice')
+    return found
+
+
 def read(path: Path, peak: Peak) -> list[Purchase]:
     """Purchases for the cluster of a peak. Raises InputError, also for parts that it has not."""
     source = document.read(path)
     found = []
-    seen: set[str] = set()
-    for place, entry in enumerate(document.validate(PurchasesFile, source).purchase):
-        if entry.name in seen:
-            raise source.error(("purchase", place, "name"), f'"{entry.name}" is there twice')
-        seen.add(entry.name)
-        nodes = list(dict.fromkeys(part.node for part in peak.parts))
+    nodes = list(dict.fromkeys(part.node for part in peak.parts))
+    for place, entry in enumerate(from_document(source).purchase):
         if entry.node is not None and entry.node not in nodes:
             message = f'the peak has no node "{entry.node}"; {nearest(entry.node, nodes)}'
             raise source.error(("purchase", place, "node"), message)

@@ -19,7 +19,7 @@ from pydantic import Field
 
 from wattio.errors import InputError
 from wattio.files import document
-from wattio.files.document import Strict, nearest
+from wattio.files.document import Document, Strict, nearest
 from wattio.kinds.common import Name
 
 
@@ -39,18 +39,25 @@ class PlatformFile(Strict):
     platform: list[PlatformEntry] = Field(min_length=1)
 
 
+def from_document(source: Document) -> list[PlatformEntry]:
+    """The checked entries of a file, of whatever names. Raises InputError for one there twice."""
+    found = document.validate(PlatformFile, source).platform
+    names = [entry.name for entry in found]
+    for place, name in enumerate(names):
+        if name in names[:place]:
+            raise source.error(("platform", place, "name"), f'"{name}" is there twice')
+    return found
+
+
 def read(path: Path, names: Sequence[str]) -> dict[str, PlatformEntry]:
-    """Entries by name. Raises InputError for a name that is not among `names`, or there twice."""
+    """Entries by name. Raises InputError for a name that is not among `names`."""
     source = document.read(path)
-    found: dict[str, PlatformEntry] = {}
-    for place, entry in enumerate(document.validate(PlatformFile, source).platform):
+    found = from_document(source)
+    for place, entry in enumerate(found):
         if entry.name not in names:
             message = f'"{entry.name}" is none of the platforms; {nearest(entry.name, names)}'
             raise source.error(("platform", place, "name"), message)
-        if entry.name in found:
-            raise source.error(("platform", place, "name"), f'"{entry.name}" is there twice')
-        found[entry.name] = entry
-    return found
+    return {entry.name: entry for entry in found}
 
 
 def of_result(content: object) -> PlatformEntry | None:
