@@ -15,6 +15,7 @@ from wattio.cli import main
 from wattio.errors import InputError
 from wattio.kinds.measurement import parameters, platforms
 from wattio.kinds.measurement.parameters import Asked
+from wattio.kinds.measurement.platform import platform
 from wattio.kinds.measurement.platforms import Comparison, Value
 
 from . import made_folder
@@ -50,7 +51,7 @@ def x86(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def found(arm: Path, x86: Path) -> Comparison:
-    return platforms.compare([platforms.platform(None, arm), platforms.platform(None, x86)])
+    return platforms.compare([platform(None, arm), platform(None, x86)])
 
 
 def value(found: Comparison, metric: str, which: int, of: tuple[str, str] = WRITE) -> Value:
@@ -71,7 +72,7 @@ def test_every_figure_is_what_the_catalogs_hold_divided_by_what_it_is_told_by(
     found: Comparison, arm: Path, x86: Path
 ) -> None:
     for which, (path, price_eur) in enumerate(((arm, 1350.0), (x86, None))):
-        folder = platforms.platform(None, path).folder
+        folder = platform(None, path).folder
         own = [item.by_phase[WRITE[1]] for item in folder.iterations() if item.run.name == WRITE[0]]
         prefix = "" if which == 0 else "estimated_"
         rates = [part["throughput_mib_s"][0] for part in own]
@@ -195,7 +196,7 @@ def test_net_figures_stand_beside_a_platform_that_has_no_such_device(
     """Erxleben et al. take the switch off one cluster; the other's meter had none."""
     bare = SMALL.split("[[subtract]]")[0].replace('["server", "switch"]', '["server"]')
     other = made_folder.write(tmp_path, bare)
-    found = platforms.compare([platforms.platform("a", arm), platforms.platform("b", other)])
+    found = platforms.compare([platform("a", arm), platform("b", other)])
     net, gross = (value(found, name, 1) for name in ("mib_per_joule_net", "mib_per_joule"))
     assert net == gross
     assert (
@@ -210,7 +211,7 @@ def test_what_one_platform_alone_has_is_said(tmp_path: Path, arm: Path) -> None:
     fewer = made_folder.smaller(SMALL, clients="[1]").replace('name = "right"', 'name = "other"')
     failed = [("random/left, 1 client", n, a) for n in range(3) for a in (0, 1)]
     other = made_folder.write(tmp_path, fewer, failures=failed)
-    found = platforms.compare([platforms.platform("a", arm), platforms.platform("b", other)])
+    found = platforms.compare([platform("a", arm), platform("b", other)])
     assert "sequential/left, 2 clients: write: b has none" in found.unjoined
     assert "sequential/other, 1 client: write: a has none" in found.unjoined
     assert "random/left, 1 client: randread: b has no usable iteration" in found.unjoined
@@ -229,13 +230,13 @@ def test_another_amount_is_a_doubt_and_another_transfer_another_workload(
         for name, works in made_folder.WORKS.items()
     }
     half = made_folder.write(tmp_path / "half", SMALL.replace(*AMOUNT), halves)
-    first = platforms.platform("a", arm)
-    found = platforms.compare([first, platforms.platform("b", half)])
+    first = platform("a", arm)
+    found = platforms.compare([first, platform("b", half)])
     write = next(one for one in found.joined if (one.run, one.phase) == WRITE)
     assert any("jobs[0].size (4 GiB, 2 GiB)" in doubt for doubt in write.doubts)
     assert write.line("edp_w1") is None
     assert write.line("throughput_mib_s") is not None
-    small = platforms.platform("b", made_folder.write(tmp_path / "small", SMALL.replace(*BLOCK)))
+    small = platform("b", made_folder.write(tmp_path / "small", SMALL.replace(*BLOCK)))
     found = platforms.compare([first, small])
     assert {one.of.subject for one in found.joined} == {"idle", "random"}
     (why,) = found.unjoined
@@ -262,7 +263,7 @@ def test_options_that_are_not_given_are_what_they_are_by_default() -> None:
 def test_three_platforms_are_each_set_over_the_first(arm: Path, x86: Path, tmp_path: Path) -> None:
     third = made_folder.write(tmp_path, SMALL)
     named = [("a", arm), ("b", x86), ("c", third)]
-    found = platforms.compare([platforms.platform(name, path) for name, path in named])
+    found = platforms.compare([platform(name, path) for name, path in named])
     write = next(one for one in found.joined if (one.run, one.phase) == WRITE)
     assert [(family[0].first_run, family[0].second_run) for family in write.families] == [
         ("a", "b"),
@@ -300,9 +301,9 @@ def test_what_cannot_be_compared_is_refused_in_a_line(
 
 def test_campaigns_without_anything_in_common_are_refused(tmp_path: Path, arm: Path) -> None:
     lone = SMALL.replace('name = "left"', 'name = "l"').replace('name = "right"', 'name = "r"')
-    other = platforms.platform("b", made_folder.write(tmp_path, lone))
+    other = platform("b", made_folder.write(tmp_path, lone))
     with pytest.raises(InputError, match=r"nothing to join: .*: b has none"):
-        platforms.compare([platforms.platform("a", arm), other])
+        platforms.compare([platform("a", arm), other])
 
 
 def test_a_page_shows_all_of_it_and_escapes_what_it_is_given(

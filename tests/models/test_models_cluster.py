@@ -16,7 +16,8 @@ from wattio.analysis.peak import Part, Peak, Quantity, Rate, Rule
 from wattio.analysis.statistics import mean_interval
 from wattio.errors import InputError
 from wattio.models import cluster, purchases
-from wattio.models.cluster import Cluster, advise
+from wattio.models.cluster import advise
+from wattio.models.cluster_parts import Cluster
 from wattio.models.purchases import Purchase, PurchaseEntry
 from wattio.peak.file import read_peak
 

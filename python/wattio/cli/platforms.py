@@ -13,7 +13,8 @@ from wattio.errors import InputError
 from wattio.results.folder import kind_of
 
 if TYPE_CHECKING:
-    from wattio.kinds.measurement.platforms import Comparison, Joined, Line, Platform, Value
+    from wattio.kinds.measurement.platform import Platform
+    from wattio.kinds.measurement.platforms import Comparison, Joined, Line, Value
     from wattio.results.compare import Ratio
 
 
@@ -51,7 +52,8 @@ def compare(
 
 
 def _opened(given: list[str], file: Path | None) -> list[Platform]:
-    from wattio.kinds.measurement import platform_file, platforms
+    from wattio.kinds.measurement import platform_file
+    from wattio.kinds.measurement.platform import platform
 
     if len(given) < 2:
         raise InputError(f"--platforms: {len(given)} given; allowed: two or more NAME=FOLDER")
@@ -62,7 +64,7 @@ def _opened(given: list[str], file: Path | None) -> list[Platform]:
             raise InputError(f"{path}: holds a {kind}; platforms are of measurements")
         if (other := seen.setdefault(path.resolve(), text)) is not text:
             raise InputError(f"--platforms: {text} is the folder of {other}: one campaign each")
-    found = [platforms.platform(name, path) for name, path in named]
+    found = [platform(name, path) for name, path in named]
     names = [one.name for one in found]
     for name in names:
         if names.count(name) > 1:
@@ -70,7 +72,7 @@ def _opened(given: list[str], file: Path | None) -> list[Platform]:
     if file is None:
         return found
     told = platform_file.read(file, names)
-    return [platforms.platform(one.name, one.folder.path, told.get(one.name)) for one in found]
+    return [platform(one.name, one.folder.path, told.get(one.name)) for one in found]
 
 
 def _split(text: str) -> tuple[str | None, Path]:

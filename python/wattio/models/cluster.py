@@ -20,14 +20,15 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from wattio.analysis.cluster import Achieved
-from wattio.analysis.peak import Kind, Peak, Quantity
+from wattio.analysis.peak import Kind
 from wattio.analysis.statistics import Interval
 from wattio.models.advice import interval
+from wattio.models.cluster_parts import BOUND_OF, LABELS, Bound, Cluster, least
 from wattio.models.purchases import Purchase
 
 if TYPE_CHECKING:
@@ -35,22 +36,9 @@ if TYPE_CHECKING:
 
     Draws = NDArray[np.float64]
 
-Bound = Literal["network", "device", "memory", "processor", "software"]
-
 NEAR = 0.8
 """A part that is used by so much of what it allows bounds; below that something else does."""
 
-_CLIENT_LINKS = "clients' links"
-_LABELS: Mapping[Kind, tuple[str, Bound]] = {
-    "network": ("servers' links", "network"),
-    "disk": ("devices", "device"),
-    "memory": ("clients' memory", "memory"),
-}
-_BOUND_OF: dict[str, Bound] = {
-    **dict(_LABELS.values()),
-    _CLIENT_LINKS: "network",
-    "servers' processors": "processor",
-}
 _EXPONENT_MAX = 50.0
 """Two repetitions may say next to nothing: their draws end here, far beyond any rate."""
 
@@ -130,109 +118,6 @@ class Advice:
     nodes: Nodes | None
 
 
-class Cluster:
-    """The parts of a peak, with so many draws of their rates."""
-
-    def __init__(self, peak: Peak, draws: int, seed: int) -> None:
-        """Draw every part of every quantity once: all phases are held against the same draws."""
-        self.peak = peak
-        self.draws = draws
-        self._seed = seed
-        self._sums: dict[Quantity, dict[tuple[str, Kind], Draws]] = {}
-
-    def sums(self, quantity: Quantity) -> dict[tuple[str, Kind], Draws]:
-        """The drawn sums of the units of a kind in all nodes of a name."""
-        if quantity not in self._sums:
-            self._sums[quantity] = self._drawn(quantity)
-        return self._sums[quantity]
-
-    def _drawn(self, quantity: Quantity) -> dict[tuple[str, Kind], Draws]:
-        found: dict[tuple[str, Kind], Draws] = {}
-        for place, part in enumerate(self.peak.parts):
-            rate = part.rates.get(quantity)
-            if rate is None:
-                continue
-            mean = part.units * rate.mean
-            drawn = np.full(self.draws, mean)
-            if rate.deviation:
-                generator = np.random.default_rng(
-                    (self._seed, place, *map(ord, quantity.direction))
-                )
-                spread = math.sqrt(part.units) * rate.deviation
-                # No part is slower than a thousandth of what was measured.
-                drawn = np.maximum(generator.normal(mean, spread, self.draws), 1e-3 * mean)
-            key = part.node, part.kind
-            found[key] = found[key] + drawn if key in found else drawn
-        return found
-
-    def servers(
-        self,
-        quantity: Quantity,
-        stored_share: float,
-        factors: Mapping[tuple[str, Kind], float] | None = None,
-    ) -> dict[Kind, Draws]:
-        """What links and devices allow clients, by the rule of the peak, with parts so much faster.
-
-        By the rule `nodes` their least is the sum over nodes of the lesser of both; it stands under
-        the kind that limits the most of it, in each draw.
-        """
-        sums = {
-            key: value * (factors or {}).get(key, 1.0) / stored_share
-            for key, value in self.sums(quantity).items()
-            if key[1] != "memory"
-        }
-        totals: dict[Kind, Draws] = {}
-        for (_, kind), value in sums.items():
-            totals[kind] = totals[kind] + value if kind in totals else value
-        if self.peak.rule == "thesis" or len(totals) < 2:
-            return totals
-        least = np.zeros(self.draws)
-        limited = {kind: np.zeros(self.draws) for kind in totals}
-        for node in dict.fromkeys(node for node, _ in sums):
-            own: list[tuple[Kind, Draws]] = [
-                (kind, value) for (of, kind), value in sums.items() if of == node
-            ]
-            smallest = np.minimum.reduce([value for _, value in own])
-            least += smallest
-            for kind, value in own:
-                limited[kind] += np.where(value == smallest, smallest, 0.0)
-        most = np.maximum.reduce(list(limited.values()))
-        return {kind: np.where(limited[kind] == most, least, totals[kind]) for kind in totals}
-
-    def clients(self, achieved: Achieved) -> dict[str, Draws]:
-        """What the memory and the links of a run's clients allow.
-
-        A client is taken to have one link, as fast as the mean of the servers' links.
-        """
-        found: dict[str, Draws] = {}
-        memory = self._mean_unit(achieved.quantity, "memory")
-        if memory is not None:
-            found[_LABELS["memory"][0]] = achieved.clients * memory
-        link = self.link(achieved)
-        if link is not None:
-            found[_CLIENT_LINKS] = achieved.clients * link
-        return found
-
-    def link(self, achieved: Achieved) -> Draws | None:
-        """What one client's link allows; None where the network is not known."""
-        link = self._mean_unit(achieved.quantity, "network")
-        return None if link is None else link / achieved.client_share
-
-    def _mean_unit(self, quantity: Quantity, kind: Kind) -> Draws | None:
-        own = [value for (_, of), value in self.sums(quantity).items() if of == kind]
-        units = sum(p.units for p in self.peak.parts if p.kind == kind and quantity in p.rates)
-        return np.add.reduce(own) / units if own else None
-
-    def nodes(self, quantity: Quantity) -> int:
-        """How many nodes have links or devices for a quantity."""
-        known = {
-            part.node: part.nodes
-            for part in self.peak.parts
-            if part.kind != "memory" and quantity in part.rates
-        }
-        return sum(known.values())
-
-
 def advise(
     cluster: Cluster,
     achieved: Achieved,
@@ -242,14 +127,14 @@ def advise(
 ) -> Advice:
     """What bounds a phase, what each purchase comes to, and the nodes for a rate in its unit."""
     servers = cluster.servers(achieved.quantity, achieved.stored_share)
-    parts: dict[str, Draws] = {_LABELS[kind][0]: value for kind, value in servers.items()}
+    parts: dict[str, Draws] = {LABELS[kind][0]: value for kind, value in servers.items()}
     if achieved.rates:
         parts |= cluster.clients(achieved)
-    rate, power_w = _runs(achieved, _least(servers), cluster.draws, seed)
+    rate, power_w = _runs(achieved, least(servers), cluster.draws, seed)
     if achieved.server_cores and achieved.cores:
         parts["servers' processors"] = rate * achieved.cores / achieved.server_cores
     judged = _judge(achieved, rate, parts)
-    limit = _least(parts)
+    limit = least(parts)
     rest = np.maximum(1 / rate - 1 / limit, 0.0)
     # A cache may help beyond the peak; what it gives is taken to stay as it is.
     beyond = np.maximum(rate / limit, 1.0)
@@ -276,18 +161,12 @@ class _Model:
         """What the servers allow, with as many clients as it takes."""
         achieved = self.achieved
         found = self.cluster.servers(achieved.quantity, achieved.stored_share, factors)
-        return _least(found)
+        return least(found)
 
     def after(self, limit: Draws, growth: float = 1.0) -> Draws:
         """The rate under another limit, of a cluster of so many times the nodes."""
         found: Draws = self.beyond / (1 / limit + self.rest / growth)
         return found
-
-
-def _least(parts: Mapping[Any, Draws]) -> Draws:
-    """What the part that limits allows, draw by draw."""
-    found: Draws = np.minimum.reduce(list(parts.values()))
-    return found
 
 
 def _runs(achieved: Achieved, peak: Draws, draws: int, seed: int) -> tuple[Draws, Draws | None]:
@@ -323,7 +202,7 @@ def _judge(achieved: Achieved, rate: Draws, parts: Mapping[str, Draws]) -> Judge
     used = {name: rate / allowed for name, allowed in parts.items()}
     shares = np.array(list(used.values()))
     names = list(used)
-    bounds = [_BOUND_OF[names[at]] for at in shares.argmax(axis=0)]
+    bounds = [BOUND_OF[names[at]] for at in shares.argmax(axis=0)]
     near = shares.max(axis=0) >= NEAR
     told = [bound if is_near else "software" for bound, is_near in zip(bounds, near, strict=True)]
     counts = {bound: told.count(bound) for bound in dict.fromkeys(told)}
@@ -331,8 +210,8 @@ def _judge(achieved: Achieved, rate: Draws, parts: Mapping[str, Draws]) -> Judge
     ordered = sorted(used, key=lambda name: -float(np.median(used[name])))
     unknown = [
         name
-        for name in (*(label for label, _ in _LABELS.values()), "servers' processors")
-        if name not in used and (achieved.rates or name == _LABELS["disk"][0])
+        for name in (*(label for label, _ in LABELS.values()), "servers' processors")
+        if name not in used and (achieved.rates or name == LABELS["disk"][0])
     ]
     return Judged(
         achieved,

@@ -8,21 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
-from pathlib import Path
-from typing import Any
 
 from wattio.analysis import efficiency
 from wattio.errors import InputError
-from wattio.kinds.measurement import parameters, platform_file
+from wattio.kinds.measurement import parameters, platform_doubts
 from wattio.kinds.measurement.compare import METRICS
-from wattio.kinds.measurement.folder import MeasurementFolder
-from wattio.kinds.measurement.parameters import Asked
 from wattio.kinds.measurement.plan import IDLE
-from wattio.kinds.measurement.platform_file import PlatformEntry
+from wattio.kinds.measurement.platform import Platform
 from wattio.results.compare import Ratio, corrected, of_means, sentence
 from wattio.results.runs import Run
-from wattio.results.summary import Estimate, Row, equal_work, last_attempts, rows
+from wattio.results.summary import Estimate, Row, equal_work
 
 PER_EURO = {
     "mib_s_per_eur": ("throughput_mib_s", "MiB/s/EUR"),
@@ -63,41 +58,6 @@ def headline(family: Sequence[Ratio]) -> str:
     other = [one for one in family if one.beyond_noise]
     told = chosen if any(one.beyond_noise for one in chosen) or not other else other
     return sentence(told or family)
-
-
-@dataclass(frozen=True)
-class Platform:
-    """A campaign and what it was measured on."""
-
-    name: str
-    folder: MeasurementFolder
-    about: PlatformEntry
-
-    @cached_property
-    def study(self) -> dict[str, Any]:
-        """Its study, with every default."""
-        return self.folder.resolved()
-
-    @cached_property
-    def rows(self) -> dict[tuple[str, str], Row]:
-        """Each phase of each run, by the names of both."""
-        return {(row.run.name, row.phase): row for row in rows(self.folder.iterations())}
-
-    @cached_property
-    def asked(self) -> dict[str, Asked]:
-        """What was asked, by the workload's name."""
-        return parameters.of_study(self.study)
-
-    @property
-    def covered(self) -> list[str]:
-        """The devices whose power is in its totals."""
-        meters = [meter for meter in self.study["meter"] if meter.get("role") != "beside"]
-        return sorted({device for meter in meters for device in meter["covers"]})
-
-    @property
-    def subtracted(self) -> list[str]:
-        """The devices whose power is taken off in net figures."""
-        return sorted({entry["device"] for entry in self.study.get("subtract", [])})
 
 
 @dataclass(frozen=True)
@@ -180,22 +140,6 @@ class Comparison:
     doubts: tuple[str, ...]
 
 
-def platform(name: str | None, path: Path, told: PlatformEntry | None = None) -> Platform:
-    """A platform of a result folder. Raises ResultError or InputError where it is none.
-
-    `told` goes before what the study said. Without a name it is called as the study says, or after
-    the study.
-    """
-    folder = MeasurementFolder(path)
-    study = folder.resolved()
-    own = platform_file.of_result(study.get("platform"))
-    shown = name or (own.name if own else str(study["study"]["name"]))
-    about = own or PlatformEntry(name=shown)
-    if told is not None:
-        about = about.model_copy(update=told.model_dump(exclude_unset=True))
-    return Platform(shown, folder, about)
-
-
 def compare(platforms: Sequence[Platform], *, despite_options: bool = False) -> Comparison:
     """Join the campaigns. Raises InputError where nothing can be joined.
 
@@ -217,16 +161,18 @@ def compare(platforms: Sequence[Platform], *, despite_options: bool = False) -> 
             continue
         own = doubts.get(first.run.subject, ())
         joined.append(_join(platforms, [row for row in found if row], own))
-    known = set(platforms[0].rows)
+    told_of = set(platforms[0].rows)
     for other in platforms[1:]:
         for (run, phase), row in other.rows.items():
-            if (run, phase) not in known and row.run.subject not in refused:
+            if (run, phase) not in told_of and row.run.subject not in refused:
                 unjoined.append(f"{run}: {phase or 'all of it'}: {platforms[0].name} has none")
-                known.add((run, phase))
+                told_of.add((run, phase))
     if not joined:
         told = "; ".join(unjoined[:5]) or "none has a run"
         raise InputError(f"nothing to join: {told}")
-    return Comparison(tuple(platforms), tuple(joined), tuple(unjoined), _doubts(platforms))
+    return Comparison(
+        tuple(platforms), tuple(joined), tuple(unjoined), platform_doubts.of_all(platforms)
+    )
 
 
 def _lack(run: str, phase: str, lacking: Sequence[str], found: Sequence[Row | None]) -> str:
@@ -378,67 +324,3 @@ def _net(
         else:
             values.append(None)
     return tuple(values)
-
-
-def _doubts(platforms: Sequence[Platform]) -> tuple[str, ...]:
-    """What a reader has to know of the platforms before the figures."""
-    found = []
-    covers = {one.name: ", ".join(one.covered) for one in platforms}
-    if len(set(covers.values())) > 1:
-        told = "; ".join(f"{name} {devices}" for name, devices in covers.items())
-        found.append(f"power is of different devices: {told}")
-    for one in platforms:
-        if one.about.price_eur is None:
-            found.append(f"{one.name}: no price is known, so nothing is told by euro (price_eur)")
-        if not one.folder.complete():
-            found.append(f"{one.name}: the campaign is not complete")
-        found += _warned(one)
-        if one.study["study"].get("peak") is None:
-            found.append(f"{one.name}: the study names no peak, so there is no share of it")
-    found += _of_net(platforms)
-    estimated = [one.name for one in platforms if _is_estimated(one)]
-    if estimated:
-        mixed = len(estimated) < len(platforms)
-        told = f"power of {', '.join(estimated)} is an estimate by a model, not measured"
-        found.append(told + (": ratios of power set it beside a meter" if mixed else ""))
-    for key, what in (("scale", "scale"), ("wattio", "version of wattio")):
-        of_each = {
-            one.name: (one.folder.inputs() if key == "scale" else one.folder.machine()).get(key)
-            for one in platforms
-        }
-        if len(set(of_each.values())) > 1:
-            told = ", ".join(f"{name} {value or 'none'}" for name, value in of_each.items())
-            found.append(f"{what} differs: {told}")
-    if any(one.folder.inputs().get("scale") for one in platforms):
-        found.append("a campaign of a smaller scale is a trial: it says little of its platform")
-    return tuple(found)
-
-
-def _warned(one: Platform) -> list[str]:
-    """How many iterations are doubtful, and why."""
-    usable = [item for item in last_attempts(one.folder.iterations()) if item.usable]
-    warned = [item for item in usable if item.codes("WARN")]
-    if not warned:
-        return []
-    codes = sorted({code for item in warned for code in item.codes("WARN")})
-    return [f"{one.name}: {len(warned)} of {len(usable)} iterations are WARN: {', '.join(codes)}"]
-
-
-def _of_net(platforms: Sequence[Platform]) -> list[str]:
-    """What net figures are of, platform by platform; nothing where none takes anything off."""
-    taken = {device for one in platforms for device in one.subtracted}
-    if not taken:
-        return []
-    told = []
-    for one in platforms:
-        if one.subtracted:
-            told.append(f"{one.name} less {', '.join(one.subtracted)}")
-        elif shared := sorted(taken & set(one.covered)):
-            told.append(f"none of {one.name}, which takes nothing off for {', '.join(shared)}")
-        else:
-            told.append(f"{one.name} as metered")
-    return [f"net figures: {'; '.join(told)}"]
-
-
-def _is_estimated(one: Platform) -> bool:
-    return any(row.is_estimated("energy_j") for row in one.rows.values())
