@@ -132,6 +132,15 @@ def test_power_that_is_an_estimate_on_one_side_is_called_so_in_every_row(
     assert any("power of x86 is an estimate by a model" in doubt for doubt in found.doubts)
 
 
+def test_an_estimate_is_called_so_on_whichever_side_it_is(arm: Path, x86: Path) -> None:
+    for order in ((arm, x86), (x86, arm)):
+        found = platforms.compare([platform(None, path) for path in order])
+        joined = next(one for one in found.joined if (one.run, one.phase) == WRITE)
+        (family,) = joined.families
+        told = {one.metric: one.estimated for one in family}
+        assert (told["mib_per_joule"], told["throughput_mib_s"]) == (True, False)
+
+
 def test_a_product_is_told_of_equal_work_only_and_over_the_least(found: Comparison) -> None:
     joined = next(one for one in found.joined if (one.run, one.phase) == WRITE)
     product = joined.line("edp_w1")
@@ -205,6 +214,16 @@ def test_net_figures_stand_beside_a_platform_that_has_no_such_device(
     )
     assert "net figures: a less switch; b as metered" in found.doubts
     assert any(doubt.startswith("power is of different devices") for doubt in found.doubts)
+
+
+def test_a_platform_that_covers_the_device_and_takes_nothing_off_has_no_net_figure(
+    found: Comparison,
+) -> None:
+    """Its gross power holds the switch: beside a net one it would look worse than it is."""
+    for one in found.joined:
+        assert one.line("mib_per_joule_net") is None
+    told = "net figures: arm less switch; none of x86, which takes nothing off for switch"
+    assert told in found.doubts
 
 
 def test_what_one_platform_alone_has_is_said(tmp_path: Path, arm: Path) -> None:

@@ -104,6 +104,14 @@ def test_copies_count_against_links_and_devices() -> None:
     assert twice.of_peak.estimate == pytest.approx(190 / 200)
 
 
+def test_parity_that_clients_make_takes_their_links_too() -> None:
+    """A client of GlusterFS's dispersed volume sends a quarter more than it writes."""
+    made = run(75.0, clients=1, stored_share=1.25, client_share=1.25)
+    found = advise(Cluster(PLAIN, DRAWS, 1), made).judged
+    assert found.used[0].part == "clients' links"
+    assert found.used[0].share.estimate == pytest.approx(75 / (100 / 1.25))
+
+
 def test_servers_without_processor_time_to_spare_are_the_bound() -> None:
     busy = run(200.0, server_cores=3.8, cores=4)
     found = advise(Cluster(PLAIN, DRAWS, 1), busy).judged
