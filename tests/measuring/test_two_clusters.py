@@ -87,3 +87,18 @@ def test_two_sets_of_namespaces_are_run_and_joined(tmp_path: Path) -> None:
         assert by_name["power_w_mean"]["estimated"]
         assert by_name["power_w_mean"]["ratios"][0]["ratio"] > 10
         assert by_name["edp_w1"]["estimated"]
+    # One client has one link, and there are two servers: its own link is what it comes nearer to.
+    code, out, err = ended(
+        wattio(
+            "advise", "cluster", "--runs", folders[0].partition("=")[2], "--json", folder=tmp_path
+        )
+    )
+    assert code == 0, err
+    phases = [one for one in json.loads(out)["phases"] if one["clients"] == 1]
+    assert len(phases) == 2
+    for one in phases:
+        assert one["used"][0]["part"] == "clients' links"
+        links, servers = (used["share"]["estimate"] for used in one["used"])
+        assert links == pytest.approx(2 * servers)
+        assert one["bound"] in ("network", "software")
+        assert one["power_is_estimate"]
