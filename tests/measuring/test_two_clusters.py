@@ -102,3 +102,22 @@ def test_two_sets_of_namespaces_are_run_and_joined(tmp_path: Path) -> None:
         assert links == pytest.approx(2 * servers)
         assert one["bound"] in ("network", "software")
         assert one["power_is_estimate"]
+    # The other cluster is this one with legs three times as fast: what is estimated for them from
+    # here is nearer to what was measured there than that nothing changes.
+    (tmp_path / "p.toml").write_text(
+        '[[purchase]]\nname = "legs"\npart = "network"\nfaster = 3.0\n', encoding="utf-8"
+    )
+    arm = folders[0].partition("=")[2]
+    words = ("advise", "cluster", "--runs", arm, "--purchases", "p.toml", "--json")
+    code, out, err = ended(wattio(*words, folder=tmp_path))
+    assert code == 0, err
+    estimated = next(
+        one["estimates"][1]
+        for one in json.loads(out)["phases"]
+        if one["clients"] == 2 and one["phase"] == "write"
+    )
+    metrics = next(one["metrics"] for one in written if "2 clients" in one["run"])
+    rates = next(one["values"] for one in metrics if one["metric"] == "throughput_mib_s")
+    measured = next(one["mean"] for one in rates if one["platform"] == "x86")
+    off, linear_off = (abs(estimated[key]["estimate"] - measured) for key in ("rate", "linear"))
+    assert off < linear_off / 2

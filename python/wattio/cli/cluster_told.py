@@ -22,7 +22,8 @@ BEYOND = 1.02
 
 ASSUMED = (
     "a client has one link, as fast as a server's",
-    "the time that the limit does not explain stays as it is when parts of a node become faster",
+    "of what a part allows, what was reached to all of it can be had, 80 % at least; the time that"
+    " this does not explain stays as it is when parts of a node become faster",
     "nodes that are added do as much as those that are there, on average: nothing that all share"
     " (a metadata server, a switch) gets in their way",
     "linear: every node does what it does now, whatever is bought for it",

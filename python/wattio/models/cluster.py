@@ -2,12 +2,15 @@
 
 The thesis's section 6.6 as a computation. Each part of the cluster allows a rate at most: the
 servers' links and devices, the clients' memory and links, the servers' processors. The least of
-these is the limit L, by the rule of the peak. What a run reached, r, is held against it: the time
-of a unit of work is what the limit takes, and a rest o that the limit does not explain,
+these is the limit L, by the rule of the peak. What a run reached, r, is held against it. Of L, a
+share e can be had at all, for headers, protocols and gaps take some of every part; the time of a
+unit of work is what that takes, and a rest o that the limit does not explain:
 
-    1/r = 1/L + o,        after a change        1/r' = 1/L' + o,
+    1/r = 1/(e L) + o,      after a change      1/r' = 1/(e L') + o,
 
-so that a part that hardly limits is worth little when it is lifted. The rest is the nodes' own: it
+so that a part that hardly limits is worth little when it is lifted. e is not known: it is drawn
+evenly between what was reached (NEAR, where that was less) and 1, so that what a part near its
+limit lacks is partly its own, and grows with it, and partly not. The rest is the nodes' own: it
 stays where their parts become faster, and is spread over more where there are more of them. Beside
 it stands the linear rule: every node as it is now, whatever it is given.
 
@@ -37,7 +40,10 @@ if TYPE_CHECKING:
     Draws = NDArray[np.float64]
 
 NEAR = 0.8
-"""A part that is used by so much of what it allows bounds; below that something else does."""
+"""A part that is used by so much of what it allows bounds; below that something else does.
+
+Less than that of a part is never taken for all that can be had of it.
+"""
 
 _EXPONENT_MAX = 50.0
 """Two repetitions may say next to nothing: their draws end here, far beyond any rate."""
@@ -135,10 +141,11 @@ def advise(
         parts["servers' processors"] = rate * achieved.cores / achieved.server_cores
     judged = _judge(achieved, rate, parts)
     limit = least(parts)
-    rest = np.maximum(1 / rate - 1 / limit, 0.0)
+    had = _to_be_had(rate / limit, np.random.default_rng((seed, *achieved.name.encode(), 1)))
+    rest = np.maximum(1 / rate - 1 / (had * limit), 0.0)
     # A cache may help beyond the peak; what it gives is taken to stay as it is.
     beyond = np.maximum(rate / limit, 1.0)
-    model = _Model(cluster, achieved, rate, power_w, rest, beyond)
+    model = _Model(cluster, achieved, rate, power_w, had, rest, beyond)
     return Advice(
         judged,
         tuple(_predictions(model, purchases)),
@@ -148,12 +155,17 @@ def advise(
 
 @dataclass(frozen=True)
 class _Model:
-    """What is drawn of a phase: rate, power, the rest that no limit explains, a cache's gain."""
+    """What is drawn of a phase.
+
+    Rate and power, which share of a limit can be had, the rest that it does not explain, and what a
+    cache gives beyond it.
+    """
 
     cluster: Cluster
     achieved: Achieved
     rate: Draws
     power_w: Draws | None
+    had: Draws
     rest: Draws
     beyond: Draws
 
@@ -165,8 +177,15 @@ class _Model:
 
     def after(self, limit: Draws, growth: float = 1.0) -> Draws:
         """The rate under another limit, of a cluster of so many times the nodes."""
-        found: Draws = self.beyond / (1 / limit + self.rest / growth)
+        found: Draws = self.beyond / (1 / (self.had * limit) + self.rest / growth)
         return found
+
+
+def _to_be_had(reached: Draws, generator: np.random.Generator) -> Draws:
+    """Which share of a limit can be had at all, where so much of it was reached."""
+    least_share = np.clip(reached, NEAR, 1.0)
+    found: Draws = least_share + (1 - least_share) * generator.random(len(reached))
+    return found
 
 
 def _runs(achieved: Achieved, peak: Draws, draws: int, seed: int) -> tuple[Draws, Draws | None]:
