@@ -132,6 +132,14 @@ def test_servers_without_processor_time_to_spare_are_the_bound() -> None:
     assert (found.bound, found.used[0].part) == ("processor", "servers' processors")
     assert found.used[0].share.estimate == pytest.approx(0.95)
     assert "servers' processors" not in found.unknown
+    # Faster links are no help to them, and are not told to be; a node brings cores of its own.
+    links = Purchase("links", {("data", "network"): 5.0}, 4, 100.0, 8.0)
+    node = purchases.of_entry(PurchaseEntry(name="node", more_nodes=1), PLAIN)
+    bought = [links, node]
+    nothing, quick, grown = advise(Cluster(PLAIN, DRAWS, 1), busy, bought).predicted
+    assert nothing.rate.estimate == pytest.approx(200)
+    assert quick.gain.high == 0
+    assert grown.rate.estimate == pytest.approx(250)
     idle = advise(Cluster(PLAIN, DRAWS, 1), run(200.0)).judged
     assert idle.bound == "software"
     assert idle.unknown == ("clients' memory", "servers' processors")

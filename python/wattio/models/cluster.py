@@ -137,15 +137,17 @@ def advise(
     if achieved.rates:
         parts |= cluster.clients(achieved)
     rate, power_w = _runs(achieved, least(servers), cluster.draws, seed)
+    processors = None
     if achieved.server_cores and achieved.cores:
-        parts["servers' processors"] = rate * achieved.cores / achieved.server_cores
+        processors = rate * achieved.cores / achieved.server_cores
+        parts["servers' processors"] = processors
     judged = _judge(achieved, rate, parts)
     limit = least(parts)
     had = _to_be_had(rate / limit, np.random.default_rng((seed, *achieved.name.encode(), 1)))
     rest = np.maximum(1 / rate - 1 / (had * limit), 0.0)
     # A cache may help beyond the peak; what it gives is taken to stay as it is.
     beyond = np.maximum(rate / limit, 1.0)
-    model = _Model(cluster, achieved, rate, power_w, had, rest, beyond)
+    model = _Model(cluster, achieved, power_w, processors, had, rest, beyond)
     return Advice(
         judged,
         tuple(_predictions(model, purchases)),
@@ -157,22 +159,29 @@ def advise(
 class _Model:
     """What is drawn of a phase.
 
-    Rate and power, which share of a limit can be had, the rest that it does not explain, and what a
-    cache gives beyond it.
+    Power, what the servers' processors allow (None where that is not known), which share of a limit
+    can be had, the rest that it does not explain, and what a cache gives beyond it.
     """
 
     cluster: Cluster
     achieved: Achieved
-    rate: Draws
     power_w: Draws | None
+    processors: Draws | None
     had: Draws
     rest: Draws
     beyond: Draws
 
-    def limit(self, factors: Mapping[tuple[str, Kind], float] | None = None) -> Draws:
-        """What the servers allow, with as many clients as it takes."""
+    def limit(
+        self, factors: Mapping[tuple[str, Kind], float] | None = None, growth: float = 1.0
+    ) -> Draws:
+        """What the servers allow, with as many clients as it takes, and so many times the nodes."""
         achieved = self.achieved
-        found = self.cluster.servers(achieved.quantity, achieved.stored_share, factors)
+        found: dict[str, Draws] = dict(
+            self.cluster.servers(achieved.quantity, achieved.stored_share, factors).items()
+        )
+        if self.processors is not None:
+            # No purchase makes them faster; nodes bring theirs.
+            found["servers' processors"] = growth * self.processors
         return least(found)
 
     def after(self, limit: Draws, growth: float = 1.0) -> Draws:
@@ -251,7 +260,7 @@ def _predictions(model: _Model, purchases: Sequence[Purchase]) -> list[Predicted
     nodes = model.cluster.nodes(model.achieved.quantity)
     growths = [1 + one.units / nodes if one.more_nodes else 1.0 for one in of_it]
     rates = [
-        model.after(model.limit(one.factors), growth)
+        model.after(model.limit(one.factors, growth), growth)
         for one, growth in zip(of_it, growths, strict=True)
     ]
     # What floating point leaves of nothing is nothing.
@@ -269,7 +278,7 @@ def _predictions(model: _Model, purchases: Sequence[Purchase]) -> list[Predicted
             Predicted(
                 one,
                 interval(rate),
-                interval(model.limit(one.factors)),
+                interval(model.limit(one.factors, growths[at])),
                 interval(linear),
                 interval(gain),
                 None if eur is None else interval(eur),
