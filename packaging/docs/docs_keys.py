@@ -73,9 +73,11 @@ def _models() -> list[tuple[str, str, list[type[BaseModel]]]]:
 
     from wattio.hpcio.config import Config
     from wattio.kinds.fleet.schema import FleetStudy
+    from wattio.kinds.measurement.platform_file import PlatformFile as ComparedPlatforms
     from wattio.kinds.measurement.schema import MeasurementStudy
     from wattio.kinds.simulation.schema import SimulationStudy
     from wattio.models.files import ApplicationFile, PlatformFile
+    from wattio.models.purchases import PurchasesFile
     from wattio.peak.file import PeakFile
     from wattio.simulator import profile
     from wattio.systems import KINDS as SYSTEMS
@@ -104,6 +106,8 @@ def _models() -> list[tuple[str, str, list[type[BaseModel]]]]:
         ("Day profiles", "`wattio simulate --profile`", [profile._ProfileFile]),
         ("Policy files", "", [PolicyFile]),
         ("Theoretical peaks", "`wattio peak FILE`", [PeakFile]),
+        ("Compared platforms", "`wattio compare --platform-file`", [ComparedPlatforms]),
+        ("Purchases", "`wattio advise cluster --purchases`", [PurchasesFile]),
         ("Platforms", "`wattio advise io --platform`", [PlatformFile]),
         ("Applications", "`wattio advise io --application`", [ApplicationFile]),
         ("The I/O middleware", "`wattio hpcio run`, `hpcio.Config.read`", [Config]),

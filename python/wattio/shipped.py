@@ -60,4 +60,14 @@ def study_file(path: str | os.PathLike[str]) -> Path:
     if not found.exists() and found.suffix != ".toml":
         known = ", ".join(studies())
         raise InputError(f"{path}: there is no such file or folder; studies by name are {known}")
-    return found / "study.toml" if found.is_dir() else found
+    if not found.is_dir():
+        return found
+    if not (found / "study.toml").exists() and (others := _studies_in(found)):
+        raise InputError(f"{path}: has no study.toml; name one of its files: {', '.join(others)}")
+    return found / "study.toml"
+
+
+def _studies_in(folder: Path) -> list[str]:
+    """Files of a folder that have a study in them, by name."""
+    texts = ((path.name, path.read_bytes()) for path in sorted(folder.glob("*.toml")))
+    return [name for name, text in texts if b"\n[study]" in b"\n" + text]

@@ -38,7 +38,10 @@ def check_file(path: Path, simulator: Simulator) -> str:
     for key, check in _CHECKS.items():
         if isinstance(source.content.get(key), dict):
             return check(source, simulator)
-    kinds = ", ".join(f"[{key}]" for key in _CHECKS)
+    for key, check_list in _LISTS.items():
+        if isinstance(source.content.get(key), list):
+            return check_list(source)
+    kinds = ", ".join([*(f"[{key}]" for key in _CHECKS), *(f"[[{key}]]" for key in _LISTS)])
     raise InputError(
         f"{path}: is no file of wattio's: it has none of the tables {kinds};"
         " see wattio check --help"
@@ -167,6 +170,20 @@ def _hpcio(source: Document, _: Simulator) -> str:
     return f"configuration of the I/O middleware, approach {found.approach_text}"
 
 
+def _purchases(source: Document) -> str:
+    from wattio.models import purchases
+
+    count = len(purchases.from_document(source).purchase)
+    return f"{count} purchase{'s' if count > 1 else ''} to choose from, for a cluster"
+
+
+def _platforms(source: Document) -> str:
+    from wattio.kinds.measurement import platform_file
+
+    names = [entry.name for entry in platform_file.from_document(source)]
+    return f"platforms to be compared: {', '.join(names)}"
+
+
 _CHECKS = {
     "study": _study,
     "profile": _profile,
@@ -181,3 +198,6 @@ _CHECKS = {
     "rest": _power_model,
 }
 """What checks a file, by the table that only such a file has."""
+
+_LISTS = {"purchase": _purchases, "platform": _platforms}
+"""What checks a file, by the list of tables that only such a file has."""

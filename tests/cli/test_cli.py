@@ -237,6 +237,7 @@ def test_every_file_below_studies_is_known_to_check(capsys: pytest.CaptureFixtur
     assert ended.value.code == 0, told.err
     assert "platform graphene" in told.out
     assert "application CM1" in told.out
+    assert "4 purchases to choose from" in told.out
 
 
 def test_verbose_tells_what_is_read_and_opened(

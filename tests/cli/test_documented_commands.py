@@ -146,6 +146,7 @@ def test_a_command_of_the_daemon_that_is_shown_is_taken(where: str, command: str
 
 
 HARMLESS = {
+    ("advise", "cluster", "arm-cluster/thesis-peak.toml"),
     ("advise", "io"),
     ("check",),
     ("doctor",),

@@ -1,4 +1,4 @@
-"""`wattio advise io`: which I/O approach a simulation should take on a platform."""
+"""`wattio advise`: which I/O approach a simulation should take, what a cluster needs next."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from cyclopts import App, Parameter
 from rich.table import Table
 
 from wattio import shipped
+from wattio.cli import advise_cluster as cluster
 from wattio.cli import output
 from wattio.errors import InputError
 
@@ -18,7 +19,8 @@ if TYPE_CHECKING:
 
 app = App(
     name="advise",
-    help="Choose by a model, with intervals: `io` takes the I/O approach of a simulation.",
+    help="Choose by a model, with intervals: `io` takes the I/O approach of a simulation, `cluster`"
+    " what to buy for a storage cluster.",
     help_format="markdown",
     help_epilogue="""docs/advise.md says what the model is, and how to describe a platform.
 
@@ -27,8 +29,10 @@ app = App(
 ```
 wattio advise io --application io-approaches/cm1.toml \\
     --platform io-approaches/platforms/nancy.toml
+wattio advise cluster arm-cluster/thesis-peak.toml --rate "2 GiB/s"
 ```""",
 )
+app.command(cluster.cluster, help_epilogue=cluster.EXAMPLES)
 
 
 @app.command(

@@ -1,4 +1,4 @@
-"""`wattio compare`: two results, or two runs, as ratios with intervals, tested together."""
+"""`wattio compare`: two results, two runs, or platforms, as ratios with intervals."""
 
 from __future__ import annotations
 
@@ -31,15 +31,22 @@ wattio compare results/pacer/20260102T030405Z-1a2b3c4 results/pacer/20260103T030
                --html compared.html
 wattio compare "results/disk/20260102T030405Z-1a2b3c4:posix/local, 1 client" \\
                "results/disk/20260102T030405Z-1a2b3c4:posix/local, 2 clients"
+wattio compare --platforms arm=results/two-clusters-arm/20260102T030405Z-1a2b3c4 \\
+               x86=results/two-clusters-x86/20260103T030405Z-5d6e7f8 --html platforms.html
+wattio compare --platforms arm=results/arm x86=results/x86 --platform-file prices.toml --json
 ```""",
 )
 
 
 @app.default
 def compare(
-    first: str,
-    second: str,
+    first: str | None = None,
+    second: str | None = None,
+    /,
     *,
+    platforms: Annotated[list[str] | None, Parameter(consume_multiple=True, negative="")] = None,
+    platform_file: Path | None = None,
+    despite_options: Annotated[bool, Parameter(negative="")] = False,
     html: Path | None = None,
     as_json: Annotated[bool, Parameter("--json", negative="")] = False,
 ) -> int:
@@ -51,6 +58,11 @@ def compare(
 
     Runs of the same load and policy are compared; name one run on each side to compare any two.
 
+    With --platforms, campaigns that were measured on machines of their own are set side by side,
+    run by run and phase by phase: as measured, by watt, by euro, as a share of the theoretical
+    peak, and by the energy-delay product where both did the same work. The first platform is what
+    the others are over.
+
     Parameters
     ----------
     first
@@ -58,11 +70,34 @@ def compare(
         measurement).
     second
         The same, for the other side.
+    platforms
+        Result folders of measurements in place of these two, as NAME=FOLDER, or FOLDER with the
+        name that its study gives ([platform] name).
+    platform_file
+        TOML file of [[platform]] with name, price_eur and priced, before what their studies say.
+    despite_options
+        Join workloads of one name though their options differ in more than the amount of work.
     html
         Write a page of the comparison to this file, with its figure (SVG) and table (CSV) beside.
     as_json
         Print one JSON object instead of tables.
     """
+    if platforms is not None:
+        if first is not None:
+            raise InputError(f"{first}: with --platforms no other result is taken")
+        from wattio.cli import platforms as several
+
+        return several.compare(
+            platforms, platform_file, html, despite_options=despite_options, as_json=as_json
+        )
+    if platform_file is not None or despite_options:
+        raise InputError("--platform-file and --despite-options are for --platforms")
+    if first is None or second is None:
+        raise InputError("two results are compared; or --platforms NAME=FOLDER NAME=FOLDER")
+    return _two(first, second, html, as_json=as_json)
+
+
+def _two(first: str, second: str, html: Path | None, *, as_json: bool) -> int:
     from wattio.kinds import module_of
     from wattio.results import compare as comparing
 

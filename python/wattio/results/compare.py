@@ -37,6 +37,15 @@ NAMES = {
     "mib_per_joule": "MiB per joule",
     "iops_per_watt": "I/Os per joule",
     "edp_w1": "energy-delay product",
+    "mib_per_joule_net": "MiB per joule, net",
+    "iops_per_watt_net": "I/Os per joule, net",
+    "edp_w1_net": "energy-delay product, net",
+    "capacity_tb_per_watt": "capacity per watt",
+    "capacity_tb_per_watt_net": "capacity per watt, net",
+    "mib_s_per_eur": "throughput per euro",
+    "iops_per_eur": "I/Os per second and euro",
+    "tb_per_eur": "capacity per euro",
+    "peak_share": "share of the peak",
     "background_rate_mean": "background work",
 }
 """Metrics in words."""
@@ -45,6 +54,9 @@ HIGHER_IS_BETTER = (
     *("throughput_mib_s", "iops", "iops_mean", "mib_per_joule", "iops_per_watt"),
     *("files_per_s", "files_per_joule"),
     "background_rate_mean",
+    *("mib_per_joule_net", "iops_per_watt_net", "peak_share"),
+    *("capacity_tb_per_watt", "capacity_tb_per_watt_net"),
+    *("mib_s_per_eur", "iops_per_eur", "tb_per_eur"),
 )
 
 LEVEL = 0.05

@@ -44,6 +44,11 @@
     clients = "node[1-4]"
     servers = "node[5-9]"
 
+    [platform]                        # for `wattio compare --platforms`
+    name = "arm"
+    price_eur = 1350.0
+    priced = "nodes and disks, as they were bought in 2021"
+
 Paths are relative to the file.
 """
 
@@ -63,6 +68,7 @@ from wattio.files.quantity import Seconds, SecondsOrZero, Watts
 from wattio.hosts.host import Access
 from wattio.hosts.names import expand, expand_within
 from wattio.kinds.common import Name
+from wattio.kinds.measurement.platform_file import PlatformEntry
 from wattio.knobs.knobs import Value
 
 KIND = "measurement"
@@ -277,6 +283,7 @@ class MeasurementStudy(Strict):
     """A study file of kind "measurement"."""
 
     study: Head
+    platform: PlatformEntry | None = None
     hosts: HostsEntry | None = None
     system: list[SystemEntry] = Field(min_length=1)
     workload: list[WorkloadEntry] = Field(min_length=1)
@@ -314,14 +321,15 @@ def from_document(source: Document, scale: str | None = None) -> MeasurementStud
 def _scaled(source: Document, changes: Mapping[str, Any], scale: str) -> dict[str, Any]:
     """The document's content with what a scale changes.
 
-    Keys of [study] and [rules], keys and options of workloads and systems by name, whole lists.
+    Keys of [study], [platform], [hosts] and [rules], keys and options of workloads and systems by
+    name, whole lists.
     """
     content = copy.deepcopy(dict(source.content))
     for part, tables in changes.items():
         place: Place = ("scale", scale, part)
         if isinstance(tables, list):
             content[part] = tables
-        elif part in ("study", "rules", "hosts"):
+        elif part in ("study", "platform", "rules", "hosts"):
             content[part] = {**content.get(part, {}), **_table(source, place, tables)}
         elif part in ("workload", "system"):
             names = [entry["name"] for entry in content[part]]
@@ -335,7 +343,7 @@ def _scaled(source: Document, changes: Mapping[str, Any], scale: str) -> dict[st
                 entry = content[part][names.index(name)]
                 entry |= {**keys, "options": {**entry.get("options", {}), **changed}}
         else:
-            known = ("study", "rules", "hosts", "system", "workload")
+            known = ("study", "platform", "rules", "hosts", "system", "workload")
             raise source.error(place, "cannot be scaled; " + nearest(part, known))
     return content
 
