@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from wattio.kinds.measurement.derive import Rulebook
-from wattio.kinds.measurement.rederive import derived
 from wattio.kinds.measurement.folder import MeasurementFolder
+from wattio.kinds.measurement.rederive import derived
 from wattio.results.recompute import Comparison
 
 
