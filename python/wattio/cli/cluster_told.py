@@ -256,7 +256,7 @@ def _nodes(one: Advice, nodes: Nodes) -> list[str]:
     """Nodes, watts and joules for a wished rate."""
     achieved = one.judged.achieved
     unit = words.unit(achieved.quantity)
-    lead = f"{words.figure(nodes.wanted)} {unit} of {achieved.name}, estimated"
+    lead = f"for {words.figure(nodes.wanted)} {unit} ({achieved.name}), estimated"
     found = [
         f"{lead}: {_count(nodes.nodes)} nodes as they are, {_count(nodes.at_peak)} if all were at"
         f" their peak; there are {nodes.now}"
