@@ -3,11 +3,13 @@
 KINDS = {
     "cephfs": "cephfs",
     "glusterfs": "glusterfs",
+    "julea": "julea",
     "local": "local",
     "moosefs": "moosefs",
     "mounted": "mounted",
     "nbd": "nbd",
     "nfs_ganesha": "nfs_ganesha",
+    "orangefs": "orangefs",
 }
 """Module of each kind of system, by the name that a study file gives it."""
 

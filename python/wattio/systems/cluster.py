@@ -110,10 +110,10 @@ class Cluster(ABC):
 
     name: ClassVar[str]
     title: ClassVar[str]
-    programs: ClassVar[Mapping[str, str]]
-    file_systems: ClassVar[Collection[str]]  # how kernels name the type of such a mount
+    programs: Mapping[str, str]  # what is needed, and the package of each
+    file_systems: Collection[str]  # how kernels name the type of such a mount
     servers: ClassVar[Collection[str]]
-    mounter: ClassVar[str | None]  # the program of a client's mount; None where it is the kernel
+    mounter: str | None  # the program of a client's mount; None where it is the kernel
 
     def __init__(self, options: ClusterOptions, scratch: Path, managers: int) -> None:
         """Nothing is made before `deploy`. Nodes: managers, data servers, clients."""
@@ -290,7 +290,11 @@ class Cluster(ABC):
         return self._root / f"client{number}" / "mount.log"
 
     def _serves(self, number: int, point: Path) -> bool:
-        return self._mounted(number, point) and bool(_blocks(self._client(number), point))
+        return self._mounted(number, point) and self._answers(self._client(number), point)
+
+    def _answers(self, node: Node, point: Path) -> bool:
+        """Whether a mount that is there has servers behind it: it shows their space."""
+        return bool(_blocks(node, point))
 
     def _mounted(self, number: int, point: Path) -> bool:
         """Whether the last thing that was mounted on a folder is this file system."""
@@ -315,7 +319,7 @@ class Cluster(ABC):
             if self.mounter is not None and not node.running([self.mounter], point):
                 words = commands.last_words(node.tail(self._client_log(number)), _LOG_LINES)
                 raise SystemFailed(f"client {number}: {self.mounter} has ended: {words}")
-            if not _blocks(self._client(number), point):
+            if not self._answers(node, point):
                 raise SystemFailed(f"client {number}: {point} does not answer, or has no space")
 
     def _check_daemons(self) -> None:

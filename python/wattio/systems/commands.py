@@ -62,8 +62,18 @@ def need(programs: Mapping[str, str]) -> None:
     """Raise HostError that names each program that is missing and the package that has it."""
     missing = {name: package for name, package in programs.items() if shutil.which(name) is None}
     if missing:
-        packages = " ".join(sorted(set(missing.values())))
-        raise HostError(f"missing: {', '.join(missing)}; on Debian: apt install {packages}")
+        raise HostError(lack(missing))
+
+
+def lack(missing: Mapping[str, str]) -> str:
+    """What is missing, and how to get it; a program of no package has an empty name for it."""
+    words = [f"missing: {', '.join(missing)}"]
+    if packages := sorted({package for package in missing.values() if package}):
+        words.append(f"on Debian: apt install {' '.join(packages)}")
+    if built := [name for name, package in missing.items() if not package]:
+        have = "has" if len(built) == 1 else "have"
+        words.append(f"{', '.join(built)} {have} no package: say where it is installed (prefix)")
+    return "; ".join(words)
 
 
 def wait_until(
