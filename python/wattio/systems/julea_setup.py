@@ -20,6 +20,15 @@ PORT = 14711
 _IN_A_FILE = ("gdbm", "sqlite")
 """Backends that keep everything in a file; others have a folder."""
 
+FOLDERS = ("object", "kv", "db")
+"""What a server may keep, each in a folder of its name."""
+
+BEHIND = 'cd "$1"; shift; setsid "$@" >server.log 2>&1 </dev/null &'
+"""Starts a server in a folder, by which it is known, and leaves it there.
+
+Its own `--daemon` goes to the root folder, and its log to the journal of the system.
+"""
+
 
 class Options(ClusterOptions):
     """Servers and backends of a JULEA: those of the thesis, section 5.6."""
@@ -33,9 +42,11 @@ class Options(ClusterOptions):
     db_servers: int = Field(default=1, ge=1, le=SERVERS_MAX)
     # The folder that it is installed below, such as "/opt/julea"; its programs are on PATH if none.
     prefix: Prefix | None = None
-    # What content, names, and tables are kept in.
+    # What content is kept in.
     object_backend: Literal["posix", "gio", "null"] = "posix"
+    # What names and sizes are kept in.
     kv_backend: Literal["lmdb", "leveldb", "rocksdb", "sqlite", "gdbm", "null"] = "lmdb"
+    # What tables are kept in.
     db_backend: Literal["sqlite", "null"] = "sqlite"
     # Of distributed objects, which programs of JULEA's own have; a mount has whole files.
     stripe: Size = 4 * 2.0**20
@@ -81,13 +92,3 @@ def arguments(options: Options, addresses: Sequence[str], stores: Path) -> list[
     told["max-connections"] = options.connections
     told["stripe-size"] = f"{options.stripe:.0f}"
     return [f"--{name}={value}" for name, value in told.items()]
-
-
-FOLDERS = ("object", "kv", "db")
-"""What a server may keep, each in a folder of its name."""
-
-BEHIND = 'cd "$1"; shift; setsid "$@" >server.log 2>&1 </dev/null &'
-"""Starts a server in a folder, by which it is known, and leaves it there.
-
-Its own `--daemon` goes to the root folder, and its log to the journal of the system.
-"""

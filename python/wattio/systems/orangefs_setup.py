@@ -50,18 +50,21 @@ class Options(ClusterOptions):
     distribution: Literal["simple_stripe", "basic_dist", "twod_stripe"] = "simple_stripe"
     # Bytes of a file that lie on one server before the next one has its turn.
     stripe: Size = 65536.0
-    # Groups of servers of a twod_stripe, and how many stripes each has before the next group.
+    # Groups of servers of a twod_stripe.
     groups: int = Field(default=2, ge=1, le=SERVERS_MAX)
+    # How many stripes a group has before the next one has its turn.
     group_stripes: int = Field(default=256, ge=1, le=2**31 - 1)
     # How many servers a file is on; all if none.
     data_files: int | None = Field(default=None, ge=1, le=SERVERS_MAX)
-    # Whether a change of metadata, or of data, is on the disk before it is answered.
+    # Whether a change of metadata is on the disk before it is answered.
     sync_metadata: bool = True
+    # Whether data are on the disk before it is answered.
     sync_data: bool = False
     # How servers write: threads, past the cache, or not at all.
     method: Literal["alt-aio", "directio", "null-aio"] = "alt-aio"
-    # Between network and disk: the size of a buffer, and how many each transfer has.
+    # The size of a buffer between network and disk.
     flow_buffer: Size = 262144.0
+    # How many of these each transfer has.
     flow_buffers: int = Field(default=8, ge=_FLOW_BUFFERS_MIN, le=1024)
     # Further lines of the file system, such as { DistrDirServersMax = "4" }.
     settings: dict[Word, Word] = Field(default_factory=dict)
