@@ -45,6 +45,7 @@ MODULES = (
     "ipmi_si",
     "loop",
     "nbd",
+    "nfsv4",
     "null_blk",
     "raid1",
     "scsi_debug",
