@@ -1,6 +1,7 @@
 """Storage systems under test: one module for each, all of the shape that `system` describes."""
 
 KINDS = {
+    "beegfs": "beegfs",
     "cephfs": "cephfs",
     "glusterfs": "glusterfs",
     "julea": "julea",
