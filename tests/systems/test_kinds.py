@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from wattio.errors import InputError
+from wattio.errors import InputError, SystemFailed
 from wattio.systems import KINDS, claims, kinds, template
 
 STUDY = """\
@@ -115,7 +115,7 @@ def test_two_packages_do_not_bring_the_same(package: Callable[..., Path]) -> Non
 def test_a_claim_of_what_was_uninstalled_does_not_stop_others(tmp_path: Path) -> None:
     claim = claims.Claim("00" * 8, 1, tmp_path, "tree", {}, tmp_path / "scratch")
     assert claim.found() == []
-    with pytest.raises(claims.SystemFailed, match="this wattio knows no such system"):
+    with pytest.raises(SystemFailed, match="this wattio knows no such system"):
         claim.remove()
 
 
