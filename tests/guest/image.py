@@ -47,6 +47,7 @@ MODULES = (
     "nbd",
     "nfsv4",
     "null_blk",
+    "orangefs",
     "raid1",
     "scsi_debug",
     "sd_mod",

@@ -113,6 +113,22 @@ def test_what_servers_have_put_aside_is_left(tmp_path: Path) -> None:
         made.clean()
 
 
+def test_metadata_lie_on_the_disk_that_is_named(tmp_path: Path) -> None:
+    disk = tmp_path / "ssd"
+    made = storage(tmp_path, metadata=str(disk), metadata_servers=2)
+    with pytest.raises(HostError, match="ssd: is not a folder"):
+        made.probe()
+    disk.mkdir()
+    try:
+        made.probe()
+        made.deploy()
+        names = sorted(path.parts[-3] for path in disk.rglob("collections.db"))
+        assert names == ["server1", "server2"]
+    finally:
+        made.clean()
+    assert list(disk.iterdir()) == []
+
+
 def test_a_program_that_is_missing_is_named_with_the_key(tmp_path: Path) -> None:
     made = storage(tmp_path)
     (tmp_path / "installed" / "bin" / "pvfs2fuse").unlink()
@@ -160,6 +176,7 @@ def test_the_kernels_client_is_told_what_its_help_has(
         ({"distribution": "random"}, "Input should be 'simple_stripe', 'basic_dist' or"),
         ({"flow_buffers": 1}, "greater than or equal to 2"),
         ({"settings": {"Name": "a\nID 5"}}, "String should match pattern"),
+        ({"metadata": "ssd"}, "must be absolute"),
         ({"prefix": "orangefs"}, 'must be absolute, as in "/opt/orangefs"'),
         ({"data": ["/a"]}, "data: 1 folders for 4 servers"),
     ],

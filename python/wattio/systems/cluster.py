@@ -215,14 +215,21 @@ class Cluster(ABC):
             fuse = self.mounter is not None
             machine.need({**self.programs, **self._network.programs}, fuse=fuse)
         for number, folder in enumerate(self._shared.data, start=1):
-            if self._hosts is not None:
-                at = f"{self._hosts.name(self._data_node(number))}: "
-                node = self._network.node(self._data_node(number))
-                there = node.answer("stat", folder) is not None
-            else:
-                at, there = "", Path(folder).is_dir()
-            if not there:
-                raise HostError(f"{at}{folder}: is not a folder; data were to be kept there")
+            self._need_folder(self._data_node(number), folder)
+
+    def _need_folder(self, node: int, folder: str) -> None:
+        """Raise HostError where what servers keep things in is not there."""
+        if self._hosts is not None:
+            at = f"{self._hosts.name(node)}: "
+            there = self._network.node(node).answer("stat", folder) is not None
+        else:
+            at, there = "", Path(folder).is_dir()
+        if not there:
+            raise HostError(f"{at}{folder}: is not a folder; data were to be kept there")
+
+    def _folders(self) -> list[Path]:
+        """All that it has on machines, besides its network."""
+        return [self._root, *self._data]
 
     def deploy(self) -> None:
         """Make network and configuration; what a dead run has left is removed first."""
@@ -359,7 +366,7 @@ class Cluster(ABC):
             return []
         found: set[int] = set()
         for machine in self._network.machines():
-            for folder in (self._root, *self._data):
+            for folder in self._folders():
                 found.update(machine.running(self._programs(), folder))
         return sorted(found)
 
@@ -394,12 +401,12 @@ class Cluster(ABC):
         machines = self._network.machines()
         for machine in machines:
             machine.take_away(self._mounts)
-            for folder in (self._root, *self._data):
+            for folder in self._folders():
                 machine.end(self._programs(), folder, grace_s=0.0)
         for network in self._networks:
             network.down()
         for machine in machines:
-            for folder in (self._root, *self._data):
+            for folder in self._folders():
                 machine.remove(folder)
         if self._hosts is None:
             remove_if_empty(self._root.parent)

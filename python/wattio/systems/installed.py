@@ -22,13 +22,16 @@ def _absolute(folder: str) -> str:
     return folder
 
 
-Prefix = Annotated[str, AfterValidator(_absolute)]
-"""The folder that something was installed below, with `bin`, `sbin` and `lib` in it."""
+Absolute = Annotated[str, AfterValidator(_absolute)]
+"""A folder of a machine, such as that which something was installed below."""
 
 
 @dataclass(frozen=True)
 class Installation:
-    """Programs below a folder, or on PATH where there is none: by name, with their subfolder."""
+    """Programs below a folder, or on PATH where there is none: by name, with their subfolder.
+
+    Libraries lie in `lib` beside `bin` and `sbin`.
+    """
 
     prefix: str | None
     folders: Mapping[str, str]

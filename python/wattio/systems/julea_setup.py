@@ -10,7 +10,7 @@ from pydantic import Field, model_validator
 
 from wattio.files.quantity import Size
 from wattio.systems.cluster import ClusterOptions
-from wattio.systems.installed import Prefix
+from wattio.systems.installed import Absolute
 
 SERVERS_MAX = 64
 CONFIGURATION = "julea.conf"
@@ -41,7 +41,7 @@ class Options(ClusterOptions):
     # How many of them also have a database; no mount asks them anything.
     db_servers: int = Field(default=1, ge=1, le=SERVERS_MAX)
     # The folder that it is installed below, such as "/opt/julea"; its programs are on PATH if none.
-    prefix: Prefix | None = None
+    prefix: Absolute | None = None
     # What content is kept in.
     object_backend: Literal["posix", "gio", "null"] = "posix"
     # What names and sizes are kept in.

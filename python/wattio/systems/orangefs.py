@@ -59,8 +59,11 @@ class Storage(Cluster):
         self.mounter = None if self._kernel else _FUSE
 
     def probe(self) -> None:
-        """Raise HostError where a program is missing, or the kernel has no client for it."""
+        """Raise HostError where a program or folder is missing, or the kernel has no client."""
         super().probe()
+        if self._options.metadata is not None:
+            for node in range(1, self._managers + 1):
+                self._need_folder(node, self._options.metadata)
         if self._kernel:
             for machine in self._network.machines():
                 machine.answer("modprobe", "orangefs")
@@ -70,9 +73,20 @@ class Storage(Cluster):
     def _server(self, node: int) -> Server:
         """A server by its node: those of metadata come first."""
         folder = self._root / f"server{node}"
-        store = folder if node <= self._managers else self._data[node - self._managers - 1]
+        store = self._data[node - self._managers - 1] if node > self._managers else folder
+        if node <= self._managers and (own := self._metadata()) is not None:
+            store = own / f"server{node}"
         address = f"tcp://{self._network.address(node)}:{setup.PORT + node}"
         return Server(f"node{node}", address, folder, store)
+
+    def _metadata(self) -> Path | None:
+        named = self._options.metadata
+        return None if named is None else Path(named) / f"wattio-{self._mark}"
+
+    def _folders(self) -> list[Path]:
+        """With that of metadata, where it is named."""
+        own = self._metadata()
+        return super()._folders() if own is None else [*super()._folders(), own]
 
     def _nodes(self) -> range:
         return range(1, self._managers + self._options.io_servers + 1)

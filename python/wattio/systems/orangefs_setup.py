@@ -16,7 +16,7 @@ from pydantic import Field, StringConstraints, model_validator
 
 from wattio.files.quantity import Size
 from wattio.systems.cluster import ClusterOptions
-from wattio.systems.installed import Prefix
+from wattio.systems.installed import Absolute
 
 SERVERS_MAX = 64
 FILE_SYSTEM = "orangefs"
@@ -41,9 +41,11 @@ class Options(ClusterOptions):
     io_servers: int = Field(default=4, ge=1, le=SERVERS_MAX)  # how many keep data
     # How many keep names and attributes, and no data.
     metadata_servers: int = Field(default=1, ge=1, le=SERVERS_MAX)
+    # The folder that these keep them in, on the disk to be measured; below scratch if none.
+    metadata: Absolute | None = None
     # The folder that it is installed below, such as "/opt/orangefs"; its programs are on PATH if
     # none.
-    prefix: Prefix | None = None
+    prefix: Absolute | None = None
     # pvfs2fuse, or the kernel's own.
     client: Literal["fuse", "kernel"] = "fuse"
     # How the parts of a file lie on servers.
