@@ -6,6 +6,7 @@ import configparser
 import json
 import os
 import signal
+import time
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 from wattio.errors import SystemFailed
 from wattio.systems import julea, julea_setup, julea_status, servers
+from wattio.systems.cluster import READY_S
 from wattio.systems.julea_setup import Options
 from wattio.systems.networks import Network
 
@@ -88,6 +90,21 @@ def test_it_is_said_which_server_died(tmp_path: Path) -> None:
         os.kill(pid, signal.SIGKILL)
         with pytest.raises(SystemFailed, match=r"^server 2: julea-server has ended: it said noth"):
             made.verify_mount()
+    finally:
+        made.clean()
+
+
+def test_a_server_that_cannot_begin_is_told_at_once(tmp_path: Path) -> None:
+    """It was told after a minute, in which the others were asked again and again."""
+    made = storage(tmp_path)
+    try:
+        made.deploy()
+        (made._data[1] / "object").rmdir()
+        begun = time.monotonic()
+        words = r"^server 2: julea-server has ended: Could not initialize object backend"
+        with pytest.raises(SystemFailed, match=words):
+            made.start()
+        assert time.monotonic() - begun < READY_S / 2
     finally:
         made.clean()
 

@@ -28,6 +28,7 @@ from wattio.systems.nodes import Node
 __all__ = ["Options", "Storage"]
 
 _FIRST = 1
+_LOG = "server.log"
 _PROGRAMS = ("julea-config", "julea-fuse", "julea-server", "julea-statistics")
 
 
@@ -83,8 +84,7 @@ class Storage(Cluster):
         found = []
         for node in self._numbers():
             folder = self._folder(node)
-            log = folder / "server.log"
-            found.append(Daemon(f"server {node}", node, "julea-server", folder, log))
+            found.append(Daemon(f"server {node}", node, "julea-server", folder, folder / _LOG))
         return found
 
     def _command(self, folder: Path, name: str, *arguments: str) -> tuple[str, ...]:
@@ -101,10 +101,16 @@ class Storage(Cluster):
         """Start the servers; wait until all of them answer."""
         self._begin({daemon: self._serve(daemon) for daemon in self._daemons()})
         wanted = self._options.object_servers
-        if not wait_until(lambda: self._answering() == wanted, READY_S):
-            self._check_daemons()
-            found = self._answering()
+        wait_until(lambda: self._has_ended() or self._answering() == wanted, READY_S)
+        self._check_daemons()
+        if (found := self._answering()) != wanted:
             raise SystemFailed(f"{found} of {wanted} servers answer after {READY_S:g} s")
+
+    def _has_ended(self) -> bool:
+        """Whether a server has gone, with a word; one that only begins has said nothing yet."""
+        gone = [daemon for daemon in self._daemons() if not self._runs(daemon)]
+        logs = ((daemon.node, daemon.folder / _LOG) for daemon in gone)
+        return any(self._network.node(node).tail(log) for node, log in logs)
 
     def _answering(self) -> int:
         if not all(map(self._runs, self._daemons())):
