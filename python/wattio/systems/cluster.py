@@ -332,13 +332,15 @@ class Cluster(ABC):
     def _check_daemons(self) -> None:
         for daemon in self._daemons():
             if not self._runs(daemon):
-                told = self._network.node(daemon.node).tail(daemon.log) if daemon.log else ""
-                words = (
-                    commands.last_words(told, _LOG_LINES)
-                    if daemon.log
-                    else "the system's log may say why"
-                )
-                raise SystemFailed(f"{daemon.part}: {daemon.program} has ended: {words}")
+                raise self._ended(daemon)
+
+    def _ended(self, daemon: Daemon) -> SystemFailed:
+        """That a server has gone, with its last words."""
+        words = "the system's log may say why"
+        if daemon.log is not None:
+            told = self._network.node(daemon.node).tail(daemon.log)
+            words = commands.last_words(told, _LOG_LINES)
+        return SystemFailed(f"{daemon.part}: {daemon.program} has ended: {words}")
 
     def describe(self) -> dict[str, Any]:
         """Versions, servers, replication, network, and the disks below."""

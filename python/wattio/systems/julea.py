@@ -101,16 +101,18 @@ class Storage(Cluster):
         """Start the servers; wait until all of them answer."""
         self._begin({daemon: self._serve(daemon) for daemon in self._daemons()})
         wanted = self._options.object_servers
-        wait_until(lambda: self._has_ended() or self._answering() == wanted, READY_S)
+        wait_until(lambda: bool(self._gone()) or self._answering() == wanted, READY_S)
+        for daemon in self._gone():
+            raise self._ended(daemon)
         self._check_daemons()
         if (found := self._answering()) != wanted:
             raise SystemFailed(f"{found} of {wanted} servers answer after {READY_S:g} s")
 
-    def _has_ended(self) -> bool:
-        """Whether a server has gone, with a word; one that only begins has said nothing yet."""
+    def _gone(self) -> list[Daemon]:
+        """Servers that have gone, with a word; one that only begins has said nothing yet."""
         gone = [daemon for daemon in self._daemons() if not self._runs(daemon)]
-        logs = ((daemon.node, daemon.folder / _LOG) for daemon in gone)
-        return any(self._network.node(node).tail(log) for node, log in logs)
+        logs = [self._network.node(daemon.node).tail(daemon.folder / _LOG) for daemon in gone]
+        return [daemon for daemon, log in zip(gone, logs, strict=True) if log]
 
     def _answering(self) -> int:
         if not all(map(self._runs, self._daemons())):
