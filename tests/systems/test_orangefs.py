@@ -14,7 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 from wattio.errors import HostError, SystemFailed
-from wattio.systems import orangefs, orangefs_setup, orangefs_status, servers
+from wattio.systems import commands, orangefs, orangefs_setup, orangefs_status, servers
+from wattio.systems.installed import NO_PACKAGE
 from wattio.systems.networks import Network
 from wattio.systems.orangefs_setup import Options, Server
 
@@ -133,8 +134,14 @@ def test_a_program_that_is_missing_is_named_with_the_key(tmp_path: Path) -> None
     made = storage(tmp_path)
     (tmp_path / "installed" / "bin" / "pvfs2fuse").unlink()
     file = re.escape(str(tmp_path / "installed" / "bin" / "pvfs2fuse"))
-    with pytest.raises(HostError, match=rf"^missing: {file}; .* has no package: .*\(prefix\)$"):
+    words = rf"^missing: {file}; in no package of Debian: .* named by prefix$"
+    with pytest.raises(HostError, match=words):
         made.probe()
+
+
+def test_what_is_missing_of_both_kinds_is_told_of_each() -> None:
+    told = commands.lack({"mount": "mount", "pvfs2fuse": NO_PACKAGE})
+    assert told.startswith("missing: mount; on Debian: apt install mount; missing: pvfs2fuse; in")
 
 
 def test_a_kernel_has_one_client_for_all_of_a_machine(tmp_path: Path) -> None:

@@ -67,12 +67,17 @@ def need(programs: Mapping[str, str]) -> None:
 
 def lack(missing: Mapping[str, str]) -> str:
     """What is missing, and how to get it; a program of no package has an empty name for it."""
-    words = [f"missing: {', '.join(missing)}"]
-    if packages := sorted({package for package in missing.values() if package}):
-        words.append(f"on Debian: apt install {' '.join(packages)}")
-    if built := [name for name, package in missing.items() if not package]:
-        have = "has" if len(built) == 1 else "have"
-        words.append(f"{', '.join(built)} {have} no package: say where it is installed (prefix)")
+    built = [name for name, package in missing.items() if not package]
+    packed = [name for name in missing if name not in built]
+    words = []
+    if packed:
+        packages = sorted({missing[name] for name in packed})
+        words.append(f"missing: {', '.join(packed)}; on Debian: apt install {' '.join(packages)}")
+    if built:
+        words.append(
+            f"missing: {', '.join(built)}; in no package of Debian: where they are installed is"
+            " named by prefix"
+        )
     return "; ".join(words)
 
 
