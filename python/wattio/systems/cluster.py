@@ -40,6 +40,8 @@ READY_S = 60.0
 STOP_S = 40.0
 """How long servers may take to end by themselves; MooseFS takes 8 to 9 s."""
 
+_UNMOUNTED_S = 5.0
+"""How long the program of a mount that was taken away may take to see it."""
 
 _ON_HOSTS = Path("/var/tmp")  # noqa: S108 (a folder of root's, made by the agent)
 
@@ -383,10 +385,17 @@ class Cluster(ABC):
         numbers = [int(path.name) for path in self._mounts.glob("[0-9]*")]
         for machine in self._network.machines():
             machine.take_away(self._mounts)
+        for machine in self._network.machines():
+            # A program ends when its mount is gone; one of libfuse's that is told to end while it
+            # is there waits for the next request.
+            wait_until(lambda: not self._mounting(machine), _UNMOUNTED_S)  # noqa: B023
             machine.end(self._mounters(), self._mounts, STOP_S)
         for number in numbers:
             self._network.remove(self._client_node(number))
         self._points = []
+
+    def _mounting(self, machine: Node) -> list[int]:
+        return machine.running(self._mounters(), self._mounts)
 
     def stop(self) -> None:
         """Stop the servers: ask, wait, and only then kill."""
