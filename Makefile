@@ -50,12 +50,16 @@ daemon: needs ## Build the daemon, wattiod, and its tests.
 .PHONY: test-system
 test-system: build daemon ## Run the tests that need root, Debian packages, servers or long.
 	cargo test --workspace --locked --quiet --lib --test 'conformance*' --test 'sources*' -- --ignored --show-output
-	$(RUN) pytest -m "(system or slow) and not alone" -n $(WORKERS) --dist loadscope --no-loadscope-reorder $(TELLING)
-	$(RUN) pytest -m "(system or slow) and alone" $(TELLING)
+	$(RUN) pytest -m "(system or slow) and not alone and not installed" -n $(WORKERS) --dist loadscope --no-loadscope-reorder $(TELLING)
+	$(RUN) pytest -m "(system or slow) and alone and not installed" $(TELLING)
+
+.PHONY: test-installed
+test-installed: build daemon ## Run the tests of OrangeFS and JULEA; WATTIO_ORANGEFS, WATTIO_JULEA name their folders.
+	$(RUN) pytest -m "installed" $(TELLING)
 
 .PHONY: guest
 guest: build daemon ## Boot the QEMU guest and run the tests in it.
-	$(RUN) pytest tests/guest -m system $(TELLING)
+	$(RUN) pytest tests/guest -m "system and not installed" $(TELLING)
 
 .PHONY: fuzz-check
 fuzz-check: build ## Build the fuzz targets; run each on its seeds and on damaged ones (in test-system too).

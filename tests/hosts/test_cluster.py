@@ -222,13 +222,38 @@ name = "cephfs"
 options = { osds = 2 }
 """
 
+# Of no package: where somebody has built them, and says below which folder.
+INSTALLED = """
+[[system]]
+name = "{name}"
+options = {{ prefix = "{prefix}", {servers} = 2 }}
+"""
+
 
 def test_file_systems_are_brought_up_on_hosts(nodes: Cluster, tmp_path: Path) -> None:
     """Servers on two nodes, clients on the other two; nothing of it is on this machine."""
+    check_on_hosts(nodes, tmp_path, SYSTEMS, {"moosefs", "glusterfs", "cephfs"})
+
+
+@pytest.mark.installed
+@pytest.mark.parametrize(
+    ("name", "servers"), [("orangefs", "io_servers"), ("julea", "object_servers")]
+)
+def test_what_is_installed_is_brought_up_on_hosts(
+    nodes: Cluster, tmp_path: Path, name: str, servers: str
+) -> None:
+    prefix = os.environ.get(f"WATTIO_{name.upper()}")
+    if prefix is None:
+        pytest.skip(f"WATTIO_{name.upper()} names no folder that it is installed below")
+    text = INSTALLED.format(name=name, prefix=prefix, servers=servers)
+    check_on_hosts(nodes, tmp_path, text, {name})
+
+
+def check_on_hosts(nodes: Cluster, tmp_path: Path, systems: str, names: set[str]) -> None:
     path = write_study(tmp_path, nodes, repetitions=1)
     text = path.read_text()
     begin, end = text.index("[[system]]"), text.index("[[workload]]")
-    text = text[:begin] + SYSTEMS + text[end:]
+    text = text[:begin] + systems + text[end:]
     clients, servers = f"{nodes.mark}-[1-2]", f"{nodes.mark}-[3-4]"
     text = text.replace(
         f'clients = "{nodes.mark}-[1-4]"', f'clients = "{clients}"\nservers = "{servers}"'
@@ -242,11 +267,11 @@ def test_file_systems_are_brought_up_on_hosts(nodes: Cluster, tmp_path: Path) ->
         if item.run.subject == "fio":
             assert item.by_phase["read"]["bytes"][0] == 2 * (4 << 20)
             assert folder.record(item.identity).system["network"] == "hosts"
-    assert {item.run.system for item in folder.iterations()} == {"moosefs", "glusterfs", "cephfs"}
+    assert {item.run.system for item in folder.iterations()} == names
     assert agents(nodes) == []
     # Other tests have files and servers of their own at the same time.
-    for system in ("moosefs", "glusterfs", "cephfs"):
-        storage = claims.storage(system, {}, folder.path / "scratch" / system)
+    for name in names:
+        storage = claims.storage(name, {}, folder.path / "scratch" / name)
         place = Path("/var/tmp") / f"wattio-{storage._mark}"  # type: ignore[attr-defined]
         assert not place.exists()
         found = subprocess.run(("pgrep", "-af", str(place)), capture_output=True, check=False)

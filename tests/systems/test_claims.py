@@ -15,6 +15,7 @@ import pytest
 from wattio.cli import main
 from wattio.errors import SystemFailed
 from wattio.systems import claims, devices, servers
+from wattio.systems.commands import wait_until
 
 HERE = Path(__file__).parent
 
@@ -114,6 +115,9 @@ def test_an_image_that_a_run_has_is_refused_to_another(folder: Path, tmp_path: P
 def test_what_a_workload_leaves_ends_with_the_claim(folder: Path, tmp_path: Path) -> None:
     with claims.held(tmp_path, "local", {}, tmp_path / "one") as kept:
         server = subprocess.Popen(["sleep", "600"], start_new_session=True)
+        # Just begun, a program has no environment yet, and is nobody's.
+        environment = Path(f"/proc/{server.pid}/environ")
+        assert wait_until(lambda: environment.read_bytes() != b"", 10.0)
         kept.over = True
         assert server.poll() is None
     assert server.wait() == -signal.SIGTERM

@@ -15,14 +15,13 @@ import os
 import secrets
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from importlib import import_module
 from pathlib import Path
 from typing import IO, Any
 
 from pydantic import ValidationError
 
-from wattio.errors import HostError, SystemFailed, WattioError
-from wattio.systems import KINDS, devices, mounts, servers
+from wattio.errors import HostError, InputError, SystemFailed, WattioError
+from wattio.systems import devices, kinds, mounts, servers
 from wattio.systems.commands import call, remove_if_empty
 from wattio.systems.system import System
 
@@ -32,6 +31,8 @@ MARK = "WATTIO_CLAIM"
 _GRACE_S = 5.0
 _LOCK = ".lock"
 _NAME_BYTES = 8
+_OURS = (WattioError, HostError, InputError)
+"""What is raised on purpose: the last two are the native module's."""
 
 
 def place() -> Path:
@@ -42,8 +43,8 @@ def place() -> Path:
 
 
 def storage(module: str, options: Mapping[str, Any], scratch: Path) -> System:
-    """A system by the name of its module. Raises ValidationError for options that it has not."""
-    loaded = import_module(f"wattio.systems.{KINDS[module]}")
+    """A system by its kind. Raises ValidationError for options that it has not, InputError."""
+    loaded = kinds.module_of(module)
     made: System = loaded.Storage(loaded.Options.model_validate(options), scratch)
     return made
 
@@ -100,7 +101,7 @@ class Claim:
         ]
 
     def _own_processes(self) -> list[int]:
-        with contextlib.suppress(KeyError, ImportError, ValidationError, WattioError, HostError):
+        with contextlib.suppress(KeyError, ImportError, ValidationError, *_OURS):
             return storage(self.module, self.options, self.scratch).processes()
         return []
 
@@ -108,14 +109,14 @@ class Claim:
         """Remove all that there is of it. Raises SystemFailed for what stays, and why."""
         complaint: Exception | None = None
         try:
-            if self.module not in KINDS:
+            if self.module not in kinds.names():
                 raise SystemFailed("this wattio knows no such system")
             system = storage(self.module, self.options, self.scratch)
             try:
                 system.clean()
             except WattioError:
                 take_down(system)
-        except (ImportError, ValidationError, WattioError, HostError, OSError) as error:
+        except (ImportError, ValidationError, *_OURS, OSError) as error:
             complaint = error
         # What its module does not know of: started by a workload, or made by another version.
         servers.end_marked(MARK, self.name, _GRACE_S)

@@ -40,6 +40,8 @@ READY_S = 60.0
 STOP_S = 40.0
 """How long servers may take to end by themselves; MooseFS takes 8 to 9 s."""
 
+_UNMOUNTED_S = 5.0
+"""How long the program of a mount that was taken away may take to see it."""
 
 _ON_HOSTS = Path("/var/tmp")  # noqa: S108 (a folder of root's, made by the agent)
 
@@ -111,10 +113,10 @@ class Cluster(ABC):
 
     name: ClassVar[str]
     title: ClassVar[str]
-    programs: ClassVar[Mapping[str, str]]
-    file_systems: ClassVar[Collection[str]]  # how kernels name the type of such a mount
+    programs: Mapping[str, str]  # what is needed, and the package of each
+    file_systems: Collection[str]  # how kernels name the type of such a mount
     servers: ClassVar[Collection[str]]
-    mounter: ClassVar[str | None]  # the program of a client's mount; None where it is the kernel
+    mounter: str | None  # the program of a client's mount; None where it is the kernel
 
     def __init__(self, options: ClusterOptions, scratch: Path, managers: int) -> None:
         """Nothing is made before `deploy`. Nodes: managers, data servers, clients."""
@@ -217,14 +219,21 @@ class Cluster(ABC):
             fuse = self.mounter is not None
             machine.need({**self.programs, **self._network.programs}, fuse=fuse)
         for number, folder in enumerate(self._shared.data, start=1):
-            if self._hosts is not None:
-                at = f"{self._hosts.name(self._data_node(number))}: "
-                node = self._network.node(self._data_node(number))
-                there = node.answer("stat", folder) is not None
-            else:
-                at, there = "", Path(folder).is_dir()
-            if not there:
-                raise HostError(f"{at}{folder}: is not a folder; data were to be kept there")
+            self._need_folder(self._data_node(number), folder)
+
+    def _need_folder(self, node: int, folder: str) -> None:
+        """Raise HostError where what servers keep things in is not there."""
+        if self._hosts is not None:
+            at = f"{self._hosts.name(node)}: "
+            there = self._network.node(node).answer("stat", folder) is not None
+        else:
+            at, there = "", Path(folder).is_dir()
+        if not there:
+            raise HostError(f"{at}{folder}: is not a folder; data were to be kept there")
+
+    def _folders(self) -> list[Path]:
+        """All that it has on machines, besides its network."""
+        return [self._root, *self._data]
 
     def deploy(self) -> None:
         """Make network and configuration; what a dead run has left is removed first."""
@@ -292,7 +301,11 @@ class Cluster(ABC):
         return self._root / f"client{number}" / "mount.log"
 
     def _serves(self, number: int, point: Path) -> bool:
-        return self._mounted(number, point) and bool(_blocks(self._client(number), point))
+        return self._mounted(number, point) and self._answers(self._client(number), point)
+
+    def _answers(self, node: Node, point: Path) -> bool:
+        """Whether a mount that is there has servers behind it: it shows their space."""
+        return bool(_blocks(node, point))
 
     def _mounted(self, number: int, point: Path) -> bool:
         """Whether the last thing that was mounted on a folder is this file system."""
@@ -317,19 +330,21 @@ class Cluster(ABC):
             if self.mounter is not None and not node.running([self.mounter], point):
                 words = commands.last_words(node.tail(self._client_log(number)), _LOG_LINES)
                 raise SystemFailed(f"client {number}: {self.mounter} has ended: {words}")
-            if not _blocks(self._client(number), point):
+            if not self._answers(node, point):
                 raise SystemFailed(f"client {number}: {point} does not answer, or has no space")
 
     def _check_daemons(self) -> None:
         for daemon in self._daemons():
             if not self._runs(daemon):
-                told = self._network.node(daemon.node).tail(daemon.log) if daemon.log else ""
-                words = (
-                    commands.last_words(told, _LOG_LINES)
-                    if daemon.log
-                    else "the system's log may say why"
-                )
-                raise SystemFailed(f"{daemon.part}: {daemon.program} has ended: {words}")
+                raise self._ended(daemon)
+
+    def _ended(self, daemon: Daemon) -> SystemFailed:
+        """That a server has gone, with its last words."""
+        words = "the system's log may say why"
+        if daemon.log is not None:
+            told = self._network.node(daemon.node).tail(daemon.log)
+            words = commands.last_words(told, _LOG_LINES)
+        return SystemFailed(f"{daemon.part}: {daemon.program} has ended: {words}")
 
     def describe(self) -> dict[str, Any]:
         """Versions, servers, replication, network, and the disks below."""
@@ -357,7 +372,7 @@ class Cluster(ABC):
             return []
         found: set[int] = set()
         for machine in self._network.machines():
-            for folder in (self._root, *self._data):
+            for folder in self._folders():
                 found.update(machine.running(self._programs(), folder))
         return sorted(found)
 
@@ -372,10 +387,17 @@ class Cluster(ABC):
         numbers = [int(path.name) for path in self._mounts.glob("[0-9]*")]
         for machine in self._network.machines():
             machine.take_away(self._mounts)
+        for machine in self._network.machines():
+            # A program ends when its mount is gone; one of libfuse's that is told to end while it
+            # is there waits for the next request.
+            wait_until(lambda: not self._mounting(machine), _UNMOUNTED_S)  # noqa: B023
             machine.end(self._mounters(), self._mounts, STOP_S)
         for number in numbers:
             self._network.remove(self._client_node(number))
         self._points = []
+
+    def _mounting(self, machine: Node) -> list[int]:
+        return machine.running(self._mounters(), self._mounts)
 
     def stop(self) -> None:
         """Stop the servers: ask, wait, and only then kill."""
@@ -392,12 +414,12 @@ class Cluster(ABC):
         machines = self._network.machines()
         for machine in machines:
             machine.take_away(self._mounts)
-            for folder in (self._root, *self._data):
+            for folder in self._folders():
                 machine.end(self._programs(), folder, grace_s=0.0)
         for network in self._networks:
             network.down()
         for machine in machines:
-            for folder in (self._root, *self._data):
+            for folder in self._folders():
                 machine.remove(folder)
         if self._hosts is None:
             remove_if_empty(self._root.parent)

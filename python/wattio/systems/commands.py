@@ -62,8 +62,23 @@ def need(programs: Mapping[str, str]) -> None:
     """Raise HostError that names each program that is missing and the package that has it."""
     missing = {name: package for name, package in programs.items() if shutil.which(name) is None}
     if missing:
-        packages = " ".join(sorted(set(missing.values())))
-        raise HostError(f"missing: {', '.join(missing)}; on Debian: apt install {packages}")
+        raise HostError(lack(missing))
+
+
+def lack(missing: Mapping[str, str]) -> str:
+    """What is missing, and how to get it; a program of no package has an empty name for it."""
+    built = [name for name, package in missing.items() if not package]
+    packed = [name for name in missing if name not in built]
+    words = []
+    if packed:
+        packages = sorted({missing[name] for name in packed})
+        words.append(f"missing: {', '.join(packed)}; on Debian: apt install {' '.join(packages)}")
+    if built:
+        words.append(
+            f"missing: {', '.join(built)}; in no package of Debian: where they are installed is"
+            " named by prefix"
+        )
+    return "; ".join(words)
 
 
 def wait_until(

@@ -69,7 +69,7 @@ class Storage:
         """Raise HostError where a host does not have it mounted."""
         if self._hosts is None:
             raise HostError(
-                'a system of kind "mounted" is on hosts: name them ([hosts]); on this machine kind'
+                "what others have mounted is on hosts: name them ([hosts]); on this machine kind"
                 ' "local" with a path does the same'
             )
         try:

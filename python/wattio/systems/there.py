@@ -16,7 +16,7 @@ from wattio.errors import HostError, HostLost, HostRefused, SystemFailed
 from wattio.hosts.host import Host
 from wattio.hosts.hosts import Hosts
 from wattio.systems import mounts, servers
-from wattio.systems.commands import TIMEOUT_S, answer, wait_until
+from wattio.systems.commands import TIMEOUT_S, answer, lack, wait_until
 from wattio.systems.mounts import MOUNTINFO, Mount
 from wattio.systems.nodes import ASKED_S, TAIL_BYTES, Node
 from wattio.workloads.workload import REMOVED_S
@@ -36,10 +36,7 @@ class There:
         except (HostLost, HostRefused) as error:
             raise HostError(str(error)) from error
         if missing := {one: programs[one] for one in programs if found[one] is None}:
-            packages = " ".join(sorted(set(missing.values())))
-            raise HostError(
-                f"{name}: missing: {', '.join(missing)}; on Debian: apt install {packages}"
-            )
+            raise HostError(f"{name}: {lack(missing)}")
         if not facts["is_root"]:
             raise HostError(f"{name}: file systems are brought up by root only")
         if fuse and not facts["has_fuse"]:

@@ -33,8 +33,7 @@ from wattio.meters import kind_of, public_name
 from wattio.peak import file as peak_file
 from wattio.results.plan import Iteration, Plan, digest
 from wattio.results.runs import Run
-from wattio.systems import DEVICES
-from wattio.systems import KINDS as SYSTEMS
+from wattio.systems import DEVICES, kinds
 from wattio.workloads import KINDS as WORKLOADS
 from wattio.workloads import OF_DEVICES
 from wattio.workloads.workload import Workload
@@ -305,10 +304,17 @@ def make_work(entry: WorkloadEntry, base: Path) -> Workload:
 def _check_parts(study: MeasurementStudy, source: Document, base: Path) -> None:
     """Kinds are known, and options are what each kind takes."""
     for index, system in enumerate(study.system):
-        _check_options(source, ("system", index), system.module, system.options, "systems", SYSTEMS)
+        _check_kind(source, ("system", index), system.module, kinds.names())
+        try:
+            model = kinds.module_of(system.module).Options
+        except InputError as error:
+            raise source.error(("system", index, "kind"), str(error)) from None
+        document.validate_part(model, system.options, source, ("system", index, "options"))
     for index, entry in enumerate(study.workload):
         place = ("workload", index)
-        _check_options(source, place, entry.module, entry.options, "workloads", WORKLOADS)
+        _check_kind(source, place, entry.module, list(WORKLOADS))
+        model = import_module(f"wattio.workloads.{WORKLOADS[entry.module]}").Options
+        document.validate_part(model, entry.options, source, (*place, "options"))
         try:
             make_work(entry, base)
         except InputError as error:
@@ -339,19 +345,10 @@ def _check_devices(
             raise source.error(place, f"{message} device; for those there are {known}")
 
 
-def _check_options(
-    source: Document,
-    place: tuple[str, int],
-    kind: str,
-    options: Mapping[str, Any],
-    package: str,
-    known: Mapping[str, str],
-) -> None:
+def _check_kind(source: Document, place: tuple[str, int], kind: str, known: Sequence[str]) -> None:
     if kind not in known:
         message = f'"{kind}" is not known; {nearest(kind, list(known))}'
         raise source.error((*place, "kind"), message)
-    model = import_module(f"wattio.{package}.{known[kind]}").Options
-    document.validate_part(model, options, source, (*place, "options"))
 
 
 def _peak(study: MeasurementStudy, source: Document, base: Path) -> tuple[Peak | None, str | None]:
