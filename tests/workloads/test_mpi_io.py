@@ -284,3 +284,19 @@ def test_a_shift_by_all_clients_is_none(tmp_path: Path) -> None:
     step(subject, "write", tmp_path, 2)
     _, found = step(subject, "read", tmp_path, 2)
     assert any("what it had made itself" in doubt for doubt in found.doubts)
+
+
+def test_a_file_system_may_keep_times_of_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ranks waited for the time that the first one gave, which pvfs2fuse and JULEA do not keep."""
+    place = tmp_path / "lent"
+    place.mkdir()
+    (place / "sitecustomize.py").write_text("import os\nos.utime = lambda *_, **__: None\n")
+    monkeypatch.setenv("PYTHONPATH", str(place), prepend=":")
+    work_folder = tmp_path / "work"
+    work_folder.mkdir()
+    subject = work()
+    step(subject, "write", work_folder, 2)
+    step(subject, "read", work_folder, 2)
+    assert (work_folder / FOLDER).stat().st_mtime > 10**9

@@ -6,6 +6,7 @@ others sleep in between looks, as a spinning one would draw power that is not th
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import select
@@ -93,7 +94,8 @@ class Team:
             if fresh:
                 _remove(self.folder)
             self.folder.mkdir(parents=True, exist_ok=True)
-            os.utime(self.folder, (sign_s, sign_s))
+            with contextlib.suppress(OSError):
+                os.utime(self.folder, (sign_s, sign_s))
 
         if not self.together(make):
             return
