@@ -17,6 +17,9 @@ NARROW, LETTERS = 4.4, 44
 """Width of the narrow drawing in inches, and the letters that a line of it holds."""
 
 
+_WIDE = 50.0
+
+
 @dataclass(frozen=True)
 class Dot:
     """A ratio with its name, its look, what stands at its right, and its interval's ends."""
@@ -36,6 +39,12 @@ class Panel:
     shown: Sequence[Dot]
     x_label: str = ""
 
+    @property
+    def is_wide(self) -> bool:
+        """Whether most of it would lie on the line at 1 of a linear axis."""
+        ends = [end for one in self.shown for end in (one.ratio, *(one.ends or ()))]
+        return bool(ends) and min(ends) > 0 and max(ends) > _WIDE * min(ends)
+
 
 def images(
     panels: Sequence[Panel],
@@ -47,8 +56,8 @@ def images(
 ) -> tuple[bytes, bytes]:
     """Panels below each other with their legend in so many columns: as wide as a page, and narrow.
 
-    With `log` a tenth is as far from 1 as ten times. The narrow one is for a telephone: names stand
-    above their dots, and what is long in lines.
+    With `log`, and in a panel of ratios far apart, a tenth is as far from 1 as ten times. The
+    narrow one is for a telephone: names stand above their dots, and what is long in lines.
     """
     with drawing.styled():
         return (
@@ -74,7 +83,7 @@ def _image(
     ratios = {"height_ratios": [len(panel.shown) + 1.3 for panel in panels]}
     axes = figure.subplots(len(panels), 1, squeeze=False, sharex=share_x, gridspec_kw=ratios)
     for axis, panel in zip(axes[:, 0], panels, strict=True):
-        if log:
+        if log or (panel.is_wide and not share_x):
             axis.set_xscale("log")
             axis.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
             axis.xaxis.set_minor_formatter("")
