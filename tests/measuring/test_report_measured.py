@@ -12,6 +12,7 @@ import re
 import shutil
 import sqlite3
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from unittest.mock import patch
 
@@ -119,6 +120,11 @@ def test_headline_says_what_is_best_and_what_is_not_compared(result: Path) -> No
     least = phrases.details(sequential, found)[0]
     assert "takes the least energy on right with any number of clients; the most is 1." in least
     assert "differed from row to row" in phrases.details(random, found)[0]
+    # A phase in which no sample of power lies is not compared either, and not for its work.
+    (phase,) = random.phases
+    bare = replace(phase.rows[0], metrics={"seconds": phase.rows[0].metrics["seconds"]})
+    part = replace(random, phases=(replace(phase, rows=(bare, *phase.rows[1:])),))
+    assert "is not known of every row" in phrases.details(part, found)[0]
 
 
 def test_verdicts_are_counted_and_equal_reasons_stand_once(result: Path) -> None:

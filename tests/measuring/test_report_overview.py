@@ -79,7 +79,7 @@ def test_the_page_has_gross_and_net_peak_products_and_capacity(result: Path, tex
         assert (row["edp"] == "") == (row["workload"] == "random")
 
 
-def test_capacity_is_over_the_mean_of_idle_before_and_after(result: Path) -> None:
+def test_capacity_is_over_the_mean_of_idle_before_and_after(result: Path, text: str) -> None:
     found = gather(result)
     rows = rows_of(result / "report" / "overview.csv")
     for system in ("left", "right"):

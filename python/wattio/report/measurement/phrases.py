@@ -59,16 +59,29 @@ def details(part: WorkloadPart, found: Measured) -> list[str]:
     left = len(texts) - PHASES_TOLD
     if left > 0:
         texts = [*texts[:PHASES_TOLD], f"{left} more phases are below."]
-    unequal = [
-        phase.name for phase in part.phases if len(phase.used()) > 1 and not phase.comparisons
-    ]
+    apart = [phase for phase in part.phases if len(phase.used()) > 1 and not phase.comparisons]
+    unknown = [phase.name for phase in apart if not _all_have_energy(phase)]
+    unequal = [phase.name for phase in apart if phase.name not in unknown]
     if unequal:
-        where = ", ".join(unequal[:PHASES_TOLD]) + (" and others" if len(unequal) > 4 else "")
         texts.append(
-            f"The work in {where} differed from row to row, so energies and energy-delay products"
-            " are not compared there."
+            f"The work in {_some(unequal)} differed from row to row, so energies and energy-delay"
+            " products are not compared there."
+        )
+    if unknown:
+        texts.append(
+            f"The energy in {_some(unknown)} is not known of every row, so energies and"
+            " energy-delay products are not compared there."
         )
     return texts
+
+
+def _all_have_energy(phase: PhasePart) -> bool:
+    return all(row.get("energy_j") is not None for row in phase.used())
+
+
+def _some(names: Sequence[str]) -> str:
+    left = len(names) - PHASES_TOLD
+    return ", ".join(names[:PHASES_TOLD]) + (" and others" if left > 0 else "")
 
 
 def has_samples(row: Row, found: Measured) -> bool:
