@@ -108,6 +108,33 @@ def samplers() -> set[int]:
     return found
 
 
+AWAY = """
+[[system]]
+name = "orangefs"
+optional = true
+options = { prefix = "/nonexistent" }
+"""
+
+
+def test_optional_systems_that_are_not_there_are_left_out_and_stay_so(tmp_path: Path) -> None:
+    path = study(tmp_path, STUDY + AWAY)
+    code, out, err = ended(wattio("run", path, "--dry-run", "--json", folder=tmp_path))
+    assert code == 0, err
+    assert {entry["system"] for entry in json.loads(out)["iterations"]} == {"local"}
+    assert "left out: orangefs: " in err
+    process = wattio("run", path, "--no-report", folder=tmp_path)
+    folder = wait_for(tmp_path, 1, process)
+    process.kill()
+    ended(process)
+    code, _, err = ended(wattio("run", "--resume", folder.path, "--no-report", folder=tmp_path))
+    assert code == 0, err
+    assert {item.run.system for item in folder.iterations()} == {"local"}
+    path.write_text(path.read_text().replace("optional = true\n", ""))
+    code, _, err = ended(wattio("run", path, "--no-report", folder=tmp_path))
+    assert code == 2
+    assert "left out" not in err
+
+
 def test_a_study_runs_and_is_recomputed_to_the_last_digit(tmp_path: Path) -> None:
     path = study(tmp_path)
     code, out, err = ended(wattio("run", path, "--no-report", "--json", folder=tmp_path))

@@ -209,6 +209,34 @@ def test_a_meter_asked_for_takes_the_place_of_the_totals() -> None:
     assert [role for _, role, _ in roles[1:]] == ["beside", "beside"]
 
 
+OPTIONAL = """
+[[system]]
+name = "there"
+kind = "local"
+optional = true
+[[workload]]
+name = "only-there"
+kind = "idle"
+systems = ["there"]
+"""
+
+
+def test_optional_systems_can_be_left_out_with_what_runs_on_them_alone() -> None:
+    head, mark, scale = STUDY.partition("[scale")
+    source = given(head + OPTIONAL + mark + scale)
+    whole, part = plan.make(source), plan.make(source, Asked(without=("there",)))
+    assert {item.run.system for item in whole.iterations} == {"here", "there"}
+    assert {item.run.system for item in part.iterations} == {"here"}
+    assert {item.run.subject for item in part.iterations} == {"idle", "wait"}
+    # What is left is what it was.
+    assert {item.identity for item in part.iterations} < {
+        item.identity for item in whole.iterations
+    }
+    assert Asked.of_inputs(json.loads(json.dumps(part.inputs))) == Asked(without=("there",))
+    with pytest.raises(InputError, match="no system of the study is there"):
+        plan.make(source, Asked(without=("there", "here")))
+
+
 def test_systems_have_folders_that_every_program_takes() -> None:
     """A blank in the name of a system ended ceph-fuse, which knows folders by a shell."""
     names = ["plain-1.x_y", "64 groups", "64-groups", "a=b, c", "a+b  c"]

@@ -95,7 +95,7 @@ def _measured(
     from wattio.kinds.measurement.folder import MeasurementFolder
 
     named = None if meter is None else planning.located_name(meter, Path.cwd())
-    plan = planning.make(source, planning.Asked(scale, named))
+    plan, _ = looks.plan_of(source, planning.Asked(scale, named), results)
     looks.probe(plan, results)
     folder = MeasurementFolder.create(plan, results, datetime.now(UTC))
     execute.execute(plan, folder, folder.path / "scratch", _Progress(ended))

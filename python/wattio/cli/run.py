@@ -121,7 +121,7 @@ def run(
         from wattio.kinds.measurement.plan import Asked
 
         asked = Asked(scale, meter, each, hosts, servers, None if ssh is None else ssh_words(ssh))
-        return run_measurement.run(run_measurement.start(*begin, asked), scratch, **show)
+        return run_measurement.run(run_measurement.start(*begin, asked, scratch), scratch, **show)
     if kind == "fleet":
         from wattio.cli import run_fleet
 

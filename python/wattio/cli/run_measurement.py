@@ -36,20 +36,29 @@ def start(
     resume: Path | None,
     results: Path,
     asked: Asked,
+    scratch: Path | None,
 ) -> Measurement:
-    """A measurement to begin or to go on with."""
+    """A measurement to begin or to go on with; optional systems that are not there are left out."""
     if asked.meter is not None:
         asked = replace(asked, meter=planning.located_name(asked.meter, Path.cwd()))
 
     def refuse(folder: MeasurementFolder) -> None:
-        if asked not in (Asked(), Asked.of_inputs(folder.inputs())):
+        begun = replace(Asked.of_inputs(folder.inputs()), without=())
+        if asked not in (Asked(), begun):
             raise InputError(
                 f"{folder.path} was begun with other options of scale, meters or hosts; leave them"
                 " out"
             )
 
-    make = (lambda given: planning.make(given, asked)), execute.resume
-    return Start(source, resume, results, MeasurementFolder, *make, refuse)
+    def make(given: Document) -> MeasurementPlan:
+        plan, away = looks.plan_of(given, asked, scratch or results)
+        for name, why in away.items():
+            output.messages().print(
+                f"left out: {name}: {why}", markup=False, highlight=False, soft_wrap=True
+            )
+        return plan
+
+    return Start(source, resume, results, MeasurementFolder, make, execute.resume, refuse)
 
 
 def run(

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 from wattio.errors import HostError, HostLost, HostRefused, InputError, WattioError
+from wattio.files.document import Document
 from wattio.hosts.hosts import Hosts
 from wattio.kinds.measurement import elsewhere, space
 from wattio.kinds.measurement import plan as planning
 from wattio.kinds.measurement.derive import WITNESS_NAME
-from wattio.kinds.measurement.plan import MeasurementPlan
+from wattio.kinds.measurement.plan import Asked, MeasurementPlan
 from wattio.kinds.measurement.schema import SystemEntry
 from wattio.kinds.measurement.verdicts import WITNESS
 from wattio.knobs import knobs
@@ -34,6 +35,35 @@ def probe(plan: MeasurementPlan, scratch: Path) -> None:
                 look()
     except (HostLost, HostRefused) as error:
         raise HostError(str(error)) from error
+
+
+def plan_of(
+    source: Document, asked: Asked, scratch: Path
+) -> tuple[MeasurementPlan, Mapping[str, str]]:
+    """A study planned with what is there; the optional systems that are not, and why not.
+
+    Raises InputError, and HostError where hosts do not answer.
+    """
+    plan = planning.make(source, asked)
+    away = _absent(plan, scratch)
+    return planning.make(source, replace(asked, without=tuple(away))) if away else plan, away
+
+
+def _absent(plan: MeasurementPlan, scratch: Path) -> dict[str, str]:
+    optional = [entry for entry in plan.study.system if entry.optional]
+    found: dict[str, str] = {}
+    if not optional:
+        return found
+    try:
+        with elsewhere.connected(plan) as hosts:
+            for entry in optional:
+                try:
+                    _probe(entry, plan, hosts, scratch)
+                except HostError as error:
+                    found[entry.name] = str(error)
+    except (HostLost, HostRefused) as error:
+        raise HostError(str(error)) from error
+    return found
 
 
 def lacking(plan: MeasurementPlan, scratch: Path) -> list[str]:

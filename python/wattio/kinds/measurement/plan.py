@@ -90,11 +90,12 @@ class Asked:
     clients: str | None = None  # hosts of the clients
     servers: str | None = None
     ssh: tuple[str, ...] | None = None  # options of ssh
+    without: tuple[str, ...] = ()  # optional systems that were not there
 
     @classmethod
     def of_inputs(cls, inputs: Mapping[str, Any]) -> Asked:
         """As a result folder keeps it; older ones know less."""
-        ssh = inputs.get("ssh")
+        ssh, without = inputs.get("ssh"), inputs.get("without", ())
         return cls(
             inputs["scale"],
             inputs["meter"],
@@ -102,6 +103,7 @@ class Asked:
             inputs.get("clients"),
             inputs.get("servers"),
             None if ssh is None else tuple(ssh),
+            tuple(without),
         )
 
 
@@ -177,7 +179,7 @@ def make(source: Document, asked: Asked = Asked()) -> MeasurementPlan:
     Nothing of the host is looked at but the files that the study names.
     """
     base = source.path.resolve().parent
-    study = with_hosts(from_document(source, asked.scale), asked)
+    study = without_systems(with_hosts(from_document(source, asked.scale), asked), asked.without)
     study = with_meter(located(study, base), asked.meter, asked.each)
     _check_parts(study, source, base)
     peak = _peak(study, source, base)
@@ -238,6 +240,21 @@ def located_name(name: str, base: Path) -> str:
     if scheme not in _FILES or not path or path == _ASSUMED:
         return name
     return f"{scheme}:{base / path}{mark}{query}"
+
+
+def without_systems(study: MeasurementStudy, names: Sequence[str]) -> MeasurementStudy:
+    """The study without some systems, and without workloads that ran on no other."""
+    if not names:
+        return study
+    systems = [entry for entry in study.system if entry.name not in names]
+    works = []
+    for entry in study.workload:
+        own = None if entry.systems is None else [n for n in entry.systems if n not in names]
+        if own != []:
+            works.append(entry.model_copy(update={"systems": own}))
+    if not systems or not works:
+        raise InputError("no system of the study is there: all of them are optional")
+    return study.model_copy(update={"system": systems, "workload": works})
 
 
 def with_hosts(study: MeasurementStudy, asked: Asked) -> MeasurementStudy:

@@ -175,6 +175,8 @@ class SystemEntry(Strict):
     # What the others are compared with (the best of the peers), what is compared, and what is shown
     # beside them and cannot win, such as a limit.
     role: Literal["peer", "own", "beside"] = "peer"
+    # Where it is not there: left out of the study, which is told, in place of refusing all of it.
+    optional: bool = False
     options: dict[str, Any] = Field(default_factory=dict)  # what this kind of system takes
 
     @property
