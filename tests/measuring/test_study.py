@@ -13,6 +13,7 @@ from wattio.files.document import Document
 from wattio.kinds.measurement import plan, schema
 from wattio.kinds.measurement.folder import MeasurementFolder
 from wattio.kinds.measurement.plan import Asked
+from wattio.shipped import STUDIES
 from wattio.simulator.native import NativeSimulator
 from wattio.user_files import check_file
 
@@ -293,8 +294,11 @@ def test_meters_of_each_device_that_do_not_agree_are_refused(
 
 
 def test_hosts_and_their_meters_can_be_asked_for() -> None:
-    asked = Asked("small", PDU, "n[1-3]", "n[1-2]", "n3", ("-F", "x"))
+    peak = str(STUDIES / "arm-cluster" / "thesis-peak.toml")
+    asked = Asked("small", PDU, "n[1-3]", peak, "n[1-2]", "n3", ("-F", "x"))
     made = plan.make(given(STUDY), asked)
+    assert made.peak is not None
+    assert made.peak_text == Path(peak).read_text()
     assert made.study.hosts is not None
     assert made.study.hosts.client_names() == ["n1", "n2"]
     assert made.study.hosts.server_names() == ["n3"]
@@ -312,6 +316,7 @@ def test_hosts_and_their_meters_can_be_asked_for() -> None:
 @pytest.mark.parametrize(
     ("asked", "message"),
     [
+        (Asked(peak="/nonexistent/peak.toml"), "/nonexistent/peak.toml: cannot be read"),
         (Asked(servers="n1"), "--hosts: names no hosts for the clients"),
         (Asked(clients="n[1-"), "--hosts, --servers, --ssh: clients: "),
         (Asked(each="n1"), "--each goes with --meter"),

@@ -52,6 +52,7 @@ def run(
     scale: str | None = None,
     meter: str | None = None,
     each: str | None = None,
+    peak: str | None = None,
     hosts: str | None = None,
     servers: str | None = None,
     ssh: SshWords | None = None,
@@ -91,6 +92,8 @@ def run(
     each
         Devices of which each has such a meter, as in "node[1-9]"; the meter's name has as many
         numbers in brackets, as in "snmp://public@pdu/apc-rpdu2?outlet=[1-9]".
+    peak
+        File of the theoretical peak (`wattio peak`), in place of the study's.
     hosts
         Hosts of a measurement's clients ("node[1-4]"), in place of the study's; by ssh.
     servers
@@ -112,7 +115,8 @@ def run(
     if traces is not None:
         source = _with_traces(source, traces)
     kind = _kind(source, resume)
-    measured = {"meter": meter, "each": each, "hosts": hosts, "servers": servers, "ssh": ssh}
+    measured = {"meter": meter, "each": each, "peak": peak, "hosts": hosts, "servers": servers}
+    measured["ssh"] = ssh
     _refuse_others(kind, jobs=jobs, engine=engine, scale=scale, scratch=scratch, **measured)
     begin = (source, resume, results)
     show: dict[str, Any] = {"dry_run": dry_run, "report": report, "as_json": as_json}
@@ -120,7 +124,8 @@ def run(
         from wattio.cli import run_measurement
         from wattio.kinds.measurement.plan import Asked
 
-        asked = Asked(scale, meter, each, hosts, servers, None if ssh is None else ssh_words(ssh))
+        words = None if ssh is None else ssh_words(ssh)
+        asked = Asked(scale, meter, each, peak, hosts, servers, words)
         return run_measurement.run(run_measurement.start(*begin, asked, scratch), scratch, **show)
     if kind == "fleet":
         from wattio.cli import run_fleet
@@ -136,7 +141,7 @@ _OPTIONS = {
     "engine": ("simulation", "fleet"),
     "scale": ("measurement", "fleet"),
     **dict.fromkeys(
-        ("meter", "each", "hosts", "servers", "ssh", "scratch"),
+        ("meter", "each", "peak", "hosts", "servers", "ssh", "scratch"),
         ("measurement",),
     ),
 }

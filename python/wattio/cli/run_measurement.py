@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.progress import TextColumn
 from rich.table import Table
 
+from wattio import shipped
 from wattio.cli import output, run_start
 from wattio.cli.progress import Bar
 from wattio.cli.resumable import resumable
@@ -39,6 +40,8 @@ def start(
     scratch: Path | None,
 ) -> Measurement:
     """A measurement to begin or to go on with; optional systems that are not there are left out."""
+    if asked.peak is not None:
+        asked = replace(asked, peak=str(shipped.located(asked.peak).resolve()))
     if asked.meter is not None:
         asked = replace(asked, meter=planning.located_name(asked.meter, Path.cwd()))
 

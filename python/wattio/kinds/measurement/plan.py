@@ -87,6 +87,7 @@ class Asked:
     scale: str | None = None
     meter: str | None = None  # in place of the totals
     each: str | None = None  # the devices of which each has such a meter
+    peak: str | None = None  # the file of the theoretical peak
     clients: str | None = None  # hosts of the clients
     servers: str | None = None
     ssh: tuple[str, ...] | None = None  # options of ssh
@@ -100,6 +101,7 @@ class Asked:
             inputs["scale"],
             inputs["meter"],
             inputs.get("each"),
+            inputs.get("peak_file"),
             inputs.get("clients"),
             inputs.get("servers"),
             None if ssh is None else tuple(ssh),
@@ -141,7 +143,8 @@ class MeasurementPlan(Plan):
     @property
     def inputs(self) -> dict[str, Any]:
         """What was asked for, and the text of the file of the theoretical peak."""
-        return {**asdict(self.asked), "peak": self.peak_text}
+        asked = asdict(self.asked)
+        return {**asked, "peak_file": asked["peak"], "peak": self.peak_text}
 
     @property
     def runs(self) -> list[Run]:
@@ -181,6 +184,9 @@ def make(source: Document, asked: Asked = Asked()) -> MeasurementPlan:
     base = source.path.resolve().parent
     study = without_systems(with_hosts(from_document(source, asked.scale), asked), asked.without)
     study = with_meter(located(study, base), asked.meter, asked.each)
+    if asked.peak is not None:
+        head = study.study.model_copy(update={"peak": asked.peak})
+        study = study.model_copy(update={"study": head})
     _check_parts(study, source, base)
     peak = _peak(study, source, base)
     identities = _Identities(study, base)
