@@ -31,6 +31,21 @@ PERIOD_S = 0.5
 CLIENTS, SERVERS = 4, 5
 _LEFT_S = 60.0
 
+PEAK = """\
+[peak]
+name = "legs"
+rule = "nodes"
+
+[[part]]
+kind = "network"
+node = "data"
+nodes = {servers}
+origin = "assumed"
+how = "the rate that the legs of the servers are held to, 1 Gbit/s"
+read_throughput_mib_s = {{ mean = 119.2 }}
+write_throughput_mib_s = {{ mean = 119.2 }}
+"""
+
 
 def outlets(count: int) -> list[Load]:
     """For each node a power of its own, up and down by a fifth in its own time, for an hour."""
@@ -49,6 +64,7 @@ class Bed:
     nodes: Cluster
     pdu: Pdu
     clients: int
+    peak: Path
 
     @property
     def options(self) -> list[str]:
@@ -61,6 +77,7 @@ class Bed:
             *("--ssh", f"-F {self.nodes.config}"),
             *("--meter", f"{meter}?outlet=[1-{count}]&period={PERIOD_S}+s"),
             *("--each", f"{mark}-[1-{count}]"),
+            *("--peak", str(self.peak)),
         ]
 
 
@@ -72,7 +89,9 @@ def bed(folder: Path, clients: int = CLIENTS, servers: int = SERVERS) -> Iterato
         cluster(folder / "nodes", clients + servers) as nodes,
         served_pdu(folder / "pdu", outlets(clients + servers)) as pdu,
     ):
-        yield Bed(nodes, pdu, clients)
+        peak = folder / "peak.toml"
+        peak.write_text(PEAK.format(servers=servers))
+        yield Bed(nodes, pdu, clients, peak)
 
 
 def places_of(result: Path | None) -> set[str]:
