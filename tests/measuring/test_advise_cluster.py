@@ -136,7 +136,7 @@ def test_everything_predicted_is_called_an_estimate(
     assert "\x1b" not in out
     assert "sequential/left, 2 clients: write: estimated, not measured (MiB/s, power by a" in out
     assert " W (estimated power)" in out
-    assert "2 clients: write, estimated:" in " ".join(out.split())
+    assert "2 clients: write), estimated:" in " ".join(out.split())
     assert "a node: no price_eur, so no rate by euro" in out
     assert "Taken for granted:" in out
 
