@@ -206,6 +206,9 @@ def test_frequencies_of_hosts_are_told_by_their_names(hosts: Hosts) -> None:
     doubts = list(frequencies.doubts(span, looks, {"cpu.frequency": "1 GHz"}, names[1]))
     assert doubts == [f"write: cores of {names[1]} ran at up to 2 GHz, and cpu.frequency is 1 GHz"]
     assert not list(frequencies.doubts(span, looks, {"cpu.frequency": "1 GHz"}, names[0]))
+    # This machine's are not those of a host that tells none.
+    here = [Told(made.instant(11.0), {"khz": [2_000_000]})]
+    assert not list(frequencies.doubts(span, here, {"cpu.frequency": "1 GHz"}, names[0]))
 
 
 def test_looks_of_others_are_at_this_process_too() -> None:

@@ -130,13 +130,13 @@ def doubts(
             yield f"{text}, and {name} is {knobs[name]}"
 
 
-def _hosts(look: Told) -> Sequence[str]:
+def _hosts(look: Told) -> Mapping[str, Any]:
     found = look.status.get("hosts")
-    return list(found) if isinstance(found, dict) else []
+    return found if isinstance(found, dict) else {}
 
 
 def _hertz(look: Told, host: str) -> Iterator[float]:
-    status = look.status["hosts"].get(host) if host and _hosts(look) else look.status
+    status = _hosts(look).get(host) if host else look.status
     values = status.get("khz") if isinstance(status, dict) else None
     for value in values if isinstance(values, list) else []:
         if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
