@@ -11,7 +11,7 @@ from wattio.analysis.peak import Quantity
 from wattio.errors import InputError
 from wattio.files import document
 from wattio.kinds.measurement import parameters, plan
-from wattio.kinds.measurement.plan import Asked
+from wattio.kinds.measurement.asked import Asked
 from wattio.peak import file as peak_file
 
 from measuring.test_moosefs_study import lacking

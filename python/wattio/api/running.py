@@ -91,11 +91,11 @@ def _measured(
     source: Document, results: Path, scale: str | None, meter: str | None, ended: Ended
 ) -> Path:
     from wattio.kinds.measurement import execute, looks
-    from wattio.kinds.measurement import plan as planning
+    from wattio.kinds.measurement.asked import Asked, located_name
     from wattio.kinds.measurement.folder import MeasurementFolder
 
-    named = None if meter is None else planning.located_name(meter, Path.cwd())
-    plan, _ = looks.plan_of(source, planning.Asked(scale, named), results)
+    named = None if meter is None else located_name(meter, Path.cwd())
+    plan, _ = looks.plan_of(source, Asked(scale, named), results)
     looks.probe(plan, results)
     folder = MeasurementFolder.create(plan, results, datetime.now(UTC))
     execute.execute(plan, folder, folder.path / "scratch", _Progress(ended))

@@ -22,9 +22,9 @@ from wattio.cli.run_start import Start
 from wattio.errors import InputError
 from wattio.files.document import Document
 from wattio.kinds.measurement import execute, looks
-from wattio.kinds.measurement import plan as planning
+from wattio.kinds.measurement.asked import Asked, located_name
 from wattio.kinds.measurement.folder import MeasurementFolder
-from wattio.kinds.measurement.plan import BEFORE, Asked, MeasurementPlan, Measuring
+from wattio.kinds.measurement.plan import BEFORE, MeasurementPlan, Measuring
 from wattio.results import summary
 from wattio.results.runs import Recorded, Verdict
 from wattio.results.summary import Row
@@ -43,7 +43,7 @@ def start(
     if asked.peak is not None:
         asked = replace(asked, peak=str(shipped.located(asked.peak).resolve()))
     if asked.meter is not None:
-        asked = replace(asked, meter=planning.located_name(asked.meter, Path.cwd()))
+        asked = replace(asked, meter=located_name(asked.meter, Path.cwd()))
 
     def refuse(folder: MeasurementFolder) -> None:
         begun = replace(Asked.of_inputs(folder.inputs()), without=())

@@ -19,11 +19,12 @@ from wattio.errors import (
 from wattio.hosts.hosts import Hosts
 from wattio.kinds.measurement import content, derive, elsewhere, iterate, leftovers
 from wattio.kinds.measurement import plan as planning
+from wattio.kinds.measurement.asked import Asked
 from wattio.kinds.measurement.derive import Derived, Rulebook, View
 from wattio.kinds.measurement.folder import MeasurementFolder
 from wattio.kinds.measurement.iterate import Served, Session
 from wattio.kinds.measurement.looks import sources, storage_of
-from wattio.kinds.measurement.plan import Asked, MeasurementPlan, Measuring
+from wattio.kinds.measurement.plan import MeasurementPlan, Measuring
 from wattio.kinds.measurement.record import Record
 from wattio.kinds.measurement.rederive import settle_up
 from wattio.kinds.measurement.schema import SystemEntry

@@ -13,8 +13,9 @@ from wattio.files.document import Document
 from wattio.hosts.hosts import Hosts
 from wattio.kinds.measurement import elsewhere, space
 from wattio.kinds.measurement import plan as planning
+from wattio.kinds.measurement.asked import Asked
 from wattio.kinds.measurement.derive import WITNESS_NAME
-from wattio.kinds.measurement.plan import Asked, MeasurementPlan
+from wattio.kinds.measurement.plan import MeasurementPlan
 from wattio.kinds.measurement.schema import SystemEntry
 from wattio.kinds.measurement.verdicts import WITNESS
 from wattio.knobs import knobs

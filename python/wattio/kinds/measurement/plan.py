@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import itertools
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from importlib import import_module
 from importlib.metadata import version
@@ -18,11 +18,16 @@ from wattio.analysis.peak import Peak
 from wattio.errors import InputError
 from wattio.files import document
 from wattio.files.document import Document, nearest
+from wattio.kinds.measurement.asked import (
+    Asked,
+    located,
+    with_hosts,
+    with_meter,
+    without_systems,
+)
 from wattio.kinds.measurement.schema import (
     KIND,
-    HostsEntry,
     MeasurementStudy,
-    MeterEntry,
     SystemEntry,
     WorkloadEntry,
     from_document,
@@ -43,8 +48,7 @@ IDLE = "idle"
 
 BEFORE, AFTER = "before", "after"
 
-_FILES = ("csv", "parquet", "estimate")
-_ASSUMED = "assumed"
+_AS_IT_IS = Asked()
 
 
 @dataclass(frozen=True)
@@ -78,35 +82,6 @@ class Measuring(Iteration[Cell | None]):
         """How a progress line names it."""
         again = f" attempt {self.attempt + 1}" if self.attempt else ""
         return f"{self.run.name} repetition {self.repetition + 1}{again}"
-
-
-@dataclass(frozen=True)
-class Asked:
-    """What changes a study from outside: a scale of its own, other meters, other hosts."""
-
-    scale: str | None = None
-    meter: str | None = None  # in place of the totals
-    each: str | None = None  # the devices of which each has such a meter
-    peak: str | None = None  # the file of the theoretical peak
-    clients: str | None = None  # hosts of the clients
-    servers: str | None = None
-    ssh: tuple[str, ...] | None = None  # options of ssh
-    without: tuple[str, ...] = ()  # optional systems that were not there
-
-    @classmethod
-    def of_inputs(cls, inputs: Mapping[str, Any]) -> Asked:
-        """As a result folder keeps it; older ones know less."""
-        ssh, without = inputs.get("ssh"), inputs.get("without", ())
-        return cls(
-            inputs["scale"],
-            inputs["meter"],
-            inputs.get("each"),
-            inputs.get("peak_file"),
-            inputs.get("clients"),
-            inputs.get("servers"),
-            None if ssh is None else tuple(ssh),
-            tuple(without),
-        )
 
 
 @dataclass(frozen=True)
@@ -176,7 +151,7 @@ class MeasurementPlan(Plan):
         )
 
 
-def make(source: Document, asked: Asked = Asked()) -> MeasurementPlan:
+def make(source: Document, asked: Asked = _AS_IT_IS) -> MeasurementPlan:
     """Resolve a study into its plan. Raises InputError that names file, line and key.
 
     Nothing of the host is looked at but the files that the study names.
@@ -229,92 +204,6 @@ def _by_system(study: MeasurementStudy, identities: _Identities) -> Iterator[Mea
         if study.study.idle_after:
             inner.append(identities.iteration(after, 0, None))
         yield from inner
-
-
-def located(study: MeasurementStudy, base: Path) -> MeasurementStudy:
-    """The study with the files that its meters name as whole paths."""
-    entries = [
-        entry.model_copy(update={"name": located_name(entry.name, base)}) for entry in study.meter
-    ]
-    return study.model_copy(update={"meter": entries})
-
-
-def located_name(name: str, base: Path) -> str:
-    """A meter's name with its file's path made whole; other names as they are."""
-    scheme, _, rest = name.partition(":")
-    path, mark, query = rest.partition("?")
-    if scheme not in _FILES or not path or path == _ASSUMED:
-        return name
-    return f"{scheme}:{base / path}{mark}{query}"
-
-
-def without_systems(study: MeasurementStudy, names: Sequence[str]) -> MeasurementStudy:
-    """The study without some systems, and without workloads that ran on no other."""
-    if not names:
-        return study
-    systems = [entry for entry in study.system if entry.name not in names]
-    works = []
-    for entry in study.workload:
-        own = None if entry.systems is None else [n for n in entry.systems if n not in names]
-        if own != []:
-            works.append(entry.model_copy(update={"systems": own}))
-    if not systems or not works:
-        raise InputError("no system of the study is there: all of them are optional")
-    return study.model_copy(update={"system": systems, "workload": works})
-
-
-def with_hosts(study: MeasurementStudy, asked: Asked) -> MeasurementStudy:
-    """The study with its clients, and servers, on the hosts that were asked for. InputError."""
-    given: dict[str, Any] = {"clients": asked.clients, "servers": asked.servers}
-    given["ssh"] = None if asked.ssh is None else list(asked.ssh)
-    given = {key: value for key, value in given.items() if value is not None}
-    if not given:
-        return study
-    if study.hosts is None and asked.clients is None:
-        raise InputError("--hosts: names no hosts for the clients, and the study has none")
-    own = {} if study.hosts is None else study.hosts.model_dump(exclude_unset=True)
-    entry = document.check(HostsEntry, own | given, "--hosts, --servers, --ssh")
-    return study.model_copy(update={"hosts": entry})
-
-
-def with_meter(
-    study: MeasurementStudy, name: str | None, each: str | None = None
-) -> MeasurementStudy:
-    """The study with a meter in place of its totals, which are shown beside it from then on.
-
-    It covers what they covered; or there is one for each of the devices `each`. Raises InputError
-    for what is no meter's name.
-    """
-    if name is None:
-        if each is not None:
-            raise InputError(
-                "--each goes with --meter, whose name has a number for each in brackets"
-            )
-        return study
-    taken = {meter.shown for meter in study.meter}
-    added = _added(study, name, each, taken)
-    for meter in added:
-        kind_of(meter.name)
-        if meter.shown in taken:
-            raise InputError(f'--each: "{meter.shown}" is the label of another meter of the study')
-    beside = [meter.model_copy(update={"role": "beside"}) for meter in study.meter]
-    return study.model_copy(update={"meter": [*added, *beside]})
-
-
-def _added(
-    study: MeasurementStudy, name: str, each: str | None, taken: Collection[str]
-) -> list[MeterEntry]:
-    if each is not None:
-        try:
-            # Both texts are looked at as they are written out.
-            return MeterEntry.model_construct(name=name, each=each).apart()
-        except ValueError as error:
-            raise InputError(f"--meter, --each: {error}") from None
-    kind_of(name)
-    covered = [device for meter in study.meter if meter.role == "total" for device in meter.covers]
-    label = name.partition(":")[0]
-    label = f"{label}-total" if label in taken else label
-    return [MeterEntry(name=name, label=label, covers=covered)]
 
 
 def make_work(entry: WorkloadEntry, base: Path) -> Workload:
