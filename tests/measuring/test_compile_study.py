@@ -14,6 +14,7 @@ import pytest
 from wattio.errors import HostError
 from wattio.kinds.measurement import recompute
 from wattio.kinds.measurement.folder import MeasurementFolder
+from wattio.systems import mounts
 from wattio.systems.moosefs import Options, Storage
 
 from measuring.test_running import ended, result, wattio
@@ -167,4 +168,4 @@ def test_clients_build_on_a_moosefs(tmp_path: Path) -> None:
         clients = item.run.settings["clients"]
         assert item.by_phase["copy"]["files"][0] == 20 * clients
         assert item.by_phase["delete"]["files"][0] == 36 * clients
-    assert "mfs" not in Path("/proc/mounts").read_text()
+    assert not list(mounts.below(tmp_path))
