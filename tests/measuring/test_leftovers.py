@@ -69,6 +69,8 @@ def lacking() -> str | None:
 
 pytestmark = [
     pytest.mark.system,
+    # What killed runs have left is removed by whichever run comes next, of other tests, too.
+    pytest.mark.alone,
     pytest.mark.skipif(lacking() is not None, reason=lacking() or ""),
 ]
 
