@@ -181,8 +181,8 @@ class TestReal:
             ]
             assert found[0].operations == 16
             assert found[0].latency_us["p99"] > 0
-        for place in where.places:
-            files = list((place.folder / fio.FOLDER).iterdir())
+        for number, place in enumerate(where.places):
+            files = list((place.folder / fio.FOLDER / f"client-{number}").iterdir())
             assert [(one.name, one.stat().st_size) for one in files] == [("data.0.0", 8 * MIB)]
         moving.clean(where)
         moving.clean(where)
@@ -268,7 +268,8 @@ class TestReal:
             assert 0 < span.seconds < 60
             (written,) = fio.results(context.raw)
             assert written.bytes == 16 * MIB
-            for place in places:
-                assert (place.folder / fio.FOLDER / "data.0.0").stat().st_size == 8 * MIB
+            for number, place in enumerate(places):
+                file = place.folder / fio.FOLDER / f"client-{number}" / "data.0.0"
+                assert file.stat().st_size == 8 * MIB
             moving.clean(context)
             assert not any((place.folder / fio.FOLDER).exists() for place in places)
