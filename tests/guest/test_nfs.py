@@ -6,17 +6,19 @@ what is mounted. Boots QEMU; run by `make guest` and `make test-system`.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
 import shutil
 import signal
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
 from wattio.errors import SystemFailed
 from wattio.systems import mounts, nfs_ganesha, servers
+from wattio.systems.cluster import Cluster
 from wattio.systems.commands import wait_until
 from wattio.systems.networks import Loopback
 from wattio.systems.nodes import Node
@@ -68,6 +70,28 @@ class WithGuest(Loopback):
         return super().node(node) if node == 1 else self.client
 
 
+@contextlib.contextmanager
+def mounted_in_guest(storage: Cluster, network: WithGuest) -> Iterator[mounts.Mount]:
+    """Bring a file system up on the host, and mount it in the guest; nothing is left of it."""
+    storage._network, storage._networks = network, (network,)
+    client = network.client
+    try:
+        storage.probe()
+        network.asked = (*Loopback.machines(network), client)
+        storage.deploy()
+        storage.start()
+        place = storage.mount(1)[0].folder
+        storage.verify_mount()
+        [mount] = client.mounts(place)
+        yield mount
+        storage.unmount()
+        assert client.mounts(place) == []
+        storage.stop()
+    finally:
+        network.asked = Loopback.machines(network)
+        storage.clean()
+
+
 def found(name: str, package: str) -> Path:
     path = shutil.which(name)
     if path is None:
@@ -85,26 +109,13 @@ def test_a_kernel_mounts_what_ganesha_serves(guest: Guest, tmp_path: Path) -> No
     storage = nfs_ganesha.Storage(options, tmp_path / "scratch")
     with guest_node(guest, programs, PREPARE, NAMES, LIMIT_S) as client:
         network = WithGuest(storage._mark, client)
-        storage._network, storage._networks = network, (network,)
-        try:
-            storage.probe()
-            network.asked = (*Loopback.machines(network), client)
-            storage.deploy()
-            storage.start()
-            place = storage.mount(1)[0].folder
-            storage.verify_mount()
-            [mount] = client.mounts(place)
+        with mounted_in_guest(storage, network) as mount:
+            place = mount.point
             assert (mount.file_system, mount.source) == ("nfs4", storage._source())
             assert {"vers=4.2", "proto=tcp", "soft"} <= set(mount.options)
             check_work(client, place, storage._data[0])
             assert wait_until(lambda: storage.unsettled() == 0, 10.0)
             check_death(storage, client, place)
-            storage.unmount()
-            assert client.mounts(place) == []
-            storage.stop()
-        finally:
-            network.asked = Loopback.machines(network)
-            storage.clean()
     assert mounts.below(tmp_path) == []
     assert list((tmp_path).iterdir()) == []
 

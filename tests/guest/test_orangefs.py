@@ -17,7 +17,7 @@ from wattio.systems.nodes import Node
 
 from guest.guest import Guest
 from guest.node import GuestNode, guest_node
-from guest.test_nfs import LIMIT_S, WithGuest, found
+from guest.test_nfs import LIMIT_S, WithGuest, found, mounted_in_guest
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(2 * LIMIT_S)]
 
@@ -53,25 +53,12 @@ def test_a_kernel_mounts_what_orangefs_serves(
     options = orangefs.Options(prefix=prefix, io_servers=SERVERS - 1, client="kernel")
     storage = orangefs.Storage(options, tmp_path / "scratch")
     prepare = PREPARE.format(prefix=prefix, client=" ".join(CLIENT))
-    with guest_node(guest, programs, prepare, {}, LIMIT_S) as client:
-        network = WithServers(storage._mark, client)
-        storage._network, storage._networks = network, (network,)
-        try:
-            storage.probe()
-            network.asked = (*Loopback.machines(network), client)
-            storage.deploy()
-            storage.start()
-            place = storage.mount(1)[0].folder
-            storage.verify_mount()
-            [mount] = client.mounts(place)
-            assert (mount.file_system, mount.source) == ("pvfs2", storage._source())
-            check_work(client, place, storage._data)
-            storage.unmount()
-            assert client.mounts(place) == []
-            storage.stop()
-        finally:
-            network.asked = Loopback.machines(network)
-            storage.clean()
+    with (
+        guest_node(guest, programs, prepare, {}, LIMIT_S) as client,
+        mounted_in_guest(storage, WithServers(storage._mark, client)) as mount,
+    ):
+        assert (mount.file_system, mount.source) == ("pvfs2", storage._source())
+        check_work(client, mount.point, storage._data)
     assert mounts.below(tmp_path) == []
 
 

@@ -8,11 +8,12 @@ import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hosts.conftest import local_ssh as local_ssh
 from hosts.test_host import until
-from wattio.errors import HostError, InputError
+from wattio.errors import HostError, HostLost, HostRefused, InputError
 from wattio.files import document
 from wattio.hosts.host import Access, Host
 from wattio.hosts.hosts import Hosts
@@ -211,6 +212,33 @@ def test_frequencies_of_hosts_are_told_by_their_names(hosts: Hosts) -> None:
     assert not list(frequencies.doubts(span, here, {"cpu.frequency": "1 GHz"}, names[0]))
 
 
-def test_looks_of_others_are_at_this_process_too() -> None:
+def test_a_host_that_is_lost_hides_no_other_that_refuses(
+    hosts: Hosts, disk: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first complaint was taken for all: a knob stayed unset, and nobody said so."""
+    lost, refusing = hosts.names[1:]
+
+    def loses(*_: object, **__: object) -> None:
+        raise HostLost(f"{lost}: the connection is lost")
+
+    monkeypatch.setattr(hosts[lost], "ask", loses)
+    ask = hosts[refusing].ask
+
+    def refuses(what: str, **details: Any) -> Any:  # noqa: ANN401 (as the host's own)
+        if what == "hold":
+            raise HostRefused(f"{refusing}: Read-only file system")
+        return ask(what, **details)
+
+    monkeypatch.setattr(hosts[refusing], "ask", refuses)
+    with pytest.raises(HostError, match=f"disk.runtime: {refusing}: Read-only file system"):
+        elsewhere.turn(of(hosts), hosts, {"disk.runtime": "auto"})
+    assert disk.read_text() == "on\n"
+
+
+def test_looks_of_others_are_at_this_process_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Where there are no hosts nobody has to know which kernel this is.
+    monkeypatch.setattr(elsewhere, "_BOOT", tmp_path / "nowhere")
     found = elsewhere.busy(None, [os.getpid()])
     assert isinstance(found[""], others.Look)

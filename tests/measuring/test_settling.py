@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import pytest
@@ -152,6 +152,14 @@ class Dying:
         """Nothing."""
 
 
+def steps_on(served: Served, raw: Path) -> iterate._Steps:
+    """The steps of such a workload on a system, with nothing to wait for."""
+    head = SimpleNamespace(drop_caches=False, settle=0.0)
+    plan: Any = SimpleNamespace(study=SimpleNamespace(study=head))
+    work: Any = Dying()
+    return iterate._Steps(work, 1, served, raw, plan, Session("1", {}, threading.Event()))
+
+
 def test_a_step_whose_server_died_has_failed_though_the_workload_did_not_see_it(
     tmp_path: Path,
 ) -> None:
@@ -160,13 +168,7 @@ def test_a_step_whose_server_died_has_failed_though_the_workload_did_not_see_it(
     def check() -> None:
         raise SystemFailed("osd2: ceph-osd has ended: out of room")
 
-    served = Served([Place(tmp_path)], {}, [], check=check)
-    plan = SimpleNamespace(
-        study=SimpleNamespace(study=SimpleNamespace(drop_caches=False, settle=0.0))
-    )
-    session = Session("0001", {}, threading.Event())
-    work: Any = Dying()
-    steps = iterate._Steps(work, 1, served, tmp_path, cast("Any", plan), session)
+    steps = steps_on(Served([Place(tmp_path)], {}, [], check=check), tmp_path)
     with pytest.raises(WorkloadFailed, match="write: osd2: ceph-osd has ended: out of room"):
         steps.run_all()
     assert steps.phases == []
@@ -177,13 +179,7 @@ def test_deletes_that_are_left_are_not_asked_for(tmp_path: Path) -> None:
         raise AssertionError("nobody waits for them")
 
     deleting = SimpleNamespace(deletes="left", deletes_left=asked, unsettled=asked)
-    served = Served([Place(tmp_path)], {}, [], deleting=deleting)
-    head = SimpleNamespace(drop_caches=False, settle=0.0)
-    plan = SimpleNamespace(study=SimpleNamespace(study=head))
-    work: Any = Dying()
-    steps = iterate._Steps(
-        work, 1, served, tmp_path, cast("Any", plan), Session("1", {}, threading.Event())
-    )
+    steps = steps_on(Served([Place(tmp_path)], {}, [], deleting=deleting), tmp_path)
     steps.run_all()
     assert steps.deletes == {}
     assert [phase.span for phase in steps.phases] == [made.span("write", 1.0, 2.0)]
@@ -196,13 +192,7 @@ def test_the_system_says_who_pays_for_deletes(
     monkeypatch.setattr(settling, "_POLL_S", 0.0)
     left = counted(3, 2, 0)
     deleting = SimpleNamespace(deletes=deletes, deletes_left=left, unsettled=counted(1, 0))
-    served = Served([Place(tmp_path)], {}, [], deleting=deleting)
-    head = SimpleNamespace(drop_caches=False, settle=0.0)
-    plan = SimpleNamespace(study=SimpleNamespace(study=head))
-    work: Any = Dying()
-    steps = iterate._Steps(
-        work, 1, served, tmp_path, cast("Any", plan), Session("1", {}, threading.Event())
-    )
+    steps = steps_on(Served([Place(tmp_path)], {}, [], deleting=deleting), tmp_path)
     steps.run_all()
     [phase] = steps.phases
     charged_s = steps.deletes["write"].charged_s

@@ -132,6 +132,18 @@ def test_it_stores_copies_says_who_died_and_leaves_nothing(
 ) -> None:
     need(*case.programs, namespaces=True)
     storage = case.storage(tmp_path, network="namespaces")
+
+    def check(first: Path, second: Path) -> None:
+        check_copies(storage, case, first, second)
+        check_deletes(storage, first)
+        assert storage.describe()["version"][:2] in ("10", "16")
+        check_death(storage, case.victim, ".*20[0-9][0-9]-")
+
+    check_life(storage, tmp_path, check)
+
+
+def check_life(storage: Cluster, tmp_path: Path, check: Callable[[Path, Path], None]) -> None:
+    """Up, mounted for two clients whose folders are checked until a server dies, and away again."""
     try:
         storage.probe()
         storage.deploy()
@@ -142,11 +154,8 @@ def test_it_stores_copies_says_who_died_and_leaves_nothing(
         first, second = storage.mount(2)
         assert storage.mount(2) == [first, second]
         storage.verify_mount()
-        check_copies(storage, case, first.folder, second.folder)
-        check_deletes(storage, first.folder)
         json.dumps(storage.describe())
-        assert storage.describe()["version"][:2] in ("10", "16")
-        check_death(storage, case.victim)
+        check(first.folder, second.folder)
         storage.abandon()
         with pytest.raises(OSError, match=r"."):
             os.listdir(first.folder)  # noqa: PTH208 (fails, and does not wait)
@@ -194,12 +203,13 @@ def check_deletes(storage: Cluster, folder: Path) -> None:
     assert wait_until(lambda: storage.unsettled() == 0, 60.0)
 
 
-def check_death(storage: Cluster, part: str) -> None:
+def check_death(storage: Cluster, part: str, words: str = "") -> None:
+    """A server that dies is named, with its last words."""
     daemon = next(one for one in storage._daemons() if one.part == part)
     [pid] = servers.running([daemon.program], daemon.folder)
     os.kill(pid, signal.SIGKILL)
     assert wait_until(lambda: not servers.running([daemon.program], daemon.folder), 10.0)
-    with pytest.raises(SystemFailed, match=f"^{part}: {daemon.program} has ended: .*20[0-9][0-9]-"):
+    with pytest.raises(SystemFailed, match=f"^{part}: {daemon.program} has ended: {words}"):
         storage.verify_mount()
 
 

@@ -40,8 +40,8 @@ def start(
     scratch: Path | None,
 ) -> Measurement:
     """A measurement to begin or to go on with; optional systems that are not there are left out."""
-    if asked.peak is not None:
-        asked = replace(asked, peak=str(shipped.located(asked.peak).resolve()))
+    if asked.peak_file is not None:
+        asked = replace(asked, peak_file=str(shipped.located(asked.peak_file).resolve()))
     if asked.meter is not None:
         asked = replace(asked, meter=located_name(asked.meter, Path.cwd()))
 

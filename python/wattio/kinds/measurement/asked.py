@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,7 @@ class Asked:
     scale: str | None = None
     meter: str | None = None  # in place of the totals
     each: str | None = None  # the devices of which each has such a meter
-    peak: str | None = None  # the file of the theoretical peak
+    peak_file: str | None = None  # of the theoretical peak
     clients: str | None = None  # hosts of the clients
     servers: str | None = None
     ssh: tuple[str, ...] | None = None  # options of ssh
@@ -32,17 +32,14 @@ class Asked:
     @classmethod
     def of_inputs(cls, inputs: Mapping[str, Any]) -> Asked:
         """As a result folder keeps it; older ones know less."""
-        ssh, without = inputs.get("ssh"), inputs.get("without", ())
-        return cls(
-            inputs["scale"],
-            inputs["meter"],
-            inputs.get("each"),
-            inputs.get("peak_file"),
-            inputs.get("clients"),
-            inputs.get("servers"),
-            None if ssh is None else tuple(ssh),
-            tuple(without),
-        )
+        known = {field.name: inputs.get(field.name) for field in fields(cls)}
+        # JSON has lists in place of tuples.
+        given: dict[str, Any] = {
+            key: tuple(it) if isinstance(it, list) else it
+            for key, it in known.items()
+            if it is not None
+        }
+        return cls(**given)
 
 
 def without_systems(study: MeasurementStudy, names: Sequence[str]) -> MeasurementStudy:

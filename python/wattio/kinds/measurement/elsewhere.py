@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import partial
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 from wattio.clock import Span
 from wattio.errors import HostError, HostLost, HostRefused
@@ -126,19 +127,16 @@ def turn(plan: MeasurementPlan, hosts: Hosts | None, values: Mapping[str, Value]
     for knob in plan.study.knob:
 
         def of(host: Host, knob: KnobEntry = knob) -> None:
-            if not values:
-                host.ask("let_go")
-                return
-            found = _settings(host, knob.name, values[knob.name])
-            host.ask("hold", settings=found)
+            with contextlib.suppress(HostLost):
+                if values:
+                    host.ask("hold", settings=_settings(host, knob.name, values[knob.name]))
+                else:
+                    host.ask("let_go")
 
-        there = [name for name in _where(plan, knob) if hosts[name].is_open]
         try:
-            hosts.each(of, there)
+            hosts.each(of, [name for name in _where(plan, knob) if hosts[name].is_open])
         except HostRefused as error:
             raise HostError(f"{knob.name}: {error}") from error
-        except HostLost:
-            continue
 
 
 def turns_here(plan: MeasurementPlan, name: str) -> bool:
@@ -159,13 +157,21 @@ def doubts_of(
 
 def frequency_look(hosts: Hosts | None) -> frequencies.Look | None:
     """What looks at the frequencies of this machine and of hosts that tell them."""
+    own = frequencies.asking(here())
 
     def of(host: Host) -> frequencies.Look | None:
         return frequencies.asking(host.texts) if host.facts["has_cpufreq"] else None
 
-    there = {} if hosts is None else hosts.answers(of)
-    found = {name: look for name, look in there.items() if look is not None}
-    return frequencies.together(frequencies.asking(here()), found)
+    found = {} if hosts is None else hosts.answers(of)
+    there = {name: look for name, look in found.items() if look is not None}
+    if hosts is None or not there:
+        return own
+
+    def look() -> Mapping[str, Any]:
+        told = hosts.answers(lambda host: there[host.name](), list(there))
+        return {**(own() if own is not None else {}), "hosts": told}
+
+    return look
 
 
 def busy(hosts: Hosts | None, servers: Collection[int]) -> dict[str, others.Look]:
@@ -174,17 +180,15 @@ def busy(hosts: Hosts | None, servers: Collection[int]) -> dict[str, others.Look
     Nodes that share a kernel are one machine, and what a run has on any of them is its own.
     """
     ours = {os.getpid(), *servers}
-    kernels: dict[str, list[Host]] = {}
-    for host in hosts or ():
-        kernels.setdefault(host.facts["boot"], []).append(host)
-    same = kernels.pop(_BOOT.read_text().strip(), [])
     found: dict[str, others.Look | None] = {}
     if hosts is not None:
-        marks = {
-            own[0].name: [host.mark for host in own] for own in [*kernels.values(), same] if own
-        }
+        kernels: dict[str, list[Host]] = {}
+        for host in hosts:
+            kernels.setdefault(host.facts["boot"], []).append(host)
+        marks = {own[0].name: [host.mark for host in own] for own in kernels.values()}
         running = hosts.answers(lambda host: host.ask("ours", marks=marks[host.name]), list(marks))
-        ours |= {pid for host in same for pid in running.pop(host.name, ())}
+        for host in kernels.get(_BOOT.read_text().strip(), ()):
+            ours |= set(running.pop(host.name, ()))
         found = hosts.answers(
             lambda host: others.look(host.texts, running[host.name]), list(running)
         )

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
 
@@ -44,20 +43,6 @@ def asking(texts: Texts) -> Look | None:
         if _told(texts, source):
             return partial(_look, texts, source)
     return None
-
-
-def together(here: Look | None, there: Mapping[str, Look]) -> Look | None:
-    """One look at this machine and at hosts; those that do not answer are left out of it."""
-    if not there:
-        return here
-
-    def look() -> Mapping[str, Any]:
-        with ThreadPoolExecutor(len(there)) as pool:
-            asked = {name: pool.submit(one) for name, one in there.items()}
-        found = {name: it.result() for name, it in asked.items() if it.exception() is None}
-        return {**(here() if here is not None else {}), "hosts": found}
-
-    return look
 
 
 def _look(texts: Texts, source: str) -> Mapping[str, Any]:

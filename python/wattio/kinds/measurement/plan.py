@@ -118,8 +118,7 @@ class MeasurementPlan(Plan):
     @property
     def inputs(self) -> dict[str, Any]:
         """What was asked for, and the text of the file of the theoretical peak."""
-        asked = asdict(self.asked)
-        return {**asked, "peak_file": asked["peak"], "peak": self.peak_text}
+        return {**asdict(self.asked), "peak": self.peak_text}
 
     @property
     def runs(self) -> list[Run]:
@@ -159,8 +158,8 @@ def make(source: Document, asked: Asked = _AS_IT_IS) -> MeasurementPlan:
     base = source.path.resolve().parent
     study = without_systems(with_hosts(from_document(source, asked.scale), asked), asked.without)
     study = with_meter(located(study, base), asked.meter, asked.each)
-    if asked.peak is not None:
-        head = study.study.model_copy(update={"peak": asked.peak})
+    if asked.peak_file is not None:
+        head = study.study.model_copy(update={"peak": asked.peak_file})
         study = study.model_copy(update={"study": head})
     _check_parts(study, source, base)
     peak = _peak(study, source, base)

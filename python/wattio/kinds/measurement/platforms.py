@@ -17,7 +17,7 @@ from wattio.kinds.measurement.plan import IDLE
 from wattio.kinds.measurement.platform import Platform
 from wattio.results.compare import Ratio, corrected, of_means, sentence
 from wattio.results.runs import Run
-from wattio.results.summary import Estimate, Row, equal_work
+from wattio.results.summary import Estimate, Row, equal_work, estimates
 
 PER_EURO = {
     "mib_s_per_eur": ("throughput_mib_s", "MiB/s/EUR"),
@@ -279,28 +279,13 @@ def _value(row: Row, name: str) -> Value | None:
     return None if estimate is None else Value(estimate, row.is_estimated(name))
 
 
-def _per_euro(one: Platform, row: Row, source: str, unit: str) -> Value | None:
+def _per_euro(platform: Platform, row: Row, source: str, unit: str) -> Value | None:
     """A metric over the platform's price; None where that is not known."""
-    value, price_eur = _value(row, source), one.about.price_eur
+    value, price_eur = _value(row, source), platform.about.price_eur
     if value is None or price_eur is None:
         return None
-    whole = value.estimate
-    interval = whole.interval and replace(
-        whole.interval,
-        estimate=whole.interval.estimate / price_eur,
-        low=whole.interval.low / price_eur,
-        high=whole.interval.high / price_eur,
-    )
-    return replace(
-        value,
-        estimate=Estimate(
-            unit,
-            tuple(one / price_eur for one in whole.values),
-            whole.mean / price_eur,
-            None if whole.deviation is None else whole.deviation / price_eur,
-            interval,
-        ),
-    )
+    each = [{source: (one / price_eur, unit)} for one in value.estimate.values]
+    return replace(value, estimate=estimates(each)[source])
 
 
 def _net(
