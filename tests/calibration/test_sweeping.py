@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import os
+import subprocess
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import pytest
 from wattio import clock
@@ -148,13 +149,22 @@ def test_cores_that_are_off_already_are_left_alone(tmp_path: Path, host: hosts.H
     assert found.cores_default() == (2,)
 
 
-def test_a_load_that_ends_by_itself_is_told() -> None:
+def test_a_load_that_ends_by_itself_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    started: list[subprocess.Popen[str]] = []
+
+    class Kept(subprocess.Popen[str]):
+        def __init__(self, *arguments: Any, **keywords: Any) -> None:
+            super().__init__(*arguments, **keywords)
+            started.append(self)
+
+    monkeypatch.setattr(subprocess, "Popen", Kept)
     with (
         pytest.raises(CalibrationFailed, match=r"the load ended by itself: .*Error"),
         loads.Loads().held(0.5, [999_999], 0),
     ):
-        # Until it has ended; it stays to be asked for.
-        os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOWAIT)
+        # Until it has ended, and not just any child of this process; it stays to be asked for.
+        (load,) = started
+        os.waitid(os.P_PID, load.pid, os.WEXITED | os.WNOWAIT)
 
 
 def test_no_file_for_reading_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
