@@ -86,6 +86,14 @@ def test_means_are_over_the_windows_and_not_over_the_time_between_the_answers() 
         assert found[name][1] == unit
 
 
+def test_a_compressed_volume_writes_less_than_its_clients() -> None:
+    first, last = status(5.0, 10), status(25.0, 50)
+    for one, window in ((first, 10), (last, 50)):
+        one["reactors"][0]["volumes"][0]["client_data_blocks"] = 4 * window
+    found = governed.of_target(answers(first, last))
+    assert found["write_amplification"][0] == pytest.approx((4 + 15 + 2 + 3) / 10)
+
+
 def test_a_wall_clock_that_was_set_is_not_believed() -> None:
     found = governed.of_target(answers(status(5.0, 10), status(25.0, 50, clock_s=3600)))
     assert found["reactors_on_mean"][0] == pytest.approx(2.0)

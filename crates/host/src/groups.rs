@@ -6,6 +6,7 @@ use crate::topology::Topology;
 use serde::Deserialize;
 use thiserror::Error;
 use wattio_governor::Cpus;
+use wattio_units::Hertz;
 
 /// A group as configured.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
@@ -59,7 +60,32 @@ pub struct GroupError {
     message: String,
 }
 
+/// The frequencies that the cores of a group can be set to, all of them.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Speeds {
+    /// The lowest one.
+    pub lowest: Hertz,
+    /// The highest one.
+    pub highest: Hertz,
+    /// Those between, ascending, with both ends; empty where any is, or cores differ.
+    pub steps: Vec<Hertz>,
+}
+
 impl Group {
+    /// The frequencies that its cores can be set to; `None` where the host does not tell.
+    #[must_use]
+    pub fn speeds(&self, topology: &Topology) -> Option<Speeds> {
+        let cores = self.cores();
+        let policies: Vec<_> = topology.policies_of(&cores).collect();
+        let first = policies.first()?;
+        let highest = policies.iter().map(|policy| policy.highest().0).fold(0.0, f64::max);
+        let lowest = policies.iter().map(|policy| policy.lowest().0).fold(0.0, f64::max);
+        let alike = policies.windows(2).all(|pair| pair[0].steps == pair[1].steps);
+        let within = |step: &&Hertz| alike && (lowest..=highest).contains(&step.0);
+        let steps = first.steps.iter().filter(within).copied().collect();
+        Some(Speeds { lowest: Hertz(lowest), highest: Hertz(highest), steps })
+    }
+
     /// All its cores.
     #[must_use]
     pub fn cores(&self) -> Cpus {

@@ -3,9 +3,12 @@
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 use wattio_governor::journal::WindowPower;
-use wattio_law::GroupObservation;
+use wattio_law::{CorePower, GroupLimits, GroupObservation};
 use wattio_plant::{ASSUMED_POWER_MODEL, CorePoint, PowerModel};
 use wattio_units::{Hertz, Seconds, Watts};
+
+/// Points of the power table of cores that can run at any frequency.
+const POWER_POINTS: u32 = 16;
 
 /// Power drawn and saved.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -31,6 +34,27 @@ pub struct PowerStatus {
     pub estimated_full_speed_j: Option<f64>,
     /// Why there is no estimate, if there is none.
     pub no_estimate: Option<String>,
+}
+
+/// Limits with what cores draw by the power model, if there is one.
+#[must_use]
+pub fn with_power(limits: GroupLimits, model: Option<&PowerModel>) -> GroupLimits {
+    let Some(model) = model else { return limits };
+    let (least, most) = (limits.frequency_min, limits.frequency_max);
+    let evenly = |at: u32| least + (most - least) * (f64::from(at) / f64::from(POWER_POINTS - 1));
+    let frequencies: Vec<Hertz> = match limits.frequency_steps.as_slice() {
+        [] => (0..POWER_POINTS).map(evenly).collect(),
+        steps => steps.to_vec(),
+    };
+    let point = |frequency: Hertz| {
+        let (running, idle) = model.core(frequency / most);
+        CorePower { frequency, running, idle }
+    };
+    GroupLimits {
+        power: frequencies.into_iter().map(point).collect(),
+        frequency_bound_share: Some(model.frequency_bound_share),
+        ..limits
+    }
 }
 
 /// The power model of a configuration's key `power.model`: `assumed`, or a file whose path is relative

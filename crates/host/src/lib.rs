@@ -10,6 +10,7 @@ pub mod config;
 pub mod facts;
 pub mod groups;
 pub mod guards;
+pub mod hold;
 pub mod knobs;
 pub mod ledger;
 pub mod lock;

@@ -110,13 +110,17 @@ function volumes(list) {
     rows: all.map(([reactor, one]) => [
       one.export === "" ? "(no name)" : one.export,
       String(reactor),
-      `${as.bytes(one.live_bytes)} of ${as.bytes(one.size_bytes)}`,
+      `${as.bytes(one.live_bytes)} of ${as.bytes(one.size_bytes)}${packed(one)}`,
       `${as.count(one.free_segments)} of ${as.count(one.segments)}`,
       one.failure ?? one.devices.join(", "),
       isNumber(one.write_amplification) ? one.write_amplification.toFixed(2) : as.ABSENT,
       `${as.count(one.damaged_blocks)} blocks, ${as.count(one.repaired_blocks)} repaired`,
     ]),
   };
+}
+
+function packed(volume) {
+  return volume.compression === "none" ? "" : `, ${volume.compression}: in ${as.bytes(volume.stored_bytes)}`;
 }
 
 function groups(list) {

@@ -64,6 +64,7 @@ mod tests {
     use super::*;
     use crate::create::{Plan, make};
     use crate::resize::grow;
+    use wattio_volume::Compression;
 
     const OPTIONS: OpenOptions =
         OpenOptions { map_bytes_max: 1 << 30, accept_missing: false, accept_loss: false };
@@ -78,6 +79,7 @@ mod tests {
             size_bytes: Some(1 << 20),
             segment_bytes: 64 << 10,
             spare_share: None,
+            compression: Compression::None,
             is_forced: false,
         });
         let before = std::fs::read(&path).unwrap();

@@ -2,7 +2,7 @@
 
 mod law;
 
-pub use law::{PolicyConfig, PowerConfig, SOCKET, ServiceConfig};
+pub use law::{FrequencyConfig, PolicyConfig, PowerConfig, SOCKET, ServiceConfig};
 
 use crate::listening::Address;
 use crate::plant::{Layout, LayoutError};
@@ -78,6 +78,9 @@ pub struct Config {
     /// The law that decides how many reactors are on.
     #[serde(default)]
     pub policy: PolicyConfig,
+    /// The frequency of the reactors' cores; without it, nothing turns that, and reactors run wherever
+    /// the kernel has them.
+    pub frequency: Option<FrequencyConfig>,
     /// What estimates power.
     #[serde(default)]
     pub power: PowerConfig,
@@ -298,6 +301,7 @@ impl Config {
             key: error.key.to_owned(),
             message: error.to_string(),
         })?;
+        self.frequency.iter().try_for_each(|frequency| frequency.check(self.reactors))?;
         let map = format!("is {}; allowed is 1 MiB to 1 TiB", self.memory.map);
         let allowed = f64::from(1 << 20)..=f64::from(1 << 20) * f64::from(1 << 20);
         require(allowed.contains(&self.memory.map.0), "memory.map", map)?;
@@ -360,7 +364,8 @@ impl Config {
         let model = self.power.model.as_deref();
         let power_model = model.map(|model| power_model(model, path)).transpose()?;
         let (name, policy) = (self.name.clone(), (name, settings));
-        Ok(LawSettings { name, policy, bounds, layout, power_model })
+        let frequency = self.frequency.as_ref().map(FrequencyConfig::settings);
+        Ok(LawSettings { name, policy, bounds, layout, frequency, power_model })
     }
 
     /// What the target is to do.
@@ -380,6 +385,7 @@ impl Config {
             volumes: self.exports.iter().map(volume).collect(),
             listen: self.listen.iter().map(|listen| listen.0.clone()).collect(),
             reactors: self.reactors,
+            cores: Vec::new(),
             idle: self.idle.0,
             pace: Pace { scrub_period: self.scrub.period.0, device_depth: self.device_depth },
             memory: VolumeMemory {

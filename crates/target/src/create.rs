@@ -6,7 +6,9 @@ use std::io::{self, Read};
 use std::path::PathBuf;
 use thiserror::Error;
 use wattio_units::Bytes;
-use wattio_volume::{BLOCK_BYTES, Disk, Geometry, OpenError, VolumeId, create, read_superblock};
+use wattio_volume::{
+    BLOCK_BYTES, Compression, Disk, Geometry, OpenError, VolumeId, create, read_superblock,
+};
 
 /// What is to be made.
 #[derive(Clone, Debug, PartialEq)]
@@ -20,6 +22,8 @@ pub struct Plan {
     /// Share of the segments that stays free when all is written; a fifth and some segments that
     /// are held back if it is not said.
     pub spare_share: Option<f64>,
+    /// Whether its data is compressed.
+    pub compression: Compression,
     /// Whether what is there is overwritten.
     pub is_forced: bool,
 }
@@ -94,7 +98,7 @@ pub fn make(plan: &Plan) -> Result<Made, CreateError> {
     let volume = VolumeId(identity().map_err(CreateError::Random)?);
     let disks = all.into_iter().map(|device| Box::new(device.clone()) as Box<dyn Disk>);
     let mut disks: Vec<_> = disks.collect();
-    create(&mut disks, volume, geometry)?;
+    create(&mut disks, volume, geometry, plan.compression)?;
     devices.iter_mut().for_each(|fresh| fresh.is_new = false);
     Ok(Made { volume, geometry })
 }
@@ -221,6 +225,7 @@ mod tests {
             size_bytes,
             segment_bytes: 64 << 10,
             spare_share: None,
+            compression: Compression::None,
             is_forced: false,
         }
     }

@@ -87,6 +87,11 @@ impl<R: Reactors> Governing<R> {
         self.governed.plant.reactors()
     }
 
+    /// Leaves the machine as it was found, from now on.
+    pub fn let_go(&mut self) {
+        self.governed.plant.let_go();
+    }
+
     /// Whether nothing has happened for a window, at full speed: a law that is asked later misses
     /// nothing.
     pub fn is_quiet(&self) -> bool {
@@ -145,6 +150,9 @@ impl<R: Reactors> Governing<R> {
             // Every second or so, for weeks: the page and the journal have it, the log need not.
             self.untold.pop();
         }
+        for note in self.governed.plant.take_notes() {
+            self.tell(Severity::Warning, note, clock);
+        }
         // Retried in every window, but told only when it changes.
         let failure = self.governed.plant.failure().map(str::to_owned);
         if failure != self.failure {
@@ -188,8 +196,7 @@ impl<R: Reactors> Governing<R> {
             return;
         }
         let at = Stamp { utc_ns: clock.utc_ns(), monotonic_ns: clock.now().as_nanos() as u64 };
-        // No knob turns the frequency of reactors.
-        let turns_frequency = self.governed.plant.layout().groups().iter().map(|_| false);
+        let turns_frequency = self.governed.plant.layout().turns_frequency();
         let row = WindowRow::of(step, at, turns_frequency, power);
         let shown = self.shown(clock);
         self.keep(|journal| journal.window(&row, &shown));

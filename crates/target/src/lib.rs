@@ -11,6 +11,7 @@ pub mod check;
 pub mod config;
 pub mod create;
 pub mod device;
+pub mod frequency;
 pub mod governing;
 pub mod handle;
 pub mod latency;

@@ -1,5 +1,6 @@
 //! The target while it serves: reactors that serve, and the loop that governs and shows them.
 
+use crate::frequency::{Frequency, FrequencyError, FrequencySettings, ReactorCores};
 use crate::governing::{Governing, Named};
 use crate::handle::Handle;
 use crate::listening::Listening;
@@ -46,6 +47,8 @@ pub struct LawSettings {
     pub bounds: Vec<Bound>,
     /// How the reactors are grouped.
     pub layout: Layout,
+    /// Where the frequency of their cores is turned, if it is.
+    pub frequency: Option<FrequencySettings>,
     /// What estimates their power.
     pub power_model: Option<PowerModel>,
 }
@@ -77,9 +80,11 @@ pub fn run(options: &Options, passed: Vec<Listener>) -> Result<()> {
     let service = Service::open::<WattioTarget>(options.service.clone())?;
     let listening = Listening::open(&options.server.listen, passed)?;
     let journal = start_journal(options, &clock)?;
-    let server = Server::start_on(&options.server, listening)?;
+    let (cores, frequency) = frequency(&options.law)?;
+    let server = Settings { cores, ..options.server.clone() };
+    let server = Server::start_on(&server, listening)?;
     let handle = server.handle();
-    let mut governing = govern(options, handle.clone(), journal, &clock)?;
+    let mut governing = govern(options, frequency, handle.clone(), journal, &clock)?;
     governing.learn(handle.status());
     let (status, seen) = watch::channel(Arc::new(governing.shown(&clock)));
     let (requests, requested) = channel();
@@ -119,6 +124,8 @@ pub fn run(options: &Options, passed: Vec<Listener>) -> Result<()> {
             }
         }
     }
+    // At full speed, and before a second signal ends the process.
+    governing.let_go();
     let ended = end(serving, &handle, &inbox);
     governing.end(&clock);
     drop(service);
@@ -172,20 +179,44 @@ impl Serving {
     }
 }
 
+/// The cores of reactors, and what turns their frequency; a host on which nothing does is told of.
+fn frequency(law: &LawSettings) -> Result<(Vec<u32>, Option<Frequency>), FrequencyError> {
+    let Some(settings) = &law.frequency else { return Ok((Vec::new(), None)) };
+    let opened = ReactorCores::open(settings, &law.layout, &Root::new("/"))?;
+    for line in opened.restored {
+        log(Priority::Warning, &format!("from an earlier start: {line}"));
+    }
+    match opened.turned {
+        Ok(frequency) => Ok((opened.cores, Some(frequency))),
+        Err(why) => {
+            log(Priority::Warning, &format!("the law sets no frequency: {why}"));
+            Ok((opened.cores, None))
+        }
+    }
+}
+
 fn govern(
     options: &Options,
+    frequency: Option<Frequency>,
     handle: Handle,
     journal: Option<Journal>,
     clock: &HostClock,
 ) -> Result<Governing<LiveReactors>, SettingError> {
     let LawSettings { name, policy: (policy, settings), bounds, layout, .. } = &options.law;
+    let model = options.law.power_model.clone();
+    let mut layout = layout.clone();
+    if let Some(frequency) = &frequency {
+        layout = layout.with_speeds(&frequency.speeds, model.as_ref());
+    }
     let full = layout.setting(&layout.limits().full_speed());
     let reactors = LiveReactors::new(handle, options.server.volumes.len(), full);
-    let plant = TargetPlant::new(layout.clone(), reactors, clock.now());
+    let mut plant = TargetPlant::new(layout.clone(), reactors, clock.now());
+    if let Some(frequency) = frequency {
+        plant = plant.with_frequency(frequency);
+    }
     let driver = DriverSettings::default();
     let governed = Governed::new((policy, settings), bounds, driver, plant, clock.now())?;
     let named = Named { name: name.clone(), policy: policy.clone() };
-    let model = options.law.power_model.clone();
     let speeds = layout.limits().groups.iter().map(|group| group.frequency_max).collect();
     let ledger = Ledger::new(model, None, speeds);
     Ok(Governing::new(governed, named, ledger, journal, clock))

@@ -1,6 +1,7 @@
 //! The target as a whole: opens volumes and sockets, starts reactors, and stops them.
 
 use crate::device::{Device, DeviceError};
+use crate::frequency::stay_on;
 use crate::handle::Handle;
 use crate::listening::{Address, ListenError, Listening, SocketFile};
 use crate::log::{Priority, log};
@@ -79,6 +80,8 @@ pub struct Settings {
     pub listen: Vec<Address>,
     /// How many reactors.
     pub reactors: usize,
+    /// The core that each of them stays on; empty: wherever the kernel has them.
+    pub cores: Vec<u32>,
     /// What they do when nothing is to be done.
     pub idle: Idle,
     /// How often everything is read.
@@ -149,22 +152,24 @@ impl Server {
             listeners: if number == 0 { std::mem::take(&mut listeners) } else { Vec::new() },
             idle: settings.idle,
         });
-        server.start_reactors(parts.collect())?;
+        server.start_reactors(parts.collect(), &settings.cores)?;
         Ok(server)
     }
 
-    fn start_reactors(&mut self, parts: Vec<Parts>) -> Result<(), ServerError> {
+    fn start_reactors(&mut self, parts: Vec<Parts>, cores: &[u32]) -> Result<(), ServerError> {
         let (ready, is_ready) = channel();
         let mut links = Vec::new();
         for parts in parts {
             let (number, shared, ready) = (parts.number, Arc::clone(&self.shared), ready.clone());
+            let core = cores.get(number).copied();
             let (give_links, take_links) = channel();
             links.push(give_links);
             let wrong = |error| ServerError::Reactor { reactor: number, error };
             let run = move || {
                 let (shared_too, halt) = (Arc::clone(&shared), Halt::Now);
                 let mut guard = Guard { shared: shared_too, number, halt };
-                let reactor = match Reactor::new(parts, shared) {
+                let stays = core.map_or(Ok(()), stay_on);
+                let reactor = match stays.and_then(|()| Reactor::new(parts, shared)) {
                     Ok(reactor) => reactor,
                     Err(error) => {
                         let _ = ready.send((number, Err(error)));

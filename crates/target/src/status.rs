@@ -87,6 +87,10 @@ pub struct VolumeStatus {
     pub size_bytes: u64,
     /// Data that it holds.
     pub live_bytes: u64,
+    /// Whether and how its data is compressed: `none` or `lz4`.
+    pub compression: String,
+    /// What the data that it holds takes on each device: less than that where it is compressed.
+    pub stored_bytes: u64,
     /// What it can hold.
     pub capacity_bytes: u64,
     /// Segments that can be written to.
@@ -113,6 +117,10 @@ pub struct VolumeStatus {
     pub write_amplification: Option<f64>,
     /// Blocks that clients wrote since it was opened.
     pub client_blocks: u64,
+    /// Bytes that were stored of these: fewer where the volume is compressed.
+    pub client_stored_bytes: u64,
+    /// Blocks of a device that these took, besides headers.
+    pub client_data_blocks: u64,
     /// Blocks that garbage collection moved since then.
     pub moved_blocks: u64,
     /// Headers of records since then, a block each.
@@ -153,6 +161,8 @@ impl VolumeStatus {
             export: export.to_owned(),
             size_bytes: volume.bytes(),
             live_bytes: volume.live_blocks() * BLOCK,
+            compression: volume.compression().name().to_owned(),
+            stored_bytes: volume.stored_bytes(),
             capacity_bytes: geometry.capacity_blocks() * BLOCK,
             free_segments: volume.free_segments(),
             segments: geometry.segments,
@@ -166,6 +176,8 @@ impl VolumeStatus {
             replay_bytes: volume.replay_blocks() * BLOCK,
             write_amplification: counters.write_amplification(),
             client_blocks: counters.client_blocks,
+            client_stored_bytes: counters.stored_bytes,
+            client_data_blocks: counters.client_data_blocks,
             moved_blocks: counters.moved_blocks,
             header_blocks: counters.header_blocks,
             checkpoint_blocks: counters.checkpoint_blocks,

@@ -28,7 +28,11 @@ fn what_the_guide_calls_a_default_is_the_default() {
             None => (LEAST.to_owned(), format!("{key} = {value}\n{LEAST}")),
             Some(("export[]", key)) => (LEAST.to_owned(), format!("{LEAST}{key} = {value}\n")),
             Some((table, key)) => {
-                let needed = if table == "tls" { TLS } else { "" };
+                let needed = match table {
+                    "tls" => TLS,
+                    "frequency" => "cores = \"0\"\n",
+                    _ => "",
+                };
                 let least = format!("{LEAST}[{table}]\n{needed}");
                 (least.clone(), format!("{least}{key} = {value}\n"))
             }

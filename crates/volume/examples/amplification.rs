@@ -13,7 +13,8 @@ use std::io;
 use std::rc::Rc;
 use wattio_pages::{BLOCK, Pages};
 use wattio_volume::{
-    Class, Disk, Done, Geometry, Op, OpenOptions, Part, Request, Volume, VolumeId, create, open,
+    Class, Compression, Disk, Done, Geometry, Op, OpenOptions, Part, Request, Volume, VolumeId,
+    create, open,
 };
 
 /// Segments of 4 MiB, for a volume that fits in memory.
@@ -87,7 +88,12 @@ fn amplification(full: f64, hot: bool) -> Result<f64, Box<dyn std::error::Error>
     let blocks = (all * full) as u64;
     let geometry = Geometry { blocks, blocks_max: blocks, ..segments };
     let mut disk = Memory(Rc::new(RefCell::new(vec![0; geometry.device_bytes() as usize])));
-    create(&mut [Box::new(disk.clone()) as Box<dyn Disk>], VolumeId([1; 16]), geometry)?;
+    create(
+        &mut [Box::new(disk.clone()) as Box<dyn Disk>],
+        VolumeId([1; 16]),
+        geometry,
+        Compression::None,
+    )?;
     let options = OpenOptions { map_bytes_max: 1 << 30, accept_missing: false, accept_loss: false };
     let mut volume = open(vec![Box::new(disk.clone())], &options)?.volume;
     let mut random = Xoshiro256PlusPlus::seed_from_u64(1);

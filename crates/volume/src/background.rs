@@ -1,5 +1,6 @@
 //! Work that no client waits for, in slices that whoever drives the volume hands out.
 
+use crate::packing::BLOCK_SECTORS;
 use crate::segments::Segments;
 use crate::volume::Volume;
 
@@ -72,12 +73,12 @@ impl Volume {
             Class::Checkpoint => self.checkpoint_backlog(),
             Class::Scrub => {
                 let left = self.scrub_progress().map_or(0.0, |done| 1.0 - done);
-                let blocks = (left * self.segments.live_blocks() as f64) as u64;
+                let blocks = (left * self.stored_blocks()) as u64 + self.scrub_visit_blocks();
                 Backlog { blocks, urgency: 0.0 }
             }
             Class::Rebuild => {
                 let left = self.rebuild_progress().map_or(0.0, |done| 1.0 - done);
-                let blocks = (left * self.segments.live_blocks() as f64) as u64;
+                let blocks = (left * self.stored_blocks()) as u64;
                 // With one copy left, the next failure loses everything.
                 let is_on = self.rebuild.is_some();
                 Backlog {
@@ -86,6 +87,11 @@ impl Volume {
                 }
             }
         }
+    }
+
+    /// Blocks of devices that hold live data.
+    fn stored_blocks(&self) -> f64 {
+        self.segments.live_sectors() as f64 / f64::from(BLOCK_SECTORS)
     }
 
     /// Free segments below which collecting begins, and below which clients soon wait. Few: what is
@@ -120,7 +126,7 @@ impl Volume {
         // How full the next ones are is not known without looking at all: they are about as full
         // as the mean.
         let used = f64::from(self.geometry.segments - self.segments.free()).max(1.0);
-        let live = (self.segments.live_blocks() as f64 / used) as u64;
+        let live = (self.stored_blocks() / used) as u64;
         let (comfort, _) = self.free_limits();
         let segments = (comfort - f64::from(self.segments.free())).max(1.0) as u64;
         let blocks = (live * segments).max(u64::from(self.collector.is_busy()));

@@ -1,10 +1,12 @@
 //! Looking through a volume that nobody serves, and changing nothing.
 
 use crate::disk::Disk;
-use crate::entry::{Entry, Place, State};
+use crate::entry::{Entry, Span, State};
 use crate::error::OpenError;
 use crate::open::{OpenOptions, Recovery, inspect};
-use wattio_pages::Pages;
+use crate::packing::{SECTOR, is_sound};
+use std::borrow::Cow;
+use wattio_pages::{BLOCK, Pages};
 
 /// Blocks that are read at once.
 const RUN_BLOCKS: usize = 256;
@@ -16,6 +18,8 @@ pub struct CheckReport {
     pub recovery: Recovery,
     /// Blocks with data.
     pub live_blocks: u64,
+    /// Bytes that their data takes on a device.
+    pub stored_bytes: u64,
     /// Blocks of the volume whose data is damaged, or cannot be read, on every device: the first
     /// thousand.
     pub damaged: Vec<u64>,
@@ -37,30 +41,36 @@ pub fn check(
 ) -> Result<CheckReport, OpenError> {
     let mut found = inspect(given, options)?;
     let geometry = found.superblock.geometry;
-    let mut live: Vec<(Place, Entry, u64)> = Vec::new();
+    let mut live: Vec<(Span, Entry, u64)> = Vec::new();
     let mut report = CheckReport { recovery: found.recovery, ..CheckReport::default() };
     for (lba, entry) in found.map.present(0..geometry.blocks) {
         match entry.state() {
-            State::Data(place) => live.push((place, entry, lba)),
             State::Lost => report.damage(lba),
-            State::Hole | State::Zeros => {}
+            _ => live.extend(entry.span().map(|span| (span, entry, lba))),
         }
     }
-    live.sort_unstable_by_key(|(place, ..)| (place.segment, place.block));
+    live.sort_unstable_by_key(|(span, entry, _)| {
+        (span.first.segment, span.first.block, entry.place().map(|place| place.sector))
+    });
     report.live_blocks = live.len() as u64;
+    report.stored_bytes =
+        live.iter().map(|(_, entry, _)| u64::from(entry.sectors())).sum::<u64>() * SECTOR as u64;
     let disks = found.disks.iter_mut().enumerate();
     let mut disks: Vec<_> =
         disks.filter_map(|(at, disk)| Some((at as u8, disk.as_mut()?))).collect();
     report.damaged_on = disks.iter().map(|(device, _)| (*device, 0)).collect();
     let mut done = 0;
-    for run in live.chunk_by(|a, b| a.0.plus(1) == b.0).flat_map(|run| run.chunks(RUN_BLOCKS)) {
+    for run in live.chunk_by(|a, b| is_next(a.0, b.0)).flat_map(|run| run.chunks(RUN_BLOCKS)) {
         let mut good = vec![false; run.len()];
-        let offset = geometry.block_offset(run[0].0.segment, run[0].0.block);
+        let (first, last) = (run[0].0.first, run[run.len() - 1].0);
+        let offset = geometry.block_offset(first.segment, first.block);
+        let blocks = (last.first.block + last.blocks - first.block) as usize;
         for ((_, disk), (_, damaged)) in disks.iter_mut().zip(&mut report.damaged_on) {
-            let read = read_run(&mut ***disk, offset, run.len());
-            for ((page, (_, entry, _)), good) in read.iter().zip(run).zip(&mut good) {
-                let is_good =
-                    page.as_ref().is_some_and(|page| entry.matches(crc32c::crc32c(page.block(0))));
+            let read = read_run(&mut ***disk, offset, blocks);
+            for ((span, entry, _), good) in run.iter().zip(&mut good) {
+                let from = (span.first.block - first.block) as usize;
+                let is_good = together(&read[from..from + span.blocks as usize])
+                    .is_some_and(|bytes| is_sound(*entry, &bytes));
                 *good |= is_good;
                 *damaged += u64::from(!is_good);
             }
@@ -72,6 +82,25 @@ pub fn check(
         progress(done, report.live_blocks);
     }
     Ok(report)
+}
+
+/// Whether nothing lies between the blocks of a device that two blocks of the volume lie in.
+fn is_next(a: Span, b: Span) -> bool {
+    a.first.segment == b.first.segment && b.first.block <= a.first.block + a.blocks
+}
+
+/// One or two blocks as one; `None` if one of them could not be read.
+fn together(pages: &[Option<Pages>]) -> Option<Cow<'_, [u8]>> {
+    match pages {
+        [Some(page)] => Some(Cow::Borrowed(page.as_bytes())),
+        pages => {
+            let mut bytes = Vec::with_capacity(pages.len() * BLOCK);
+            for page in pages {
+                bytes.extend_from_slice(page.as_ref()?.as_bytes());
+            }
+            Some(Cow::Owned(bytes))
+        }
+    }
 }
 
 /// Each block of a run; `None` for one that cannot be read.

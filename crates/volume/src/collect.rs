@@ -1,19 +1,21 @@
 //! Garbage collection: live blocks of a segment are written anew, until the segment is empty.
 
+use crate::building::{Moving, Stored};
 use crate::devices::Devices;
-use crate::entry::Place;
+use crate::entry::{Entry, Place, Span, State};
 use crate::format::{Header, RECORD_BLOCKS_MAX};
-use crate::log::{MOVES_MIN, Moving};
+use crate::log::MOVES_FULL;
+use crate::packing::{BLOCK_SECTORS, check_of, is_sound, stored};
 use crate::volume::{Purpose, Volume};
 use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
-use wattio_pages::Pages;
+use wattio_pages::{BLOCK, Pages};
 
 /// Blocks that are read at once: a whole record, however long.
 pub(crate) const CHUNK_BLOCKS: u32 = RECORD_BLOCKS_MAX + 1;
 /// Moves that may wait for the log.
-const MOVES_WAITING_MAX: usize = 4 * MOVES_MIN;
+const MOVES_WAITING_MAX: usize = MOVES_FULL;
 /// Blocks of the map that are searched in one slice.
 const SEARCHED_AT_ONCE: u64 = 16_384;
 
@@ -31,7 +33,7 @@ struct Victim {
     segment: u32,
     /// The next record.
     block: u32,
-    /// Live blocks that were found by way of records.
+    /// Sectors of live blocks that were found by way of records.
     found: u32,
     /// Where the search of the map goes on: for blocks whose record's header is damaged.
     search_from: Option<u64>,
@@ -137,7 +139,7 @@ impl Volume {
         let pages = Arc::new(pages);
         let mut at = 0;
         while at < pages.len_blocks() {
-            let place = Place { segment: victim.segment, block: victim.block };
+            let place = Place::new(victim.segment, victim.block);
             let header = Header::decode(pages.block(at), self.superblock.volume, place);
             let holds = |header: &Header| self.segments.get(place.segment).holds(header);
             let header = header.filter(holds);
@@ -145,15 +147,16 @@ impl Volume {
             if at + header.blocks() as usize > pages.len_blocks() {
                 break;
             }
-            for (lba, place, checksum) in data_of(&header) {
-                let block = at + (place.block - header.place.block) as usize;
+            let mut checked = Checked::new(&pages, at, &header);
+            for (lba, written) in header.data() {
                 let entry = self.map.get(lba);
-                if entry.place() != Some(place) {
+                let Some(place) = entry.place().filter(|_| entry.place() == written.place()) else {
                     continue;
-                }
-                victim.found += 1;
-                if crc32c::crc32c(pages.block(block)) == checksum {
-                    let data = Some((Arc::clone(&pages), block, checksum));
+                };
+                victim.found += entry.sectors();
+                let data =
+                    checked.stored(written, &header).filter(|stored| entry.matches(stored.crc));
+                if data.is_some() {
                     self.segments.begin_move(place.segment);
                     self.log.moving.push_back(Moving { lba, entry, data });
                 } else {
@@ -200,8 +203,9 @@ impl Volume {
 
     fn read_single(&mut self, lba: u64, place: Place, tried: Tried) {
         let offset = self.geometry.block_offset(place.segment, place.block);
+        let blocks = self.map.get(lba).span().map_or(1, |span| span.blocks as usize);
         let read = |devices: &mut Devices<Purpose>, without| {
-            devices.read(Purpose::Collect, offset, Pages::zeroed(1), without).is_ok()
+            devices.read(Purpose::Collect, offset, Pages::zeroed(blocks), without).is_ok()
         };
         let (is_read, tried) = if read(&mut self.devices, tried.bad) {
             (true, tried)
@@ -243,9 +247,8 @@ impl Volume {
             return;
         }
         match pages {
-            Ok(pages) if entry.matches(crc32c::crc32c(pages.block(0))) => {
-                let checksum = crc32c::crc32c(pages.block(0));
-                let data = Some((Arc::new(pages), 0, checksum));
+            Ok(pages) if is_sound(entry, pages.as_bytes()) => {
+                let data = Stored::new(Arc::new(pages), 0, entry);
                 self.segments.begin_move(place.segment);
                 self.log.moving.push_back(Moving { lba, entry, data });
             }
@@ -258,10 +261,45 @@ impl Volume {
     }
 }
 
-/// The blocks of data that a record holds: whose, where, and with which checksum.
-pub(crate) fn data_of(header: &Header) -> impl Iterator<Item = (u64, Place, u32)> {
-    let with_data = header.extents.iter().filter(|extent| extent.kind.has_data());
-    let lbas = with_data.flat_map(|extent| extent.lba..extent.lba + u64::from(extent.blocks));
-    let places = (1..).map(|blocks| header.place.plus(blocks));
-    lbas.zip(places).zip(&header.checksums).map(|((lba, place), &crc)| (lba, place, crc))
+/// A record in memory, and which of its blocks are known to be undamaged.
+struct Checked<'a> {
+    pages: &'a Arc<Pages>,
+    /// Where its header is.
+    at: usize,
+    /// For each block behind the header, once somebody has asked.
+    good: Vec<Option<bool>>,
+}
+
+impl<'a> Checked<'a> {
+    fn new(pages: &'a Arc<Pages>, at: usize, header: &Header) -> Self {
+        Self { pages, at, good: vec![None; header.checksums.len()] }
+    }
+
+    /// What it has of a block of the volume; `None` if that is damaged.
+    fn stored(&mut self, entry: Entry, header: &Header) -> Option<Stored> {
+        let Span { first, blocks } = entry.span()?;
+        let first = (first.block - header.place.block) as usize;
+        let is_good = (first..first + blocks as usize).all(|block| {
+            // The header has been read, with its checksum of all its block.
+            let Some(behind) = block.checked_sub(1) else { return true };
+            let is_good =
+                || crc32c::crc32c(self.pages.block(self.at + block)) == header.checksums[behind];
+            *self.good[behind].get_or_insert_with(is_good)
+        });
+        if is_good { Stored::new(Arc::clone(self.pages), self.at + first, entry) } else { None }
+    }
+}
+
+impl Stored {
+    /// What is stored for an entry, in memory that has the blocks it lies in from `block` on, and is
+    /// known to be undamaged.
+    fn new(pages: Arc<Pages>, block: usize, entry: Entry) -> Option<Self> {
+        let bytes = stored(entry, &pages.as_bytes()[block * BLOCK..])?;
+        let crc = match entry.state() {
+            State::Packed(..) => check_of(bytes)?,
+            _ => crc32c::crc32c(bytes),
+        };
+        let sector = block * BLOCK_SECTORS as usize + entry.place()?.sector as usize;
+        Some(Self { pages, sector, sectors: entry.sectors(), crc })
+    }
 }

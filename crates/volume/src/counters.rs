@@ -5,6 +5,10 @@
 pub struct Counters {
     /// Blocks that clients wrote.
     pub client_blocks: u64,
+    /// Bytes that were stored of what clients wrote: fewer where the volume is compressed.
+    pub stored_bytes: u64,
+    /// Blocks of devices that this data took, besides headers.
+    pub client_data_blocks: u64,
     /// Blocks that garbage collection moved.
     pub moved_blocks: u64,
     /// Headers of records.
@@ -33,8 +37,10 @@ impl Counters {
     /// Blocks written to each device for each block that clients wrote; `None` if they wrote none.
     #[must_use]
     pub fn write_amplification(&self) -> Option<f64> {
-        let written =
-            self.client_blocks + self.moved_blocks + self.header_blocks + self.checkpoint_blocks;
+        let written = self.client_data_blocks
+            + self.moved_blocks
+            + self.header_blocks
+            + self.checkpoint_blocks;
         (self.client_blocks > 0).then(|| written as f64 / self.client_blocks as f64)
     }
 }

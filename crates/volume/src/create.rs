@@ -5,6 +5,7 @@ use crate::error::OpenError;
 use crate::format::{DeviceRole, Position, Superblock, VolumeId, encode_page};
 use crate::geometry::Geometry;
 use crate::map::Map;
+use crate::packing::Compression;
 use wattio_pages::Pages;
 
 /// Pages of the map that are read or written at once.
@@ -18,6 +19,7 @@ pub fn create(
     disks: &mut [Box<dyn Disk>],
     volume: VolumeId,
     geometry: Geometry,
+    compression: Compression,
 ) -> Result<(), OpenError> {
     geometry.check().map_err(OpenError::Geometry)?;
     for (device, disk) in disks.iter().enumerate() {
@@ -34,6 +36,7 @@ pub fn create(
     };
     let superblock = Superblock {
         volume,
+        compression,
         geometry,
         number: 0,
         epoch: 0,

@@ -8,8 +8,7 @@ use crate::segments::Segments;
 /// A record takes effect. What was moved, or lost, counts only where the map still has the place
 /// that it was found at: a client may have written the block meanwhile.
 pub(crate) fn apply(header: &Header, map: &mut Map, segments: &mut Segments) {
-    let places = (1..).map(|blocks| header.place.plus(blocks));
-    let mut data = places.zip(&header.checksums).map(|(place, &crc)| Entry::data(place, crc));
+    let mut data = header.entries();
     let mut origins = header.origins.iter().copied();
     for &Extent { kind, lba, blocks } in &header.extents {
         let end = lba + u64::from(blocks);
@@ -40,12 +39,8 @@ pub(crate) fn apply(header: &Header, map: &mut Map, segments: &mut Segments) {
 }
 
 fn set(map: &mut Map, segments: &mut Segments, lba: u64, entry: Entry) {
-    if let Some(place) = entry.place() {
-        segments.gain(place.segment);
-    }
-    if let Some(place) = map.set(lba, entry).place() {
-        segments.lose(place.segment);
-    }
+    segments.gain(entry);
+    segments.lose(map.set(lba, entry));
 }
 
 fn replace(map: &mut Map, segments: &mut Segments, lba: u64, origin: Place, entry: Entry) {

@@ -34,13 +34,13 @@ pub enum OpenError {
     #[error("device {0} holds no volume, or none of its four superblocks is readable")]
     NoVolume(usize),
     /// It was made by another version.
-    #[error("device {device} holds a volume of format {found}; this version reads format {known}")]
+    #[error("device {device} holds a volume of format {found}; this version reads 1 to {known}")]
     Version {
         /// Which one.
         device: usize,
         /// Its format.
         found: u32,
-        /// The format that is known.
+        /// The newest format that is known.
         known: u32,
     },
     /// The devices are of different volumes.

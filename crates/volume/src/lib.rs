@@ -10,6 +10,7 @@
 //! collection empties segments of the log that hold little. See `docs/target.md`.
 
 mod background;
+mod building;
 mod cache;
 mod check;
 mod checkpoint;
@@ -28,6 +29,7 @@ mod log;
 mod look;
 mod map;
 mod open;
+mod packing;
 mod reads;
 mod rebuild;
 mod replay;
@@ -47,6 +49,7 @@ pub use error::OpenError;
 pub use format::{DeviceRole, Position, Superblock, VolumeId};
 pub use geometry::{BLOCK_BYTES, Geometry, SEGMENT_BLOCKS};
 pub use open::{OpenOptions, Opened, Recovery, open, read_superblock};
+pub use packing::Compression;
 pub use request::{Fault, Piece, Reply, Request};
 pub use resize::resize;
 pub use volume::Volume;

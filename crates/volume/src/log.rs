@@ -1,14 +1,15 @@
 //! The log: what clients and garbage collection write becomes records, and records take effect
 //! strictly in order.
 
+use crate::building::{Building, Moving, Pending, Stored};
 use crate::devices::Part;
-use crate::entry::{Entry, Place};
-use crate::format::{Extent, ExtentKind, Header, Position, RECORD_BLOCKS_MAX, Stream, VolumeId};
+use crate::entry::Place;
+use crate::format::{
+    Extent, ExtentKind, Fragments, Header, Position, RECORD_BLOCKS_MAX, Stream, VolumeId,
+};
+use crate::packing::BLOCK_SECTORS;
 use crate::segments::Segments;
 use std::collections::VecDeque;
-use std::ops::Range;
-use std::sync::Arc;
-use wattio_pages::Pages;
 
 /// Records under way at once. Requests that arrive meanwhile are grouped in the next one.
 const FLIGHTS_MAX: usize = 4;
@@ -18,64 +19,8 @@ const GATHERED_BLOCKS: usize = 32;
 const DATALESS_BLOCKS_MAX: u32 = 65_536;
 /// Moved blocks that are worth a header of their own.
 pub(crate) const MOVES_MIN: usize = 32;
-
-/// A client's request to be logged, as far as that has not happened.
-#[derive(Debug)]
-pub(crate) struct Pending {
-    pub(crate) tag: u64,
-    pub(crate) kind: ExtentKind,
-    pub(crate) lba: u64,
-    pub(crate) blocks: u64,
-    pub(crate) data: Option<Part>,
-    /// Of each block of data.
-    pub(crate) checksums: Vec<u32>,
-    pub(crate) fua: bool,
-    /// The number of the write in the cache, if it is there.
-    pub(crate) number: u64,
-    /// Whether the client has been told already that it is done.
-    pub(crate) is_answered: bool,
-    /// Blocks that take space which none of the volume took before, at the most.
-    pub(crate) promised: u64,
-    /// Blocks that are in records already.
-    taken: u64,
-}
-
-impl Pending {
-    pub(crate) const fn new(tag: u64, kind: ExtentKind, lba: u64, blocks: u64, fua: bool) -> Self {
-        let checksums = Vec::new();
-        Self {
-            tag,
-            kind,
-            lba,
-            blocks,
-            data: None,
-            checksums,
-            fua,
-            number: 0,
-            is_answered: false,
-            promised: 0,
-            taken: 0,
-        }
-    }
-
-    pub(crate) fn with_data(mut self, data: Part, checksums: Vec<u32>, promised: u64) -> Self {
-        self.data = Some(data);
-        self.checksums = checksums;
-        self.promised = promised;
-        self
-    }
-}
-
-/// A block that garbage collection found live.
-#[derive(Debug)]
-pub(crate) struct Moving {
-    pub(crate) lba: u64,
-    /// What the map said of it: if it says the same when the move is logged, nobody has written the
-    /// block since, nor another one to its place.
-    pub(crate) entry: Entry,
-    /// Its data and checksum; absent if it cannot be read any more.
-    pub(crate) data: Option<(Arc<Pages>, usize, u32)>,
-}
+/// Moved blocks that fill a header, however small they are.
+pub(crate) const MOVES_FULL: usize = RECORD_BLOCKS_MAX as usize;
 
 /// A client's request whose last part is in a record.
 #[derive(Debug)]
@@ -109,6 +54,8 @@ pub(crate) struct Log {
     volume: VolumeId,
     epoch: u64,
     segment_blocks: u32,
+    /// Whether there are fragments.
+    packs: bool,
     /// Where each stream writes next.
     cursors: [Position; 2],
     pending: VecDeque<Pending>,
@@ -128,6 +75,9 @@ pub(crate) struct Log {
     pub(crate) is_starved: bool,
     /// Blocks written since the volume was opened: headers, clients' data, moved data.
     pub(crate) written_blocks: [u64; 3],
+    /// Blocks that clients wrote since then, and sectors that were stored of them.
+    pub(crate) client_blocks: u64,
+    pub(crate) client_sectors: u64,
 }
 
 impl Log {
@@ -135,6 +85,7 @@ impl Log {
         volume: VolumeId,
         epoch: u64,
         segment_blocks: u32,
+        packs: bool,
         cursors: [Position; 2],
         sequence: u64,
     ) -> Self {
@@ -142,6 +93,7 @@ impl Log {
             volume,
             epoch,
             segment_blocks,
+            packs,
             cursors,
             pending: VecDeque::new(),
             submitted: 0,
@@ -154,6 +106,8 @@ impl Log {
             durable: sequence,
             is_starved: false,
             written_blocks: [0; 3],
+            client_blocks: 0,
+            client_sectors: 0,
         }
     }
 
@@ -223,13 +177,22 @@ impl Log {
         if self.flights.len() >= FLIGHTS_MAX {
             return None;
         }
-        if self.moving.len() >= MOVES_MIN || (all_moves && !self.moving.is_empty()) {
+        if self.are_moves_worth_it() || (all_moves && !self.moving.is_empty()) {
             let record = self.moves_record(segments, is_live);
             if record.is_some() {
                 return record;
             }
         }
         self.clients_record(segments)
+    }
+
+    /// Whether what is to be moved is worth a header.
+    fn are_moves_worth_it(&self) -> bool {
+        let sectors = |moving: &Moving| u64::from(moving.entry.sectors());
+        self.moving.len() >= MOVES_FULL
+            || (self.moving.len() >= MOVES_MIN
+                && self.moving.iter().map(sectors).sum::<u64>()
+                    >= MOVES_MIN as u64 * u64::from(BLOCK_SECTORS))
     }
 
     /// Whether nobody waits for a record, and more may come to share it.
@@ -249,27 +212,22 @@ impl Log {
         }
         let room = self.room(segments, Stream::Clients, first.kind.has_data());
         self.is_starved = room.is_none();
-        let mut room = room?;
-        let (mut header, mut parts, mut used) = (self.header(Stream::Clients), vec![], 0);
+        let mut building = self.building(Stream::Clients, room?);
         let (mut acks, mut numbers) = (Vec::new(), Vec::new());
         while let Some(pending) = self.pending.front_mut() {
             let wanted =
                 (pending.blocks - pending.taken).min(u64::from(DATALESS_BLOCKS_MAX)) as u32;
-            let blocks = Header::fits(pending.kind, wanted, used, room);
+            let from = pending.taken as usize;
+            let sectors = |at: u32| pending.sectors(from + at as usize);
+            let blocks = building.filling.add(pending.kind, wanted, sectors);
             if blocks == 0 {
                 break;
             }
-            let (from, to) = (pending.taken as usize, pending.taken as usize + blocks as usize);
+            let to = from + blocks as usize;
             let extent = Extent { kind: pending.kind, lba: pending.lba + pending.taken, blocks };
-            used += Header::taken(extent);
-            header.extents.push(extent);
+            building.header.extents.push(extent);
             numbers.push(pending.number);
-            if let Some(data) = &pending.data {
-                room -= blocks;
-                header.checksums.extend_from_slice(&pending.checksums[from..to]);
-                let first = data.blocks.start;
-                push_part(&mut parts, &data.pages, first + from..first + to);
-            }
+            pending.take(&mut building, from, to);
             pending.taken = to as u64;
             if pending.taken < pending.blocks {
                 break;
@@ -278,8 +236,10 @@ impl Log {
             acks.push(Ack { tag, fua, is_answered, promised });
             self.pending.pop_front();
         }
-        self.written_blocks[1] += u64::from(header.data_blocks());
-        Some(self.launch(segments, header, parts, (acks, numbers)))
+        let sectors = building.header.fragments.sectors.iter();
+        self.client_blocks += sectors.len() as u64;
+        self.client_sectors += sectors.map(|&sectors| u64::from(sectors)).sum::<u64>();
+        Some(self.launch(segments, building, (acks, numbers)))
     }
 
     fn moves_record(
@@ -295,26 +255,27 @@ impl Log {
             stays
         });
         let first = self.moving.front()?;
-        let mut room = self.room(segments, Stream::Moved, first.data.is_some())?;
-        let (mut header, mut parts, mut used) = (self.header(Stream::Moved), vec![], 0);
+        let room = self.room(segments, Stream::Moved, first.data.is_some())?;
+        let mut building = self.building(Stream::Moved, room);
         while let Some(moving) = self.moving.front() {
             let kind = if moving.data.is_some() { ExtentKind::Move } else { ExtentKind::Lost };
-            if Header::fits(kind, 1, used, room) == 0 {
+            if building.filling.add(kind, 1, |_| moving.entry.sectors()) == 0 {
                 break;
             }
-            let extent = Extent { kind, lba: moving.lba, blocks: 1 };
-            used += Header::taken(extent);
-            header.extents.push(extent);
-            header.origins.extend(moving.entry.place());
-            if let Some((pages, block, checksum)) = &moving.data {
-                room -= 1;
-                header.checksums.push(*checksum);
-                push_part(&mut parts, pages, *block..block + 1);
+            building.header.extents.push(Extent { kind, lba: moving.lba, blocks: 1 });
+            building.header.origins.extend(moving.entry.place());
+            match &moving.data {
+                Some(stored) if stored.sectors < BLOCK_SECTORS => {
+                    building.fragment(stored.bytes(), stored.crc);
+                }
+                Some(Stored { pages, sector, crc, .. }) => {
+                    building.plain(pages, sector / BLOCK_SECTORS as usize, *crc);
+                }
+                None => {}
             }
             self.moving.pop_front();
         }
-        self.written_blocks[2] += u64::from(header.data_blocks());
-        Some(self.launch(segments, header, parts, (Vec::new(), Vec::new())))
+        Some(self.launch(segments, building, (Vec::new(), Vec::new())))
     }
 
     /// Blocks of data that the next record of a stream may hold; `None` if there is no segment.
@@ -332,11 +293,12 @@ impl Log {
         Some((self.segment_blocks - cursor.block - 1).min(RECORD_BLOCKS_MAX))
     }
 
-    fn header(&self, stream: Stream) -> Header {
+    /// An empty record that so many blocks may follow.
+    fn building(&self, stream: Stream, room: u32) -> Building {
         let cursor = self.cursors[stream as usize];
-        Header {
+        let header = Header {
             volume: self.volume,
-            place: Place { segment: cursor.segment, block: cursor.block },
+            place: Place::new(cursor.segment, cursor.block),
             generation: cursor.generation,
             epoch: self.epoch,
             stream,
@@ -345,20 +307,21 @@ impl Log {
             next: cursor.next,
             extents: Vec::new(),
             checksums: Vec::new(),
+            fragments: Fragments::default(),
             origins: Vec::new(),
-        }
+        };
+        Building::new(header, room, self.packs)
     }
 
     fn launch(
         &mut self,
         segments: &mut Segments,
-        header: Header,
-        mut parts: Vec<Part>,
+        building: Building,
         (acks, numbers): (Vec<Ack>, Vec<u64>),
     ) -> NewRecord {
-        let mut head = Pages::zeroed(1);
-        header.encode(head.block_mut(0));
-        parts.insert(0, Part::whole(head));
+        let (header, parts) = building.finish();
+        let data = 1 + header.stream as usize;
+        self.written_blocks[data] += u64::from(header.data_blocks());
         self.cursors[header.stream as usize].block += header.blocks();
         self.next_sequence += 1;
         self.written_blocks[0] += 1;
@@ -390,15 +353,5 @@ impl Log {
         let flying = flying.filter(|ack| !ack.is_answered).map(|ack| ack.tag);
         let waiting = self.pending.drain(..).filter(|pending| !pending.is_answered);
         flying.chain(waiting.map(|pending| pending.tag)).collect()
-    }
-}
-
-/// Adds blocks to what a record gathers, joined with those before where they follow them.
-fn push_part(parts: &mut Vec<Part>, pages: &Arc<Pages>, blocks: Range<usize>) {
-    match parts.last_mut() {
-        Some(last) if Arc::ptr_eq(&last.pages, pages) && last.blocks.end == blocks.start => {
-            last.blocks.end = blocks.end;
-        }
-        _ => parts.push(Part { pages: Arc::clone(pages), blocks }),
     }
 }

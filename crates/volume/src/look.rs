@@ -4,6 +4,7 @@ use crate::counters::Counters;
 use crate::entry::Entry;
 use crate::format::DeviceRole;
 use crate::geometry::Geometry;
+use crate::packing::{Compression, SECTOR};
 use crate::request::Piece;
 use crate::volume::Volume;
 use wattio_pages::BLOCK;
@@ -51,6 +52,18 @@ impl Volume {
         self.segments.live_blocks()
     }
 
+    /// Bytes that their data takes on a device: fewer where it is compressed.
+    #[must_use]
+    pub const fn stored_bytes(&self) -> u64 {
+        self.segments.live_sectors() * SECTOR as u64
+    }
+
+    /// Whether its data is compressed.
+    #[must_use]
+    pub const fn compression(&self) -> Compression {
+        self.superblock.compression
+    }
+
     /// Segments that can be written to, of all.
     #[must_use]
     pub fn free_segments(&self) -> u32 {
@@ -60,10 +73,12 @@ impl Volume {
     /// Counts since it was opened.
     #[must_use]
     pub fn counters(&self) -> Counters {
-        let [header_blocks, client_blocks, moved_blocks] = self.log.written_blocks;
+        let [header_blocks, client_data_blocks, moved_blocks] = self.log.written_blocks;
         Counters {
             header_blocks,
-            client_blocks,
+            client_blocks: self.log.client_blocks,
+            stored_bytes: self.log.client_sectors * SECTOR as u64,
+            client_data_blocks,
             moved_blocks,
             cache_hit_blocks: self.cache.hits,
             cache_miss_blocks: self.cache.misses,

@@ -184,7 +184,7 @@ mod tests {
             let mut plain = HashMap::new();
             let mut areas = [HashMap::new(), HashMap::new()];
             for (turn, (lba, value, checkpoint)) in steps.into_iter().enumerate() {
-                let place = Place { segment: 0, block: value };
+                let place = Place::new(0, value);
                 let entry = if value == 0 { Entry::HOLE } else { Entry::data(place, 0) };
                 let before = plain.insert(lba, entry).unwrap_or_default();
                 prop_assert_eq!(map.set(lba, entry), before);

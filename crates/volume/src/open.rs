@@ -2,9 +2,9 @@
 
 use crate::create::{PAGES_AT_ONCE, cannot, write_map, write_superblock};
 use crate::disk::Disk;
-use crate::entry::Entry;
+use crate::entry::{Entry, Span};
 use crate::error::OpenError;
-use crate::format::{DeviceRole, FORMAT, Flaw, Superblock, decode_page};
+use crate::format::{DeviceRole, FORMAT_MAX, Flaw, Superblock, decode_page};
 use crate::geometry::{Geometry, PAGE_ENTRIES};
 use crate::map::Map;
 use crate::replay::Reader;
@@ -159,7 +159,7 @@ pub fn read_superblock(disk: &mut dyn Disk, device: usize) -> Result<Superblock,
     }
     match (newest, version, failure) {
         (Some(superblock), _, _) => Ok(superblock),
-        (_, Some(found), _) => Err(OpenError::Version { device, found, known: FORMAT }),
+        (_, Some(found), _) => Err(OpenError::Version { device, found, known: FORMAT_MAX }),
         (_, _, Some(error)) => Err(OpenError::Device { device, what: "read", error }),
         _ => Err(OpenError::NoVolume(device)),
     }
@@ -286,16 +286,13 @@ fn load_map(
 
 /// Whether every place that is named exists.
 fn are_inside(entries: &[Entry], geometry: &Geometry) -> bool {
-    entries
-        .iter()
-        .filter_map(|entry| entry.place())
-        .all(|place| place.segment < geometry.segments && place.block < geometry.segment_blocks)
+    entries.iter().filter_map(|entry| entry.span()).all(|Span { first, blocks }| {
+        first.segment < geometry.segments && first.block + blocks <= geometry.segment_blocks
+    })
 }
 
 fn count_live(map: &Map, geometry: &Geometry, segments: &mut Segments) {
     for page in 0..geometry.map_pages() {
-        for place in map.entries(page).iter().filter_map(|entry| entry.place()) {
-            segments.gain(place.segment);
-        }
+        map.entries(page).iter().for_each(|&entry| segments.gain(entry));
     }
 }

@@ -2,13 +2,14 @@
 
 use crate::cache::CachedBlock;
 use crate::devices::Part;
-use crate::entry::{Entry, Place, State};
+use crate::entry::{Entry, Place, Span, State};
+use crate::packing::{BLOCK_SECTORS, stored, unpack};
 use crate::request::{Fault, Piece};
 use crate::volume::{Purpose, Volume};
 use slab::Slab;
 use std::io;
 use std::sync::Arc;
-use wattio_pages::Pages;
+use wattio_pages::{BLOCK, Pages, Recycler};
 
 /// The reads of clients that are under way.
 #[derive(Debug, Default)]
@@ -35,7 +36,8 @@ enum Wanted {
 struct Run {
     /// The first block of the volume.
     lba: u64,
-    place: Place,
+    /// Where they lie: as many blocks of a device as of the volume, unless some are compressed.
+    span: Span,
     /// What the map says of each block.
     entries: Vec<Entry>,
     /// Devices that gave damaged data, as bits.
@@ -54,15 +56,14 @@ impl Volume {
             }
             let entry = self.map.get(lba);
             let is_hole = match entry.state() {
-                State::Data(place) => {
-                    match pieces.last_mut() {
-                        Some(Wanted::Run(run)) if run.is_before(lba, place) => {
-                            run.entries.push(entry)
-                        }
-                        _ => {
-                            let entries = vec![entry];
-                            pieces.push(Wanted::Run(Run { lba, place, entries, bad: 0 }));
-                        }
+                State::Data(_) | State::Packed(..) => {
+                    let is_added = match pieces.last_mut() {
+                        Some(Wanted::Run(run)) => run.add(lba, entry),
+                        _ => false,
+                    };
+                    if !is_added && let Some(span) = entry.span() {
+                        let entries = vec![entry];
+                        pieces.push(Wanted::Run(Run { lba, span, entries, bad: 0 }));
                     }
                     continue;
                 }
@@ -95,9 +96,9 @@ impl Volume {
     /// Asks a device that has not given damaged data for a run; `false` if there is none.
     fn issue_run(&mut self, read: usize, piece: usize) -> bool {
         let Wanted::Run(run) = &self.reads.all[read].pieces[piece] else { return true };
-        let (place, blocks, bad) = (run.place, run.entries.len(), run.bad);
+        let (Span { first: place, blocks }, bad) = (run.span, run.bad);
         let offset = self.geometry.block_offset(place.segment, place.block);
-        let pages = self.recycler.take(blocks);
+        let pages = self.recycler.take(blocks as usize);
         let purpose = Purpose::Read { read, piece };
         let is_issued = self.devices.read(purpose, offset, pages, bad).is_ok();
         if is_issued {
@@ -114,16 +115,13 @@ impl Volume {
         device: u8,
     ) {
         let Wanted::Run(run) = &mut self.reads.all[read].pieces[piece] else { return };
-        let place = run.place;
-        let blocks = run.entries.len();
-        let is_good = |pages: &Pages| {
-            let mut entries = run.entries.iter().enumerate();
-            entries.all(|(at, entry)| entry.matches(crc32c::crc32c(pages.block(at))))
-        };
-        match pages {
-            Ok(pages) if is_good(&pages) => {
+        let place = run.span.first;
+        let is_read = pages.is_ok();
+        let made = pages.ok().and_then(|pages| run.make(pages, &mut self.recycler));
+        match made {
+            Some(pages) => {
                 let bad = run.bad;
-                let part = Part { pages: Arc::new(pages), blocks: 0..blocks };
+                let part = Part { blocks: 0..run.entries.len(), pages: Arc::new(pages) };
                 for (at, (lba, &entry)) in (run.lba..).zip(&run.entries).enumerate() {
                     // It may have been written meanwhile.
                     if self.map.get(lba) == entry {
@@ -131,13 +129,18 @@ impl Volume {
                     }
                 }
                 self.cache.freed().for_each(|pages| self.recycler.give(pages));
-                self.repair(place, &part, bad);
+                if run.is_packed() {
+                    // What else lies in these blocks was not looked at: the scrub does that.
+                    self.scrub_soon(place.segment, bad);
+                } else {
+                    self.repair(place, &part, bad);
+                }
                 self.reads.all[read].pieces[piece] = Wanted::Ready(Piece::Data(part));
                 self.reads.all[read].waiting -= 1;
             }
-            pages => {
+            None => {
                 run.bad |= 1 << device;
-                if pages.is_ok() {
+                if is_read {
                     self.counters.damaged_blocks += 1;
                 }
                 if !self.issue_run(read, piece) {
@@ -190,9 +193,54 @@ fn push_cached(pieces: &mut Vec<Wanted>, CachedBlock { pages, block }: CachedBlo
 }
 
 impl Run {
-    /// Whether a block follows it, in the volume and in the log.
-    fn is_before(&self, lba: u64, place: Place) -> bool {
-        let blocks = self.entries.len() as u32;
-        self.lba + u64::from(blocks) == lba && self.place.plus(blocks) == place
+    /// Adds a block that follows it, in the volume and in the log; `false` if it does not.
+    fn add(&mut self, lba: u64, entry: Entry) -> bool {
+        let (Some(last), Some(span)) = (self.entries.last(), entry.span()) else { return false };
+        let end = self.span.first.plus(self.span.blocks);
+        // It begins where the last one ends, or in the block after that one.
+        let follows = match (last.place(), entry.place()) {
+            (Some(last_place), Some(place)) => {
+                place == last_place.plus_sectors(last.sectors()) || place == end
+            }
+            _ => false,
+        };
+        if self.lba + self.entries.len() as u64 != lba || !follows {
+            return false;
+        }
+        self.entries.push(entry);
+        self.span.blocks = span.first.block + span.blocks - self.span.first.block;
+        true
+    }
+
+    /// Whether any of it is compressed.
+    fn is_packed(&self) -> bool {
+        self.entries.iter().any(|entry| entry.sectors() < BLOCK_SECTORS)
+    }
+
+    /// Its blocks, from what was read; `None` if any is damaged.
+    fn make(&self, pages: Pages, recycler: &mut Recycler) -> Option<Pages> {
+        if !self.is_packed() {
+            let mut entries = self.entries.iter().enumerate();
+            let is_good = entries.all(|(at, entry)| entry.matches(crc32c::crc32c(pages.block(at))));
+            return is_good.then_some(pages);
+        }
+        let mut made = recycler.take(self.entries.len());
+        for (at, &entry) in self.entries.iter().enumerate() {
+            let first = (entry.span()?.first.block - self.span.first.block) as usize * BLOCK;
+            let bytes = stored(entry, &pages.as_bytes()[first..])?;
+            let block = made.block_mut(at);
+            let crc = match entry.state() {
+                State::Packed(..) => unpack(bytes, block)?,
+                _ => {
+                    block.copy_from_slice(bytes);
+                    crc32c::crc32c(bytes)
+                }
+            };
+            if !entry.matches(crc) {
+                return None;
+            }
+        }
+        recycler.give(pages);
+        Some(made)
     }
 }

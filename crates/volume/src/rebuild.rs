@@ -97,7 +97,7 @@ impl Volume {
         }
         match rebuild.stage {
             Stage::Settling { until } if self.log.applied() >= until => {
-                rebuild.stage = Stage::Copying(Place { segment: 0, block: 0 });
+                rebuild.stage = Stage::Copying(Place::new(0, 0));
                 true
             }
             Stage::Settling { .. } => false,
@@ -121,7 +121,7 @@ impl Volume {
         let end = open.map_or(self.geometry.segment_blocks, |&(_, written)| written);
         let blocks = CHUNK_BLOCKS.min(end.saturating_sub(place.block));
         if blocks == 0 || is_new || !is_used {
-            rebuild.stage = Stage::Copying(Place { segment: place.segment + 1, block: 0 });
+            rebuild.stage = Stage::Copying(Place::new(place.segment + 1, 0));
             return true;
         }
         rebuild.under_way = Some(Copying::Reading(place, blocks));

@@ -134,14 +134,14 @@ impl<'a, 'b> Reader<'a, 'b> {
     /// The record at a position, or at the beginning of the segment after it.
     fn peek(&mut self, at: Position) -> Result<Option<Found>, OpenError> {
         if at.block < self.superblock.geometry.segment_blocks {
-            let place = Place { segment: at.segment, block: at.block };
+            let place = Place::new(at.segment, at.block);
             let found = self.read(place, at.generation)?;
             if found.is_some() {
                 return Ok(found);
             }
         }
         let (segment, generation) = at.next;
-        self.read(Place { segment, block: 0 }, generation)
+        self.read(Place::new(segment, 0), generation)
     }
 
     /// The record at a place, if there is one of this opening and this use of the segment. Devices
@@ -190,11 +190,11 @@ impl<'a, 'b> Reader<'a, 'b> {
         {
             for block in (from..blocks).step_by(CHUNK_BLOCKS as usize) {
                 let count = CHUNK_BLOCKS.min(blocks - block);
-                let copies = self.read_copies(Place { segment, block }, count as usize)?;
+                let copies = self.read_copies(Place::new(segment, block), count as usize)?;
                 for (pages, at) in
                     copies.iter().flatten().flat_map(|it| (0..count).map(move |at| (it, at)))
                 {
-                    let place = Place { segment, block: block + at };
+                    let place = Place::new(segment, block + at);
                     let header = self.decode(pages.block(at as usize), place, generation);
                     durable = durable.max(header.map_or(0, |header| header.durable));
                 }

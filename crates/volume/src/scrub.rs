@@ -1,11 +1,12 @@
 //! The scrub: reads everything once in a while, from every device, and repairs what it can.
 
-use crate::collect::{CHUNK_BLOCKS, data_of};
+use crate::collect::CHUNK_BLOCKS;
 use crate::devices::Part;
-use crate::entry::Place;
+use crate::entry::{Place, Span};
 use crate::format::{DeviceRole, Header};
 use crate::segments::Use;
 use crate::volume::{Purpose, Volume};
+use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
 use wattio_pages::Pages;
@@ -18,6 +19,10 @@ pub(crate) struct Scrub {
     /// The segment that is read, and the next record in it.
     at: Option<Place>,
     reading: Option<Chunk>,
+    /// Segments in which something is known to be damaged, and can be repaired.
+    visits: VecDeque<u32>,
+    /// Whether the segment that is read is one of those, and not the tour's next.
+    is_visiting: bool,
     /// Damaged blocks that were found on this tour and could not be repaired.
     pub(crate) found: u64,
     pub(crate) tours: u64,
@@ -35,9 +40,30 @@ impl Volume {
     pub fn begin_scrub(&mut self, random: u64) {
         if self.scrub.tour.is_none() {
             let origin = (random % u64::from(self.geometry.segments)) as u32;
-            self.scrub =
-                Scrub { tour: Some((origin, 0)), tours: self.scrub.tours, ..Scrub::default() };
+            self.scrub.tour = Some((origin, 0));
+            self.scrub.found = 0;
         }
+    }
+
+    /// Devices in `bad`, as bits, gave damaged data from a segment, and another one did not: it is
+    /// visited next.
+    pub(crate) fn scrub_soon(&mut self, segment: u32, bad: u8) {
+        if bad != 0 && !self.scrub.visits.contains(&segment) {
+            self.scrub.visits.push_back(segment);
+        }
+    }
+
+    /// Whether something is known to be damaged that the scrub can repair, whether or not a tour is
+    /// under way.
+    #[must_use]
+    pub fn has_repairs(&self) -> bool {
+        let is_reading = self.scrub.at.is_some() || self.scrub.reading.is_some();
+        !self.scrub.visits.is_empty() || (self.scrub.is_visiting && is_reading)
+    }
+
+    /// Blocks of devices in segments that are to be visited out of turn.
+    pub(crate) fn scrub_visit_blocks(&self) -> u64 {
+        self.scrub.visits.len() as u64 * u64::from(self.geometry.segment_blocks)
     }
 
     /// The share of the tour under way that is done; `None` if none is.
@@ -61,9 +87,9 @@ impl Volume {
         match &self.scrub.reading {
             Some(chunk) if chunk.waiting > 0 => return false,
             Some(_) => self.check_chunk(),
-            None if self.scrub.tour.is_none() => return false,
             None => match self.scrub.at {
                 Some(place) => self.read_for_scrub(place),
+                None if self.scrub.tour.is_none() && self.scrub.visits.is_empty() => return false,
                 None => self.next_segment(),
             },
         }
@@ -71,6 +97,11 @@ impl Volume {
     }
 
     fn next_segment(&mut self) {
+        let visited = self.scrub.visits.pop_front();
+        self.scrub.is_visiting = visited.is_some();
+        if let Some(segment) = visited {
+            return self.visit(segment);
+        }
         let Some((origin, visited)) = &mut self.scrub.tour else { return };
         if *visited == self.geometry.segments {
             self.scrub.tour = None;
@@ -79,9 +110,13 @@ impl Volume {
         }
         let segment = (*origin + *visited) % self.geometry.segments;
         *visited += 1;
+        self.visit(segment);
+    }
+
+    fn visit(&mut self, segment: u32) {
         let found = self.segments.get(segment);
         if found.purpose == Use::Closed && found.live > 0 && found.unapplied == 0 {
-            self.scrub.at = Some(Place { segment, block: 0 });
+            self.scrub.at = Some(Place::new(segment, 0));
         }
     }
 
@@ -136,17 +171,32 @@ impl Volume {
                 break;
             }
             self.check_block(&chunk, at, place, |copy| read(copy).is_some(), true);
-            for (lba, data_place, checksum) in data_of(&header) {
-                let is_live = self.map.get(lba).place() == Some(data_place);
-                let block = data_place.block - first.block;
+            let live = self.live_blocks_of(&header);
+            for ((behind, &checksum), is_live) in (1..).zip(&header.checksums).zip(live) {
+                let block = at + behind;
                 let is_good =
                     |copy: &Arc<Pages>| crc32c::crc32c(copy.block(block as usize)) == checksum;
-                self.check_block(&chunk, block, data_place, is_good, is_live);
+                self.check_block(&chunk, block, place.plus(behind), is_good, is_live);
             }
             at += header.blocks();
             self.counters.scrubbed_blocks += u64::from(header.blocks());
         }
         self.scrub.at = (at > 0).then(|| first.plus(at));
+    }
+
+    /// For each block behind a header, whether anything in it is live.
+    fn live_blocks_of(&self, header: &Header) -> Vec<bool> {
+        let mut live = vec![false; header.checksums.len()];
+        for (lba, written) in header.data() {
+            let is_live = self.map.get(lba).place() == written.place();
+            if let Some(Span { first, blocks }) = written.span().filter(|_| is_live) {
+                let from = first.block - header.place.block;
+                for behind in (from..from + blocks).filter_map(|block| block.checked_sub(1)) {
+                    live[behind as usize] = true;
+                }
+            }
+        }
+        live
     }
 
     /// Repairs a block from a copy that is good; counts it if there is none and it matters.

@@ -1,11 +1,20 @@
 //! The segments of the log: which are free, which hold live data, which may be used again.
 
+use crate::entry::Entry;
 use crate::format::Header;
 use crate::geometry::Geometry;
+use crate::packing::BLOCK_SECTORS;
 use std::collections::VecDeque;
 
 /// Segments that only garbage collection may take, so that it can always go on.
 const HELD_FOR_MOVES: usize = 3;
+
+/// Sectors that a block counts for at the least when space is promised, however small it became: its
+/// share of a header, and of what is left over at a record's end, is then in it.
+const CHARGED_MIN: u32 = 3;
+/// Moved blocks for which a header and what is left over at the record's end take a sector: a record of
+/// some 128 has 8 of the former and 4 of the latter.
+const MOVED_FOR_SECTOR: u32 = 10;
 
 /// What a segment is used for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,8 +36,9 @@ pub(crate) struct Segment {
     pub(crate) purpose: Use,
     /// Which use of it this is.
     pub(crate) generation: u64,
-    /// Blocks of it that the map points to.
+    /// Sectors of it that the map points to, and blocks of the volume that lie in them.
     pub(crate) live: u32,
+    live_blocks: u32,
     /// Records in it that have not taken effect yet.
     pub(crate) unapplied: u32,
     /// Reads of it, or writes of repairs to it, that are under way.
@@ -47,6 +57,9 @@ pub(crate) struct Segments {
     free: VecDeque<u32>,
     segment_blocks: u32,
     live_blocks: u64,
+    live_sectors: u64,
+    /// Sectors that all blocks count for.
+    charged: u64,
     next_generation: u64,
     /// How many are empty and not yet free.
     empty: u32,
@@ -72,6 +85,7 @@ impl Segments {
             purpose: Use::Free,
             generation: 0,
             live: 0,
+            live_blocks: 0,
             unapplied: 0,
             pins: 0,
             moves: 0,
@@ -83,6 +97,8 @@ impl Segments {
             free: VecDeque::new(),
             segment_blocks: geometry.segment_blocks,
             live_blocks: 0,
+            live_sectors: 0,
+            charged: 0,
             next_generation: epoch << 32,
             empty: 0,
         }
@@ -170,17 +186,31 @@ impl Segments {
         self.empty = self.empty + u32::from(after) - u32::from(before);
     }
 
-    /// The map points to one more block of a segment.
-    pub(crate) fn gain(&mut self, number: u32) {
-        self.change(number, |segment| segment.live += 1);
+    /// The map has one more entry.
+    pub(crate) fn gain(&mut self, entry: Entry) {
+        let Some(place) = entry.place() else { return };
+        let sectors = entry.sectors();
+        self.change(place.segment, |segment| {
+            segment.live += sectors;
+            segment.live_blocks += 1;
+        });
         self.live_blocks += 1;
+        self.live_sectors += u64::from(sectors);
+        self.charged += u64::from(charge(sectors));
     }
 
-    /// The map points to one block less.
-    pub(crate) fn lose(&mut self, number: u32) {
-        debug_assert!(self.get(number).live > 0);
-        self.change(number, |segment| segment.live -= 1);
+    /// The map has one entry less.
+    pub(crate) fn lose(&mut self, entry: Entry) {
+        let Some(place) = entry.place() else { return };
+        let sectors = entry.sectors();
+        debug_assert!(self.get(place.segment).live >= sectors);
+        self.change(place.segment, |segment| {
+            segment.live -= sectors;
+            segment.live_blocks -= 1;
+        });
         self.live_blocks -= 1;
+        self.live_sectors -= u64::from(sectors);
+        self.charged -= u64::from(charge(sectors));
     }
 
     /// Segments that will be free when the checkpoint that begins now is durable.
@@ -241,9 +271,19 @@ impl Segments {
         self.empty
     }
 
-    /// Blocks that the map points to.
+    /// Blocks of the volume that have data.
     pub(crate) const fn live_blocks(&self) -> u64 {
         self.live_blocks
+    }
+
+    /// Sectors that their data takes.
+    pub(crate) const fn live_sectors(&self) -> u64 {
+        self.live_sectors
+    }
+
+    /// Sectors that they count for when space is promised.
+    pub(crate) const fn charged(&self) -> u64 {
+        self.charged
     }
 
     /// The segment that is best collected now: most free space for what is moved, weighed by how
@@ -252,8 +292,9 @@ impl Segments {
     /// Log-Structured File System", 1992: free space times age over the cost of reading and
     /// writing).
     pub(crate) fn victim(&self, sequence: u64) -> Option<u32> {
+        let sectors = self.segment_blocks * BLOCK_SECTORS;
         let value = |segment: &Segment| {
-            let live = f64::from(segment.live) / f64::from(self.segment_blocks);
+            let live = f64::from(segment.live) / f64::from(sectors);
             let age = sequence.saturating_sub(segment.closed_at) as f64 + 1.0;
             (1.0 - live) * age / (1.0 + live)
         };
@@ -265,7 +306,10 @@ impl Segments {
                 && segment.moves == 0
                 && !segment.is_stuck
                 // A full one gives nothing: its data would take as much again.
-                && segment.live + segment.live / 32 + 2 < self.segment_blocks
+                && segment.live
+                    + (segment.live / 32).max(segment.live_blocks / MOVED_FOR_SECTOR)
+                    + 2 * BLOCK_SECTORS
+                    < sectors
         };
         let candidates = (0..).zip(&self.all).filter(|(_, segment)| is_candidate(segment));
         let values = candidates.map(|(number, segment)| (number, value(segment)));
@@ -273,9 +317,20 @@ impl Segments {
     }
 }
 
+/// Sectors that a block whose data takes `sectors` counts for.
+pub(crate) const fn charge(sectors: u32) -> u32 {
+    if sectors == 0 || sectors > CHARGED_MIN { sectors } else { CHARGED_MIN }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::entry::Place;
+
+    /// A block in a segment.
+    fn block(segment: u32) -> Entry {
+        Entry::data(Place::new(segment, 0), 0)
+    }
 
     fn segments() -> Segments {
         let mut segments = Segments::new(&Geometry::for_blocks(1000, 64), 1);
@@ -288,10 +343,10 @@ mod tests {
         let mut segments = segments();
         let free = segments.free();
         let (number, _) = segments.open(false).unwrap();
-        segments.gain(number);
+        segments.gain(block(number));
         segments.close(number, 5);
         segments.begin_checkpoint();
-        segments.lose(number);
+        segments.lose(block(number));
         segments.end_checkpoint();
         assert_eq!(segments.free(), free - 1, "it was not empty when the checkpoint began");
         segments.begin_checkpoint();
@@ -300,6 +355,21 @@ mod tests {
         assert_eq!(segments.free(), free - 1, "somebody reads from it");
         segments.unpin(number);
         assert_eq!(segments.free(), free);
+    }
+
+    #[test]
+    fn a_segment_of_small_blocks_is_worth_its_sectors_and_less_than_what_moving_them_takes() {
+        let mut segments = segments();
+        let small = |segment| Entry::packed(Place::new(segment, 0), 1, 0);
+        let (full, _) = segments.open(false).unwrap();
+        (0..64 * 8 - 50).for_each(|_| segments.gain(small(full)));
+        segments.close(full, 0);
+        assert_eq!(segments.victim(1000), None, "headers would take what is gained");
+        assert_eq!(segments.charged(), 3 * segments.live_sectors());
+        let (half, _) = segments.open(false).unwrap();
+        (0..64 * 4).for_each(|_| segments.gain(small(half)));
+        segments.close(half, 0);
+        assert_eq!(segments.victim(1000), Some(half));
     }
 
     #[test]
@@ -316,7 +386,7 @@ mod tests {
         let mut segments = segments();
         for (live, closed_at) in [(32, 10), (20, 990), (63, 0)] {
             let (number, _) = segments.open(false).unwrap();
-            (0..live).for_each(|_| segments.gain(number));
+            (0..live).for_each(|_| segments.gain(block(number)));
             segments.close(number, closed_at);
         }
         assert_eq!(segments.victim(1000), Some(0));

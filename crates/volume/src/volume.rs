@@ -1,6 +1,7 @@
 //! The volume while it serves: requests in, things for devices to do out, answers out. It never
 //! waits, has no clock and starts no thread; whoever drives it does.
 
+use crate::building::{Moving, Pending};
 use crate::cache::BlockCache;
 use crate::checkpoint::Checkpoint;
 use crate::collect::Collector;
@@ -9,13 +10,14 @@ use crate::devices::{Devices, Done, Io, Outcome, Part};
 use crate::effect;
 use crate::format::{ExtentKind, Superblock};
 use crate::geometry::Geometry;
-use crate::log::{Ack, Flight, Log, Moving, Pending};
+use crate::log::{Ack, Flight, Log};
 use crate::map::Map;
+use crate::packing::{BLOCK_SECTORS, Compression, Packed, Packer};
 use crate::reads::Reads;
 use crate::rebuild::Rebuild;
 use crate::request::{Fault, Piece, Reply, Request};
 use crate::scrub::Scrub;
-use crate::segments::Segments;
+use crate::segments::{Segments, charge};
 use std::collections::VecDeque;
 use std::io;
 use wattio_pages::{BLOCK, Recycler};
@@ -66,6 +68,7 @@ pub struct Volume {
     /// Blocks that may be answered before they are in the log.
     pub(crate) buffered_max: usize,
     pub(crate) recycler: Recycler,
+    packer: Option<Packer>,
     pub(crate) counters: Counters,
     replies: VecDeque<Reply>,
     /// Waiting for requests to take effect: how many of all, and who then waits for a flush.
@@ -73,7 +76,7 @@ pub struct Volume {
     /// Waiting for the next flush, and for the one under way.
     pub(crate) flush_next: Vec<Waiting>,
     pub(crate) flush_now: Option<(u64, Vec<Waiting>)>,
-    /// Space promised to requests that have not taken effect.
+    /// Space promised to requests that have not taken effect, in sectors.
     promised: u64,
     pub(crate) failed: Option<String>,
 }
@@ -89,6 +92,7 @@ impl Volume {
             superblock.volume,
             superblock.epoch,
             geometry.segment_blocks,
+            superblock.compression != Compression::None,
             superblock.positions,
             superblock.replay_from,
         );
@@ -106,6 +110,7 @@ impl Volume {
             cache: BlockCache::new(0),
             buffered_max: 0,
             recycler: Recycler::new(RECYCLED_BYTES),
+            packer: Packer::new(superblock.compression),
             counters: Counters::default(),
             replies: VecDeque::new(),
             flush_later: VecDeque::new(),
@@ -154,19 +159,26 @@ impl Volume {
         if blocks == 0 {
             return self.answer(tag, Ok(Vec::new()));
         }
-        let is_new = |lba: &u64| self.map.get(*lba).place().is_none();
+        let checksums = data.blocks.clone().map(|block| crc32c::crc32c(data.pages.block(block)));
+        let checksums: Vec<u32> = checksums.collect();
+        let packed = self.packer.as_mut().map(|packer| {
+            let mut packed = Packed::default();
+            for (block, &crc) in data.blocks.clone().zip(&checksums) {
+                packer.add(&mut packed, data.pages.block(block), crc);
+            }
+            packed
+        });
         let capacity = self.geometry.capacity_blocks();
         let promised = if self.geometry.blocks <= capacity {
             0
         } else {
-            (lba..lba + blocks).filter(is_new).count() as u64
+            self.more_space(lba, blocks, packed.as_ref())
         };
-        if promised > 0 && self.segments.live_blocks() + self.promised + promised > capacity {
+        let capacity = capacity * u64::from(BLOCK_SECTORS);
+        if promised > 0 && self.segments.charged() + self.promised + promised > capacity {
             return self.answer(tag, Err(Fault::NoSpace));
         }
         self.promised += promised;
-        let checksums = data.blocks.clone().map(|block| crc32c::crc32c(data.pages.block(block)));
-        let checksums = checksums.collect();
         let mut pending = Pending::new(tag, ExtentKind::Write, lba, blocks, fua);
         if self.buffered_max > 0 {
             pending.is_answered = !fua && self.can_buffer(blocks as usize);
@@ -175,7 +187,16 @@ impl Volume {
         if pending.is_answered {
             self.answer(tag, Ok(Vec::new()));
         }
-        self.log.push(pending.with_data(data, checksums, promised));
+        self.log.push(pending.with_data(data, checksums, packed, promised));
+    }
+
+    /// Sectors that blocks count for once they are written, more than they do now.
+    fn more_space(&self, lba: u64, blocks: u64, packed: Option<&Packed>) -> u64 {
+        let more = (lba..lba + blocks).enumerate().map(|(at, lba)| {
+            let after = packed.map_or(BLOCK_SECTORS, |packed| u32::from(packed.sectors[at]));
+            charge(after).saturating_sub(charge(self.map.get(lba).sectors()))
+        });
+        more.map(u64::from).sum()
     }
 
     /// Whether a write may be answered before it is in the log: not if too many are, nor if there

@@ -10,7 +10,8 @@ use std::io;
 use std::rc::Rc;
 use wattio_pages::{BLOCK, Pages};
 use wattio_volume::{
-    Class, Disk, Done, Geometry, Io, Op, OpenOptions, Part, Request, Volume, VolumeId, create, open,
+    Class, Compression, Disk, Done, Geometry, Io, Op, OpenOptions, Part, Request, Volume, VolumeId,
+    create, open,
 };
 
 /// A disk in memory.
@@ -73,7 +74,7 @@ fn what_is_being_moved_is_not_moved_again() {
     let geometry = Geometry::for_blocks(BLOCKS, 64);
     let mut disk = Memory(Rc::new(RefCell::new(vec![0; geometry.device_bytes() as usize])));
     let mut devices = [Box::new(disk.clone()) as Box<dyn Disk>];
-    create(&mut devices, VolumeId([1; 16]), geometry).unwrap();
+    create(&mut devices, VolumeId([1; 16]), geometry, Compression::None).unwrap();
     let options = OpenOptions { map_bytes_max: 1 << 30, accept_missing: false, accept_loss: false };
     let mut volume = open(vec![Box::new(disk.clone())], &options).unwrap().volume;
     let mut random = Xoshiro256PlusPlus::seed_from_u64(1);

@@ -4,7 +4,7 @@ mod world;
 
 use wattio_pages::Pages;
 use wattio_volume::{
-    DeviceRole, Disk, Geometry, OpenError, OpenOptions, VolumeId, check, create, open,
+    Compression, DeviceRole, Disk, Geometry, OpenError, OpenOptions, VolumeId, check, create, open,
     read_superblock, resize,
 };
 use world::disk::SimDisk;
@@ -23,6 +23,7 @@ fn world(devices: usize) -> World {
         background: 1.0,
         memory: (0, 0),
         checkpoints: 1.0,
+        compression: Compression::None,
     };
     World::new(plan)
 }
@@ -69,7 +70,7 @@ fn disks_that_do_not_belong_together_are_told_apart() {
     let mirror = world(2);
     let other = SimDisk::new(GEOMETRY.device_bytes());
     let mut disks = boxed(std::slice::from_ref(&other));
-    create(&mut disks, VolumeId([9; 16]), GEOMETRY).expect("a new disk");
+    create(&mut disks, VolumeId([9; 16]), GEOMETRY, Compression::None).expect("a new disk");
     assert!(matches!(error(&[mirror.disks[0].clone(), other], &OPTIONS), OpenError::Mixed { .. }));
 }
 
@@ -111,7 +112,7 @@ fn two_devices_that_went_on_without_each_other_are_refused() {
 #[test]
 fn a_disk_that_is_too_small_is_refused() {
     let mut disks = boxed(&[SimDisk::new(GEOMETRY.device_bytes() - 1)]);
-    let refused = create(&mut disks, VolumeId([5; 16]), GEOMETRY);
+    let refused = create(&mut disks, VolumeId([5; 16]), GEOMETRY, Compression::None);
     assert!(matches!(refused, Err(OpenError::TooSmall { device: 0, .. })));
 }
 

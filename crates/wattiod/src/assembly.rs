@@ -16,19 +16,17 @@ use wattio_host::config::{DaemonConfig, SafetyConfig};
 use wattio_host::groups::{self, Group};
 use wattio_host::guards::{FileCheck, MdArrays};
 use wattio_host::knobs::{KnobConfig, drive_sleep};
-use wattio_host::ledger::{self, Ledger};
+use wattio_host::ledger::{self, Ledger, with_power};
 use wattio_host::sources::queued;
 use wattio_host::stopwatch;
 use wattio_host::{Root, Topology};
-use wattio_law::{CorePower, Driver, DriverSettings, GroupLimits, Limits};
+use wattio_law::{Driver, DriverSettings, GroupLimits, Limits};
 use wattio_model::Fitter;
 use wattio_plant::PowerModel;
 use wattio_units::Hertz;
 
 /// Stands for an unknown frequency that no knob changes; never shown.
 const NOMINAL: Hertz = Hertz(1e9);
-/// Points of the power table of cores that can run at any frequency.
-const POWER_POINTS: u32 = 16;
 /// Share of a request's time on a core that scales with `1/f` if no power model says otherwise:
 /// assumed.
 const FREQUENCY_BOUND_SHARE: f64 = 0.6;
@@ -185,26 +183,6 @@ fn compared(
     Ok(Compared::new(name, driver, fitter.clone()))
 }
 
-/// Limits with what cores draw by the power model, if there is one.
-fn with_power(limits: GroupLimits, model: Option<&PowerModel>) -> GroupLimits {
-    let Some(model) = model else { return limits };
-    let (least, most) = (limits.frequency_min, limits.frequency_max);
-    let evenly = |at: u32| least + (most - least) * (f64::from(at) / f64::from(POWER_POINTS - 1));
-    let frequencies: Vec<Hertz> = match limits.frequency_steps.as_slice() {
-        [] => (0..POWER_POINTS).map(evenly).collect(),
-        steps => steps.to_vec(),
-    };
-    let point = |frequency: Hertz| {
-        let (running, idle) = model.core(frequency / most);
-        CorePower { frequency, running, idle }
-    };
-    GroupLimits {
-        power: frequencies.into_iter().map(point).collect(),
-        frequency_bound_share: Some(model.frequency_bound_share),
-        ..limits
-    }
-}
-
 /// What the configured knobs can turn.
 #[derive(Clone, Copy, Debug)]
 struct Controllable {
@@ -225,23 +203,15 @@ impl Controllable {
 
     fn limits(self, group: &Group, topology: &Topology, idle_cores_sleep: bool) -> GroupLimits {
         let cores_max = u32::try_from(group.order.len()).unwrap_or(u32::MAX);
-        let cores = group.cores();
-        let policies: Vec<_> = topology.policies_of(&cores).collect();
-        let highest = policies.iter().map(|policy| policy.highest().0).fold(0.0, f64::max);
-        let lowest = policies.iter().map(|policy| policy.lowest().0).fold(0.0, f64::max);
-        let turns = self.frequency && lowest > 0.0 && lowest < highest;
-        let alike = policies.windows(2).all(|pair| pair[0].steps == pair[1].steps);
-        let steps = policies.first().filter(|_| turns && alike);
-        let within = |step: &&Hertz| (lowest..=highest).contains(&step.0);
-        let maximum = if highest > 0.0 { Hertz(highest) } else { NOMINAL };
+        let speeds = group.speeds(topology);
+        let maximum = speeds.as_ref().map_or(NOMINAL, |speeds| speeds.highest);
+        let turned = speeds.filter(|speeds| self.frequency && speeds.lowest < speeds.highest);
         GroupLimits {
             cores_min: if self.cores { group.cores_min } else { cores_max },
             cores_max,
-            frequency_min: if turns { Hertz(lowest) } else { maximum },
+            frequency_min: turned.as_ref().map_or(maximum, |speeds| speeds.lowest),
             frequency_max: maximum,
-            frequency_steps: steps
-                .map(|policy| policy.steps.iter().filter(within).copied().collect())
-                .unwrap_or_default(),
+            frequency_steps: turned.map(|speeds| speeds.steps).unwrap_or_default(),
             idle_cores_sleep,
             power: Vec::new(),
             frequency_bound_share: None,

@@ -5,7 +5,7 @@ use crate::control::{Answer, Wattiod};
 use crate::daemon::{Daemon, Mode, Next};
 use crate::log::{detail, log};
 use crate::progress::Progress;
-use crate::state::{self, Locks};
+use crate::state::{self, Locks, StateError};
 use crate::status::{EventStatus, Status};
 use crate::status_text::one_line;
 use anyhow::{Context, Result};
@@ -99,7 +99,9 @@ pub fn govern(options: &Options) -> Result<Ended> {
     let clock = HostClock::start();
     let mut source = options.config.source(&options.root)?;
     let lock = match options.mode {
-        Mode::Run => Some(Locks::take(&source.config.service.state, &options.root)?),
+        Mode::Run => Some(
+            Locks::take(&source.config.service.state, &options.root).map_err(StateError::from)?,
+        ),
         Mode::Observe => {
             warn_of_others(&options.root);
             None

@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use wattio_target::check::{CheckError, check};
 use wattio_target::log::printable_line;
 use wattio_units::Bytes;
-use wattio_volume::{BLOCK_BYTES, OpenError, OpenOptions};
+use wattio_volume::{BLOCK_BYTES, Compression, OpenError, OpenOptions};
 
 /// What is checked.
 #[derive(Debug, Args)]
@@ -53,8 +53,16 @@ impl Check {
         })?;
         let amount = |blocks: u64| Bytes((blocks * BLOCK_BYTES) as f64);
         let report = &found.report;
+        let compression = found.superblock.compression;
+        let packed = match compression {
+            Compression::None => String::new(),
+            _ => {
+                let stored = Bytes(report.stored_bytes as f64);
+                format!(" ({}: in {stored})", compression.name())
+            }
+        };
         say(&format!(
-            "volume {}: {} for clients, {} of data, all of which was read",
+            "volume {}: {} for clients, {} of data{packed}, all of which was read",
             found.superblock.volume,
             amount(found.superblock.geometry.blocks),
             amount(report.live_blocks)

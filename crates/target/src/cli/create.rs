@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use wattio_target::create::{Plan, make};
 use wattio_units::Bytes;
-use wattio_volume::BLOCK_BYTES;
+use wattio_volume::{BLOCK_BYTES, Compression};
 
 /// What is made.
 #[derive(Debug, Args)]
@@ -16,6 +16,7 @@ Examples:
   wattio-target create disk.vol --size 10GiB          in a new file
   wattio-target create /dev/sdb                       as large as the device allows
   wattio-target create /dev/sdb /dev/sdc              two devices that mirror each other
+  wattio-target create disk.vol --size 10GiB --compress lz4   fewer bytes on the device
   wattio-target create disk.vol --size 1GiB --force   overwrite what is there")]
 pub struct Create {
     /// A file or block device; a second one mirrors it.
@@ -31,6 +32,10 @@ pub struct Create {
     /// is written to collect garbage; without it a fifth and some more.
     #[arg(long, value_name = "SHARE", requires = "size")]
     spare: Option<f64>,
+    /// How the data of each block is compressed, where that makes it smaller: `lz4`, or `none`. It
+    /// stays so, and versions of wattio from before there was compression refuse the volume.
+    #[arg(long, value_name = "HOW", default_value = "none", value_parser = compression)]
+    compress: Compression,
     /// Overwrite what is there.
     #[arg(long)]
     force: bool,
@@ -43,6 +48,7 @@ impl Create {
             size_bytes: self.size,
             segment_bytes: self.segment_size,
             spare_share: self.spare,
+            compression: self.compress,
             is_forced: self.force,
         });
         let made = made.map_err(of_sizes)?;
@@ -58,6 +64,16 @@ impl Create {
             // In whole MiB: the figure is for planning.
             bytes(geometry.map_bytes().next_multiple_of(1 << 20)),
         ));
+        if self.compress != Compression::None {
+            say(&format!("its data is compressed: {}", self.compress.name()));
+        }
         Ok(ExitCode::SUCCESS)
     }
+}
+
+/// A way to compress, by its name.
+fn compression(text: &str) -> Result<Compression, String> {
+    let known = Compression::ALL.into_iter().find(|known| known.name() == text);
+    let names = Compression::ALL.map(Compression::name).join("`, `");
+    known.ok_or_else(|| format!("allowed is `{names}`"))
 }

@@ -12,6 +12,7 @@ use wattio_target::log::printable_line;
 use wattio_target::shown::{Answer, Request, Shown, WattioTarget};
 use wattio_target::status::{ReactorStatus, VolumeStatus};
 use wattio_units::Bytes;
+use wattio_volume::{BLOCK_BYTES, Compression};
 
 /// How it stands.
 #[derive(Debug, Args)]
@@ -196,6 +197,18 @@ fn of_volume(volume: &VolumeStatus) -> String {
         volume.segments,
         printable_line(&volume.devices.join(", "))
     );
+    if volume.compression != Compression::None.name() {
+        let written = volume.client_blocks * BLOCK_BYTES;
+        let _ = writeln!(
+            text,
+            "    {}: {} in {}; written since the start: {} in {}",
+            printable_line(&volume.compression),
+            rounded(volume.live_bytes),
+            rounded(volume.stored_bytes),
+            rounded(written),
+            rounded(volume.client_stored_bytes)
+        );
+    }
     if let Some(failure) = &volume.failure {
         let _ = writeln!(text, "    nothing can be written: {}", printable_line(failure));
     }
@@ -221,6 +234,7 @@ mod tests {
             export: raw(),
             devices: vec![raw(), raw()],
             failure: Some(raw()),
+            compression: raw(),
             ..VolumeStatus::default()
         };
         let shown = Shown {
@@ -235,7 +249,7 @@ mod tests {
         };
         let page = page(&shown);
         assert!(page.chars().all(|one| one == '\n' || !one.is_control()), "{page:?}");
-        assert_eq!(page.lines().count(), 6, "{page}");
-        assert_eq!(page.matches("name").count(), 10, "{page}");
+        assert_eq!(page.lines().count(), 7, "{page}");
+        assert_eq!(page.matches("name").count(), 11, "{page}");
     }
 }

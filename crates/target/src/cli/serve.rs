@@ -13,6 +13,7 @@ use wattio_host::facts;
 use wattio_service::ServiceSettings;
 use wattio_target::activation;
 use wattio_target::config::{IdleConfig, REACTORS_MAX, ServiceConfig};
+use wattio_target::frequency::FrequencyError;
 use wattio_target::listening::{Address, ListenError};
 use wattio_target::plant::Layout;
 use wattio_target::reactor::Idle;
@@ -134,7 +135,7 @@ impl Serve {
         check_policy(&self.policy, &settings).map_err(|error| wrong(&error))?;
         let policy = (self.policy.clone(), settings);
         let (name, bounds) = ("target".to_owned(), Vec::new());
-        let law = LawSettings { name, policy, bounds, layout, power_model: None };
+        let law = LawSettings { name, policy, bounds, layout, frequency: None, power_model: None };
         let service = ServiceSettings {
             listen: self.page,
             socket: self.control.clone(),
@@ -171,6 +172,7 @@ impl Serve {
             volumes: self.export.iter().map(volume).collect(),
             listen: unix.chain(self.tcp.iter().copied().map(Address::Tcp)).collect(),
             reactors: self.reactors,
+            cores: Vec::new(),
             idle: self.idle,
             memory: VolumeMemory { cache_bytes: self.cache, write_buffer_bytes: self.write_buffer },
             tls: None,
@@ -186,7 +188,8 @@ impl Serve {
 fn is_bad_input(error: &anyhow::Error) -> bool {
     let sockets =
         |error: &ListenError| matches!(error, ListenError::NotPassed | ListenError::Unasked(_));
-    error.is::<SettingError>() || error.downcast_ref().is_some_and(sockets)
+    let frequency = error.downcast_ref().is_some_and(FrequencyError::is_bad_input);
+    error.is::<SettingError>() || frequency || error.downcast_ref().is_some_and(sockets)
 }
 
 /// A hyperparameter, as clap reads it.

@@ -1,9 +1,11 @@
 //! What the configuration says of the law, and of page, metrics and socket.
 
-use serde::Deserialize;
+use crate::frequency::{FrequencySettings, cores_of};
+use serde::{Deserialize, Deserializer};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use wattio_control::Settings;
+use wattio_governor::Cpus;
 use wattio_host::config::{Listen, check_policy};
 use wattio_law::Bound;
 use wattio_plant::{DescriptionError, require};
@@ -37,6 +39,43 @@ impl Default for PolicyConfig {
 impl PolicyConfig {
     pub(super) fn check(&self) -> Result<(), DescriptionError> {
         check_policy(&self.name, &self.settings)
+    }
+}
+
+/// The frequency of the cores that reactors run on.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FrequencyConfig {
+    /// The cores that reactors run on, one each, whose frequency the law may lower: those of a group
+    /// whole cores and nodes first. Cores that change frequency together with others need those, too.
+    /// Allowed: as many as `reactors`, such as `"2-5"`.
+    #[serde(deserialize_with = "cores")]
+    pub cores: Cpus,
+    /// Where the old frequencies are kept, from the first change to the restore: after a kill the next
+    /// start restores them, or `wattiod restore --state`. Allowed: an absolute path. Default:
+    /// `"/var/lib/wattio-target/frequency"`.
+    #[serde(default = "state")]
+    pub state: PathBuf,
+}
+
+fn cores<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Cpus, D::Error> {
+    super::text(deserializer, cores_of)
+}
+
+fn state() -> PathBuf {
+    PathBuf::from("/var/lib/wattio-target/frequency")
+}
+
+impl FrequencyConfig {
+    pub(super) fn check(&self, reactors: usize) -> Result<(), DescriptionError> {
+        let cores = self.cores.len();
+        let count = format!("are {cores} for {reactors} reactors; allowed is one for each");
+        require(cores == reactors, "frequency.cores", count)?;
+        require(self.state.is_absolute(), "frequency.state", "must be an absolute path")
+    }
+
+    pub(super) fn settings(&self) -> FrequencySettings {
+        FrequencySettings { cores: self.cores.clone(), state: self.state.clone() }
     }
 }
 

@@ -6,10 +6,13 @@
 use std::collections::BTreeSet;
 use std::ops::Range;
 use thiserror::Error;
+use wattio_host::groups::Speeds;
+use wattio_host::ledger::with_power;
 use wattio_law::{Action, Budget, DriveAction, GroupLimits, Limits};
+use wattio_plant::PowerModel;
 use wattio_units::Hertz;
 
-/// The frequency of cores, which no knob turns here: only shares of it count.
+/// The frequency of cores where no knob turns it: only shares of it count.
 const NOMINAL: Hertz = Hertz(1e9);
 
 /// A group of reactors.
@@ -24,9 +27,11 @@ pub struct Group {
 }
 
 /// The groups, which together have each reactor once.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Layout {
     groups: Vec<Group>,
+    /// Of each group.
+    limits: Vec<GroupLimits>,
     /// Whether a reactor without work sleeps, instead of looking for some.
     pub idle_cores_sleep: bool,
 }
@@ -63,7 +68,38 @@ impl Layout {
             0 => vec![group("reactors", 0..reactors)],
             _ => vec![group("normal", 0..connections), group("volumes", connections..reactors)],
         };
-        Ok(Self { groups, idle_cores_sleep: true })
+        let limits = groups.iter().map(|group| GroupLimits {
+            cores_min: group.reactors_min,
+            cores_max: group.reactors.len() as u32,
+            frequency_min: NOMINAL,
+            frequency_max: NOMINAL,
+            frequency_steps: Vec::new(),
+            idle_cores_sleep: true,
+            power: Vec::new(),
+            frequency_bound_share: None,
+        });
+        Ok(Self { limits: limits.collect(), groups, idle_cores_sleep: true })
+    }
+
+    /// The same with cores whose frequency is turned: what that of each group can be, and what they
+    /// then draw by a model, if there is one.
+    #[must_use]
+    pub fn with_speeds(mut self, speeds: &[Speeds], model: Option<&PowerModel>) -> Self {
+        for (limits, speeds) in self.limits.iter_mut().zip(speeds) {
+            let turned = GroupLimits {
+                frequency_min: speeds.lowest,
+                frequency_max: speeds.highest,
+                frequency_steps: speeds.steps.clone(),
+                ..limits.clone()
+            };
+            *limits = with_power(turned, model);
+        }
+        self
+    }
+
+    /// Whether the frequency of each group's cores is turned.
+    pub fn turns_frequency(&self) -> impl Iterator<Item = bool> {
+        self.limits.iter().map(|limits| limits.frequency_min < limits.frequency_max)
     }
 
     /// The groups, in the order of actions.
@@ -75,17 +111,9 @@ impl Layout {
     /// The limits of actions.
     #[must_use]
     pub fn limits(&self) -> Limits {
-        let group = |group: &Group| GroupLimits {
-            cores_min: group.reactors_min,
-            cores_max: group.reactors.len() as u32,
-            frequency_min: NOMINAL,
-            frequency_max: NOMINAL,
-            frequency_steps: Vec::new(),
-            idle_cores_sleep: self.idle_cores_sleep,
-            power: Vec::new(),
-            frequency_bound_share: None,
-        };
-        Limits::of(self.groups.iter().map(group).collect())
+        let idle_cores_sleep = self.idle_cores_sleep;
+        let group = |limits: &GroupLimits| GroupLimits { idle_cores_sleep, ..limits.clone() };
+        Limits::of(self.limits.iter().map(group).collect())
     }
 
     /// What an action within the limits asks of the reactors.

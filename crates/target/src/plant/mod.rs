@@ -7,6 +7,7 @@ mod groups;
 pub use counters::{CLASSES, ClassCounters, ReactorCounters, RequestCounters, WorkTime};
 pub use groups::{Group, Layout, LayoutError, Setting};
 
+use crate::frequency::Frequency;
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
@@ -47,6 +48,8 @@ const BLOCK_S_ASSUMED: f64 = 10e-6;
 /// The target that is governed.
 pub struct TargetPlant<R> {
     reactors: R,
+    /// What turns the frequency of their cores, where anything does.
+    frequency: Option<Frequency>,
     layout: Layout,
     full: Action,
     in_force: Action,
@@ -114,6 +117,7 @@ impl<R: Reactors> TargetPlant<R> {
         let works: Vec<_> = all.iter().map(|one| one.work).collect();
         Self {
             reactors,
+            frequency: None,
             layout,
             in_force: full.clone(),
             full,
@@ -129,6 +133,36 @@ impl<R: Reactors> TargetPlant<R> {
             failure: None,
             truth: nothing(false),
         }
+    }
+
+    /// The same whose cores' frequency is turned, as its layout says.
+    #[must_use]
+    pub fn with_frequency(mut self, frequency: Frequency) -> Self {
+        self.frequency = Some(frequency);
+        self
+    }
+
+    /// Leaves the frequency of cores as it was found, from now on.
+    pub fn let_go(&mut self) {
+        self.frequency = None;
+    }
+
+    /// What others changed of what was set, since the last call.
+    pub fn take_notes(&mut self) -> Vec<String> {
+        self.frequency.as_mut().map(Frequency::take_notes).unwrap_or_default()
+    }
+
+    /// Brings an action about: cores get faster before there is more work on them, and slower after.
+    fn turn(&mut self, action: &Action) -> Result<(), String> {
+        let is_full = action.groups == self.full.groups;
+        let setting = self.layout.setting(action);
+        let Some(frequency) = &mut self.frequency else { return self.reactors.turn(&setting) };
+        if is_full {
+            let turned = frequency.turn(action, is_full);
+            return self.reactors.turn(&setting).and(turned);
+        }
+        self.reactors.turn(&setting)?;
+        frequency.turn(action, is_full)
     }
 
     /// The reactors.
@@ -286,7 +320,7 @@ impl<R: Reactors> Plant for TargetPlant<R> {
     }
 
     fn apply(&mut self, action: &Action) -> Action {
-        let failure = self.reactors.turn(&self.layout.setting(action)).err();
+        let failure = self.turn(action).err();
         self.in_force = action.clone();
         if failure.is_none() && action.groups != self.full.groups {
             self.failure = None;
@@ -296,7 +330,7 @@ impl<R: Reactors> Plant for TargetPlant<R> {
             // Half a setting is none. If that fails too, nobody knows what is in force, and what is
             // measured must not be learned from.
             self.in_force = self.full.clone();
-            if let Err(error) = self.reactors.turn(&self.layout.setting(&self.full)) {
+            if let Err(error) = self.turn(&self.full.clone()) {
                 self.spoiled = Some(format!("full speed cannot be brought about: {error}"));
             }
         }

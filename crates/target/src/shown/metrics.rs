@@ -137,6 +137,12 @@ const GROUPS: &[Metric<GroupShown>] = &[
     ("wattio_cores_min", "Reactors of a group that always stay.", Kind::Gauge, |group| {
         Some(f64::from(group.cores_min))
     }),
+    ("wattio_frequency_hertz", "Limit of the frequency in force.", Kind::Gauge, |group| {
+        group.frequency_hz
+    }),
+    ("wattio_frequency_hertz_max", "The highest frequency.", Kind::Gauge, |group| {
+        group.frequency_max_hz
+    }),
     (
         "wattio_utilisation_clients_ratio",
         "Share of the time of those that are on in tasks of clients.",
@@ -158,6 +164,24 @@ const VOLUMES: &[Metric<VolumeStatus>] = &[
     ("wattio_volume_live_bytes", "Data that a volume holds.", Kind::Gauge, |volume| {
         Some(volume.live_bytes as f64)
     }),
+    (
+        "wattio_volume_stored_bytes",
+        "What this data takes on each device, compressed or not.",
+        Kind::Gauge,
+        |volume| Some(volume.stored_bytes as f64),
+    ),
+    (
+        "wattio_volume_client_bytes",
+        "Data that clients wrote since the start.",
+        Kind::Counter,
+        |volume| count(volume.client_blocks * wattio_volume::BLOCK_BYTES),
+    ),
+    (
+        "wattio_volume_client_stored_bytes",
+        "What was stored of what clients wrote since the start, compressed or not.",
+        Kind::Counter,
+        |volume| count(volume.client_stored_bytes),
+    ),
     ("wattio_volume_segments_free", "Segments that can be written to.", Kind::Gauge, |volume| {
         Some(f64::from(volume.free_segments))
     }),

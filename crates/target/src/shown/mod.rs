@@ -98,6 +98,10 @@ pub struct GroupShown {
     pub cores_total: u32,
     /// How many always stay.
     pub cores_min: u32,
+    /// The limit of their cores' frequency; absent where nothing turns that.
+    pub frequency_hz: Option<f64>,
+    /// The highest frequency.
+    pub frequency_max_hz: Option<f64>,
     /// Share of the time of those that are on in tasks of clients.
     pub utilisation_clients: f64,
     /// Share in background tasks.
@@ -327,11 +331,15 @@ impl<R: Reactors> Governing<R> {
             (&Group, (&wattio_law::GroupLimits, &wattio_law::GroupAction)),
         )| {
             let seen = self.last.as_ref().and_then(|step| step.truth.groups.get(at));
+            let turns = limits.frequency_min < limits.frequency_max;
+            let turned = |hertz: f64| turns.then_some(hertz);
             GroupShown {
                 name: group.name.to_owned(),
                 cores_active: held.cores,
                 cores_total: limits.cores_max,
                 cores_min: limits.cores_min,
+                frequency_hz: turned(held.frequency.0),
+                frequency_max_hz: turned(limits.frequency_max.0),
                 utilisation_clients: seen.map_or(0.0, |seen| seen.utilisation_clients),
                 utilisation_background: seen.map_or(0.0, |seen| seen.utilisation_background),
             }

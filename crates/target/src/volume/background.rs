@@ -227,6 +227,9 @@ impl VolumeLane {
     }
 
     fn scrub_is_due(&mut self, now: Instant, random: impl FnOnce() -> u64) -> bool {
+        if self.volume.has_repairs() {
+            return true;
+        }
         let Some(period) = self.background.pace.scrub_period else {
             return self.volume.scrub_progress().is_some();
         };
@@ -245,6 +248,13 @@ impl VolumeLane {
     }
 
     fn after_scrub(&mut self, now: Instant) -> Left {
+        if self.volume.has_repairs() {
+            return Left::Now;
+        }
+        // What was repaired out of turn leaves the tour as it was.
+        if let Some(next) = self.background.scrub.next.filter(|next| *next > now) {
+            return Left::At(next);
+        }
         let period = self.background.pace.scrub_period;
         let rest = match (self.volume.scrub_progress(), period) {
             (Some(_), _) if self.background.scrub.rest.is_zero() => {

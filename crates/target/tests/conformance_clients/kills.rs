@@ -139,12 +139,22 @@ fn look(target: &Target, model: &mut Model) {
     }
 }
 
-/// `WATTIO_SEEDS` kills.
 #[test]
 #[ignore = "kills the target many times"]
 fn nothing_durable_is_lost_by_a_kill() {
+    kill_many_times("none");
+}
+
+#[test]
+#[ignore = "kills the target many times"]
+fn nothing_durable_of_a_compressed_volume_is_lost_by_a_kill() {
+    kill_many_times("lz4");
+}
+
+/// `WATTIO_SEEDS` kills.
+fn kill_many_times(compress: &str) {
     let kills = std::env::var("WATTIO_SEEDS").ok().and_then(|text| text.parse().ok());
-    let mut target = Target::start("64MiB", 2);
+    let mut target = Target::made("64MiB", 2, &["--compress", compress], &[]);
     let mut model = Model { durable: vec![0; BLOCKS], newest: vec![0; BLOCKS] };
     let mut random = Xoshiro256PlusPlus::seed_from_u64(13);
     let mut version = 0;

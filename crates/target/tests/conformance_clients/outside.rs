@@ -106,12 +106,23 @@ fn versions(client: &mut Client) -> Vec<u64> {
 #[test]
 #[ignore = "needs qemu-storage-daemon and FUSE"]
 fn every_beginning_of_what_reached_the_device_is_a_whole_volume() {
+    try_every_beginning("none");
+}
+
+#[test]
+#[ignore = "needs qemu-storage-daemon and FUSE"]
+fn every_beginning_of_what_reached_the_device_is_a_whole_compressed_volume() {
+    try_every_beginning("lz4");
+}
+
+fn try_every_beginning(compress: &str) {
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name);
     let (disk, first, log) = (path("disk"), path("first"), path("log"));
     let size = format!("{}KiB", BLOCKS * BLOCK / 1024);
     let mut create = program();
     create.arg("create").arg(&disk).args(["--size", &size, "--segment-size", "256KiB"]);
+    create.args(["--compress", compress]);
     assert!(create.output().unwrap().status.success());
     std::fs::copy(&disk, &first).unwrap();
     let logging = Logging::start(&disk, &log, &path("volume"));

@@ -24,6 +24,11 @@ impl Target {
 
     /// The same, with further arguments of `serve`.
     pub fn start_with(size: &str, reactors: usize, arguments: &[&str]) -> Self {
+        Self::made(size, reactors, &[], arguments)
+    }
+
+    /// The same, with further arguments of `create`, too.
+    pub fn made(size: &str, reactors: usize, create: &[&str], arguments: &[&str]) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let arguments = arguments.iter().map(|&argument| argument.to_owned()).collect();
         let mut target = Self { folder, process: None, reactors, device_depth: 64, arguments };
@@ -32,6 +37,7 @@ impl Target {
             .arg("create")
             .arg(&volume)
             .args(["--size", size, "--segment-size", "1MiB"])
+            .args(create)
             .output()
             .unwrap();
         assert!(made.status.success(), "{made:?}");

@@ -23,7 +23,7 @@ use wattio_target::listening::Address;
 use wattio_target::reactor::Idle;
 use wattio_target::server::{Server, Settings, Volume};
 use wattio_target::volume::{Pace, VolumeMemory};
-use wattio_volume::OpenOptions;
+use wattio_volume::{Compression, OpenOptions};
 
 const MIB: u64 = 1 << 20;
 const SIZE: u64 = 8 * MIB;
@@ -61,6 +61,16 @@ impl Target {
 
     /// Each volume on so many devices.
     fn on(reactors: usize, names: &[&str], devices: usize) -> Option<Self> {
+        Self::made(reactors, names, devices, Compression::None)
+    }
+
+    /// Each volume compressed or not.
+    fn made(
+        reactors: usize,
+        names: &[&str],
+        devices: usize,
+        compression: Compression,
+    ) -> Option<Self> {
         if !has_ring() {
             return None;
         }
@@ -73,6 +83,7 @@ impl Target {
                 size_bytes: Some(SIZE),
                 segment_bytes: 256 << 10,
                 spare_share: None,
+                compression,
                 is_forced: false,
             })
             .unwrap();
@@ -87,6 +98,7 @@ impl Target {
             volumes: volumes.collect(),
             listen: vec![Address::Unix(folder.path().join("socket"))],
             reactors,
+            cores: Vec::new(),
             idle: Idle::Block,
             pace: Pace { scrub_period: None, device_depth: 3 },
             memory: VolumeMemory { cache_bytes: MIB, write_buffer_bytes: MIB },
@@ -415,8 +427,31 @@ fn a_volume_in_use_is_not_served_twice() {
         size_bytes: Some(SIZE),
         segment_bytes: 256 << 10,
         spare_share: None,
+        compression: Compression::None,
         is_forced: true,
     };
     assert!(make(&forced).unwrap_err().to_string().contains("in use"));
     assert_eq!(target.client().read_at(0, 10), [0; 10]);
+}
+
+/// Where the frequency of a reactor's core is turned, the reactor is on no other.
+#[test]
+fn reactors_stay_on_the_cores_that_they_are_given() {
+    let Some(mut target) = Target::start(1) else { return };
+    target.stop();
+    let allowed = rustix::thread::sched_getaffinity(None).unwrap();
+    let core = (0..rustix::thread::CpuSet::MAX_CPU).rfind(|&core| allowed.is_set(core)).unwrap();
+    target.settings.cores = vec![core as u32];
+    target.server = Some(Server::start(&target.settings).unwrap());
+    assert_eq!(target.client().read_at(0, 4096), [0; 4096]);
+    let stays = std::fs::read_dir("/proc/self/task").unwrap().flatten().any(|task| {
+        let read = |file: &str| std::fs::read_to_string(task.path().join(file)).unwrap_or_default();
+        let list = format!("Cpus_allowed_list:\t{core}\n");
+        read("comm") == "reactor 0\n" && read("status").contains(&list)
+    });
+    assert!(stays, "no reactor is on core {core} alone");
+    target.stop();
+    target.settings.cores = vec![rustix::thread::CpuSet::MAX_CPU as u32 - 1];
+    let refused = Server::start(&target.settings).unwrap_err().to_string();
+    assert!(refused.starts_with("reactor 0"), "{refused}");
 }

@@ -7,6 +7,7 @@ use proptest::test_runner::TestRunner;
 use std::io::{Read, Write};
 use std::net::Shutdown;
 use wattio_nbd::Header;
+use wattio_volume::Compression;
 
 /// Something that a client does at random.
 #[derive(Clone, Debug)]
@@ -38,8 +39,10 @@ proptest! {
     fn neighbours_in_a_block_do_not_disturb_each_other(
         rounds in prop::collection::vec(prop::collection::vec(action(), 1..12), 1..6),
         reactors in 1..3_usize,
+        compression in prop::sample::select(Compression::ALL.to_vec()),
     ) {
-        let Some(mut target) = Target::start(reactors) else { return Ok(()) };
+        let target = Target::made(reactors, &["disk"], 1, compression);
+        let Some(mut target) = target else { return Ok(()) };
         let mut expected = vec![0_u8; 400_000];
         let mut seed = 0;
         for round in rounds {

@@ -50,7 +50,7 @@ mod tests {
     fn page(count: usize) -> Vec<Entry> {
         let mut entries = vec![Entry::HOLE; PAGE_ENTRIES as usize];
         for (block, entry) in (0..).zip(entries.iter_mut().take(count)) {
-            *entry = Entry::data(Place { segment: 3, block }, block);
+            *entry = Entry::data(Place::new(3, block), block);
         }
         entries
     }

@@ -2,16 +2,19 @@
 
 use super::cursor::{Writer, seal, unseal};
 use super::{Stream, VolumeId};
-use crate::entry::Place;
+use crate::entry::{Entry, Place};
+use crate::packing::{BLOCK_SECTORS, SECTOR};
 use wattio_pages::BLOCK;
 
 const MAGIC: [u8; 4] = *b"WREC";
 /// Bytes of a header before its extents.
-const FIXED: usize = 96;
+pub(super) const FIXED: usize = 96;
 /// Bytes of an extent, of a checksum, of an origin.
-const EXTENT: usize = 16;
-const CHECKSUM: usize = 4;
-const ORIGIN: usize = 8;
+pub(super) const EXTENT: usize = 16;
+pub(super) const CHECKSUM: usize = 4;
+pub(super) const ORIGIN: usize = 8;
+/// Where the sector of an origin stands above its block, which is less than [`crate::SEGMENT_BLOCKS`].
+const ORIGIN_SECTOR_SHIFT: u32 = 16;
 
 /// Data blocks that a record may hold: that many moves, each an extent of its own, fit the header.
 pub(crate) const RECORD_BLOCKS_MAX: u32 =
@@ -59,10 +62,26 @@ pub(crate) struct Header {
     pub(crate) next: (u32, u64),
     /// In the order in which they take effect; their data lies in this order too.
     pub(crate) extents: Vec<Extent>,
-    /// A CRC-32C for each block of data.
+    /// A CRC-32C for each block behind the header.
     pub(crate) checksums: Vec<u32>,
+    /// Compressed blocks, if it has any.
+    pub(crate) fragments: Fragments,
     /// For each block that was moved or lost, where it was.
     pub(crate) origins: Vec<Place>,
+}
+
+/// The compressed blocks of a record. They lie one after another behind the header, in its own block
+/// already, and before the blocks that are stored as they are.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub(crate) struct Fragments {
+    /// The sector of the header's block at which they begin, 8 for the block after it; 0: there are
+    /// none.
+    pub(crate) from: u32,
+    /// For each block of the volume that the record has data of, the sectors that it takes; empty if
+    /// there are no fragments.
+    pub(crate) sectors: Vec<u8>,
+    /// For each fragment, the CRC-32C of the block it is of.
+    pub(crate) checks: Vec<u32>,
 }
 
 impl ExtentKind {
@@ -96,16 +115,10 @@ impl ExtentKind {
     pub(crate) const fn has_origin(self) -> bool {
         matches!(self, Self::Move | Self::Lost)
     }
-
-    /// Bytes of a header that an extent of so many blocks takes.
-    const fn bytes(self, blocks: u32) -> usize {
-        let each = CHECKSUM * self.has_data() as usize + ORIGIN * self.has_origin() as usize;
-        EXTENT + blocks as usize * each
-    }
 }
 
 impl Header {
-    /// Blocks of data behind the header.
+    /// Blocks behind the header's.
     pub(crate) const fn data_blocks(&self) -> u32 {
         self.checksums.len() as u32
     }
@@ -115,28 +128,45 @@ impl Header {
         1 + self.data_blocks()
     }
 
-    /// How many of `blocks` of this kind still fit the header, where `used` bytes are taken and
-    /// at most `room` blocks of data may follow.
-    pub(crate) fn fits(kind: ExtentKind, blocks: u32, used: usize, room: u32) -> u32 {
-        let left = BLOCK.saturating_sub(FIXED + used);
-        let each = kind.bytes(1) - EXTENT;
-        if left < kind.bytes(1) {
-            return 0;
-        }
-        let by_header =
-            (left - EXTENT).checked_div(each).map_or(u32::MAX, |fitting| fitting as u32);
-        let by_room = if kind.has_data() { room } else { u32::MAX };
-        blocks.min(by_header).min(by_room)
+    /// What the map has of each block that the record has data of, in their order.
+    pub(crate) fn entries(&self) -> impl Iterator<Item = Entry> {
+        let Fragments { from, sectors, checks } = &self.fragments;
+        let fragment_blocks = self.checksums.len() - (self.data_count() - checks.len());
+        let (behind, mut checks) = (1 + fragment_blocks as u32, checks.iter());
+        let mut plain = (behind..).zip(&self.checksums[fragment_blocks..]);
+        let mut fragment = self.place.plus_sectors(*from);
+        (0..self.data_count()).filter_map(move |at| {
+            let sectors = sectors.get(at).map_or(BLOCK_SECTORS, |&sectors| u32::from(sectors));
+            if sectors == BLOCK_SECTORS {
+                let (block, &crc) = plain.next()?;
+                return Some(Entry::data(self.place.plus(block), crc));
+            }
+            let place = fragment;
+            fragment = fragment.plus_sectors(sectors);
+            Some(Entry::packed(place, sectors, *checks.next()?))
+        })
     }
 
-    /// Bytes that an extent takes of a header.
-    pub(crate) const fn taken(extent: Extent) -> usize {
-        extent.kind.bytes(extent.blocks)
+    /// The blocks that the record has data of, and what the map has of each.
+    pub(crate) fn data(&self) -> impl Iterator<Item = (u64, Entry)> {
+        let with_data = self.extents.iter().filter(|extent| extent.kind.has_data());
+        let lbas = with_data.flat_map(|extent| extent.lba..extent.lba + u64::from(extent.blocks));
+        lbas.zip(self.entries())
     }
 
-    /// Writes it into a block. What it holds fits: see [`Self::fits`].
+    /// How many blocks the record has data of.
+    const fn data_count(&self) -> usize {
+        if self.fragments.from == 0 { self.checksums.len() } else { self.fragments.sectors.len() }
+    }
+
+    /// Writes it into a block, in which the first fragments may lie already. What it holds fits: see
+    /// [`super::Filling`].
     pub(crate) fn encode(&self, block: &mut [u8; BLOCK]) {
-        block.fill(0);
+        let fragments = match self.fragments.from as usize {
+            0 => BLOCK,
+            from => from * SECTOR,
+        };
+        block[..fragments].fill(0);
         let mut out = Writer::new(&mut block[8..]);
         out.put(&self.volume.0);
         out.u32(self.place.segment);
@@ -151,7 +181,7 @@ impl Header {
         out.u32(self.extents.len() as u32);
         out.u32(self.checksums.len() as u32);
         out.u32(self.origins.len() as u32);
-        out.put(&[0; FIXED - 92]);
+        out.u32(self.fragments.from);
         for extent in &self.extents {
             out.u64(extent.lba << 8 | u64::from(extent.kind.code()));
             out.u64(u64::from(extent.blocks));
@@ -159,8 +189,13 @@ impl Header {
         for &checksum in &self.checksums {
             out.u32(checksum);
         }
+        out.put(&self.fragments.sectors);
+        for &check in &self.fragments.checks {
+            out.u32(check);
+        }
         for origin in &self.origins {
-            out.u64(u64::from(origin.segment) << 32 | u64::from(origin.block));
+            let within = origin.sector << ORIGIN_SECTOR_SHIFT | origin.block;
+            out.u64(u64::from(origin.segment) << 32 | u64::from(within));
         }
         seal(block, MAGIC);
     }
@@ -186,7 +221,7 @@ impl Header {
             _ => return None,
         };
         let (extents, checksums, origins) = (reader.u32()?, reader.u32()?, reader.u32()?);
-        reader.take::<{ FIXED - 92 }>()?;
+        let from = reader.u32()?;
         let extents = (0..extents)
             .map(|_| {
                 let head = reader.u64()?;
@@ -195,17 +230,29 @@ impl Header {
             })
             .collect::<Option<Vec<_>>>()?;
         let checksums = (0..checksums).map(|_| reader.u32()).collect::<Option<Vec<_>>>()?;
-        let origins = (0..origins)
-            .map(|_| {
-                let bits = reader.u64()?;
-                Some(Place { segment: (bits >> 32) as u32, block: bits as u32 })
-            })
-            .collect::<Option<Vec<_>>>()?;
         let blocks = |has: fn(ExtentKind) -> bool| {
             let matching = extents.iter().filter(|extent| has(extent.kind));
             matching.map(|extent| u64::from(extent.blocks)).sum::<u64>()
         };
-        let is_sound = blocks(ExtentKind::has_data) == checksums.len() as u64
+        let data = blocks(ExtentKind::has_data);
+        let mut fragments = Fragments { from, ..Fragments::default() };
+        if from > 0 {
+            fragments.sectors = (0..data).map(|_| reader.u8()).collect::<Option<Vec<_>>>()?;
+            let count = fragments.sectors.iter().filter(|&&it| u32::from(it) < BLOCK_SECTORS);
+            fragments.checks = count.map(|_| reader.u32()).collect::<Option<Vec<_>>>()?;
+        }
+        let origins = (0..origins)
+            .map(|_| {
+                let bits = reader.u64()?;
+                let within = bits as u32;
+                Some(Place {
+                    segment: (bits >> 32) as u32,
+                    block: within & ((1 << ORIGIN_SECTOR_SHIFT) - 1),
+                    sector: within >> ORIGIN_SECTOR_SHIFT,
+                })
+            })
+            .collect::<Option<Vec<_>>>()?;
+        let is_sound = fragments.blocks(data) == Some(checksums.len() as u64)
             && blocks(ExtentKind::has_origin) == origins.len() as u64;
         is_sound.then_some(Self {
             volume,
@@ -218,101 +265,27 @@ impl Header {
             next,
             extents,
             checksums,
+            fragments,
             origins,
         })
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
-
-    const VOLUME: VolumeId = VolumeId([7; 16]);
-    const PLACE: Place = Place { segment: 9, block: 33 };
-
-    fn header(extents: Vec<Extent>) -> Header {
-        let blocks = |has: fn(ExtentKind) -> bool| {
-            extents.iter().filter(|e| has(e.kind)).map(|e| e.blocks).sum::<u32>()
-        };
-        Header {
-            volume: VOLUME,
-            place: PLACE,
-            generation: 5 << 32,
-            epoch: 5,
-            stream: Stream::Moved,
-            sequence: 1000,
-            durable: 990,
-            next: (10, 5 << 32 | 1),
-            checksums: (0..blocks(ExtentKind::has_data)).collect(),
-            origins: (0..blocks(ExtentKind::has_origin))
-                .map(|block| Place { segment: 1, block })
-                .collect(),
-            extents,
+impl Fragments {
+    /// Blocks behind the header of a record with data of so many; `None` if they cannot be right.
+    fn blocks(&self, data: u64) -> Option<u64> {
+        if self.from == 0 {
+            return Some(data);
         }
-    }
-
-    /// Extents as a record would be filled with them, of the given kinds and sizes.
-    fn filled(wanted: Vec<(u8, u32)>) -> Header {
-        let (mut used, mut room, mut lba) = (0, RECORD_BLOCKS_MAX, 0);
-        let mut extents = Vec::new();
-        for (code, blocks) in wanted {
-            let kind = ExtentKind::from_code(code).unwrap();
-            let blocks = Header::fits(kind, blocks, used, room);
-            if blocks == 0 {
-                continue;
-            }
-            let extent = Extent { kind, lba, blocks };
-            used += Header::taken(extent);
-            room -= if kind.has_data() { blocks } else { 0 };
-            lba += u64::from(blocks) + 1;
-            extents.push(extent);
-        }
-        header(extents)
-    }
-
-    proptest! {
-        #[test]
-        fn a_header_comes_back(wanted in prop::collection::vec((0u8..5, 1u32..300), 0..400)) {
-            let header = filled(wanted);
-            prop_assert!(header.data_blocks() <= RECORD_BLOCKS_MAX);
-            let mut block = [0; BLOCK];
-            header.encode(&mut block);
-            prop_assert_eq!(Header::decode(&block, VOLUME, PLACE), Some(header));
-        }
-
-        #[test]
-        fn a_flipped_bit_is_seen(byte in 0usize..BLOCK, bit in 0u32..8) {
-            let mut block = [0; BLOCK];
-            filled(vec![(0, 8), (3, 100)]).encode(&mut block);
-            block[byte] ^= 1 << bit;
-            prop_assert_eq!(Header::decode(&block, VOLUME, PLACE), None);
-        }
-
-        #[test]
-        fn any_contents_are_read_without_a_panic(contents in prop::collection::vec(any::<u8>(), 400)) {
-            let mut block = [0; BLOCK];
-            filled(vec![(0, 8)]).encode(&mut block);
-            block[64..464].copy_from_slice(&contents);
-            seal(&mut block, MAGIC);
-            if let Some(header) = Header::decode(&block, VOLUME, PLACE) {
-                prop_assert!(header.checksums.len() < BLOCK);
-            }
-        }
-    }
-
-    #[test]
-    fn a_header_counts_only_where_it_was_meant_to_be() {
-        let mut block = [0; BLOCK];
-        header(Vec::new()).encode(&mut block);
-        assert!(Header::decode(&block, VOLUME, PLACE).is_some());
-        assert_eq!(Header::decode(&block, VOLUME, PLACE.plus(1)), None);
-        assert_eq!(Header::decode(&block, VolumeId([1; 16]), PLACE), None);
-    }
-
-    #[test]
-    fn a_record_of_moves_alone_fits_one_header() {
-        let moves = (0..RECORD_BLOCKS_MAX).map(|_| (3, 1)).collect();
-        assert_eq!(filled(moves).data_blocks(), RECORD_BLOCKS_MAX);
+        let sizes = self.sectors.iter().map(|&sectors| u32::from(sectors));
+        let is_sound = self.from <= BLOCK_SECTORS
+            && sizes.clone().all(|sectors| (1..=BLOCK_SECTORS).contains(&sectors));
+        let fragments: u32 = sizes.filter(|&sectors| sectors < BLOCK_SECTORS).sum();
+        let plain = data - self.checks.len() as u64;
+        let behind = (self.from + fragments).div_ceil(BLOCK_SECTORS) - 1;
+        is_sound.then_some(u64::from(behind) + plain)
     }
 }
+
+#[cfg(test)]
+mod tests;

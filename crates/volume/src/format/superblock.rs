@@ -3,11 +3,34 @@
 use super::VolumeId;
 use super::cursor::{Writer, seal, unseal};
 use crate::geometry::Geometry;
+use crate::packing::Compression;
 use wattio_pages::BLOCK;
 
 const MAGIC: [u8; 4] = *b"WVOL";
-/// The version of everything on the device.
-pub(crate) const FORMAT: u32 = 1;
+/// The version of everything on the device: what the log and the map of a volume may hold, so that
+/// who does not know it refuses it.
+const FORMAT_PLAIN: u32 = 1;
+/// The same, and blocks that LZ4 has compressed.
+const FORMAT_LZ4: u32 = 2;
+/// The newest one that is known.
+pub(crate) const FORMAT_MAX: u32 = FORMAT_LZ4;
+
+impl Compression {
+    const fn format(self) -> u32 {
+        match self {
+            Self::None => FORMAT_PLAIN,
+            Self::Lz4 => FORMAT_LZ4,
+        }
+    }
+
+    const fn from_format(format: u32) -> Option<Self> {
+        match format {
+            FORMAT_PLAIN => Some(Self::None),
+            FORMAT_LZ4 => Some(Self::Lz4),
+            _ => None,
+        }
+    }
+}
 
 /// Where a stream of the log goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,6 +80,8 @@ impl DeviceRole {
 pub struct Superblock {
     /// Whose it is.
     pub volume: VolumeId,
+    /// Whether its data is compressed.
+    pub compression: Compression,
     /// The volume's sizes.
     pub geometry: Geometry,
     /// Counts up with each superblock; the newest counts.
@@ -94,7 +119,7 @@ impl Superblock {
     pub(crate) fn encode(&self, block: &mut [u8; BLOCK]) {
         block.fill(0);
         let mut out = Writer::new(&mut block[8..]);
-        out.u32(FORMAT);
+        out.u32(self.compression.format());
         out.put(&self.volume.0);
         out.u64(self.geometry.blocks);
         out.u64(self.geometry.blocks_max);
@@ -125,9 +150,7 @@ impl Superblock {
     pub(crate) fn decode(block: &[u8; BLOCK]) -> Result<Self, Flaw> {
         let mut reader = unseal(block, MAGIC).ok_or(Flaw::NotOne)?;
         let version = reader.u32().ok_or(Flaw::NotOne)?;
-        if version != FORMAT {
-            return Err(Flaw::Version(version));
-        }
+        let compression = Compression::from_format(version).ok_or(Flaw::Version(version))?;
         let mut read = || {
             let volume = VolumeId(reader.take()?);
             let geometry = Geometry {
@@ -166,6 +189,7 @@ impl Superblock {
                 && replay_from <= replay_until;
             is_sound.then_some(Self {
                 volume,
+                compression,
                 geometry,
                 number,
                 epoch,
@@ -191,6 +215,7 @@ mod tests {
         let position = Position { segment: 4, generation: 1 << 32, block: 12, next: (5, 77) };
         Superblock {
             volume: VolumeId([3; 16]),
+            compression: Compression::None,
             geometry: Geometry::for_blocks(5000, 64),
             number: 9,
             epoch: 2,
@@ -207,8 +232,11 @@ mod tests {
     #[test]
     fn a_superblock_comes_back() {
         let mut block = [9; BLOCK];
-        superblock().encode(&mut block);
-        assert_eq!(Superblock::decode(&block), Ok(superblock()));
+        for compression in [Compression::None, Compression::Lz4] {
+            let superblock = Superblock { compression, ..superblock() };
+            superblock.encode(&mut block);
+            assert_eq!(Superblock::decode(&block), Ok(superblock));
+        }
         assert_eq!(Superblock::decode(&[0; BLOCK]), Err(Flaw::NotOne));
     }
 
@@ -226,7 +254,7 @@ mod tests {
         fn any_contents_are_read_without_a_panic(contents in prop::collection::vec(any::<u8>(), 200)) {
             let mut block = [0; BLOCK];
             block[8..208].copy_from_slice(&contents);
-            block[8..12].copy_from_slice(&FORMAT.to_le_bytes());
+            block[8..12].copy_from_slice(&FORMAT_MAX.to_le_bytes());
             seal(&mut block, MAGIC);
             let _ = Superblock::decode(&block);
         }

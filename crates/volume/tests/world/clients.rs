@@ -108,9 +108,14 @@ impl World {
 
     /// Writes a block and waits for it.
     pub fn write_now(&mut self, lba: u64) {
+        self.write_run_now(lba, 1);
+    }
+
+    /// Writes blocks at once and waits for them.
+    pub fn write_run_now(&mut self, lba: u64, blocks: u64) {
         let tag = self.next_tag;
         self.next_tag += 1;
-        self.ask_write(tag, lba, 1, true);
+        self.ask_write(tag, lba, blocks, true);
         self.settle();
     }
 
@@ -134,23 +139,26 @@ impl World {
 
     /// Reads blocks, with nothing else going on.
     pub fn read_now(&mut self, lba: u64, blocks: u32) -> Result<Vec<[u8; BLOCK]>, Fault> {
+        let mut contents = Vec::new();
+        for piece in self.ask_now(Request::Read { lba, blocks })? {
+            match piece {
+                Piece::Zeros(count, _) => contents.extend((0..count).map(|_| [0; BLOCK])),
+                Piece::Data(part) => {
+                    contents.extend(part.blocks.map(|block| *part.pages.block(block)));
+                }
+            }
+        }
+        Ok(contents)
+    }
+
+    /// Asks for something that the model is not told of, with nothing else going on.
+    fn ask_now(&mut self, request: Request) -> Result<Vec<Piece>, Fault> {
         let tag = u64::MAX;
-        self.volume.submit(tag, Request::Read { lba, blocks });
+        self.volume.submit(tag, request);
         loop {
             if let Some(reply) = self.volume.next_reply() {
                 assert_eq!(reply.tag, tag);
-                let mut contents = Vec::new();
-                for piece in reply.result? {
-                    match piece {
-                        Piece::Zeros(count, _) => {
-                            contents.extend((0..count).map(|_| [0; BLOCK]));
-                        }
-                        Piece::Data(part) => {
-                            contents.extend(part.blocks.map(|block| *part.pages.block(block)));
-                        }
-                    }
-                }
-                return Ok(contents);
+                return reply.result;
             }
             self.complete_one();
         }

@@ -17,8 +17,8 @@ use std::collections::HashMap;
 use std::io;
 use wattio_pages::BLOCK;
 use wattio_volume::{
-    Class, DeviceRole, Done, Geometry, Io, Op, OpenError, OpenOptions, Part, Recovery, Volume,
-    VolumeId, create, open,
+    Class, Compression, DeviceRole, Done, Geometry, Io, Op, OpenError, OpenOptions, Part, Recovery,
+    Volume, VolumeId, create, open,
 };
 
 pub const OPTIONS: OpenOptions =
@@ -40,6 +40,7 @@ pub struct Plan {
     pub memory: (u64, u64),
     /// How often a checkpoint is given its slice when it is its turn.
     pub checkpoints: f64,
+    pub compression: Compression,
 }
 
 /// What happened, to see that what was to be tested did.
@@ -55,6 +56,9 @@ pub struct Tally {
     pub collected: u64,
     pub checkpoints: u64,
     pub repaired: u64,
+    /// Bytes that clients wrote to volumes that are compressed, and bytes that were stored of them.
+    pub packed_from: u64,
+    pub packed_to: u64,
 }
 
 impl Tally {
@@ -70,6 +74,8 @@ impl Tally {
             collected: self.collected + other.collected,
             checkpoints: self.checkpoints + other.checkpoints,
             repaired: self.repaired + other.repaired,
+            packed_from: self.packed_from + other.packed_from,
+            packed_to: self.packed_to + other.packed_to,
         }
     }
 }
@@ -99,7 +105,7 @@ impl World {
         let disks: Vec<_> =
             (0..plan.devices).map(|_| SimDisk::new(plan.geometry.device_bytes())).collect();
         let mut boxed = boxed(&disks);
-        create(&mut boxed, VolumeId([5; 16]), plan.geometry).expect("new disks");
+        create(&mut boxed, VolumeId([5; 16]), plan.geometry, plan.compression).expect("new disks");
         let (mut volume, recovery) = open_on(&disks).expect("a new volume");
         volume.set_memory(plan.memory.0, plan.memory.1);
         assert!(recovery.was_clean);
@@ -324,6 +330,14 @@ impl World {
         self.tally.collected += counters.collected_segments;
         self.tally.checkpoints += counters.checkpoints;
         self.tally.repaired += counters.repaired_blocks;
+        let (from, to) = (counters.client_blocks * BLOCK as u64, counters.stored_bytes);
+        match self.plan.compression {
+            Compression::None => assert_eq!(from, to),
+            Compression::Lz4 => {
+                self.tally.packed_from += from;
+                self.tally.packed_to += to;
+            }
+        }
     }
 
     /// Every block holds what it may hold; from now on it holds just that.

@@ -114,11 +114,18 @@ impl Model {
     }
 }
 
-/// What a block holds when a version of it is written.
+/// What a block holds when a version of it is written: something that repeats, from a place on that
+/// the version has, and noise before it, so that blocks can be compressed to any size or not at all.
 pub fn fill(contents: &mut [u8; BLOCK], lba: u64, version: Version) {
-    let word = (lba << 32 | u64::from(version)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    for chunk in contents.chunks_exact_mut(16) {
-        chunk[..8].copy_from_slice(&(lba << 32 | u64::from(version)).to_le_bytes());
+    let name = lba << 32 | u64::from(version);
+    let mut word = name.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let noise = (word >> 60) as usize * (BLOCK / 14);
+    for (at, chunk) in contents.chunks_exact_mut(16).enumerate() {
+        chunk[..8].copy_from_slice(&name.to_le_bytes());
+        if at * 16 < noise {
+            word = word.wrapping_mul(0xd134_2543_de82_ef95).wrapping_add(1);
+            chunk[..8].copy_from_slice(&(name ^ if at == 0 { 0 } else { word >> 3 }).to_le_bytes());
+        }
         chunk[8..].copy_from_slice(&word.to_le_bytes());
     }
 }

@@ -3,7 +3,7 @@
 use super::{Plan, Tally, World};
 use rand::RngExt;
 use std::ops::Range;
-use wattio_volume::{Fault, Geometry};
+use wattio_volume::{Compression, Fault, Geometry};
 
 fn plan(seed: u64, devices: usize) -> Plan {
     let small = seed.is_multiple_of(3);
@@ -21,12 +21,25 @@ fn plan(seed: u64, devices: usize) -> Plan {
         4 => (200 << 12, 0),
         _ => (500 << 12, 500 << 12),
     };
-    Plan { seed, geometry, devices, depth, writes: 0.7, background: 1.0, memory, checkpoints: 1.0 }
+    let compression =
+        if (seed / 2).is_multiple_of(2) { Compression::None } else { Compression::Lz4 };
+    Plan {
+        seed,
+        geometry,
+        devices,
+        depth,
+        writes: 0.7,
+        background: 1.0,
+        memory,
+        checkpoints: 1.0,
+        compression,
+    }
 }
 
 fn sum(tallies: impl Iterator<Item = Tally>) -> Tally {
     let tally = tallies.fold(Tally::default(), Tally::plus);
     println!("{tally:?}");
+    assert!(0 < tally.packed_to && tally.packed_to < tally.packed_from, "{tally:?}");
     tally
 }
 

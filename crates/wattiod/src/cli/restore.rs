@@ -64,7 +64,7 @@ impl Restore {
         // Looking for old values must not create the folder.
         let there = folder.is_dir();
         let restored = if there {
-            let locks = Locks::take(&folder, root)?;
+            let locks = Locks::take(&folder, root).map_err(state::StateError::from)?;
             let (_hands, restored) = state::take_hold(&folder, config, root, &locks)?;
             restored
         } else {

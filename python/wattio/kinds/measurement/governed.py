@@ -17,8 +17,11 @@ from wattio.results.runs import Metrics
 _CLOCK_SET_S = 1.0
 """Where wall clock and running time differ by more, the wall clock was set: two windows."""
 
-_WRITTEN = ("client_blocks", "moved_blocks", "header_blocks", "checkpoint_blocks")
-"""What is written to a device, of a volume's counts."""
+_CLIENTS = "client_blocks"
+"""What clients wrote, of a volume's counts."""
+
+_WRITTEN = ("client_data_blocks", "moved_blocks", "header_blocks", "checkpoint_blocks")
+"""What is written to a device; of a volume that is compressed less than clients wrote."""
 
 
 def of_target(told: Sequence[Told]) -> Metrics:
@@ -77,7 +80,7 @@ def window_seconds(first: Mapping[str, Any], last: Mapping[str, Any]) -> float |
 def _of_volumes(first: Told, last: Told) -> Metrics:
     before, after = (_volume_sums(one.status) for one in (first, last))
     found: Metrics = {}
-    amplification = _ratio(before, after, _WRITTEN, _WRITTEN[0])
+    amplification = _ratio(before, after, _WRITTEN, _CLIENTS)
     if amplification is not None:
         found["write_amplification"] = (amplification, "1")
     collected = _risen(before, after, "collected_segments")
@@ -107,7 +110,7 @@ def backlog_core_s(status: Mapping[str, Any]) -> float | None:
 
 def amplification(first: Mapping[str, Any], last: Mapping[str, Any]) -> float | None:
     """Blocks written to each device for each that clients wrote, between two answers."""
-    return _ratio(_volume_sums(first), _volume_sums(last), _WRITTEN, _WRITTEN[0])
+    return _ratio(_volume_sums(first), _volume_sums(last), _WRITTEN, _CLIENTS)
 
 
 def _sum_of_classes(status: Mapping[str, Any], key: str) -> float | None:
@@ -124,8 +127,10 @@ def _volume_sums(status: Mapping[str, Any]) -> dict[str, float]:
         for volume in _objects(reactor.get("volumes"))
     ]
     found = {}
-    for key in (*_WRITTEN, "collected_segments"):
-        values = [_number(volume, key) for volume in volumes]
+    for key in (_CLIENTS, *_WRITTEN, "collected_segments"):
+        # A target of before there was compression does not tell data apart from what clients wrote.
+        other = _CLIENTS if key == _WRITTEN[0] else key
+        values = [_number(volume, key if key in volume else other) for volume in volumes]
         known = [value for value in values if value is not None]
         if known and len(known) == len(values):
             found[key] = math.fsum(known)

@@ -1,0 +1,61 @@
+//! Taking over the machine: who acts alone, and what an earlier one left is restored first.
+
+use crate::lock::{Lock, LockError};
+use crate::{LinuxMachine, Root};
+use std::path::Path;
+use wattio_governor::{FileStore, RestorableWriter, Restored, SnapshotError, Unrestored};
+
+/// The locks of a program that acts: on the host, and on the folder of its snapshot.
+#[derive(Debug)]
+pub struct Locks {
+    _host: Option<Lock>,
+    _folder: Lock,
+}
+
+impl Locks {
+    /// Takes both.
+    ///
+    /// # Errors
+    /// [`LockError`] when somebody else has one of them.
+    pub fn take(folder: &Path, root: &Root) -> Result<Self, LockError> {
+        Ok(Self { _host: Lock::take_host(root)?, _folder: Lock::take(folder)? })
+    }
+}
+
+/// Takes over a machine: restores what an earlier run left in the folder, and is ready to write then.
+///
+/// # Errors
+/// [`SnapshotError`]; nothing was touched if the snapshot cannot be read.
+pub fn take_hold(
+    folder: &Path,
+    machine: LinuxMachine,
+    root: &Root,
+    _locks: &Locks,
+) -> Result<(RestorableWriter, Restored), SnapshotError> {
+    let boot_id = root.read("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+    let store = FileStore::new(folder.join("snapshot.json"));
+    RestorableWriter::open(Box::new(machine), Box::new(store), &boot_id)
+}
+
+/// What a restore did, for people.
+#[must_use]
+pub fn describe(restored: &Restored) -> Vec<String> {
+    let mut lines: Vec<_> = restored
+        .restored
+        .iter()
+        .map(|saved| format!("restored {} to {:?} ({})", saved.address, saved.value, saved.knob))
+        .collect();
+    lines.extend(
+        restored
+            .foreign
+            .iter()
+            .map(|address| format!("left {address} as it is: somebody else changed it")),
+    );
+    lines.extend(restored.left.iter().map(|Unrestored { saved, message, restore_command }| {
+        format!(
+            "NOT restored: {message}\n  {} should be {:?}; by hand: {restore_command}",
+            saved.address, saved.value
+        )
+    }));
+    lines
+}
