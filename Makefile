@@ -22,7 +22,7 @@ help: ## List the commands.
 
 .PHONY: run
 run: needs $(UV) ## Set everything up, run the quickstart study, print its table and the report's path.
-	@$(UV) sync --locked --quiet --inexact --no-default-groups --extra meters
+	@$(UV) sync --locked --quiet --inexact --no-default-groups --extra meters --extra models
 	@$(RUN) wattio run quickstart
 
 .PHONY: build

@@ -92,7 +92,7 @@ mkdir -p "$stage/wattio/usr/bin" "$stage/wattio/usr/lib"
 home=$stage/wattio/usr/lib/wattio
 /usr/bin/python3 -m venv --without-pip --symlinks "$home"
 python=$home/bin/python3
-"$uv" export --quiet --frozen --no-default-groups --extra meters --no-emit-project \
+"$uv" export --quiet --frozen --no-default-groups --extra meters --extra models --no-emit-project \
     --project "$root" --output-file "$stage/requirements.txt" >/dev/null
 "$uv" pip install --quiet --python "$python" --link-mode copy --require-hashes \
     --requirements "$stage/requirements.txt"

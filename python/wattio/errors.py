@@ -70,7 +70,7 @@ def unusable(value: float, allowed: str = "a finite number") -> str:
     return f"{value} is not a number that can be used; allowed is {allowed}"
 
 
-Extra = Literal["hpc", "meters", "cluster", "tables"]
+Extra = Literal["hpc", "meters", "models", "cluster", "tables"]
 """The extras of the package; `pyproject.toml` says what each brings."""
 
 

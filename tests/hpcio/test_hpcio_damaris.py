@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from wattio.errors import InputError
 from wattio.hpcio import Config, damaris, parse_approach
-from wattio.models import approach, configuration
+from wattio.models import approach
 
 # Elements, and the attributes that have no default: of the schema that Damaris 1 is built with.
 NEEDED = {
@@ -73,7 +73,7 @@ def test_what_is_written_is_whole_and_reads_the_same(text: str, groups: int, buf
 
 
 def test_what_is_advised_can_be_read() -> None:
-    text = configuration.damaris_xml(approach.parse("dn:7"), 32)
+    text = approach.damaris_xml(approach.parse("dn:7"), 32)
     assert parsed(text, 32).approach_text == "dn:7"
 
 

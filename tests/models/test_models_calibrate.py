@@ -14,9 +14,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from wattio.analysis.statistics import Interval
 from wattio.cli import hpcio_calibrate
 from wattio.errors import InputError, ResultError
-from wattio.models import calibrate, files, runs, scenario, validate
+from wattio.models import baselines, calibrate, files, posterior, runs, scenario, validate
 from wattio.models import fit as fitting
 from wattio.models.approach import parse
 from wattio.models.parameter import central
@@ -26,6 +27,12 @@ from wattio.models.scenario import GIB, Application, Platform
 from models.scenarios import platform
 
 CELLS = 1000
+
+
+@pytest.fixture(autouse=True)
+def short_chains(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Enough for what these tests ask of the storage's rates, and quick."""
+    monkeypatch.setattr(posterior, "TIMES_LEAST", 4)
 
 
 def made(text: str, nodes: int, cores: int, every: int, noise: float = 0.0, seed: int = 0) -> Run:
@@ -94,7 +101,7 @@ def test_known_parameters_are_found_again() -> None:
     assert numbers["contention"].low < 0.05 < numbers["contention"].high
     assert found.is_good
     assumed = {name for name, one in numbers.items() if one.origin != "measured"}
-    assert assumed == {"asleep_share"}
+    assert assumed == {"asleep_share", "size_exponent"}
 
 
 def test_what_was_held_out_is_predicted() -> None:
@@ -109,6 +116,74 @@ def test_what_was_held_out_is_predicted() -> None:
         f"1 nodes of {cores} ranks, not 4 of 4" for cores in (1, 2, 3)
     } | {"1 nodes of 4 ranks, not 4 of 4"}
     assert json.dumps(checked.as_object(), allow_nan=False)
+
+
+def test_a_line_knows_what_it_was_fitted_to_and_scales_steps_only() -> None:
+    fitted = [made("tp", 4, 4, 0), *written((1, 4))]
+    line = baselines.line(fitted)
+    assert line is not None
+    known = made("tp", 4, 4, 2)
+    # By hand: seconds of 40 steps with 40 and with 10 dumps, 20 dumps between them.
+    most, least = (made("tp", 4, 4, every).time_s for every in (1, 4))
+    assert line.time_s(known) == pytest.approx(least + (most - least) / 3)
+    assert line.time_s(replace(known, cells=2 * CELLS)) is None
+    other = replace(made("tp", 4, 4, 0), cells=2 * CELLS)
+    other = replace(other, step_s=3 * other.step_s)
+    wider = baselines.line([*fitted, other])
+    assert wider is not None
+    dumps_s = (most - least) / 30
+    steps_s = least - 10 * dumps_s
+    found = wider.time_s(replace(known, cells=2 * CELLS))
+    assert found == pytest.approx(3 * steps_s + 20 * dumps_s)
+    assert line.time_s(replace(known, approach=parse("dc:3"))) is None
+    assert baselines.line(profile()) is None
+
+
+def test_scores_are_of_the_same_runs_and_say_where_the_model_loses() -> None:
+    """The model names the slower one; the line and what always takes dc:1 name the faster."""
+    run, other = made("dc:1", 4, 4, 2), made("tp", 4, 4, 2)
+    compared = tuple(
+        validate.Compared(one, measured, 1, Interval(model, 0.9 * model, 1.1 * model, 0.95), *line)
+        for one, measured, model, line in (
+            (run, 10.0, 12.0, (10.0, 10.0)),
+            (other, 11.0, 11.0, (11.0, 10.0)),
+        )
+    )
+    found = validate.scores([validate.Validation(compared, (), ())])
+    model, line, always = found
+    assert (model.pairs, line.pairs, always.pairs) == ((0, 1), (1, 1), (1, 1))
+    assert (model.regret_mean, line.regret_mean) == pytest.approx((0.1, 0.0))
+    assert (model.intervals, line.intervals) == ((1, 2), None)
+    assert always.error_worst == pytest.approx(1 / 11)
+    assert "a straight line by the median error" in validate.told(found)
+    assert validate.scores([]) == []
+    assert validate.told([]) == ""
+
+
+def test_the_model_s_discrepancy_is_that_of_whole_runs() -> None:
+    machine = replace(truth(), base_cells=CELLS)
+    runs = [
+        replace(run, time_s=run.time_s * factor)
+        for run, factor in zip(written() * 4, [1.1, 1 / 1.1] * 100, strict=False)
+    ]
+    found, fit = fitting.discrepancy(runs, machine)
+    assert found is not None
+    assert found.value == pytest.approx(math.log(1.1))
+    assert found.low < found.value < found.high
+    assert fit.points == 4 * 10  # and none of those on fewer cores
+    assert fitting.discrepancy(runs[:2], machine)[0] is None
+
+
+def test_what_grows_with_bytes_is_told_by_dumps_of_two_sizes() -> None:
+    """A quarter of the bytes in half of the time: the exponent is 1/2."""
+    large = written()
+    small = [
+        replace(run, dump_bytes=run.dump_bytes // 4, write_s=(run.write_s or 0) / 2)
+        for run in large
+    ]
+    numbers, _ = fitting.storage([*large, *small], 1)
+    assert numbers["size_exponent"].value == pytest.approx(0.5, abs=0.05)
+    assert "size_exponent" not in fitting.storage(large, 1)[0]
 
 
 def test_an_interval_holds_the_truth_about_as_often_as_it_says() -> None:
@@ -198,7 +273,7 @@ def test_what_no_run_tells_is_assumed_and_wide() -> None:
     bare = [replace(run, power_w=None) for run in [*profile(), made("tp", 4, 4, 4)]]
     found = calibrate.calibrate(bare, "made up")
     assumed = {one.name for one in found.file.build().parameters if one.origin == "assumed"}
-    assert assumed == set(calibrate.NOT_MEASURED)
+    assert assumed == set(fitting.NOT_MEASURED)
     estimated = [replace(run, is_estimate=True) for run in [*profile(), made("tp", 4, 4, 4)]]
     found = calibrate.calibrate(estimated, "made up", idle_power_w=400)
     assert found.is_good
@@ -206,6 +281,9 @@ def test_what_no_run_tells_is_assumed_and_wide() -> None:
     assert power.max.origin == power.idle_share.origin == "assumed"
     assert power.max.how.startswith("not measured (estimate): ")
     assert "not measured (estimate)" in power.idle_share.how
+    # Eight watts are as little known as 200 are with no run that tells of power.
+    low, value, high = power.max.ends
+    assert (low / value, high / value) == pytest.approx((50 / 200, 500 / 200))
     (fit,) = (fit for fit in found.fits if fit.what == "power of a computing node")
     assert not fit.is_good
     assert not fit.is_bad

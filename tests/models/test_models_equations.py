@@ -13,8 +13,8 @@ from wattio.errors import InputError
 from wattio.hpcio import topology
 from wattio.hpcio.config import Config, parse_approach
 from wattio.models import advice, document, extended, scenario
+from wattio.models.advice import parse_objective
 from wattio.models.approach import Approach, Resources, parse, resources, usual
-from wattio.models.objective import parse as parse_objective
 from wattio.models.parameter import central
 from wattio.models.scenario import Application
 

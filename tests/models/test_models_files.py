@@ -16,7 +16,8 @@ from wattio.errors import InputError
 from wattio.files import document
 from wattio.hpcio import damaris
 from wattio.hpcio.config import Config
-from wattio.models import configuration, files
+from wattio.models import approach as approaches
+from wattio.models import files
 from wattio.models.approach import parse, resources
 
 STUDY = Path(__file__).parents[2] / "studies" / "io-approaches"
@@ -182,6 +183,27 @@ def test_the_table_says_how_sure_it_is(place: Path, capsys: pytest.CaptureFixtur
         assert part in text
 
 
+def test_known_runs_that_the_draws_miss_are_told(
+    place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with (place / "platform.toml").open("a") as file:
+        for approach, seconds, error in (("tp", 500, 1), ("dc:1", 501, 1)):
+            file.write(
+                f'[[observed]]\napproach = "{approach}"\niterations = 100\noutput_every = 10\n'
+                f'output = "1 GiB"\ntime = "{seconds} s"\norigin = "measured"\nerror = {error}\n'
+            )
+    assert advise("--draws", "1000", "--json") == 0
+    told = json.loads(capsys.readouterr().out)["observed"]
+    assert told["runs"] == 2
+    assert told["inside_95_percent"] == 2 - len(told["outside"])
+    assert advise("--draws", "1000") == 0
+    text = capsys.readouterr().out
+    assert f"Of 2 known runs of the platform file, {told['inside_95_percent']} lie inside" in text
+    assert text.count("outside: ") == len(told["outside"])
+    assert text.count("reversed: ") == len(told["reversed"])
+    assert "agree" not in text
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
@@ -204,11 +226,11 @@ def test_bad_words_end_with_2(
 def test_configurations_of_each_approach() -> None:
     for text, cores, nodes in (("tp", 0, 0), ("dc:2", 2, 0), ("dn:7", 0, 4)):
         approach = parse(text)
-        xml = configuration.damaris_xml(approach, 32)
+        xml = approaches.damaris_xml(approach, 32)
         assert f'<dedicated cores="{cores}" nodes="{nodes}"/>' in xml
         assert resources(approach, 32, 4).dedicated_nodes == nodes
         assert Config(**damaris.parse(xml, 32)).approach_text == text
-        table = tomllib.loads(configuration.hpcio_toml(approach))["hpcio"]
+        table = tomllib.loads(approaches.hpcio_toml(approach))["hpcio"]
         assert table["approach"] == approach.kind
         assert table.get("writers") == (2 if text == "dc:2" else None)
         assert table.get("ratio") == (7 if text == "dn:7" else None)
@@ -217,7 +239,7 @@ def test_configurations_of_each_approach() -> None:
 @pytest.mark.parametrize("text", ["tp", "dc:2", "dn:7"])
 def test_our_middleware_reads_the_configuration(text: str, tmp_path: Path) -> None:
     path = tmp_path / "hpcio.toml"
-    path.write_text(configuration.hpcio_toml(parse(text)))
+    path.write_text(approaches.hpcio_toml(parse(text)))
     assert Config.read(path).approach_text == text
 
 

@@ -11,7 +11,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 from wattio.errors import InputError
-from wattio.models import advice, objective, parameter, posterior, scenario
+from wattio.models import advice, parameter, posterior, scenario
 from wattio.models.approach import Approach, parse
 from wattio.models.observed import Observed
 from wattio.models.parameter import Parameter, central
@@ -19,7 +19,7 @@ from wattio.models.scalability import Form, Points
 
 from models.scenarios import APPLICATION, known, platform
 
-ENERGY = objective.parse("energy")
+ENERGY = advice.parse_objective("energy")
 
 
 def test_measured_is_normal_on_either_side() -> None:
@@ -81,7 +81,8 @@ def test_the_sampler_finds_a_known_distribution() -> None:
         off = np.stack([values["x"] - 0.4, values["y"] - 0.6])
         return np.asarray(-np.einsum("in,ij,jn->n", off, inverse, off) / 2)
 
-    drawn, best = posterior.sample(parameters, log_likelihood, 8000, 3)
+    found = posterior.sample(parameters, log_likelihood, 8000, 3)
+    drawn, best = found.values, found.best
     covariance = np.cov(drawn["x"], drawn["y"])
     assert drawn["x"].mean() == pytest.approx(0.4, abs=0.005)
     assert drawn["y"].mean() == pytest.approx(0.6, abs=0.005)
@@ -89,14 +90,84 @@ def test_the_sampler_finds_a_known_distribution() -> None:
     assert -0.01 < best <= 0
 
 
+def test_how_good_a_chain_is_is_told() -> None:
+    parameters = [Parameter("x", 0.5, 0, 1, "assumed")]
+    found = posterior.sample(parameters, lambda values: -((values["x"] - 0.5) ** 2) * 50, 100, 1)
+    assert found.sampling is not None
+    kept = (1 - posterior.BURN_IN) * found.sampling.steps
+    times = kept / found.sampling.autocorrelation_steps
+    assert times >= posterior.TIMES_LEAST
+    assert found.sampling.effective == pytest.approx(posterior.WALKERS * times, rel=0.01)
+    again = posterior.sample(parameters, lambda values: -((values["x"] - 0.5) ** 2) * 50, 100, 1)
+    assert (again.values["x"] == found.values["x"]).all()
+
+
+def test_a_chain_that_has_not_converged_tells_no_interval() -> None:
+    wide = Parameter("base_s", 8, 2, 32, "assumed")
+    machine = platform(base_s=wide)
+    runs = [Observed(parse("tp"), APPLICATION, 0.02, time_s=300)]
+    with pytest.raises(InputError, match="have not converged after 60 steps"):
+        posterior.condition(machine, runs, 100, 1, steps_most=60)
+
+
+def test_discrepancy_widens_each_prediction_in_its_own_way() -> None:
+    machine = platform(discrepancy=known("discrepancy", 0.1))
+    values = parameter.draw(machine.parameters, 4000, 1)
+    times = []
+    for text in ("tp", "dc:1"):
+        plain = scenario.predict(parse(text), machine, APPLICATION, values)
+        found = scenario.discrepant(plain, APPLICATION, values, 1)
+        times.append(np.log(found.time_s / plain.time_s))
+        assert found.power_w_mean == pytest.approx(plain.power_w_mean)
+    assert [time.std() for time in times] == pytest.approx([0.1, 0.1], rel=0.05)
+    assert abs(np.corrcoef(np.stack(times))[0, 1]) < 0.05
+
+
+def test_dumps_that_cost_the_same_whatever_they_hold() -> None:
+    exponent = known("size_exponent", 0.0)
+    machine = replace(platform(size_exponent=exponent), dump_bytes=APPLICATION.output_bytes)
+    larger = replace(APPLICATION, output_bytes=8 * APPLICATION.output_bytes)
+    values = central(machine.parameters)
+    first, second = (
+        scenario.predict(parse("tp"), machine, a, values).time_s for a in (APPLICATION, larger)
+    )
+    assert first == second
+    values = {**values, "size_exponent": 1.0}
+    by_bytes = scenario.predict(parse("tp"), machine, larger, values).time_s
+    assert by_bytes == scenario.predict(parse("tp"), platform(), larger, values).time_s > first
+
+
 def test_a_known_run_narrows_what_it_depends_on() -> None:
     wide = Parameter("base_s", 8, 2, 32, "assumed")
     machine = platform(base_s=wide)
     truth = scenario.predict(parse("tp"), machine, APPLICATION, central(machine.parameters))
     runs = [Observed(parse("tp"), APPLICATION, 0.02, time_s=float(truth.time_s))]
-    drawn = posterior.condition(machine, runs, 2000, 1)["base_s"]
+    drawn = posterior.condition(machine, runs, 2000, 1).values["base_s"]
     assert np.quantile(drawn, 0.025) < 8 < np.quantile(drawn, 0.975)
     assert np.ptp(drawn) < 8
+
+
+def test_known_runs_outside_and_reversed_orders_are_told() -> None:
+    """Of known runs of the document one lay outside, and an order was reversed: nobody was told."""
+    machine = platform(base_s=Parameter("base_s", 8, 7.9, 8.1, "assumed"))
+    values = parameter.draw(machine.parameters, 500, 1)
+    times = {
+        text: float(np.median(scenario.predict(parse(text), machine, APPLICATION, values).time_s))
+        for text in ("tp", "dc:1", "dn:7")
+    }
+    less, more = sorted(("tp", "dn:7"), key=lambda text: times[text])
+    known = {**times, less: 1.5 * times[more]}
+    runs = [Observed(parse(t), APPLICATION, 0.5, time_s=known[t]) for t in known]
+    runs.append(Observed(parse("tp"), replace(APPLICATION, output_every=20), 0.02, hidden=True))
+    found = advice.of_draws(
+        machine, APPLICATION, ENERGY, [parse("tp"), parse("dc:1")], values, 1, runs
+    ).agreement
+    assert (found.runs, found.inside) == (4, 2)
+    told = [(str(one.run.approach), one.quantity) for one in found.outside]
+    assert told == [(less, "time_s"), ("tp", "waiting_share")]
+    assert (parse(more), parse(less)) in {
+        (a.run.approach, b.run.approach) for a, b in found.reversed
+    }
 
 
 def test_runs_that_no_draw_explains_are_refused() -> None:
@@ -137,7 +208,7 @@ def test_the_objective_decides() -> None:
     slow = replace(APPLICATION, output_bytes=2.0**33)
     names = {}
     for text in ("energy", "time", "edp:9"):
-        found = advice.advise(machine, slow, objective.parse(text), chosen, draws=1000)
+        found = advice.advise(machine, slow, advice.parse_objective(text), chosen, draws=1000)
         names[text] = str(found.first.prediction.approach)
     assert names == {"energy": "tp", "time": "dc:1", "edp:9": "dc:1"}
 
@@ -152,7 +223,7 @@ def test_advice_is_for_the_application_that_was_profiled() -> None:
 @given(st.text(max_size=12))
 def test_no_text_breaks_the_reading_of_an_objective(text: str) -> None:
     with contextlib.suppress(InputError):
-        assert objective.parse(text).name == text
+        assert advice.parse_objective(text).name == text
 
 
 def test_speedups_between_measured_points() -> None:

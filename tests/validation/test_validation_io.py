@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from wattio.models import document, posterior
+from wattio.models import document, posterior, validate
 from wattio.models.approach import parse
 from wattio.models.files import read_application, read_platform
 from wattio.models.observed import Observed
@@ -112,7 +112,8 @@ def test_compute_bound_energies_by_hand() -> None:
 
 
 def test_the_extended_model_comes_nearer(study: Study) -> None:
-    assert study.nearest_mean_error < study.median_mean_error < study.least_error
+    assert study.nearest_mean_error < study.least_error
+    assert study.nearest_mean_error < study.median_mean_error < study.fit.mean_error
     assert study.nearest["DN(15:1)"] / study.nearest["DN(7:1)"] > study.bound
     for one in study.left_out:
         assert one.predicted_kj.low < one.predicted_kj.estimate < one.predicted_kj.high
@@ -121,9 +122,9 @@ def test_the_extended_model_comes_nearer(study: Study) -> None:
 def test_what_is_left_out_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = []
 
-    def note(_: object, known: list[Observed], *__: object) -> dict[str, object]:
+    def note(_: object, known: list[Observed], *__: object) -> posterior.Sampled:
         asked.append([(str(run.approach), run.energy_j, run.hidden) for run in known])
-        return {}
+        return posterior.Sampled({}, 0.0, None)
 
     monkeypatch.setattr(posterior, "condition", note)
     for words in (False, True):
@@ -181,8 +182,9 @@ def test_the_command_prints_numbers_and_claims(
 
 
 def test_our_own_runs_predict_others(study: Study) -> None:
-    assert len(study.own) == 2
-    for one in study.own:
+    assert len(study.own) == 4
+    for one in study.own[:2]:
+        assert not one.is_other_grid
         assert {run.cells for run in one.fitted} == {one.cells}
         assert not {run.output_every for run in one.fitted} & {
             run.output_every for run in one.held_out
@@ -191,7 +193,33 @@ def test_our_own_runs_predict_others(study: Study) -> None:
         assert sum(row.repetitions for row in compared) == len(one.held_out)
         assert all(row.time_s.low < row.time_s.high for row in compared)
         assert len(one.validation.rankings) == 2
-    assert 0 < own.median_error(study.own) < 1
+
+
+def test_another_grid_is_predicted_from_nothing_that_was_written_on_it(study: Study) -> None:
+    for one in study.own[2:]:
+        assert one.is_other_grid
+        assert {run.cells for run in one.held_out} == {one.cells}
+        assert all(run.cells != one.cells for run in one.fitted if run.writes)
+        assert len(one.validation.compared) == 16
+
+
+def test_the_same_held_out_runs_are_predicted_by_the_model_and_its_baselines(study: Study) -> None:
+    for other, times in ((False, 16), (True, 32)):
+        found = own.scores(study.own, other)
+        assert [one.method for one in found] == ["the model", "a straight line", "always dc:1"]
+        assert {one.times for one in found} == {times}
+        assert {one.pairs[1] for one in found} == {3 * times // 2}
+
+
+def test_intervals_cover_what_they_say(study: Study) -> None:
+    """Two of five known energies lay inside. What is too wide is told, not hidden."""
+    low, high = validate.COVERAGE
+    within, every = study.coverage
+    assert every == 16 + 32 + 5
+    assert within / every >= low
+    assert study.coverage_said.startswith(f"{within} of {every}")
+    assert ("too wide" in study.coverage_said) == (within / every > high)
+    assert sum(one.is_inside(one.predicted_kj) for one in study.left_out) >= 4
 
 
 def test_a_page_without_own_runs_says_so(study: Study, tmp_path: Path) -> None:

@@ -98,7 +98,8 @@ def test_no_run_is_started_when_time_is_up(
 
 def test_the_conditions_of_our_runs_are_those_that_they_tell() -> None:
     runs_of_each = [
-        SimpleNamespace(fitted=[], held_out=[one], calibration=PLATFORM) for one in WRITTEN
+        SimpleNamespace(is_other_grid=False, fitted=[], held_out=[one], calibration=PLATFORM)
+        for one in WRITTEN
     ]
     found = own.conditions(cast("list[own.Own]", runs_of_each))
     assert (found.nodes, found.cores, found.core_share) == (2, 4, 0.2)

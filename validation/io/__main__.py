@@ -12,9 +12,12 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from wattio.errors import InputError, ResultError
+from wattio.models import validate
+from wattio.models.validate import Score
 
 from validation.common import printed
 from validation.io import own, page
@@ -49,14 +52,24 @@ def text(study: page.Study) -> str:
         share = "" if one.share is None else f" in {100 * one.share:.1f} % of draws"
         lines.append(f"{one.outcome:13} figure {one.figure}: {one.text}{share}")
     if study.own:
-        kept = sum(len(one.validation.compared) for one in study.own)
-        median, worst = own.median_error(study.own), own.worst_error(study.own)
-        right, places = own.first_places(study.own)
-        lines.append(
-            f"our own runs: {kept} configurations kept out, times off by {100 * median:.0f} % in"
-            f" the median and {100 * worst:.0f} % at worst; first right in {right} of {places}"
-        )
+        for name, other in page.HELD_OUT.items():
+            lines += _held_out(name, own.scores(study.own, other))
+        lines.append("no run with output has another number of ranks: those were not held out")
+    lines.append(f"coverage of the 95 % intervals over all held-out runs: {study.coverage_said}")
     return "\n".join(lines)
+
+
+def _held_out(name: str, scores: Sequence[Score]) -> list[str]:
+    """The model beside its baselines."""
+    head = ("median", "worst", "pairs", "firsts", "regret", "worst")
+    lines = [f"held out, {name:28} " + "".join(f"{word:>10}" for word in head)]
+    for one in scores:
+        shares = (one.error_median, one.error_worst, one.regret_mean, one.regret_worst)
+        first, second, third, fourth = (f"{100 * share:.1f} %" for share in shares)
+        pairs, firsts = (f"{right}/{of}" for right, of in (one.pairs, one.firsts))
+        cells = (first, second, pairs, firsts, third, fourth)
+        lines.append(f"  {one.method:36} " + "".join(f"{cell:>10}" for cell in cells))
+    return [*lines, validate.told(scores)]
 
 
 def main(arguments: list[str] | None = None) -> int:

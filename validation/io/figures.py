@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 from wattio.analysis.statistics import Interval
-from wattio.models import advice
+from wattio.models import parameter
 from wattio.models.scenario import Prediction
 from wattio.report.drawing import Drawn
 
@@ -69,7 +69,7 @@ def power_kw(one: Prediction) -> NDArray[np.float64]:
 def _series(
     place: int, label: str, site: Site, reading: Reading, every: int, size: float | None = None
 ) -> Series:
-    values = [advice.interval(reading(site.predict(title, every, size))) for title in TITLES]
+    values = [parameter.interval(reading(site.predict(title, every, size))) for title in TITLES]
     return Series(label, *LOOKS[place], values)
 
 
@@ -157,7 +157,7 @@ def _rennes(site: Site) -> Drawn:
 
 def _over_reference(site: Site, reading: Reading) -> Series:
     least = reading(site.predict(REFERENCE, 10))
-    values = [advice.interval(reading(site.predict(title, 10)) / least) for title in TITLES]
+    values = [parameter.interval(reading(site.predict(title, 10)) / least) for title in TITLES]
     return Series(EXTENDED, *LOOKS[0], values)
 
 
@@ -188,7 +188,7 @@ def _speedups(site: Site) -> Drawn:
     for what, scalability, most in kinds:
         for count in (most // 4, most // 2, most):
             found = scalability.speedup(count, site.draws)
-            values.append(advice.interval(np.asarray(found) / count))
+            values.append(parameter.interval(np.asarray(found) / count))
             names.append(f"{count} {what}")
     series = [Series("assumed for Rennes", *LOOKS[3], values)]
     caption = (

@@ -10,10 +10,11 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 from wattio.analysis.statistics import Interval
-from wattio.models import advice, document, posterior, scenario
+from wattio.models import advice, document, parameter, posterior, scenario
+from wattio.models.advice import Objective
 from wattio.models.approach import Approach, resources
 from wattio.models.files import PlatformFile, read_application, read_platform
-from wattio.models.objective import Objective
+from wattio.models.posterior import Sampling
 from wattio.models.scenario import Application, Platform, Prediction
 
 from validation.io.entries import approach_of
@@ -109,15 +110,24 @@ class Site:
     platform: Platform
     application: Application
     draws: Mapping[str, Array]
+    sampling: Sampling | None
 
     def predict(
-        self, title: str, every: int | None = None, output_bytes: float | None = None
+        self,
+        title: str,
+        every: int | None = None,
+        output_bytes: float | None = None,
+        as_run: bool = False,
     ) -> Prediction:
-        """A run by the extended model; steps between dumps and bytes are the file's otherwise."""
+        """A run by the extended model; steps between dumps and bytes are the file's otherwise.
+
+        With `as_run` the model's discrepancy is in it, as in what is measured of a run.
+        """
         run = self.application
         run = replace(run, output_every=every or run.output_every)
         run = replace(run, output_bytes=output_bytes or run.output_bytes)
-        return scenario.predict(approach_of(title), self.platform, run, self.draws)
+        found = scenario.predict(approach_of(title), self.platform, run, self.draws)
+        return scenario.discrepant(found, run, self.draws, SEED) if as_run else found
 
     def advise(self, titles: Sequence[str], every: int) -> advice.Advice:
         """All approaches ranked by energy."""
@@ -140,7 +150,8 @@ def site(name: str, draws: int, left_out: str | None = None, words: bool = False
         elif words and run.hidden:
             known.append(replace(run, energy_j=None))
     drawn = posterior.condition(platform, known, draws, SEED)
-    return Site(name, file, platform, read_application(FOLDER / "cm1.toml"), drawn)
+    application = read_application(FOLDER / "cm1.toml")
+    return Site(name, file, platform, application, drawn.values, drawn.sampling)
 
 
 def nearest_draw(site: Site, energies: Mapping[str, float]) -> dict[str, float]:
@@ -177,8 +188,8 @@ def leave_one_out(energies: Mapping[str, float], draws: int) -> list[LeftOut]:
     found = []
     for title, published_kj in energies.items():
         strict, worded = (
-            advice.interval(
-                site("nancy", draws, title, words).predict(title, every=10).energy_j / 1e3
+            parameter.interval(
+                site("nancy", draws, title, words).predict(title, 10, as_run=True).energy_j / 1e3
             )
             for words in (False, True)
         )

@@ -1,20 +1,24 @@
-"""Our own runs of the mini-app on one machine: some output frequencies predict others."""
+"""Our own runs of the mini-app on one machine: some predict others, of another frequency or grid.
+
+No run that writes has another number of ranks, so that nothing is known of predicting those.
+"""
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from statistics import median
 from typing import TypeVar
 
 from wattio.errors import ResultError
 from wattio.models import calibrate, runs, validate
 from wattio.models.calibrate import Calibration
 from wattio.models.runs import Run
-from wattio.models.validate import Validation
+from wattio.models.scenario import DISCREPANCY
+from wattio.models.validate import Score, Validation
 
 from validation.io.models import FOLDER
 
@@ -24,9 +28,14 @@ PATH = FOLDER / "own-runs.jsonl"
 
 @dataclass(frozen=True)
 class Own:
-    """One size: the calibration from some frequencies of output, and what it predicts of others."""
+    """One size: a calibration, and what it predicts of runs that are kept out of it.
+
+    They have other frequencies of output, or, `is_other_grid`, are all on a grid of which nothing
+    but its steps without output is fitted to.
+    """
 
     cells: int
+    is_other_grid: bool
     fitted: tuple[Run, ...]
     held_out: tuple[Run, ...]
     calibration: Calibration
@@ -55,9 +64,42 @@ def evaluate(path: Path = PATH) -> list[Own]:
     for cells in sorted({run.cells for run in measured}):
         fitted, held_out = split([run for run in measured if run.cells == cells])
         made = calibrate.calibrate(fitted, "one machine")
-        checked = validate.validate(made.file.build(), held_out)
-        found.append(Own(cells, tuple(fitted), tuple(held_out), made, checked))
+        found.append(_own(cells, False, fitted, held_out, made))
+    return found + _other_grids(measured)
+
+
+def _own(
+    cells: int, other: bool, fitted: Sequence[Run], held_out: Sequence[Run], made: Calibration
+) -> Own:
+    checked = validate.validate(made.file.build(), held_out, fitted=fitted)
+    return Own(cells, other, tuple(fitted), tuple(held_out), made, checked)
+
+
+def _other_grids(measured: Sequence[Run]) -> list[Own]:
+    """Each grid predicted from what was written on one other, and from its own steps without.
+
+    By how much the model differs from whole runs is told by those of that other grid.
+    """
+    found = []
+    all_cells = sorted({run.cells for run in measured})
+    for source, cells in itertools.permutations(all_cells, 2):
+        theirs = [run for run in measured if run.cells == source]
+        mine = [run for run in measured if run.cells == cells]
+        written = [run for run in theirs if run.writes]
+        kept = [run for run in mine if run.writes]
+        profile = [run for run in mine if not run.writes]
+        numbers = calibrate.calibrate(theirs, "one machine").file.build().parameters
+        differing = {one.name: one for one in numbers}.get(DISCREPANCY)
+        made = calibrate.calibrate([*profile, *written], "one machine", discrepancy=differing)
+        checked = validate.validate(made.file.build(), kept, fitted=[*theirs, *profile])
+        fitted = (*profile, *written)
+        found.append(Own(cells, True, fitted, tuple(kept), made, checked))
     return found
+
+
+def scores(own: Sequence[Own], other_grid: bool) -> list[Score]:
+    """The model beside its baselines, over what was kept out by frequency or by grid."""
+    return validate.scores(one.validation for one in own if one.is_other_grid == other_grid)
 
 
 @dataclass(frozen=True)
@@ -92,6 +134,7 @@ def conditions(own: Sequence[Own], path: Path = PATH) -> Conditions:
     counts = Counter(
         (str(run.approach), run.cells, run.output_every)
         for one in own
+        if not one.is_other_grid
         for run in (*one.fitted, *one.held_out)
         if run.writes
     )
@@ -103,28 +146,6 @@ def conditions(own: Sequence[Own], path: Path = PATH) -> Conditions:
         dumps_in=only((one.get("dumps_in") for one in campaigns), "places"),
         repetitions=(min(counts.values()), max(counts.values())),
     )
-
-
-def median_error(own: Sequence[Own]) -> float:
-    """Median of the sizes of all deviations."""
-    return median(abs(row.deviation) for one in own for row in one.validation.compared)
-
-
-def worst_error(own: Sequence[Own]) -> float:
-    """The largest size of a deviation."""
-    return max(abs(row.deviation) for one in own for row in one.validation.compared)
-
-
-def first_places(own: Sequence[Own]) -> tuple[int, int]:
-    """How often the predicted first place is the measured one, and of how many."""
-    ranks = [rank for one in own for rank in one.validation.rankings]
-    return sum(rank.measured[0] == rank.predicted[0] for rank in ranks), len(ranks)
-
-
-def pairs_right(own: Sequence[Own]) -> tuple[int, int]:
-    """How many pairs of approaches are predicted in their measured order, and of how many."""
-    pairs = [rank.pairs_right for one in own for rank in one.validation.rankings]
-    return sum(right for right, _ in pairs), sum(of for _, of in pairs)
 
 
 def inside(own: Sequence[Own]) -> tuple[int, int]:

@@ -10,7 +10,7 @@ from typing import Any
 
 from jinja2 import Template
 from wattio.analysis.statistics import Interval
-from wattio.models import advice
+from wattio.models import parameter, validate
 from wattio.models.advice import Advice
 from wattio.report import phrases, rendering
 from wattio.report.drawing import Drawn, Table
@@ -26,6 +26,9 @@ from validation.io.own import Own
 from validation.io.simgrid import section
 
 DRAWS = 20_000
+HELD_OUT = {"another frequency of output": False, "another grid": True}
+"""How our own runs were held out, in words, and whether by grid."""
+
 FIGURES = (
     ("2", "energy, time and power by approach, Nancy", "energies in Table 2; time and power not"),
     ("3", "energy by frequency of output, Nancy", "every 10 steps in Table 2; the rest not"),
@@ -107,7 +110,7 @@ class Study:
                 one.title,
                 one.published_kj,
                 self.fit.energies_kj.get(one.title),
-                advice.interval(self.nancy.predict(one.title, every=10).energy_j / 1e3),
+                parameter.interval(self.nancy.predict(one.title, every=10).energy_j / 1e3),
                 one,
             )
             for one in self.left_out
@@ -135,6 +138,25 @@ class Study:
                 accuracy = number(values, f"{head}.{row.title}")
                 found.append((row.title, accuracy, ours))
         return found
+
+    @property
+    def coverage(self) -> tuple[int, int]:
+        """Held-out runs within their 95 % intervals, and all: ours, and Table 2's one by one."""
+        within, every = own.inside(self.own)
+        told = [one.is_inside(one.predicted_kj) for one in self.left_out]
+        return within + sum(told), every + len(told)
+
+    @property
+    def coverage_said(self) -> str:
+        """The coverage in words, beside what is aimed at."""
+        within, every = self.coverage
+        low, high = validate.COVERAGE
+        said = f"{within} of {every} ({100 * within / every:.0f} %"
+        if within / every > high:
+            said += ", so they are too wide"
+        elif within / every < low:
+            said += ", so they are too narrow"
+        return f"{said}; aimed at: {100 * low:.0f} to {100 * high:.0f} %)"
 
     def rankings(self) -> list[tuple[str, int, Advice]]:
         """What the extended model advises, by cluster and frequency of output."""
@@ -237,7 +259,15 @@ def as_object(study: Study) -> dict[str, Any]:
         "document_model_mean_error": study.fit.mean_error,
         "extended_model_mean_error_best_draw": study.nearest_mean_error,
         "extended_model_mean_error_medians": study.median_mean_error,
-        "own_runs": [{"cells": one.cells} | one.validation.as_object() for one in study.own],
+        "own_runs": [
+            {"cells": one.cells, "is_other_grid": one.is_other_grid} | one.validation.as_object()
+            for one in study.own
+        ],
+        "held_out": {
+            name: [score.as_object() for score in own.scores(study.own, other)]
+            for name, other in HELD_OUT.items()
+        },
+        "coverage": {"inside_95_percent": study.coverage[0], "runs": study.coverage[1]},
         "claims": pages.records(claims_table(study)),
     }
 
@@ -276,13 +306,12 @@ def _told(measured: Sequence[Own]) -> dict[str, Any]:
     """What the page's sentence on our own runs says; nothing without runs."""
     if not measured:
         return {}
-    right, places = own.first_places(measured)
-    errors = {"median": own.median_error(measured), "worst": own.worst_error(measured)}
-    pairs = own.pairs_right(measured)
-    inside = own.inside(measured)
-    return {**errors, "right": right, "places": places, "pairs": pairs, "inside": inside} | {
-        "how": own.conditions(measured)
-    }
+    held_out = [
+        (name, found, validate.told(found))
+        for name, other in HELD_OUT.items()
+        if (found := own.scores(measured, other))
+    ]
+    return {"held_out": held_out, "how": own.conditions(measured)}
 
 
 def _deviation(value: float | None) -> str:

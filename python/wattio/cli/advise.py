@@ -16,6 +16,14 @@ from wattio.errors import InputError
 if TYPE_CHECKING:
     from wattio.analysis.statistics import Interval
     from wattio.models.advice import Advice
+    from wattio.models.observed import Agreement, Known
+
+_QUANTITIES = {
+    "energy_j": ("energy", "kJ", 1e-3),
+    "time_s": ("time", "s", 1.0),
+    "waiting_share": ("waiting", "% of the time", 100.0),
+}
+"""What may be known of a run: in words, the unit that is printed, and how many of it one is."""
 
 app = App(
     name="advise",
@@ -85,9 +93,8 @@ def io(
     from dataclasses import replace
 
     from wattio.models import advice, approach, files
-    from wattio.models import objective as objectives
 
-    aim = objectives.parse(objective)
+    aim = advice.parse_objective(objective)
     chosen = None
     if approaches is not None:
         chosen = [approach.parse(part.strip()) for part in approaches.split(",")]
@@ -114,7 +121,9 @@ def io(
 
 def as_object(advice: Advice, platform: str, application: str) -> dict[str, Any]:
     """What `--json` prints: estimates are medians, low and high a 95 % interval."""
-    from wattio.models import configuration
+    from dataclasses import asdict
+
+    from wattio.models import approach
 
     first = advice.first.prediction
     return {
@@ -123,7 +132,8 @@ def as_object(advice: Advice, platform: str, application: str) -> dict[str, Any]
         "objective": advice.objective.name,
         "draws": advice.draws,
         "seed": advice.seed,
-        "observed_runs": advice.observed,
+        "observed": _agreement(advice.agreement),
+        "sampling": None if advice.sampling is None else asdict(advice.sampling),
         "approaches": [
             {
                 "approach": str(one.prediction.approach),
@@ -148,9 +158,34 @@ def as_object(advice: Advice, platform: str, application: str) -> dict[str, Any]
         ],
         "inputs": {origin: list(names) for origin, names in advice.inputs.items()},
         "configuration": {
-            "damaris_xml": configuration.damaris_xml(first.approach, first.resources.nodes),
-            "hpcio_toml": configuration.hpcio_toml(first.approach),
+            "damaris_xml": approach.damaris_xml(first.approach, first.resources.nodes),
+            "hpcio_toml": approach.hpcio_toml(first.approach),
         },
+    }
+
+
+def _agreement(agreement: Agreement) -> dict[str, Any]:
+    return {
+        "runs": agreement.runs,
+        "inside_95_percent": agreement.inside,
+        "outside": [
+            {
+                "approach": str(one.run.approach),
+                "output_every": one.run.application.output_every,
+                "known": {one.quantity: one.value},
+                "predicted": _ends(one.predicted),
+            }
+            for one in agreement.outside
+        ],
+        "reversed": [
+            {
+                "of": less.quantity,
+                "less": str(less.run.approach),
+                "more": str(more.run.approach),
+                "output_every": less.run.application.output_every,
+            }
+            for less, more in agreement.reversed
+        ],
     }
 
 
@@ -189,10 +224,39 @@ def _show(advice: Advice, platform: str, application: str) -> None:
     for origin, names in advice.inputs.items():
         if names:
             console.print(f"{origin}: {', '.join(names)}", markup=False)
-    if advice.observed:
-        console.print(f"The draws agree with {advice.observed} known runs of the platform file.")
+    if advice.agreement.runs:
+        _show_agreement(advice.agreement)
+    if advice.sampling is not None:
+        console.print(f"Drawn by {advice.sampling}.")
     _show_worth(advice)
     _show_configuration(advice)
+
+
+def _show_agreement(agreement: Agreement) -> None:
+    console = output.console()
+    console.print(
+        f"Of {agreement.runs} known runs of the platform file, {agreement.inside} lie inside the"
+        " draws' 95 % intervals."
+    )
+    for one in agreement.outside:
+        console.print(f"  outside: {_run_told(one)}: {_known_told(one)}", markup=False)
+    for less, more in agreement.reversed:
+        console.print(
+            f"  reversed: {_run_told(less)}, is known to take less than {more.run.approach}:"
+            f" {_known_told(less)}; {_known_told(more)}",
+            markup=False,
+        )
+
+
+def _run_told(one: Known) -> str:
+    return f"{one.run.approach}, output every {one.run.application.output_every} steps"
+
+
+def _known_told(one: Known) -> str:
+    """Known and predicted, as "energy 1,777 kJ, predicted 1,642 (1,578 to 1,716)"."""
+    name, unit, scale = _QUANTITIES[one.quantity]
+    middle, ends = _cells(one.predicted, scale)
+    return f"{name} {output.number(scale * one.value)} {unit}, predicted {middle} {ends}"
 
 
 def _show_worth(advice: Advice) -> None:
@@ -208,13 +272,13 @@ def _show_worth(advice: Advice) -> None:
 
 
 def _show_configuration(advice: Advice) -> None:
-    from wattio.models import configuration
+    from wattio.models import approach
 
     first, console = advice.first.prediction, output.console()
     console.print("\nDamaris:")
-    console.print(configuration.damaris_xml(first.approach, first.resources.nodes), markup=False)
+    console.print(approach.damaris_xml(first.approach, first.resources.nodes), markup=False)
     console.print("wattio hpcio:")
-    console.print(configuration.hpcio_toml(first.approach), markup=False, end="")
+    console.print(approach.hpcio_toml(first.approach), markup=False, end="")
 
 
 def _cells(value: Interval, scale: float = 1.0) -> tuple[str, str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -15,7 +15,7 @@ from wattio.errors import InputError
 
 if TYPE_CHECKING:
     from wattio.models.calibrate import Calibration
-    from wattio.models.validate import Validation
+    from wattio.models.validate import Score, Validation
 
 EXIT_DONE = 0
 EXIT_PROBLEM = 1
@@ -67,7 +67,7 @@ def calibrate(
     fitted, kept = runs.read(results), runs.read(held_out)
     calibrating.check_alike([*fitted, *kept])
     found = calibrating.calibrate(fitted, name, _watts(idle_power), seed)
-    checked = validate.validate(found.file.build(), kept) if held_out else None
+    checked = validate.validate(found.file.build(), kept, seed, fitted) if held_out else None
     try:
         out.write_text(found.file.text(), encoding="utf-8")
     except OSError as error:
@@ -146,7 +146,33 @@ def _show(found: Calibration, checked: Validation | None, out: Path) -> None:
     console.print(f"platform file: {out}", markup=False)
 
 
+def _show_methods(found: Sequence[Score]) -> None:
+    """The model beside what it must beat."""
+    from wattio.models import validate
+
+    if not found:
+        return
+    console = output.console()
+    table = Table(title="held out, against baselines", title_justify="left", box=None)
+    for heading in ("by", "off, median", "worst", "pairs", "firsts", "regret, mean", "worst"):
+        table.add_column(heading, justify="left" if heading == "by" else "right")
+    for one in found:
+        table.add_row(
+            one.method,
+            output.share(one.error_median),
+            output.share(one.error_worst),
+            f"{one.pairs[0]} of {one.pairs[1]}",
+            f"{one.firsts[0]} of {one.firsts[1]}",
+            output.share(one.regret_mean),
+            output.share(one.regret_worst),
+        )
+    console.print(table)
+    console.print(validate.told(found))
+
+
 def _show_held_out(checked: Validation) -> None:
+    from wattio.models import validate
+
     console = output.console()
     table = Table(title="held out", title_justify="left", box=None)
     for heading in ("approach", "cells", "output every", "measured, s", "predicted, s", "", "off"):
@@ -168,6 +194,12 @@ def _show_held_out(checked: Validation) -> None:
             f"times: off by {output.share(checked.median_error)} in the median, {inside} of"
             f" {len(checked.compared)} within their intervals"
         )
+        target_low, target_high = validate.COVERAGE
+        console.print(
+            f"coverage of the 95 % intervals: {output.share(inside / len(checked.compared))}"
+            f" (aimed at: {100 * target_low:.0f} to {100 * target_high:.0f} %)"
+        )
+    _show_methods(validate.scores([checked]))
     for rank in checked.rankings:
         right, pairs = rank.pairs_right
         measured = ", ".join(str(one) for one in rank.measured)

@@ -2,31 +2,62 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from wattio.analysis.statistics import Interval
 from wattio.errors import InputError
+from wattio.models import observed as observing
 from wattio.models import parameter, posterior, scenario
 from wattio.models.approach import Approach, Resources, resources, usual
-from wattio.models.objective import Objective
-from wattio.models.observed import Observed
-from wattio.models.parameter import Origin, Parameter
+from wattio.models.observed import Agreement, Observed
+from wattio.models.parameter import Origin, Parameter, interval
+from wattio.models.posterior import Sampling
 from wattio.models.scenario import Application, Platform, Prediction
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-
-CONFIDENCE = 0.95
 
 BINS = 10
 """Slices of a parameter's interval in which the ranking is looked at again."""
 
 GAIN_LEAST = 0.01
 """Gains of surety below one per cent are lost in the draws."""
+
+
+_OBJECTIVE = re.compile(r"(energy)|(time)|edp(?::([1-9]))?")
+
+
+@dataclass(frozen=True)
+class Objective:
+    """Energy to the power of `energy` times time to the power of `time`; less is better."""
+
+    name: str
+    energy: int
+    time: int
+
+    def of(self, energy_j: scenario.Number, time_s: scenario.Number) -> scenario.Number:
+        """The value of runs."""
+        return energy_j**self.energy * time_s**self.time
+
+
+def parse_objective(text: str) -> Objective:
+    """Read `energy`, `time`, `edp` or `edp:N` (E T^N). Raises InputError for anything else."""
+    found = _OBJECTIVE.fullmatch(text)
+    if found is None:
+        raise InputError(
+            f'"{text[:40]}" is no objective; allowed: energy, time, edp:N'
+            " (energy times time to the power of N, 1 to 9)"
+        )
+    if found[1]:
+        return Objective(text, 1, 0)
+    if found[2]:
+        return Objective(text, 0, 1)
+    return Objective(text, 1, int(found[3] or 1))
 
 
 @dataclass(frozen=True)
@@ -59,7 +90,8 @@ class InformationValue:
 class Advice:
     """Approaches, the best first; what to measure, the most useful first; inputs by origin.
 
-    `observed` is how many known runs the draws were reconciled with.
+    `agreement` is how far the draws are reconciled with the known runs, `sampling` how they were
+    drawn then.
     """
 
     objective: Objective
@@ -68,7 +100,8 @@ class Advice:
     inputs: Mapping[Origin, Sequence[str]]
     draws: int
     seed: int
-    observed: int = 0
+    agreement: Agreement
+    sampling: Sampling | None = None
 
     @property
     def first(self) -> Ranked:
@@ -88,8 +121,8 @@ def advise(
     """Rank approaches by the share of draws in which each is best, then by their medians.
 
     In each draw every parameter is drawn from its interval (`Parameter.quantile`), and all
-    approaches are predicted with the same numbers; with observed runs, the draws are such that
-    they agree with those (`conditioning`). Without `approaches`, the document's five are
+    approaches are predicted with the same numbers; with observed runs, the draws are weighed by how
+    well they predict those (`posterior`). Without `approaches`, the document's five are
     compared. Raises InputError for another application than the platform was profiled with, for
     no approaches, for two that come to the same, and for those that the platform does not allow.
     """
@@ -101,10 +134,12 @@ def advise(
     chosen = list(usual(platform.nodes, platform.cores) if approaches is None else approaches)
     _check_distinct(chosen, platform)
     if observed:
-        values = posterior.condition(platform, observed, draws, seed)
+        found = posterior.condition(platform, observed, draws, seed)
+        values, sampling = found.values, found.sampling
     else:
-        values = parameter.draw(platform.parameters, draws, seed)
-    return of_draws(platform, application, objective, chosen, values, seed, len(observed))
+        values, sampling = parameter.draw(platform.parameters, draws, seed), None
+    told = of_draws(platform, application, objective, chosen, values, seed, observed)
+    return replace(told, sampling=sampling)
 
 
 def _check_distinct(approaches: Sequence[Approach], platform: Platform) -> None:
@@ -127,12 +162,15 @@ def of_draws(
     approaches: Sequence[Approach],
     values: Mapping[str, NDArray[np.float64]],
     seed: int,
-    observed: int = 0,
+    observed: Sequence[Observed] = (),
 ) -> Advice:
     """As `advise`, with draws that were made elsewhere; each array holds one number per draw."""
     draws = len(next(iter(values.values())))
     predictions = [
-        scenario.predict(approach, platform, application, values) for approach in approaches
+        scenario.discrepant(
+            scenario.predict(approach, platform, application, values), application, values, seed
+        )
+        for approach in approaches
     ]
     scores = np.array(
         [np.broadcast_to(objective.of(p.energy_j, p.time_s), draws) for p in predictions]
@@ -149,7 +187,7 @@ def of_draws(
         parameter.by_origin(platform.parameters),
         draws,
         seed,
-        observed,
+        observing.agreement(platform, observed, values, seed),
     )
 
 
@@ -164,12 +202,6 @@ def _ranked(prediction: Prediction, best: Prediction, share: float, draws: int) 
         interval(energy / best.energy_j),
         share,
     )
-
-
-def interval(drawn: scenario.Number) -> Interval:
-    """Median and 95 % interval of what was drawn."""
-    low, median, high = np.quantile(drawn, [(1 - CONFIDENCE) / 2, 0.5, (1 + CONFIDENCE) / 2])
-    return Interval(float(median), float(low), float(high), CONFIDENCE)
 
 
 def _worth(

@@ -1,15 +1,18 @@
-"""The I/O approaches, and which cores and nodes each leaves to the simulation."""
+"""The I/O approaches: which cores and nodes each leaves to the simulation, its configuration."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from wattio.errors import InputError
 from wattio.hpcio.config import parse_approach
 
 Kind = Literal["tp", "dc", "dn"]
+
+BUFFER = "256 MiB"
+"""Of each node, in the configurations that are written."""
 
 _COUNTS = {1: "ONE", 2: "TWO"}
 
@@ -102,3 +105,26 @@ def usual(nodes: int, cores: int) -> list[Approach]:
     for one in found:
         distinct.setdefault(resources(one, nodes, cores), one)
     return list(distinct.values())
+
+
+def damaris_xml(approach: Approach, nodes: int) -> str:
+    """The `<architecture>` part of a Damaris configuration for a job of so many nodes."""
+    from wattio.hpcio import damaris
+    from wattio.hpcio.config import Config, parse_approach
+
+    return damaris.write(Config(**parse_approach(str(approach))), nodes)
+
+
+def hpcio_toml(approach: Approach) -> str:
+    """The `[hpcio]` table that our middleware reads, with what it assumes where nothing is said."""
+    from wattio.files import toml_text
+
+    table: dict[str, Any] = {"approach": approach.kind}
+    if approach.kind == "dc":
+        table["writers"] = approach.number
+    if approach.kind == "dn":
+        table["ratio"] = approach.number
+    if approach.kind != "tp":
+        table |= {"buffer": BUFFER, "when_full": "block"}
+    table |= {"output": "output", "aggregation": "writer", "checksum": True}
+    return toml_text.dump({"hpcio": table})

@@ -16,22 +16,6 @@ from wattio.models.fit import Computing, Fit
 from wattio.models.parameter import Parameter
 from wattio.models.runs import APPLICATION, WRITING_OPTIONS, Run, largest
 
-NOT_MEASURED = {
-    "power_max_w": Parameter("power_max_w", 200, 50, 500, "assumed", "no run had a meter"),
-    "idle_share": Parameter("idle_share", 0.5, 0.2, 0.8, "assumed", "not measured"),
-    "blocked_share": Parameter("blocked_share", 0.8, 0.5, 1.0, "assumed", "not measured"),
-    "asleep_share": Parameter(
-        "asleep_share",
-        *(0.9, 0.5, 1.0),
-        "assumed",
-        "writers of wattio hpcio sleep; how much less their cores draw was not measured",
-        most=1.0,
-    ),
-    "copy_s_per_gib": Parameter("copy_s_per_gib", 0.5, 0.0, 5.0, "assumed", "not measured"),
-    "send_s_per_gib": Parameter("send_s_per_gib", 2.0, 0.0, 20.0, "assumed", "not measured"),
-}
-"""Wide ranges for what the runs do not tell."""
-
 _UNITS = {
     "base_s": "s",
     "power_max_w": "W",
@@ -61,11 +45,16 @@ class Calibration:
 
 
 def calibrate(
-    runs: Sequence[Run], name: str, idle_power_w: float | None = None, seed: int = 1
+    runs: Sequence[Run],
+    name: str,
+    idle_power_w: float | None = None,
+    seed: int = 1,
+    discrepancy: Parameter | None = None,
 ) -> Calibration:
     """Fit every parameter that the runs tell of; the others get wide ranges, called assumed.
 
-    `idle_power_w` is that of all nodes together. Nodes and cores are the most that any run had.
+    `idle_power_w` is that of all nodes together; `discrepancy` is what is taken where no whole run
+    tells it, as of another grid. Nodes and cores are the most that any run had.
     Raises InputError where the runs cannot be fitted: see `check_alike`, `fitting.computing` and
     `storage`.
     """
@@ -73,22 +62,32 @@ def calibrate(
     computing = fitting.computing(runs)
     numbers, stored = fitting.storage(runs, seed)
     max_w, powered = fitting.power_max_w(runs)
-    copied, copying = fitting.handing_over(runs, "dc")
-    sent, sending = fitting.handing_over(runs, "dn")
-    max_w = max_w or NOT_MEASURED["power_max_w"]
+    exponent = numbers.get("size_exponent", fitting.NOT_MEASURED["size_exponent"]).value
+    copied, copying = fitting.handing_over(runs, "dc", exponent)
+    sent, sending = fitting.handing_over(runs, "dn", exponent)
+    max_w = max_w or fitting.NOT_MEASURED["power_max_w"]
     blocked, waiting = fitting.blocked_share(runs, max_w)
-    made, making = fitting.making(runs)
+    made, making = fitting.making(runs, exponent)
     left, leaving = fitting.leaving(runs)
     numbers_found = (max_w, copied, sent, blocked, made, left)
     found = {one.name: one for one in numbers_found if one is not None}
     nodes, cores = largest(runs)
     if idle_power_w is not None:
         found["idle_share"] = _idle(idle_power_w / nodes, max_w)
-    told = NOT_MEASURED | numbers | found | {"base_s": computing.base}
+    told = fitting.NOT_MEASURED | numbers | found | {"base_s": computing.base}
     content = _content(name, nodes, cores, told, computing)
-    given = Document(Path("calibration"), "", content)
-    fits = (computing.fit, stored, powered, copying, sending, waiting, making, leaving)
-    return Calibration(document.validate(PlatformFile, given), fits)
+    content["storage"]["dump"] = f"{fitting.reference_bytes(runs)!r} B"
+    file = _file(content)
+    differing, whole = fitting.discrepancy(runs, file.build())
+    differing = differing or discrepancy
+    if differing is not None:
+        file = _file(content | {"model": {"discrepancy": _given(differing)}})
+    fits = (computing.fit, stored, powered, copying, sending, waiting, making, leaving, whole)
+    return Calibration(file, fits)
+
+
+def _file(content: dict[str, Any]) -> PlatformFile:
+    return document.validate(PlatformFile, Document(Path("calibration"), "", content))
 
 
 def check_alike(runs: Sequence[Run]) -> None:
@@ -122,11 +121,7 @@ def _content(
     """A platform file as plain data."""
 
     def given(key: str) -> dict[str, Any]:
-        one = told[key]
-        values = {"value": one.value, "low": one.low, "high": one.high}
-        unit = _UNITS.get(key)
-        written = {n: f"{float(v)!r} {unit}" if unit else float(v) for n, v in values.items()}
-        return {**written, "origin": one.origin, "how": one.how}
+        return _given(told[key])
 
     return {
         "platform": {"name": name, "nodes": nodes, "cores_per_node": cores},
@@ -141,6 +136,7 @@ def _content(
             "total": given("storage_bytes_s"),
             "contention": given("contention"),
             "free_writers": given("free_writers"),
+            "size_exponent": given("size_exponent"),
         },
         "transfer": {
             "copy_per_gib": given("copy_s_per_gib"),
@@ -155,6 +151,13 @@ def _content(
             "nodes": _points(computing.nodes),
         },
     }
+
+
+def _given(one: Parameter) -> dict[str, Any]:
+    values = {"value": one.value, "low": one.low, "high": one.high}
+    unit = _UNITS.get(one.name)
+    written = {n: f"{float(v)!r} {unit}" if unit else float(v) for n, v in values.items()}
+    return {**written, "origin": one.origin, "how": one.how}
 
 
 def _points(speedups: dict[int, Parameter]) -> dict[str, Any]:

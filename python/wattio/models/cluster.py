@@ -30,8 +30,8 @@ import numpy as np
 from wattio.analysis.cluster import Achieved
 from wattio.analysis.peak import Kind
 from wattio.analysis.statistics import Interval
-from wattio.models.advice import interval
 from wattio.models.cluster_parts import BOUND_OF, LABELS, Bound, Cluster, least
+from wattio.models.parameter import interval
 from wattio.models.purchases import Purchase
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from wattio.models.given import BytesPerSecond, Fraction, GivenNumber, Joules, N
 from wattio.models.observed import Observed
 from wattio.models.parameter import Origin, Parameter
 from wattio.models.scalability import Form, Points, Scalability
-from wattio.models.scenario import Application, Platform
+from wattio.models.scenario import DISCREPANCY, Application, Platform
 
 Count = Annotated[int, Field(ge=1, le=10**9)]
 Name = Annotated[str, Field(min_length=1, max_length=200)]
@@ -60,6 +60,16 @@ class Storage(Strict):
     total: GivenNumber[BytesPerSecond]  # of all writers together
     contention: GivenNumber[NotNegative]  # what each writer beyond the free ones costs
     free_writers: GivenNumber[NotNegative]  # so many do not disturb each other
+    # The dumps that these rates, and times of handing over, are of.
+    dump: Annotated[Size, Field(gt=0)] | None = None
+    # What a dump takes grows as its bytes to the power of this; comes with `dump`. Otherwise 1.
+    size_exponent: GivenNumber[Share] | None = None
+
+    @model_validator(mode="after")
+    def _together(self) -> Storage:
+        if (self.dump is None) != (self.size_exponent is None):
+            raise ValueError("dump and size_exponent come together")
+        return self
 
 
 class Transfer(Strict):
@@ -71,6 +81,13 @@ class Transfer(Strict):
     make_per_gib: GivenNumber[SecondsOrZero] | None = None
     # For each dump of time partitioning, until all know that it is whole.
     leave: GivenNumber[SecondsOrZero] | None = None
+
+
+class Model(Strict):
+    """How far runs are from the model's equations."""
+
+    # One standard deviation of a run's time or energy from the model at its best, relative.
+    discrepancy: GivenNumber[NotNegative]
 
 
 class PointEntry(Strict):
@@ -147,7 +164,7 @@ class ObservedEntry(Strict):
     hidden: bool = False  # it took no longer than without I/O
     origin: Origin  # where it comes from
     how: str = ""  # in words
-    # One standard deviation of run and model together, relative.
+    # One standard deviation, relative: of the run; of run and model without `[model]`.
     error: Annotated[float, Field(ge=0.001, le=1)]
 
     @model_validator(mode="after")
@@ -183,6 +200,7 @@ class PlatformFile(Strict):
     storage: Storage
     transfer: Transfer
     compute: Compute
+    model: Model | None = None
     observed: tuple[ObservedEntry, ...] = Field(default=(), strict=False)
 
     @model_validator(mode="after")
@@ -208,6 +226,8 @@ class PlatformFile(Strict):
             "make_s_per_gib": (transfer.make_per_gib, math.inf),
             "leave_s": (transfer.leave, math.inf),
             "asleep_share": (power.asleep_share, 1.0),
+            "size_exponent": (storage.size_exponent, 1.0),
+            DISCREPANCY: (None if self.model is None else self.model.discrepancy, math.inf),
         }
         return Platform(
             name=self.platform.name,
@@ -217,6 +237,7 @@ class PlatformFile(Strict):
             cores_speedup=self.compute.cores.scalability("cores"),
             nodes_speedup=self.compute.nodes.scalability("nodes"),
             base_cells=self.compute.cells,
+            dump_bytes=storage.dump,
             numbers=(
                 self.compute.base.parameter("base_s", least=SMALLEST),
                 power.max.parameter("power_max_w", least=SMALLEST),

@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wattio.errors import InputError
-from wattio.models import extended, posterior
-from wattio.models.parameter import NORMAL_95, Parameter
+from wattio.models import extended, posterior, scenario
+from wattio.models.parameter import NORMAL_95, Parameter, central
 from wattio.models.runs import Run, largest
-from wattio.models.scenario import GIB
+from wattio.models.scenario import DISCREPANCY, GIB, Platform
 
 Array = NDArray[np.float64]
 
@@ -23,11 +23,37 @@ ERROR_MOST = 0.10
 ERROR_UNKNOWN = 0.10
 """The scatter that is assumed where there are no more points than coefficients."""
 
-NOT_MEASURED = "not measured (estimate)"
+ESTIMATE = "not measured (estimate)"
 """What is said of numbers that come from an estimate of power."""
+
+NOT_MEASURED = {
+    "power_max_w": Parameter("power_max_w", 200, 50, 500, "assumed", "no run had a meter"),
+    "idle_share": Parameter("idle_share", 0.5, 0.2, 0.8, "assumed", "not measured"),
+    "blocked_share": Parameter("blocked_share", 0.8, 0.5, 1.0, "assumed", "not measured"),
+    "asleep_share": Parameter(
+        "asleep_share",
+        *(0.9, 0.5, 1.0),
+        "assumed",
+        "writers of wattio hpcio sleep; how much less their cores draw was not measured",
+        most=1.0,
+    ),
+    "size_exponent": Parameter(
+        "size_exponent",
+        *(0.5, 0.0, 1.0),
+        "assumed",
+        "dumps of one size do not tell what of their time grows with bytes",
+        most=1.0,
+    ),
+    "copy_s_per_gib": Parameter("copy_s_per_gib", 0.5, 0.0, 5.0, "assumed", "not measured"),
+    "send_s_per_gib": Parameter("send_s_per_gib", 2.0, 0.0, 20.0, "assumed", "not measured"),
+}
+"""Wide ranges for what the runs do not tell."""
 
 LEAST_SHARE = 0.01
 """Intervals of what must be above zero end at this share of the value."""
+
+DISCREPANCY_RUNS = 3
+"""Of fewer runs than this the model's discrepancy is not told."""
 
 DRAWS = 5000
 
@@ -57,7 +83,7 @@ class Fit:
     def verdict(self) -> str:
         """How good it is, in words."""
         if self.is_estimate:
-            return NOT_MEASURED
+            return ESTIMATE
         if self.is_good:
             return "good"
         return "BAD" if self.is_bad else "too few to say how well they fit"
@@ -155,15 +181,18 @@ def _from_log(name: str, middle: float, reach: float) -> Parameter:
 def storage(runs: Sequence[Run], seed: int) -> tuple[dict[str, Parameter], Fit]:
     """b_client, B_pfs, gamma and w0 of `extended.bandwidth`, from times of writing.
 
-    Drawn by `conditioning.sample` from wide ranges, with a normal likelihood in the logarithm of
-    the rate and its deviation unknown; values are medians, intervals 95 %. Raises InputError
-    without runs that wrote.
+    And p of `scenario.effective_bytes`, where dumps are of several sizes; of one size they tell
+    nothing of it. Drawn by `posterior.sample` from wide ranges, with a normal likelihood in the
+    logarithm of the time and its deviation unknown; values are medians, intervals 95 %. Raises
+    InputError without runs that wrote.
     """
     used = [run for run in runs if run.writes and run.is_usable and run.write_s]
     if not used:
         raise InputError("no run wrote anything: the rate of the storage cannot be fitted")
     writers = np.array([run.resources.writers for run in used], dtype=float)
-    rates = np.array([run.dump_bytes / (run.write_s or math.inf) for run in used])
+    sizes = np.array([run.dump_bytes for run in used], dtype=float)
+    rates = sizes / np.array([run.write_s for run in used])
+    reference = reference_bytes(runs)
     each = rates / writers
     most = float(writers.max())
     ranges = [
@@ -174,13 +203,18 @@ def storage(runs: Sequence[Run], seed: int) -> tuple[dict[str, Parameter], Fit]:
         _range("scatter", 0.01, 3.0),
     ]
 
-    logs = {count: np.log(rates[writers == count]) for count in sorted(set(writers))}
-    # Of runs with equally many writers, the mean and what is left about it say all.
-    groups = [(int(count), one.size, one.mean(), one.var()) for count, one in logs.items()]
+    several = len(set(sizes)) > 1
+    if several:
+        ranges.append(NOT_MEASURED["size_exponent"])
+    # Of runs with equally many writers and bytes, the mean and what is left about it say all.
+    groups = []
+    for count, size in sorted(set(zip(writers, sizes, strict=True))):
+        logs = np.log(rates[(writers == count) & (sizes == size)])
+        groups.append((int(count), math.log(size / reference), logs.size, logs.mean(), logs.var()))
 
     def log_likelihood(values: dict[str, Array]) -> Array:
         total: Array = -len(used) * np.log(values["scatter"])
-        for count, size, mean, variance in groups:
+        for count, larger, size, mean, variance in groups:
             expected = extended.bandwidth(
                 count,
                 values["client_bytes_s"],
@@ -188,13 +222,15 @@ def storage(runs: Sequence[Run], seed: int) -> tuple[dict[str, Parameter], Fit]:
                 values["contention"],
                 values["free_writers"],
             )
-            squares = size * ((mean - np.log(expected)) ** 2 + variance)
+            # D / t, t being D_0 (D / D_0)^p / B(w).
+            power = 1 - values["size_exponent"] if several else 0.0
+            squares = size * ((mean - np.log(expected) - larger * power) ** 2 + variance)
             total -= squares / values["scatter"] ** 2 / 2
         return total
 
-    drawn, _ = posterior.sample(ranges, log_likelihood, DRAWS, seed)
+    drawn = posterior.sample(ranges, log_likelihood, DRAWS, seed).values
     found = {one.name: _measured(one.name, drawn[one.name]) for one in ranges}
-    counts = ", ".join(str(count) for count, *_ in groups)
+    counts = ", ".join(str(count) for count in sorted({count for count, *_ in groups}))
     scatter = found.pop("scatter").value if len(used) > 4 else None
     return found, Fit("rate of writing", len(used), scatter, f"by {counts} writers")
 
@@ -208,10 +244,24 @@ def _measured(name: str, drawn: Array) -> Parameter:
     return Parameter(name, value, low, high, "measured", "time of each dump's slowest writer")
 
 
-def handing_over(runs: Sequence[Run], kind: str) -> tuple[Parameter | None, Fit]:
+def reference_bytes(runs: Sequence[Run]) -> float:
+    """D_0 of `scenario.effective_bytes`: the largest dump."""
+    return float(max(run.dump_bytes for run in runs if run.writes))
+
+
+def _counted(run: Run, reference: float, exponent: float) -> float:
+    """What a run's dumps count as, in bytes: `scenario.effective_bytes`."""
+    share: float = (run.dump_bytes / reference) ** exponent
+    return reference * share
+
+
+def handing_over(
+    runs: Sequence[Run], kind: str, exponent: float = 1.0
+) -> tuple[Parameter | None, Fit]:
     """Seconds for a GiB that dedicated cores (`dc`) or nodes (`dn`) hold a simulation up.
 
-    From runs that never waited for room in the buffer. None where there is none.
+    Dumps count as `scenario.effective_bytes` has it, with this exponent. From runs that never
+    waited for room in the buffer. None where there is none.
     """
     name = "copy_s_per_gib" if kind == "dc" else "send_s_per_gib"
     what = f"handing over to dedicated {'cores' if kind == 'dc' else 'nodes'}"
@@ -220,20 +270,25 @@ def handing_over(runs: Sequence[Run], kind: str) -> tuple[Parameter | None, Fit]
         if run.approach.kind == kind and run.writes and run.is_usable and not run.stalls:
             parts = run.nodes if kind == "dc" else run.resources.dedicated_nodes
             if run.blocked_s is not None and run.dump_bytes:
-                found.append(run.blocked_s / (run.dump_bytes / parts / GIB))
+                size = _counted(run, reference_bytes(runs), exponent)
+                found.append(run.blocked_s / (size / parts / GIB))
     if not found:
         return None, Fit(what, 0, None)
     return _mean(name, found, "blocked time of each dump's slowest rank"), _scatter(what, found)
 
 
-def making(runs: Sequence[Run]) -> tuple[Parameter | None, Fit]:
-    """Seconds that a computing rank takes to make a GiB of a dump's variables."""
+def making(runs: Sequence[Run], exponent: float = 1.0) -> tuple[Parameter | None, Fit]:
+    """Seconds that a computing rank takes to make a GiB of a dump's variables.
+
+    Dumps count as in `handing_over`.
+    """
     what = "making a dump's variables"
     found = []
     for run in runs:
         if run.writes and run.is_usable and run.make_s is not None and run.dump_bytes:
             ranks = run.resources.compute_nodes * run.resources.compute_cores
-            found.append(run.make_s / (run.dump_bytes / ranks / GIB))
+            size = _counted(run, reference_bytes(runs), exponent)
+            found.append(run.make_s / (size / ranks / GIB))
     if not found:
         return None, Fit(what, 0, None)
     how = "time in dumps without waiting"
@@ -277,11 +332,44 @@ def blocked_share(runs: Sequence[Run], power_max_w: Parameter) -> tuple[Paramete
     return share, _scatter(what, found)
 
 
+def discrepancy(runs: Sequence[Run], platform: Platform) -> tuple[Parameter | None, Fit]:
+    """By how much whole runs differ from what the model says with all numbers fitted to them.
+
+    Of those on the grid that the profile of computing is of, on all nodes and cores. The numbers
+    are fitted to parts of runs (steps, writing, waiting), not to their times, so that these times
+    test what the model makes of the parts; the interval is that of a deviation by chi-squared.
+    None for fewer than three runs.
+    """
+    from scipy.stats import chi2
+
+    what = "whole runs that were fitted to"
+    values = central(platform.parameters)
+    used = [
+        run
+        for run in runs
+        if run.writes and run.is_usable and run.cells == platform.base_cells
+        if (run.nodes, run.cores) == (platform.nodes, platform.cores)
+    ]
+    squares = 0.0
+    for run in used:
+        found = scenario.predict(run.approach, platform, run.application, values)
+        squares += math.log(run.time_s / float(found.time_s)) ** 2
+    count = len(used)
+    if count < DISCREPANCY_RUNS:
+        return None, Fit(what, count, None)
+    low, value, high = (
+        math.sqrt(squares / by) for by in (chi2.ppf(0.975, count), count, chi2.ppf(0.025, count))
+    )
+    how = "times of whole runs against what the model says of them"
+    return Parameter(DISCREPANCY, value, low, high, "measured", how), Fit(what, count, value)
+
+
 def power_max_w(runs: Sequence[Run]) -> tuple[Parameter | None, Fit]:
     """P_max of a node: the mean power of runs without I/O on all nodes and cores of the platform.
 
     Runs on fewer nodes are left out, as emulated nodes share the power of one machine, and runs
-    with dedicated ranks, which sleep.
+    with dedicated ranks, which sleep. Estimates repeat themselves, whether they are right or not:
+    how near they are to each other says nothing of power, so the range is that of an assumption.
     """
     metered = [run for run in runs if not run.writes and run.power_w is not None]
     computing = [run for run in metered if run.approach.kind == "tp"]
@@ -293,10 +381,13 @@ def power_max_w(runs: Sequence[Run]) -> tuple[Parameter | None, Fit]:
     is_estimate = any(run.is_estimate for run in full)
     how = "mean power of runs without output"
     one, fit = _mean("power_max_w", found, how), _scatter(what, found)
-    if is_estimate:
-        one = replace(one, origin="assumed", how=f"{NOT_MEASURED}: {how}")
-        fit = replace(fit, is_estimate=True)
-    return one, fit
+    if not is_estimate:
+        return one, fit
+    middle, assumed = one.value, NOT_MEASURED["power_max_w"]
+    low, high = (middle * end / assumed.value for end in (assumed.low, assumed.high))
+    how = f"{ESTIMATE}: {how}; its range is as wide as with no power at all"
+    one = Parameter(one.name, middle, low, high, "assumed", how)
+    return one, replace(fit, is_estimate=True)
 
 
 def _mean(name: str, values: Sequence[float], how: str, most: float = math.inf) -> Parameter:

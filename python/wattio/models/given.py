@@ -88,9 +88,3 @@ class GivenNumber(Strict, Generic[Number]):
         """As the models take it; `name` carries the unit."""
         low, value, high = self.ends
         return Parameter(name, value, low, high, self.origin, self.how, least, most)
-
-
-def given(parameter: Parameter) -> dict[str, object]:
-    """The fields of a `GivenNumber` for a parameter, in SI units without text."""
-    ends = {} if parameter.is_certain else {"low": parameter.low, "high": parameter.high}
-    return {"value": parameter.value, **ends, "origin": parameter.origin, "how": parameter.how}

@@ -11,11 +11,16 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from wattio.analysis.statistics import Interval
+
 Origin = Literal["measured", "published", "assumed"]
 ORIGINS: tuple[Origin, ...] = get_args(Origin)
 
 _EXPONENT_MAX = 700.0
 """The natural logarithm of the largest numbers that there are is about 709."""
+
+CONFIDENCE = 0.95
+"""Of the intervals that are told of what was drawn."""
 
 NORMAL_95 = 1.959963984540054
 """Standard deviations on either side that hold 95 % of a normal distribution."""
@@ -110,6 +115,16 @@ def draw(parameters: Sequence[Parameter], draws: int, seed: int) -> dict[str, ND
         stream = np.random.default_rng([seed, zlib.crc32(parameter.name.encode())])
         drawn[parameter.name] = parameter.quantile(stream.random(draws))
     return drawn
+
+
+def interval(drawn: NDArray[np.float64] | float) -> Interval:
+    """Median and 95 % interval of what was drawn."""
+    import numpy as np
+
+    from wattio.analysis.statistics import Interval
+
+    low, median, high = np.quantile(drawn, [(1 - CONFIDENCE) / 2, 0.5, (1 + CONFIDENCE) / 2])
+    return Interval(float(median), float(low), float(high), CONFIDENCE)
 
 
 def by_origin(parameters: Sequence[Parameter]) -> dict[Origin, list[str]]:

@@ -6,62 +6,124 @@ draws that advice rests on are weighed by how well they predict those runs.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from wattio.errors import InputError
+from wattio.errors import InputError, needed
 from wattio.models import scenario
 from wattio.models.observed import Observed
 from wattio.models.parameter import Parameter
-from wattio.models.scenario import Platform
+from wattio.models.scenario import DISCREPANCY, Platform
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     Array = NDArray[np.float64]
 
-WALKERS = 256
-BURN_IN_EACH = 350
-EVERY = 30
-"""Moves of all walkers before the first draw is kept, for each parameter; and between two draws."""
+WALKERS = 64
+STARTS = 100
+"""Draws of the intervals for each walker, of which the most likely ones are where they start."""
+
+TIMES_LEAST = 20
+"""Autocorrelation times that a chain must be long after its burn-in.
+
+Each of the walkers is then worth so many independent draws, all together three times the 400 that
+are commonly asked for, and their mean gives the time itself.
+"""
+
+STEPS_FIRST = 1000
+"""Steps after which it is first looked at whether the chain has converged."""
+
+GROWTH = 1.5
+"""By how much longer a chain is at the next look, as looking takes its time, too."""
+
+STEPS_MOST = 30_000
+"""A chain that has not converged by then is given up."""
+
+BURN_IN = 0.2
+"""The share of a chain's steps that is dropped at its beginning."""
 
 FAR = 4.0
 """Root mean square of errors beyond which the intervals do not hold the runs."""
 
-STRETCH = 2.0
-"""Goodman and Weare's a: how far a walker may move at once."""
 
-STARTS = 100
-"""Draws of the intervals for each walker, of which the most likely ones are where they start."""
+@dataclass(frozen=True)
+class Sampling:
+    """How good a chain is: `autocorrelation_steps` is that of the slowest parameter.
+
+    `effective` is how many independent draws it is worth.
+    """
+
+    walkers: int
+    steps: int
+    autocorrelation_steps: float
+    effective: int
+
+    def __str__(self) -> str:
+        """In words."""
+        return (
+            f"{self.walkers} walkers of emcee, {self.steps} steps each, autocorrelation time"
+            f" {self.autocorrelation_steps:.0f} steps: {self.effective:,} effective samples"
+        )
+
+
+@dataclass(frozen=True)
+class Sampled:
+    """Draws of each parameter, the highest log-likelihood met, and how they were made.
+
+    `sampling` is None where no parameter has any width.
+    """
+
+    values: dict[str, Array]
+    best: float
+    sampling: Sampling | None
 
 
 def condition(
-    platform: Platform, observed: Sequence[Observed], draws: int, seed: int
-) -> dict[str, Array]:
+    platform: Platform,
+    observed: Sequence[Observed],
+    draws: int,
+    seed: int,
+    steps_most: int = STEPS_MOST,
+) -> Sampled:
     """Draws of the platform's parameters, given the observed runs.
 
-    The likelihood is normal in the logarithm of energy and time. Raises InputError where no draw
-    comes near the observed runs, so that the intervals do not hold them.
+    The likelihood is normal in the logarithm of energy and time, its variance that of the run's
+    error and of the model's discrepancy. Raises InputError where no draw comes near the observed
+    runs, so that the intervals do not hold them, and where the chain does not converge.
     """
 
-    def log_likelihood(values: dict[str, Array]) -> Array:
-        total: Array = np.zeros(len(next(iter(values.values()))))
+    def squares(values: dict[str, Array]) -> tuple[Array, Array]:
+        """Of all deviations in their errors, and the logarithm of the errors' product."""
+        total, logs = (np.zeros(len(next(iter(values.values())))) for _ in range(2))
+        model = values.get(DISCREPANCY, np.zeros(1))
         for run in observed:
             found = scenario.predict(run.approach, platform, run.application, values)
+            error = np.sqrt(run.error**2 + model**2)
             for deviation in run.deviations(found):
-                total -= deviation**2 / 2
-        return total
+                total += (deviation / error) ** 2
+                logs += np.log(error)
+            if run.hidden:
+                total += (run.waiting(found) / run.error) ** 2
+        return total, logs
 
-    drawn, best = sample(platform.parameters, log_likelihood, draws, seed)
-    if -2 * best > FAR**2 * len(observed):
+    def log_likelihood(values: dict[str, Array]) -> Array:
+        total, logs = squares(values)
+        return -total / 2 - logs
+
+    found = sample(platform.parameters, log_likelihood, draws, seed, steps_most)
+    nearest = float(squares(found.values)[0].min())
+    if nearest > FAR**2 * len(observed):
         raise InputError(
             f'the intervals of the platform "{platform.name}" do not hold its observed runs: the'
-            f" nearest draw is {(-2 * best / len(observed)) ** 0.5:.1f} errors off; allowed: wider"
+            f" nearest draw is {(nearest / len(observed)) ** 0.5:.1f} errors off; allowed: wider"
             " intervals, or a larger error"
         )
-    return drawn
+    return found
 
 
 def sample(
@@ -69,62 +131,74 @@ def sample(
     log_likelihood: Callable[[dict[str, Array]], Array],
     draws: int,
     seed: int,
-) -> tuple[dict[str, Array], float]:
-    """Draws by the affine-invariant ensemble sampler, and the highest log-likelihood met.
+    steps_most: int = STEPS_MOST,
+) -> Sampled:
+    """Draws by emcee's ensemble sampler, which goes on until its chain is long enough.
 
-    Walkers move in the cube of each parameter's shares (0 to 1), where what was believed before
-    is even; `Parameter.quantile` leads from there to numbers. Seeded.
-    Source: Goodman and Weare, Ensemble samplers with affine invariance, 2010, equations (7), (8).
+    Walkers move where each parameter's share (`Parameter.quantile`) is that of a standard normal
+    number, so that what was believed before is normal and has no edges. Seeded. Raises InputError
+    for a chain that has not converged after `steps_most` steps: no interval of it would mean
+    anything.
     """
+    from scipy.special import ndtr, ndtri
+
     free = [parameter for parameter in parameters if not parameter.is_certain]
     certain = [parameter for parameter in parameters if parameter.is_certain]
+
+    def values(normal: Array) -> dict[str, Array]:
+        found = {p.name: np.full(len(normal), p.value) for p in certain}
+        return found | {p.name: p.quantile(ndtr(normal[:, at])) for at, p in enumerate(free)}
+
+    def likely(normal: Array) -> Array:
+        found = log_likelihood(values(normal))
+        return np.where(np.isfinite(found), found, -np.inf)
+
     random = np.random.default_rng(seed)
-
-    def values(cube: Array) -> dict[str, Array]:
-        found = {p.name: np.full(len(cube), p.value) for p in certain}
-        return found | {p.name: p.quantile(cube[:, at]) for at, p in enumerate(free)}
-
-    cube = random.random((STARTS * WALKERS, len(free)))
-    likely = log_likelihood(values(cube))
-    start = np.argsort(-likely)[:WALKERS]
-    cube, likely = cube[start], likely[start]
-    best = float(likely[0])
-    kept = []
-    rounds = -(-draws // WALKERS)
-    burn_in = BURN_IN_EACH * len(free)
-    for step in range(burn_in + rounds * EVERY):
-        order = random.permutation(WALKERS)
-        for moving, still in _halves(order):
-            _move(random, cube, likely, moving, still, lambda c: log_likelihood(values(c)))
-        best = max(best, float(likely.max()))
-        if step >= burn_in and (step - burn_in) % EVERY == 0:
-            kept.append(cube.copy())
-    return values(np.concatenate(kept)[:draws]), best
+    start = ndtri(random.random((STARTS * WALKERS, len(free))))
+    first = likely(start)
+    nearest = np.argsort(-first, kind="stable")[:WALKERS]
+    if not free or first[nearest[-1]] == -np.inf:
+        return Sampled(values(np.zeros((draws, len(free)))), float(first[nearest[0]]), None)
+    chain, best, sampling = _walk(likely, start[nearest], seed, steps_most)
+    chosen = random.integers(len(chain), size=draws)
+    return Sampled(values(chain[chosen]), best, sampling)
 
 
-def _halves(order: NDArray[np.int64]) -> list[tuple[NDArray[np.int64], NDArray[np.int64]]]:
-    half = len(order) // 2
-    return [(order[:half], order[half:]), (order[half:], order[:half])]
+def _walk(
+    likely: Callable[[Array], Array], start: Array, seed: int, steps_most: int
+) -> tuple[Array, float, Sampling]:
+    """All places that walkers were at after the burn-in, and the likeliest of these."""
+    try:
+        import emcee
+    except ImportError:
+        raise InputError(f"emcee is not installed: {needed('models')}") from None
 
+    def log_probability(normal: Array) -> Array:
+        return np.asarray(likely(normal) - (normal**2).sum(axis=1) / 2)
 
-def _move(
-    random: np.random.Generator,
-    cube: Array,
-    likely: Array,
-    moving: NDArray[np.int64],
-    still: NDArray[np.int64],
-    log_likelihood: Callable[[Array], Array],
-) -> None:
-    """One stretch move of half of the walkers towards or away from the other half, in place."""
-    count, dimensions = len(moving), cube.shape[1]
-    # z with density proportional to 1/sqrt(z) between 1/a and a.
-    z = ((STRETCH - 1) * random.random(count) + 1) ** 2 / STRETCH
-    others = cube[random.choice(still, count)]
-    asked = others + z[:, None] * (cube[moving] - others)
-    inside = np.all((asked >= 0) & (asked <= 1), axis=1)
-    then = np.full(count, -np.inf)
-    if inside.any():
-        then[inside] = log_likelihood(asked[inside])
-    chance = (dimensions - 1) * np.log(z) + then - likely[moving]
-    taken = np.log(random.random(count)) < chance
-    cube[moving[taken]], likely[moving[taken]] = asked[taken], then[taken]
+    moves = [(emcee.moves.StretchMove(), 0.4), (emcee.moves.DEMove(), 0.6)]
+    walkers, dimensions = start.shape
+    sampler = emcee.EnsembleSampler(
+        walkers, dimensions, log_probability, vectorize=True, moves=moves
+    )
+    state = emcee.State(start, random_state=np.random.RandomState(seed).get_state())
+    aim, longest = STEPS_FIRST, math.nan
+    while sampler.iteration < steps_most:
+        state = sampler.run_mcmc(state, min(aim, steps_most) - sampler.iteration)
+        aim = int(GROWTH * aim)
+        dropped = int(BURN_IN * sampler.iteration)
+        # Where nobody has moved yet, the time of that is none.
+        with np.errstate(invalid="ignore"):
+            times = sampler.get_autocorr_time(discard=dropped, tol=0)
+        longest, steps = float(np.max(times)), sampler.iteration - dropped
+        if np.all(np.isfinite(times)) and steps >= TIMES_LEAST * longest:
+            chain = sampler.get_chain(discard=dropped, flat=True)
+            logs = sampler.get_log_prob(discard=dropped, flat=True)
+            best = float(np.max(logs + (chain**2).sum(axis=1) / 2))
+            effective = int(walkers * steps / longest)
+            return chain, best, Sampling(walkers, sampler.iteration, longest, effective)
+    raise InputError(
+        f"the draws have not converged after {sampler.iteration} steps (autocorrelation time"
+        f" {longest:.0f} steps, {TIMES_LEAST} of them are needed), so no interval is told; allowed:"
+        " inputs that leave less open, or another --seed"
+    )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from wattio.models import extended
@@ -20,6 +20,9 @@ else:
 
 GIB = 2.0**30
 
+DISCREPANCY = "discrepancy"
+"""The parameter that says by how much runs differ from a model whose numbers are all right."""
+
 
 @dataclass(frozen=True)
 class Platform:
@@ -32,7 +35,8 @@ class Platform:
     `base_cells` cells on one core of one node). Those of the two speedups come on top, and, where
     they are known, `make_s_per_gib` (of a computing core's data), `leave_s` (of a dump) and
     `asleep_share` (of their own power that dedicated cores and nodes save; as equations (3) and (4)
-    have it otherwise).
+    have it otherwise), `size_exponent` and `discrepancy` (`effective_bytes`, `discrepant`).
+    `dump_bytes` is that of the dumps that rates and times of handing over are of.
     """
 
     name: str
@@ -43,6 +47,7 @@ class Platform:
     nodes_speedup: Scalability
     numbers: tuple[Parameter, ...]
     base_cells: int | None = None
+    dump_bytes: float | None = None
 
     @property
     def parameters(self) -> list[Parameter]:
@@ -96,7 +101,8 @@ def predict(
     """
     used = resources(approach, platform.nodes, platform.cores)
     step_s = step_s_of(used, platform, application, values)
-    period = _period(approach, used, step_s * application.output_every, application, values)
+    size = effective_bytes(platform, application, values)
+    period = _period(approach, used, step_s * application.output_every, size, values)
     dumps = application.dumps
     time_s, energy_j = dumps * period.time_s, dumps * period.energy_j
     steps_left = application.iterations % application.output_every
@@ -104,6 +110,44 @@ def predict(
         rest = _period(approach, used, steps_left * step_s, None, values)
         time_s, energy_j = time_s + rest.time_s, energy_j + rest.energy_j
     return Prediction(approach, used, time_s, dumps * period.blocked_s, energy_j)
+
+
+def effective_bytes(platform: Platform, application: Application, values: Values) -> Number:
+    """What a dump counts as: D_0 (D / D_0)^p, D_0 the dumps that the platform was measured with.
+
+    A part of what a dump takes does not depend on its bytes (files are opened, ranks wait for each
+    other); p is 1 where all of it does. Dumps of D_0 do not depend on p.
+    """
+    size, known = application.output_bytes, platform.dump_bytes
+    if not size or not known or "size_exponent" not in values:
+        return size
+    return known * (size / known) ** values["size_exponent"]
+
+
+def discrepant(
+    found: Prediction, application: Application, values: Values, seed: int
+) -> Prediction:
+    """A prediction with the model's discrepancy: times and energy by exp(delta z), z normal.
+
+    z is drawn anew for each approach, frequency of output and grid, as the model is wrong about
+    each in a way of its own. Power stays. Without `discrepancy` the prediction stays as it is.
+    """
+    import zlib
+
+    import numpy as np
+
+    if DISCREPANCY not in values:
+        return found
+    delta = np.asarray(values[DISCREPANCY])
+    text = f"{found.approach} {application.output_every} {application.cells}"
+    stream = np.random.default_rng([seed, zlib.crc32(text.encode())])
+    factor = np.exp(delta * stream.standard_normal(delta.shape))
+    return replace(
+        found,
+        time_s=found.time_s * factor,
+        blocked_s=found.blocked_s * factor,
+        energy_j=found.energy_j * factor,
+    )
 
 
 def step_s_of(
@@ -124,12 +168,12 @@ def _period(
     approach: Approach,
     used: Resources,
     compute_s: Number,
-    application: Application | None,
+    dump_bytes: Number | None,
     values: Values,
 ) -> extended.Period:
-    """Computing and, with an application, its dump."""
+    """Computing and, if it is not None, a dump of so many bytes."""
     v = values
-    gib = 0.0 if application is None else application.output_bytes / GIB
+    gib = 0.0 if dump_bytes is None else dump_bytes / GIB
     rate = extended.bandwidth(
         used.writers,
         v["client_bytes_s"],
@@ -138,7 +182,7 @@ def _period(
         v["free_writers"],
     )
     io_s = gib * GIB / rate
-    if application is not None:
+    if dump_bytes is not None:
         each = gib / (used.compute_nodes * used.compute_cores)
         compute_s = compute_s + v.get("make_s_per_gib", 0.0) * each
         if approach.kind == "tp":

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,22 +10,32 @@ import numpy as np
 
 from wattio.analysis.statistics import Interval
 from wattio.errors import InputError
-from wattio.models import advice, parameter, scenario
+from wattio.models import baselines, parameter, scenario
 from wattio.models.approach import Approach
 from wattio.models.runs import Run
 from wattio.models.scenario import Platform
 
+MODEL, LINE, CONSTANT = "the model", "a straight line", f"always {baselines.ALWAYS}"
+
 DRAWS = 5000
+
+COVERAGE = (0.85, 0.95)
+"""The share of held-out runs that 95 % intervals should hold: fewer is too sure, more too vague."""
 
 
 @dataclass(frozen=True)
 class Compared:
-    """Repetitions of a run, the median of their times, and the predicted one with its interval."""
+    """Repetitions of a run, the median of their times, and the predicted one with its interval.
+
+    `line_s` and `always_s` are what the baselines say (`baselines`), None where they cannot.
+    """
 
     run: Run
     measured_s: float
     repetitions: int
     time_s: Interval
+    line_s: float | None = None
+    always_s: float | None = None
 
     @property
     def deviation(self) -> float:
@@ -81,6 +91,7 @@ class Validation:
         """As plain data."""
         return {
             "median_error": self.median_error,
+            "methods": [one.as_object() for one in scores([self])],
             "inside_95_percent": sum(one.is_inside for one in self.compared),
             "runs": [
                 {
@@ -93,6 +104,8 @@ class Validation:
                     "low": one.time_s.low,
                     "high": one.time_s.high,
                     "deviation": one.deviation,
+                    "time_s_straight_line": one.line_s,
+                    f"time_s_always_{baselines.ALWAYS}": one.always_s,
                 }
                 for one in self.compared
             ],
@@ -112,8 +125,141 @@ class Validation:
         }
 
 
-def validate(platform: Platform, runs: Sequence[Run], seed: int = 1) -> Validation:
-    """Predict runs that wrote, and rank the approaches of runs that are alike but for those."""
+@dataclass(frozen=True)
+class Score:
+    """One way of predicting, over the same held-out runs as the others.
+
+    Errors are relative and of times; `pairs` are those of approaches in their measured order, and
+    all; `firsts` the cases whose fastest approach was named, and all; `regret_mean` and
+    `regret_worst` how much longer the named approach takes than the fastest, as measured.
+    `intervals` are the times within their 95 % intervals, and all; None without intervals.
+    """
+
+    method: str
+    times: int
+    error_median: float
+    error_worst: float
+    pairs: tuple[int, int]
+    firsts: tuple[int, int]
+    regret_mean: float
+    regret_worst: float
+    intervals: tuple[int, int] | None = None
+
+    def as_object(self) -> dict[str, Any]:
+        """As plain data."""
+        inside = None if self.intervals is None else self.intervals[0]
+        return {
+            "method": self.method,
+            "times": self.times,
+            "error_median": self.error_median,
+            "error_worst": self.error_worst,
+            "pairs_right": self.pairs[0],
+            "pairs": self.pairs[1],
+            "firsts_right": self.firsts[0],
+            "cases": self.firsts[1],
+            "regret_mean": self.regret_mean,
+            "regret_worst": self.regret_worst,
+            "inside_95_percent": inside,
+        }
+
+
+def scores(validations: Iterable[Validation]) -> list[Score]:
+    """The model beside both baselines, over all held-out runs that each of them predicts."""
+    cases: list[list[Compared]] = []
+    for one in validations:
+        groups: dict[tuple[int, ...], list[Compared]] = {}
+        for row in one.compared:
+            if row.line_s is not None and row.always_s is not None:
+                run = row.run
+                key = (run.nodes, run.cores, run.cells, run.output_every, run.steps)
+                groups.setdefault(key, []).append(row)
+        cases += groups.values()
+    rows = [row for case in cases for row in case]
+    if not rows:
+        return []
+    inside = (sum(row.is_inside for row in rows), len(rows))
+    predicted = {
+        MODEL: [[row.time_s.estimate for row in case] for case in cases],
+        LINE: [[row.line_s or 0.0 for row in case] for case in cases],
+        CONSTANT: [[row.always_s or 0.0 for row in case] for case in cases],
+    }
+    return [
+        _score(method, cases, times, inside if method == MODEL else None)
+        for method, times in predicted.items()
+    ]
+
+
+def _score(
+    method: str,
+    cases: Sequence[Sequence[Compared]],
+    predicted: Sequence[Sequence[float]],
+    intervals: tuple[int, int] | None,
+) -> Score:
+    errors, regrets, right, pairs, firsts = [], [], 0, 0, 0
+    for case, times in zip(cases, predicted, strict=True):
+        measured = [row.measured_s for row in case]
+        errors += [abs(ours / known - 1) for ours, known in zip(times, measured, strict=True)]
+        # What always takes one approach puts that before all others, and no two of these in order.
+        order = (
+            [float(row.run.approach != baselines.ALWAYS) for row in case]
+            if method == CONSTANT
+            else times
+        )
+        if len(case) < 2:
+            continue
+        for a in range(len(case)):
+            for b in range(a):
+                pairs += 1
+                right += (order[a] - order[b]) * (measured[a] - measured[b]) > 0
+        regret = measured[int(np.argmin(order))] / min(measured) - 1
+        regrets.append(regret)
+        firsts += regret == 0
+    return Score(
+        method,
+        len(errors),
+        float(np.median(errors)),
+        max(errors),
+        (right, pairs),
+        (firsts, len(regrets)),
+        float(np.mean(regrets)) if regrets else 0.0,
+        max(regrets, default=0.0),
+        intervals,
+    )
+
+
+def told(found: Sequence[Score]) -> str:
+    """In a sentence: where the model does not beat the baselines. Empty without scores."""
+    if not found:
+        return ""
+    model, *others = found
+    lost = []
+    for other in others:
+        what = [
+            name
+            for name, ours, theirs in (
+                ("the median error", model.error_median, other.error_median),
+                ("the worst error", model.error_worst, other.error_worst),
+                ("pairs in order", -model.pairs[0], -other.pairs[0]),
+                ("first places", -model.firsts[0], -other.firsts[0]),
+                ("the mean regret of its choice", model.regret_mean, other.regret_mean),
+            )
+            if ours >= theirs
+        ]
+        if what:
+            lost.append(f"{other.method} by {', '.join(what)}")
+    if not lost:
+        return "The model beats both baselines by every figure of the table."
+    return f"The model does not beat {'; nor '.join(lost)}."
+
+
+def validate(
+    platform: Platform, runs: Sequence[Run], seed: int = 1, fitted: Sequence[Run] = ()
+) -> Validation:
+    """Predict runs that wrote, and rank the approaches of runs that are alike but for those.
+
+    The baselines are made of the runs that the platform was fitted to.
+    """
+    line = baselines.line(fitted)
     left_out = []
     groups: dict[tuple[Approach, int, int, int], list[Run]] = {}
     for run in runs:
@@ -130,8 +276,19 @@ def validate(platform: Platform, runs: Sequence[Run], seed: int = 1) -> Validati
     for alike in groups.values():
         one = alike[0]
         found = scenario.predict(one.approach, platform, one.application, values)
+        found = scenario.discrepant(found, one.application, values, seed)
         measured_s = float(np.median([run.time_s for run in alike]))
-        compared.append(Compared(one, measured_s, len(alike), advice.interval(found.time_s)))
+        always = None if line is None else line.time_s(one, baselines.ALWAYS)
+        compared.append(
+            Compared(
+                one,
+                measured_s,
+                len(alike),
+                parameter.interval(found.time_s),
+                None if line is None else line.time_s(one),
+                always,
+            )
+        )
     return Validation(tuple(compared), tuple(_rankings(compared)), tuple(left_out))
 
 
